@@ -13,6 +13,7 @@ const jose = await import(`${folder}/node_modules/jose/dist/webapi/index.js`);
 const clients = new Map();
 const persons = new Map();
 const faults = new Map();
+const grants = [];
 const memory = createMemoryAdapter();
 let keys = 0;
 let signing;
@@ -41,6 +42,8 @@ async function rotate() {
         cookies: { keys: ['secret'] },
         claims: { openid: ['sub'], email: ['email', 'email_verified', 'mailbox'] },
         conformIdTokenClaims: false,
+        issueRefreshToken: async () => true,
+        rotateRefreshToken: true,
         features: { devInteractions: { enabled: false }, backchannelLogout: { enabled: true } },
         interactions: { url: (ctx, interaction) => `/interaction/${interaction.uid}` },
         findAccount: (ctx, sub) => persons.has(sub) && {
@@ -59,6 +62,7 @@ async function rotate() {
             });
             grant.addOIDCScope('openid email');
             await grant.save();
+            grants.push({ sub: grant.accountId, grant });
             return grant;
         },
     });
@@ -88,6 +92,9 @@ const commands = {
     client: async ({ metadata }) => clients.set(metadata.client_id, metadata),
     person: async ({ sub, claims }) => persons.set(sub, claims),
     fault: async ({ client, fault }) => (fault ? faults.set(client, fault) : faults.delete(client)),
+    endGrants: async ({ sub }) => {
+        for (const one of grants.filter((one) => one.sub === sub)) await one.grant.destroy();
+    },
     rotate,
     token: async ({ claims, fault }) => sign(claims, fault ?? {}),
 };

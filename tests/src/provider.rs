@@ -120,7 +120,7 @@ impl Provider {
         let metadata = json!({
             "client_id": CLIENT_ID, "client_secret": PROVIDER_SECRET,
             "redirect_uris": redirect_uris,
-            "grant_types": ["authorization_code"], "response_types": ["code"],
+            "grant_types": ["authorization_code", "refresh_token"], "response_types": ["code"],
             "backchannel_logout_uri": format!("{}/auth/oidc/backchannel-logout", service.base),
             "backchannel_logout_session_required": true,
         });
@@ -149,6 +149,12 @@ impl Provider {
     /// Replaces the provider's key.
     pub async fn rotate_keys(&self) {
         self.control(json!({ "command": "rotate" })).await;
+    }
+
+    /// Ends the grants of a person, so that the provider refuses their refresh tokens.
+    pub async fn end_grants(&self, sub: &str) {
+        self.control(json!({ "command": "endGrants", "sub": sub }))
+            .await;
     }
 
     /// Returns a token with these claims that the provider signed, with this fault.

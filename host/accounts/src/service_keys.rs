@@ -324,6 +324,7 @@ pub async fn count_sealed(
 const fn purpose(column: SealedColumn) -> Purpose {
     match column {
         SealedColumn::Session => Purpose::WebSession,
+        SealedColumn::ProviderToken => Purpose::ProviderToken,
         SealedColumn::TwoFactor => Purpose::TwoFactor,
         SealedColumn::TeamKey => Purpose::TeamKey,
         SealedColumn::IndexKey => Purpose::IndexKey,
@@ -345,8 +346,10 @@ fn warn_about(column: SealedColumn, row: &str) {
             domain = row,
             "failed to open a DKIM key; the domain cannot send mail"
         ),
-        // A session that cannot be opened has ended. The next use replaces a credential of the search index that cannot be opened.
-        SealedColumn::Session | SealedColumn::IndexKey => {}
+        // A session that cannot be opened has ended. The next use replaces a credential of the
+        // search index that cannot be opened. Without the provider's token, only the maximum age of
+        // the session applies.
+        SealedColumn::Session | SealedColumn::ProviderToken | SealedColumn::IndexKey => {}
     }
 }
 

@@ -221,6 +221,9 @@ fn still_sealed(kid: &str, counts: &[(SealedColumn, u64)], last: Option<Timestam
                 format!("web sessions: {count} (the last one expires at {last})")
             }
             (SealedColumn::Session, None) => format!("web sessions: {count}"),
+            (SealedColumn::ProviderToken, _) => {
+                format!("refresh tokens of the identity provider: {count}")
+            }
             (SealedColumn::TwoFactor, _) => format!("second factors: {count}"),
             (SealedColumn::TeamKey, _) => format!("keys of shared mailboxes: {count}"),
             (SealedColumn::IndexKey, _) => {

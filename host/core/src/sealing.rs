@@ -28,6 +28,9 @@ pub enum Purpose {
     WebSession,
     /// App password of an API token, sealed with a key that is derived from the token. The row is identified by the token's id.
     ApiToken,
+    /// Refresh token of the identity provider. The row is identified by the `sid` of a web session,
+    /// or by the hash of a sign-in code.
+    ProviderToken,
     /// Secret of a second factor. The row is identified by the account's id.
     TwoFactor,
     /// Private DKIM key of a domain. The row is identified by the domain.
@@ -51,6 +54,7 @@ impl Purpose {
         match self {
             Self::WebSession => "web_session",
             Self::ApiToken => "api_token",
+            Self::ProviderToken => "provider_token",
             Self::TwoFactor => "two_factor",
             Self::DkimKey => "dkim_key",
             Self::TeamKey => "team_key",

@@ -1,6 +1,6 @@
-//! Limits for rows that any client can create without a credential. If a new row exceeds the maximum,
-//! the oldest row of the network with the most rows is deleted. So a party that creates many rows
-//! displaces only its own rows.
+//! Limits for rows that any client can create without a credential. If a new row exceeds the
+//! maximum, the oldest row of the network with the most rows is deleted. So a party that creates
+//! many rows displaces only its own rows.
 //!
 //! The region with the most rows is chosen first, then a network in this region. Counting only
 //! networks is not enough, because one party can have an IPv6 /48, which contains 65,536 networks.

@@ -12,6 +12,8 @@ use crate::clock::Timestamp;
 pub enum SealedColumn {
     /// The app passwords of web sessions. The row is the session's `sid`.
     Session,
+    /// The refresh tokens of the identity provider. The row is the session's `sid`.
+    ProviderToken,
     /// The secrets of second factors. The row is the account's id.
     TwoFactor,
     /// The keys of shared mailboxes. The row is the mailbox's id.
@@ -76,6 +78,7 @@ macro_rules! queries {
 }
 
 const SESSIONS: Queries = queries!("sessions", "sid", "sealed_password", "TRUE");
+const PROVIDER_TOKENS: Queries = queries!("sessions", "sid", "sealed_provider_token", "TRUE");
 const TWO_FACTOR: Queries = queries!("two_factor", "account_id", "sealed_secret", "TRUE");
 const TEAM_KEYS: Queries = queries!("team_keys", "mailbox", "sealed_password", "TRUE");
 const INDEX_KEYS: Queries = queries!("index_keys", "account_id", "sealed_password", "TRUE");
@@ -102,17 +105,19 @@ impl SealedColumn {
     ];
 
     /// All columns.
-    pub const ALL: [Self; 5] = [
+    pub const ALL: [Self; 6] = [
         Self::TwoFactor,
         Self::TeamKey,
         Self::IndexKey,
         Self::DkimKey,
         Self::Session,
+        Self::ProviderToken,
     ];
 
     const fn queries(self) -> Queries {
         match self {
             Self::Session => SESSIONS,
+            Self::ProviderToken => PROVIDER_TOKENS,
             Self::TwoFactor => TWO_FACTOR,
             Self::TeamKey => TEAM_KEYS,
             Self::IndexKey => INDEX_KEYS,

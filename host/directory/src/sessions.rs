@@ -20,27 +20,31 @@ use crate::clock::Timestamp;
 pub const REUSE_GRACE: Duration = Duration::from_secs(10);
 
 const INSERT: &str = "INSERT INTO sessions \
-    (sid, account_id, app_password_id, sealed_password, created_at, expires_at, identity_id, provider_sid) VALUES ($1, $2, $3, $4, $5, $6, $7, $8)";
+    (sid, account_id, app_password_id, sealed_password, created_at, expires_at, identity_id, provider_sid, sealed_provider_token) \
+    VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)";
 /// Maximum number of web sessions of an account. Each session has its own rate limits, so this maximum also limits the requests of an account. If an account
 /// exceeds the maximum, the least recently refreshed sessions are ended.
 const MAX_SESSIONS: i64 = 100;
 /// Ends all sessions of an account except the $2 most recently refreshed sessions. The LIMIT has no effect. SQLite requires a LIMIT before OFFSET.
 const END_OLDEST: &str = "DELETE FROM app_passwords WHERE id IN (SELECT app_password_id FROM sessions \
     WHERE account_id = $1 ORDER BY expires_at DESC, sid LIMIT 1000000 OFFSET $2) RETURNING id";
-const SET_END: &str = "UPDATE sessions SET expires_at = $2 WHERE sid = $1";
+/// A session that began at the identity provider ends $3 milliseconds after the sign-in.
+const SET_END: &str = "UPDATE sessions SET expires_at = CASE \
+    WHEN identity_id IS NOT NULL AND created_at + $3 < $2 THEN created_at + $3 ELSE $2 END \
+    WHERE sid = $1 RETURNING expires_at";
 const LIVE: &str = "SELECT s.sid, s.account_id, a.address, a.admin, s.app_password_id, s.sealed_password \
     FROM sessions s JOIN accounts a ON a.id = s.account_id \
     WHERE s.sid = $1 AND s.expires_at > $2 AND a.active";
-/// Ends all web sessions of an account. When an app password is deleted, the database also deletes the session and its refresh tokens, by foreign key.
-const END_ALL: &str = "DELETE FROM app_passwords \
-    WHERE id IN (SELECT app_password_id FROM sessions WHERE account_id = $1) RETURNING id";
-
 /// A session that began at the identity provider, or before the account had its second factor,
 /// proves no second factor.
 const SIGN_IN: &str = "SELECT s.created_at, \
     CASE WHEN s.identity_id IS NULL AND f.created_at <= s.created_at THEN 1 ELSE 0 END \
     FROM sessions s LEFT JOIN two_factor f ON f.account_id = s.account_id \
     WHERE s.sid = $1 AND s.account_id = $2";
+/// Ends all web sessions of an account. When an app password is deleted, the database also deletes the session and its refresh tokens, by foreign key.
+const END_ALL: &str = "DELETE FROM app_passwords \
+    WHERE id IN (SELECT app_password_id FROM sessions WHERE account_id = $1) RETURNING id";
+
 const INSERT_TOKEN: &str =
     "INSERT INTO refresh_tokens (hash, sid, created_at, expires_at) VALUES ($1, $2, $3, $4)";
 const USE_TOKEN: &str = "UPDATE refresh_tokens SET used_at = $2 WHERE hash = $1";
@@ -77,12 +81,14 @@ pub struct NewSession {
 }
 
 /// The sign-in at the identity provider with which a session begins.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct ProviderSession {
     /// The id of the person's identity.
     pub identity_id: String,
     /// The provider's id of the person's session at the provider.
     pub sid: Option<String>,
+    /// The provider's refresh token, sealed. `None` if the provider issued none.
+    pub sealed_token: Option<Vec<u8>>,
 }
 
 impl fmt::Debug for NewSession {
@@ -139,12 +145,6 @@ impl FromLookup for Session {
     }
 }
 
-/// The result of using a refresh token.
-#[derive(Clone, Debug)]
-pub enum Rotation {
-    /// The token was valid. A new token replaced it, and the session has a later end.
-    Rotated(Session),
-    /// The token was already used, at most [`REUSE_GRACE`] ago. The token is refused, but the session continues.
 /// The sign-in with which a session began.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SessionSignIn {
@@ -154,6 +154,12 @@ pub struct SessionSignIn {
     pub has_second_factor: bool,
 }
 
+/// The result of using a refresh token.
+#[derive(Clone, Debug)]
+pub enum Rotation {
+    /// The token was valid. A new token replaced it, and the session has a later end.
+    Rotated(Session),
+    /// The token was already used, at most [`REUSE_GRACE`] ago. The token is refused, but the session continues.
     UsedJustNow,
     /// The token was already used, more than [`REUSE_GRACE`] ago. The token's session was ended.
     Stolen {
@@ -231,6 +237,7 @@ impl Directory {
         next: &str,
         now: Timestamp,
         expires_at: Timestamp,
+        provider_max_age: Duration,
         origin: &Origin,
     ) -> Result<Rotation, Error> {
         let mut tx = self.db.begin().await?;
@@ -259,10 +266,12 @@ impl Directory {
             .bind(MAX_USED_TOKENS)
             .execute(db).await.map(drop))?;
         insert_token(&mut tx, next, &session.sid, now, expires_at).await?;
-        on_tx!(&mut tx, db => sqlx::query(SET_END)
+        let expires_at: i64 = on_tx!(&mut tx, db => sqlx::query_scalar(SET_END)
             .bind(&session.sid)
             .bind(expires_at.millis())
-            .execute(db).await.map(drop))?;
+            .bind(i64::try_from(provider_max_age.as_millis()).unwrap_or(i64::MAX / 2))
+            .fetch_one(db).await)?;
+        let expires_at = Timestamp::from_millis(expires_at);
         credentials::set_end(&mut tx, &session.app_password_id, expires_at).await?;
         tx.commit().await?;
         Ok(Rotation::Rotated(session))
@@ -352,6 +361,7 @@ pub(super) async fn insert(tx: &mut Tx, session: &NewSession) -> Result<(), Erro
         .bind(session.expires_at.millis())
         .bind(session.provider.as_ref().map(|provider| &provider.identity_id))
         .bind(session.provider.as_ref().and_then(|provider| provider.sid.as_ref()))
+        .bind(session.provider.as_ref().and_then(|provider| provider.sealed_token.as_ref()))
         .execute(db).await.map(drop))?;
     insert_token(
         tx,

@@ -6,10 +6,12 @@ mod codes;
 mod identities;
 mod logout;
 mod pending;
+mod recheck;
 
 pub use codes::{NewSignInCode, SignInCode};
 pub use identities::{Linked, NewIdentity};
 pub use logout::ProviderLogout;
+pub use recheck::DueSession;
 
 pub(super) use codes::consume as consume_code;
 
@@ -52,6 +54,26 @@ async fn end_sessions(
     let detail = format!("{reason}; web sessions ended: {}", app_passwords.len());
     let event = Event::of(Kind::SignedOutByProvider, account_id, now).detail(&detail);
     events::record(tx, event, origin).await
+}
+
+/// Ends sessions, which must be sorted by account. Each has its account and its app password.
+/// Returns the ids of the deleted app passwords.
+async fn end_grouped(
+    tx: &mut Tx,
+    sessions: Vec<(String, String)>,
+    reason: &str,
+    now: Timestamp,
+    origin: &Origin,
+) -> Result<Vec<String>, Error> {
+    for of_account in sessions.chunk_by(|(one, _), (other, _)| one == other) {
+        let Some((account_id, _)) = of_account.first() else {
+            continue;
+        };
+        let ids: Vec<String> = of_account.iter().map(|(_, id)| id.clone()).collect();
+        tx.lock_account(account_id).await?;
+        end_sessions(tx, account_id, &ids, reason, now, origin).await?;
+    }
+    Ok(sessions.into_iter().map(|(_, id)| id).collect())
 }
 
 #[cfg(test)]

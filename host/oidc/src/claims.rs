@@ -6,6 +6,7 @@ use openidconnect::core::{CoreGenderClaim, CoreTokenResponse};
 use openidconnect::{
     AdditionalClaims, OAuth2TokenResponse as _, SubjectIdentifier, UserInfoClaims, UserInfoError,
 };
+use secrecy::SecretString;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
@@ -14,7 +15,7 @@ use crate::sign_in::{Client, rejected};
 use crate::{Error, MAX_IDENTIFIER, Provider};
 
 /// A person who signed in at the provider.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub struct Person {
     /// The provider's id of the person.
     pub subject: String,
@@ -22,6 +23,9 @@ pub struct Person {
     pub sid: Option<String>,
     /// The mailbox of the person. `None` if the provider returned no mailbox.
     pub mailbox: Option<Mailbox>,
+    /// The refresh token that the provider issued for this sign-in. `None` if the provider issued
+    /// none.
+    pub refresh_token: Option<SecretString>,
 }
 
 /// The mailbox of a person.
@@ -52,6 +56,7 @@ impl Person {
             subject: subject.ok_or_else(|| rejected("the ID token has no subject"))?,
             sid: identifier(&claims, "sid")?,
             mailbox: Mailbox::of(&claims, claim),
+            refresh_token: None,
         })
     }
 }

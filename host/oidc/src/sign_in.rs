@@ -9,9 +9,10 @@ use openidconnect::core::{
 use openidconnect::{
     AccessTokenHash, AuthType, AuthorizationCode, ClaimsVerificationError, CsrfToken,
     EndpointMaybeSet, EndpointNotSet, EndpointSet, Nonce, OAuth2TokenResponse as _,
-    PkceCodeChallenge, PkceCodeVerifier, RedirectUrl, RequestTokenError,
+    PkceCodeChallenge, PkceCodeVerifier, RedirectUrl, RefreshToken, RequestTokenError,
     SignatureVerificationError, TokenResponse as _,
 };
+use secrecy::{ExposeSecret as _, SecretString};
 use serde::{Deserialize, Serialize};
 
 use crate::claims::Person;
@@ -130,7 +131,44 @@ impl Provider {
         }
         let mut person = Person::of_id_token(&id_token.to_string(), self.mailbox_claim())?;
         person.mailbox = self.mailbox(&client, &person, &tokens).await?;
+        let refresh_token = tokens.refresh_token();
+        person.refresh_token = refresh_token.map(|token| token.secret().as_str().into());
         Ok(person)
+    }
+
+    /// Uses the refresh token of a sign-in. Returns the next refresh token, or `None` if the
+    /// provider issued none and the current one remains valid. The tokens are not used for anything
+    /// else: the response shows only that the provider still accepts the person.
+    ///
+    /// # Errors
+    /// Returns [`Error::Rejected`] if the provider reports `invalid_grant`: the person was disabled
+    /// or signed out, or the token has expired. Returns [`Error::Unavailable`] for all other
+    /// failures.
+    pub async fn refresh_sign_in(
+        &self,
+        token: &SecretString,
+    ) -> Result<Option<SecretString>, Error> {
+        let metadata = self.metadata().await?;
+        let client = self.client_without_redirect(&metadata);
+        let token = RefreshToken::new(token.expose_secret().to_owned());
+        let request = client
+            .exchange_refresh_token(&token)
+            .map_err(|error| unavailable(&error))?;
+        let response: Result<CoreTokenResponse, _> = request.request_async(&self.http).await;
+        match response {
+            Ok(tokens) => {
+                let next = tokens.refresh_token();
+                Ok(next.map(|token| token.secret().as_str().into()))
+            }
+            Err(RequestTokenError::ServerResponse(response))
+                if *response.error() == CoreErrorResponseType::InvalidGrant =>
+            {
+                Err(rejected(&format!(
+                    "the provider rejected the refresh token: {response}"
+                )))
+            }
+            Err(error) => Err(unavailable(&error)),
+        }
     }
 
     /// Checks the parameter `iss` of the authorization response (RFC 9207, section 2.4).
@@ -145,27 +183,29 @@ impl Provider {
     }
 
     fn client(&self, metadata: &Metadata, redirect_uri: &str) -> Result<Client, Error> {
-        let settings = &self.settings;
         let redirect_uri = RedirectUrl::new(redirect_uri.to_owned());
         let redirect_uri = redirect_uri.map_err(|error| unavailable(&error))?;
+        let client = self.client_without_redirect(metadata);
+        Ok(client.set_redirect_uri(redirect_uri))
+    }
+
+    fn client_without_redirect(&self, metadata: &Metadata) -> Client {
+        let settings = &self.settings;
         let client = CoreClient::from_provider_metadata(
             metadata.clone(),
             settings.client_id.clone(),
             settings.client_secret.clone(),
-        )
-        .set_redirect_uri(redirect_uri);
+        );
         // `client_secret_basic` is the default (OpenID Connect Discovery 1.0, section 3).
         let methods = metadata.token_endpoint_auth_methods_supported();
         let supports = |method| methods.is_none_or(|methods| methods.contains(&method));
-        Ok(
-            if supports(CoreClientAuthMethod::ClientSecretBasic)
-                || !supports(CoreClientAuthMethod::ClientSecretPost)
-            {
-                client
-            } else {
-                client.set_auth_type(AuthType::RequestBody)
-            },
-        )
+        if supports(CoreClientAuthMethod::ClientSecretBasic)
+            || !supports(CoreClientAuthMethod::ClientSecretPost)
+        {
+            client
+        } else {
+            client.set_auth_type(AuthType::RequestBody)
+        }
     }
 
     async fn exchange(

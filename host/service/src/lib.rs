@@ -48,6 +48,9 @@ const CLEANUP_INTERVAL: Duration = Duration::from_hours(1);
 /// The interval at which the times of last use of credentials are written to the directory.
 const WRITE_USES_INTERVAL: Duration = Duration::from_mins(1);
 
+/// The maximum interval between two checks of the sessions that began at the identity provider.
+const MAX_RECHECK_INTERVAL: Duration = Duration::from_mins(1);
+
 /// The interval between attempts to end the mail server sessions of revoked credentials.
 const END_SESSIONS_INTERVAL: Duration = Duration::from_mins(1);
 
@@ -139,6 +142,7 @@ pub async fn start(mut config: Config, clock: Clock) -> Result<Running, StartErr
         tokio::spawn(write_uses(Arc::clone(&app))),
         tokio::spawn(end_sessions(Arc::clone(&app))),
         tokio::spawn(recheck_users(Arc::clone(&app))),
+        tokio::spawn(recheck_provider_sessions(Arc::clone(&app))),
         tokio::spawn(Arc::clone(&app.mail).run_indexer()),
         tokio::spawn(hosts::announce(Arc::clone(&app))),
         tokio::spawn(hosts::handle_events(Arc::clone(&app), events)),
@@ -365,7 +369,24 @@ async fn recheck_users(app: Arc<App>) {
     }
 }
 
+/// Supervises the sessions that began at the identity provider. Does nothing if no user signs in
+/// there.
+async fn recheck_provider_sessions(app: Arc<App>) {
+    let sign_in = &app.config.sign_in;
+    while sign_in.uses_provider() {
+        tokio::time::sleep(sign_in.oidc.recheck.min(MAX_RECHECK_INTERVAL)).await;
+        if let Err(error) = app.auth.recheck_provider_sessions().await {
+            tracing::error!(%error, "failed to recheck the sessions of the identity provider");
+        }
+    }
+}
+
 impl Running {
+    /// Stops each module to which the changed configuration no longer grants a right.
+    pub async fn apply_revoked_rights(&self) {
+        hosts::converge(&self.app).await;
+    }
+
     /// Applies the settings of a changed configuration that can change while the service runs: `limits` and `http.trusted_proxies`.
     ///
     /// # Errors
@@ -382,11 +403,6 @@ impl Running {
         self.app.auth.set_limits(&config.limits);
         Ok(())
     }
-    /// Stops each module to which the changed configuration no longer grants a right.
-    pub async fn apply_revoked_rights(&self) {
-        hosts::converge(&self.app).await;
-    }
-
 
     /// Reads the key file again if it has changed.
     pub fn reload_keys(&self) {

@@ -14,6 +14,7 @@
 //! | [`sessions`] | sign-in, refresh and sign-out |
 //! | [`single_sign_on`] | sign-in and sign-out of persons at the identity provider |
 //! | `mail_server_sign_in`, `recheck` | sign-in with the mail server's passwords, and the supervision of its users |
+//! | [`provider_sessions`] | the supervision of sessions that began at the identity provider |
 //! | [`two_factor`] | second factors |
 //! | [`registration`] | creates accounts |
 //! | [`account`] | app passwords, the list of credentials, profile and password |
@@ -37,6 +38,7 @@ mod mail_server_sign_in;
 pub mod oauth_tokens;
 pub mod passwords;
 pub mod person;
+pub mod provider_sessions;
 mod recheck;
 pub mod registration;
 pub mod sessions;
@@ -71,6 +73,7 @@ use self::header::BearerCredential;
 pub use self::header::bearer_credential;
 pub use self::oauth_tokens::{IssuedToken, Use};
 use self::passwords::Passwords;
+use self::provider_sessions::ProviderSessions;
 pub use self::registration::{Availability, Form, Provision, Registered};
 pub(crate) use self::sessions::WRONG_PASSWORD;
 pub use self::sessions::{SignedIn, Tokens};
@@ -135,6 +138,7 @@ pub struct Auth {
     provider: Option<Provider>,
     /// The URL at which clients start a sign-in at the identity provider.
     provider_start_url: String,
+    provider_sessions: ProviderSessions,
     /// Counts wrong passwords in confirmations, per session and per account. Counts invalid signatures of access tokens, per client.
     failures: Failures,
     /// Maximum number of wrong passwords per minute for one session.
@@ -178,6 +182,7 @@ impl Auth {
             users: Arc::new(MailServerUsers::new(config)?),
             provider: None,
             provider_start_url: format!("{}{}", config.base_url(), single_sign_on::START_PATH),
+            provider_sessions: ProviderSessions::of(&config.sign_in.oidc),
             failures: Failures::new(clock),
             wrong_signatures: Limit::new(config.limits.unproven),
             wrong_passwords: Limit::new(config.limits.password_change),

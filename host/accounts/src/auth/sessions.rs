@@ -290,6 +290,7 @@ impl Auth {
                 &sha256_hex(refresh.expose_secret()),
                 now,
                 now.plus(LIFETIME),
+                self.provider_sessions.max_age,
                 origin,
             )
             .await?;

@@ -9,6 +9,7 @@ use latchmail_core::address;
 use latchmail_core::caller::Origin;
 use latchmail_core::error::Failure;
 use latchmail_core::metrics;
+use latchmail_core::sealing::Purpose;
 use latchmail_core::secrets;
 use latchmail_directory::accounts::Account;
 use latchmail_directory::events::{Event, Kind};
@@ -19,6 +20,7 @@ use latchmail_directory::single_sign_on::{
 };
 use latchmail_directory::two_factor::{Factor, SignIn};
 use latchmail_oidc::{Logout, Person, Provider};
+use secrecy::SecretString;
 
 use super::Auth;
 use super::account::Session;
@@ -46,6 +48,8 @@ pub struct Owner {
     account: Account,
     identity_id: String,
     sid: Option<String>,
+    /// The refresh token that the provider issued for this sign-in.
+    refresh_token: Option<SecretString>,
 }
 
 /// The reason why a person cannot sign in.
@@ -144,6 +148,7 @@ impl Auth {
             account,
             identity_id,
             sid: person.sid,
+            refresh_token: person.refresh_token,
         }))
     }
 
@@ -233,6 +238,8 @@ impl Auth {
         challenge: &str,
     ) -> Result<IssuedToken, Failure> {
         let code = IssuedToken::generate(Use::SignIn)?;
+        let token = owner.refresh_token.as_ref();
+        let sealed = token.map(|token| self.keys.seal(Purpose::ProviderToken, code.hash(), token));
         let stored = NewSignInCode {
             hash: code.hash().to_owned(),
             expires_at: self.clock.now().plus(CODE_LIFETIME),
@@ -241,6 +248,7 @@ impl Auth {
                 identity_id: owner.identity_id.clone(),
                 provider_sid: owner.sid.clone(),
                 challenge: challenge.to_owned(),
+                sealed_provider_token: sealed.transpose()?,
             },
         };
         self.directory.add_sign_in_code(&stored).await?;
@@ -272,9 +280,18 @@ impl Auth {
         let account = self.directory.active_account(&found.account_id).await?;
         let account = account.ok_or_else(invalid)?;
         let (mut session, tokens) = self.new_session(&account.id, origin, now)?;
+        session.expires_at = session
+            .expires_at
+            .min(now.plus(self.provider_sessions.max_age));
+        session.app_password.expires_at = Some(session.expires_at);
+        let sealed = found.sealed_provider_token.as_deref();
+        let token = sealed
+            .and_then(|sealed| self.keys.open(Purpose::ProviderToken, code.hash(), sealed))
+            .map(|token| self.keys.seal(Purpose::ProviderToken, &session.sid, &token));
         session.provider = Some(ProviderSession {
             identity_id: found.identity_id,
             sid: found.provider_sid,
+            sealed_token: token.transpose()?,
         });
         let identified = Identified {
             account,

@@ -91,6 +91,12 @@ pub struct OidcSignIn {
     pub mailbox_claim: String,
     /// Whether a missing claim `email_verified` means that the provider has verified the address.
     pub trust_missing_email_verified: bool,
+    /// The maximum age of web sessions that began at the provider.
+    #[serde(deserialize_with = "seconds")]
+    pub max_session_age: Duration,
+    /// The interval between two uses of the provider's refresh token of a session.
+    #[serde(deserialize_with = "seconds")]
+    pub recheck: Duration,
     /// The URIs of clients to which a sign-in can return, in addition to loopback URIs.
     #[serde(deserialize_with = "list")]
     pub redirect_uris: Vec<String>,
@@ -107,6 +113,8 @@ impl Default for OidcSignIn {
             client_secret_file: PathBuf::new(),
             mailbox_claim: "email".into(),
             trust_missing_email_verified: false,
+            max_session_age: Duration::from_hours(7 * 24),
+            recheck: Duration::from_mins(15),
             redirect_uris: Vec::new(),
             scopes: vec!["openid".into(), "email".into()],
         }
@@ -236,10 +244,16 @@ impl SignIn {
                 &mailserver.default_domain,
             )?;
         }
-        if mailserver.recheck.is_zero() {
-            return Err(StartError::new(
-                "`sign_in.mailserver.recheck` must be more than 0 seconds",
-            ));
+        for (key, value) in [
+            ("mailserver.recheck", mailserver.recheck),
+            ("oidc.recheck", self.oidc.recheck),
+            ("oidc.max_session_age", self.oidc.max_session_age),
+        ] {
+            if value.is_zero() {
+                return Err(StartError::new(format!(
+                    "`sign_in.{key}` must be more than 0 seconds"
+                )));
+            }
         }
         let separator = &mailserver.master_user_separator;
         let mut characters = separator.chars();
@@ -356,7 +370,9 @@ mod tests {
                 "sign_in.domains.'a.example'.source = 'accounts'\nsign_in.domains.'A.example'.source = 'accounts'",
                 "more than once",
             ),
-            ("sign_in.mailserver.recheck = 0", "recheck"),
+            ("sign_in.mailserver.recheck = 0", "mailserver.recheck"),
+            ("sign_in.oidc.recheck = 0", "oidc.recheck"),
+            ("sign_in.oidc.max_session_age = 0", "oidc.max_session_age"),
             (
                 "sign_in.mailserver.default_domain = 'a b'",
                 "default_domain",

@@ -1,5 +1,5 @@
--- The networks of the clients that started the sign-ins, as in `oauth_clients`. Programs before this
--- migration leave them empty.
+-- The networks of the clients that started the sign-ins, as in `oauth_clients`. Programs before
+-- this migration leave them empty.
 ALTER TABLE provider_sign_ins ADD COLUMN network TEXT NOT NULL DEFAULT '';
 ALTER TABLE provider_sign_ins ADD COLUMN region TEXT NOT NULL DEFAULT '';
 ALTER TABLE oauth_devices ADD COLUMN network TEXT NOT NULL DEFAULT '';

@@ -1,12 +1,22 @@
 use super::*;
 use crate::testing::{DAY, Fresh, MONTH, NOW, both, session};
 
+/// The maximum age of sessions that began at the identity provider.
+const MAX_AGE: Duration = MONTH;
+
 const PASSWORDS: &str =
     "SELECT address, app_password_id FROM mailserver_passwords ORDER BY app_password_id";
 
 async fn rotate(directory: &Directory, presented: &str, next: &str, now: Timestamp) -> Rotation {
     directory
-        .rotate_refresh_token(presented, next, now, now.plus(MONTH), &Origin::default())
+        .rotate_refresh_token(
+            presented,
+            next,
+            now,
+            now.plus(MONTH),
+            MAX_AGE,
+            &Origin::default(),
+        )
         .await
         .unwrap()
 }

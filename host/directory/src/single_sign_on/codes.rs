@@ -1,12 +1,14 @@
 //! The codes of completed sign-ins at the identity provider. A client exchanges a code for the tokens of a session one time, within a minute.
 
+use std::fmt;
+
 use super::super::db::{Tx, on, on_tx};
 use super::super::{Directory, Error};
 use crate::clock::Timestamp;
 
-const INSERT: &str = "INSERT INTO sign_in_codes (code_hash, account_id, identity_id, provider_sid, challenge, expires_at) \
-    VALUES ($1, $2, $3, $4, $5, $6)";
-const FIND: &str = "SELECT account_id, identity_id, provider_sid, challenge FROM sign_in_codes \
+const INSERT: &str = "INSERT INTO sign_in_codes (code_hash, account_id, identity_id, provider_sid, challenge, expires_at, sealed_provider_token) \
+    VALUES ($1, $2, $3, $4, $5, $6, $7)";
+const FIND: &str = "SELECT account_id, identity_id, provider_sid, challenge, sealed_provider_token FROM sign_in_codes \
     WHERE code_hash = $1 AND expires_at > $2";
 const DELETE: &str = "DELETE FROM sign_in_codes WHERE code_hash = $1";
 /// If two requests exchange the same code concurrently, the statement of the second request deletes no row.
@@ -26,7 +28,7 @@ pub struct NewSignInCode {
 }
 
 /// The values that a code stands for.
-#[derive(Clone, Debug, PartialEq, Eq, sqlx_macros::FromRow)]
+#[derive(Clone, PartialEq, Eq, sqlx_macros::FromRow)]
 pub struct SignInCode {
     /// The account of the person's mailbox.
     pub account_id: String,
@@ -36,6 +38,18 @@ pub struct SignInCode {
     pub provider_sid: Option<String>,
     /// The code challenge (RFC 7636, S256).
     pub challenge: String,
+    /// The provider's refresh token, sealed. `None` if the provider issued none.
+    pub sealed_provider_token: Option<Vec<u8>>,
+}
+
+impl fmt::Debug for SignInCode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SignInCode")
+            .field("account_id", &self.account_id)
+            .field("identity_id", &self.identity_id)
+            .field("provider_sid", &self.provider_sid)
+            .finish_non_exhaustive()
+    }
 }
 
 impl Directory {
@@ -52,6 +66,7 @@ impl Directory {
             .bind(&content.provider_sid)
             .bind(&content.challenge)
             .bind(code.expires_at.millis())
+            .bind(&content.sealed_provider_token)
             .execute(pool).await.map(drop))?;
         Ok(())
     }

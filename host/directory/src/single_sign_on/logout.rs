@@ -2,7 +2,7 @@
 
 use super::super::db::{Tx, on_tx};
 use super::super::{Directory, Error};
-use super::end_sessions;
+use super::end_grouped;
 use crate::caller::Origin;
 use crate::clock::Timestamp;
 
@@ -56,41 +56,20 @@ impl Directory {
             .bind(logout.subject)
             .bind(logout.sid)
             .execute(db).await.map(drop))?;
-        let mut ended = Vec::new();
-        for (account_id, app_passwords) in sessions(&mut tx, logout).await? {
-            tx.lock_account(&account_id).await?;
-            let reason = "back-channel logout";
-            end_sessions(
-                &mut tx,
-                &account_id,
-                &app_passwords,
-                reason,
-                logout.at,
-                origin,
-            )
-            .await?;
-            ended.extend(app_passwords);
-        }
+        let sessions = sessions(&mut tx, logout).await?;
+        let ended =
+            end_grouped(&mut tx, sessions, "back-channel logout", logout.at, origin).await?;
         tx.commit().await?;
         Ok(Some(ended))
     }
 }
 
-/// Returns the app passwords of the sessions that a logout token names, for each account.
-async fn sessions(
-    tx: &mut Tx,
-    logout: ProviderLogout<'_>,
-) -> Result<Vec<(String, Vec<String>)>, Error> {
-    let rows: Vec<(String, String)> = on_tx!(tx, db => sqlx::query_as(SESSIONS)
+/// Returns the sessions that a logout token names, sorted by account: the account and the app
+/// password of each.
+async fn sessions(tx: &mut Tx, logout: ProviderLogout<'_>) -> Result<Vec<(String, String)>, Error> {
+    Ok(on_tx!(tx, db => sqlx::query_as(SESSIONS)
         .bind(logout.issuer)
         .bind(logout.subject)
         .bind(logout.sid)
-        .fetch_all(db).await)?;
-    let by_account = rows.chunk_by(|(one, _), (other, _)| one == other);
-    let collected = by_account.filter_map(|rows| {
-        let (account_id, _) = rows.first()?;
-        let app_passwords = rows.iter().map(|(_, id)| id.clone()).collect();
-        Some((account_id.clone(), app_passwords))
-    });
-    Ok(collected.collect())
+        .fetch_all(db).await)?)
 }

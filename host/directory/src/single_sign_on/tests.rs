@@ -36,6 +36,7 @@ async fn begin(fresh: &Fresh, sid: &str, account_id: &str, identity: &str, provi
     new.provider = Some(ProviderSession {
         identity_id: identity.into(),
         sid: Some(provider_sid.into()),
+        sealed_token: Some(format!("{sid} at the provider").into()),
     });
     let origin = Origin::default();
     let begun = fresh.directory.begin_session(&new, &origin);
@@ -87,7 +88,8 @@ async fn an_unfinished_sign_in_is_taken_once_and_before_it_expires(fresh: Fresh)
 }
 
 async fn a_flood_displaces_only_the_sign_ins_of_its_own_network(fresh: Fresh) {
-    const FILL: &str = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 9997) \
+    const FILL: &str = "WITH RECURSIVE n(i) AS \
+        (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 9997) \
         INSERT INTO provider_sign_ins (state_hash, sealed, expires_at, network, region) \
         SELECT 'flood-' || i, 's', 2000000000000 + i, '2001:db8::' || i, '2001:db8::' FROM n";
     let directory = &fresh.directory;
@@ -114,6 +116,62 @@ async fn a_flood_displaces_only_the_sign_ins_of_its_own_network(fresh: Fresh) {
     let later =
         fresh.number("SELECT COUNT(*) FROM provider_sign_ins WHERE state_hash = 'neighbor'");
     assert_eq!(later.await, 1);
+}
+
+async fn sessions_of_the_provider_have_a_maximum_age(fresh: Fresh) {
+    people(&fresh).await;
+    let directory = &fresh.directory;
+    let hour = Duration::from_hours(1);
+    let (token, origin) = (session("s", "a", NOW).refresh_hash, Origin::service());
+    let day = NOW.plus(hour * 24);
+    let rotated = directory.rotate_refresh_token(&token, "next", NOW, day, hour, &origin);
+    rotated.await.unwrap();
+    let lives = async |sid, at| directory.session(sid, at).await.unwrap().is_some();
+    assert!(lives("s", NOW).await);
+    assert!(!lives("s", NOW.plus(hour)).await);
+    let end = async |until| {
+        let ended = directory.end_old_provider_sessions(until, NOW, &origin);
+        ended.await.unwrap()
+    };
+    assert!(end(NOW.minus(hour)).await.is_empty());
+    let mut ended = end(NOW).await;
+    ended.sort();
+    assert_eq!(ended, ["s-password", "t-password", "u-password"]);
+    assert!(lives("p", NOW).await);
+}
+
+async fn one_host_uses_the_token_of_a_session(fresh: Fresh) {
+    people(&fresh).await;
+    let directory = &fresh.directory;
+    let due = async |until| {
+        directory
+            .due_provider_sessions(until, NOW, 10)
+            .await
+            .unwrap()
+    };
+    assert!(due(NOW.minus(Duration::from_mins(1))).await.is_empty());
+    let sessions = due(NOW).await;
+    let ids: Vec<_> = sessions.iter().map(|session| &*session.sid).collect();
+    assert_eq!(ids, ["s", "t", "u"]);
+    assert_eq!(sessions[0].sealed_provider_token, b"s at the provider");
+    let later = NOW.plus(Duration::from_mins(1));
+    let claim = async || {
+        directory
+            .claim_provider_session("s", NOW, later)
+            .await
+            .unwrap()
+    };
+    assert!(claim().await);
+    assert!(!claim().await);
+    directory.set_provider_token("s", b"next").await.unwrap();
+    let sessions = due(later).await;
+    let ids: Vec<_> = sessions.iter().map(|session| &*session.sid).collect();
+    assert_eq!(ids, ["t", "u", "s"]);
+    assert_eq!(sessions[2].sealed_provider_token, b"next");
+    let origin = Origin::service();
+    let ended = directory.end_refused_provider_session("s", NOW, &origin);
+    assert_eq!(ended.await.unwrap(), ["s-password"]);
+    assert!(directory.session("s", NOW).await.unwrap().is_none());
 }
 
 async fn a_person_keeps_one_identity(fresh: Fresh) {
@@ -166,6 +224,7 @@ async fn add_code(fresh: &Fresh, hash: &str) {
             identity_id: "ada-identity".into(),
             provider_sid: Some("laptop".into()),
             challenge: "c".into(),
+            sealed_provider_token: Some(b"sealed".to_vec()),
         },
     };
     fresh.directory.add_sign_in_code(&code).await.unwrap();
@@ -186,7 +245,9 @@ async fn a_code_begins_one_session(fresh: Fresh) {
     people(&fresh).await;
     add_code(&fresh, "code").await;
     let found = fresh.directory.sign_in_code("code", NOW).await.unwrap();
-    assert_eq!(found.unwrap().challenge, "c");
+    let found = found.unwrap();
+    assert_eq!(found.challenge, "c");
+    assert_eq!(found.sealed_provider_token.as_deref(), Some(&b"sealed"[..]));
     let late = NOW.plus(Duration::from_mins(1));
     let expired = fresh.directory.sign_in_code("code", late).await.unwrap();
     assert_eq!(expired, None);
@@ -251,6 +312,8 @@ async fn expired_rows_are_swept(fresh: Fresh) {
 both!(
     an_unfinished_sign_in_is_taken_once_and_before_it_expires,
     a_flood_displaces_only_the_sign_ins_of_its_own_network,
+    sessions_of_the_provider_have_a_maximum_age,
+    one_host_uses_the_token_of_a_session,
     a_person_keeps_one_identity,
     a_person_with_another_mailbox_loses_the_sessions_of_the_first_one,
     a_logout_ends_the_named_sessions_once,

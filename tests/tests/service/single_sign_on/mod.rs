@@ -8,6 +8,7 @@ mod id_tokens;
 mod logout;
 mod mailboxes;
 mod outage;
+mod sessions;
 
 use latchmail_tests::client::VERIFIER;
 use latchmail_tests::provider::start_url;

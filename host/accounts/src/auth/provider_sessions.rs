@@ -1,0 +1,145 @@
+//! Supervises web sessions that began at the identity provider. They have a maximum age. If the
+//! provider issued a refresh token, the service uses it periodically, and ends the session if the
+//! provider no longer accepts the person.
+//!
+//! A provider that cannot be reached ends no session before its maximum age.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use latchmail_core::caller::Origin;
+use latchmail_core::clock::Timestamp;
+use latchmail_core::config::OidcSignIn;
+use latchmail_core::error::Failure;
+use latchmail_core::sealing::Purpose;
+use latchmail_directory::single_sign_on::DueSession;
+use latchmail_oidc::{Error, Provider};
+
+use super::Auth;
+
+/// The number of sessions that one query returns.
+const PAGE: i64 = 100;
+
+/// The limits of sessions that began at the identity provider.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct ProviderSessions {
+    /// The maximum time after the sign-in.
+    pub(super) max_age: Duration,
+    /// The interval between two uses of a refresh token.
+    recheck: Duration,
+}
+
+impl ProviderSessions {
+    pub(super) const fn of(config: &OidcSignIn) -> Self {
+        Self {
+            max_age: config.max_session_age,
+            recheck: config.recheck,
+        }
+    }
+}
+
+impl Auth {
+    /// Ends the sessions of the identity provider that are too old. Uses the refresh tokens of the
+    /// other sessions, and ends a session if the provider refuses its token. Does nothing without a
+    /// provider.
+    ///
+    /// # Errors
+    /// Returns 500 if the database fails.
+    pub async fn recheck_provider_sessions(&self) -> Result<(), Failure> {
+        let Some(provider) = &self.provider else {
+            return Ok(());
+        };
+        let begun_until = self.clock.now().minus(self.provider_sessions.max_age);
+        let directory = self.directory.clone();
+        self.end_provider_sessions(move |now| async move {
+            let origin = Origin::service();
+            Ok(directory
+                .end_old_provider_sessions(begun_until, now, &origin)
+                .await?)
+        })
+        .await?;
+        let used_until = self.clock.now().minus(self.provider_sessions.recheck);
+        loop {
+            let now = self.clock.now();
+            let due = self
+                .directory
+                .due_provider_sessions(used_until, now, PAGE)
+                .await?;
+            for session in &due {
+                let claimed = self
+                    .directory
+                    .claim_provider_session(&session.sid, used_until, now)
+                    .await?;
+                if claimed
+                    && let Err(why) = self.recheck_provider_session(provider, session).await?
+                {
+                    tracing::warn!(
+                        why,
+                        "failed to refresh a sign-in at the identity provider; the sessions continue"
+                    );
+                    return Ok(());
+                }
+            }
+            if i64::try_from(due.len()).unwrap_or(i64::MAX) < PAGE {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Uses the refresh token of a session. The inner result is the reason why the provider could
+    /// not be asked.
+    async fn recheck_provider_session(
+        &self,
+        provider: &Provider,
+        session: &DueSession,
+    ) -> Result<Result<(), String>, Failure> {
+        let DueSession {
+            sid,
+            sealed_provider_token: sealed,
+        } = session;
+        let Some(token) = self.keys.open(Purpose::ProviderToken, sid, sealed) else {
+            // Only the maximum age applies to a session whose token cannot be opened.
+            return Ok(Ok(()));
+        };
+        match provider.refresh_sign_in(&token).await {
+            Ok(None) => {}
+            Ok(Some(next)) => {
+                let sealed = self.keys.seal(Purpose::ProviderToken, sid, &next)?;
+                self.directory.set_provider_token(sid, &sealed).await?;
+            }
+            Err(Error::Rejected(why)) => {
+                tracing::info!(why, "the identity provider ended a sign-in");
+                let (directory, sid) = (self.directory.clone(), sid.clone());
+                self.end_provider_sessions(move |now| async move {
+                    let origin = Origin::service();
+                    Ok(directory
+                        .end_refused_provider_session(&sid, now, &origin)
+                        .await?)
+                })
+                .await?;
+            }
+            Err(Error::Unavailable(why)) => return Ok(Err(why)),
+        }
+        Ok(Ok(()))
+    }
+
+    /// Ends sessions with `end`, and closes their connections to the mail server.
+    async fn end_provider_sessions<F>(
+        &self,
+        end: impl FnOnce(Timestamp) -> F,
+    ) -> Result<(), Failure>
+    where
+        F: Future<Output = Result<Vec<String>, Failure>> + Send + 'static,
+    {
+        let mail_server = Arc::clone(&self.mail_server);
+        let end = end(self.clock.now());
+        self.run_change(async move {
+            let ended = end.await?;
+            if !ended.is_empty() {
+                mail_server.end_sessions(&ended).await;
+            }
+            Ok(())
+        })
+        .await
+    }
+}
