@@ -1,8 +1,10 @@
-//! The provider's metadata and keys (OpenID Connect Discovery 1.0). The service requests both when a sign-in begins, so that a sign-in does not begin while the
-//! provider is unavailable. A sign-in ends with the metadata of the latest request.
+//! The provider's metadata and keys (OpenID Connect Discovery 1.0). The service caches both for a
+//! short time, so that many sign-ins cause few requests. A failed request to the provider makes the
+//! cached metadata stale, so that a sign-in does not begin while the provider is unavailable.
 
 use std::error::Error as StdError;
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use openidconnect::core::{
@@ -16,8 +18,12 @@ use tokio::time::Instant;
 
 use crate::{Error, Provider};
 
-/// The minimum interval between two requests for new keys because of an unknown key. Any client can send a token that names an unknown key.
-const MIN_REFRESH_INTERVAL: Duration = Duration::from_secs(5);
+/// The time for which cached metadata and keys are used.
+const MAX_AGE: Duration = Duration::from_mins(1);
+
+/// The maximum number of requests for new keys in [`REFRESH_WINDOW`] because of unknown keys.
+const MAX_REFRESHES: u32 = 5;
+const REFRESH_WINDOW: Duration = Duration::from_secs(30);
 
 /// The provider's metadata and keys.
 pub(crate) type Metadata = ProviderMetadata<
@@ -45,52 +51,153 @@ pub(crate) struct AdditionalMetadata {
 
 impl AdditionalProviderMetadata for AdditionalMetadata {}
 
+/// The cached metadata and keys.
+#[derive(Default)]
+pub(crate) struct Cache {
+    /// The latest metadata, with the time of the request. `None` before the first request.
+    latest: Option<(Arc<Metadata>, Instant)>,
+    /// The latest failed request: the time at which it ended, and the error.
+    failed: Option<(Instant, String)>,
+    /// The requests because of unknown keys in ID tokens, and in logout tokens. Any client can send
+    /// a logout token, and must not delay the sign-ins.
+    refreshes: [Refreshes; 2],
+}
+
+/// Counts requests because of unknown keys.
+#[derive(Default)]
+struct Refreshes {
+    begun: Option<Instant>,
+    count: u32,
+}
+
+impl Refreshes {
+    /// Counts a request. Returns `false` if there were too many requests.
+    fn allow(&mut self) -> bool {
+        if self
+            .begun
+            .is_none_or(|begun| begun.elapsed() >= REFRESH_WINDOW)
+        {
+            *self = Self {
+                begun: Some(Instant::now()),
+                count: 0,
+            };
+        }
+        self.count += 1;
+        self.count <= MAX_REFRESHES
+    }
+}
+
+/// The kind of a token that names an unknown key.
+#[derive(Clone, Copy)]
+pub(crate) enum TokenKind {
+    /// The provider sent the token in response to a request of the service.
+    Id,
+    /// Any client can have sent the token.
+    Logout,
+}
+
+impl Cache {
+    fn fresh(&self) -> Option<Arc<Metadata>> {
+        let (metadata, at) = self.latest.as_ref()?;
+        (at.elapsed() < MAX_AGE).then(|| Arc::clone(metadata))
+    }
+
+    /// Returns the error of a request that ended after `begun`.
+    fn failure_since(&self, begun: Instant) -> Option<Error> {
+        let (at, why) = self.failed.as_ref()?;
+        (*at >= begun).then(|| Error::Unavailable(why.clone()))
+    }
+}
+
 impl Provider {
     /// Requests the metadata and the keys, to check that the provider serves them.
     ///
     /// # Errors
-    /// Returns [`Error::Unavailable`] if the provider does not respond, or if the metadata or the keys are unusable.
+    /// Returns [`Error::Unavailable`] if the provider does not respond, or if the metadata or the
+    /// keys are unusable.
     pub async fn check(&self) -> Result<(), Error> {
-        self.discover().await.map(drop)
+        let mut cache = self.cache.lock().await;
+        self.discover(&mut cache).await.map(drop)
     }
 
-    /// Requests the metadata and the keys.
-    pub(crate) async fn discover(&self) -> Result<Arc<Metadata>, Error> {
-        let issuer = self.settings.issuer.clone();
-        let metadata = Metadata::discover_async(issuer, &self.http)
-            .await
-            .map_err(|error| unavailable(&error))?;
-        let metadata = Arc::new(metadata);
-        let mut cached = self.metadata.lock().unwrap_or_else(PoisonError::into_inner);
-        *cached = Some(Arc::clone(&metadata));
-        Ok(metadata)
+    /// Returns metadata and keys that are at most [`MAX_AGE`] old. If several callers need new
+    /// metadata, one request serves all of them.
+    ///
+    /// # Errors
+    /// Returns [`Error::Unavailable`] under the same conditions as [`Self::check`].
+    pub(crate) async fn current_metadata(&self) -> Result<Arc<Metadata>, Error> {
+        let begun = Instant::now();
+        let mut cache = self.cache.lock().await;
+        let is_doubtful = self.is_doubtful.load(Ordering::Relaxed);
+        if let Some(metadata) = cache.fresh().filter(|_| !is_doubtful) {
+            return Ok(metadata);
+        }
+        if let Some(failure) = cache.failure_since(begun) {
+            return Err(failure);
+        }
+        self.discover(&mut cache).await
     }
 
-    /// Returns the latest metadata and keys. Requests them if there are none.
+    /// Returns the same as [`Self::current_metadata`]. If the provider does not respond, returns
+    /// the latest metadata and keys.
     pub(crate) async fn metadata(&self) -> Result<Arc<Metadata>, Error> {
-        let cached = {
-            let cached = self.metadata.lock().unwrap_or_else(PoisonError::into_inner);
-            cached.clone()
-        };
-        match cached {
-            Some(metadata) => Ok(metadata),
-            None => self.discover().await,
+        match self.current_metadata().await {
+            Ok(metadata) => Ok(metadata),
+            Err(error) => {
+                let cache = self.cache.lock().await;
+                let latest = cache.latest.as_ref().ok_or(error)?;
+                Ok(Arc::clone(&latest.0))
+            }
         }
     }
 
-    /// Requests the metadata and the keys, because a token names an unknown key. Returns `None` if the previous request is too recent.
-    pub(crate) async fn refresh(&self) -> Result<Option<Arc<Metadata>>, Error> {
-        {
-            let mut refreshed_at = self
-                .refreshed_at
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner);
-            if refreshed_at.is_some_and(|at| at.elapsed() < MIN_REFRESH_INTERVAL) {
-                return Ok(None);
-            }
-            *refreshed_at = Some(Instant::now());
+    /// Checks that the provider can be reached, at most once in [`MAX_AGE`].
+    ///
+    /// # Errors
+    /// Returns [`Error::Unavailable`] under the same conditions as [`Self::check`].
+    pub async fn require_available(&self) -> Result<(), Error> {
+        self.current_metadata().await.map(drop)
+    }
+
+    /// Requests the metadata and the keys, because a token names an unknown key. Returns `None` if
+    /// there were too many such requests.
+    pub(crate) async fn refresh(&self, token: TokenKind) -> Result<Option<Arc<Metadata>>, Error> {
+        let mut cache = self.cache.lock().await;
+        let [id, logout] = &mut cache.refreshes;
+        let refreshes = match token {
+            TokenKind::Id => id,
+            TokenKind::Logout => logout,
+        };
+        if !refreshes.allow() {
+            return Ok(None);
         }
-        self.discover().await.map(Some)
+        self.discover(&mut cache).await.map(Some)
+    }
+
+    /// Requests the metadata and the keys. The caller holds the lock of the cache, so there is one
+    /// request at a time.
+    async fn discover(&self, cache: &mut Cache) -> Result<Arc<Metadata>, Error> {
+        let issuer = self.settings.issuer.clone();
+        match Metadata::discover_async(issuer, &self.http).await {
+            Ok(metadata) => {
+                let metadata = Arc::new(metadata);
+                cache.latest = Some((Arc::clone(&metadata), Instant::now()));
+                self.is_doubtful.store(false, Ordering::Relaxed);
+                Ok(metadata)
+            }
+            Err(error) => {
+                let why = chain(&error);
+                cache.failed = Some((Instant::now(), why.clone()));
+                Err(Error::Unavailable(why))
+            }
+        }
+    }
+
+    /// Creates the error of a failed request. The next sign-in then requests the metadata, so that
+    /// it does not begin while the provider is unavailable.
+    pub(crate) fn unavailable(&self, error: &dyn StdError) -> Error {
+        self.is_doubtful.store(true, Ordering::Relaxed);
+        unavailable(error)
     }
 }
 

@@ -18,19 +18,21 @@ mod http_client;
 mod logout;
 mod settings;
 mod sign_in;
+#[cfg(test)]
+mod tests;
 
 use std::fmt;
-use std::sync::{Arc, Mutex};
+use std::sync::atomic::AtomicBool;
 
 use latchmail_core::clock::Clock;
 use latchmail_core::config::Config;
 use latchmail_core::error::StartError;
 use latchmail_net::fetch::Fetch;
 use openidconnect::core::CoreJwsSigningAlgorithm as Algorithm;
-use tokio::time::Instant;
+use tokio::sync::Mutex;
 
 pub use claims::{Mailbox, Person};
-use discovery::Metadata;
+use discovery::Cache;
 use http_client::HttpClient;
 pub use logout::Logout;
 use settings::Settings;
@@ -71,10 +73,9 @@ pub struct Provider {
     settings: Settings,
     http: HttpClient,
     clock: Clock,
-    /// The latest metadata and keys. `None` before the first request to the provider.
-    metadata: Mutex<Option<Arc<Metadata>>>,
-    /// The time at which an unknown key last caused a request for new keys.
-    refreshed_at: Mutex<Option<Instant>>,
+    cache: Mutex<Cache>,
+    /// Whether a request to the provider failed after the latest request for the metadata.
+    is_doubtful: AtomicBool,
 }
 
 impl fmt::Debug for Provider {
@@ -98,8 +99,8 @@ impl Provider {
             settings: Settings::read(&config.sign_in.oidc)?,
             http: HttpClient(fetch),
             clock,
-            metadata: Mutex::default(),
-            refreshed_at: Mutex::default(),
+            cache: Mutex::default(),
+            is_doubtful: AtomicBool::default(),
         }))
     }
 

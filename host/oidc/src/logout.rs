@@ -11,7 +11,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use crate::claims::payload;
-use crate::discovery::Metadata;
+use crate::discovery::{Metadata, TokenKind};
 use crate::sign_in::rejected;
 use crate::{ALGORITHMS, Error, MAX_IDENTIFIER, MAX_SKEW, Provider};
 
@@ -83,7 +83,7 @@ impl Provider {
         let mut metadata = self.metadata().await?;
         if !knows(&metadata, &header) {
             let unknown = || rejected("the token names an unknown key");
-            metadata = self.refresh().await?.ok_or_else(unknown)?;
+            metadata = self.refresh(TokenKind::Logout).await?.ok_or_else(unknown)?;
         }
         let is_right = candidates(&metadata, &header).any(|key| {
             key.verify_signature(&header.alg, signed.as_bytes(), &signature)

@@ -16,7 +16,7 @@ use secrecy::{ExposeSecret as _, SecretString};
 use serde::{Deserialize, Serialize};
 
 use crate::claims::Person;
-use crate::discovery::{Metadata, chain, unavailable};
+use crate::discovery::{Metadata, TokenKind, chain, unavailable};
 use crate::{ALGORITHMS, Error, MAX_SKEW, Provider};
 
 /// The length of `state`, of the nonce and of the code verifier, in characters.
@@ -69,7 +69,7 @@ impl Provider {
         redirect_uri: &str,
         login_hint: Option<&str>,
     ) -> Result<Request, Error> {
-        let metadata = self.discover().await?;
+        let metadata = self.current_metadata().await?;
         let client = self.client(&metadata, redirect_uri)?;
         let random = || {
             let random = secrets::letters_and_digits(RANDOM_LENGTH);
@@ -123,7 +123,7 @@ impl Provider {
                 SignatureVerificationError::NoMatchingKey,
             )) => {
                 let unknown = || rejected("the ID token names an unknown key");
-                let metadata = self.refresh().await?.ok_or_else(unknown)?;
+                let metadata = self.refresh(TokenKind::Id).await?.ok_or_else(unknown)?;
                 self.verify(&metadata, id_token, &nonce, &tokens)
                     .map_err(|error| rejected(&chain(&error)))?;
             }
@@ -167,7 +167,7 @@ impl Provider {
                     "the provider rejected the refresh token: {response}"
                 )))
             }
-            Err(error) => Err(unavailable(&error)),
+            Err(error) => Err(self.unavailable(&error)),
         }
     }
 
@@ -222,7 +222,7 @@ impl Provider {
             .request_async(&self.http)
             .await
             .map_err(|error| match error {
-                RequestTokenError::Request(error) => unavailable(&error),
+                RequestTokenError::Request(error) => self.unavailable(&error),
                 RequestTokenError::ServerResponse(response) => {
                     if *response.error() == CoreErrorResponseType::InvalidClient {
                         tracing::error!(
