@@ -280,8 +280,21 @@ impl PersonBrowser {
 
     /// Starts a sign-in and signs in at the provider. Returns the URL of the callback, which is not loaded yet.
     pub async fn to_callback(&self, start: &str, person: &str) -> String {
-        let response = self.get(start).await;
+        let response = self.start(start).await;
         self.from_redirect(response, person).await
+    }
+
+    /// Starts a sign-in, and presses the button of the page for applications on the user's device.
+    /// Returns the redirect to the provider.
+    pub async fn start(&self, start: &str) -> Response {
+        let response = self.get(start).await;
+        if response.status != 200 {
+            return response;
+        }
+        let page = String::from_utf8(response.body).unwrap();
+        let request = between(&page, "name=\"request\" value=\"", "\"");
+        let action = start.split('?').next().unwrap();
+        self.submit(action, &[("request", &request)]).await
     }
 
     /// Continues after a redirect to the provider. Returns the URL of the callback, which is not loaded yet.

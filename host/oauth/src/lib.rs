@@ -82,6 +82,8 @@ pub struct OAuth {
     device_grant: bool,
     /// The URIs to which a sign-in at the identity provider can return, in addition to loopback URIs.
     sign_in_redirect_uris: Vec<String>,
+    /// Whether a sign-in at the identity provider can return to any loopback URI.
+    loopback_redirects: bool,
 }
 
 impl OAuth {
@@ -99,6 +101,7 @@ impl OAuth {
         single_sign_on::check_redirect_uris(&config.sign_in.oidc)?;
         Ok(Self {
             sign_in_redirect_uris: config.sign_in.oidc.redirect_uris.clone(),
+            loopback_redirects: config.sign_in.oidc.loopback_redirects,
             documents: Documents::new(fetch, &config.oauth.client_hosts, clock.clone())?,
             issuer: config.auth_url(),
             device_grant: config.oauth.device_grant,

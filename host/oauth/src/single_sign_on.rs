@@ -25,6 +25,19 @@ pub struct ClientRequest {
 }
 
 impl ClientRequest {
+    /// Returns the description of the redirect target for users if it is a loopback URI. Any
+    /// program on the user's device can start such a sign-in, so the user must confirm it.
+    #[must_use]
+    pub fn loopback_target(&self) -> Option<String> {
+        redirect::is_loopback(&self.redirect_uri).then(|| redirect::target(&self.redirect_uri))
+    }
+
+    /// Returns the value of `form-action` that allows the redirect to the client.
+    #[must_use]
+    pub fn form_action(&self) -> String {
+        redirect::form_action(&self.redirect_uri)
+    }
+
     /// Returns the redirect URI with these parameters and the client's `state` in its query.
     #[must_use]
     pub fn response_url(&self, parameters: &[(&str, &str)]) -> String {
@@ -57,10 +70,13 @@ impl OAuth {
             .sign_in_redirect_uris
             .iter()
             .any(|uri| uri == redirect_uri);
-        if !is_listed && !redirect::is_loopback(redirect_uri) {
-            return Err(Refusal::request(
-                "The redirect_uri is not allowed: it must be in `sign_in.oidc.redirect_uris` of the service, or a loopback URL",
-            ));
+        let is_loopback = || self.loopback_redirects && redirect::is_loopback(redirect_uri);
+        if !is_listed && !is_loopback() {
+            return Err(Refusal::request(if self.loopback_redirects {
+                "The redirect_uri is not allowed: it must be in `sign_in.oidc.redirect_uris` of the service, or a loopback URL"
+            } else {
+                "The redirect_uri is not allowed: it must be in `sign_in.oidc.redirect_uris` of the service"
+            }));
         }
         let state = parameters.one("state")?;
         if state.is_some_and(|state| state.len() > LONGEST_STATE) {

@@ -91,6 +91,8 @@ pub struct OidcSignIn {
     pub mailbox_claim: String,
     /// Whether a missing claim `email_verified` means that the provider has verified the address.
     pub trust_missing_email_verified: bool,
+    /// Whether a sign-in can return to any loopback URI. An application of the user listens there.
+    pub loopback_redirects: bool,
     /// The maximum age of web sessions that began at the provider.
     #[serde(deserialize_with = "seconds")]
     pub max_session_age: Duration,
@@ -113,6 +115,7 @@ impl Default for OidcSignIn {
             client_secret_file: PathBuf::new(),
             mailbox_claim: "email".into(),
             trust_missing_email_verified: false,
+            loopback_redirects: true,
             max_session_age: Duration::from_hours(7 * 24),
             recheck: Duration::from_mins(15),
             redirect_uris: Vec::new(),

@@ -106,13 +106,12 @@ impl Browser {
 
 /// Returns `false` if the headers show that the form was sent from a page of another origin.
 pub(super) fn is_same_origin(app: &App, headers: &HeaderMap) -> bool {
-    let is_absent_or =
-        |name, expected: &str| headers.get(name).is_none_or(|value| value == expected);
-    is_absent_or(header::ORIGIN, app.oauth.issuer())
-        && is_absent_or(
-            header::HeaderName::from_static("sec-fetch-site"),
-            "same-origin",
-        )
+    // The pages of the authorization server can have another URL than the pages of single sign-on.
+    let own = [app.oauth.issuer(), &app.config.base_url()];
+    let origin = headers.get(header::ORIGIN);
+    let site = headers.get(header::HeaderName::from_static("sec-fetch-site"));
+    origin.is_none_or(|origin| own.iter().any(|own| origin == own))
+        && site.is_none_or(|site| site == "same-origin")
 }
 
 /// Returns `true` if browsers reach the pages over TLS.

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use latchmail_tests::client::REDIRECT_URI;
+use latchmail_tests::client::{REDIRECT_URI, between};
 use latchmail_tests::provider::{parameter, start_url_with};
 
 use super::*;
@@ -103,13 +103,13 @@ async fn a_sign_in_returns_only_to_allowed_uris() {
         start_with(&format!("sign_in.oidc.redirect_uris = ['{listed}']")).await;
     let browser = PersonBrowser::new();
     for (changes, status) in [
-        (vec![], 303),
+        (vec![], 200),
         (vec![("redirect_uri", listed)], 303),
         (
             vec![("redirect_uri", "http://[::1]:7/x"), ("state", "")],
-            303,
+            200,
         ),
-        (vec![("code_challenge_method", "S256")], 303),
+        (vec![("code_challenge_method", "S256")], 200),
         (vec![("redirect_uri", "https://app.example/callback")], 400),
         (
             vec![("redirect_uri", "https://app.example/callback?fixed=1&x")],
@@ -137,6 +137,62 @@ async fn a_sign_in_returns_only_to_allowed_uris() {
     let back = back.header("location").unwrap();
     assert!(back.starts_with(&format!("{listed}&code=lmi_")), "{back}");
     assert!(back.ends_with("&state=s"), "{back}");
+}
+
+#[tokio::test]
+async fn a_sign_in_that_returns_to_the_device_needs_a_button() {
+    let listed = "http://127.0.0.1:7/listed";
+    let settings = format!("sign_in.oidc.redirect_uris = ['{listed}']");
+    let (_provider, service) = start_with(&settings).await;
+    let browser = PersonBrowser::new();
+    // The provider knows the person now, and shows no page the next time.
+    browser.code(&service, "ada").await;
+    for changes in [vec![], vec![("redirect_uri", listed)]] {
+        let response = browser.get(&start_url_with(&service, &changes)).await;
+        let (status, text) = shown(&response);
+        assert_eq!((status, response.header("location")), (200, None), "{text}");
+        assert!(
+            text.contains("an application on this device")
+                && text.contains("<form method=\"post\" action=\"/auth/oidc/start\">"),
+            "{text}"
+        );
+        let policy = response.header("content-security-policy").unwrap();
+        assert!(policy.contains("frame-ancestors 'none'"), "{policy}");
+    }
+    let to_provider = browser.start(&start_url(&service)).await;
+    assert_eq!(to_provider.status, 303);
+    // The callback needs the state that only the button creates.
+    let callback = format!("{}/auth/oidc/callback?code=x&state=y", service.base);
+    assert_eq!(browser.get(&callback).await.status, 403);
+    // A form of another browser, another site or another page is refused.
+    let page = browser.get(&start_url(&service)).await;
+    let request = between(&shown(&page).1, "name=\"request\" value=\"", "\"");
+    let action = format!("{}/auth/oidc/start", service.base);
+    let foreign = PersonBrowser::new();
+    foreign.get(&start_url(&service)).await;
+    for (browser, request) in [
+        (&foreign, request.as_str()),
+        (&browser, "x"),
+        (&browser, ""),
+    ] {
+        let refused = browser.submit(&action, &[("request", request)]).await;
+        assert_eq!(refused.status, 403);
+        assert_eq!(refused.header("location"), None);
+    }
+}
+
+#[tokio::test]
+async fn the_operator_can_disable_returns_to_the_device() {
+    let listed = "http://127.0.0.1:7/listed";
+    let settings = format!(
+        "sign_in.oidc.redirect_uris = ['{listed}']\nsign_in.oidc.loopback_redirects = false"
+    );
+    let (_provider, service) = start_with(&settings).await;
+    let browser = PersonBrowser::new();
+    let (status, text) = shown(&browser.get(&start_url(&service)).await);
+    assert!(status == 400 && !text.contains("loopback"), "{text}");
+    let start = start_url_with(&service, &[("redirect_uri", listed)]);
+    assert_eq!(browser.get(&start).await.status, 200);
 }
 
 #[tokio::test]
@@ -220,8 +276,13 @@ async fn an_invitation_needs_a_recent_sign_in() {
 
 #[tokio::test]
 async fn the_routes_are_described_as_additions() {
-    const ROUTES: [(&str, &str, &[&str]); 4] = [
-        ("/auth/oidc/start", "get", &["303", "400", "429", "503"]),
+    const ROUTES: [(&str, &str, &[&str]); 5] = [
+        (
+            "/auth/oidc/start",
+            "get",
+            &["200", "303", "400", "429", "503"],
+        ),
+        ("/auth/oidc/start", "post", &["303", "403", "429", "503"]),
         (
             "/auth/oidc/callback",
             "get",

@@ -75,6 +75,15 @@ impl ProviderChoice {
         }
     }
 
+    /// Renders the button of a page on which the user can only continue at the provider.
+    pub(super) fn confirmation(&self) -> Markup {
+        html! {
+            @if let Some((host, _)) = &self.provider {
+                button type="submit" { "Sign in at " (host) }
+            }
+        }
+    }
+
     /// Adds the source expression for redirects to the provider to the sources of `form-action`. The expression contains only the scheme, because a provider
     /// can redirect the browser to other origins. Chromium applies `form-action` to all redirects after a form is submitted.
     pub(in crate::oauth) fn form_action(&self, client: Option<String>) -> Option<String> {

@@ -17,6 +17,7 @@ const MAX_BODY: usize = 32 * 1024;
 #[openapi(
     paths(
         start::start_sign_in,
+        start::confirm_sign_in,
         token::exchange_code,
         logout::back_channel_logout,
     ),
@@ -38,6 +39,10 @@ pub fn route_group() -> Result<RouteGroup<App>, StartError> {
             HostRoute {
                 route: host_route(Method::GET, start::PATH, "startSignIn"),
                 handler: |app, request| Box::pin(start::start_sign_in(app, request)),
+            },
+            HostRoute {
+                route: with_body(start::PATH, "confirmSignIn"),
+                handler: |app, request| Box::pin(start::confirm_sign_in(app, request)),
             },
             HostRoute {
                 route: Route {
