@@ -5,7 +5,7 @@ use std::sync::Arc;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::results;
-use super::senders::{MAX_SENDERS, Senders};
+use super::senders::{MAX_SENDERS, MAX_SENDERS_SIZE, Senders};
 
 /// The fields besides From that contain the sender of a submission. Resent-From and Resent-Sender contain the address of the account that resends a message
 /// (RFC 5322, section 3.6.6).
@@ -14,12 +14,26 @@ const OTHER_SENDER_FIELDS: [&str; 3] = ["Sender", "Resent-From", "Resent-Sender"
 /// Maximum number of signatures that are verified. Further signatures are ignored.
 const MAX_SIGNATURES: usize = 10;
 
-/// Maximum length of a signature in bytes. A longer signature is ignored.
+/// Maximum length of a signature in bytes, and maximum number of colons. A colon separates two
+/// names of signed fields, and the verification searches all fields for each name. A longer
+/// signature is ignored.
 const MAX_SIGNATURE_LENGTH: usize = 8 * 1024;
+const MAX_SIGNATURE_COLONS: usize = 200;
+
+/// Maximum number of fields that claim to be results of this server. A message with more of them is
+/// rejected, because the mail server searches its whole file to delete a field.
+const MAX_FORGED_RESULTS: usize = 100;
 
 /// Maximum number of header fields, and maximum size of the header in bytes. The signatures of a message with a larger header are not verified.
 const MAX_FIELDS: usize = 1000;
 const MAX_HEADER_SIZE: usize = 512 * 1024;
+
+/// A limit that the header of a message exceeded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Excess {
+    Senders,
+    Results,
+}
 
 /// A message that the milter is receiving.
 #[derive(Debug, Default)]
@@ -35,6 +49,10 @@ pub(crate) struct Message {
     pub(crate) other_senders: Vec<(&'static str, Senders)>,
     /// The indexes of the `Authentication-Results` fields that claim to come from this server. The index of the first `Authentication-Results` field is 1.
     pub(crate) forged_results: Vec<u32>,
+    /// The reason why the message must be rejected, if the header exceeded a limit.
+    pub(crate) excess: Option<Excess>,
+    /// The size of all sender fields.
+    senders_size: usize,
     /// The From fields in their received form.
     from_text: Vec<u8>,
     results_fields: u32,
@@ -55,30 +73,49 @@ impl Message {
         if is(results::NAME) {
             self.results_fields = self.results_fields.saturating_add(1);
             if results::claims_to_be_from(value, authserv_id) {
-                self.forged_results.push(self.results_fields);
+                if self.forged_results.len() == MAX_FORGED_RESULTS {
+                    self.excess = Some(Excess::Results);
+                } else {
+                    self.forged_results.push(self.results_fields);
+                }
             }
         }
+        let sender_field = OTHER_SENDER_FIELDS.into_iter().find(|field| is(field));
+        let sender_field = sender_field.filter(|_| self.login.is_some());
+        let is_from = is("From");
+        if is_from || sender_field.is_some() {
+            self.senders_size += value.len();
+            if self.senders_size > MAX_SENDERS_SIZE {
+                self.excess = Some(Excess::Senders);
+            }
+        }
+        if self.excess.is_some() {
+            // The message is rejected, so the rest of the header is not needed.
+            self.copy = Vec::new();
+            self.from_text = Vec::new();
+            self.signatures = 0;
+            return;
+        }
         let line = [name, b":", &with_crlf(value), b"\r\n"].concat();
-        if is("From") {
+        if is_from {
             self.from_fields += 1;
             if self.from_fields == 1 {
                 self.from = Senders::parse(value);
             } else if self.from.domains.len() <= MAX_SENDERS {
                 self.from.merge(Senders::parse(value));
             }
-            if self.from_text.len() < MAX_HEADER_SIZE {
-                self.from_text.extend_from_slice(&line);
-            }
+            self.from_text.extend_from_slice(&line);
         }
-        let sender_field = OTHER_SENDER_FIELDS.into_iter().find(|field| is(field));
         if let Some(field) = sender_field
-            && self.login.is_some()
             && self.other_senders.len() <= MAX_SENDERS
         {
             self.other_senders.push((field, Senders::parse(value)));
         }
         if is("DKIM-Signature") {
-            if self.signatures == MAX_SIGNATURES || value.len() > MAX_SIGNATURE_LENGTH {
+            if self.signatures == MAX_SIGNATURES
+                || value.len() > MAX_SIGNATURE_LENGTH
+                || value.iter().filter(|byte| **byte == b':').count() > MAX_SIGNATURE_COLONS
+            {
                 return;
             }
             self.signatures += 1;
@@ -217,6 +254,43 @@ mod tests {
         assert_eq!(message.from.addresses.len(), 1);
         assert_eq!(message.from.domains.len(), MAX_SENDERS + 1);
         assert_eq!(message.other_senders.len(), MAX_SENDERS + 1);
+    }
+
+    #[test]
+    fn a_message_with_too_many_results_or_too_long_senders_is_rejected_without_parsing() {
+        let mut message = Message::default();
+        for _ in 0..=MAX_FORGED_RESULTS {
+            let field = b" mail.first.test; dmarc=pass";
+            message.add_field(b"Authentication-Results", field, ID);
+        }
+        assert_eq!(message.excess, Some(Excess::Results));
+        assert_eq!(message.forged_results.len(), MAX_FORGED_RESULTS);
+
+        let from = format!(" a@outside.test{}", "=".repeat(100_000));
+        let mut message = Message::default();
+        let start = std::time::Instant::now();
+        for _ in 0..400 {
+            message.add_field(b"From", from.as_bytes(), ID);
+        }
+        // Each field took half a second with optimization.
+        assert!(start.elapsed() < std::time::Duration::from_secs(5));
+        assert_eq!(message.excess, Some(Excess::Senders));
+        assert!(message.from.domains.is_empty() && message.copy().is_empty());
+
+        let mut message = Message {
+            login: Some("ada@first.test".into()),
+            ..Message::default()
+        };
+        message.add_field(b"Sender", &vec![b' '; MAX_SENDERS_SIZE + 1], ID);
+        assert_eq!(message.excess, Some(Excess::Senders));
+    }
+
+    #[test]
+    fn a_signature_of_too_many_fields_is_ignored() {
+        let mut message = Message::default();
+        let value = format!(" v=1; h={}", "a:".repeat(MAX_SIGNATURE_COLONS + 1));
+        message.add_field(b"DKIM-Signature", value.as_bytes(), ID);
+        assert_eq!(message.signatures, 0);
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! Decides whether a message is accepted, and which results are written into the message.
 
+use std::collections::BTreeSet;
 use std::net::IpAddr;
 
 use ipnet::IpNet;
@@ -7,7 +8,7 @@ use latchmail_core::address;
 use latchmail_core::config::LocalFrom;
 use latchmail_directory::mailserver::MailServerView;
 
-use super::message::Message;
+use super::message::{Excess, Message};
 use super::results::Check;
 use super::senders::{self, MAX_SENDERS, Senders};
 use super::verify::{Envelope, Verifier};
@@ -18,6 +19,8 @@ const DNS_UNAVAILABLE: &str = "451 4.7.1 The local sender cannot be checked at t
 const LOCAL_SENDER: &str =
     "550 5.7.1 The sender address is local to this server: log in to send from it";
 const TOO_MANY_SENDERS: &str = "550 5.7.1 The message names too many senders";
+const TOO_MANY_RESULTS: &str =
+    "550 5.7.1 The message has too many Authentication-Results fields in the name of this server";
 
 /// The configuration and the data for the decisions.
 pub(crate) struct Policy {
@@ -29,12 +32,18 @@ pub(crate) struct Policy {
 }
 
 impl Policy {
-    /// Checks a message. Returns the results for `Authentication-Results`, or the SMTP reply that rejects the message.
+    /// Checks a message. Returns the results for `Authentication-Results`, or the SMTP reply that
+    /// rejects the message.
     pub(crate) async fn check(
         &self,
         envelope: Envelope<'_>,
         message: &Message,
     ) -> Result<Vec<Check>, String> {
+        match message.excess {
+            Some(Excess::Senders) => return Err(TOO_MANY_SENDERS.into()),
+            Some(Excess::Results) => return Err(TOO_MANY_RESULTS.into()),
+            None => {}
+        }
         match &message.login {
             Some(login) => self.check_submission(login, message).await,
             None => self.check_incoming(envelope, message).await,
@@ -52,9 +61,12 @@ impl Policy {
         if message.other_senders.len() > MAX_SENDERS {
             return Err(TOO_MANY_SENDERS.into());
         }
-        self.check_ownership(login, "From", &message.from).await?;
+        let mut own = BTreeSet::new();
+        self.check_ownership(login, "From", &message.from, &mut own)
+            .await?;
         for (field, senders) in &message.other_senders {
-            self.check_ownership(login, field, senders).await?;
+            self.check_ownership(login, field, senders, &mut own)
+                .await?;
         }
         let (_, sender_domain) = message.sender.rsplit_once('@').unwrap_or_default();
         let check = Check::new("auth", "pass").with("smtp.mailfrom", sender_domain);
@@ -62,12 +74,14 @@ impl Policy {
         Ok(vec![check.with("header.from", from_domain)])
     }
 
-    /// Checks that every address in a field belongs to the account.
+    /// Checks that every address in a field belongs to the account. `own` contains the addresses
+    /// that were already found to belong to the account.
     async fn check_ownership(
         &self,
         login: &str,
         field: &str,
         senders: &Senders,
+        own: &mut BTreeSet<String>,
     ) -> Result<(), String> {
         if senders.addresses.len() > MAX_SENDERS {
             return Err(TOO_MANY_SENDERS.into());
@@ -81,15 +95,17 @@ impl Policy {
             ));
         }
         for address in &senders.addresses {
-            let is_own = match address::fold(address) {
-                Some(address) => self.directory.may_send(login, &address).await,
-                None => Ok(false),
-            };
-            if !is_own.map_err(|error| unavailable(&error))? {
-                return Err(format!(
-                    "550 5.7.1 The {field} field must name an address of your own"
-                ));
+            let foreign =
+                || format!("550 5.7.1 The {field} field must name an address of your own");
+            let address = address::fold(address).ok_or_else(foreign)?;
+            if own.contains(&address) {
+                continue;
             }
+            let is_own = self.directory.may_send(login, &address).await;
+            if !is_own.map_err(|error| unavailable(&error))? {
+                return Err(foreign());
+            }
+            own.insert(address);
         }
         Ok(())
     }

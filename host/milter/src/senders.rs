@@ -7,12 +7,14 @@ use std::collections::BTreeSet;
 
 use latchmail_core::address;
 
-/// Maximum length of an encoded word in bytes. RFC 2047 allows 75 characters, but some programs write more.
-const MAX_WORD_LENGTH: usize = 1000;
-
 /// Maximum number of addresses in a sender field of a submission. Also the maximum number of sender fields besides From in a submission, and of domains in the
 /// From fields of incoming mail. A message that exceeds one of these limits is rejected.
 pub(crate) const MAX_SENDERS: usize = 100;
+
+/// Maximum size of all sender fields of a message together, in bytes. The parsing of this size
+/// takes a few milliseconds. A message that exceeds the limit is rejected, and its further sender
+/// fields are not parsed.
+pub(crate) const MAX_SENDERS_SIZE: usize = 32 * 1024;
 
 /// The senders in a header field.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -60,33 +62,42 @@ pub(crate) fn fold_domain(domain: &str) -> String {
     address::fold_domain(domain).unwrap_or_else(|| domain.to_lowercase())
 }
 
-/// Returns the domains after an `@` outside of quotes, comments and encoded words. The second value is `true` if all quotes and comments are closed.
+/// Returns the domains after an `@` outside of quotes, comments and encoded words. Stops after more
+/// than [`MAX_SENDERS`] domains. The second value is `true` if the list is complete, and all quotes
+/// and comments are closed.
 fn written_domains(value: &[u8]) -> (Vec<String>, bool) {
     let text = String::from_utf8_lossy(value);
     let mut domains = Vec::new();
-    let mut rest = &*text;
     let mut comments = 0_usize;
-    while let Some(next) = rest.chars().next() {
-        let mut length = next.len_utf8();
-        match next {
-            '\\' => length += rest[length..].chars().next().map_or(0, char::len_utf8),
-            '(' => comments += 1,
-            ')' => comments = comments.saturating_sub(1),
+    let mut words = EncodedWords::default();
+    // All characters with a meaning are ASCII.
+    let mut at = 0;
+    while let Some(byte) = text.as_bytes().get(at) {
+        let mut length = 1;
+        match byte {
+            b'\\' => length = 2,
+            b'(' => comments += 1,
+            b')' => comments = comments.saturating_sub(1),
             _ if comments > 0 => {}
-            '"' => match quoted_length(&rest[1..]) {
+            b'"' => match quoted_length(&text[at + 1..]) {
                 Some(quoted) => length += quoted,
                 None => return (domains, false),
             },
-            '=' => length = encoded_word_length(rest).unwrap_or(length),
-            '@' => {
-                let after = rest[1..].trim_start();
+            b'=' if text[at..].starts_with("=?") => {
+                length = words.length_at(&text[at..]).unwrap_or(length);
+            }
+            b'@' => {
+                let after = text[at + 1..].trim_start();
                 let ends = |c: char| c.is_whitespace() || "<>,;:()\"@".contains(c);
                 let domain = after.split(ends).next().unwrap_or_default();
                 domains.push(domain.to_owned());
+                if domains.len() > MAX_SENDERS {
+                    return (domains, false);
+                }
             }
             _ => {}
         }
-        rest = &rest[length..];
+        at += length;
     }
     (domains, comments == 0)
 }
@@ -105,18 +116,50 @@ fn quoted_length(rest: &str) -> Option<usize> {
     None
 }
 
-/// Returns the length of the encoded word (RFC 2047) at the start of a text.
-fn encoded_word_length(text: &str) -> Option<usize> {
-    let text = &text[..text.floor_char_boundary(MAX_WORD_LENGTH)];
-    let word = text.split(|c: char| c.is_whitespace() || c == '"').next()?;
-    let mut parts = word.strip_prefix("=?")?.splitn(3, '?');
-    let (charset, encoding, rest) = (parts.next()?, parts.next()?, parts.next()?);
-    let content = rest.find("?=")?;
-    Some(2 + charset.len() + 1 + encoding.len() + 1 + content + 2)
+/// Finds the encoded words (RFC 2047) in a text, from its beginning to its end. The time is linear
+/// in the length of the text.
+#[derive(Default)]
+struct EncodedWords {
+    /// The length of the rest of the text after which an encoded word is possible again. An encoded
+    /// word contains no white space and no quotes. If one candidate has no end before the next of
+    /// these characters, the candidates after it have none either.
+    possible_at: Option<usize>,
+}
+
+impl EncodedWords {
+    /// Returns the length of the encoded word at the start of `rest`, which is the rest of the
+    /// text.
+    fn length_at(&mut self, rest: &str) -> Option<usize> {
+        let word = rest.strip_prefix("=?")?;
+        if self.possible_at.is_some_and(|at| rest.len() > at) {
+            return None;
+        }
+        // The first two question marks end the character set and the encoding.
+        let mut marks = 0;
+        for (at, character) in word.char_indices() {
+            match character {
+                '?' if marks < 2 => marks += 1,
+                '?' if word[at..].starts_with("?=") => return Some(2 + at + 2),
+                '"' => {
+                    self.possible_at = Some(word.len() - at);
+                    return None;
+                }
+                _ if character.is_whitespace() => {
+                    self.possible_at = Some(word.len() - at);
+                    return None;
+                }
+                _ => {}
+            }
+        }
+        self.possible_at = Some(0);
+        None
+    }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::time::{Duration, Instant};
+
     use super::*;
 
     #[test]
@@ -172,6 +215,58 @@ mod tests {
                     "{value}: {senders:?}"
                 );
             }
+        }
+    }
+
+    #[test]
+    fn an_encoded_word_ends_before_white_space_and_quotes() {
+        for (value, domains) in [
+            (" =?a?q?b@c.test?= <d@e.test>", &["e.test"][..]),
+            (" =?a?q?b@c.test?=?= <d@e.test>", &["e.test"]),
+            (" =?a?q?b@c.test", &["c.test"]),
+            (" =?a?q?b@c.test d?=", &["c.test"]),
+            (" =?a?q?b@c.test\"d?=\"", &["c.test"]),
+            (" =?a?q? =?b?q?b@c.test?= d@e.test", &["e.test"]),
+            (" ==?a?=?b@c.test", &["c.test"]),
+        ] {
+            assert_eq!(written_domains(value.as_bytes()).0, domains, "{value}");
+        }
+    }
+
+    /// The limit has a wide margin for builds without optimization.
+    #[test]
+    fn a_long_field_is_parsed_in_linear_time() {
+        for (piece, size) in [("=", 100_000), ("=?a", 100_000), ("=?a?q?x", 100_000)]
+            .into_iter()
+            .chain(
+                [
+                    "=?a?q?b?=",
+                    "@",
+                    "a@b.test,",
+                    "a@\u{fc},",
+                    "\"",
+                    "\\",
+                    "(",
+                    "()",
+                    "<",
+                    ":",
+                    ";",
+                    "a b ",
+                    "a:;",
+                    "\u{fc}",
+                    "@ ",
+                    "\"a\"@b",
+                    "<<@b:",
+                    "\n ",
+                ]
+                .map(|piece| (piece, MAX_SENDERS_SIZE)),
+            )
+        {
+            let value = format!(" a@outside.test{}", piece.repeat(size / piece.len()));
+            let start = Instant::now();
+            Senders::parse(value.as_bytes());
+            let elapsed = start.elapsed();
+            assert!(elapsed < Duration::from_secs(1), "{piece}: {elapsed:?}");
         }
     }
 
