@@ -1,15 +1,13 @@
-//! Parses the recipients in requests (RFC 5322, section 3.4). A recipient is an address, with or without a name. The crate `lettre` parses each address.
+//! Parses the recipients in requests (RFC 5322, section 3.4). A recipient is an address, with or
+//! without a name.
 
 use latchmail_sdk::Failure;
 use latchmail_sdk::capability::Address;
-use lettre::message::Mailboxes;
+use latchmail_shape::addresses::Mailboxes;
 use serde::Deserialize;
 use utoipa::ToSchema;
 
 use crate::strings::Strings;
-
-/// The maximum length of an address in SMTP, in bytes. The length does not include the angle brackets (RFC 5321, section 4.5.3.1.3).
-const MAX_ADDRESS: usize = 254;
 
 /// A list of recipients: a string or an array of strings. An empty string contains no recipients.
 #[derive(Debug, Default, Deserialize, ToSchema)]
@@ -32,11 +30,12 @@ pub(crate) enum OneOrMany {
 }
 
 impl Recipients {
-    /// Returns all recipients in order.
+    /// Returns all recipients in order. If there are more than `limit`, returns the first of them,
+    /// more than `limit`.
     ///
     /// # Errors
     /// Returns 400 if an entry is not an address. The error message contains `field`.
-    pub(crate) fn addresses(&self, field: &str) -> Result<Vec<Address>, Failure> {
+    pub(crate) fn addresses(&self, field: &str, limit: usize) -> Result<Vec<Address>, Failure> {
         let lists = match &self.0 {
             Strings::One(list) if list.trim().is_empty() => &[],
             Strings::One(list) => std::slice::from_ref(list),
@@ -44,27 +43,28 @@ impl Recipients {
         };
         let mut all = Vec::new();
         for list in lists {
-            all.extend(read(list).filter(|list| !list.is_empty()).ok_or_else(|| {
+            let read = read(list, limit).filter(|list| !list.is_empty());
+            all.extend(read.ok_or_else(|| {
                 Failure::bad_request(format!("{field} must contain only mail addresses"))
             })?);
+            if all.len() > limit {
+                break;
+            }
         }
         Ok(all)
     }
 }
 
-/// Parses a list of addresses. Returns `None` if the text is not a list of addresses.
-pub(crate) fn read(list: &str) -> Option<Vec<Address>> {
-    if list.chars().any(char::is_control) {
-        return None;
-    }
-    let mailboxes: Mailboxes = list.trim().parse().ok()?;
-    mailboxes
-        .into_iter()
+/// Parses a list of addresses. Stops after `limit` addresses and one more. Returns `None` if the
+/// text is not a list of addresses.
+pub(crate) fn read(list: &str, limit: usize) -> Option<Vec<Address>> {
+    Mailboxes::new(list)
+        .take(limit.saturating_add(1))
         .map(|mailbox| {
-            let address = mailbox.email.to_string();
-            (address.len() <= MAX_ADDRESS).then(|| Address {
-                name: mailbox.name.unwrap_or_default(),
-                address,
+            let mailbox = mailbox.ok()?;
+            Some(Address {
+                name: mailbox.name,
+                address: mailbox.address,
             })
         })
         .collect()
@@ -77,7 +77,7 @@ mod tests {
     use super::*;
 
     fn pairs(list: &str) -> Vec<(String, String)> {
-        let addresses = read(list).unwrap();
+        let addresses = read(list, 100).unwrap();
         addresses.into_iter().map(|a| (a.name, a.address)).collect()
     }
 
@@ -107,10 +107,10 @@ mod tests {
     proptest! {
         #[test]
         fn every_parsed_address_is_valid(list in any::<String>()) {
-            for one in read(&list).unwrap_or_default() {
+            for one in read(&list, 100).unwrap_or_default() {
                 prop_assert!(one.address.contains('@'));
                 prop_assert!(!one.address.chars().chain(one.name.chars()).any(char::is_control));
-                prop_assert!(!one.address.contains(['<', '>', ' ', ',']));
+                prop_assert!(one.address.starts_with('"') || !one.address.contains(['<', '>', ' ', ',']));
             }
         }
 
@@ -146,7 +146,7 @@ mod tests {
             "a@b_c.example\u{7f}",
             &format!("{}@b.example", "x".repeat(300)),
         ] {
-            assert!(read(list).is_none(), "{list:?}");
+            assert!(read(list, 100).is_none(), "{list:?}");
         }
     }
 }

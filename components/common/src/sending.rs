@@ -164,9 +164,9 @@ fn draft(body: SendRequest, take: &impl Fn(usize) -> Option<Blob>) -> Result<Dra
             "subject must be at most 998 characters",
         ));
     }
-    let to = body.to.addresses("to")?;
-    let cc = body.cc.addresses("cc")?;
-    let bcc = body.bcc.addresses("bcc")?;
+    let to = body.to.addresses("to", MAX_RECIPIENTS)?;
+    let cc = body.cc.addresses("cc", MAX_RECIPIENTS)?;
+    let bcc = body.bcc.addresses("bcc", MAX_RECIPIENTS)?;
     if to.is_empty() {
         return Err(Failure::bad_request("to must name at least one recipient"));
     }
@@ -205,7 +205,7 @@ fn draft(body: SendRequest, take: &impl Fn(usize) -> Option<Blob>) -> Result<Dra
 
 /// Returns the address in `from`. Returns 400 if the text is not one address without a display name.
 fn sender(from: &str) -> Result<String, Failure> {
-    let bare = recipients::read(from)
+    let bare = recipients::read(from, 1)
         .filter(|all| all.len() == 1)
         .and_then(|mut all| all.pop())
         .filter(|one| one.address == from);

@@ -7,7 +7,6 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use latchmail_core::clock::Timestamp;
-use lettre::Address as EnvelopeAddress;
 use mail_builder::MessageBuilder;
 use mail_builder::headers::HeaderType;
 use mail_builder::headers::address::Address as HeaderAddress;
@@ -19,7 +18,7 @@ use mail_builder::mime::{BodyPart, MimePart};
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use sha2::{Digest as _, Sha256};
 
-use super::envelope::Envelope;
+use super::envelope::{Envelope, EnvelopeAddress};
 use super::result::Error;
 use crate::types::Address;
 
@@ -67,16 +66,6 @@ pub struct Draft {
     pub files: Vec<File>,
 }
 
-/// Parses an address and converts its domain to lower case and ASCII (RFC 5891). Returns `None` if the address is invalid.
-pub(super) fn parse_address(address: &str) -> Option<EnvelopeAddress> {
-    let (user, domain) = address.rsplit_once('@')?;
-    if user.chars().any(char::is_control) {
-        return None;
-    }
-    let domain = idna::domain_to_ascii(domain).ok()?;
-    EnvelopeAddress::new(user, domain).ok()
-}
-
 /// A valid draft and its envelope.
 #[derive(Debug)]
 pub(super) struct ValidDraft {
@@ -91,14 +80,14 @@ impl Draft {
     /// Returns [`Error::Invalid`] if a value is invalid. The error text describes the value.
     pub(super) fn validate(self) -> Result<ValidDraft, Error> {
         let invalid = |what: &str| Error::Invalid(format!("Invalid {what}"));
-        let from = parse_address(&self.from).ok_or_else(|| invalid("sender address"))?;
+        let from = EnvelopeAddress::parse(&self.from).ok_or_else(|| invalid("sender address"))?;
         let mut to = Vec::new();
         for recipient in self.to.iter().chain(&self.cc).chain(&self.bcc) {
             if recipient.name.chars().any(char::is_control) {
                 return Err(invalid("recipient name"));
             }
-            let address =
-                parse_address(&recipient.address).ok_or_else(|| invalid("recipient address"))?;
+            let address = EnvelopeAddress::parse(&recipient.address)
+                .ok_or_else(|| invalid("recipient address"))?;
             if !to.contains(&address) {
                 to.push(address);
             }
@@ -137,10 +126,7 @@ impl ValidDraft {
         let length = |text: &Option<String>| text.as_ref().map_or(0, String::len);
         // An attached message might not be encoded in base64. Use the unencoded sizes for the lower bound.
         let encoded = |bytes: usize| bytes / 3 * 4;
-        let has_message = draft
-            .files
-            .iter()
-            .any(|file| file.content_type.starts_with("message/"));
+        let has_message = draft.files.iter().any(is_message);
         let files: usize = if has_message {
             files.sum()
         } else {
@@ -235,7 +221,7 @@ impl ValidDraft {
 fn address_list(addresses: &[Address]) -> HeaderType<'_> {
     // The address has been validated.
     let normalized = |address: &Address| {
-        let parsed = parse_address(&address.address);
+        let parsed = EnvelopeAddress::parse(&address.address);
         parsed.map_or_else(String::new, |parsed| parsed.to_string())
     };
     if addresses.iter().any(|address| address.name.contains("=?")) {
@@ -297,10 +283,9 @@ fn text_part<'t>(media_type: &'static str, text: &'t str) -> MimePart<'t> {
 /// An attached message must not be encoded in base64 (RFC 2046, section 5.2.1). Such a message is written unencoded if mail servers do not change its lines.
 /// Otherwise the message is encoded in base64 with the type `application/octet-stream`. A file with a multipart type also gets this type.
 fn file_part(file: &File) -> MimePart<'_> {
-    let is_message = file.content_type.starts_with("message/");
-    let is_unencoded = is_message && has_valid_lines(&file.content);
+    let is_unencoded = is_unencoded(file);
     let content_type =
-        if (is_message && !is_unencoded) || file.content_type.starts_with("multipart/") {
+        if (is_message(file) && !is_unencoded) || file.content_type.starts_with("multipart/") {
             "application/octet-stream"
         } else {
             &file.content_type
@@ -323,6 +308,15 @@ fn file_part(file: &File) -> MimePart<'_> {
         headers,
         contents: BodyPart::Binary(Cow::Borrowed(&file.content)),
     }
+}
+
+fn is_message(file: &File) -> bool {
+    file.content_type.starts_with("message/")
+}
+
+/// Returns `true` if the file is written without an encoding. See [`file_part`].
+fn is_unencoded(file: &File) -> bool {
+    is_message(file) && has_valid_lines(&file.content)
 }
 
 /// Returns the value of Content-Disposition for a file. Encodes a non-ASCII name by RFC 2231. Also encodes an ASCII name with text like an encoded word. See

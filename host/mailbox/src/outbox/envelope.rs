@@ -1,10 +1,48 @@
 //! The envelope of a message (RFC 5321).
 
-use lettre::Address;
+use std::fmt;
+
+use latchmail_shape::addresses::{ascii_domain, parse_address};
 
 /// The sender and the recipients of a message.
 #[derive(Debug)]
 pub(super) struct Envelope {
-    pub(super) from: Address,
-    pub(super) to: Vec<Address>,
+    pub(super) from: EnvelopeAddress,
+    pub(super) to: Vec<EnvelopeAddress>,
+}
+
+/// An address in the form for SMTP. The domain is in lower case and ASCII (RFC 5891). The local
+/// part has quotes if it needs them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct EnvelopeAddress {
+    text: String,
+    /// The index of the domain.
+    domain: usize,
+}
+
+impl EnvelopeAddress {
+    /// Returns `None` if the address is invalid.
+    pub(super) fn parse(address: &str) -> Option<Self> {
+        let address = parse_address(address)?;
+        let (local_part, domain) = address.rsplit_once('@')?;
+        let domain = ascii_domain(domain)?;
+        Some(Self {
+            text: format!("{local_part}@{domain}"),
+            domain: local_part.len() + 1,
+        })
+    }
+
+    pub(super) fn as_str(&self) -> &str {
+        &self.text
+    }
+
+    pub(super) fn domain(&self) -> &str {
+        &self.text[self.domain..]
+    }
+}
+
+impl fmt::Display for EnvelopeAddress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
 }

@@ -4,7 +4,8 @@ use bytes::Bytes;
 use latchmail_core::clock::Timestamp;
 use latchmail_mime::fuzzing::read;
 
-use super::draft::{Draft, File, parse_address};
+use super::draft::{Draft, File};
+use super::envelope::EnvelopeAddress;
 use crate::types::Address;
 
 /// Checks that each accepted address is on one line, without brackets and spaces outside quotes. A mail server must read the written address as the same
@@ -13,13 +14,13 @@ use crate::types::Address;
 /// # Panics
 /// Panics if the check fails.
 pub fn recipient(address: &str) {
-    let Some(parsed) = parse_address(address) else {
+    let Some(parsed) = EnvelopeAddress::parse(address) else {
         return;
     };
     let text = parsed.to_string();
     assert!(!text.contains(char::is_control), "{text:?}");
     assert!(parsed.domain().is_ascii(), "{text:?}");
-    assert_eq!(parse_address(&text), Some(parsed), "{address:?}");
+    assert_eq!(EnvelopeAddress::parse(&text), Some(parsed), "{address:?}");
 }
 
 /// Writes a message and checks its lines. Checks that client input creates no header field, and that a reader gets the client's values.

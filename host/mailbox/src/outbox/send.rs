@@ -17,7 +17,8 @@ use latchmail_directory::sendings::{Key, Sending};
 use latchmail_dkim::Signer;
 use tokio::time::{Instant, timeout};
 
-use super::draft::{Draft, ValidDraft, parse_address};
+use super::draft::{Draft, ValidDraft};
+use super::envelope::EnvelopeAddress;
 use super::idempotency::{IdempotencyKeys, stored_key};
 use super::memory::{MemoryPermit, MessageMemory};
 use super::random::random_hex;
@@ -37,7 +38,7 @@ const MAX_SEND_DURATION: Duration = Duration::from_mins(3);
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Sender {
     account: String,
-    address: lettre::Address,
+    address: EnvelopeAddress,
 }
 
 /// The outbound mail service.
@@ -99,7 +100,7 @@ impl Outbox {
     pub async fn check_sender(&self, access: &Access, address: &str) -> Result<Sender, Error> {
         let not_own = "You can only send from your own address or active aliases";
         let account = &access.account;
-        let address = parse_address(address).ok_or(Error::Denied(not_own))?;
+        let address = EnvelopeAddress::parse(address).ok_or(Error::Denied(not_own))?;
         let folded = address.to_string().to_lowercase();
         if let Some(member) = &access.member
             && !self.has_send_grant(account, member, &folded).await?
@@ -153,7 +154,7 @@ impl Outbox {
         let is_proof =
             |sender: &Sender| sender.account == access.account && sender.address == *from;
         if !sender.is_some_and(is_proof) {
-            self.check_sender(access, from.as_ref()).await?;
+            self.check_sender(access, from.as_str()).await?;
         }
         let key = key.map(|key| stored_key(access, key));
         let (outbox, task_access) = (Arc::clone(self), access.clone());

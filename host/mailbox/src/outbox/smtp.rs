@@ -11,17 +11,15 @@ use latchmail_core::caller::MailCredential;
 use latchmail_core::config;
 use latchmail_core::error::StartError;
 use latchmail_net::endpoint::{Endpoint, Io};
-use lettre::Address;
 use lettre::transport::smtp::Error as SmtpError;
 use lettre::transport::smtp::client::{AsyncSmtpConnection, AsyncTokioStream};
-use lettre::transport::smtp::commands::{Data, Ehlo, Mail, Rcpt, Rset};
-use lettre::transport::smtp::extension::{ClientId, Extension, MailBodyParameter, MailParameter};
+use lettre::transport::smtp::commands::{Data, Ehlo, Rset};
+use lettre::transport::smtp::extension::{ClientId, Extension};
 use lettre::transport::smtp::response::Response;
 use tokio::io::{AsyncRead, AsyncWrite, BufWriter, ReadBuf};
 use tokio::time::timeout;
 
-use super::draft::parse_address;
-use super::envelope::Envelope;
+use super::envelope::{Envelope, EnvelopeAddress};
 use super::result::Error;
 use super::{login, starttls};
 use crate::error::Error as MailboxError;
@@ -128,7 +126,7 @@ pub async fn submit(
 ) -> Result<(), StartError> {
     let failed = |reason: String| StartError::new(format!("{}: {reason}", config.address));
     let address = |text: &str| {
-        parse_address(text).ok_or_else(|| failed(format!("`{text}` is not an address")))
+        EnvelopeAddress::parse(text).ok_or_else(|| failed(format!("`{text}` is not an address")))
     };
     let envelope = Envelope {
         from: address(from)?,
@@ -212,15 +210,15 @@ impl Session {
     }
 
     async fn prepare(&mut self, envelope: &Envelope, message: &[u8]) -> Result<(), Error> {
-        let mut parameters = Vec::new();
+        let mut parameters = String::new();
         let mut addresses = std::iter::once(&envelope.from).chain(&envelope.to);
-        if let Some(address) = addresses.find(|address| !address.to_string().is_ascii()) {
+        if let Some(address) = addresses.find(|address| !address.as_str().is_ascii()) {
             if !self.offers(Extension::SmtpUtfEight) {
                 return Err(Error::Rejected(format!(
                     "{address}: the mail server does not support internationalized addresses"
                 )));
             }
-            parameters.push(MailParameter::SmtpUtfEight);
+            parameters.push_str(" SMTPUTF8");
         }
         if !message.is_ascii() {
             if !self.offers(Extension::EightBitMime) {
@@ -228,29 +226,29 @@ impl Session {
                     "The mail server supports only ASCII messages".into(),
                 ));
             }
-            parameters.push(MailParameter::Body(MailBodyParameter::EightBitMime));
+            parameters.push_str(" BODY=8BITMIME");
         }
-        let mail = Mail::new(Some(envelope.from.clone()), parameters);
-        let recipients = envelope
-            .to
-            .iter()
-            .map(|to| Rcpt::new(to.clone(), Vec::new()))
-            .collect();
+        let commands = Commands {
+            envelope,
+            parameters: &parameters,
+            with_data: false,
+        };
         if !self.pipelining {
-            self.send_envelope_singly(envelope, mail, recipients)
-                .await?;
+            self.send_envelope_singly(commands).await?;
             return self.start_data().await;
         }
         if envelope.to.len() > 1 {
-            self.send_envelope(envelope, Pipelined(mail, recipients, None))
-                .await?;
+            self.send_envelope(commands).await?;
             // Send DATA separately. Otherwise a message with a rejected recipient would reach the accepted recipients (RFC 2920, section 3.1).
             return self.start_data().await;
         }
         // DATA can be in the same write if there is only one recipient. If this recipient is rejected, no recipient gets the message.
         self.state = State::AwaitingDataReply;
-        self.send_envelope(envelope, Pipelined(mail, recipients, Some(Data)))
-            .await?;
+        self.send_envelope(Commands {
+            with_data: true,
+            ..commands
+        })
+        .await?;
         self.state = State::InTransaction;
         let reply = self.connection.read_response().await;
         self.handle_reply(reply, None)?
@@ -276,27 +274,20 @@ impl Session {
     }
 
     /// Sends the commands with the sender and the recipients one by one. Used for servers without pipelining.
-    async fn send_envelope_singly(
-        &mut self,
-        envelope: &Envelope,
-        mail: Mail,
-        recipients: Vec<Rcpt>,
-    ) -> Result<(), Error> {
-        let reply = self.connection.command(mail).await;
+    async fn send_envelope_singly(&mut self, commands: Commands<'_>) -> Result<(), Error> {
+        let envelope = commands.envelope;
+        let reply = self.connection.command(commands.mail()).await;
         self.handle_reply(reply, Some(&envelope.from))??;
-        for (to, recipient) in envelope.to.iter().zip(recipients) {
-            let reply = self.connection.command(recipient).await;
+        for to in &envelope.to {
+            let reply = self.connection.command(rcpt(to)).await;
             self.handle_reply(reply, Some(to))??;
         }
         Ok(())
     }
 
     /// Sends the pipelined commands in one write, which needs only one round trip. Reads all replies except the reply to DATA.
-    async fn send_envelope(
-        &mut self,
-        envelope: &Envelope,
-        commands: Pipelined,
-    ) -> Result<(), Error> {
+    async fn send_envelope(&mut self, commands: Commands<'_>) -> Result<(), Error> {
+        let envelope = commands.envelope;
         let reply = self.connection.command(commands).await;
         let mut result = self.handle_reply(reply, Some(&envelope.from))?;
         // Read every reply, so that no reply is assigned to another command. The loop returns the first rejection.
@@ -316,7 +307,7 @@ impl Session {
     fn handle_reply(
         &mut self,
         reply: Result<Response, SmtpError>,
-        address: Option<&Address>,
+        address: Option<&EnvelopeAddress>,
     ) -> Result<Result<(), Error>, Error> {
         match reply.map_err(|error| convert_error(address, &error)) {
             Err(lost @ Error::Lost(_)) => {
@@ -334,15 +325,32 @@ impl Session {
 
 const EMPTY_MESSAGE: &str = ".\r\n";
 
-/// The commands MAIL, RCPT and optionally DATA in one write.
-struct Pipelined(Mail, Vec<Rcpt>, Option<Data>);
+/// The commands MAIL, RCPT and optionally DATA in one write. The commands of lettre accept only
+/// addresses with a short local part.
+#[derive(Clone, Copy)]
+struct Commands<'a> {
+    envelope: &'a Envelope,
+    parameters: &'a str,
+    with_data: bool,
+}
 
-impl fmt::Display for Pipelined {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)?;
-        self.1.iter().try_for_each(|rcpt| rcpt.fmt(f))?;
-        self.2.iter().try_for_each(|data| data.fmt(f))
+impl Commands<'_> {
+    fn mail(self) -> String {
+        format!("MAIL FROM:<{}>{}\r\n", self.envelope.from, self.parameters)
     }
+}
+
+impl fmt::Display for Commands<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.mail())?;
+        let mut recipients = self.envelope.to.iter();
+        recipients.try_for_each(|to| f.write_str(&rcpt(to)))?;
+        if self.with_data { Data.fmt(f) } else { Ok(()) }
+    }
+}
+
+fn rcpt(to: &EnvelopeAddress) -> String {
+    format!("RCPT TO:<{to}>\r\n")
 }
 
 /// Returns `true` if the EHLO response line offers pipelining.
@@ -351,7 +359,7 @@ fn is_pipelining(line: &str) -> bool {
 }
 
 /// Converts a negative reply to a command. `address` is the address in the command. Returns [`Error::Lost`] if the client received no valid reply.
-fn convert_error(address: Option<&Address>, error: &SmtpError) -> Error {
+fn convert_error(address: Option<&EnvelopeAddress>, error: &SmtpError) -> Error {
     if error.status().is_none() {
         return Error::Lost(error.to_string());
     }

@@ -182,6 +182,31 @@ async fn a_non_ascii_address_is_sent_with_smtputf8() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn addresses_with_quotes_and_long_local_parts_are_sent() {
+    with_smtp_server("", "", async |test| {
+        let long = format!("reply+{}@firm.example", "x".repeat(100));
+        let recipients = [
+            "\"System Operator\"@firm.example",
+            "a..b@firm.example",
+            &long,
+        ];
+        let draft = Draft {
+            to: recipients.map(address).to_vec(),
+            bcc: Vec::new(),
+            ..draft()
+        };
+        test.send(draft, None).await.unwrap();
+        let expected = [
+            "RCPT TO:<\"System Operator\"@firm.example>",
+            "RCPT TO:<\"a..b\"@firm.example>",
+            &format!("RCPT TO:<{long}>"),
+        ];
+        assert_eq!(test.smtp.take()[4..7], expected);
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn the_envelope_is_pipelined_only_if_the_server_supports_pipelining() {
     with_smtp_server("MAIL", WAIT_FOR_NEXT, async |test| {
         test.send(draft(), None).await.unwrap();

@@ -2,6 +2,8 @@
 
 use std::path::Path;
 
+use latchmail_shape::addresses::{Mailbox, Mailboxes, parse_address};
+
 use super::*;
 use crate::fuzzing;
 
@@ -100,4 +102,43 @@ fn no_accident_makes_a_message_unreadable() {
             read_in_every_way(&format!("{name}, {time}"), &broken, time % 4 > 0);
         }
     }
+}
+
+/// The texts in address fields of the corpus that are not addresses.
+const NOT_ADDRESSES: [&str; 2] = ["Dr. J. R. R. Tolkien", "nobody"];
+
+#[test]
+fn each_address_of_a_message_can_be_a_recipient() {
+    let mut others = std::collections::BTreeSet::new();
+    for (name, message) in corpus() {
+        let (head, _) = split(&message);
+        let header = Header::of(head, bounds::FIELD);
+        let fields = [header.from, header.to, header.cc, header.reply_to];
+        for shown in fields.into_iter().flatten() {
+            if Mailboxes::new(&shown.address).any(|one| one.is_err()) {
+                others.insert(shown.address);
+                continue;
+            }
+            // An encoded word can contain a name and an address.
+            let Some(address) = parse_address(&shown.address) else {
+                continue;
+            };
+            // A client writes the name in quotes.
+            let quoted = shown.name.replace('\\', "\\\\").replace('"', "\\\"");
+            for (written, expected) in [
+                (shown.address.clone(), ""),
+                (format!("<{}>", shown.address), ""),
+                (format!("\"{quoted}\" <{}>", shown.address), &*shown.name),
+            ] {
+                let read: Result<Vec<Mailbox>, _> = Mailboxes::new(&written).collect();
+                let expected = Mailbox {
+                    name: expected.to_owned(),
+                    address: address.clone(),
+                };
+                assert_eq!(read, Ok(vec![expected]), "{name}: {written}");
+            }
+        }
+    }
+    let others: Vec<&str> = others.iter().map(String::as_str).collect();
+    assert_eq!(others, NOT_ADDRESSES);
 }
