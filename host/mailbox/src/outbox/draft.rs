@@ -167,6 +167,11 @@ impl ValidDraft {
         if let Some(html) = &draft.html {
             message.html_body = Some(text_part("text/html", html));
         }
+        if draft.files.iter().any(is_8bit) {
+            // A multipart has the encoding of its parts (RFC 2045, section 6.4). The files are
+            // directly in the outermost multipart.
+            message = message.header("Content-Transfer-Encoding", Raw::new("8bit"));
+        }
         if !draft.files.is_empty() {
             message.attachments = Some(draft.files.iter().map(file_part).collect());
         }
@@ -297,11 +302,7 @@ fn file_part(file: &File) -> MimePart<'_> {
         header("Content-Disposition", disposition(&file.filename)),
     ];
     if is_unencoded {
-        let encoding = if file.content.is_ascii() {
-            "7bit"
-        } else {
-            "8bit"
-        };
+        let encoding = if is_8bit(file) { "8bit" } else { "7bit" };
         headers.push(header("Content-Transfer-Encoding", raw(encoding)));
     }
     MimePart {
@@ -317,6 +318,11 @@ fn is_message(file: &File) -> bool {
 /// Returns `true` if the file is written without an encoding. See [`file_part`].
 fn is_unencoded(file: &File) -> bool {
     is_message(file) && has_valid_lines(&file.content)
+}
+
+/// Returns `true` if the written file contains bytes above 127.
+fn is_8bit(file: &File) -> bool {
+    is_unencoded(file) && !file.content.is_ascii()
 }
 
 /// Returns the value of Content-Disposition for a file. Encodes a non-ASCII name by RFC 2231. Also encodes an ASCII name with text like an encoded word. See

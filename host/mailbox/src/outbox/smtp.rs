@@ -222,8 +222,10 @@ impl Session {
         }
         if !message.is_ascii() {
             if !self.offers(Extension::EightBitMime) {
+                // Only an attached message is not ASCII. An attached message must not be encoded
+                // (RFC 2046, section 5.2.1).
                 return Err(Error::Rejected(
-                    "The mail server supports only ASCII messages".into(),
+                    "The mail server supports only ASCII messages; attach the message as application/octet-stream".into(),
                 ));
             }
             parameters.push_str(" BODY=8BITMIME");

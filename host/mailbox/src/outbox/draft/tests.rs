@@ -263,6 +263,11 @@ fn an_attached_message_is_unencoded_or_an_octet_stream() {
         whole.contains("Content-Transfer-Encoding: 8bit\r\n\r\nSubject: a\r\n"),
         "{whole}"
     );
+    // RFC 2045, section 6.4: a multipart has the encoding of its parts.
+    let encoding = "Content-Transfer-Encoding: 8bit";
+    assert!(headers(whole.as_bytes()).contains(encoding), "{whole}");
+    let ascii = with_attached(b"Subject: a\r\n\r\nb\r\n");
+    assert!(!headers(ascii.as_bytes()).contains("Encoding"), "{ascii}");
     for invalid in [&b"Subject: a\n\nb"[..], b"a\rb", b"\0", &[b'x'; 2000]] {
         let bytes = with_attached(invalid);
         assert!(
