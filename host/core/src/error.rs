@@ -32,6 +32,8 @@ pub enum Kind {
     RateLimited(Verdict),
     /// The operation could not be completed.
     Internal,
+    /// A change has started and its outcome is unknown.
+    Unknown,
     /// A server that the operation needs is unreachable, and nothing was changed. The client can retry after two seconds.
     Unavailable,
 }
@@ -112,6 +114,14 @@ impl Failure {
     #[must_use]
     pub fn internal(cause: impl Into<Box<dyn StdError + Send + Sync>>) -> Self {
         Self::new(Kind::Internal, "The operation could not be completed").because(cause)
+    }
+
+    /// Creates a failure for a change whose outcome is unknown. The cause is logged.
+    #[must_use]
+    pub fn unknown(cause: impl Into<Box<dyn StdError + Send + Sync>>) -> Self {
+        let text =
+            "The operation was begun and its outcome is not known; check before you repeat it";
+        Self::new(Kind::Unknown, text).because(cause)
     }
 
     /// Creates a failure for an operation that needs an unreachable server. The operation must not have changed anything.

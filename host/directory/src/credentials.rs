@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 use std::fmt;
 
-use super::db::{Db, Source, Tx, on, on_tx};
+use super::db::{Changed as _, Db, Source, Tx, on, on_tx};
 use super::events::{self, Event, Kind};
 use super::session_caller::SessionCaller;
 use super::{Directory, Error};
@@ -307,7 +307,7 @@ impl Directory {
                 Db::Postgres(pool) => {
                     for (id, at) in batch {
                         let written = sqlx::query(SET_LAST_USED).bind(id).bind(at.millis());
-                        written.execute(pool).await?;
+                        written.execute(pool).await.changed()?;
                     }
                 }
             }

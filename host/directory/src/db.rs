@@ -15,6 +15,7 @@ mod lookup;
 pub(super) mod migrations;
 #[cfg(not(any(test, feature = "testing")))]
 mod migrations;
+mod outage;
 mod postgres;
 mod sqlite;
 
@@ -28,6 +29,7 @@ use crate::error::Failure;
 pub(crate) use inspection::{APPLIED, compare_postgres, compare_sqlite};
 pub use inspection::{Inspection, Schema, SqliteFiles, inspect, sqlite_files};
 pub(super) use lookup::{FromLookup, Lookup, Row};
+pub(crate) use outage::Changed;
 pub(super) use postgres::options as postgres_options;
 pub(super) use sqlite::mailserver_file;
 pub(crate) use sqlite::projection::Source;
@@ -72,12 +74,29 @@ pub enum Error {
     /// The migrations failed.
     #[error("the migrations of the database failed: {0}")]
     Migration(#[from] sqlx::migrate::MigrateError),
+    /// The connection was lost while a change was in progress.
+    #[error("it is unknown whether the database was changed: {0}")]
+    Unknown(#[source] sqlx::Error),
     /// `database.url` has an unknown scheme, or a file of the database cannot be used.
     #[error("{0}")]
     Unusable(String),
 }
 
 impl Error {
+    /// Returns `true` if the database does not respond or is busy. The operation changed nothing,
+    /// so it can be repeated later.
+    #[must_use]
+    pub fn is_unavailable(&self) -> bool {
+        match self {
+            Self::Database(error) => outage::is_outage(error),
+            Self::Lookup(error) => matches!(
+                error.sqlite_error_code(),
+                Some(rusqlite::ErrorCode::DatabaseBusy | rusqlite::ErrorCode::DatabaseLocked)
+            ),
+            Self::Migration(_) | Self::Unknown(_) | Self::Unusable(_) => false,
+        }
+    }
+
     /// Returns the error for a `database.url` with an unknown scheme. The message does not contain the value, because the value can contain a password.
     fn unknown_scheme() -> Self {
         Self::Unusable("`database.url` is neither `sqlite:FILE` nor `postgres://…`".into())
@@ -100,7 +119,14 @@ impl From<rusqlite::Error> for Error {
 
 impl From<Error> for Failure {
     fn from(error: Error) -> Self {
-        Self::internal(error)
+        match error {
+            Error::Unknown(_) => Self::unknown(error),
+            error if error.is_unavailable() => {
+                let text = "The service is temporarily unavailable, please try again in a moment";
+                Self::unavailable(text).because(error)
+            }
+            error => Self::internal(error),
+        }
     }
 }
 
@@ -334,17 +360,16 @@ impl Tx {
     /// Commits the transaction. On SQLite, this call also deletes keys from the milter's file if the transaction has withdrawn these keys.
     ///
     /// # Errors
-    /// Returns [`Error::Database`] if the commit fails. The transaction is rolled back in that case.
+    /// Returns [`Error::Database`] if the commit fails. The transaction is rolled back in that case. Returns [`Error::Unknown`] if the connection is lost.
     pub async fn commit(self) -> Result<(), Error> {
         match self {
             Self::Sqlite(mut tx) => {
                 #[cfg(test)]
                 sqlite::projection::check(&mut tx).await?;
                 sqlite::withdraw(&mut tx).await?;
-                tx.commit().await?;
+                tx.commit().await.changed()
             }
-            Self::Postgres(tx) => tx.commit().await?,
+            Self::Postgres(tx) => tx.commit().await.changed(),
         }
-        Ok(())
     }
 }

@@ -10,7 +10,7 @@ use std::net::IpAddr;
 
 pub use self::kind::Kind;
 pub(super) use self::recording::{commit, record};
-use super::db::on;
+use super::db::{Changed as _, on};
 use super::{Directory, Error};
 use crate::caller::Origin;
 use crate::clock::Timestamp;
@@ -188,7 +188,7 @@ impl Directory {
             let forgotten = on!(&self.db, pool => sqlx::query(FORGET)
                 .bind(before.millis())
                 .bind(BATCH)
-                .execute(pool).await.map(|done| done.rows_affected()))?;
+                .execute(pool).await.changed().map(|done| done.rows_affected()))?;
             if forgotten == 0 {
                 break;
             }

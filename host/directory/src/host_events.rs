@@ -11,7 +11,7 @@ use sqlx::PgPool;
 use sqlx::postgres::{PgListener, PgPoolOptions};
 use tokio::time::{sleep, timeout};
 
-use super::db::{Db, on};
+use super::db::{Changed as _, Db, on};
 use super::{Directory, Error};
 use crate::clock::Timestamp;
 
@@ -100,7 +100,7 @@ impl Directory {
     /// Deletes events that all hosts have read.
     pub(super) async fn sweep_host_events(&self, now: Timestamp) -> Result<(), Error> {
         let before = now.minus(KEEP).millis();
-        on!(&self.db, pool => sqlx::query(SWEEP).bind(before).execute(pool).await.map(drop))?;
+        on!(&self.db, pool => sqlx::query(SWEEP).bind(before).execute(pool).await.changed().map(drop))?;
         Ok(())
     }
 }

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use super::db::{Db, on};
+use super::db::{Changed as _, Db, on};
 use super::{Directory, Error};
 
 /// The interval at which a host must write its row.
@@ -102,6 +102,7 @@ impl Directory {
             .bind(&host.problem)
             .execute(pool)
             .await
+            .changed()
             .map(drop))?;
         Ok(())
     }
@@ -137,14 +138,14 @@ impl Directory {
     /// # Errors
     /// Returns [`Error`] if the database fails.
     pub async fn remove_host(&self, id: &str) -> Result<(), Error> {
-        on!(&self.db, pool => sqlx::query(REMOVE).bind(id).execute(pool).await.map(drop))?;
+        on!(&self.db, pool => sqlx::query(REMOVE).bind(id).execute(pool).await.changed().map(drop))?;
         Ok(())
     }
 
     /// Deletes the rows of hosts that stopped long ago without deleting their rows.
     pub(super) async fn sweep_hosts(&self) -> Result<(), Error> {
         let query = self.for_db(SWEEP);
-        on!(&self.db, pool => sqlx::query(query).bind(before(KEEP)).execute(pool).await.map(drop))?;
+        on!(&self.db, pool => sqlx::query(query).bind(before(KEEP)).execute(pool).await.changed().map(drop))?;
         Ok(())
     }
 

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use sqlx::{Connection as _, SqliteConnection};
 
-use super::db::{LastLogins, LastLoginsFile, on};
+use super::db::{Changed as _, LastLogins, LastLoginsFile, on};
 use super::{Directory, Error};
 use crate::clock::{Clock, Timestamp};
 
@@ -101,7 +101,7 @@ impl Directory {
             }
             LastLogins::Table(pool) => {
                 let forget = sqlx::query(DELETE_IN_TABLE).bind(kept.0).bind(kept.1);
-                forget.execute(pool).await?;
+                forget.execute(pool).await.changed()?;
             }
         }
         Ok(())

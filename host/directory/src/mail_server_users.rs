@@ -3,7 +3,7 @@
 
 use super::accounts::Account;
 use super::credentials::AppPasswordKind;
-use super::db::{Source, Tx, on, on_tx};
+use super::db::{Changed as _, Source, Tx, on, on_tx};
 use super::events::{self, Event, Kind};
 use super::{Directory, Error, oauth, password, tokens};
 use crate::caller::Origin;
@@ -78,7 +78,7 @@ impl Directory {
             .bind(account_id)
             .bind(before)
             .bind(after)
-            .execute(pool).await.map(|done| done.rows_affected()))?;
+            .execute(pool).await.changed().map(|done| done.rows_affected()))?;
         Ok(replaced == 1)
     }
 

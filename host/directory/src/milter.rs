@@ -6,7 +6,7 @@
 use sqlx::AssertSqlSafe;
 use zeroize::Zeroizing;
 
-use super::db::{Tx, on_tx};
+use super::db::{Changed as _, Tx, on_tx};
 use super::{Db, Directory, Error};
 
 /// Maximum number of keys that one transaction writes. On SQLite, other writers wait for the transaction.
@@ -97,13 +97,17 @@ impl Directory {
                 sqlx::query(DELETE_OTHERS_SQLITE)
                     .bind(serde_json::Value::from(domains).to_string())
                     .execute(pool)
-                    .await?;
+                    .await
+                    .changed()?;
                 // This query does not truncate the log while another connection is reading. In that case, the next call truncates the log.
-                sqlx::raw_sql(OVERWRITE_SQLITE).execute(pool).await?;
+                sqlx::raw_sql(OVERWRITE_SQLITE)
+                    .execute(pool)
+                    .await
+                    .changed()?;
             }
             Db::Postgres(pool) => {
                 let delete = sqlx::query(DELETE_OTHERS_POSTGRES).bind(domains);
-                delete.execute(pool).await?;
+                delete.execute(pool).await.changed()?;
             }
         }
         Ok(())

@@ -2,7 +2,7 @@
 //!
 //! This module does not parse components and does not decide whether they can be loaded.
 
-use super::db::{Db, Tx, on, on_tx};
+use super::db::{Changed as _, Db, Tx, on, on_tx};
 use super::events::{self, Event, Kind};
 use super::{Directory, Error, store};
 use crate::caller::Origin;
@@ -258,7 +258,7 @@ impl Directory {
         on!(&self.db, pool => sqlx::query(SET_SOURCE)
             .bind(module)
             .bind(digest)
-            .execute(pool).await.map(drop))?;
+            .execute(pool).await.changed().map(drop))?;
         Ok(())
     }
 

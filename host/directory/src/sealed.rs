@@ -3,7 +3,7 @@
 //!
 //! API tokens and OAuth grants are not in this list. Keys that are derived from the tokens seal their app passwords.
 
-use super::db::on;
+use super::db::{Changed as _, on};
 use super::{Directory, Error};
 use crate::clock::Timestamp;
 
@@ -164,6 +164,7 @@ impl Directory {
             .bind(after)
             .execute(pool)
             .await
+            .changed()
             .map(drop))?;
         Ok(())
     }

@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use super::db::on;
+use super::db::{Changed as _, on};
 use super::{Db, Directory, Error};
 use crate::clock::Timestamp;
 
@@ -95,6 +95,7 @@ impl Directory {
             .bind(over)
             .execute(pool)
             .await
+            .changed()
             .map(drop))?;
         for _ in 0..ATTEMPTS {
             let begun = on!(&self.db, pool => sqlx::query(BEGIN)
@@ -106,6 +107,7 @@ impl Directory {
                 .bind(message_id)
                 .execute(pool)
                 .await
+                .changed()
                 .map(|done| done.rows_affected()))?;
             if begun == 1 {
                 return Ok(None);
@@ -161,6 +163,7 @@ impl Directory {
             .bind(&key.hash)
             .execute(pool)
             .await
+            .changed()
             .map(drop))?;
         Ok(())
     }
@@ -176,6 +179,7 @@ impl Directory {
             .bind(folder)
             .execute(pool)
             .await
+            .changed()
             .map(drop))?;
         Ok(())
     }
@@ -184,7 +188,7 @@ impl Directory {
     /// because other processes may be sending these messages.
     pub(super) async fn abandon_sendings(&self) -> Result<(), Error> {
         if let Db::Sqlite(pool) = &self.db {
-            sqlx::query(ABANDON).execute(pool).await?;
+            sqlx::query(ABANDON).execute(pool).await.changed()?;
         }
         Ok(())
     }
@@ -192,7 +196,7 @@ impl Directory {
     /// Deletes sendings that are older than [`RETENTION`].
     pub(super) async fn sweep_sendings(&self, now: Timestamp) -> Result<(), Error> {
         let over = now.millis() - i64::try_from(RETENTION.as_millis()).unwrap_or(i64::MAX);
-        on!(&self.db, pool => sqlx::query(SWEEP).bind(over).execute(pool).await.map(drop))?;
+        on!(&self.db, pool => sqlx::query(SWEEP).bind(over).execute(pool).await.changed().map(drop))?;
         Ok(())
     }
 }

@@ -15,7 +15,7 @@ pub use recheck::DueSession;
 
 pub(super) use codes::consume as consume_code;
 
-use super::db::{Source, Tx, on, on_tx};
+use super::db::{Changed as _, Source, Tx, on, on_tx};
 use super::events::{self, Event, Kind};
 use super::{Directory, Error};
 use crate::caller::Origin;
@@ -32,7 +32,7 @@ impl Directory {
     /// Deletes unfinished sign-ins, sign-in codes and logout tokens that have expired.
     pub(super) async fn sweep_single_sign_on(&self, now: Timestamp) -> Result<(), Error> {
         for query in SWEEP {
-            on!(&self.db, pool => sqlx::query(query).bind(now.millis()).execute(pool).await.map(drop))?;
+            on!(&self.db, pool => sqlx::query(query).bind(now.millis()).execute(pool).await.changed().map(drop))?;
         }
         Ok(())
     }

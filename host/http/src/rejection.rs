@@ -74,7 +74,7 @@ impl From<Failure> for Rejection {
             Kind::NotFound => StatusCode::NOT_FOUND,
             Kind::Conflict => StatusCode::CONFLICT,
             Kind::RateLimited(_) => StatusCode::TOO_MANY_REQUESTS,
-            Kind::Internal => StatusCode::INTERNAL_SERVER_ERROR,
+            Kind::Internal | Kind::Unknown => StatusCode::INTERNAL_SERVER_ERROR,
             Kind::Unavailable => StatusCode::SERVICE_UNAVAILABLE,
         };
         let headers = match failure.kind {
@@ -105,13 +105,17 @@ impl From<latchmail_directory::Error> for Rejection {
 
 impl From<manager::Error> for Rejection {
     fn from(error: manager::Error) -> Self {
+        let error = match error {
+            manager::Error::Directory(error) => return error.into(),
+            other => other,
+        };
         let status = match &error {
             manager::Error::Invalid(_) => StatusCode::BAD_REQUEST,
             manager::Error::NotFound(_) => StatusCode::NOT_FOUND,
             manager::Error::Conflict(_) | manager::Error::ConsentRequired(_) => {
                 StatusCode::CONFLICT
             }
-            manager::Error::Directory(_) => return Failure::internal(error).into(),
+            manager::Error::Directory(_) => StatusCode::INTERNAL_SERVER_ERROR,
         };
         Self::new(status, capitalize(&error.to_string()))
     }

@@ -390,17 +390,19 @@ impl Mail {
         if uids.is_empty() {
             return Ok(BTreeSet::new());
         }
-        let before = self.indexed_locations(account, &uids).await?;
+        let unknown = |error: Error| {
+            Error::Unknown(format!(
+                "messages may have moved before they were expunged: {error}"
+            ))
+        };
+        let before = self.indexed_locations(account, &uids).await;
+        let before = before.map_err(unknown)?;
         let reconciled = async {
             let numbers: BTreeSet<u64> = uids.keys().copied().collect();
             self.reconcile_locked(access, &numbers).await?;
             self.indexed_locations(account, &uids).await
         };
-        let after = reconciled.await.map_err(|error| {
-            Error::Unknown(format!(
-                "messages may have moved before they were expunged: {error}"
-            ))
-        })?;
+        let after = reconciled.await.map_err(unknown)?;
         let was_moved = |number: &u64| {
             let location = after.get(number);
             location.is_some_and(|location| before.get(number) != Some(location))

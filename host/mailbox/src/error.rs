@@ -8,8 +8,9 @@ pub enum Error {
     /// The mail server rejected the credential.
     #[error("the mail server rejected the credential")]
     CredentialRefused,
-    /// The mail server is unreachable or starting, or no connection is free. No data was changed.
-    #[error("the mail server is not available: {0}")]
+    /// The mail server or the database is unreachable or starting, or no connection is free. No
+    /// data was changed.
+    #[error("the mail server or the database is not available: {0}")]
     Unavailable(String),
     /// The mail server rejected the command. The text comes from the server and can be shown to users.
     #[error("the mail server rejected the command: {0}")]
@@ -39,7 +40,11 @@ pub enum Error {
 
 impl From<latchmail_directory::Error> for Error {
     fn from(error: latchmail_directory::Error) -> Self {
-        Self::Internal(error.to_string())
+        match error {
+            latchmail_directory::Error::Unknown(_) => Self::Unknown(error.to_string()),
+            error if error.is_unavailable() => Self::Unavailable(error.to_string()),
+            error => Self::Internal(error.to_string()),
+        }
     }
 }
 

@@ -7,7 +7,7 @@ use sqlx::QueryBuilder;
 
 use super::MAX_PER_STATEMENT;
 use super::log::{self, LoggedChange};
-use crate::db::{Error, FromLookup, Tx, on, on_tx};
+use crate::db::{Changed as _, Error, FromLookup, Tx, on, on_tx};
 use crate::hexadecimal;
 use crate::{Db, db};
 
@@ -334,6 +334,7 @@ pub async fn set_uid_next(
         .bind(i64::from(uid_next))
         .execute(pool)
         .await
+        .changed()
         .map(drop))?;
     Ok(())
 }

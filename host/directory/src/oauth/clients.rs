@@ -4,7 +4,7 @@
 use std::net::IpAddr;
 use std::time::Duration;
 
-use super::super::db::{Source, Tx, on, on_tx};
+use super::super::db::{Changed as _, Source, Tx, on, on_tx};
 use super::super::events::{self, Event, Kind};
 use super::super::{Directory, Error};
 use crate::caller::Origin;
@@ -216,7 +216,7 @@ impl Directory {
         on!(&self.db, pool => sqlx::query(SWEEP)
             .bind(now.minus(UNUSED).millis())
             .bind(now.minus(IDLE).millis())
-            .execute(pool).await.map(drop))?;
+            .execute(pool).await.changed().map(drop))?;
         Ok(())
     }
 }

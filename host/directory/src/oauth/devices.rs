@@ -6,7 +6,7 @@
 use std::net::IpAddr;
 use std::time::Duration;
 
-use super::super::db::{Tx, on, on_tx};
+use super::super::db::{Changed as _, Tx, on, on_tx};
 use super::super::{Directory, Error};
 use super::grants::{self, NewGrant};
 use crate::caller::Origin;
@@ -164,7 +164,7 @@ impl Directory {
         let denied = on!(&self.db, pool => sqlx::query(DENY)
             .bind(user_code)
             .bind(now.millis())
-            .execute(pool).await.map(|done| done.rows_affected()))?;
+            .execute(pool).await.changed().map(|done| done.rows_affected()))?;
         Ok(denied == 1)
     }
 

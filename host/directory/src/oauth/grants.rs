@@ -5,7 +5,7 @@ use std::fmt;
 use std::time::Duration;
 
 use super::super::credentials::{self, NewAppPassword};
-use super::super::db::{FromLookup, Row, Source, Tx, on, on_tx};
+use super::super::db::{Changed as _, FromLookup, Row, Source, Tx, on, on_tx};
 use super::super::events::{self, Event, Kind};
 use super::super::{Directory, Error};
 use crate::caller::Origin;
@@ -298,12 +298,12 @@ impl Directory {
         }
         let then = now.minus(RETENTION).millis();
         for forget in FORGET {
-            on!(&self.db, pool => sqlx::query(forget).bind(then).execute(pool).await.map(drop))?;
+            on!(&self.db, pool => sqlx::query(forget).bind(then).execute(pool).await.changed().map(drop))?;
         }
         // Delete expired devices without waiting for [`RETENTION`], because any client can create any number of devices.
         on!(&self.db, pool => sqlx::query(FORGET_DEVICES)
             .bind(now.millis())
-            .execute(pool).await.map(drop))?;
+            .execute(pool).await.changed().map(drop))?;
         self.sweep_clients(now).await?;
         Ok(ended)
     }

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::super::db::{Tx, on, on_tx};
+use super::super::db::{Changed as _, Tx, on, on_tx};
 use super::super::{Directory, Error};
 use crate::clock::Timestamp;
 
@@ -67,7 +67,7 @@ impl Directory {
             .bind(&content.challenge)
             .bind(code.expires_at.millis())
             .bind(&content.sealed_provider_token)
-            .execute(pool).await.map(drop))?;
+            .execute(pool).await.changed().map(drop))?;
         Ok(())
     }
 
@@ -91,7 +91,7 @@ impl Directory {
     /// # Errors
     /// Returns [`Error`] if the database fails.
     pub async fn delete_sign_in_code(&self, hash: &str) -> Result<(), Error> {
-        on!(&self.db, pool => sqlx::query(DELETE).bind(hash).execute(pool).await.map(drop))?;
+        on!(&self.db, pool => sqlx::query(DELETE).bind(hash).execute(pool).await.changed().map(drop))?;
         Ok(())
     }
 

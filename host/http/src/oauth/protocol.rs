@@ -1,20 +1,24 @@
 //! Parses the requests of the OAuth protocols, and creates their error responses.
 
 use http::{HeaderValue, StatusCode, header};
+use latchmail_core::error::{Failure, Kind};
 use latchmail_oauth::error::{Error, Refusal};
 
 use crate::message::{self, Request, Response};
 use crate::query;
 use crate::rejection::Rejection;
+use crate::response;
 
-/// Converts an OAuth error to a response. `has_authorization` states whether the client sent an `Authorization` header.
+/// Converts an OAuth error to a response. `has_authorization` states whether the client sent an
+/// `Authorization` header. If the service caused the error, the response has a code of RFC 6749,
+/// section 4.1.2.1.
 ///
 /// # Errors
-/// Returns the failure if the service, and not the request, caused the error.
+/// Returns the failure if the request exceeded a rate limit.
 pub(super) fn error_response(error: Error, has_authorization: bool) -> Result<Response, Rejection> {
     let refusal: Refusal = match error {
         Error::Refused(refusal) => refusal,
-        Error::Failed(failure) => return Err(failure.into()),
+        Error::Failed(failure) => return failure_response(failure),
     };
     // RFC 6749, section 5.2.
     let status = match refusal.code {
@@ -26,6 +30,21 @@ pub(super) fn error_response(error: Error, has_authorization: bool) -> Result<Re
         let challenge = HeaderValue::from_static("Basic realm=\"oauth\"");
         return Ok(response.with(header::WWW_AUTHENTICATE, challenge));
     }
+    Ok(response)
+}
+
+/// Converts a failure of the service to a response.
+fn failure_response(failure: Failure) -> Result<Response, Rejection> {
+    let code = match failure.kind {
+        Kind::Unavailable => "temporarily_unavailable",
+        Kind::Internal | Kind::Unknown => "server_error",
+        _ => return Err(failure.into()),
+    };
+    let refusal = Refusal::new(code, failure.text.clone());
+    let rejection = Rejection::from(failure);
+    response::log(&rejection);
+    let mut response = message::json(rejection.status, &refusal)?;
+    response.headers.extend(rejection.headers);
     Ok(response)
 }
 

@@ -35,8 +35,9 @@ pub enum Error {
     /// The mail server rejected the credential.
     #[error("the mail server rejected the credential")]
     CredentialRefused,
-    /// The mail server is unreachable or rejected the message temporarily. The message was not sent.
-    #[error("the mail server is not available: {0}")]
+    /// The mail server rejected the message temporarily, or the mail server or the database is
+    /// unreachable. The message was not sent.
+    #[error("the mail server or the database is not available: {0}")]
     Unavailable(String),
     /// The server closed the connection. The message was not sent.
     #[error("the connection was closed: {0}")]
@@ -61,12 +62,18 @@ impl From<MailboxError> for Error {
 
 impl From<latchmail_dkim::Error> for Error {
     fn from(error: latchmail_dkim::Error) -> Self {
-        Self::Internal(error.to_string())
+        match error {
+            latchmail_dkim::Error::Directory(error) => error.into(),
+            error => Self::Internal(error.to_string()),
+        }
     }
 }
 
 impl From<latchmail_directory::Error> for Error {
     fn from(error: latchmail_directory::Error) -> Self {
+        if error.is_unavailable() {
+            return Self::Unavailable(error.to_string());
+        }
         Self::Internal(error.to_string())
     }
 }

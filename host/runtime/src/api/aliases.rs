@@ -136,9 +136,6 @@ fn alias_error(error: aliases::Error) -> Error {
         aliases::Error::Unknown => Error::NotFound,
         aliases::Error::CredentialOver => Error::CredentialRefused,
         aliases::Error::Spent(failure) => account_error(failure),
-        aliases::Error::Directory(_) => {
-            tracing::error!("failed to read or change aliases: {sentence}");
-            Error::Internal
-        }
+        aliases::Error::Directory(error) => account_error(error.into()),
     }
 }

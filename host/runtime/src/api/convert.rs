@@ -28,15 +28,19 @@ pub(crate) fn scope_from_wit(scope: wit::Scope) -> Scope {
 }
 
 /// Converts a failure of an account operation to a WIT error. The module receives the text if the request is invalid or forbidden. Any other failure, except a
-/// refused credential and an unavailable mail server, becomes [`wit::Error::Internal`] and is logged.
+/// refused credential, an unavailable server and an unknown outcome, becomes [`wit::Error::Internal`] and is logged.
 pub(crate) fn account_error(failure: Failure) -> wit::Error {
     match failure.kind {
         Kind::Invalid => wit::Error::Invalid(failure.text.into_owned()),
         Kind::Forbidden => wit::Error::Denied(failure.text.into_owned()),
         Kind::Unauthorized => wit::Error::CredentialRefused,
         Kind::Unavailable => {
-            tracing::warn!("mail server unavailable: {failure}");
+            tracing::warn!("mail server or database unavailable: {failure}");
             wit::Error::Unavailable
+        }
+        Kind::Unknown => {
+            tracing::error!("outcome of a change of the account is unknown: {failure}");
+            wit::Error::OutcomeUnknown
         }
         _ => {
             tracing::error!("failed to read or change the account: {failure}");
@@ -50,7 +54,7 @@ pub(super) fn mailbox_error(error: latchmail_mailbox::Error) -> wit::Error {
     match error {
         latchmail_mailbox::Error::CredentialRefused => wit::Error::CredentialRefused,
         latchmail_mailbox::Error::Unavailable(detail) => {
-            tracing::warn!("mail server unavailable: {detail}");
+            tracing::warn!("mail server or database unavailable: {detail}");
             wit::Error::Unavailable
         }
         latchmail_mailbox::Error::Denied(_) => wit::Error::Denied(error.to_string()),

@@ -130,7 +130,7 @@ fn outbox_error(error: outbox::Error) -> Error {
         outbox::Error::Conflict(sentence) => Error::Conflict(sentence.into()),
         outbox::Error::CredentialRefused => Error::CredentialRefused,
         outbox::Error::Unavailable(detail) | outbox::Error::Lost(detail) => {
-            tracing::warn!("mail server unavailable for sending: {detail}");
+            tracing::warn!("mail server or database unavailable for sending: {detail}");
             Error::Unavailable
         }
         outbox::Error::Unknown(detail) => {

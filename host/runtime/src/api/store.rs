@@ -4,6 +4,7 @@ use latchmail_bindings::latchmail::host::store::Host;
 use latchmail_bindings::latchmail::host::types::Error;
 
 use super::call::Call;
+use super::convert::account_error;
 use super::host_call::host_call;
 use crate::store::{self, Namespace};
 
@@ -105,10 +106,7 @@ impl From<store::Error> for Error {
             store::Error::CredentialOver => Self::CredentialRefused,
             // This request started before the module was removed. New requests cannot reach a removed module.
             store::Error::Removed => Self::Unavailable,
-            store::Error::Directory(_) => {
-                tracing::error!("failed to read or change the data of a module: {sentence}");
-                Self::Internal
-            }
+            store::Error::Directory(error) => account_error(error.into()),
         }
     }
 }

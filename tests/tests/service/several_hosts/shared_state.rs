@@ -1,7 +1,7 @@
 //! Both hosts show the same state.
 
 use futures_util::future::join_all;
-use latchmail_tests::{SeveralHosts, append_message, imap};
+use latchmail_tests::{Response, SeveralHosts, append_message, imap};
 use serde_json::json;
 
 use super::limits;
@@ -16,6 +16,34 @@ async fn hosts_share_mailboxes_message_numbers_keys_and_rate_limits() {
     message_numbers_are_equal(&all).await;
     a_key_is_used_once(&all).await;
     limits::are_shared(&all).await;
+    an_unresponsive_database_is_unavailable(&all).await;
+}
+
+/// While the database does not respond, nothing can be changed, so clients can repeat all requests.
+async fn an_unresponsive_database_is_unavailable(all: &SeveralHosts) {
+    let dora = all.service.person("dora").await;
+    let token = dora.token(&["mail:read"]).await;
+    let [one, two] = all.hosts.each_ref().map(|host| &host.service);
+    let refresh = [("grant_type", "refresh_token"), ("refresh_token", "x")];
+    let token = token["token"].as_str().unwrap();
+    let alias = json!({ "name": "dora-shop", "domain": "first.test" });
+    let call = json!({ "jsonrpc": "2.0", "id": 1, "method": "tools/list" });
+    let requests = [
+        one.request("GET /api/v1/mail/folders").bearer_auth(token),
+        one.request("POST /api/v1/aliases")
+            .bearer_auth(&dora.access)
+            .json(&alias),
+        two.request("POST /auth/token").form(&refresh),
+        two.request("POST /mcp").bearer_auth(token).json(&call),
+    ];
+    all.postgres.pause();
+    let responses = join_all(requests.map(Response::of)).await;
+    all.postgres.resume();
+    for response in &responses {
+        let retry = response.header("retry-after");
+        assert_eq!((response.status, retry), (503, Some("2")), "{response:?}");
+    }
+    assert_eq!(responses[2].json["error"], "temporarily_unavailable");
 }
 
 async fn requests_alternate(all: &SeveralHosts) {
