@@ -54,7 +54,7 @@ pub use self::dkim::{Dkim, DkimKey};
 pub use self::dns::Dns;
 pub use self::http::Http;
 pub use self::imap::{Imap, SessionNames};
-pub use self::inbound::{Inbound, LocalFrom};
+pub use self::inbound::{Filter, Inbound, LocalFrom};
 pub use self::index::Index;
 use self::keys::Keys;
 pub use self::limits::Limits;
@@ -386,6 +386,17 @@ impl Config {
             )));
         }
         Ok(())
+    }
+
+    /// Returns the filter that writes the `Authentication-Results` headers.
+    #[must_use]
+    pub fn results_filter(&self) -> Filter {
+        let default = if self.sign_in.uses_mail_server() {
+            Filter::Other
+        } else {
+            Filter::Latchmail
+        };
+        self.inbound.filter.unwrap_or(default)
     }
 
     fn checked(mut self) -> Result<Self, StartError> {

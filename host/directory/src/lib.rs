@@ -34,6 +34,7 @@ pub mod password;
 pub mod platform_domains;
 pub mod profiles;
 pub mod reserved_addresses;
+pub mod results_key;
 pub mod sealed;
 pub mod sendings;
 pub mod service_keys;

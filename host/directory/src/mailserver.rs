@@ -6,6 +6,8 @@ use std::time::Duration;
 use sqlx::postgres::PgPoolOptions;
 use sqlx::sqlite::{SqliteConnectOptions, SqlitePoolOptions};
 
+use zeroize::Zeroizing;
+
 use crate::db::on;
 use crate::{Db, Error, config, db};
 
@@ -14,6 +16,8 @@ const IS_LOCAL: &str = "SELECT COUNT(*) FROM mailserver_domains WHERE domain = $
 /// Counts the rows that allow a log-in to send from an address. The log-in name of a mail client is the account's address, a slash and the id of the app
 /// password. The log-in name of the service is the account's address.
 const MAY_SEND: &str = "SELECT COUNT(*) FROM mailserver_senders WHERE address = $1 AND (login = $2 OR login || '/' = substr($2, 1, length(login) + 1))";
+
+const RESULTS_KEY: &str = "SELECT secret FROM mailserver_results_key";
 
 const CONNECTIONS: u32 = 4;
 
@@ -60,6 +64,17 @@ impl MailServerView {
             .fetch_one(pool)
             .await)?;
         Ok(count > 0)
+    }
+
+    /// Returns the key with which the milter marks its results. Returns `None` if no service has
+    /// created the key.
+    ///
+    /// # Errors
+    /// Returns [`Error`] if the database fails.
+    pub async fn results_key(&self) -> Result<Option<Zeroizing<String>>, Error> {
+        let key: Option<String> =
+            on!(&self.0, pool => sqlx::query_scalar(RESULTS_KEY).fetch_optional(pool).await)?;
+        Ok(key.map(Zeroizing::new))
     }
 
     /// Returns `true` if a log-in is allowed to send from an address. `address` must be in lower case and ASCII.

@@ -1,12 +1,19 @@
 //! Reads the result of the sender's authentication from the header field `Authentication-Results` (RFC 8601). The mail server adds this field to a message.
 //!
-//! Only the topmost field with the configured authserv-id counts. A sender can add such a field to a message. The mail server must delete these fields before
-//! it adds its own field.
+//! With Latchmail's milter, only the topmost field counts that has the configured authserv-id and a
+//! valid mark of the milter ([`mark`](crate::mark)). A message that a client stores over IMAP has
+//! no valid mark.
+//!
+//! With another filter, the topmost field with the configured authserv-id counts. A sender can add
+//! such a field to a message, so the filter must delete these fields before it adds its own field.
+
+use std::sync::Arc;
 
 use latchmail_core::address::fold_domain;
 use latchmail_mime::{Address, Header};
 
 use crate::bounds;
+use crate::mark::MarkedContent;
 
 const FIELD: &[u8] = b"Authentication-Results";
 
@@ -31,16 +38,57 @@ pub struct Authentication {
     pub domain: Option<String>,
 }
 
+/// The `Authentication-Results` fields that the service trusts.
+#[derive(Clone, Debug, Default)]
+pub struct TrustedResults {
+    /// The authserv-id of the fields. If it is empty, no field is trusted.
+    pub authserv_id: String,
+    /// The key of the marks. `None` if another filter than Latchmail's milter writes the fields,
+    /// which have no mark then.
+    pub key: Option<Arc<[u8]>>,
+}
+
+/// The beginning of a message.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Beginning<'a> {
+    pub(crate) header: &'a [u8],
+    pub(crate) body: &'a [u8],
+    /// `true` if `body` is the complete body.
+    pub(crate) is_complete: bool,
+}
+
+impl Beginning<'_> {
+    /// Returns the content that a mark covers. Returns `None` if `body` is too short.
+    fn marked_content(&self) -> Option<MarkedContent> {
+        let mut content = MarkedContent::default();
+        for (name, value) in fields(self.header) {
+            content.add_field(name, value);
+        }
+        content.add_body(self.body);
+        (self.is_complete || content.is_complete()).then_some(content)
+    }
+}
+
 impl Authentication {
-    /// Reads the result from a message's header. `from` contains the addresses of the From field, as API clients receive them. If `authserv_id` is empty, no
-    /// field is trusted.
-    pub(crate) fn from_header(header: &[u8], authserv_id: &str, from: &[Address]) -> Self {
-        if authserv_id.is_empty() {
+    /// Reads the result of a message. `from` contains the addresses of the From field, as API
+    /// clients receive them.
+    pub(crate) fn of(message: Beginning<'_>, trusted: &TrustedResults, from: &[Address]) -> Self {
+        if trusted.authserv_id.is_empty() {
             return Self::default();
         }
-        let results = fields(header)
+        let mut content = None;
+        let results = fields(message.header)
             .filter(|(name, _)| name.trim_ascii_end().eq_ignore_ascii_case(FIELD))
-            .find_map(|(_, value)| parse_results(&String::from_utf8_lossy(value), authserv_id));
+            .find_map(|(_, value)| {
+                let value = String::from_utf8_lossy(value);
+                let results = parse_results(&value, &trusted.authserv_id)?;
+                let Some(key) = &trusted.key else {
+                    return Some(results);
+                };
+                let content = content.get_or_insert_with(|| message.marked_content());
+                let is_marked = content.as_ref()?.is_marked(key, &value);
+                is_marked.then_some(results)
+            });
         let authentication = results
             .map(|results| evaluate(&results))
             .unwrap_or_default();
@@ -228,12 +276,29 @@ mod tests {
 
     const ID: &str = "mail.first.test";
 
+    fn trusted(key: Option<&[u8]>) -> TrustedResults {
+        TrustedResults {
+            authserv_id: ID.into(),
+            key: key.map(Arc::from),
+        }
+    }
+
     fn read(header: &str, from: &str) -> Authentication {
+        read_with_key(None, header, from)
+    }
+
+    fn read_with_key(key: Option<&[u8]>, header: &str, from: &str) -> Authentication {
         let from = [Address {
             name: String::new(),
             address: from.into(),
         }];
-        Authentication::from_header(header.replace('\n', "\r\n").as_bytes(), ID, &from)
+        let header = header.replace('\n', "\r\n");
+        let message = Beginning {
+            header: header.as_bytes(),
+            body: b"body",
+            is_complete: true,
+        };
+        Authentication::of(message, &trusted(key), &from)
     }
 
     fn authentication(verdict: Verdict, domain: &str) -> Authentication {
@@ -342,10 +407,47 @@ mod tests {
 
     #[test]
     fn without_an_authserv_id_no_field_is_trusted() {
-        let header = b"Authentication-Results: ; dmarc=pass header.from=a.test\r\n";
+        let message = Beginning {
+            header: b"Authentication-Results: ; dmarc=pass header.from=a.test\r\n",
+            body: b"",
+            is_complete: true,
+        };
+        let none = TrustedResults::default();
+        let read = Authentication::of(message, &none, &[]);
+        assert_eq!(read, Authentication::default());
+    }
+
+    #[test]
+    fn with_a_key_only_marked_fields_count() {
+        let results = " mail.first.test; auth=pass header.from=a.test";
+        let from = "From: x@a.test\n";
+        let mut content = MarkedContent::default();
+        content.add_field(b"From", b" x@a.test");
+        content.add_body(b"body");
+        let marked = content.mark(b"key", results);
+        let read = |header: &str| read_with_key(Some(b"key"), header, "x@a.test");
+        let pass = authentication(Verdict::Pass, "a.test");
+        let forged = format!("Authentication-Results:{results}\n");
+        let genuine = format!("Authentication-Results:{marked}\n");
+        assert_eq!(read(&format!("{forged}{from}")), Authentication::default());
+        assert_eq!(read(&format!("{genuine}{from}")), pass);
+        assert_eq!(read(&format!("{forged}{genuine}{from}")), pass);
+        let changed = read(&format!("{genuine}{from}Subject: x\n"));
+        assert_eq!(changed, Authentication::default());
+        // Without the key of the mark, the field counts as before.
         assert_eq!(
-            Authentication::from_header(header, "", &[]),
-            Authentication::default()
+            super::tests::read(&format!("{genuine}{from}"), "x@a.test"),
+            pass
         );
+    }
+
+    #[test]
+    fn a_message_whose_marked_body_was_not_read_is_not_verified() {
+        let message = Beginning {
+            header: b"From: x@a.test\r\n",
+            body: b"body",
+            is_complete: false,
+        };
+        assert!(message.marked_content().is_none());
     }
 }

@@ -28,6 +28,7 @@ mod listing;
 mod locations;
 mod lost_messages;
 mod mail;
+mod mark;
 mod message;
 mod moved_messages;
 pub mod outbox;
@@ -51,11 +52,12 @@ pub use latchmail_imap::list::Role;
 
 pub use access::{Access, Member};
 pub use attachment::AttachmentContent;
-pub use authentication::{Authentication, Verdict, parse_addresses};
+pub use authentication::{Authentication, TrustedResults, Verdict, parse_addresses};
 pub use download::Download;
 pub use error::Error;
 pub use index_credentials::IndexCredentials;
 pub use mail::Mail;
+pub use mark::MarkedContent;
 pub use revocation::{SessionSelector, end_server_sessions};
 pub use types::{Address, Attachment, Detail, Folder, Listing, Summary};
 

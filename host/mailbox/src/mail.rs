@@ -19,6 +19,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time;
 
 use crate::access::Access;
+use crate::authentication::TrustedResults;
 use crate::bounds;
 use crate::cache::MailboxCache;
 use crate::doveadm::Doveadm;
@@ -59,8 +60,7 @@ pub struct Mail {
     /// The settings with the log-in names of users.
     pub(crate) sign_in: config::SignIn,
     timeout: Duration,
-    /// The authserv-id of trusted `Authentication-Results` fields. If the authserv-id is empty, no field is trusted.
-    pub(crate) authserv_id: Arc<str>,
+    pub(crate) trusted_results: Arc<TrustedResults>,
     /// The search indexes of this host. `None` if the index is disabled.
     indexes: Option<Indexes>,
     /// The source of the credentials of the search index.
@@ -113,7 +113,7 @@ impl Mail {
             session_names: config.session_names,
             sign_in: config::SignIn::default(),
             timeout: config.timeout,
-            authserv_id: Arc::default(),
+            trusted_results: Arc::default(),
             indexes: None,
             index_credentials: OnceLock::new(),
         })
@@ -150,10 +150,10 @@ impl Mail {
         self.indexes.as_ref()
     }
 
-    /// Sets the authserv-id of trusted `Authentication-Results` fields.
+    /// Sets the trusted `Authentication-Results` fields.
     #[must_use]
-    pub fn with_authserv_id(mut self, authserv_id: &str) -> Self {
-        self.authserv_id = authserv_id.into();
+    pub fn with_trusted_results(mut self, trusted: TrustedResults) -> Self {
+        self.trusted_results = Arc::new(trusted);
         self
     }
 

@@ -11,7 +11,7 @@ use latchmail_mime::{self as mime, Header, Structure, StructureParser};
 use tokio::sync::OwnedSemaphorePermit;
 
 use crate::access::Access;
-use crate::authentication::Authentication;
+use crate::authentication::{Authentication, Beginning, TrustedResults};
 use crate::error::Error;
 use crate::listing::summary;
 use crate::locations::message_ref;
@@ -50,7 +50,7 @@ impl Mail {
         };
         let (detail, structure) = if message.whole.len() < bounds::FIRST {
             drop(lease);
-            parse_complete(number, message, self.authserv_id.clone()).await?
+            parse_complete(number, message, Arc::clone(&self.trusted_results)).await?
         } else {
             let memory = self
                 .acquire_message_memory(bounds::LARGE_MESSAGE_MIB)
@@ -61,7 +61,7 @@ impl Mail {
                 return Ok(None);
             };
             drop(lease);
-            parse_large(number, parts, memory, self.authserv_id.clone()).await?
+            parse_large(number, parts, memory, Arc::clone(&self.trusted_results)).await?
         };
         self.cache
             .insert_structure(&access.account, number, &structure);
@@ -210,16 +210,16 @@ async fn parse_bytes(
     .map_err(latchmail_imap::Error::Protocol)
 }
 
-/// Parses a message that was read completely. `number` is the service's number for the message. `authserv_id` selects the trusted `Authentication-Results`
-/// field.
+/// Parses a message that was read completely. `number` is the service's number for the message.
+/// `trusted` selects the trusted `Authentication-Results` field.
 pub(crate) async fn parse_complete(
     number: u64,
     message: Fetched,
-    authserv_id: Arc<str>,
+    trusted: Arc<TrustedResults>,
 ) -> Result<(Detail, Arc<Structure>), Error> {
     let length = message.whole.len();
     blocking::run_sized(length, move || {
-        detail(number, MessageParts::of_complete(message), &authserv_id)
+        detail(number, MessageParts::of_complete(message), &trusted)
     })
     .await
     .map_err(Error::Internal)
@@ -230,10 +230,10 @@ async fn parse_large(
     number: u64,
     parts: MessageParts,
     memory: OwnedSemaphorePermit,
-    authserv_id: Arc<str>,
+    trusted: Arc<TrustedResults>,
 ) -> Result<(Detail, Arc<Structure>), Error> {
     blocking::run(move || {
-        let detail = detail(number, parts, &authserv_id);
+        let detail = detail(number, parts, &trusted);
         drop(memory);
         detail
     })
@@ -241,20 +241,25 @@ async fn parse_large(
     .map_err(Error::Internal)
 }
 
-fn detail(number: u64, parts: MessageParts, authserv_id: &str) -> (Detail, Arc<Structure>) {
+fn detail(number: u64, parts: MessageParts, trusted: &TrustedResults) -> (Detail, Arc<Structure>) {
     let MessageParts {
         message,
         structure,
         texts,
     } = parts;
-    let (head, _) = mime::split(&message.whole);
+    let (head, body) = mime::split(&message.whole);
     let header = Header::of(head, bounds::FIELD);
     let is_complete = message.whole.len() < bounds::FIRST;
     let preview = Preview::of_message(&structure, &message.whole, is_complete).text;
     let content = mime::content(&structure, &texts);
     let new_text = mime::new_text(content.text.as_deref(), content.html.as_deref());
+    let beginning = Beginning {
+        header: head,
+        body,
+        is_complete,
+    };
     let detail = Detail {
-        authentication: Authentication::from_header(head, authserv_id, &header.from),
+        authentication: Authentication::of(beginning, trusted, &header.from),
         summary: Summary {
             thread_id: thread_id(own_thread_id(&header), number),
             ..summary(number, &message, &header, preview)

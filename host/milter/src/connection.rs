@@ -113,13 +113,12 @@ impl<'a> Connection<'a> {
             hello: &self.hello,
             sender: &message.sender,
         };
-        match self.policy.check(envelope, &message).await {
-            Ok(checks) => {
+        match self.policy.results(envelope, &message).await {
+            Ok(value) => {
                 // Delete the fields from the last to the first, because a deletion changes the indexes of the fields after it.
                 for index in message.forged_results.iter().rev() {
                     replies.delete(*index, results::NAME);
                 }
-                let value = results::value(&self.policy.authserv_id, &checks);
                 replies.insert(results::NAME, &value);
                 replies.accept();
             }

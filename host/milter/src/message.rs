@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use latchmail_mailbox::MarkedContent;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::results;
@@ -64,6 +65,8 @@ pub(crate) struct Message {
     permits: Option<OwnedSemaphorePermit>,
     /// `true` if the memory for bodies was exhausted.
     pub(crate) out_of_memory: bool,
+    /// The content that the mark of the results covers.
+    pub(crate) marked: MarkedContent,
 }
 
 impl Message {
@@ -96,6 +99,7 @@ impl Message {
             self.signatures = 0;
             return;
         }
+        self.marked.add_field(name, value);
         let line = [name, b":", &with_crlf(value), b"\r\n"].concat();
         if is_from {
             self.from_fields += 1;
@@ -140,9 +144,10 @@ impl Message {
         self.copy.extend_from_slice(b"\r\n");
     }
 
-    /// Adds a piece of the body if the message has signatures to verify. `memory` has one permit for each KiB of memory. If no permits are left, discards the
+    /// Adds a piece of the body. Copies the piece if the message has signatures to verify. `memory` has one permit for each KiB of memory. If no permits are left, discards the
     /// copy of the body and sets `out_of_memory`.
     pub(crate) fn add_body(&mut self, piece: &[u8], memory: &Arc<Semaphore>) {
+        self.marked.add_body(piece);
         if self.login.is_some() || self.signatures == 0 || self.out_of_memory {
             return;
         }

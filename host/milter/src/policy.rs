@@ -9,7 +9,7 @@ use latchmail_core::config::LocalFrom;
 use latchmail_directory::mailserver::MailServerView;
 
 use super::message::{Excess, Message};
-use super::results::Check;
+use super::results::{self, Check};
 use super::senders::{self, MAX_SENDERS, Senders};
 use super::verify::{Envelope, Verifier};
 
@@ -32,13 +32,26 @@ pub(crate) struct Policy {
 }
 
 impl Policy {
-    /// Checks a message. Returns the results for `Authentication-Results`, or the SMTP reply that
-    /// rejects the message.
-    pub(crate) async fn check(
+    /// Checks a message. Returns the marked value of its `Authentication-Results` field, or the
+    /// SMTP reply that rejects the message.
+    pub(crate) async fn results(
         &self,
         envelope: Envelope<'_>,
         message: &Message,
-    ) -> Result<Vec<Check>, String> {
+    ) -> Result<String, String> {
+        let checks = self.check(envelope, message).await?;
+        let value = results::value(&self.authserv_id, &checks);
+        let key = self.directory.results_key().await;
+        let Some(key) = key.map_err(|error| unavailable(&error))? else {
+            tracing::warn!("cannot mark results; start the service, which creates the key");
+            return Ok(value);
+        };
+        Ok(message.marked.mark(key.as_bytes(), &value))
+    }
+
+    /// Checks a message. Returns the results for `Authentication-Results`, or the SMTP reply that
+    /// rejects the message.
+    async fn check(&self, envelope: Envelope<'_>, message: &Message) -> Result<Vec<Check>, String> {
         match message.excess {
             Some(Excess::Senders) => return Err(TOO_MANY_SENDERS.into()),
             Some(Excess::Results) => return Err(TOO_MANY_RESULTS.into()),

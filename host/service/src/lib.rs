@@ -19,18 +19,19 @@ use latchmail_accounts::index_credentials::IndexCredentials;
 use latchmail_accounts::mail_server::MailServer;
 use latchmail_accounts::teams::Teams;
 use latchmail_core::clock::Clock;
-use latchmail_core::config::{BUILT_IN, Config, Listen};
+use latchmail_core::config::{BUILT_IN, Config, Filter, Listen};
 use latchmail_core::error::StartError;
 use latchmail_core::limits::SharedBudgets;
 use latchmail_core::traces::Tracer;
+use latchmail_core::{hexadecimal, secrets};
 use latchmail_directory::Directory;
 use latchmail_http::admin::socket::OperatorSocket;
 use latchmail_http::oauth::AuthorizationServer;
 use latchmail_http::operator_page::OperatorPage;
 use latchmail_http::tls::Tls;
 use latchmail_http::{ApiInfo, App, HttpState, Listener, RouteTable, route_groups};
-use latchmail_mailbox::Mail;
 use latchmail_mailbox::outbox::Outbox;
+use latchmail_mailbox::{Mail, TrustedResults};
 use latchmail_net::dns::Dns;
 use latchmail_net::fetch::Fetch;
 use latchmail_oauth::OAuth;
@@ -193,7 +194,7 @@ async fn build(
     let mail = Mail::new(&config.imap, directory.clone())?;
     let mail = mail
         .with_keys(service_keys.keyring())
-        .with_authserv_id(&config.inbound.authserv_id)
+        .with_trusted_results(trusted_results(&config, &directory).await?)
         .with_sign_in(&config.sign_in)
         .with_index(&config.index);
     let mail = Arc::new(mail);
@@ -280,6 +281,23 @@ async fn build(
 }
 
 /// Returns the error as a sentence for the operator.
+/// Returns the trusted `Authentication-Results` fields. Creates the key of the milter's marks if it does not exist.
+async fn trusted_results(
+    config: &Config,
+    directory: &Directory,
+) -> Result<TrustedResults, StartError> {
+    let authserv_id = config.inbound.authserv_id.clone();
+    let key = match config.results_filter() {
+        Filter::Latchmail if !authserv_id.is_empty() => {
+            let new = secrets::random::<32>().map_err(start_error)?;
+            let key = directory.results_key(&hexadecimal::lower(&*new)).await;
+            Some(key.map_err(start_error)?.as_bytes().into())
+        }
+        Filter::Latchmail | Filter::Other => None,
+    };
+    Ok(TrustedResults { authserv_id, key })
+}
+
 fn start_error(error: impl Into<Box<dyn Error>>) -> StartError {
     StartError::new(error.into().to_string())
 }

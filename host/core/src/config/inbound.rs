@@ -15,6 +15,9 @@ use crate::network;
 pub struct Inbound {
     /// The name (authserv-id) of the mail server in `Authentication-Results` headers (RFC 8601). If empty, no such header is trusted.
     pub authserv_id: String,
+    /// The filter that writes these headers. The default is [`Filter::Other`] if the mail server
+    /// has its own users, and otherwise [`Filter::Latchmail`].
+    pub filter: Option<Filter>,
     /// The loopback address that `latchmail milter` listens on.
     pub listen: SocketAddr,
     /// The action for mail that comes from another mail server and has a sender address on a local domain. The action applies if the milter cannot verify that
@@ -23,6 +26,16 @@ pub struct Inbound {
     /// The IP addresses and networks of mailing list servers. Messages from these servers are marked instead of rejected.
     #[serde(deserialize_with = "list")]
     pub list_servers: Vec<String>,
+}
+
+/// The filter that writes `Authentication-Results` headers with [`Inbound::authserv_id`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Filter {
+    /// `latchmail milter`. A header counts only if it has the milter's mark for the message.
+    Latchmail,
+    /// Another program. Each header with the authserv-id counts.
+    Other,
 }
 
 /// The action for mail that comes from another mail server and has a sender address on a local domain. The action applies if the milter cannot verify that the
@@ -40,6 +53,7 @@ impl Default for Inbound {
     fn default() -> Self {
         Self {
             authserv_id: String::new(),
+            filter: None,
             listen: SocketAddr::from(([127, 0, 0, 1], 8892)),
             local_from: LocalFrom::Reject,
             list_servers: Vec::new(),

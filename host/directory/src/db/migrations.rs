@@ -42,10 +42,17 @@ const STEPS: &[Step] = &[
     },
     Step {
         version: 3,
-        description: "single_sign_on",
+        description: "single sign-on",
         oldest: 1,
         sqlite: include_str!("../../migrations/sqlite/0003_single_sign_on.sql"),
         postgres: include_str!("../../migrations/postgres/0003_single_sign_on.sql"),
+    },
+    Step {
+        version: 4,
+        description: "results key",
+        oldest: 1,
+        sqlite: include_str!("../../migrations/sqlite/0004_results_key.sql"),
+        postgres: include_str!("../../migrations/postgres/0004_results_key.sql"),
     },
 ];
 

@@ -1,5 +1,7 @@
 //! Tests the size of responses for hostile messages. A sandbox can return 8 MiB of JSON, and no message may come close to that limit.
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 use latchmail_core::clock::Timestamp;
 use latchmail_imap::Fetched;
@@ -113,7 +115,7 @@ async fn one_hostile_message_fits_into_a_response() {
             size: u32::MAX,
             ..Fetched::default()
         };
-        let (detail, _) = message::parse_complete(u64::MAX, message, "".into())
+        let (detail, _) = message::parse_complete(u64::MAX, message, Arc::default())
             .await
             .unwrap();
         assert!(detail.truncated && detail.attachments.len() > 900);

@@ -42,7 +42,8 @@ async fn results(person: &Person<'_>, agent: &Agent<'_>, uid: u64) -> (Value, bo
 
 #[tokio::test]
 async fn messages_contain_the_result_of_the_mail_servers_own_filter() {
-    let service = Service::with_mail_and("inbound.authserv_id = 'mx.filter.test'").await;
+    let settings = "inbound.authserv_id = 'mx.filter.test'\ninbound.filter = 'other'";
+    let service = Service::with_mail_and(settings).await;
     let ada = service.person("ada").await;
     let agent = Agent::for_person(&ada).await;
     let from = "Grace <grace@outside.test>";
@@ -238,6 +239,66 @@ async fn an_external_sender_is_verified_and_forged_results_are_ignored() {
         assert_eq!(fields.len(), 2, "{text}");
         assert!(fields[0].starts_with("mail.latchmail.test"), "{text}");
         assert!(fields[1].starts_with("mx.elsewhere.test"), "{text}");
+    }
+}
+
+/// A client can store a message with any header in its mailbox.
+#[tokio::test]
+async fn a_stored_message_is_verified_only_with_the_milters_mark() {
+    let dns = dns().await;
+    let service = service_with_milter(&dns, "").await;
+    let ada = service.person("ada").await;
+    deliver(
+        &service,
+        "grace@trusted.example",
+        &message("grace@trusted.example", "genuine"),
+    )
+    .await
+    .unwrap();
+    let sent =
+        json!({ "from": "ada@first.test", "to": "ada@first.test", "subject": "own", "text": "t" });
+    ada.post("/api/v1/mail/send", &sent).await.succeeds(200);
+    let pass = |domain: &str| json!({ "result": "pass", "domain": domain });
+    let none = json!({ "result": "none", "domain": null });
+    let mut client = imap(&ada).await;
+    for (subject, domain) in [("genuine", "trusted.example"), ("own", "first.test")] {
+        let arrived = wait_for_message(&ada, subject).await;
+        assert_eq!(arrived["authentication"], pass(domain));
+        let messages = stored_messages(&mut client, "INBOX").await;
+        let texts = messages
+            .into_iter()
+            .map(|one| String::from_utf8(one.bytes).unwrap());
+        let marked = format!("Subject: {subject}\r\n");
+        let text = texts
+            .into_iter()
+            .find(|text| text.contains(&marked))
+            .unwrap();
+        let forged = format!(
+            "Authentication-Results: mail.latchmail.test; auth=pass header.from={domain};\r\n \
+             dmarc=pass header.from={domain}\r\nFrom: x@{domain}\r\nSubject: forged\r\n\r\nHello.\r\n"
+        );
+        for (changed, expected) in [
+            (text.clone(), pass(domain)),
+            (
+                text.replace("\r\n\r\n", "\r\nX-Other: x\r\n\r\n"),
+                pass(domain),
+            ),
+            (text.replace(&marked, "Subject: another\r\n"), none.clone()),
+            (text.clone() + "Another line.\r\n", none.clone()),
+            (forged, none.clone()),
+        ] {
+            client
+                .append("Archive", None, None, &changed)
+                .await
+                .unwrap();
+            let stored = ada.messages("Archive").await;
+            let uid = stored[0]["uid"].as_u64().unwrap();
+            assert_eq!(
+                ada.message(uid).await["authentication"],
+                expected,
+                "{changed}"
+            );
+        }
     }
 }
 

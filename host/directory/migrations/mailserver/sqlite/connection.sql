@@ -37,3 +37,6 @@ CREATE TEMP VIEW due_senders AS
     SELECT address, address AS login FROM main.accounts WHERE active
     UNION ALL
     SELECT address, destination AS login FROM temp.due_aliases;
+
+CREATE TEMP VIEW due_results_key AS
+    SELECT secret FROM main.results_key;

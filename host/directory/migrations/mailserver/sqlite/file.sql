@@ -65,3 +65,8 @@ CREATE TABLE IF NOT EXISTS mailserver_senders (
     PRIMARY KEY (address, login)
 );
 CREATE INDEX IF NOT EXISTS mailserver_senders_by_login ON mailserver_senders (login);
+
+-- The key with which the milter marks its results in messages. At most one row.
+CREATE TABLE IF NOT EXISTS mailserver_results_key (
+    secret TEXT PRIMARY KEY
+);

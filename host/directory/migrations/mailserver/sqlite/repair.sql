@@ -39,3 +39,8 @@ DELETE FROM mailserver.mailserver_senders AS p WHERE NOT EXISTS (
     SELECT 1 FROM temp.due_senders d WHERE d.address = p.address AND d.login = p.login);
 INSERT INTO mailserver.mailserver_senders
     SELECT address, login FROM temp.due_senders EXCEPT SELECT address, login FROM mailserver.mailserver_senders;
+
+DELETE FROM mailserver.mailserver_results_key AS p WHERE NOT EXISTS (
+    SELECT 1 FROM temp.due_results_key d WHERE d.secret = p.secret);
+INSERT INTO mailserver.mailserver_results_key
+    SELECT secret FROM temp.due_results_key EXCEPT SELECT secret FROM mailserver.mailserver_results_key;
