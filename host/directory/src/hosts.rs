@@ -1,9 +1,15 @@
 //! The processes of the service that use this database. Each process is a host. A host writes its row every few seconds, so that the other hosts and the commands
 //! of the operator know which hosts run. Times are by the database's clock, because the clocks of hosts can differ.
+//!
+//! If the database or all hosts were paused, no host has written its row in time. After the pause,
+//! the hosts must not consider each other as stopped. Therefore a host that has not written its own
+//! row in time compares the rows of other hosts with its own row. The first row that it writes
+//! contains the pause, and until [`RESUME_TIME`] after the pause, the hosts that ran before the
+//! pause count as running.
 
 use std::time::Duration;
 
-use super::db::{Changed as _, Db, on};
+use super::db::{Changed as _, Db, Tx, on, on_tx};
 use super::{Directory, Error};
 
 /// The interval at which a host must write its row.
@@ -11,6 +17,9 @@ pub const ANNOUNCE_INTERVAL: Duration = Duration::from_secs(5);
 
 /// A host that has not written its row for this time counts as stopped.
 pub const HOST_TIMEOUT: Duration = Duration::from_secs(15);
+
+/// The time within which all hosts write their rows after a pause.
+const RESUME_TIME: Duration = Duration::from_secs(10);
 
 /// The time for which rows of stopped hosts are kept.
 const KEEP: Duration = Duration::from_hours(24);
@@ -30,11 +39,16 @@ pub(super) use for_both;
 for_both! {
     ANNOUNCE: "INSERT INTO hosts (id, name, version, base_url, key_id, key_ids, problem, started_at, seen_at) \
         SELECT $1, $2, $3, $4, $5, $6, $7, n.now, n.now FROM (SELECT " NOW " AS now) n WHERE TRUE \
-        ON CONFLICT (id) DO UPDATE SET key_id = excluded.key_id, key_ids = excluded.key_ids, problem = excluded.problem, seen_at = excluded.seen_at",
-    LIVE: "SELECT id, name, version, base_url, key_id, key_ids, problem, started_at, seen_at FROM hosts WHERE seen_at > $1 + " NOW " ORDER BY name, id",
-    IS_ALIVE: "SELECT id FROM hosts WHERE id = $2 AND seen_at > $1 + " NOW "",
+        ON CONFLICT (id) DO UPDATE SET key_id = excluded.key_id, key_ids = excluded.key_ids, problem = excluded.problem, seen_at = excluded.seen_at, \
+            paused_from = CASE WHEN hosts.seen_at <= excluded.seen_at + $8 THEN hosts.seen_at ELSE hosts.paused_from END, \
+            resumed_at = CASE WHEN hosts.seen_at <= excluded.seen_at + $8 THEN excluded.seen_at ELSE hosts.resumed_at END",
+    STOPPED_BEFORE: "WITH n AS (SELECT " NOW " AS now) SELECT MIN(c.since) FROM (SELECT n.now + $1 AS since FROM n \
+        UNION ALL SELECT h.seen_at + $1 FROM hosts h, n WHERE h.id = $2 AND h.seen_at <= n.now + $1 \
+        UNION ALL SELECT h.paused_from + $1 FROM hosts h, n WHERE h.resumed_at > n.now + $3) c",
     SWEEP: "DELETE FROM hosts WHERE seen_at <= $1 + " NOW "",
 }
+const LIVE: &str = "SELECT id, name, version, base_url, key_id, key_ids, problem, started_at, seen_at FROM hosts WHERE seen_at > $1 ORDER BY name, id";
+const IS_ALIVE: &str = "SELECT id FROM hosts WHERE id = $2 AND seen_at > $1";
 const REMOVE: &str = "DELETE FROM hosts WHERE id = $1";
 
 /// The values that a host announces.
@@ -100,6 +114,7 @@ impl Directory {
             .bind(&host.key_id)
             .bind(host.key_ids.join(" "))
             .bind(&host.problem)
+            .bind(before(HOST_TIMEOUT))
             .execute(pool)
             .await
             .changed()
@@ -112,9 +127,9 @@ impl Directory {
     /// # Errors
     /// Returns [`Error`] if the database fails.
     pub async fn hosts(&self) -> Result<Vec<Host>, Error> {
-        let query = self.for_db(LIVE);
-        Ok(on!(&self.db, pool => sqlx::query_as(query)
-            .bind(before(HOST_TIMEOUT))
+        let stopped_before = self.stopped_before().await?;
+        Ok(on!(&self.db, pool => sqlx::query_as(LIVE)
+            .bind(stopped_before)
             .fetch_all(pool)
             .await)?)
     }
@@ -124,13 +139,41 @@ impl Directory {
     /// # Errors
     /// Returns [`Error`] if the database fails.
     pub async fn is_host_alive(&self, id: &str) -> Result<bool, Error> {
-        let query = self.for_db(IS_ALIVE);
-        let found: Option<String> = on!(&self.db, pool => sqlx::query_scalar(query)
-            .bind(before(HOST_TIMEOUT))
+        let stopped_before = self.stopped_before().await?;
+        let found: Option<String> = on!(&self.db, pool => sqlx::query_scalar(IS_ALIVE)
+            .bind(stopped_before)
             .bind(id)
             .fetch_optional(pool)
             .await)?;
         Ok(found.is_some())
+    }
+
+    /// Sets the id of the host that uses this directory.
+    pub fn set_own_host(&self, id: &str) {
+        // The id of a process does not change.
+        let _ = self.own_host.set(id.to_owned());
+    }
+
+    /// Returns the time up to which the last row of a stopped host was written.
+    async fn stopped_before(&self) -> Result<i64, Error> {
+        let query = self.for_db(STOPPED_BEFORE);
+        Ok(on!(&self.db, pool => sqlx::query_scalar(query)
+            .bind(before(HOST_TIMEOUT))
+            .bind(self.own_host.get().map(String::as_str))
+            .bind(before(RESUME_TIME))
+            .fetch_one(pool)
+            .await)?)
+    }
+
+    /// Returns the same time as [`Directory::stopped_before`], in a transaction.
+    pub(super) async fn stopped_before_in(&self, tx: &mut Tx) -> Result<i64, Error> {
+        let query = self.for_db(STOPPED_BEFORE);
+        Ok(on_tx!(tx, db => sqlx::query_scalar(query)
+            .bind(before(HOST_TIMEOUT))
+            .bind(self.own_host.get().map(String::as_str))
+            .bind(before(RESUME_TIME))
+            .fetch_one(db)
+            .await)?)
     }
 
     /// Deletes the row of a host. A host calls this function when it stops.
@@ -215,5 +258,39 @@ mod tests {
         assert_eq!(fresh.number("SELECT COUNT(*) FROM hosts").await, 0);
     }
 
-    both!(a_host_is_alive_until_it_is_removed_or_has_not_been_seen_for_15_seconds);
+    async fn hosts_are_not_stopped_after_a_pause_of_all(fresh: Fresh) {
+        let directory = &fresh.directory;
+        for id in ["own", "other", "stopped"] {
+            directory.announce_host(&announcement(id)).await.unwrap();
+        }
+        directory.set_own_host("own");
+        let alive = async || {
+            let hosts = directory.hosts().await.unwrap();
+            hosts.into_iter().map(|host| host.id).collect::<Vec<_>>()
+        };
+        fresh
+            .execute("UPDATE hosts SET seen_at = seen_at - 16000 WHERE id = 'stopped'")
+            .await;
+        assert_eq!(alive().await, ["other", "own"]);
+        // Before and after this host writes its row, it does not consider the other host as
+        // stopped.
+        fresh
+            .execute("UPDATE hosts SET seen_at = seen_at - 60000")
+            .await;
+        assert_eq!(alive().await, ["other", "own"]);
+        assert!(directory.is_host_alive("other").await.unwrap());
+        directory.announce_host(&announcement("own")).await.unwrap();
+        assert_eq!(alive().await, ["other", "own"]);
+        directory.announce_host(&announcement("own")).await.unwrap();
+        assert_eq!(alive().await, ["other", "own"]);
+        fresh
+            .execute("UPDATE hosts SET resumed_at = resumed_at - 10000")
+            .await;
+        assert_eq!(alive().await, ["own"]);
+    }
+
+    both!(
+        hosts_are_not_stopped_after_a_pause_of_all,
+        a_host_is_alive_until_it_is_removed_or_has_not_been_seen_for_15_seconds
+    );
 }

@@ -50,6 +50,8 @@ pub mod testing;
 pub mod tokens;
 pub mod two_factor;
 
+use std::sync::{Arc, OnceLock};
+
 use latchmail_core::{caller, clock, config, error, hexadecimal, network, permissions};
 
 pub use db::{Db, Error, Inspection, Schema, SqliteFiles, inspect, sqlite_files};
@@ -61,6 +63,8 @@ pub struct Directory {
     db: Db,
     lookup: Lookup,
     last_logins: LastLogins,
+    /// The id of the host that uses this directory. Commands of the operator have none.
+    own_host: Arc<OnceLock<String>>,
 }
 
 impl Directory {
@@ -94,6 +98,7 @@ impl Directory {
             db,
             lookup,
             last_logins,
+            own_host: Arc::default(),
         })
     }
 

@@ -4,7 +4,7 @@
 //! At most one key is current, and at most one is pending. A pending key becomes the current key when all hosts have it.
 
 use super::db::{Tx, on, on_tx};
-use super::hosts::{HOST_TIMEOUT, before, for_both};
+use super::hosts::for_both;
 use super::{Directory, Error};
 use crate::clock::Timestamp;
 
@@ -14,8 +14,10 @@ const CURRENT: &str = "SELECT kid FROM service_keys WHERE state = 'current'";
 for_both! {
     INSERT: "INSERT INTO service_keys (kid, state, changed_at) VALUES ($1, $2, " NOW ") ON CONFLICT DO NOTHING",
     SET_STATE: "UPDATE service_keys SET state = $2, changed_at = " NOW " WHERE kid = $1",
-    OTHER_HOSTS: "SELECT name, key_ids FROM hosts WHERE id <> $2 AND seen_at > $1 + " NOW " ORDER BY name",
 }
+
+const OTHER_HOSTS: &str =
+    "SELECT name, key_ids FROM hosts WHERE id <> $2 AND seen_at > $1 ORDER BY name";
 
 /// Transactions that change the states of keys run one after the other. No other lock uses this number. SQLite has one writer at a time.
 const LOCK_POSTGRES: &str = "SELECT pg_advisory_xact_lock(6016254205)";
@@ -219,9 +221,9 @@ impl Directory {
         tx: &mut Tx,
         host_id: &str,
     ) -> Result<Vec<(String, String)>, Error> {
-        let query = self.for_db(OTHER_HOSTS);
-        Ok(on_tx!(tx, db => sqlx::query_as(query)
-            .bind(before(HOST_TIMEOUT))
+        let stopped_before = self.stopped_before_in(tx).await?;
+        Ok(on_tx!(tx, db => sqlx::query_as(OTHER_HOSTS)
+            .bind(stopped_before)
             .bind(host_id)
             .fetch_all(db)
             .await)?)

@@ -108,6 +108,7 @@ pub async fn start(mut config: Config, clock: Clock) -> Result<Running, StartErr
     let (app, failing) = Box::pin(build(config, clock, host_id, shared_limits, network)).await?;
     // This host reads the events from now on, so the modules that it loads next include all earlier changes.
     let events = app.directory.host_events().await.map_err(start_error)?;
+    app.directory.set_own_host(&app.host_id);
     let announcement = hosts::announcement(&app);
     let announced = app.directory.announce_host(&announcement).await;
     announced.map_err(start_error)?;

@@ -54,6 +54,13 @@ const STEPS: &[Step] = &[
         sqlite: include_str!("../../migrations/sqlite/0004_results_key.sql"),
         postgres: include_str!("../../migrations/postgres/0004_results_key.sql"),
     },
+    Step {
+        version: 4,
+        description: "paused hosts",
+        oldest: 1,
+        sqlite: include_str!("../../migrations/sqlite/0004_paused_hosts.sql"),
+        postgres: include_str!("../../migrations/postgres/0004_paused_hosts.sql"),
+    },
 ];
 
 /// Runs the missing migrations. The caller must begin a write transaction first, because the migrator does not lock an SQLite database.
