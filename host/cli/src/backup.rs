@@ -92,9 +92,11 @@ async fn write(
     let database = config.database();
     let mut names = Vec::new();
     let mut manifest = Manifest::new(time, key_file.keyring());
+    let current_key;
     if sqlite_files(&database)?.is_some() {
         let copy = draft.join(DATABASE_FILE);
         manifest.schema = backup::copy_sqlite(&database, &copy).await?;
+        current_key = backup::current_key_of_copy(&copy).await?;
         names.push(DATABASE_FILE.to_owned());
         match backup::last_logins_of_copy(&database, &copy).await {
             Ok(logins) => {
@@ -111,8 +113,17 @@ async fn write(
         manifest.schema = state.require_current()?;
         manifest.database = Kind::Postgresql;
         manifest.database_schema = Some(state.schema.clone());
+        current_key = state.current_key.clone();
         postgres::dump(&database, &state, &draft.join(DATABASE_DUMP)).await?;
         names.push(DATABASE_DUMP.to_owned());
+    }
+    // A database that no host has used has no current key.
+    if let Some(kid) = current_key
+        && !manifest.set_current_key(kid.clone())
+    {
+        warn(&format!(
+            "the key file does not contain the current key {kid} of the database; without this key, the backup cannot be restored"
+        ));
     }
     for file in configuration_files(config) {
         let Some(name) = file.file_name() else {

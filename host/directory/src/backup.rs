@@ -10,7 +10,9 @@ mod postgres;
 mod sqlite;
 
 pub use postgres::{PostgresState, postgres_script, postgres_state};
-pub use sqlite::{copy_sqlite, last_logins_of_copy, restore_sqlite, set_owner};
+pub use sqlite::{
+    copy_sqlite, current_key_of_copy, last_logins_of_copy, restore_sqlite, set_owner,
+};
 
 use crate::clock::Timestamp;
 use crate::db::{Error, migrations_of_program};

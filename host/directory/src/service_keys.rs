@@ -9,7 +9,7 @@ use super::{Directory, Error};
 use crate::clock::Timestamp;
 
 const ALL: &str = "SELECT kid, state, changed_at FROM service_keys ORDER BY changed_at DESC, kid";
-const CURRENT: &str = "SELECT kid FROM service_keys WHERE state = 'current'";
+pub(super) const CURRENT: &str = "SELECT kid FROM service_keys WHERE state = 'current'";
 
 for_both! {
     INSERT: "INSERT INTO service_keys (kid, state, changed_at) VALUES ($1, $2, " NOW ") ON CONFLICT DO NOTHING",

@@ -48,7 +48,8 @@ pub(crate) struct Manifest {
     pub(crate) schema: i64,
     /// The name of the schema that contains the tables, with `PostgreSQL`.
     pub(crate) database_schema: Option<String>,
-    /// The id of the current key.
+    /// The id of the current key. This is not always the first key of the key file: a new key can
+    /// be pending.
     current_key: String,
     /// The ids of all keys.
     keys: Vec<String>,
@@ -82,6 +83,14 @@ impl Manifest {
             keys: keyring.all().iter().map(|key| key.kid.clone()).collect(),
             files: Vec::new(),
         }
+    }
+
+    /// Sets the id of the current key to the one in the database. Returns `false` if the key file
+    /// does not contain this key.
+    pub(crate) fn set_current_key(&mut self, kid: String) -> bool {
+        let is_known = self.keys.contains(&kid);
+        self.current_key = kid;
+        is_known
     }
 
     /// Writes the manifest with the checksums of the files.

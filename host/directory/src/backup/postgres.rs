@@ -6,6 +6,7 @@ use sqlx::{ConnectOptions as _, Connection as _};
 use super::{Restore, in_use, not_empty, require_current};
 use crate::config;
 use crate::db::{APPLIED, Error, compare_postgres, postgres_options};
+use crate::service_keys::CURRENT;
 
 /// Returns the schema of the tables, the version of the server, the number of other connections of services, and whether there are tables.
 const STATE: &str = "SELECT current_schema()::text, current_setting('server_version_num')::integer, \
@@ -26,6 +27,8 @@ pub struct PostgresState {
     current: Result<(), String>,
     has_data: bool,
     is_used: bool,
+    /// The id of the service's current key. `None` if no host has used the database yet.
+    pub current_key: Option<String>,
 }
 
 impl PostgresState {
@@ -69,7 +72,7 @@ pub async fn postgres_state(config: &config::Database) -> Result<PostgresState, 
     let schema = schema.ok_or_else(|| {
         Error::Unusable("the database has no schema in which tables can be created".into())
     })?;
-    let (mut version, mut current, mut has_data) = (None, Ok(()), false);
+    let (mut version, mut current, mut has_data, mut current_key) = (None, Ok(()), false, None);
     if has_tables {
         let applied: Vec<(i64, Vec<u8>)> =
             sqlx::query_as(APPLIED).fetch_all(&mut connection).await?;
@@ -78,6 +81,11 @@ pub async fn postgres_state(config: &config::Database) -> Result<PostgresState, 
         has_data = sqlx::query_scalar(HAS_DATA)
             .fetch_one(&mut connection)
             .await?;
+        if current.is_ok() {
+            current_key = sqlx::query_scalar(CURRENT)
+                .fetch_optional(&mut connection)
+                .await?;
+        }
     }
     connection.close().await?;
     Ok(PostgresState {
@@ -87,6 +95,7 @@ pub async fn postgres_state(config: &config::Database) -> Result<PostgresState, 
         current,
         has_data,
         is_used: clients > 0,
+        current_key,
     })
 }
 

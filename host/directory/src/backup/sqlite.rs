@@ -6,7 +6,7 @@ use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _, fchown, lchown};
 use std::path::Path;
 use std::time::Duration;
 
-use rusqlite::{Connection, ErrorCode, OpenFlags};
+use rusqlite::{Connection, ErrorCode, OpenFlags, OptionalExtension as _};
 use sqlx::Connection as _;
 
 use super::{Restore, in_use, not_empty, require_current};
@@ -16,6 +16,7 @@ use crate::db::{
     unusable,
 };
 use crate::last_logins;
+use crate::service_keys::CURRENT;
 
 /// Copies the database in one read transaction, so the copy contains only complete transactions. Writers do not wait.
 const COPY: &str = "VACUUM INTO ?1";
@@ -79,6 +80,21 @@ pub async fn last_logins_of_copy(
     })
     .await?;
     last_logins::of_clients(&file, &clients).await
+}
+
+/// Returns the id of the service's current key in `copy`. Returns `None` if no host has used the
+/// database yet.
+///
+/// # Errors
+/// Returns [`Error`] if the copy cannot be read.
+pub async fn current_key_of_copy(copy: &Path) -> Result<Option<String>, Error> {
+    let copy = copy.to_owned();
+    blocking(move || {
+        let connection = Connection::open_with_flags(&copy, OpenFlags::SQLITE_OPEN_READ_ONLY)?;
+        let current = connection.query_row(CURRENT, [], |row| row.get(0));
+        Ok(current.optional()?)
+    })
+    .await
 }
 
 pub(super) async fn restore_last_logins(
@@ -264,7 +280,7 @@ fn sync_folder(folder: &Path) -> io::Result<()> {
     File::open(folder)?.sync_all()
 }
 
-async fn blocking<T: Send + 'static>(
+pub(super) async fn blocking<T: Send + 'static>(
     body: impl FnOnce() -> Result<T, Error> + Send + 'static,
 ) -> Result<T, Error> {
     tokio::task::spawn_blocking(body)
