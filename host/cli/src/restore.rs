@@ -2,6 +2,7 @@
 //!
 //! The database changes in one step. If a step fails, the command undoes the earlier steps or reports what remains.
 
+use std::collections::HashSet;
 use std::fs;
 use std::os::unix::fs::{MetadataExt as _, lchown};
 use std::path::{Path, PathBuf};
@@ -10,7 +11,7 @@ use anyhow::{Context as _, bail};
 use latchmail_core::caller::Origin;
 use latchmail_core::clock::Clock;
 use latchmail_core::config::{self, Config};
-use latchmail_directory::backup::{self, Restore};
+use latchmail_directory::backup::{self, ClientPassword, Restore};
 use latchmail_directory::events::{Event, Kind as EventKind};
 use latchmail_directory::{Directory, sqlite_files};
 use rustix::process::geteuid;
@@ -21,7 +22,7 @@ use crate::backup::manifest::{DATABASE_DUMP, DATABASE_FILE, Kind, LAST_LOGINS, M
 use crate::backup::{postgres, warn};
 use crate::context::ServiceArgs;
 use crate::doctor::find_running;
-use crate::output::print_line;
+use crate::output::{escape, format_time, print_line, print_lines, table};
 
 /// The arguments of the command.
 #[derive(Debug, clap::Args)]
@@ -37,6 +38,13 @@ pub struct RestoreArgs {
     /// End all web sessions, OAuth grants and API tokens of the backup, because some of them can have been revoked after the backup.
     #[arg(long)]
     end_sessions: bool,
+    /// End all app passwords of mail clients of the backup. Users must create new ones.
+    #[arg(long)]
+    end_app_passwords: bool,
+    /// The database that the backup replaces: an SQLite file, or the name of a database on the same
+    /// PostgreSQL server. The app passwords that were revoked in this database end.
+    #[arg(long, value_name = "DATABASE")]
+    replaced: Option<String>,
 }
 
 /// Runs the command.
@@ -62,6 +70,10 @@ pub async fn run(service: &ServiceArgs, args: &RestoreArgs) -> anyhow::Result<()
         bail!("the service is running; stop it before the restore");
     }
     let target = Target::of(&database, &manifest).await?;
+    let remaining = match &args.replaced {
+        Some(replaced) => Some(backup::replaced_client_passwords(&database, replaced).await?),
+        None => None,
+    };
     let time = manifest.time()?;
     let question = format!("Restore the backup of {time} to {}?", target.name());
     if !args.yes && !confirm(&question)? {
@@ -71,6 +83,7 @@ pub async fn run(service: &ServiceArgs, args: &RestoreArgs) -> anyhow::Result<()
         restored_at: Clock::system().now(),
         backed_up_at: time,
         end_sessions: args.end_sessions,
+        end_app_passwords: args.end_app_passwords,
     };
     let installed = key_file.copy_to(&installed_file)?;
     if let Err(error) = target.restore(&database, &args.dir, restore).await {
@@ -81,14 +94,38 @@ pub async fn run(service: &ServiceArgs, args: &RestoreArgs) -> anyhow::Result<()
         }
         return Err(error.context("nothing was restored"));
     }
-    complete(&config, &args.dir, &manifest, restore)
+    let [ended, valid] = complete(&config, &args.dir, &manifest, restore, remaining)
         .await
         .context("the database and the key are restored, but a later step failed; correct the cause and start the service, which repeats it")?;
     print_line(&format!(
         "Restored the backup of {time} to {}. The key is in {}. Start the service.",
         target.name(),
         installed_file.display()
-    ))
+    ))?;
+    print_passwords(
+        "Ended app passwords, which were revoked after the backup:",
+        &ended,
+    )?;
+    print_passwords(
+        "Valid app passwords of mail clients, some of which can have been revoked after the backup:",
+        &valid,
+    )
+}
+
+/// Prints a list of app passwords under a heading. Prints nothing if the list is empty.
+fn print_passwords(heading: &str, passwords: &[ClientPassword]) -> anyhow::Result<()> {
+    if passwords.is_empty() {
+        return Ok(());
+    }
+    print_line(heading)?;
+    let rows = passwords.iter().map(|password| {
+        [
+            password.address.clone(),
+            escape(password.label.as_deref().unwrap_or_default()),
+            format_time(password.created_at),
+        ]
+    });
+    print_lines(table(["ADDRESS", "LABEL", "CREATED"], rows))
 }
 
 /// The configured database.
@@ -161,13 +198,17 @@ impl Target {
     }
 }
 
-/// Migrates the restored database, writes the mail servers' file, and gives the files to the service's user.
+/// Migrates the restored database, writes the mail servers' file, and gives the files to the
+/// service's user. If `remaining` contains the app passwords of the replaced database, ends the
+/// other app passwords of mail clients. Returns the ended and the valid app passwords of mail
+/// clients.
 async fn complete(
     config: &Config,
     dir: &Path,
     manifest: &Manifest,
     restore: Restore,
-) -> anyhow::Result<()> {
+    remaining: Option<HashSet<String>>,
+) -> anyhow::Result<[Vec<ClientPassword>; 2]> {
     let database = config::Database {
         max_connections: 1,
         ..config.database()
@@ -191,11 +232,18 @@ async fn complete(
         at: restore.restored_at,
     };
     directory.record(event, &Origin::operator()).await?;
+    let passwords = directory.client_passwords(restore.restored_at).await?;
+    let (valid, ended): (Vec<_>, Vec<_>) = passwords.into_iter().partition(|password| {
+        let remaining = remaining.as_ref();
+        remaining.is_none_or(|remaining| remaining.contains(&password.id))
+    });
+    directory.end_client_passwords(&ended).await?;
     directory.close().await;
     if sqlite_files(&database)?.is_some() {
         backup::set_owner(&database)?;
     }
-    set_key_owner(&std::path::absolute(&config.key_file)?)
+    set_key_owner(&std::path::absolute(&config.key_file)?)?;
+    Ok([ended, valid])
 }
 
 /// Gives the key file to the owner of its folder, if root created the file.

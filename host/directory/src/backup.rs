@@ -6,9 +6,11 @@
 //! numbers per second. So the number of one message is never given to another message, also if a backup is restored several times. A number remains below 2^53.
 //! The versions of the change logs move in the same way. The logs become empty, so all earlier cursors are expired.
 
+mod app_passwords;
 mod postgres;
 mod sqlite;
 
+pub use app_passwords::{ClientPassword, replaced_client_passwords};
 pub use postgres::{PostgresState, postgres_script, postgres_state};
 pub use sqlite::{
     copy_sqlite, current_key_of_copy, last_logins_of_copy, restore_sqlite, set_owner,
@@ -37,6 +39,9 @@ DELETE FROM oauth_devices;
 DELETE FROM app_passwords WHERE kind IN ('web_session', 'oauth_grant', 'api_token');
 ";
 
+/// Ends all app passwords of mail clients.
+const END_APP_PASSWORDS: &str = "DELETE FROM app_passwords WHERE kind = 'app_password';";
+
 /// A restore of a backup.
 #[derive(Clone, Copy, Debug)]
 pub struct Restore {
@@ -46,6 +51,8 @@ pub struct Restore {
     pub backed_up_at: Timestamp,
     /// Whether to end all web sessions, OAuth grants and API tokens.
     pub end_sessions: bool,
+    /// Whether to end all app passwords of mail clients.
+    pub end_app_passwords: bool,
 }
 
 impl Restore {
@@ -58,6 +65,9 @@ impl Restore {
             .replace("{first_number}", &first_number.to_string());
         if self.end_sessions {
             script.push_str(END_SESSIONS);
+        }
+        if self.end_app_passwords {
+            script.push_str(END_APP_PASSWORDS);
         }
         script
     }

@@ -21,6 +21,7 @@ fn restore_at(restored_at: Timestamp) -> Restore {
         restored_at,
         backed_up_at: NOW.minus(Duration::from_hours(1)),
         end_sessions: false,
+        end_app_passwords: false,
     }
 }
 
@@ -68,6 +69,47 @@ async fn a_second_restore_gives_higher_numbers_even_if_the_clock_is_behind(fresh
     assert_eq!(mailbox(&fresh).await, (second, second, second));
 }
 
+async fn app_passwords_end_only_on_request(fresh: Fresh) {
+    fresh.directory.with("a", "ada@example.org", &["s"]).await;
+    let old = new_app_password("old", AppPasswordKind::AppPassword);
+    fresh.directory.hold("a", &old, NOW).await;
+    run(&fresh, restore_at(NOW)).await;
+    let valid = fresh.directory.client_passwords(NOW).await.unwrap();
+    let [password] = valid.as_slice() else {
+        panic!("{valid:?}");
+    };
+    assert_eq!(
+        (&*password.id, &*password.address),
+        ("old", "ada@example.org")
+    );
+    let database = match fresh.directory.db() {
+        crate::Db::Sqlite(_) => fresh.config.url.strip_prefix("sqlite:").unwrap(),
+        crate::Db::Postgres(_) => fresh.config.url.rsplit('/').next().unwrap(),
+    };
+    let in_replaced = replaced_client_passwords(&fresh.config, database).await;
+    assert_eq!(in_replaced.unwrap(), ["old".to_owned()].into());
+    fresh.directory.end_client_passwords(&valid).await.unwrap();
+    assert_eq!(fresh.directory.client_passwords(NOW).await.unwrap(), []);
+
+    fresh.directory.hold("a", &old, NOW).await;
+    let end = Restore {
+        end_app_passwords: true,
+        ..restore_at(NOW)
+    };
+    run(&fresh, end).await;
+    let ids = "SELECT COUNT(*) FROM app_passwords WHERE id = 's-password'";
+    assert_eq!(fresh.directory.client_passwords(NOW).await.unwrap(), []);
+    assert_eq!(fresh.number(ids).await, 1);
+    fresh.execute("DELETE FROM accounts").await;
+    let empty = replaced_client_passwords(&fresh.config, database).await;
+    assert!(
+        empty
+            .unwrap_err()
+            .to_string()
+            .contains("contains no account")
+    );
+}
+
 async fn sessions_end_only_on_request(fresh: Fresh) {
     fresh.directory.with("a", "ada@example.org", &["s"]).await;
     let client = new_app_password("c", AppPasswordKind::AppPassword);
@@ -87,6 +129,7 @@ async fn sessions_end_only_on_request(fresh: Fresh) {
 both!(
     numbers_and_versions_continue_at_the_time_of_the_restore,
     a_second_restore_gives_higher_numbers_even_if_the_clock_is_behind,
+    app_passwords_end_only_on_request,
     sessions_end_only_on_request,
 );
 
