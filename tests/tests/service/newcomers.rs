@@ -145,6 +145,80 @@ fn a_user_without_subordinate_ids_gets_the_command_with_sudo() {
     assert!(printed.ends_with(way_out), "{printed}");
 }
 
+/// Copies `scripts/run` to a folder with stubs of the other scripts and of `cargo`. The stub writes
+/// the variable `CARGO_INCREMENTAL` to the file `builds`.
+fn copy_of_run(folder: &Path) -> Command {
+    let write = |path: &str, text: &str| {
+        let path = folder.join(path);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(&path, text).unwrap();
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
+    };
+    for script in ["run", "progress.sh"] {
+        let text = std::fs::read_to_string(project().join("scripts").join(script)).unwrap();
+        write(&format!("scripts/{script}"), &text);
+    }
+    write("scripts/setup", "#!/bin/sh\n");
+    write("scripts/build-components", "#!/bin/sh\n");
+    write("scripts/as-root", "#!/bin/sh\nshift\nexec \"$@\"\n");
+    let cargo = "#!/bin/sh\necho \"${CARGO_INCREMENTAL-unset}\" >>builds\n\
+        mkdir -p target/debug/incremental\ncp /bin/true target/debug/latchmail\n";
+    write("bin/cargo", cargo);
+    let path = std::env::var("PATH").unwrap();
+    let mut command = Command::new(folder.join("scripts/run"));
+    command
+        .env("PATH", format!("{}:{path}", folder.join("bin").display()))
+        .env("LATCHMAIL_LISTEN", "127.0.0.1:0")
+        .env_remove("CARGO_INCREMENTAL")
+        .env_remove("CARGO_TARGET_DIR")
+        .stdin(Stdio::null());
+    command
+}
+
+#[test]
+fn a_second_start_does_not_change_the_kind_of_the_build() {
+    let folder = folder();
+    let builds = || std::fs::read_to_string(folder.path().join("builds")).unwrap_or_default();
+    for expected in ["0\n", "0\n0\n"] {
+        let output = copy_of_run(folder.path()).output().unwrap();
+        assert!(output.status.success(), "{output:?}");
+        assert_eq!(builds(), expected);
+    }
+    // `cargo test` makes an incremental build.
+    std::fs::create_dir(folder.path().join("target/debug/incremental/latchmail-1")).unwrap();
+    copy_of_run(folder.path()).output().unwrap();
+    assert_eq!(builds(), "0\n0\nunset\n");
+}
+
+#[test]
+fn help_builds_nothing() {
+    let folder = folder();
+    for arguments in [vec!["--help"], vec!["-h"], vec!["--watch", "x", "--help"]] {
+        let output = copy_of_run(folder.path())
+            .args(&arguments)
+            .output()
+            .unwrap();
+        assert!(output.status.success(), "{output:?}");
+        let printed = String::from_utf8_lossy(&output.stdout);
+        assert!(printed.starts_with("Usage: ./just run"), "{printed}");
+        assert!(!folder.path().join("builds").exists(), "{arguments:?}");
+    }
+}
+
+#[test]
+fn missing_modules_of_tests_are_named_with_a_solution() {
+    let folder = folder();
+    let mut command = Command::new(project().join("scripts/with-servers"));
+    command.arg("true").env("CARGO_TARGET_DIR", folder.path());
+    let modules = folder.path().join("modules").display().to_string();
+    assert_eq!(
+        last_line_of_failure(&mut command),
+        format!(
+            "with-servers: {modules} contains no modules; run: ./scripts/build-components components {modules}"
+        )
+    );
+}
+
 /// Another Dovecot and Postfix use the standard ports and folders, in a separate network namespace.
 #[test]
 fn the_service_runs_beside_other_mail_servers() {
