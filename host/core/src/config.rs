@@ -12,6 +12,7 @@ mod built_in;
 mod database;
 mod dkim;
 mod dns;
+mod file_mode;
 mod http;
 mod imap;
 mod inbound;
@@ -280,6 +281,27 @@ impl Config {
         let keys = Keys::of(&sources);
         let config: Self = sources.try_deserialize().map_err(invalid)?;
         Self { keys, ..config }.checked()
+    }
+
+    /// Returns the folder of the SQLite database. With another database, returns the folder of the
+    /// key file.
+    fn data_folder(&self) -> PathBuf {
+        let database = self.database.url.strip_prefix("sqlite:");
+        let database = database.map(|file| Path::new(file.trim_start_matches("//")));
+        let file = database.unwrap_or(&self.key_file);
+        file.parent().unwrap_or(Path::new("")).to_owned()
+    }
+
+    /// Checks that no other user can write to the configuration file and, if the file contains a
+    /// password, that no other user can read it.
+    ///
+    /// # Errors
+    /// Returns an error with the name of the file and a remedy.
+    pub fn check_file(&self) -> Result<(), StartError> {
+        match &self.file {
+            Some(file) => file_mode::check(file),
+            None => Ok(()),
+        }
     }
 
     /// Returns `true` if clients use TLS with the service itself.

@@ -7,25 +7,24 @@
 
 mod edit;
 
-use std::fs::{self, DirBuilder, File, OpenOptions};
-use std::io::{ErrorKind, Read, Write};
+use std::fs::{self, DirBuilder, OpenOptions};
+use std::io::{ErrorKind, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use rustix::process::geteuid;
 use zeroize::Zeroizing;
 
 pub use self::edit::KeyFile;
 use crate::error::StartError;
-use crate::secrets;
+use crate::{secret_file, secrets};
 
 /// The bytes of a key.
 pub type Key = Zeroizing<[u8; 32]>;
 
-/// Maximum size of a key file in bytes, comments included.
-const LARGEST: u64 = 64 * 1024;
+/// The key file in errors.
+const NAME: &str = "the key file";
 
 /// The attributes of a file that change when the file is replaced or written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -69,7 +68,7 @@ pub fn load(path: &Path) -> Result<Vec<Key>, StartError> {
 /// # Errors
 /// Returns an error if the file cannot be read, is owned or readable by another user, or contains an invalid line.
 pub fn read_keys(path: &Path) -> Result<Vec<Key>, StartError> {
-    parse(&read(path)?)
+    parse(&secret_file::read_text(NAME, path)?)
         .map_err(|problem| StartError::new(format!("the key file {} {problem}", path.display())))
 }
 
@@ -86,57 +85,12 @@ pub fn count(path: &Path, user: u32) -> Result<usize, StartError> {
 /// # Errors
 /// Returns an error if the file cannot be read, is owned or readable by another user, or contains an invalid line.
 pub fn load_as(path: &Path, user: u32) -> Result<Vec<Key>, StartError> {
-    parse(&read_as(path, user)?)
+    parse(&secret_file::read_text_as(NAME, path, user)?)
         .map_err(|problem| StartError::new(format!("the key file {} {problem}", path.display())))
 }
 
-/// Returns the text of a file that contains a secret, for example a key.
-///
-/// # Errors
-/// Returns an error if the file cannot be read, or is owned or readable by another user.
-pub fn read(path: &Path) -> Result<Zeroizing<String>, StartError> {
-    read_as(path, geteuid().as_raw())
-}
-
-/// Works like [`read`], but requires that the file belongs to the user with the id `user` or to root.
-///
-/// # Errors
-/// Returns an error if the file cannot be read, or is owned or readable by another user.
-pub fn read_as(path: &Path, user: u32) -> Result<Zeroizing<String>, StartError> {
-    let unreadable = |e| sentence("cannot read", path, &e);
-    let file = File::open(path).map_err(unreadable)?;
-    let metadata = file.metadata().map_err(unreadable)?;
-    private(metadata.mode(), metadata.uid(), user)
-        .map_err(|problem| StartError::new(format!("the key file {} {problem}", path.display())))?;
-    // Allocate the full capacity before the first read. A buffer that grows later would leave copies of the secret in memory.
-    let mut text = Zeroizing::new(String::with_capacity(
-        usize::try_from(metadata.len().min(LARGEST)).unwrap_or(0) + 1,
-    ));
-    file.take(LARGEST)
-        .read_to_string(&mut text)
-        .map_err(unreadable)?;
-    Ok(text)
-}
-
-/// Checks that only the service's user and root can read or replace the file. The caller writes the words "the key file" and the path before the returned error
-/// text.
-fn private(mode: u32, owner: u32, us: u32) -> Result<(), String> {
-    if owner != us && owner != 0 {
-        return Err(format!(
-            "belongs to another user (uid {owner}), who can read and replace it; it must belong to the service's user (uid {us}) or root"
-        ));
-    }
-    let mode = mode & 0o777;
-    if mode & 0o077 != 0 {
-        return Err(format!(
-            "is readable or writable by other users (mode {mode:03o}); make it private with chmod 600"
-        ));
-    }
-    Ok(())
-}
-
 fn sentence(what: &str, path: &Path, error: &dyn std::fmt::Display) -> StartError {
-    StartError::new(format!("{what} the key file {}: {error}", path.display()))
+    StartError::new(format!("{what} {NAME} {}: {error}", path.display()))
 }
 
 /// Creates the file `path` with these keys. Other processes never see a partial file. Does not replace an existing file.
@@ -304,25 +258,18 @@ mod tests {
 
     #[test]
     fn a_key_that_others_can_read_is_refused() {
-        for mode in [0o644, 0o640, 0o604, 0o620] {
+        for mode in [0o644, 0o604, 0o620] {
             let folder = Folder::new();
             let path = folder.file(mode, &STANDARD.encode([7; 32]));
             let error = load(&path).unwrap_err().to_string();
+            assert!(error.starts_with("the key file "), "{mode:o}: {error}");
             assert!(error.contains("chmod 600"), "{mode:o}: {error}");
         }
     }
 
     #[test]
     fn a_key_that_belongs_to_another_user_is_refused() {
-        assert!(private(0o100_600, 1000, 1000).is_ok());
-        assert!(private(0o100_400, 0, 1000).is_ok(), "root's");
-        assert!(
-            private(0o100_600, 1001, 1000)
-                .unwrap_err()
-                .contains("uid 1001")
-        );
-        assert!(private(0o100_600, 1001, 0).is_err(), "for root too");
-        if geteuid().is_root() {
+        if rustix::process::geteuid().is_root() {
             let folder = Folder::new();
             let path = folder.file(0o600, &STANDARD.encode([7; 32]));
             std::os::unix::fs::chown(&path, Some(12_345), None).unwrap();

@@ -24,6 +24,7 @@ pub mod metrics;
 pub mod network;
 pub mod permissions;
 pub mod sealing;
+pub mod secret_file;
 pub mod secrets;
 pub mod traces;
 pub mod verdict;

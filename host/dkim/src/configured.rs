@@ -9,7 +9,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use latchmail_core::config;
 use latchmail_core::error::StartError;
-use latchmail_core::key_file;
+use latchmail_core::secret_file;
 use latchmail_directory::domains::PublicKey;
 use rsa::RsaPublicKey;
 use rsa::pkcs1::DecodeRsaPublicKey as _;
@@ -41,7 +41,7 @@ impl std::fmt::Debug for Pem {
 /// # Errors
 /// Returns an error if a key is invalid or if two keys have the same domain. The error names the setting of the key.
 pub(crate) fn read(config: &config::Dkim) -> Result<HashMap<String, ConfiguredKey>, StartError> {
-    read_with(config, key_file::read)
+    read_with(config, |file| secret_file::read_text("the key file", file))
 }
 
 /// Returns the public keys of the configured keys, by domain. The service runs as the user with the id `user`.
@@ -52,7 +52,9 @@ pub fn public_keys(
     config: &config::Dkim,
     user: u32,
 ) -> Result<HashMap<String, PublicKey>, StartError> {
-    let keys = read_with(config, |file| key_file::read_as(file, user))?;
+    let keys = read_with(config, |file| {
+        secret_file::read_text_as("the key file", file, user)
+    })?;
     let public_key = |(domain, key): (String, ConfiguredKey)| {
         let encoded = RsaPublicKey::from_pkcs1_der(key.signer.public_key())
             .ok()

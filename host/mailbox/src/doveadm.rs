@@ -4,8 +4,7 @@
 //! password. If `imap.session_names` is `user`, the user name is the log-in name of the user. The caller handles failures.
 
 use std::fmt;
-use std::fs::File;
-use std::io::Read as _;
+use std::fs;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 use std::time::Duration;
@@ -18,8 +17,8 @@ use http::{HeaderValue, Request, StatusCode};
 use http_body_util::{BodyExt as _, Full, Limited};
 use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
-use latchmail_core::config;
 use latchmail_core::error::StartError;
+use latchmail_core::{config, secret_file};
 use latchmail_net::endpoint::Endpoint;
 use serde_json::{Value, json};
 use tokio::time::timeout;
@@ -35,9 +34,6 @@ const BATCH: usize = 200;
 
 /// Maximum size of a response, in bytes. A response contains the users of the ended sessions.
 const MAX_RESPONSE: usize = 1024 * 1024;
-
-/// Maximum number of bytes of the key file that the client reads.
-const MAX_KEY: u64 = 4096;
 
 /// Exit code of `kick` if no user with this name is logged in (`EX_NOUSER` of sysexits.h).
 const EX_NOUSER: u64 = 68;
@@ -217,25 +213,16 @@ fn unreachable(error: impl fmt::Display) -> Error {
 
 /// Reads the key file. For Dovecot, a trailing newline is part of the key, so this function does not remove the newline.
 fn read_key(path: &Path) -> Result<Zeroizing<Vec<u8>>, StartError> {
-    let invalid =
-        |why: &str| StartError::new(format!("`imap.doveadm_key_file` {} {why}", path.display()));
-    let file = File::open(path).map_err(|e| invalid(&format!("cannot be read: {e}")))?;
-    let metadata = file
-        .metadata()
-        .map_err(|e| invalid(&format!("cannot be read: {e}")))?;
-    if metadata.mode() & 0o007 != 0 {
-        return Err(invalid(
-            "is accessible to other users; make it private with chmod o=",
-        ));
-    }
-    let mut key = Zeroizing::new(Vec::with_capacity(
-        usize::try_from(metadata.len().min(MAX_KEY)).unwrap_or(0) + 1,
-    ));
-    file.take(MAX_KEY)
-        .read_to_end(&mut key)
-        .map_err(|e| invalid(&format!("cannot be read: {e}")))?;
+    const SETTING: &str = "`imap.doveadm_key_file`";
+    // Root can run commands for a service of another user.
+    let user = match secret_file::current_user() {
+        0 => fs::metadata(path).map_or(0, |metadata| metadata.uid()),
+        user => user,
+    };
+    let key = secret_file::read_as(SETTING, path, user)?;
     if key.trim_ascii().is_empty() {
-        return Err(invalid("is empty"));
+        let path = path.display();
+        return Err(StartError::new(format!("{SETTING} {path} is empty")));
     }
     Ok(key)
 }

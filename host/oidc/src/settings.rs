@@ -2,7 +2,7 @@
 
 use latchmail_core::config::OidcSignIn;
 use latchmail_core::error::StartError;
-use latchmail_core::key_file;
+use latchmail_core::secret_file;
 use openidconnect::{ClientId, ClientSecret, IssuerUrl, Scope};
 
 use crate::http_client::is_safe;
@@ -61,7 +61,7 @@ fn client_secret(config: &OidcSignIn) -> Result<Option<ClientSecret>, StartError
     if config.client_secret_file.as_os_str().is_empty() {
         return Ok(None);
     }
-    let text = key_file::read(&config.client_secret_file)
+    let text = secret_file::read_text("the file", &config.client_secret_file)
         .map_err(|error| wrong(key, &format!("cannot be used: {error}")))?;
     let secret = text.trim_end_matches(['\r', '\n']);
     if secret.is_empty() || secret.contains(char::is_control) {

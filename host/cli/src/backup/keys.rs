@@ -5,8 +5,8 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
 use anyhow::{Context as _, bail};
-use latchmail_core::key_file;
 use latchmail_core::keyring::Keyring;
+use latchmail_core::{key_file, secret_file};
 use rustix::process::geteuid;
 use zeroize::Zeroizing;
 
@@ -29,7 +29,7 @@ impl KeyFile {
             geteuid().as_raw()
         };
         Ok(Self {
-            text: key_file::read_as(path, user)?,
+            text: secret_file::read_text_as("the key file", path, user)?,
             keyring: Keyring::of(&key_file::load_as(path, user)?)?,
         })
     }

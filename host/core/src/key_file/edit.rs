@@ -14,9 +14,9 @@ use rustix::fs::{FlockOperation, flock};
 use rustix::process::geteuid;
 use zeroize::Zeroizing;
 
-use super::{Key, lines, parse, read_as, sentence};
+use super::{Key, NAME, lines, parse, sentence};
 use crate::error::StartError;
-use crate::secrets;
+use crate::{secret_file, secrets};
 
 /// The key file, locked for changes. Only one process on this machine can have the lock.
 #[derive(Debug)]
@@ -190,7 +190,7 @@ fn text(path: &Path) -> Result<Zeroizing<String>, StartError> {
         let metadata = fs::metadata(path).map_err(|e| sentence("cannot read", path, &e))?;
         user = metadata.uid();
     }
-    read_as(path, user)
+    secret_file::read_text_as(NAME, path, user)
 }
 
 fn owner(file: &File) -> std::io::Result<(u32, u32)> {

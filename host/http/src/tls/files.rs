@@ -4,7 +4,6 @@
 //! link to the folder (Kubernetes).
 
 use std::fmt::Display;
-use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -13,9 +12,10 @@ use arc_swap::ArcSwap;
 use latchmail_core::clock::{Clock, Timestamp};
 use latchmail_core::config::{Config, Tls};
 use latchmail_core::error::StartError;
-use latchmail_core::metrics;
+use latchmail_core::{metrics, secret_file};
 use latchmail_net::certificate::not_after;
 use sha2::{Digest as _, Sha256};
+use tokio::task::spawn_blocking;
 use tokio_rustls::rustls;
 use tokio_rustls::rustls::client::verify_server_name;
 use tokio_rustls::rustls::crypto::ring;
@@ -23,6 +23,7 @@ use tokio_rustls::rustls::pki_types::pem::PemObject as _;
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use tokio_rustls::rustls::server::{ClientHello, ParsedCertificate, ResolvesServerCert};
 use tokio_rustls::rustls::sign::CertifiedKey;
+use zeroize::Zeroizing;
 
 use super::acme;
 
@@ -51,7 +52,7 @@ struct LastRead {
 /// The content of the files.
 struct Content {
     certificate: Vec<u8>,
-    key: Vec<u8>,
+    key: Zeroizing<Vec<u8>>,
 }
 
 /// The properties of a certificate that an operator must know.
@@ -63,12 +64,17 @@ pub struct CertificateSummary {
     pub is_valid_for_name: bool,
 }
 
-/// Checks the files of a certificate. `name` is the name of the service: a host name or an IP address.
+/// Checks the files of a certificate. `name` is the name of the service: a host name or an IP
+/// address. The service runs as the user with the id `user`.
 ///
 /// # Errors
 /// Returns an error if a file is unreadable or invalid. The error names the file.
-pub fn check_certificate(tls: &Tls, name: &str) -> Result<CertificateSummary, StartError> {
-    let content = read_now(&tls.certificate, &tls.key).map_err(StartError::new)?;
+pub fn check_certificate(
+    tls: &Tls,
+    name: &str,
+    user: u32,
+) -> Result<CertificateSummary, StartError> {
+    let content = read_now(&tls.certificate, &tls.key, user).map_err(StartError::new)?;
     let parsed = content.parse(&tls.certificate, &tls.key);
     let (certified_key, expiry) = parsed.map_err(StartError::new)?;
     let certificate = certified_key.end_entity_cert().ok();
@@ -89,6 +95,7 @@ pub fn check_certificate(tls: &Tls, name: &str) -> Result<CertificateSummary, St
 pub fn check_issued_certificate(
     config: &Config,
     name: &str,
+    user: u32,
 ) -> Result<Option<CertificateSummary>, StartError> {
     let file = acme::certificate_file(config);
     if !file.exists() {
@@ -99,13 +106,14 @@ pub fn check_issued_certificate(
         certificate: file.clone(),
         key: file,
     };
-    check_certificate(&tls, name).map(Some)
+    check_certificate(&tls, name, user).map(Some)
 }
 
 impl CertificateFiles {
     /// Reads the files.
     pub(super) fn load(tls: &Tls) -> Result<Self, StartError> {
-        let content = read_now(&tls.certificate, &tls.key).map_err(StartError::new)?;
+        let user = secret_file::current_user();
+        let content = read_now(&tls.certificate, &tls.key, user).map_err(StartError::new)?;
         let parsed = content.parse(&tls.certificate, &tls.key);
         let (certified_key, expiry) = parsed.map_err(StartError::new)?;
         log_expiry(expiry);
@@ -170,7 +178,7 @@ impl ResolvesServerCert for CertificateFiles {
 impl Content {
     fn digest(&self) -> [u8; 32] {
         let mut digest = Sha256::new();
-        for file in [&self.certificate, &self.key] {
+        for file in [&self.certificate, &*self.key] {
             digest.update(file.len().to_be_bytes());
             digest.update(file);
         }
@@ -209,27 +217,23 @@ impl Content {
 }
 
 /// Reads the files. Blocks the thread.
-fn read_now(certificate: &Path, key: &Path) -> Result<Content, String> {
+fn read_now(certificate: &Path, key: &Path, user: u32) -> Result<Content, String> {
+    let unreadable = |e| {
+        format!(
+            "cannot read `tls.certificate` {}: {e}",
+            certificate.display()
+        )
+    };
     Ok(Content {
-        certificate: std::fs::read(certificate)
-            .map_err(|e| unreadable("tls.certificate", certificate, &e))?,
-        key: std::fs::read(key).map_err(|e| unreadable("tls.key", key, &e))?,
+        certificate: std::fs::read(certificate).map_err(unreadable)?,
+        key: secret_file::read_as("`tls.key`", key, user).map_err(|e| e.to_string())?,
     })
 }
 
 async fn read(certificate: &Path, key: &Path) -> Result<Content, String> {
-    Ok(Content {
-        certificate: tokio::fs::read(certificate)
-            .await
-            .map_err(|e| unreadable("tls.certificate", certificate, &e))?,
-        key: tokio::fs::read(key)
-            .await
-            .map_err(|e| unreadable("tls.key", key, &e))?,
-    })
-}
-
-fn unreadable(key: &str, path: &Path, error: &io::Error) -> String {
-    format!("cannot read `{key}` {}: {error}", path.display())
+    let (certificate, key) = (certificate.to_owned(), key.to_owned());
+    let reading = spawn_blocking(move || read_now(&certificate, &key, secret_file::current_user()));
+    reading.await.map_err(|e| e.to_string())?
 }
 
 fn log_expiry(expiry: Timestamp) {

@@ -128,14 +128,18 @@ fn a_name_with_a_wildcard_selects_no_sessions() {
 fn an_unprotected_or_empty_key_file_is_rejected_and_a_key_is_never_shown() {
     let address = SocketAddr::from(([127, 0, 0, 1], 1));
     for (key, reason) in [
-        (Key::of("k", 0o604), "accessible to other users"),
+        (Key::of("k", 0o604), "readable or writable by other users"),
+        (Key::of("k", 0o660), "readable or writable by other users"),
         (Key::of(" \n", 0o600), "is empty"),
-        (Key("/nowhere/key".into()), "cannot be read"),
+        (
+            Key("/nowhere/key".into()),
+            "cannot read `imap.doveadm_key_file`",
+        ),
     ] {
         let refused = Doveadm::new(&configured(address, &key)).unwrap_err();
         assert!(refused.to_string().contains(reason), "{refused}");
     }
-    let doveadm = Doveadm::new(&configured(address, &Key::of("c2VjcmV0", 0o640))).unwrap();
+    let doveadm = Doveadm::new(&configured(address, &Key::of("c2VjcmV0", 0o600))).unwrap();
     let shown = format!("{doveadm:?}");
     assert!(
         !shown.contains("c2VjcmV0") && !shown.contains("YzJWamNtVjA"),

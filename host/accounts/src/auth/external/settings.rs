@@ -5,7 +5,7 @@ use std::time::Duration;
 use http::Uri;
 use latchmail_core::config::{self, Config};
 use latchmail_core::error::StartError;
-use latchmail_core::key_file;
+use latchmail_core::secret_file;
 use latchmail_net::fetch::{self, Fetch, Host, Hosts, Target};
 
 use super::introspection::Introspection;
@@ -75,7 +75,7 @@ fn introspection(
     if configured.client_id.is_empty() {
         return Err(wrong("client_id", "is missing"));
     }
-    let text = key_file::read(&configured.client_secret_file)
+    let text = secret_file::read_text("the file", &configured.client_secret_file)
         .map_err(|error| wrong("client_secret_file", &format!("cannot be used: {error}")))?;
     let secret = text.trim_end_matches(['\r', '\n']);
     if secret.is_empty() || secret.contains(char::is_control) {
