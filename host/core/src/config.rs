@@ -279,7 +279,10 @@ impl Config {
             .build()
             .map_err(invalid)?;
         let keys = Keys::of(&sources);
-        let config: Self = sources.try_deserialize().map_err(invalid)?;
+        let mut config: Self = sources.try_deserialize().map_err(invalid)?;
+        if !keys.contains("admin.socket") {
+            config.admin.socket = admin::default_socket(&config.data_folder());
+        }
         Self { keys, ..config }.checked()
     }
 

@@ -1,12 +1,21 @@
 //! `[admin]`: the operator's page, and changes to modules while the service runs.
 
+use std::fs;
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
 
+use rustix::process::geteuid;
 use serde::Deserialize;
 
 use super::Config;
 use crate::error::StartError;
+
+/// The name of the socket, if the key is not set.
+const SOCKET: &str = "admin.sock";
+
+/// The folder for sockets of an installed service.
+const RUNTIME_FOLDER: &str = "/run/latchmail";
 
 /// `[admin]`
 #[derive(Clone, Debug, Deserialize)]
@@ -14,7 +23,9 @@ use crate::error::StartError;
 pub struct Admin {
     /// The address and port of the operator's page. It must be a loopback address unless TLS is configured. If `None`, there is no such page.
     pub listen: Option<SocketAddr>,
-    /// The path of the Unix socket for `latchmail module …`. Only the owner of the socket can connect. If empty, there is no socket.
+    /// The path of the Unix socket for `latchmail module …`. Only the owner of the socket can
+    /// connect. If empty, there is no socket. If the key is not set, [`Config::parse`] sets a path
+    /// that does not depend on the working folder.
     pub socket: PathBuf,
     /// Whether the main listener has the routes of module administration, in addition to the
     /// socket.
@@ -27,7 +38,7 @@ impl Default for Admin {
     fn default() -> Self {
         Self {
             listen: None,
-            socket: "latchmail.sock".into(),
+            socket: PathBuf::new(),
             public_api: true,
             versions: 10,
         }
@@ -45,5 +56,55 @@ impl Admin {
             }
             _ => Ok(()),
         }
+    }
+}
+
+/// Returns the path of the socket of a service whose data is in the folder `data`. All commands
+/// find the same path, no matter which user runs them and where: the folder for sockets if it
+/// belongs to the owner of the data, otherwise the folder of the data.
+pub(super) fn default_socket(data: &Path) -> PathBuf {
+    default_socket_in(Path::new(RUNTIME_FOLDER), data)
+}
+
+fn default_socket_in(runtime: &Path, data: &Path) -> PathBuf {
+    // The service creates a missing folder.
+    let owner = fs::metadata(data).map_or_else(|_| geteuid().as_raw(), |found| found.uid());
+    let is_usable = |found: fs::Metadata| found.is_dir() && found.uid() == owner;
+    let folder = match fs::metadata(runtime).is_ok_and(is_usable) {
+        true => runtime,
+        false => data,
+    };
+    folder.join(SOCKET)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::chown;
+
+    use super::*;
+
+    #[test]
+    fn the_socket_is_in_the_folder_for_sockets_of_the_owner_of_the_data() {
+        let folder = tempfile::tempdir().unwrap();
+        let (runtime, data) = (folder.path().join("run"), folder.path().join("data"));
+        let socket = || default_socket_in(&runtime, &data);
+        assert_eq!(socket(), data.join(SOCKET), "no folder exists");
+        fs::create_dir(&runtime).unwrap();
+        assert_eq!(
+            socket(),
+            runtime.join(SOCKET),
+            "the data does not exist yet"
+        );
+        fs::create_dir(&data).unwrap();
+        assert_eq!(socket(), runtime.join(SOCKET));
+        if geteuid().is_root() {
+            chown(&data, Some(12_345), None).unwrap();
+            assert_eq!(socket(), data.join(SOCKET), "the data of another service");
+            chown(&runtime, Some(12_345), None).unwrap();
+            assert_eq!(socket(), runtime.join(SOCKET), "root runs a command");
+        }
+        fs::remove_dir(&runtime).unwrap();
+        fs::write(&runtime, "").unwrap();
+        assert_eq!(socket(), data.join(SOCKET), "a file");
     }
 }
