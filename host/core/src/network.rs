@@ -4,6 +4,8 @@ use std::net::IpAddr;
 
 use ipnet::{IpNet, Ipv4Net, Ipv6Net};
 
+use crate::error::StartError;
+
 /// Parses a network, such as `10.0.0.0/8`, or a single address. Ignores address bits after the prefix. Returns `None` if the text is invalid.
 #[must_use]
 pub fn parse(text: &str) -> Option<IpNet> {
@@ -11,6 +13,21 @@ pub fn parse(text: &str) -> Option<IpNet> {
         return text.parse::<IpAddr>().ok().map(IpNet::from);
     };
     IpNet::new(address.parse().ok()?, prefix_length.parse().ok()?).ok()
+}
+
+/// Parses the networks and addresses in the setting `key`.
+///
+/// # Errors
+/// Returns an error with the first invalid entry.
+pub fn parse_all(key: &str, entries: &[String]) -> Result<Vec<IpNet>, StartError> {
+    let parse = |entry: &String| {
+        parse(entry.trim()).ok_or_else(|| {
+            StartError::new(format!(
+                "`{key}` contains `{entry}`, which is neither an IP address nor a network such as 192.0.2.0/24"
+            ))
+        })
+    };
+    entries.iter().map(parse).collect()
 }
 
 /// Returns the address that identifies a client in rate limits: the IPv4 address, or the first address of the IPv6 /64 network. One client can use all

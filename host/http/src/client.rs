@@ -56,17 +56,8 @@ impl TrustedProxies {
     /// # Errors
     /// Returns an error if an entry is invalid. The error contains the entry.
     pub fn parse(entries: &[String]) -> Result<Self, StartError> {
-        entries
-            .iter()
-            .map(|entry| {
-                network::parse(entry.trim()).ok_or_else(|| {
-                    StartError::new(format!(
-                        "`http.trusted_proxies` contains `{entry}`, which is neither an IP address nor a network"
-                    ))
-                })
-            })
-            .collect::<Result<_, _>>()
-            .map(|networks| Self(ArcSwap::from_pointee(networks)))
+        let networks = network::parse_all("http.trusted_proxies", entries)?;
+        Ok(Self(ArcSwap::from_pointee(networks)))
     }
 
     /// Replaces the proxies.

@@ -8,6 +8,7 @@ use serde::Deserialize;
 use super::Config;
 use super::values::{list, seconds};
 use crate::error::StartError;
+use crate::network;
 
 /// `[http]`: timeouts and limits of the server. Times are in seconds.
 #[derive(Clone, Debug, Deserialize)]
@@ -47,8 +48,10 @@ pub struct Http {
 }
 
 impl Http {
-    /// Checks that a client can send the header of the PROXY protocol, and that redirects lead to a URL with TLS.
+    /// Checks the addresses of proxies, that a client can send the header of the PROXY protocol,
+    /// and that redirects lead to a URL with TLS.
     pub(super) fn check(&self, config: &Config) -> Result<(), StartError> {
+        network::parse_all("http.trusted_proxies", &self.trusted_proxies)?;
         let is_tcp = config.listen.tcp().is_some();
         if self.proxy_protocol && self.trusted_proxies.is_empty() && is_tcp {
             return Err(StartError::new(

@@ -82,13 +82,6 @@ impl Inbound {
     /// # Errors
     /// Returns an error if an entry is invalid. The error names the first invalid entry.
     pub fn list_networks(&self) -> Result<Vec<IpNet>, StartError> {
-        let parse = |entry: &String| {
-            network::parse(entry).ok_or_else(|| {
-                StartError::new(format!(
-                    "`inbound.list_servers` has `{entry}`, which is neither an IP address nor a network such as 192.0.2.0/24"
-                ))
-            })
-        };
-        self.list_servers.iter().map(parse).collect()
+        network::parse_all("inbound.list_servers", &self.list_servers)
     }
 }

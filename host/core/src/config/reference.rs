@@ -162,6 +162,18 @@ fn the_configuration_of_the_package_is_valid() {
 }
 
 #[test]
+fn the_manifest_for_kubernetes_names_no_network_that_is_trusted_by_default() {
+    let manifest = include_str!("../../../../packaging/kubernetes/secret.yaml");
+    let (_, text) = manifest.split_once("latchmail.toml: |\n").unwrap();
+    let text: String = text.lines().flat_map(|line| [line.trim(), "\n"]).collect();
+    let parsed = |text: &str| Config::parse(text, "secret.yaml", HashMap::new());
+    let error = parsed(&text).unwrap_err().to_string();
+    let expected = "`http.trusted_proxies` contains `NETWORK-OF-THE-INGRESS-CONTROLLER`";
+    assert!(error.contains(expected), "{error}");
+    parsed(&text.replace("NETWORK-OF-THE-INGRESS-CONTROLLER", "10.1.2.0/24")).unwrap();
+}
+
+#[test]
 fn the_configuration_of_the_package_shows_every_key() {
     let is_setting = |line: &str| line.starts_with(|c: char| c == '[' || c.is_ascii_lowercase());
     let lines = || {
