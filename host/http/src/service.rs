@@ -59,7 +59,7 @@ pub fn route_group() -> Result<RouteGroup<App>, StartError> {
             },
             HostRoute {
                 route: route(pages::SCRIPT, "getDescriptionScript", ""),
-                handler: |_, _| Box::pin(ready(Ok(pages::script()))),
+                handler: |_, _| Box::pin(ready(pages::script())),
             },
         ],
         &Description::openapi(),

@@ -4,6 +4,8 @@
 //! opaque origin, so they cannot read cookies or responses of the service, and they cannot send forms. Such a page cannot fetch the description, so the page
 //! contains it.
 
+use std::sync::OnceLock;
+
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use latchmail_core::error::Failure;
@@ -20,8 +22,11 @@ pub(super) const START: &str = "/";
 pub(super) const VIEWER: &str = "/docs";
 pub(super) const SCRIPT: &str = "/docs/redoc.js";
 
-/// Redoc 2.5.2 from npm, without changes.
-const REDOC: &str = include_str!("redoc/redoc.standalone.js");
+/// Redoc 2.5.2 from npm, without changes, compressed with Zstandard by the build script.
+const COMPRESSED_REDOC: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/redoc.js.zst"));
+
+/// The script after its first request. Most services never send it.
+static REDOC: OnceLock<Bytes> = OnceLock::new();
 
 /// Starts the viewer. `NONCE` is replaced with the nonce of the page. The fonts are those of the system.
 const START_VIEWER: &str = r"
@@ -116,8 +121,15 @@ pub(super) fn show_description(app: &App) -> Result<Response, Rejection> {
     tag = "Service",
     responses((status = 200, description = "The script", content_type = "text/javascript", body = String))
 )]
-pub(super) fn script() -> Response {
-    respond(
+pub(super) fn script() -> Result<Response, Rejection> {
+    let script = match REDOC.get() {
+        Some(script) => script.clone(),
+        None => {
+            let script = zstd::decode_all(COMPRESSED_REDOC).map_err(Failure::internal)?;
+            REDOC.get_or_init(|| script.into()).clone()
+        }
+    };
+    Ok(respond(
         [
             (
                 header::CONTENT_TYPE,
@@ -133,8 +145,8 @@ pub(super) fn script() -> Response {
                 HeaderValue::from_static("cross-origin"),
             ),
         ],
-        Bytes::from_static(REDOC.as_bytes()),
-    )
+        script,
+    ))
 }
 
 fn respond<const N: usize>(headers: [(HeaderName, HeaderValue); N], body: Bytes) -> Response {
