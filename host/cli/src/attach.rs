@@ -13,7 +13,7 @@ pub(crate) mod programs;
 mod verify;
 
 use std::io::{self, BufRead as _, IsTerminal as _};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail};
 use latchmail_core::config::Config;
@@ -22,9 +22,9 @@ use self::dovecot::Dovecot;
 use self::journal::{Contents, FileChange, Journal, Location, ParameterChange, State};
 use self::plan::Plan;
 use self::postfix::Postfix;
-use crate::alias;
 use crate::context::{CliContext, ServiceArgs};
 use crate::output::{print_line, print_lines};
+use crate::{alias, database_url};
 
 /// The configurations of the mail servers.
 #[derive(Debug, clap::Args)]
@@ -49,12 +49,35 @@ pub struct AttachArgs {
     #[arg(long)]
     yes: bool,
     /// Existing user with whose mailbox the attachment is tested. The user's password is read from standard input, as one line. Without this
-    /// option, the first user that Dovecot lists is used, and the existing password is not tested.
+    /// option, users that the mail server lists are tried, and no existing password is tested.
     #[arg(long, value_name = "ADDRESS")]
     test_user: Option<String>,
-    /// With `PostgreSQL`: the database for the mail servers, with a log-in that is a member of the role `latchmail_mailserver`.
-    #[arg(long, value_name = "postgres://…")]
+    /// With `PostgreSQL`: the database for the mail servers, with a log-in that is a member of the
+    /// role `latchmail_mailserver`. The URL must not contain a password, because all users can see
+    /// arguments.
+    #[arg(
+        long,
+        value_name = "postgres://…",
+        conflicts_with = "mail_database_file"
+    )]
     mail_database: Option<String>,
+    /// File with the URL for `--mail-database`, which can contain a password. `-` reads the URL
+    /// from standard input. Other users must not be able to read the file.
+    #[arg(long, value_name = "FILE")]
+    mail_database_file: Option<PathBuf>,
+}
+
+impl AttachArgs {
+    /// Returns the URL of the database for the mail servers.
+    fn mail_database(&self) -> anyhow::Result<Option<String>> {
+        let (url, file) = (&self.mail_database, &self.mail_database_file);
+        if self.test_user.is_some() && file.as_deref() == Some(Path::new("-")) {
+            bail!(
+                "--test-user reads the user's password from standard input, so --mail-database-file must name a file"
+            );
+        }
+        database_url::read("--mail-database", url.as_deref(), file.as_deref())
+    }
 }
 
 /// Arguments of `latchmail detach`.

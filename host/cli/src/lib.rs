@@ -14,6 +14,7 @@ pub mod backup;
 pub mod client;
 mod config_file;
 mod context;
+pub mod database_url;
 pub mod doctor;
 pub mod domain;
 pub mod health;

@@ -14,7 +14,8 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Parser, Subcommand};
 use clap_complete::Shell;
 use latchmail_cli::{
-    account, alias, attach, audit, backup, client, doctor, domain, health, key, module, restore,
+    account, alias, attach, audit, backup, client, database_url, doctor, domain, health, key,
+    module, restore,
 };
 use latchmail_core::clock::Clock;
 use latchmail_core::config::{self, Config, EmbeddedModule};
@@ -61,9 +62,14 @@ enum Command {
     },
     /// Run the service with its own mail servers on this machine, for development.
     Dev {
-        /// The `PostgreSQL` database of the directory. Default: `SQLite` in the state folder.
-        #[arg(long, value_name = "postgres://…")]
+        /// The `PostgreSQL` database of the directory, as a URL without a password. Default:
+        /// `SQLite` in the state folder.
+        #[arg(long, value_name = "postgres://…", conflicts_with = "database_file")]
         database: Option<String>,
+        /// File with the URL for `--database`, which can contain a password. `-` reads the URL from
+        /// standard input.
+        #[arg(long, value_name = "FILE")]
+        database_file: Option<PathBuf>,
         /// The folder of the built modules. Default: `$LATCHMAIL_MODULES`, or the folder of the build.
         #[arg(long, value_name = "DIR")]
         modules: Option<PathBuf>,
@@ -249,10 +255,13 @@ fn run(command: Command) -> anyhow::Result<()> {
             Command::Audit { service, selection } => audit::run(&service, &selection).await,
             Command::Dev {
                 database,
+                database_file,
                 modules,
                 watch,
             } => {
                 let environment = config::environment();
+                let (url, file) = (database.as_deref(), database_file.as_deref());
+                let database = database_url::read("--database", url, file)?;
                 Box::pin(latchmail_dev::run(latchmail_dev::Options {
                     database,
                     modules,

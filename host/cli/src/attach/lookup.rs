@@ -20,13 +20,15 @@ pub(super) fn find(config: &Config, mail_database: Option<&str>) -> anyhow::Resu
     match (sqlite_files(&config.database())?, mail_database) {
         (Some(files), None) => Ok(Lookup::Sqlite(files.mailserver)),
         (None, Some(url)) if url.starts_with("postgres") => Ok(Lookup::Postgres(url.to_owned())),
-        (None, Some(_)) => bail!("--mail-database must be a `postgres://` URL"),
+        (None, Some(_)) => bail!("the database for the mail servers must be a `postgres://` URL"),
         (None, None) => bail!(
-            "with PostgreSQL, give the mail servers' own log-in with --mail-database postgres://…; create the log-in with \
+            "with PostgreSQL, give the URL with the mail servers' own log-in in a file with --mail-database-file FILE; create the log-in with \
              CREATE ROLE mail LOGIN PASSWORD '…' IN ROLE latchmail_mailserver"
         ),
         (Some(_), Some(_)) => {
-            bail!("--mail-database is for PostgreSQL, but the service uses SQLite")
+            bail!(
+                "--mail-database and --mail-database-file are for PostgreSQL, but the service uses SQLite"
+            )
         }
     }
 }

@@ -58,7 +58,7 @@ impl Plan {
                 bail!("{name} is not running; start it first");
             }
         }
-        let lookup = lookup::find(config, args.mail_database.as_deref())?;
+        let lookup = lookup::find(config, args.mail_database()?.as_deref())?;
         let imap = ports::imap(&config.imap).await?;
         let smtp = ports::smtp(&config.smtp).await?;
         let login = match &args.test_user {
