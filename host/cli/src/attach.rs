@@ -10,6 +10,7 @@ mod plan;
 mod ports;
 mod postfix;
 pub(crate) mod programs;
+mod test_users;
 mod verify;
 
 use std::io::{self, BufRead as _, IsTerminal as _};
@@ -97,9 +98,11 @@ pub async fn attach(service: &ServiceArgs, args: &AttachArgs) -> anyhow::Result<
     require_root()?;
     let location = Location::beside(&file)?;
     match location.read()? {
-        Some(journal) if journal.state == State::Attached => bail!(
-            "Latchmail is already attached to this mail server; `latchmail detach` removes it"
-        ),
+        Some(journal) if journal.state == State::Attached => {
+            return print_line(
+                "Latchmail is already attached to this mail server. Nothing was changed. `latchmail detach` removes it.",
+            );
+        }
         Some(journal) => {
             print_line("An earlier attachment was interrupted. Its changes are undone first.")?;
             undo(&location, &journal)?;
@@ -115,17 +118,19 @@ pub async fn attach(service: &ServiceArgs, args: &AttachArgs) -> anyhow::Result<
     if !args.yes && !confirm("Make these changes?")? {
         bail!("nothing was changed");
     }
-    verify::existing(&plan.config, &plan.dovecot, &plan.user).await?;
+    if let Some(user) = plan.users.first() {
+        verify::existing(&plan.config, &plan.dovecot, user).await?;
+    }
 
     let directory = lookup::open_directory(&config).await?;
     let mut journal = journal(&plan, &location, args)?;
     location.write(&journal)?;
     let done = async {
         apply(&plan, &journal)?;
-        Box::pin(verify::attached(
+        Box::pin(verify::attached_with_any(
             &plan.config,
             &directory,
-            &plan.user,
+            &plan.users,
             &args.servers.postfix_config.display().to_string(),
         ))
         .await

@@ -12,7 +12,7 @@ use latchmail_core::secrets;
 use latchmail_mailserver::{DovecotVersion, Lookup, LookupSettings, fill, libpq_parameters};
 
 use super::journal::FileChange;
-use super::programs::{listed_users, run};
+use super::programs::{output, run};
 
 const PASSDB_2_3: &str = include_str!("templates/passdb-2.3.conf");
 const PASSDB_2_4: &str = include_str!("templates/passdb-2.4.conf");
@@ -49,6 +49,13 @@ pub(super) struct Dovecot {
     pub(super) master_separator: String,
     /// Whether `auth_username_format` removes the domain from log-in names.
     pub(super) removes_domains: bool,
+    /// Whether `auth_username_format` removes the domain from the recipients of LMTP. In Debian 13,
+    /// it does by default.
+    pub(super) lmtp_removes_domains: bool,
+    /// The domain that Dovecot appends to log-in names without a domain. Empty if there is none.
+    pub(super) default_realm: String,
+    /// The files of the passdbs and userdbs with the driver `passwd-file`.
+    passwd_files: Vec<PathBuf>,
     /// The maximum number of connections of a user from one address.
     pub(super) connections: usize,
     /// The maximum number of processes for IMAP sessions.
@@ -78,6 +85,9 @@ impl Dovecot {
             mail_format: String::new(),
             master_separator: String::new(),
             removes_domains: false,
+            lmtp_removes_domains: false,
+            default_realm: String::new(),
+            passwd_files: Vec::new(),
             connections: 0,
             imap_processes: 0,
             warnings: Vec::new(),
@@ -99,13 +109,21 @@ impl Dovecot {
         text.trim().clone_into(&mut dovecot.version_text);
         let settings = dovecot.dump()?;
         dovecot.passdbs = passdbs(&settings);
+        dovecot.passwd_files = passwd_files(&settings);
         dovecot.mail_format = match dovecot.version {
             DovecotVersion::V2_3 => dovecot.setting("mail_location")?,
             DovecotVersion::V2_4 => dovecot.setting("mail_driver")?,
         };
         dovecot.master_separator = dovecot.setting("auth_master_user_separator")?;
         dovecot.auth_worker_groups = dovecot.setting("service/auth-worker/extra_groups")?;
-        dovecot.removes_domains = is_without_domain(&dovecot.setting("auth_username_format")?);
+        let format = "auth_username_format";
+        dovecot.removes_domains = is_without_domain(&dovecot.setting(format)?);
+        let lmtp = ["-f", "protocol=lmtp", "-c", &dovecot.config, "-h", format];
+        dovecot.lmtp_removes_domains = is_without_domain(run("doveconf", &lmtp)?.trim());
+        dovecot.default_realm = dovecot.setting(match dovecot.version {
+            DovecotVersion::V2_3 => "auth_default_realm",
+            DovecotVersion::V2_4 => "auth_default_domain",
+        })?;
         let connections = dovecot.setting("mail_max_userip_connections")?;
         dovecot.connections = connections.parse().unwrap_or(10);
         // With -h, 2.4.1 reports an error for this name.
@@ -323,19 +341,73 @@ impl Dovecot {
         pid.is_ok_and(|pid| Path::new("/proc").join(pid.trim()).is_dir())
     }
 
-    /// Returns the home folder of a user, or an error if Dovecot does not know the user.
-    pub(super) fn look_up(&self, user: &str) -> anyhow::Result<String> {
-        run("doveadm", &["-c", &self.config, "user", "-f", "home", user])
-            .map(|home| home.trim().to_owned())
+    /// Looks up a user.
+    ///
+    /// # Errors
+    /// Returns an error if Dovecot does not know the user, or if the uid of the user is not valid
+    /// for mailboxes.
+    pub(super) fn look_up(&self, user: &str) -> anyhow::Result<MailUser> {
+        let output = output("doveadm", &["-c", &self.config, "user", user])?;
+        if output.status.success() {
+            return Ok(MailUser::parse(&output.stdout));
+        }
+        // Depending on the version and the problem, the reason is in either text, or in none.
+        let lines = output.stderr.lines().chain(output.stdout.lines());
+        let reason = lines.rev().find(|line| {
+            let line = line.trim();
+            !line.is_empty() && line != "field\tvalue"
+        });
+        bail!(
+            "{}",
+            reason.unwrap_or(
+                "Dovecot allows no mailbox for this user, for example because its uid is not between `first_valid_uid` and `last_valid_uid`"
+            )
+            .trim()
+        )
     }
 
-    /// Returns the users that Dovecot can list. Many user sources cannot list users.
+    /// Returns the users that Dovecot can list, and those in its passwd-files. Many user sources
+    /// cannot list users.
     pub(super) fn users(&self) -> Vec<String> {
-        let listed = listed_users(&self.config);
-        listed.map_or_else(
-            |_| Vec::new(),
-            |text| text.lines().map(Into::into).collect(),
-        )
+        // If one source cannot list its users, Dovecot reports a failure after the users of the
+        // others.
+        let listed = output("doveadm", &["-c", &self.config, "user", "*"]);
+        let listed = listed.map(|output| output.stdout).unwrap_or_default();
+        let mut users: Vec<String> = listed.lines().map(Into::into).collect();
+        for file in &self.passwd_files {
+            let text = fs::read_to_string(file).unwrap_or_default();
+            let names = text.lines().filter_map(|line| line.split(':').next());
+            let names = names.filter(|name| !name.is_empty() && !name.starts_with('#'));
+            users.extend(names.map(Into::into));
+        }
+        users
+    }
+}
+
+/// The result of a user lookup. A field that Dovecot does not report is empty.
+#[derive(Debug, Default)]
+pub(super) struct MailUser {
+    pub(super) home: String,
+    /// A number, or the name of a user.
+    pub(super) uid: String,
+    /// The value of `mail` in 2.3 or of `mail_path` in 2.4.
+    pub(super) mail: String,
+}
+
+impl MailUser {
+    /// Parses the output of `doveadm user`.
+    fn parse(text: &str) -> Self {
+        let mut user = Self::default();
+        for (name, value) in text.lines().filter_map(|line| line.split_once('\t')) {
+            let field = match name {
+                "home" => &mut user.home,
+                "uid" => &mut user.uid,
+                "mail" | "mail_path" => &mut user.mail,
+                _ => continue,
+            };
+            value.trim().clone_into(field);
+        }
+        user
     }
 }
 
@@ -393,20 +465,64 @@ fn is_without_domain(format: &str) -> bool {
 
 /// Returns the drivers of the passdb blocks in the output of `doveconf -n`.
 fn passdbs(settings: &str) -> Vec<String> {
-    let mut drivers = Vec::new();
+    let passdbs = sources(settings).into_iter().filter(|s| s.is_passdb);
+    passdbs.map(|source| source.driver.to_owned()).collect()
+}
+
+/// Returns the files of the passdb and userdb blocks with the driver `passwd-file`. Leaves out
+/// paths with variables.
+fn passwd_files(settings: &str) -> Vec<PathBuf> {
+    let mut files = Vec::new();
+    for source in sources(settings) {
+        let setting = |name: &str| {
+            let mut values = source.lines.iter().map(|line| line.trim());
+            values.find_map(|line| line.strip_prefix(name)?.trim_start().strip_prefix("= "))
+        };
+        // In 2.3, options precede the path.
+        let path =
+            setting("passwd_file_path").or_else(|| setting("args")?.split_whitespace().last());
+        if let Some(path) = path
+            && source.driver == "passwd-file"
+            && path.starts_with('/')
+            && !path.contains('%')
+        {
+            files.push(path.into());
+        }
+    }
+    files.dedup();
+    files
+}
+
+/// A passdb or userdb block.
+struct Source<'a> {
+    is_passdb: bool,
+    driver: &'a str,
+    lines: Vec<&'a str>,
+}
+
+/// Returns the passdb and userdb blocks in the output of `doveconf -n`, in the order of the
+/// configuration.
+fn sources(settings: &str) -> Vec<Source<'_>> {
+    let mut sources = Vec::new();
     let mut lines = settings.lines();
     while let Some(line) = lines.next() {
-        let Some(rest) = line.strip_prefix("passdb") else {
+        let is_passdb = line.starts_with("passdb");
+        let Some(name) = line.strip_prefix("passdb").or(line.strip_prefix("userdb")) else {
             continue;
         };
-        let name = rest.trim().trim_end_matches('{').trim();
-        let block = lines.by_ref().take_while(|line| !line.starts_with('}'));
-        let driver = block
-            .filter_map(|line| line.trim().strip_prefix("driver = "))
-            .last();
-        drivers.push(driver.unwrap_or(name).to_owned());
+        let name = name.trim().trim_end_matches('{').trim();
+        let lines: Vec<&str> = lines.by_ref().take_while(|l| !l.starts_with('}')).collect();
+        let driver = lines
+            .iter()
+            .rev()
+            .find_map(|line| line.trim().strip_prefix("driver = "));
+        sources.push(Source {
+            is_passdb,
+            driver: driver.unwrap_or(name),
+            lines,
+        });
     }
-    drivers
+    sources
 }
 
 /// Returns the primary group of a user.
@@ -434,6 +550,32 @@ mod tests {
         assert_eq!(passdbs(v2_3), ["sql", "pam"]);
         let v2_4 = "passdb passwd-file {\n  passwd_file_path = /x\n}\npassdb other {\n  driver = ldap\n}\nuserdb sql {\n}\n";
         assert_eq!(passdbs(v2_4), ["passwd-file", "ldap"]);
+    }
+
+    #[test]
+    fn the_passwd_files_of_both_versions_are_listed_once() {
+        let v2_3 = "passdb {\n  args = scheme=CRYPT username_format=%u /etc/dovecot/users\n  driver = passwd-file\n}\n\
+            userdb {\n  args = username_format=%u /etc/dovecot/users\n  driver = passwd-file\n}\n\
+            userdb {\n  args = /etc/dovecot/%d/users\n  driver = passwd-file\n}\nuserdb {\n  args = /x\n  driver = sql\n}\n";
+        assert_eq!(passwd_files(v2_3), [PathBuf::from("/etc/dovecot/users")]);
+        let v2_4 = "passdb passwd-file {\n  passwd_file_path = /etc/dovecot/users\n}\nuserdb static {\n  fields {\n    uid = 999\n  }\n}\n";
+        assert_eq!(passwd_files(v2_4), [PathBuf::from("/etc/dovecot/users")]);
+        assert_eq!(passdbs(v2_4), ["passwd-file"]);
+    }
+
+    #[test]
+    fn the_fields_of_a_user_are_read_from_the_lookup_of_both_versions() {
+        let v2_3 = "field\tvalue\nuid\t1000\nhome\t/home/ada\nmail\tmaildir:~/Maildir\n";
+        let user = MailUser::parse(v2_3);
+        assert_eq!(
+            (user.uid.as_str(), user.home.as_str()),
+            ("1000", "/home/ada")
+        );
+        assert_eq!(user.mail, "maildir:~/Maildir");
+        let v2_4 = "field\tvalue\nuid\tvmail\nhome\t\nmail_path\t/srv/ann/mail\n";
+        let user = MailUser::parse(v2_4);
+        assert_eq!((user.uid.as_str(), user.home.as_str()), ("vmail", ""));
+        assert_eq!(user.mail, "/srv/ann/mail");
     }
 
     #[test]

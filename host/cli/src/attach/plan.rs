@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use anyhow::{Context as _, bail};
+use anyhow::bail;
 use latchmail_core::config::{ATTACHED_FILE, Config, Imap, Smtp};
 use latchmail_mailserver::{Lookup, fill};
 
@@ -10,9 +10,8 @@ use super::AttachArgs;
 use super::dovecot::Dovecot;
 use super::journal::{FileChange, Location};
 use super::postfix::{Parameter, Postfix};
-use super::verify::TestUser;
+use super::test_users::{self, TestUser};
 use super::{lookup, ports};
-use crate::account::password;
 use crate::output::escape;
 
 const SETTINGS: &str = include_str!("templates/attached.toml");
@@ -30,7 +29,9 @@ pub(super) struct Plan {
     pub(super) lookup: Lookup,
     /// The configuration of the service after the attachment.
     pub(super) config: Config,
-    pub(super) user: TestUser,
+    /// The users with whose mailboxes the attachment is tested, one after the other until a test
+    /// succeeds.
+    pub(super) users: Vec<TestUser>,
     /// The files to create. `main.cf` is not included.
     pub(super) files: Vec<FileChange>,
     pub(super) parameters: Vec<Parameter>,
@@ -61,21 +62,8 @@ impl Plan {
         let lookup = lookup::find(config, args.mail_database()?.as_deref())?;
         let imap = ports::imap(&config.imap).await?;
         let smtp = ports::smtp(&config.smtp).await?;
-        let login = match &args.test_user {
-            Some(name) => name.clone(),
-            None => first_user(config, &dovecot)?,
-        };
-        let default_domain = default_domain(config, (&dovecot, &postfix), &login)?;
-        // The user lookup returns the name that `auth_username_format` gives the user.
-        let login = match login.split_once('@') {
-            Some((name, domain))
-                if dovecot.removes_domains && domain.eq_ignore_ascii_case(&default_domain) =>
-            {
-                name.to_ascii_lowercase()
-            }
-            _ => login,
-        };
-        let user = test_user(config, &default_domain, login, args.test_user.is_some())?;
+        let tested = test_users::choose(config, &dovecot, &postfix, args.test_user.as_deref())?;
+        let default_domain = tested.default_domain;
         let settings = settings(&dovecot, (&imap, &smtp), config, &default_domain)?;
         let merged = Config::load_with(Some(file), &settings)?;
 
@@ -99,7 +87,7 @@ impl Plan {
             postfix,
             lookup,
             config: merged,
-            user,
+            users: tested.users,
             files,
             parameters,
             warnings,
@@ -134,8 +122,12 @@ impl Plan {
             format!("  domains       {}", domains.join(", ")),
             format!("  milters       {milters}"),
             format!(
-                "Test user {} (log-in name {})",
-                self.user.address, self.user.login
+                "Test user {}",
+                self.users
+                    .iter()
+                    .map(TestUser::describe)
+                    .collect::<Vec<_>>()
+                    .join(", or if the test fails "),
             ),
             String::new(),
             "Changes".into(),
@@ -167,72 +159,6 @@ fn describe(address: &str, tls: bool, starttls: bool) -> String {
         _ => "without TLS",
     };
     format!("{address} {how}")
-}
-
-/// Returns the first user that Dovecot lists on a domain of the service.
-fn first_user(config: &Config, dovecot: &Dovecot) -> anyhow::Result<String> {
-    let domains = &config.registration.domains;
-    let is_usable = |user: &String| match user.rsplit_once('@') {
-        Some((_, domain)) => domains.iter().any(|d| d.eq_ignore_ascii_case(domain)),
-        None => true,
-    };
-    dovecot.users().into_iter().find(is_usable).context(
-        "Dovecot lists no user on a domain in `registration.domains`; name an existing user with --test-user ADDRESS",
-    )
-}
-
-/// Returns the domain of log-in names without a domain: the configured domain, or a registration domain that the mail server serves. The result is empty if
-/// all log-in names have a domain.
-fn default_domain(
-    config: &Config,
-    (dovecot, postfix): (&Dovecot, &Postfix),
-    login: &str,
-) -> anyhow::Result<String> {
-    let configured = &config.sign_in.mailserver.default_domain;
-    if !configured.is_empty() {
-        return Ok(configured.clone());
-    }
-    let mut domains = config.registration.domains.iter();
-    if login.contains('@') && !dovecot.removes_domains {
-        // The system's users receive mail on the domains in `mydestination` only.
-        let local = domains.find(|domain| postfix.local_domains.contains(*domain));
-        let local = local.filter(|_| dovecot.has_system_users());
-        return Ok(local.cloned().unwrap_or_default());
-    }
-    let served = domains.find(|domain| postfix.domains.contains(*domain));
-    let domain = served.or_else(|| config.registration.domains.first());
-    domain.cloned().context(
-        "the mail server's log-in names have no domain; set `sign_in.mailserver.default_domain` or `registration.domains`",
-    )
-}
-
-fn test_user(
-    config: &Config,
-    default_domain: &str,
-    login: String,
-    with_password: bool,
-) -> anyhow::Result<TestUser> {
-    let address = if login.contains('@') {
-        crate::context::parse_address(&login)?
-    } else {
-        crate::context::parse_address(&format!("{login}@{default_domain}"))?
-    };
-    let (_, domain) = address.rsplit_once('@').unwrap_or_default();
-    if !config.registration.domains.iter().any(|d| d == domain) {
-        bail!(
-            "the domain of the test user {address} is not in `registration.domains`, so its users cannot sign in"
-        );
-    }
-    let password = if with_password {
-        Some(password::read_existing(&address)?)
-    } else {
-        None
-    };
-    Ok(TestUser {
-        address,
-        login,
-        password,
-    })
 }
 
 /// Returns the text of the file with the settings of the service.

@@ -12,7 +12,7 @@ use latchmail_mailserver::{Lookup, LookupSettings};
 
 use super::dovecot::group_id;
 use super::journal::{FileChange, ParameterChange};
-use super::programs::run;
+use super::programs::{output, run};
 
 /// The name and the query of each lookup table.
 const ALIASES: (&str, &str) = (
@@ -51,6 +51,11 @@ pub(super) struct Postfix {
     pub(super) domains: BTreeSet<String>,
     /// The domains in `mydestination`.
     pub(super) local_domains: BTreeSet<String>,
+    /// The domains in `virtual_mailbox_domains` that are not in lookup tables.
+    mailbox_domains: BTreeSet<String>,
+    /// The tables in `virtual_mailbox_domains` and `virtual_mailbox_maps`.
+    mailbox_domain_tables: Vec<String>,
+    mailbox_tables: Vec<String>,
     pub(super) milters: String,
     /// Facts that do not prevent the change, but that the operator must know.
     pub(super) warnings: Vec<String>,
@@ -74,6 +79,9 @@ impl Postfix {
             version: String::new(),
             domains: BTreeSet::new(),
             local_domains: BTreeSet::new(),
+            mailbox_domains: BTreeSet::new(),
+            mailbox_domain_tables: Vec::new(),
+            mailbox_tables: Vec::new(),
             milters: String::new(),
             warnings: Vec::new(),
             config,
@@ -91,10 +99,15 @@ impl Postfix {
         postfix.milters = postfix.expanded("smtpd_milters")?;
         postfix.local_domains = postfix.listed_domains("mydestination")?;
         postfix.domains.clone_from(&postfix.local_domains);
-        for name in ["virtual_mailbox_domains", "virtual_alias_domains"] {
-            let listed = postfix.listed_domains(name)?;
-            postfix.domains.extend(listed);
-        }
+        postfix.mailbox_domains = postfix.listed_domains("virtual_mailbox_domains")?;
+        postfix
+            .domains
+            .extend(postfix.mailbox_domains.iter().cloned());
+        postfix
+            .domains
+            .extend(postfix.listed_domains("virtual_alias_domains")?);
+        postfix.mailbox_domain_tables = postfix.tables_in("virtual_mailbox_domains")?;
+        postfix.mailbox_tables = postfix.tables_in("virtual_mailbox_maps")?;
         let limit = postfix.value("message_size_limit")?;
         if limit
             .parse()
@@ -138,8 +151,73 @@ impl Postfix {
     /// Returns the domains in a parameter, without those in lookup tables.
     fn listed_domains(&self, name: &str) -> anyhow::Result<BTreeSet<String>> {
         let value = self.expanded(name)?;
-        let names = value.split([',', ' ']).filter(|name| is_domain(name));
-        Ok(names.map(str::to_ascii_lowercase).collect())
+        let mut domains = BTreeSet::new();
+        for name in split_tables(&value) {
+            // A path is replaced by the content of the file, for example `/etc/mailname`.
+            let names = match name.starts_with('/') {
+                true => fs::read_to_string(name).unwrap_or_default(),
+                false => name.to_owned(),
+            };
+            let names = split_tables(&names)
+                .into_iter()
+                .filter(|name| is_domain(name));
+            domains.extend(names.map(str::to_ascii_lowercase));
+        }
+        Ok(domains)
+    }
+
+    /// Returns the lookup tables in a parameter.
+    fn tables_in(&self, name: &str) -> anyhow::Result<Vec<String>> {
+        let value = self.expanded(name)?;
+        let tables = split_tables(&value)
+            .into_iter()
+            .filter(|part| part.contains(':'));
+        Ok(tables.map(str::to_owned).collect())
+    }
+
+    /// Returns `true` if a domain has virtual mailboxes.
+    pub(super) fn is_mailbox_domain(&self, domain: &str) -> bool {
+        let is_found = |table: &String| self.find(domain, table).unwrap_or(false);
+        self.mailbox_domains.contains(domain) || self.mailbox_domain_tables.iter().any(is_found)
+    }
+
+    /// Returns `false` if Postfix rejects an address on a domain of virtual mailboxes. Without
+    /// `virtual_mailbox_maps`, Postfix accepts every address.
+    pub(super) fn has_mailbox(&self, address: &str) -> bool {
+        let catch_all = address.find('@').map_or("", |at| &address[at..]);
+        let is_found = |table: &String| {
+            let mut keys = [address, catch_all].into_iter();
+            keys.any(|key| self.find(key, table).unwrap_or(true))
+        };
+        self.mailbox_tables.is_empty() || self.mailbox_tables.iter().any(is_found)
+    }
+
+    /// Returns the addresses in the source files of `virtual_mailbox_maps`.
+    pub(super) fn mailboxes(&self) -> Vec<String> {
+        let mut addresses = Vec::new();
+        for file in self
+            .mailbox_tables
+            .iter()
+            .filter_map(|table| source_file(table))
+        {
+            let text = fs::read_to_string(file).unwrap_or_default();
+            let keys = text
+                .lines()
+                .filter_map(|line| line.split_whitespace().next());
+            let keys = keys.filter(|key| key.find('@').is_some_and(|at| at > 0));
+            addresses.extend(keys.filter(|key| !key.starts_with('#')).map(str::to_owned));
+        }
+        addresses
+    }
+
+    /// Returns whether a table contains a key.
+    fn find(&self, key: &str, table: &str) -> anyhow::Result<bool> {
+        let output = output("postmap", &["-c", &self.config, "-q", key, table])?;
+        // The exit status of a missing key is 1, too.
+        if !output.status.success() && !output.stderr.trim().is_empty() {
+            bail!("Postfix cannot read {table}: {}", output.stderr.trim());
+        }
+        Ok(output.status.success())
     }
 
     /// Returns the source files of the existing alias tables, each with the domain of names without a domain. Tables in databases have no file.
@@ -153,12 +231,7 @@ impl Postfix {
             }
             let value = self.expanded(parameter)?;
             for table in split_tables(&value) {
-                let file = table
-                    .split_once(':')
-                    .filter(|(kind, _)| FILE_TABLES.contains(kind));
-                if let Some((_, path)) = file
-                    && Path::new(path).is_file()
-                {
+                if let Some(path) = source_file(table) {
                     files.push((path.into(), domain.cloned()));
                 }
             }
@@ -365,6 +438,14 @@ fn edit_copy(
     let edited = fs::read(&copy)?;
     fs::remove_file(&copy)?;
     Ok(edited)
+}
+
+/// Returns the source file of a table, if the table has one.
+fn source_file(table: &str) -> Option<&Path> {
+    let table = table.strip_prefix("proxy:").unwrap_or(table);
+    let (kind, path) = table.split_once(':')?;
+    let path = Path::new(path);
+    (FILE_TABLES.contains(&kind) && path.is_file()).then_some(path)
 }
 
 /// Splits a list of tables or domains at commas and white space, but not inside of braces (`inline:{ … }`).

@@ -17,6 +17,7 @@ use secrecy::SecretString;
 use tokio::time::sleep;
 
 use super::dovecot::Dovecot;
+use super::test_users::TestUser;
 use crate::output::print_line;
 
 /// The time until a log-in with an app password must succeed. After a reload, old processes of Dovecot can serve log-ins for a short time.
@@ -27,16 +28,6 @@ const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
 /// The lifetime of the app password for the checks, if it cannot be revoked afterwards.
 const CREDENTIAL_LIFETIME: Duration = Duration::from_mins(10);
-
-/// The user with whose mailbox the attachment is verified.
-pub(super) struct TestUser {
-    /// The address of the user.
-    pub(super) address: String,
-    /// The log-in name at the mail server.
-    pub(super) login: String,
-    /// The existing password, if the operator gave it.
-    pub(super) password: Option<SecretString>,
-}
 
 /// Checks that the existing user can be looked up and, with a password, log in.
 ///
@@ -61,11 +52,40 @@ pub(super) async fn existing(
     Ok(())
 }
 
+/// Checks the attachment with one user after the other, until the checks succeed. A failure can be
+/// the fault of one mailbox, for example of a full one.
+///
+/// # Errors
+/// Returns an error with the failed check of each user.
+pub(super) async fn attached_with_any(
+    config: &Config,
+    directory: &Directory,
+    users: &[TestUser],
+    postfix: &str,
+) -> anyhow::Result<()> {
+    let mut failures = Vec::new();
+    for user in users {
+        let Err(error) = Box::pin(attached(config, directory, user, postfix)).await else {
+            return Ok(());
+        };
+        if users.len() == 1 {
+            return Err(error);
+        }
+        let failure = format!("{}: {error:#}", user.address);
+        print_line(&format!("failed with {failure}"))?;
+        failures.push(failure);
+    }
+    bail!(
+        "the checks failed with each test user: {}",
+        failures.join("; ")
+    )
+}
+
 /// Checks a log-in with an app password, a delivery and a submitted message. Creates an account for the user if necessary, and deletes it afterwards.
 ///
 /// # Errors
 /// Returns an error that names the failed check.
-pub(super) async fn attached(
+async fn attached(
     config: &Config,
     directory: &Directory,
     user: &TestUser,
