@@ -81,11 +81,12 @@ def sign_in(url, address, secret, source=None, patient=True):
     return response.json["accessToken"]
 
 
-def raw(url, head, timeout=60):
-    """A connection on which the head of a request was written."""
+def raw(url, head, source=None, timeout=60):
+    """A connection on which the head of a request was written, from one of this machine's addresses if one is given."""
     parts = urllib.parse.urlsplit(url)
     port = parts.port or (443 if parts.scheme == "https" else 80)
-    stream = socket.create_connection((parts.hostname, port), timeout=timeout)
+    bind = (source, 0) if source else None
+    stream = socket.create_connection((parts.hostname, port), timeout, bind)
     if parts.scheme == "https":
         stream = ssl.create_default_context().wrap_socket(stream, server_hostname=parts.hostname)
     stream.sendall(head.encode())

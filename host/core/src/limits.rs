@@ -179,6 +179,8 @@ pub struct Limits {
     /// The maximum number of failed sign-in attempts per minute for one mail address from one client network.
     sign_in_address: Limit,
     sign_in_failures: Failures,
+    /// The requests of each client whose body contains a credential that is not verified.
+    unverified: Failures,
     hashes: RandomState,
     swept: AtomicU64,
     /// The budgets that hosts share, and the name of this server in the names of the budgets. `None` if each host has its own budgets.
@@ -259,6 +261,7 @@ impl Limits {
                 at_least_one(config.sign_in_address, "sign_in_address")?.get(),
             ),
             sign_in_failures: Failures::new(clock.clone()),
+            unverified: Failures::new(clock.clone()),
             clock,
             budgets,
             hashes: RandomState::new(),
@@ -269,11 +272,16 @@ impl Limits {
     /// Shares the budgets with other hosts. `server` identifies this server, because each server of a host has its own budgets.
     #[must_use]
     pub fn with_shared(mut self, budgets: Arc<dyn SharedBudgets>, server: &'static str) -> Self {
-        self.sign_in_failures = self
-            .sign_in_failures
-            .with_shared(Arc::clone(&budgets), "sign_in_failures");
-        self.shared = Some((budgets, server));
+        self.share(budgets, server);
         self
+    }
+
+    /// Like [`Self::with_shared`].
+    pub fn share(&mut self, budgets: Arc<dyn SharedBudgets>, server: &'static str) {
+        self.sign_in_failures
+            .share(Arc::clone(&budgets), "sign_in_failures");
+        self.unverified.share(Arc::clone(&budgets), "unverified");
+        self.shared = Some((budgets, server));
     }
 
     /// Returns the budgets that hosts share, or `None` if each host has its own budgets.
@@ -308,6 +316,25 @@ impl Limits {
     #[must_use]
     pub fn sign_in_address_per_minute(&self) -> u32 {
         self.sign_in_address.get().get()
+    }
+
+    /// Starts a request whose body contains a credential. The request counts towards the limit
+    /// `unproven` of its client, unless [`Attempt::succeeded`] is called. Requests with valid
+    /// credentials do not count, so the clients of one network do not affect each other.
+    ///
+    /// # Errors
+    /// Returns [`Kind::RateLimited`](crate::error::Kind::RateLimited) if the client has sent too
+    /// many requests without a valid credential.
+    pub async fn unverified_request(&self, client: IpAddr) -> Result<Attempt<'_>, Failure> {
+        let limit = self.budgets[Bucket::Unproven as usize].load().limit;
+        let attempt = self
+            .unverified
+            .attempt([(Key::client(client), limit)])
+            .await;
+        if attempt.is_err() {
+            record_rejection(Bucket::Unproven.name(), self.clock.now());
+        }
+        attempt
     }
 
     /// Counts one request of `key` in a bucket. Returns whether the request is accepted, and the state of the bucket.

@@ -40,6 +40,17 @@ pub fn network(address: IpAddr) -> IpAddr {
     }
 }
 
+/// Returns the address that identifies the network of one site: the first address of the IPv4 /24
+/// network or of the IPv6 /48 network. One party often controls all networks of an IPv6 /48 (RFC
+/// 6177). Shares of a resource that all clients use are counted by network and by site.
+#[must_use]
+pub fn site(address: IpAddr) -> IpAddr {
+    match address.to_canonical() {
+        IpAddr::V4(v4) => Ipv4Net::new_assert(v4, 24).network().into(),
+        IpAddr::V6(v6) => Ipv6Net::new_assert(v6, 48).network().into(),
+    }
+}
+
 /// Returns the address that identifies a provider or region in rate limits: the first address of the IPv4 /16 network or of the IPv6 /32 network.
 #[must_use]
 pub fn region(address: IpAddr) -> IpAddr {
@@ -119,13 +130,19 @@ mod tests {
 
     #[test]
     fn clients_are_grouped_by_network() {
-        for (address, client, provider) in [
-            ("192.0.2.1", "192.0.2.1", "192.0.0.0"),
-            ("::ffff:192.0.2.1", "192.0.2.1", "192.0.0.0"),
-            ("2001:db8:1:2:3:4:5:6", "2001:db8:1:2::", "2001:db8::"),
+        for (address, client, of_site, provider) in [
+            ("192.0.2.1", "192.0.2.1", "192.0.2.0", "192.0.0.0"),
+            ("::ffff:192.0.2.1", "192.0.2.1", "192.0.2.0", "192.0.0.0"),
+            (
+                "2001:db8:1:2:3:4:5:6",
+                "2001:db8:1:2::",
+                "2001:db8:1::",
+                "2001:db8::",
+            ),
         ] {
             let parsed = address.parse().unwrap();
             assert_eq!(network(parsed).to_string(), client, "{address}");
+            assert_eq!(site(parsed).to_string(), of_site, "{address}");
             assert_eq!(region(parsed).to_string(), provider, "{address}");
         }
     }

@@ -18,6 +18,9 @@ use latchmail_mailbox::outbox::Outbox;
 use latchmail_oauth::OAuth;
 use latchmail_runtime::manager::ModuleManager;
 
+use crate::message::Response;
+use crate::oauth;
+use crate::rejection::Rejection;
 use crate::state::{HttpState, State};
 
 /// The state of the service, which all handlers of the host use.
@@ -95,6 +98,10 @@ impl State for App {
         let credential = self.auth.parse_credential(headers, client).await?;
         let key = credential.key();
         Ok((credential, key))
+    }
+
+    fn error_page(&self, rejection: Rejection) -> Result<Response, Rejection> {
+        oauth::error_page(self, &rejection)
     }
 
     fn agent_key(&self, credential: &ParsedCredential) -> Option<Key> {

@@ -1,26 +1,38 @@
 //! The memory budget for request bodies.
 //!
-//! Each account and each client network can use only a part of the budget. Bodies of up to 64 KiB use a separate pool. So a client cannot use the memory that
-//! the requests of other clients need. This module counts memory, but does not allocate memory.
+//! Each account, each client network and each site (IPv6 /48, IPv4 /24) can use only a part of the
+//! budget. Bodies of up to 64 KiB use a separate pool, and a reserve is only for bodies of up to 4
+//! KiB. So a client cannot use the memory that the requests of other clients need. This module
+//! counts memory, but does not allocate memory.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use latchmail_core::account_permits::AccountPermits;
-use latchmail_core::network::network;
+use latchmail_core::network::{network, site};
 use tokio::sync::OwnedSemaphorePermit;
 
 use crate::rejection::Rejection;
 
+/// The maximum size of a body that uses the reserve, in KiB. The reserve is used when the pool for
+/// small bodies has no memory for the client.
+const TINY: usize = 4;
 /// The maximum size of a body that uses the small pool, in KiB.
 const SMALL: usize = 64;
-/// The size of the large pool divided by the size of the small pool.
+/// The size of the large pool divided by the size of the reserve, and by the size of the small
+/// pool.
+const RESERVE_DIVISOR: usize = 64;
 const SMALL_POOL_DIVISOR: usize = 8;
 /// The size of a pool divided by the maximum size that one account can use.
 const ACCOUNT_DIVISOR: usize = 4;
-/// The size of a pool divided by the maximum size that one client network can use.
-const NETWORK_DIVISOR: usize = 2;
+/// The size of a pool divided by the maximum size that one client network can use, and that one
+/// site can use.
+const NETWORK_DIVISOR: usize = 16;
+const SITE_DIVISOR: usize = 4;
+/// The same for the large bodies of callers. Each account has its own limit, and all users of an
+/// organization can have the same address.
+const CALLERS_DIVISOR: usize = 2;
 /// The maximum size of a body that does not count as large, in bytes. Only large bodies need a permit of their account.
 pub(crate) const LARGE: usize = 1024 * 1024;
 /// The maximum number of large bodies of one account that are in memory concurrently.
@@ -29,9 +41,38 @@ const LARGE_PER_ACCOUNT: usize = 2;
 /// The memory budget for all request bodies.
 #[derive(Debug)]
 pub(crate) struct BodyMemory {
+    reserve: Mutex<Pool>,
     small: Mutex<Pool>,
     large: Mutex<Pool>,
     large_body_permits: AccountPermits,
+}
+
+/// The name of a pool.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum PoolName {
+    Reserve,
+    Small,
+    Large,
+}
+
+impl PoolName {
+    /// Returns the pools that a body of `kibibytes` can use, in order of preference.
+    fn of(kibibytes: usize) -> &'static [Self] {
+        match kibibytes {
+            0..=TINY => &[Self::Small, Self::Reserve],
+            ..=SMALL => &[Self::Small],
+            _ => &[Self::Large],
+        }
+    }
+
+    /// Returns the maximum size of a body in this pool, in KiB.
+    fn max_body(self) -> usize {
+        match self {
+            Self::Reserve => TINY,
+            Self::Small => SMALL,
+            Self::Large => usize::MAX,
+        }
+    }
 }
 
 /// A pool of memory. Sizes are in KiB.
@@ -39,33 +80,35 @@ pub(crate) struct BodyMemory {
 struct Pool {
     size: usize,
     used: usize,
-    /// The used memory of each account and each client network, by name.
-    used_by_consumer: HashMap<String, usize>,
+    /// The used memory of each account, each client network and each site.
+    used_by_consumer: HashMap<Consumer, usize>,
 }
 
-/// An account or a client network.
-#[derive(Debug)]
-struct Consumer {
-    name: String,
-    /// The size of a pool divided by the maximum size that the consumer can use.
-    divisor: usize,
+/// A party with a limited part of each pool.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+enum Consumer {
+    Account(String),
+    Network(IpAddr),
+    Site(IpAddr),
 }
 
 /// The reserved memory of one body. Dropping this value releases the memory.
 #[derive(Debug)]
 pub(crate) struct Reservation {
     memory: Arc<BodyMemory>,
-    /// The account, if the request has a caller, followed by the client network.
+    /// The account, if the request has a caller, followed by the client network and the site.
     consumers: Vec<Consumer>,
     /// The maximum size of a request body on the route, in KiB. A consumer can always use at least this much memory.
     max_body: usize,
-    /// The reserved memory, in KiB.
-    used: usize,
+    /// The pool and the size of the reserved memory, in KiB.
+    used: Option<(PoolName, usize)>,
     large_body_permit: Option<OwnedSemaphorePermit>,
 }
 
 impl BodyMemory {
-    /// Creates the budget with a pool of `mebibytes` MiB for bodies above 64 KiB. An additional pool for smaller bodies has an eighth of this size.
+    /// Creates the budget with a pool of `mebibytes` MiB for bodies above 64 KiB. In addition,
+    /// there is a pool of an eighth of this size for smaller bodies, and a reserve of a 64th of
+    /// this size.
     #[must_use]
     pub(crate) fn new(mebibytes: usize) -> Self {
         let pool = |size| {
@@ -76,6 +119,7 @@ impl BodyMemory {
         };
         let size = mebibytes.saturating_mul(1024);
         Self {
+            reserve: pool(size / RESERVE_DIVISOR),
             small: pool(size / SMALL_POOL_DIVISOR),
             large: pool(size),
             large_body_permits: AccountPermits::new(LARGE_PER_ACCOUNT),
@@ -90,28 +134,23 @@ impl BodyMemory {
         client: IpAddr,
         max_body: usize,
     ) -> Reservation {
-        let account = account.map(|account| Consumer {
-            name: account.to_owned(),
-            divisor: ACCOUNT_DIVISOR,
-        });
-        let network = Consumer {
-            name: network(client).to_string(),
-            divisor: NETWORK_DIVISOR,
-        };
+        let account = account.map(|account| Consumer::Account(account.to_owned()));
+        let network = Consumer::Network(network(client));
+        let site = Consumer::Site(site(client));
         Reservation {
             memory: Arc::clone(self),
-            consumers: account.into_iter().chain([network]).collect(),
+            consumers: account.into_iter().chain([network, site]).collect(),
             max_body: max_body.div_ceil(1024),
-            used: 0,
+            used: None,
             large_body_permit: None,
         }
     }
 
-    fn pool(&self, kibibytes: usize) -> MutexGuard<'_, Pool> {
-        let pool = if kibibytes <= SMALL {
-            &self.small
-        } else {
-            &self.large
+    fn pool(&self, name: PoolName) -> MutexGuard<'_, Pool> {
+        let pool = match name {
+            PoolName::Reserve => &self.reserve,
+            PoolName::Small => &self.small,
+            PoolName::Large => &self.large,
         };
         pool.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -119,15 +158,21 @@ impl BodyMemory {
 
 impl Pool {
     /// Checks that the pool has `kibibytes` left, and that no consumer exceeds its part of the pool.
-    fn check(&self, reservation: &Reservation, kibibytes: usize) -> Result<(), Rejection> {
+    fn check(
+        &self,
+        name: PoolName,
+        reservation: &Reservation,
+        kibibytes: usize,
+    ) -> Result<(), Rejection> {
         if self.used.saturating_add(kibibytes) > self.size {
             return Err(Rejection::unavailable(
                 "The service is busy, please try again in a moment",
             ));
         }
         let is_within_limit = |consumer: &Consumer| {
-            let used = self.used_by_consumer.get(&consumer.name).copied();
-            let limit = (self.size / consumer.divisor).max(reservation.max_body);
+            let used = self.used_by_consumer.get(consumer).copied();
+            let max_body = reservation.max_body.min(name.max_body());
+            let limit = (self.size / reservation.divisor(name, consumer)).max(max_body);
             used.unwrap_or_default().saturating_add(kibibytes) <= limit
         };
         if reservation.consumers.iter().all(is_within_limit) {
@@ -139,18 +184,18 @@ impl Pool {
 
     fn add(&mut self, reservation: &Reservation, kibibytes: usize) {
         self.used += kibibytes;
-        for Consumer { name, .. } in &reservation.consumers {
-            *self.used_by_consumer.entry(name.clone()).or_default() += kibibytes;
+        for consumer in &reservation.consumers {
+            *self.used_by_consumer.entry(consumer.clone()).or_default() += kibibytes;
         }
     }
 
     fn release(&mut self, reservation: &Reservation, kibibytes: usize) {
         self.used = self.used.saturating_sub(kibibytes);
-        for Consumer { name, .. } in &reservation.consumers {
-            if let Some(used) = self.used_by_consumer.get_mut(name) {
+        for consumer in &reservation.consumers {
+            if let Some(used) = self.used_by_consumer.get_mut(consumer) {
                 *used = used.saturating_sub(kibibytes);
                 if *used == 0 {
-                    self.used_by_consumer.remove(name);
+                    self.used_by_consumer.remove(consumer);
                 }
             }
         }
@@ -164,7 +209,24 @@ impl Reservation {
         if self.large_body_permit.is_none()
             && let Some(consumer) = self.consumers.first()
         {
-            self.large_body_permit = self.memory.large_body_permits.acquire(&consumer.name).await;
+            let name = match consumer {
+                Consumer::Account(id) => id.clone(),
+                Consumer::Network(address) | Consumer::Site(address) => address.to_string(),
+            };
+            self.large_body_permit = self.memory.large_body_permits.acquire(&name).await;
+        }
+    }
+
+    /// Returns the size of a pool divided by the maximum size that a consumer can use.
+    fn divisor(&self, name: PoolName, consumer: &Consumer) -> usize {
+        let has_caller = matches!(self.consumers.first(), Some(Consumer::Account(_)));
+        match consumer {
+            Consumer::Account(_) => ACCOUNT_DIVISOR,
+            Consumer::Network(_) | Consumer::Site(_) if has_caller && name == PoolName::Large => {
+                CALLERS_DIVISOR
+            }
+            Consumer::Network(_) => NETWORK_DIVISOR,
+            Consumer::Site(_) => SITE_DIVISOR,
         }
     }
 
@@ -174,7 +236,7 @@ impl Reservation {
     /// Returns 503 if the memory is not available.
     pub(crate) fn check(&self, bytes: usize) -> Result<(), Rejection> {
         let size = bytes.div_ceil(1024);
-        self.memory.pool(size).check(self, size)
+        self.first_pool(size, |name| self.memory.pool(name).check(name, self, size))
     }
 
     /// Reserves the memory for a body that has grown to `bytes`.
@@ -183,22 +245,55 @@ impl Reservation {
     /// Returns 503 if the memory is not available.
     pub(crate) fn grow_to(&mut self, bytes: usize) -> Result<(), Rejection> {
         let size = bytes.div_ceil(1024);
-        if size <= self.used {
+        let (current, used) = self.used.unzip();
+        let used = used.unwrap_or_default();
+        if size <= used {
             return Ok(());
         }
-        let memory = Arc::clone(&self.memory);
-        let changes_pool = self.used <= SMALL && size > SMALL;
-        let additional = if changes_pool { size } else { size - self.used };
-        {
-            let mut pool = memory.pool(size);
-            pool.check(self, additional)?;
+        let mut next = None;
+        self.first_pool(size, |name| {
+            let stays = current == Some(name);
+            let additional = if stays { size - used } else { size };
+            let mut pool = self.memory.pool(name);
+            pool.check(name, self, additional)?;
             pool.add(self, additional);
+            next = Some(name);
+            Ok(())
+        })?;
+        if next != current {
+            self.release();
         }
-        if changes_pool {
-            memory.pool(self.used).release(self, self.used);
-        }
-        self.used = size;
+        self.used = next.map(|name| (name, size));
         Ok(())
+    }
+
+    /// Applies `action` to the pools that a body of `size` KiB can use, until it succeeds. The
+    /// current pool of the body is the first one.
+    fn first_pool(
+        &self,
+        size: usize,
+        mut action: impl FnMut(PoolName) -> Result<(), Rejection>,
+    ) -> Result<(), Rejection> {
+        let names = PoolName::of(size);
+        let current = self.used.map(|(name, _)| name);
+        let current = current.filter(|name| names.contains(name));
+        let others = names.iter().copied().filter(|name| Some(*name) != current);
+        let mut result = Ok(());
+        for name in current.into_iter().chain(others) {
+            result = action(name);
+            if result.is_ok() {
+                break;
+            }
+        }
+        result
+    }
+
+    /// Releases the memory.
+    fn release(&mut self) {
+        if let Some((name, size)) = self.used.take() {
+            let memory = Arc::clone(&self.memory);
+            memory.pool(name).release(self, size);
+        }
     }
 }
 
@@ -209,10 +304,7 @@ pub(crate) fn too_many_large_bodies() -> Rejection {
 
 impl Drop for Reservation {
     fn drop(&mut self) {
-        if self.used > 0 {
-            let memory = Arc::clone(&self.memory);
-            memory.pool(self.used).release(self, self.used);
-        }
+        self.release();
     }
 }
 
@@ -269,5 +361,81 @@ mod tests {
         largest.grow_to(2 * MIB).unwrap();
         let second = memory.reserve(Some("ada"), HOME, 2 * MIB);
         assert_eq!(second.check(100 * 1024).unwrap_err().status, 503);
+    }
+
+    /// Fills the memory of a network with bodies of `size` bytes.
+    fn fill(memory: &Arc<BodyMemory>, client: &str, size: usize) -> Vec<Reservation> {
+        let client = client.parse().unwrap();
+        let body = || {
+            let mut reservation = memory.reserve(None, client, 64 * 1024);
+            reservation.grow_to(size).map(|()| reservation)
+        };
+        std::iter::from_fn(|| body().ok()).collect()
+    }
+
+    #[test]
+    fn two_networks_at_their_limit_do_not_block_a_third() {
+        for size in [1, 1024, 4096, 4097, 64 * 1024] {
+            let memory = Arc::new(BodyMemory::new(8));
+            let held: Vec<_> = ["192.0.2.1", "192.0.2.2"]
+                .map(|client| fill(&memory, client, size))
+                .into();
+            assert!(held.iter().all(|bodies| !bodies.is_empty()), "{size}");
+            for third in ["192.0.2.3", "198.51.100.1", "2001:db8::1"] {
+                let mut reservation = memory.reserve(None, third.parse().unwrap(), 64 * 1024);
+                reservation.check(1024).unwrap();
+                reservation.grow_to(1024).unwrap();
+            }
+            drop(held);
+            assert_eq!(memory.small.lock().unwrap().used, 0);
+            assert_eq!(memory.reserve.lock().unwrap().used, 0);
+        }
+    }
+
+    #[test]
+    fn the_networks_of_a_site_share_a_part_of_the_memory() {
+        let memory = Arc::new(BodyMemory::new(64));
+        let held: Vec<_> = (0..100)
+            .flat_map(|subnet| fill(&memory, &format!("2001:db8:1:{subnet}::1"), 4096))
+            .collect();
+        assert_eq!(
+            memory.small.lock().unwrap().used,
+            64 * 1024 / SMALL_POOL_DIVISOR / SITE_DIVISOR
+        );
+        let same_site = "2001:db8:1:ffff::1".parse().unwrap();
+        let refused = memory.reserve(None, same_site, 1024).check(1);
+        assert_eq!(refused.unwrap_err().status, 503);
+        assert!(!fill(&memory, "2001:db8:2::1", 64 * 1024).is_empty());
+        drop(held);
+        assert!(memory.reserve(None, same_site, 1024).check(1).is_ok());
+    }
+
+    #[test]
+    fn small_bodies_of_one_account_on_a_route_with_large_bodies_leave_memory_for_others() {
+        let memory = Arc::new(BodyMemory::new(64));
+        let body = |account, client| {
+            let mut reservation = memory.reserve(Some(account), client, 40 * MIB);
+            reservation.grow_to(SMALL * 1024).map(|()| reservation)
+        };
+        let held: Vec<_> = std::iter::from_fn(|| body("ada", HOME).ok()).collect();
+        assert_eq!(
+            held.len() * SMALL,
+            64 * 1024 / SMALL_POOL_DIVISOR / NETWORK_DIVISOR
+        );
+        assert!(body("bob", AWAY).is_ok());
+    }
+
+    #[test]
+    fn the_reserve_is_only_for_bodies_of_up_to_4_kib() {
+        let memory = Arc::new(BodyMemory::new(8));
+        let held = fill(&memory, "192.0.2.1", 64 * 1024);
+        let mut tiny = memory.reserve(None, HOME, 64 * 1024);
+        tiny.grow_to(TINY * 1024).unwrap();
+        assert_eq!(memory.reserve.lock().unwrap().used, TINY);
+        assert_eq!(tiny.grow_to(TINY * 1024 + 1).unwrap_err().status, 503);
+        drop(held);
+        tiny.grow_to(TINY * 1024 + 1).unwrap();
+        assert_eq!(memory.reserve.lock().unwrap().used, 0);
+        assert_eq!(memory.small.lock().unwrap().used, TINY + 1);
     }
 }

@@ -19,7 +19,7 @@ use latchmail_core::limits::Key;
 use latchmail_core::logging::REQUEST_SPAN;
 use latchmail_core::metrics;
 use latchmail_core::traces::Span;
-use latchmail_runtime::modules::{Access, Content};
+use latchmail_runtime::modules::{Access, Content, Verified};
 use tracing::Instrument as _;
 
 use crate::client::Peer;
@@ -154,10 +154,17 @@ where
     let route = &entry.route;
     progress.set_route(&parts.method, &route.path);
     let client = http.trusted_proxies.client(peer, &parts.headers);
+    // Every request is counted before its body is read.
+    let mut unverified = None;
     let caller = if route.access == Access::Public {
         if let Some(bucket) = entry.bucket {
             let key = Key::client(client);
-            progress.count(&http.limits, bucket, &key).await?;
+            if let Err(rejection) = progress.count(&http.limits, bucket, &key).await {
+                return page_or_error(state.as_ref(), route.is_page, rejection);
+            }
+        }
+        if route.verifies_body {
+            unverified = Some(http.limits.unverified_request(client).await?);
         }
         None
     } else {
@@ -205,6 +212,7 @@ where
         }
         caller => caller,
     };
+    let verified = Verified::default();
     let request = Request {
         id: id.into(),
         path,
@@ -214,8 +222,29 @@ where
         blobs: received.fields,
         client,
         caller,
+        verified: verified.clone(),
     };
-    call::run(state, entry, request).await
+    let is_page = route.is_page;
+    let result = call::run(state, entry, request).await;
+    if let Some(attempt) = unverified
+        && verified.is_set()
+    {
+        attempt.succeeded().await;
+    }
+    result.or_else(|rejection| page_or_error(state.as_ref(), is_page, rejection))
+}
+
+/// Returns the error page of a route that is a page. Otherwise returns `rejection`.
+fn page_or_error<S: State>(
+    state: &S,
+    is_page: bool,
+    rejection: Rejection,
+) -> Result<Response, Rejection> {
+    if is_page {
+        state.error_page(rejection)
+    } else {
+        Err(rejection)
+    }
 }
 
 /// Returns the headers of a request. In HTTP/2, the host is not in a header, so the header `Host` is added (RFC 9113, section 8.3.1).

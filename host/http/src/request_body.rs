@@ -24,7 +24,9 @@ const DISCARD_TIMEOUT: Duration = Duration::from_secs(1);
 /// The timeout of the whole body divided by the timeout of a chunk.
 const BODY_TIMEOUT_FACTOR: u32 = 10;
 /// The minimum average speed of a body above [`LARGE`], in bytes per second.
-const MIN_SPEED: u128 = 64 * 1024;
+const MIN_SPEED_LARGE: u128 = 64 * 1024;
+/// The minimum average speed of any other body, in bytes per second.
+const MIN_SPEED: u128 = 1024;
 
 /// An incoming body, with a flag for its end. A chunked body itself does not report its end.
 #[derive(Debug)]
@@ -159,8 +161,10 @@ impl Buffer {
 
 /// Reads a body of at most `max_size` bytes, and extracts the fields at the JSON pointers in `pointers`. Each chunk must arrive within `chunk_timeout`.
 ///
-/// A body above [`LARGE`] needs a permit of its account, and must arrive at an average speed of at least [`MIN_SPEED`]. `reservation` counts the received
-/// bytes, and not the announced size. The reservation ends when all received bytes are dropped.
+/// A body must arrive at an average speed of at least [`MIN_SPEED`]. A body above [`LARGE`] must
+/// arrive at an average speed of at least [`MIN_SPEED_LARGE`], and needs a permit of its account.
+/// `reservation` counts the received bytes, and not the announced size. The reservation ends when
+/// all received bytes are dropped.
 ///
 /// # Errors
 /// Returns 413 if the body is too large, 408 if a timeout expires, 400 if the body is incomplete or a field is invalid, and 503 if the memory is not available.
@@ -185,8 +189,15 @@ where
         acquire_large_body_permit(&mut reservation, body_timeout).await?;
     }
     reservation.check(announced)?;
-    // The number of bytes of a large body that must arrive within each `chunk_timeout`.
-    let min_progress = MIN_SPEED.saturating_mul(chunk_timeout.as_millis()) / 1000;
+    // The number of bytes that must arrive within each `chunk_timeout`.
+    let min_progress = |length| {
+        let speed = if length > LARGE {
+            MIN_SPEED_LARGE
+        } else {
+            MIN_SPEED
+        };
+        speed.saturating_mul(chunk_timeout.as_millis()) / 1000
+    };
     let body_deadline = Instant::now() + body_timeout;
     let mut chunk_deadline = Instant::now() + chunk_timeout;
     let mut buffer = Buffer::new(pointers);
@@ -213,7 +224,7 @@ where
             let remaining = body_deadline.saturating_duration_since(Instant::now());
             acquire_large_body_permit(&mut reservation, remaining).await?;
         }
-        if length <= LARGE || recent >= min_progress {
+        if recent >= min_progress(length) {
             chunk_deadline = Instant::now() + chunk_timeout;
             recent = 0;
         }
@@ -417,14 +428,32 @@ mod tests {
         assert!(before.elapsed() >= timeout);
     }
 
+    /// Returns a body without end. The first chunk has `first` bytes, and each further chunk has
+    /// `then` bytes and arrives after a few milliseconds.
+    fn endless(first: usize, then: usize) -> IncomingBody<impl Body<Data = Bytes> + Unpin> {
+        let chunks = stream::unfold(first, move |size| async move {
+            if size != first {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+            let chunk = Frame::data(Bytes::from(vec![b'a'; size]));
+            Some((Ok::<_, Infallible>(chunk), then))
+        });
+        IncomingBody::new(Box::pin(StreamBody::new(chunks)))
+    }
+
+    #[tokio::test]
+    async fn a_small_body_must_arrive_at_the_minimum_speed() {
+        let mut body = endless(4096, 1);
+        let before = Instant::now();
+        let timeout = Duration::from_millis(100);
+        let rejected = read(&mut body, 100_000, &[], timeout, reservation()).await;
+        assert_eq!(rejected.unwrap_err().status, 408);
+        assert!(before.elapsed() < timeout * BODY_TIMEOUT_FACTOR);
+    }
+
     #[tokio::test]
     async fn a_slow_body_is_rejected_after_the_total_timeout() {
-        let mut slow =
-            IncomingBody::new(Box::pin(StreamBody::new(stream::unfold((), |()| async {
-                tokio::time::sleep(Duration::from_millis(5)).await;
-                let chunk = Frame::data(Bytes::from_static(b"a"));
-                Some((Ok::<_, Infallible>(chunk), ()))
-            }))));
+        let mut slow = endless(15, 16);
         let before = Instant::now();
         let timeout = Duration::from_millis(100);
         let rejected = read(&mut slow, 100_000, &[], timeout, reservation())

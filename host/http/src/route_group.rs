@@ -103,5 +103,7 @@ pub(crate) fn host_route(method: Method, path: &str, operation: &str) -> Route {
         body: BodyForm::Bytes,
         blob_fields: Vec::new(),
         deadline: DEADLINE,
+        is_page: false,
+        verifies_body: false,
     }
 }

@@ -11,7 +11,7 @@ use bytes::Bytes;
 use http::{HeaderValue, Method};
 use latchmail_core::error::StartError;
 use latchmail_core::limits::Bucket;
-use latchmail_runtime::modules::{Route, check_path};
+use latchmail_runtime::modules::{Access, Route, check_path};
 
 use crate::openapi;
 use crate::openapi::info::ApiInfo;
@@ -71,6 +71,8 @@ impl<S> RouteTable<S> {
     /// Returns an error if two routes have the same method and path, or if routes of two owners match the same requests. Also returns an error if an operation
     /// id is repeated, or if a path pattern or a rate-limit bucket is invalid. Also returns an error if an API description does not match its routes.
     pub fn build(info: &ApiInfo, groups: Vec<RouteGroup<S>>) -> Result<Self, StartError> {
+        // JSON contains `<` only in strings. In a script element of a page, `<` can begin the end
+        // tag.
         let description = openapi::compose(info, &groups)?;
         let (entries, paths) = Self::build_entries(groups)?;
         Ok(Self {
@@ -225,6 +227,12 @@ fn check_host_route<S>(entry: &RouteEntry<S>) -> Result<(), StartError> {
     let error = |why: String| StartError::new(format!("{entry} cannot be routed: {why}"));
     if entry.route.method == Method::HEAD || entry.route.method == Method::OPTIONS {
         return Err(error("the server handles HEAD and OPTIONS".into()));
+    }
+    let is_counted = entry.bucket.is_some() || entry.route.verifies_body;
+    if entry.route.access == Access::Public && entry.route.max_body > 0 && !is_counted {
+        return Err(error(
+            "a public route with a body needs a rate limit".into(),
+        ));
     }
     // Only the host serves the root.
     if entry.route.path == "/" {
@@ -395,6 +403,17 @@ mod tests {
             .unwrap_err()
             .to_string();
         assert!(error.starts_with("GET /a of module x"), "{error}");
+    }
+
+    #[test]
+    fn a_public_route_with_a_body_needs_a_rate_limit() {
+        let mut with_body = route("POST", "/a");
+        with_body.max_body = 1;
+        let message = error(vec![group("the host", vec![with_body.clone()])]);
+        assert!(message.contains("needs a rate limit"), "{message}");
+        with_body.bucket = "public".into();
+        let groups = vec![group::<()>("the host", vec![with_body])];
+        assert!(RouteTable::build(&ApiInfo::default(), groups).is_ok());
     }
 
     #[test]

@@ -19,6 +19,8 @@ use tokio_util::sync::CancellationToken;
 use crate::body_memory::BodyMemory;
 use crate::client::TrustedProxies;
 use crate::cors::Cors;
+use crate::message::Response;
+use crate::rejection::Rejection;
 use crate::response::HSTS;
 use crate::router::RouteTable;
 
@@ -80,6 +82,14 @@ pub trait State: Sized + Send + Sync + 'static {
         None
     }
 
+    /// Returns the response to a failed request for a page. By default, a server has no pages.
+    ///
+    /// # Errors
+    /// Returns `rejection` if the server has no pages.
+    fn error_page(&self, rejection: Rejection) -> Result<Response, Rejection> {
+        Err(rejection)
+    }
+
     /// Switches the caller to the shared mailbox with the id `mailbox`.
     ///
     /// # Errors
@@ -100,8 +110,9 @@ fn no_credentials() -> Failure {
 
 /// The state of an HTTP server.
 pub struct HttpState<S> {
-    /// The rate limits of this server.
-    pub limits: Limits,
+    /// The rate limits of this server. The separate listener of the authorization server has the
+    /// rate limits of the main listener.
+    pub limits: Arc<Limits>,
     table: ArcSwap<RouteTable<S>>,
     pub(crate) config: config::Http,
     /// The memory budget for request bodies.
@@ -150,7 +161,7 @@ impl<S> HttpState<S> {
                 })
         };
         Ok(Self {
-            limits: Limits::new(&config.limits, clock.clone())?,
+            limits: Arc::new(Limits::new(&config.limits, clock.clone())?),
             table: ArcSwap::from_pointee(table),
             body_memory: Arc::new(BodyMemory::new(config.http.body_memory)),
             config: config.http.clone(),
@@ -176,9 +187,18 @@ impl<S> HttpState<S> {
         budgets: Option<&Arc<dyn SharedBudgets>>,
         server: &'static str,
     ) -> Self {
-        if let Some(budgets) = budgets {
-            self.limits = self.limits.with_shared(Arc::clone(budgets), server);
+        if let Some(budgets) = budgets
+            && let Some(limits) = Arc::get_mut(&mut self.limits)
+        {
+            limits.share(Arc::clone(budgets), server);
         }
+        self
+    }
+
+    /// Counts requests towards the rate limits of another server.
+    #[must_use]
+    pub(crate) fn with_limits(mut self, limits: &Arc<Limits>) -> Self {
+        self.limits = Arc::clone(limits);
         self
     }
 

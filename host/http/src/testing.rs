@@ -111,6 +111,12 @@ impl State for TestService {
         self.stopping.load(Ordering::Relaxed)
     }
 
+    fn error_page(&self, rejection: Rejection) -> Result<Response, Rejection> {
+        let mut response = message::json(rejection.status, &json!({ "page": rejection.text }))?;
+        response.headers.extend(rejection.headers);
+        Ok(response)
+    }
+
     async fn parse_credential(
         &self,
         headers: &HeaderMap,
@@ -165,6 +171,18 @@ pub(crate) fn routes() -> Vec<(Route, Handler<TestService>)> {
         max_body: 1000,
         ..route("POST", path)
     };
+    let counted = |path: &str, max_body| Route {
+        bucket: "admin".into(),
+        ..public(Method::POST, path, max_body)
+    };
+    let verifies_body = |path: &str| Route {
+        verifies_body: true,
+        ..public(Method::POST, path, 1000)
+    };
+    let page = |path: &str| Route {
+        is_page: true,
+        ..sign_in(path)
+    };
     let scoped = Access::Scoped {
         scope: Scope::MailSend,
         oauth: true,
@@ -173,9 +191,7 @@ pub(crate) fn routes() -> Vec<(Route, Handler<TestService>)> {
         (public(Method::GET, "/echo/{value}", 0), |_, r| {
             Box::pin(ready(echo(r)))
         }),
-        (public(Method::POST, "/echo", 100_000), |_, r| {
-            Box::pin(ready(echo(r)))
-        }),
+        (counted("/echo", 100_000), |_, r| Box::pin(ready(echo(r)))),
         (public(Method::GET, "/panic", 0), |_, _| {
             Box::pin(async { panic!("on purpose") })
         }),
@@ -197,7 +213,18 @@ pub(crate) fn routes() -> Vec<(Route, Handler<TestService>)> {
             Box::pin(ready(echo(r)))
         }),
         (sign_in("/login"), |_, r| Box::pin(ready(echo(r)))),
+        (verifies_body("/token"), |_, r| Box::pin(ready(verify(r)))),
+        (page("/page"), |_, r| Box::pin(ready(verify(r)))),
     ]
+}
+
+/// Accepts the body `valid`.
+fn verify(request: &Request) -> Result<Response, Rejection> {
+    if request.body != "valid" {
+        return Err(Rejection::bad_request("invalid"));
+    }
+    request.set_verified();
+    message::success()
 }
 
 /// The size of a response that does not fit into the buffers of a socket, in bytes.

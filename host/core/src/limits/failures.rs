@@ -83,8 +83,13 @@ impl Failures {
     /// Shares the failures with other hosts. `purpose` identifies this set of failures.
     #[must_use]
     pub fn with_shared(mut self, budgets: Arc<dyn SharedBudgets>, purpose: &'static str) -> Self {
-        self.shared = Some((budgets, purpose));
+        self.share(budgets, purpose);
         self
+    }
+
+    /// Like [`Self::with_shared`].
+    pub(super) fn share(&mut self, budgets: Arc<dyn SharedBudgets>, purpose: &'static str) {
+        self.shared = Some((budgets, purpose));
     }
 
     /// Starts an attempt that counts towards each key in `keys`. Each key has a maximum number of failures per minute.

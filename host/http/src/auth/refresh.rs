@@ -68,6 +68,7 @@ mod tests {
     use std::net::{IpAddr, Ipv4Addr};
 
     use http::HeaderMap;
+    use latchmail_runtime::modules::Verified;
 
     use super::*;
 
@@ -81,6 +82,7 @@ mod tests {
             body: body.into(),
             client: IpAddr::V4(Ipv4Addr::LOCALHOST),
             caller: None,
+            verified: Verified::default(),
         };
         refresh_token(&request, "missing")
             .map(|token| token.expose_secret().to_owned())

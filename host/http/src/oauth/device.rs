@@ -5,7 +5,6 @@
 //! page contains the name of the client, and the pages warn against codes from other people.
 
 use http::StatusCode;
-use latchmail_core::limits::Bucket;
 use latchmail_oauth::device::{DeviceResponse, read_code, shown_code};
 use latchmail_oauth::error::Refusal;
 use latchmail_oauth::parameters::Parameters;
@@ -14,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::form_state::Browser;
-use super::page::{Page, alert, client_url, consent, credentials, display_name, within_limit};
+use super::page::{Page, alert, client_url, consent, credentials, display_name};
 use super::protocol;
 use super::sign_in::{
     Credentials, LoginHint, begin_attempt, expired_page, needs_code, open_form, provider_sign_in,
@@ -108,13 +107,11 @@ pub(super) async fn begin_device(app: &App, request: &Request) -> Result<Respons
         (status = 500, description = "An error page: the operation could not be completed", content_type = "text/html"),
     )
 )]
+#[expect(clippy::unused_async, reason = "handlers are asynchronous")]
 pub(super) async fn show_device(app: &App, request: &Request) -> Result<Response, Rejection> {
-    let page = async {
-        let code = request.query("user_code").and_then(read_code);
-        let code = code.as_deref().map(shown_code).unwrap_or_default();
-        code_page(app, &Browser::get_or_create(app, request)?, &code, None)
-    };
-    within_limit(app, request, Bucket::OAuth, page).await
+    let code = request.query("user_code").and_then(read_code);
+    let code = code.as_deref().map(shown_code).unwrap_or_default();
+    code_page(app, &Browser::get_or_create(app, request)?, &code, None)
 }
 
 /// The fields of the two forms. The first form has `request` and `user_code`. The second form has `request` and the other fields.
@@ -167,35 +164,31 @@ struct DevicePageForm {
     )
 )]
 pub(super) async fn submit_device(app: &App, request: &Request) -> Result<Response, Rejection> {
-    let page = async {
-        let Some((browser, device_request, fields)) =
-            open_form::<Option<DeviceRequest>>(app, PAGE, request)
-        else {
-            return expired_page(app);
-        };
-        let is_denied = matches!(fields.one("answer"), Ok(Some("no")));
-        match device_request {
-            None => submit_code(app, &browser, &fields).await,
-            Some(device_request) if is_denied => deny(app, &device_request).await,
-            Some(device_request) => {
-                if let Some(LoginHint(hint)) = provider_sign_in(app, &fields) {
-                    let destination = Destination::Device(device_request.user_code);
-                    return continue_at_provider(
-                        app,
-                        request.client,
-                        &browser,
-                        destination,
-                        hint.as_deref(),
-                    )
-                    .await;
-                }
-                let credentials = read_credentials(&fields);
-                allow(app, request, &browser, &device_request, credentials).await
-            }
-        }
+    let Some((browser, device_request, fields)) =
+        open_form::<Option<DeviceRequest>>(app, PAGE, request)
+    else {
+        return expired_page(app);
     };
-    // Attempts to guess a device code count towards the same rate limit as attempts to guess a password.
-    within_limit(app, request, Bucket::SignIn, page).await
+    let is_denied = matches!(fields.one("answer"), Ok(Some("no")));
+    match device_request {
+        None => submit_code(app, &browser, &fields).await,
+        Some(device_request) if is_denied => deny(app, &device_request).await,
+        Some(device_request) => {
+            if let Some(LoginHint(hint)) = provider_sign_in(app, &fields) {
+                let destination = Destination::Device(device_request.user_code);
+                return continue_at_provider(
+                    app,
+                    request.client,
+                    &browser,
+                    destination,
+                    hint.as_deref(),
+                )
+                .await;
+            }
+            let credentials = read_credentials(&fields);
+            allow(app, request, &browser, &device_request, credentials).await
+        }
+    }
 }
 
 /// Handles the code that the user entered. Renders the sign-in page if the code is valid. Otherwise renders the page for the code with an error.

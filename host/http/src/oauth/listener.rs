@@ -11,12 +11,15 @@ use latchmail_core::config::Config;
 use latchmail_core::error::{Failure, StartError};
 use latchmail_core::limits::Key;
 
+use super::page::error_page;
 use super::routes::route_group;
 use super::single_sign_on::callback_route_group;
 use super::state::OAuthState;
 use crate::app::App;
 use crate::listener::Listener;
+use crate::message::Response;
 use crate::openapi::info::ApiInfo;
+use crate::rejection::Rejection;
 use crate::router::RouteTable;
 use crate::server::{self, Running};
 use crate::state::{HttpState, State};
@@ -75,6 +78,10 @@ impl State for ListenerState {
         self.app.is_stopping()
     }
 
+    fn error_page(&self, rejection: Rejection) -> Result<Response, Rejection> {
+        error_page(&self.app, &rejection)
+    }
+
     async fn parse_credential(
         &self,
         headers: &HeaderMap,
@@ -105,7 +112,7 @@ pub async fn listen(
     let table = RouteTable::build(&ApiInfo::from_config(&app.config), groups)?;
     let state = Arc::new(ListenerState {
         http: HttpState::new(&app.config, app.clock.clone(), table)?
-            .with_shared_limits(app.http.limits.shared(), "oauth")
+            .with_limits(&app.http.limits)
             .with_tracer(app.http.tracer.clone()),
         app: Arc::clone(app),
     });

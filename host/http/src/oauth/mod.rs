@@ -24,7 +24,7 @@ pub(crate) use sign_in::{
 };
 
 pub use listener::{AuthorizationServer, listen};
-pub(crate) use page::page_without_form;
+pub(crate) use page::{error_page, page_without_form};
 pub use routes::{resource_route_group, route_group};
 pub use single_sign_on::{callback_route_group, route_group as single_sign_on_route_group};
 pub use state::OAuthState;

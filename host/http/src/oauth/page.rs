@@ -10,7 +10,6 @@ use http::{HeaderMap, HeaderValue, StatusCode, header};
 use latchmail_accounts::auth::oauth_tokens::read_stored_scopes;
 use latchmail_core::caller::Scope;
 use latchmail_core::error::Failure;
-use latchmail_core::limits::{Bucket, Key};
 use latchmail_oauth::document;
 use latchmail_runtime::modules::Content;
 use maud::{DOCTYPE, Markup, PreEscaped, html};
@@ -18,9 +17,9 @@ use sha2::{Digest as _, Sha256};
 
 use super::form_state::Browser;
 use crate::app::App;
-use crate::message::{Request, Response};
+use crate::message::Response;
 use crate::rejection::Rejection;
-use crate::{rate_limit, response};
+use crate::response;
 
 const STYLE: &str = include_str!("page.css");
 
@@ -137,31 +136,11 @@ pub(super) fn alert(message: Option<&str>) -> Markup {
 }
 
 /// Renders an error as a page, and logs the error.
-fn error_page(app: &App, rejection: &Rejection) -> Result<Response, Rejection> {
+pub(crate) fn error_page(app: &App, rejection: &Rejection) -> Result<Response, Rejection> {
     let body = html! { p role="alert" { (rejection.text) } };
     let mut response = page_without_form(app, rejection.status, "Something went wrong", body)?;
     response.headers.extend(rejection.headers.iter().cloned());
     response::log(rejection);
-    Ok(response)
-}
-
-/// Counts the request towards a rate limit, and returns the result of the future `page`. If the limit is exceeded or the future returns an error, returns an
-/// error page.
-pub(super) async fn within_limit(
-    app: &App,
-    request: &Request,
-    bucket: Bucket,
-    page: impl Future<Output = Result<Response, Rejection>>,
-) -> Result<Response, Rejection> {
-    let key = Key::client(request.client);
-    let verdict = match app.http.limits.check(bucket, &key).await.admit() {
-        Ok(verdict) => verdict,
-        Err(failure) => return error_page(app, &failure.into()),
-    };
-    let mut response = page
-        .await
-        .or_else(|rejection| error_page(app, &rejection))?;
-    rate_limit::write(verdict, &mut response.headers);
     Ok(response)
 }
 

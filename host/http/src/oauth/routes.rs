@@ -68,31 +68,36 @@ pub fn route_group<S: OAuthState>() -> Result<RouteGroup<S>, StartError> {
                 handler: |s, _| Box::pin(metadata::authorization_server(s.app())),
             },
             HostRoute {
-                route: counted(Method::POST, register::PATH, "registerClient"),
+                route: counted("oauth", Method::POST, register::PATH, "registerClient"),
                 handler: |s, r| Box::pin(register::register_client(s.app(), r)),
             },
             HostRoute {
-                route: uncounted(Method::POST, token::PATH, "exchangeToken"),
+                route: Route {
+                    verifies_body: true,
+                    ..uncounted(Method::POST, token::PATH, "exchangeToken")
+                },
                 handler: |s, r| Box::pin(token::exchange_token(s.app(), r)),
             },
             HostRoute {
-                route: counted(Method::POST, device::PATH, "beginDevice"),
+                route: counted("oauth", Method::POST, device::PATH, "beginDevice"),
                 handler: |s, r| Box::pin(device::begin_device(s.app(), r)),
             },
             HostRoute {
-                route: uncounted(Method::GET, device::PAGE, "showDevice"),
+                route: page("oauth", Method::GET, device::PAGE, "showDevice"),
                 handler: |s, r| Box::pin(device::show_device(s.app(), r)),
             },
             HostRoute {
-                route: uncounted(Method::POST, device::PAGE, "submitDevice"),
+                // Attempts to guess a device code count towards the same rate limit as attempts to
+                // guess a password.
+                route: page("sign_in", Method::POST, device::PAGE, "submitDevice"),
                 handler: |s, r| Box::pin(device::submit_device(s.app(), r)),
             },
             HostRoute {
-                route: uncounted(Method::GET, sign_in::PATH, "showSignIn"),
+                route: page("oauth", Method::GET, sign_in::PATH, "showSignIn"),
                 handler: |s, r| Box::pin(sign_in::show_sign_in(s.app(), r)),
             },
             HostRoute {
-                route: uncounted(Method::POST, sign_in::PATH, "submitSignIn"),
+                route: page("sign_in", Method::POST, sign_in::PATH, "submitSignIn"),
                 handler: |s, r| Box::pin(sign_in::submit_sign_in(s.app(), r)),
             },
         ],
@@ -100,16 +105,23 @@ pub fn route_group<S: OAuthState>() -> Result<RouteGroup<S>, StartError> {
     )
 }
 
-/// Creates a route that counts towards the rate limit `oauth`.
-fn counted(method: Method, path: &str, operation: &str) -> Route {
+/// Creates a page whose requests count towards the rate limit `bucket`.
+fn page(bucket: &str, method: Method, path: &str, operation: &str) -> Route {
     Route {
-        bucket: "oauth".into(),
+        is_page: true,
+        ..counted(bucket, method, path, operation)
+    }
+}
+
+/// Creates a route whose requests count towards the rate limit `bucket`.
+fn counted(bucket: &str, method: Method, path: &str, operation: &str) -> Route {
+    Route {
+        bucket: bucket.into(),
         ..uncounted(method, path, operation)
     }
 }
 
-/// Creates a route whose requests the pipeline does not count. Either the response is the same for all clients, or the handler itself counts the requests
-/// ([`super::page::within_limit`], [`token::exchange_token`]).
+/// Creates a route whose requests do not count towards a rate limit of requests.
 fn uncounted(method: Method, path: &str, operation: &str) -> Route {
     Route {
         max_body: if method == Method::POST { MAX_BODY } else { 0 },

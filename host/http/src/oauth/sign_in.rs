@@ -5,7 +5,7 @@ use http::{HeaderValue, StatusCode, header};
 use latchmail_accounts::auth::passwords;
 use latchmail_accounts::auth::sessions::CODE_REQUIRED;
 use latchmail_core::error::Failure;
-use latchmail_core::limits::{Attempt, Bucket};
+use latchmail_core::limits::Attempt;
 use latchmail_oauth::authorization::{Authorization, AuthorizationError};
 use latchmail_oauth::parameters::Parameters;
 use latchmail_oauth::redirect;
@@ -15,7 +15,7 @@ use secrecy::SecretString;
 use utoipa::ToSchema;
 
 use super::form_state::{self, Browser};
-use super::page::{Page, alert, client_url, consent, credentials, display_name, within_limit};
+use super::page::{Page, alert, client_url, consent, credentials, display_name};
 use super::protocol;
 use super::single_sign_on::{Destination, ProviderChoice, continue_at_provider};
 use crate::app::App;
@@ -61,17 +61,14 @@ pub(crate) struct Credentials {
     )
 )]
 pub(super) async fn show_sign_in(app: &App, request: &Request) -> Result<Response, Rejection> {
-    let page = async {
-        let parameters = Parameters::new(request.query.clone());
-        match app.oauth.authorization(&parameters).await {
-            Ok(authorization) => {
-                let browser = Browser::get_or_create(app, request)?;
-                sign_in_page(app, &browser, &authorization, "", None)
-            }
-            Err(error) => invalid_request_page(app, error),
+    let parameters = Parameters::new(request.query.clone());
+    match app.oauth.authorization(&parameters).await {
+        Ok(authorization) => {
+            let browser = Browser::get_or_create(app, request)?;
+            sign_in_page(app, &browser, &authorization, "", None)
         }
-    };
-    within_limit(app, request, Bucket::OAuth, page).await
+        Err(error) => invalid_request_page(app, error),
+    }
 }
 
 /// The fields of the sign-in form.
@@ -117,31 +114,28 @@ struct SignInForm {
     )
 )]
 pub(super) async fn submit_sign_in(app: &App, request: &Request) -> Result<Response, Rejection> {
-    let page = async {
-        let Some((browser, authorization, fields)) = open_form::<Authorization>(app, PATH, request)
-        else {
-            return expired_page(app);
-        };
-        if let Some(LoginHint(hint)) = provider_sign_in(app, &fields) {
-            let destination = Destination::Agent(authorization);
-            return continue_at_provider(
-                app,
-                request.client,
-                &browser,
-                destination,
-                hint.as_deref(),
-            )
-            .await;
-        }
-        let credentials = read_credentials(&fields);
-        match sign_in(app, request, &authorization, credentials.as_ref()).await {
-            Ok(url) => redirect_to(&url),
-            Err(rejection) => show_again(rejection, credentials.as_ref(), |address, rejection| {
-                sign_in_page(app, &browser, &authorization, address, Some(rejection))
-            }),
-        }
+    let Some((browser, authorization, fields)) = open_form::<Authorization>(app, PATH, request)
+    else {
+        return expired_page(app);
     };
-    within_limit(app, request, Bucket::SignIn, page).await
+    if let Some(LoginHint(hint)) = provider_sign_in(app, &fields) {
+        let destination = Destination::Agent(authorization);
+        return continue_at_provider(
+            app,
+            request.client,
+            &browser,
+            destination,
+            hint.as_deref(),
+        )
+        .await;
+    }
+    let credentials = read_credentials(&fields);
+    match sign_in(app, request, &authorization, credentials.as_ref()).await {
+        Ok(url) => redirect_to(&url),
+        Err(rejection) => show_again(rejection, credentials.as_ref(), |address, rejection| {
+            sign_in_page(app, &browser, &authorization, address, Some(rejection))
+        }),
+    }
 }
 
 /// The address that a user entered before the sign-in at the identity provider. `None` if the user pressed the button of the provider.

@@ -5,7 +5,7 @@ use std::sync::OnceLock;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use http::{HeaderMap, StatusCode, header};
-use latchmail_core::error::Failure;
+use latchmail_core::error::{Failure, Kind};
 use latchmail_core::limits::{BoxFuture, Bucket, Key};
 use latchmail_oauth::GrantType;
 use latchmail_oauth::error::{Error, Refusal};
@@ -98,8 +98,16 @@ pub(super) async fn exchange_token(app: &App, request: &Request) -> Result<Respo
         app.oauth.token(&parameters, client, &count, &origin).await
     };
     let result = exchange.await;
-    // All users of a client network share the rate limit of the network, so only failed exchanges count towards this limit.
+    // All users of a client network share the rate limits of the network, so only failed exchanges
+    // count towards these limits.
     let is_failure = matches!(&result, Err(Error::Refused(refusal)) if !is_waiting(refusal));
+    let is_limited = match &result {
+        Err(Error::Failed(failure)) => matches!(failure.kind, Kind::RateLimited(_)),
+        _ => false,
+    };
+    if !is_failure && !is_limited {
+        request.set_verified();
+    }
     let verdict = if is_failure {
         let client = Key::client(request.client);
         Some(limits.check(Bucket::OAuth, &client).await.admit()?)

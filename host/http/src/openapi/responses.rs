@@ -94,7 +94,8 @@ const ERRORS: [PipelineError; 13] = [
         name: "TooManyRequests",
         description: "Too many requests; retry after the time in `Retry-After`",
         header: Some(("Retry-After", "RetryAfter")),
-        applies: is_limited,
+        // The operation of a page describes its own error page.
+        applies: |route| is_limited(route) && !route.is_page,
     },
     PipelineError {
         status: "431",
@@ -133,7 +134,7 @@ fn needs_credential(route: &Route) -> bool {
 /// Returns `true` if requests to a route count towards a rate limit. A route that needs a credential always has a rate limit, because requests without a valid
 /// credential count towards a separate limit.
 fn is_limited(route: &Route) -> bool {
-    needs_credential(route) || !route.bucket.is_empty()
+    needs_credential(route) || !route.bucket.is_empty() || route.verifies_body
 }
 
 /// Returns the components of the section `headers`.

@@ -3,7 +3,6 @@
 use http::StatusCode;
 use latchmail_core::address;
 use latchmail_core::clock::Timestamp;
-use latchmail_core::limits::Bucket;
 use latchmail_directory::administration::Listed;
 use latchmail_directory::credentials::{AppPasswordKind, Credential};
 use latchmail_directory::events::EventFilter;
@@ -65,7 +64,7 @@ pub(super) async fn list(state: &PageState, request: &Request) -> Result<Respons
         };
         visit.page(Some(Section::Accounts), "Accounts", &body)
     };
-    respond(state, request, Bucket::Admin, page).await
+    respond(request, page).await
 }
 
 fn row(csrf: &str, account: &Listed) -> Markup {
@@ -122,7 +121,7 @@ pub(super) async fn find(state: &PageState, request: &Request) -> Result<Respons
         let part = utf8_percent_encode(part, NON_ALPHANUMERIC);
         Ok(see_other_to(&format!("{PATH}?q={part}"))?)
     };
-    respond(state, request, Bucket::Admin, page).await
+    respond(request, page).await
 }
 
 /// Shows an account.
@@ -175,7 +174,7 @@ pub(super) async fn show(state: &PageState, request: &Request) -> Result<Respons
         };
         visit.page(Some(Section::Accounts), &account.address, &body)
     };
-    respond(state, request, Bucket::Admin, page).await
+    respond(request, page).await
 }
 
 fn credentials_table(caption: &str, credentials: &[&Credential]) -> Markup {
@@ -224,7 +223,7 @@ pub(super) async fn disable(state: &PageState, request: &Request) -> Result<Resp
             .await?;
         visit.done(PATH, format!("The account {address} is disabled."))
     });
-    respond(state, request, Bucket::Admin, page).await
+    respond(request, page).await
 }
 
 /// Enables an account. This action needs no confirmation.
@@ -237,7 +236,7 @@ pub(super) async fn enable(state: &PageState, request: &Request) -> Result<Respo
         let address = account.address;
         visit.done(PATH, format!("The account {address} is enabled."))
     };
-    respond(state, request, Bucket::Admin, page).await
+    respond(request, page).await
 }
 
 /// Returns the account whose address is in the path of the request.

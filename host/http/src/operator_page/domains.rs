@@ -1,6 +1,5 @@
 //! `/admin/domains`: the domains of the platform, and the domains and claims of accounts.
 
-use latchmail_core::limits::Bucket;
 use maud::html;
 
 use super::layout::{Section, table, time};
@@ -72,5 +71,5 @@ pub(super) async fn list(state: &PageState, request: &Request) -> Result<Respons
         };
         visit.page(Some(Section::Domains), "Domains", &body)
     };
-    respond(state, request, Bucket::Admin, page).await
+    respond(request, page).await
 }

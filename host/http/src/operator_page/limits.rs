@@ -49,5 +49,5 @@ pub(super) async fn list(state: &PageState, request: &Request) -> Result<Respons
         };
         visit.page(Some(Section::Limits), "Rate limits", &body)
     };
-    respond(state, request, Bucket::Admin, page).await
+    respond(request, page).await
 }

@@ -8,9 +8,12 @@ use latchmail_core::config::{Config, Listen};
 use latchmail_core::error::StartError;
 
 use super::routes::route_group;
+use super::visit::error_page;
 use crate::app::App;
 use crate::listener::Listener;
+use crate::message::Response;
 use crate::openapi::info::ApiInfo;
+use crate::rejection::Rejection;
 use crate::router::RouteTable;
 use crate::server::{self, Running};
 use crate::state::{HttpState, State};

@@ -1,7 +1,6 @@
 //! `/admin/log`: the record of security events, with the changes that administrators and the operator made.
 
 use latchmail_core::clock::Timestamp;
-use latchmail_core::limits::Bucket;
 use latchmail_directory::events::{EventFilter, Recorded};
 use maud::{Markup, html};
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
@@ -43,7 +42,7 @@ pub(super) async fn show(state: &PageState, request: &Request) -> Result<Respons
         };
         visit.page(Some(Section::Log), "Log", &body)
     };
-    respond(state, request, Bucket::Admin, page).await
+    respond(request, page).await
 }
 
 /// Returns the time before which the next page begins, or `None` if there are no older events. The next page repeats the events of the last time on this page,
@@ -65,7 +64,7 @@ pub(super) async fn find(state: &PageState, request: &Request) -> Result<Respons
         let address = fields.one("address")?.unwrap_or_default();
         Ok(see_other_to(&path_of(address))?)
     };
-    respond(state, request, Bucket::Admin, page).await
+    respond(request, page).await
 }
 
 /// Returns the path of the page with the events of an account.

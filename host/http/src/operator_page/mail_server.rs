@@ -2,7 +2,6 @@
 //! server are those of `latchmail doctor`, which also checks the configuration, the DNS and the system.
 
 use latchmail_core::finding::{Finding, Status};
-use latchmail_core::limits::Bucket;
 use latchmail_core::metrics;
 use latchmail_directory::hosts::Host;
 use latchmail_mailbox::server_checks::{check_doveadm, check_imap, check_smtp};
@@ -62,7 +61,7 @@ pub(super) async fn show(state: &PageState, request: &Request) -> Result<Respons
         };
         visit.page(Some(Section::MailServer), "Mail server", &body)
     });
-    respond(state, request, Bucket::Admin, page).await
+    respond(request, page).await
 }
 
 async fn check_database(app: &App) -> Finding {

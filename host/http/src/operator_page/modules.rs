@@ -5,7 +5,6 @@ mod charts;
 mod show;
 
 use http::{HeaderValue, header};
-use latchmail_core::limits::Bucket;
 use latchmail_runtime::manager::report::{Policy, Report, State, Summary, VersionReport};
 use latchmail_runtime::modules::AllUsage;
 use maud::{Markup, html};
@@ -73,7 +72,7 @@ pub(super) async fn list(state: &PageState, request: &Request) -> Result<Respons
         let policy = HeaderValue::from_static(POLICY_WITH_SCRIPT);
         Ok(page.with(header::CONTENT_SECURITY_POLICY, policy))
     };
-    respond(state, request, Bucket::Admin, page).await
+    respond(request, page).await
 }
 
 fn row(csrf: &str, one: &Row) -> Markup {

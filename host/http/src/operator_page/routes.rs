@@ -17,21 +17,24 @@ const MAX_FORM: usize = 16 * 1024;
 /// The maximum duration of a request. The compilation of a large module takes several seconds.
 const DEADLINE: Duration = Duration::from_mins(2);
 
-/// Returns the routes. The server counts no requests of them, because the handlers count the requests ([`super::visit::respond`]).
+/// Returns the routes. A page with charts sends 30 requests per minute, so these requests have
+/// another rate limit than the pages.
 pub(super) fn route_group() -> RouteGroup<PageState> {
-    let get = |path, operation, handler| route(Method::GET, path, operation, handler);
-    let post = |path, operation, handler| route(Method::POST, path, operation, handler);
+    let get = |path, operation, handler| route("admin", Method::GET, path, operation, handler);
+    let post = |path, operation, handler| route("admin", Method::POST, path, operation, handler);
+    let get_as =
+        |bucket, path, operation, handler| route(bucket, Method::GET, path, operation, handler);
     let routes = vec![
-        get("/admin", "start", |_, _| {
+        get_as("", "/admin", "start", |_, _| {
             Box::pin(ready(Ok(layout::see_other(modules::PATH))))
         }),
-        get(layout::STYLE_PATH, "style", |_, _| {
+        get_as("", layout::STYLE_PATH, "style", |_, _| {
             Box::pin(ready(Ok(layout::style())))
         }),
         get(sign_in::PATH, "showSignIn", |s, r| {
             Box::pin(sign_in::show(s, r))
         }),
-        post(sign_in::PATH, "signIn", |s, r| {
+        route("sign_in", Method::POST, sign_in::PATH, "signIn", |s, r| {
             Box::pin(sign_in::submit(s, r))
         }),
         post("/admin/sign-out", "signOut", |s, r| {
@@ -40,10 +43,10 @@ pub(super) fn route_group() -> RouteGroup<PageState> {
         get(modules::PATH, "listModules", |s, r| {
             Box::pin(modules::list(s, r))
         }),
-        get(modules::SCRIPT_PATH, "chartsScript", |_, _| {
+        get_as("", modules::SCRIPT_PATH, "chartsScript", |_, _| {
             Box::pin(ready(Ok(modules::script())))
         }),
-        get(modules::DATA_PATH, "chartsData", |s, r| {
+        get_as("unproven", modules::DATA_PATH, "chartsData", |s, r| {
             Box::pin(modules::data(s, r))
         }),
         get("/admin/modules/{name}", "showModule", |s, r| {
@@ -103,6 +106,7 @@ pub(super) fn route_group() -> RouteGroup<PageState> {
 }
 
 fn route(
+    bucket: &str,
     method: Method,
     path: &str,
     operation: &str,
@@ -110,6 +114,8 @@ fn route(
 ) -> (Route, Target<PageState>) {
     let max_body = if method == Method::POST { MAX_FORM } else { 0 };
     let route = Route {
+        bucket: bucket.into(),
+        is_page: true,
         max_body,
         deadline: DEADLINE,
         ..host_route(method, path, operation)

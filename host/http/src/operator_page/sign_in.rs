@@ -1,7 +1,6 @@
 //! `/admin/sign-in` and `/admin/sign-out`: starts and ends the session of an administrator.
 
 use http::{StatusCode, header};
-use latchmail_core::limits::Bucket;
 use maud::html;
 
 use super::layout::{self, Layout, token};
@@ -29,7 +28,7 @@ pub(super) async fn show(state: &PageState, request: &Request) -> Result<Respons
         };
         sign_in_page(state, browser, "", None)
     };
-    respond(state, request, Bucket::Admin, page).await
+    respond(request, page).await
 }
 
 /// Receives the form of the sign-in page.
@@ -58,7 +57,7 @@ pub(super) async fn submit(state: &PageState, request: &Request) -> Result<Respo
             }
         }
     };
-    respond(state, request, Bucket::SignIn, page).await
+    respond(request, page).await
 }
 
 /// Verifies the credentials and starts a session. Returns the id of the session.
@@ -91,7 +90,7 @@ pub(super) async fn sign_out(state: &PageState, request: &Request) -> Result<Res
             .await?;
         Ok(layout::see_other(PATH).with(header::SET_COOKIE, delete_cookie(state)?))
     };
-    respond(state, request, Bucket::Admin, page).await
+    respond(request, page).await
 }
 
 /// Renders the sign-in page. `address` and `rejection` are the email address and the error of the previous attempt.

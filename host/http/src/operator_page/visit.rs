@@ -10,7 +10,6 @@ use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use latchmail_accounts::auth::administrator::Administrator;
 use latchmail_core::caller::Origin;
 use latchmail_core::error::Failure;
-use latchmail_core::limits::{Bucket, Key};
 use latchmail_core::sealing::Purpose;
 use latchmail_core::secrets;
 use latchmail_oauth::parameters::Parameters;
@@ -25,7 +24,7 @@ use crate::app::App;
 use crate::message::{Request, Response};
 use crate::oauth::form;
 use crate::rejection::Rejection;
-use crate::{rate_limit, response};
+use crate::response;
 
 /// The time without a request after which a session ends.
 const IDLE: Duration = Duration::from_hours(1);
@@ -273,35 +272,24 @@ fn is_framed(headers: &HeaderMap) -> bool {
     destination.is_some_and(|value| frames.contains(&value.as_bytes()))
 }
 
-/// Counts the request towards a rate limit, and returns the result of the future `page`. Renders errors as pages. Redirects a browser without a session to the
-/// sign-in page.
+/// Returns the result of the future `page`. Redirects a browser without a session to the sign-in
+/// page.
 pub(super) async fn respond(
-    state: &PageState,
     request: &Request,
-    bucket: Bucket,
     page: impl Future<Output = Result<Response, Refusal>>,
 ) -> Result<Response, Rejection> {
-    let key = Key::client(request.client);
-    let verdict = match state.http.limits.check(bucket, &key).await.admit() {
-        Ok(verdict) => verdict,
-        Err(failure) => return Ok(error_page(&state.app, &failure.into())),
-    };
-    let result = if is_framed(&request.headers) {
-        Err(forbidden("This page cannot be shown in a frame").into())
-    } else {
-        page.await
-    };
-    let mut response = match result {
-        Ok(response) => response,
-        Err(Refusal::SignInRequired) => layout::see_other(sign_in::PATH),
-        Err(Refusal::Rejected(rejection)) => error_page(&state.app, &rejection),
-    };
-    rate_limit::write(verdict, &mut response.headers);
-    Ok(response)
+    if is_framed(&request.headers) {
+        return Err(forbidden("This page cannot be shown in a frame"));
+    }
+    match page.await {
+        Err(Refusal::SignInRequired) => Ok(layout::see_other(sign_in::PATH)),
+        Err(Refusal::Rejected(rejection)) => Err(*rejection),
+        Ok(response) => Ok(response),
+    }
 }
 
 /// Renders an error as a page, and logs the error.
-fn error_page(app: &App, rejection: &Rejection) -> Response {
+pub(super) fn error_page(app: &App, rejection: &Rejection) -> Response {
     let page = Layout {
         status: rejection.status,
         title: "The request was refused",

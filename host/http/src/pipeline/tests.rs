@@ -483,3 +483,72 @@ fn the_authority_of_an_http_2_request_is_its_host() {
     assert_eq!(host("/x", Some("a.test")).unwrap(), "a.test");
     assert_eq!(host("/x", None), None);
 }
+
+/// Sends a request whose body never arrives. Returns the response if the service does not wait for
+/// the body.
+async fn send_without_body(service: &Arc<TestService>, uri: &str) -> Option<u16> {
+    let body = http_body_util::StreamBody::new(futures_util::stream::pending::<
+        Result<hyper::body::Frame<Bytes>, std::convert::Infallible>,
+    >());
+    let request = http::Request::post(uri).header("Host", "a");
+    let request = request.body(body).unwrap();
+    let response = handle(service, PEER.parse::<IpAddr>().unwrap(), request);
+    let response = futures_util::FutureExt::now_or_never(response);
+    response.map(|response| response.status().as_u16())
+}
+
+#[tokio::test]
+async fn a_request_beyond_the_limit_is_refused_before_its_body_arrives() {
+    let service = service();
+    for uri in ["/login", "/page"] {
+        while send_without_body(&service, uri).await.is_none() {}
+        assert_eq!(send_without_body(&service, uri).await, Some(429), "{uri}");
+    }
+}
+
+#[tokio::test]
+async fn requests_with_a_credential_in_the_body_count_until_it_is_verified() {
+    let service = TestService::with("limits.unproven = 3", routes());
+    for _ in 0..10 {
+        assert_eq!(
+            send(&service, "POST", "/token", &[], "valid").await.status,
+            200
+        );
+    }
+    for _ in 0..2 {
+        assert_eq!(
+            send(&service, "POST", "/token", &[], "wrong").await.status,
+            400
+        );
+    }
+    assert_eq!(send_without_body(&service, "/token").await, None);
+    assert_eq!(send_without_body(&service, "/token").await, Some(429));
+    let refused = send(&service, "POST", "/token", &[], "valid").await;
+    assert_eq!(refused.status, 429);
+    assert_eq!(refused.header("x-ratelimit-limit"), Some("3"));
+    service.clock.advance(Duration::from_secs(20));
+    assert_eq!(
+        send(&service, "POST", "/token", &[], "valid").await.status,
+        200
+    );
+}
+
+#[tokio::test]
+async fn the_errors_of_a_page_are_pages() {
+    let service = service();
+    let wrong = send(&service, "POST", "/page", &[], "wrong").await;
+    assert_eq!(
+        (wrong.status, &wrong.json()["page"]),
+        (400, &json!("invalid"))
+    );
+    assert_eq!(wrong.header("x-ratelimit-remaining"), Some("4"));
+    let beyond = loop {
+        let response = send(&service, "POST", "/page", &[], "valid").await;
+        if response.status != 200 {
+            break response;
+        }
+    };
+    assert_eq!(beyond.status, 429);
+    assert!(beyond.json()["page"].is_string());
+    assert!(beyond.header("retry-after").is_some());
+}

@@ -139,6 +139,8 @@ fn route(route: wit::Route) -> Result<Route, String> {
         },
         blob_fields: route.blob_fields,
         deadline: Duration::from_millis(u64::from(route.deadline)),
+        is_page: false,
+        verifies_body: false,
     })
 }
 

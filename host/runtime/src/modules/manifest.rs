@@ -76,6 +76,12 @@ pub struct Route {
     pub blob_fields: Vec<String>,
     /// The maximum duration of a call of the route.
     pub deadline: Duration,
+    /// Whether errors are HTML pages instead of JSON. Only routes of the host can be pages.
+    pub is_page: bool,
+    /// Whether the handler verifies a credential in the body. Such a request counts towards the
+    /// failures of its client before its body is read, until the handler calls
+    /// [`super::Request::set_verified`]. Only routes of the host can have this property.
+    pub verifies_body: bool,
 }
 
 /// Checks a path pattern. A valid pattern is an absolute path in which each segment is either plain text or one `{name}`.

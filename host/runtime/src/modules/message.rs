@@ -1,6 +1,8 @@
 //! The requests and responses of modules and of the host's handlers.
 
 use std::net::{IpAddr, Ipv4Addr};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
@@ -29,6 +31,20 @@ pub struct Request {
     pub client: IpAddr,
     /// The caller. `None` if the route is public.
     pub caller: Option<Caller>,
+    /// Whether the handler has verified the credential in the body.
+    pub verified: Verified,
+}
+
+/// A flag that a handler sets. The pipeline reads the flag after the call.
+#[derive(Clone, Debug, Default)]
+pub struct Verified(Arc<AtomicBool>);
+
+impl Verified {
+    /// Returns whether the flag is set.
+    #[must_use]
+    pub fn is_set(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
 }
 
 impl Request {
@@ -43,7 +59,14 @@ impl Request {
             blobs: Vec::new(),
             client: Ipv4Addr::LOCALHOST.into(),
             caller: None,
+            verified: Verified::default(),
         }
+    }
+
+    /// Records that the credential in the body is valid. The request then does not count as a
+    /// failure of the client. See [`super::Route::verifies_body`].
+    pub fn set_verified(&self) {
+        self.verified.0.store(true, Ordering::Relaxed);
     }
 
     /// Parses the body as JSON.

@@ -34,7 +34,7 @@ pub use latchmail_bindings::VERSION as CONTRACT;
 pub use linker::{GRANTABLE, is_granted};
 pub use load::{Examined, Loader, digest};
 pub use manifest::{Access, BodyForm, Manifest, Route, check_path};
-pub use message::{Content, Request, Response};
+pub use message::{Content, Request, Response, Verified};
 pub use module::Module;
 pub(crate) use module_metrics::set as set_module_metrics;
 pub use module_metrics::{AllUsage, Usage};

@@ -21,5 +21,7 @@ pub fn route(method: &str, path: &str) -> Route {
         body: BodyForm::Bytes,
         blob_fields: Vec::new(),
         deadline: Duration::from_secs(5),
+        is_page: false,
+        verifies_body: false,
     }
 }

@@ -3,13 +3,12 @@
 
 use http::StatusCode;
 use latchmail_accounts::auth::single_sign_on::{NoMailbox, Owner};
-use latchmail_core::limits::Bucket;
 use latchmail_oauth::parameters::Parameters;
 use latchmail_oidc::{Error, Person, Response as ProviderResponse};
 use maud::html;
 
 use super::super::device::connected_page;
-use super::super::page::{page_without_form, within_limit};
+use super::super::page::page_without_form;
 use super::super::sign_in::{expired_page, redirect_to};
 use super::flow::{Continuation, Destination, provider, take_continuation, unavailable};
 use crate::app::App;
@@ -51,30 +50,27 @@ const MAX_ERROR: usize = 64;
     )
 )]
 pub(super) async fn finish_sign_in(app: &App, request: &Request) -> Result<Response, Rejection> {
-    let page = async {
-        let parameters = Parameters::new(request.query.clone());
-        let state = parameters.one("state").ok().flatten().unwrap_or_default();
-        let Some(continuation) = take_continuation(app, request, state).await? else {
-            return expired_page(app);
-        };
-        if let Ok(Some(error)) = parameters.one("error") {
-            return provider_error(app, &continuation.destination, error);
-        }
-        let person = match verified_person(app, &continuation, &parameters).await {
-            Ok(person) => person,
-            Err(Error::Unavailable(why)) => return Err(unavailable(Error::Unavailable(why))),
-            Err(Error::Rejected(why)) => {
-                tracing::warn!(why, "rejected a sign-in at the identity provider");
-                return invalid_response_page(app);
-            }
-        };
-        let shown = person.clone();
-        match app.auth.owner(person, &request.origin()).await? {
-            Ok(owner) => finish(app, request, continuation.destination, owner).await,
-            Err(reason) => no_mailbox_page(app, &shown, &reason),
+    let parameters = Parameters::new(request.query.clone());
+    let state = parameters.one("state").ok().flatten().unwrap_or_default();
+    let Some(continuation) = take_continuation(app, request, state).await? else {
+        return expired_page(app);
+    };
+    if let Ok(Some(error)) = parameters.one("error") {
+        return provider_error(app, &continuation.destination, error);
+    }
+    let person = match verified_person(app, &continuation, &parameters).await {
+        Ok(person) => person,
+        Err(Error::Unavailable(why)) => return Err(unavailable(Error::Unavailable(why))),
+        Err(Error::Rejected(why)) => {
+            tracing::warn!(why, "rejected a sign-in at the identity provider");
+            return invalid_response_page(app);
         }
     };
-    within_limit(app, request, Bucket::OAuth, page).await
+    let shown = person.clone();
+    match app.auth.owner(person, &request.origin()).await? {
+        Ok(owner) => finish(app, request, continuation.destination, owner).await,
+        Err(reason) => no_mailbox_page(app, &shown, &reason),
+    }
 }
 
 /// Verifies the response of the provider.

@@ -1,7 +1,7 @@
 //! `POST /auth/oidc/backchannel-logout`: the identity provider ends web sessions of a person (OpenID Connect Back-Channel Logout 1.0).
 
 use http::{HeaderMap, StatusCode};
-use latchmail_core::limits::{Bucket, Key};
+use latchmail_oauth::error::Refusal;
 use latchmail_oauth::parameters::Parameters;
 use latchmail_oidc::Error;
 use latchmail_runtime::modules::Content;
@@ -46,20 +46,16 @@ pub(super) async fn back_channel_logout(
     app: &App,
     request: &Request,
 ) -> Result<Response, Rejection> {
-    let form = match protocol::form(request) {
-        Ok(form) => form,
-        Err(refusal) => return Err(invalid(app, request, refusal.description).await),
-    };
-    let parameters = Parameters::new(form);
-    let token = match parameters.needed("logout_token") {
-        Ok(token) => token,
-        Err(refusal) => return Err(invalid(app, request, refusal.description).await),
-    };
+    let invalid = |refusal: Refusal| Rejection::bad_request(refusal.description);
+    let parameters = Parameters::new(protocol::form(request).map_err(invalid)?);
+    let token = parameters.needed("logout_token").map_err(invalid)?;
     let logout = match provider(app)?.logout(token).await {
         Ok(logout) => logout,
         Err(Error::Rejected(why)) => {
             tracing::warn!(why, "rejected a logout token");
-            return Err(invalid(app, request, format!("Invalid logout token: {why}")).await);
+            return Err(Rejection::bad_request(format!(
+                "Invalid logout token: {why}"
+            )));
         }
         Err(error) => return Err(unavailable(error)),
     };
@@ -68,24 +64,12 @@ pub(super) async fn back_channel_logout(
         ..request.origin()
     };
     if !app.auth.sign_out_by_provider(logout, origin).await? {
-        return Err(invalid(app, request, "The logout token was used before").await);
+        return Err(Rejection::bad_request("The logout token was used before"));
     }
+    request.set_verified();
     Ok(Response {
         status: StatusCode::OK,
         headers: HeaderMap::new(),
         body: Content::Bytes(bytes::Bytes::new()),
     })
-}
-
-/// Counts an invalid request towards the rate limit of the client. Returns 400, or 429 if the limit is exceeded.
-async fn invalid(
-    app: &App,
-    request: &Request,
-    text: impl Into<std::borrow::Cow<'static, str>>,
-) -> Rejection {
-    let key = Key::client(request.client);
-    match app.http.limits.check(Bucket::Unproven, &key).await.admit() {
-        Ok(_) => Rejection::bad_request(text),
-        Err(failure) => failure.into(),
-    }
 }

@@ -37,11 +37,14 @@ pub fn route_group() -> Result<RouteGroup<App>, StartError> {
     RouteGroup::host(
         vec![
             HostRoute {
-                route: host_route(Method::GET, start::PATH, "startSignIn"),
+                route: page(Method::GET, start::PATH, "startSignIn"),
                 handler: |app, request| Box::pin(start::start_sign_in(app, request)),
             },
             HostRoute {
-                route: with_body(start::PATH, "confirmSignIn"),
+                route: Route {
+                    max_body: MAX_BODY,
+                    ..page(Method::POST, start::PATH, "confirmSignIn")
+                },
                 handler: |app, request| Box::pin(start::confirm_sign_in(app, request)),
             },
             HostRoute {
@@ -52,7 +55,10 @@ pub fn route_group() -> Result<RouteGroup<App>, StartError> {
                 handler: |app, request| Box::pin(token::exchange_code(app, request)),
             },
             HostRoute {
-                route: with_body(logout::PATH, "backChannelLogout"),
+                route: Route {
+                    verifies_body: true,
+                    ..with_body(logout::PATH, "backChannelLogout")
+                },
                 handler: |app, request| Box::pin(logout::back_channel_logout(app, request)),
             },
         ],
@@ -67,11 +73,19 @@ pub fn route_group() -> Result<RouteGroup<App>, StartError> {
 pub fn callback_route_group<S: OAuthState>() -> Result<RouteGroup<S>, StartError> {
     RouteGroup::host(
         vec![HostRoute {
-            route: host_route(Method::GET, callback::PATH, "finishSignIn"),
+            route: page(Method::GET, callback::PATH, "finishSignIn"),
             handler: |state, request| Box::pin(callback::finish_sign_in(state.app(), request)),
         }],
         &CallbackDescription::openapi(),
     )
+}
+
+fn page(method: Method, path: &str, operation: &str) -> Route {
+    Route {
+        bucket: "oauth".into(),
+        is_page: true,
+        ..host_route(method, path, operation)
+    }
 }
 
 fn with_body(path: &str, operation: &str) -> Route {

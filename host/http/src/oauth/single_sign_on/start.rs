@@ -5,14 +5,13 @@
 
 use http::StatusCode;
 use latchmail_accounts::auth::single_sign_on::START_PATH;
-use latchmail_core::limits::Bucket;
 use latchmail_oauth::parameters::Parameters;
 use latchmail_oauth::single_sign_on::ClientRequest;
 use maud::html;
 use utoipa::ToSchema;
 
 use super::super::form_state::Browser;
-use super::super::page::{Page, within_limit};
+use super::super::page::Page;
 use super::super::sign_in::{expired_page, open_form};
 use super::flow::{Destination, ProviderChoice, continue_at_provider, provider, unavailable};
 use crate::app::App;
@@ -53,23 +52,20 @@ pub(super) const PATH: &str = START_PATH;
     )
 )]
 pub(super) async fn start_sign_in(app: &App, request: &Request) -> Result<Response, Rejection> {
-    let page = async {
-        let parameters = Parameters::new(request.query.clone());
-        match app.oauth.client_request(&parameters) {
-            Ok(client_request) => {
-                let browser = Browser::get_or_create(app, request)?;
-                if let Some(target) = client_request.loopback_target() {
-                    let available = provider(app)?.require_available().await;
-                    available.map_err(unavailable)?;
-                    return confirmation_page(app, &browser, &client_request, &target);
-                }
-                let destination = Destination::Client(client_request);
-                continue_at_provider(app, request.client, &browser, destination, None).await
+    let parameters = Parameters::new(request.query.clone());
+    match app.oauth.client_request(&parameters) {
+        Ok(client_request) => {
+            let browser = Browser::get_or_create(app, request)?;
+            if let Some(target) = client_request.loopback_target() {
+                let available = provider(app)?.require_available().await;
+                available.map_err(unavailable)?;
+                return confirmation_page(app, &browser, &client_request, &target);
             }
-            Err(refusal) => invalid_request_page(app, &refusal.description),
+            let destination = Destination::Client(client_request);
+            continue_at_provider(app, request.client, &browser, destination, None).await
         }
-    };
-    within_limit(app, request, Bucket::OAuth, page).await
+        Err(refusal) => invalid_request_page(app, &refusal.description),
+    }
 }
 
 /// The fields of the form.
@@ -111,15 +107,11 @@ struct ConfirmationForm {
     )
 )]
 pub(super) async fn confirm_sign_in(app: &App, request: &Request) -> Result<Response, Rejection> {
-    let page = async {
-        let Some((browser, client_request, _)) = open_form::<ClientRequest>(app, PATH, request)
-        else {
-            return expired_page(app);
-        };
-        let destination = Destination::Client(client_request);
-        continue_at_provider(app, request.client, &browser, destination, None).await
+    let Some((browser, client_request, _)) = open_form::<ClientRequest>(app, PATH, request) else {
+        return expired_page(app);
     };
-    within_limit(app, request, Bucket::OAuth, page).await
+    let destination = Destination::Client(client_request);
+    continue_at_provider(app, request.client, &browser, destination, None).await
 }
 
 /// Renders the page for a sign-in that returns to an application on the user's device.

@@ -1,7 +1,6 @@
 //! The actions on a module: enable, disable, roll back and switch to another version.
 
 use http::StatusCode;
-use latchmail_core::limits::Bucket;
 use maud::{Markup, html};
 
 use super::super::layout::{Confirmation, Section};
@@ -23,7 +22,7 @@ pub(in super::super) async fn enable(
         app.module_manager.enable(app, name, &origin).await?;
         visit.done(PATH, format!("The module {name} is enabled."))
     });
-    respond(state, request, Bucket::Admin, page).await
+    respond(request, page).await
 }
 
 /// Disables a module after a confirmation.
@@ -51,7 +50,7 @@ pub(in super::super) async fn disable(
         app.module_manager.disable(app, name, &origin).await?;
         visit.done(PATH, format!("The module {name} is disabled."))
     });
-    respond(state, request, Bucket::Admin, page).await
+    respond(request, page).await
 }
 
 /// Rolls a module back after a confirmation.
@@ -114,7 +113,7 @@ async fn change_version(
         let version = report.summary.version.unwrap_or_default();
         visit.done(PATH, format!("The module {name} serves version {version}."))
     });
-    respond(state, request, Bucket::Admin, page).await
+    respond(request, page).await
 }
 
 /// Asks for the confirmation of an action on a module.

@@ -2,7 +2,6 @@
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, StatusCode, header};
-use latchmail_core::limits::Bucket;
 use latchmail_runtime::manager::report::{State, Summary};
 use latchmail_runtime::modules::{AllUsage, Content, Usage};
 use maud::{Markup, html};
@@ -136,5 +135,5 @@ pub(in super::super) async fn data(
         let modules = numbers.collect();
         Ok(message::json(StatusCode::OK, &Data { modules })?)
     };
-    respond(state, request, Bucket::Unproven, page).await
+    respond(request, page).await
 }

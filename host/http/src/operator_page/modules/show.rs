@@ -1,6 +1,5 @@
 //! `/admin/modules/{name}`: a module with its limits and its stored versions. Another version can be selected here.
 
-use latchmail_core::limits::Bucket;
 use latchmail_runtime::manager::report::{Policy, VersionReport};
 use latchmail_runtime::modules::AllUsage;
 use maud::{Markup, html};
@@ -57,7 +56,7 @@ pub(in super::super) async fn show(
         };
         visit.page(Some(Section::Modules), &format!("Module {name}"), &body)
     };
-    respond(state, request, Bucket::Admin, page).await
+    respond(request, page).await
 }
 
 fn limits(policy: &Policy) -> Markup {
