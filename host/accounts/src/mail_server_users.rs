@@ -3,10 +3,12 @@
 //! This module knows no accounts. [`crate::auth`] creates the accounts of these users.
 
 use std::net::IpAddr;
+use std::sync::Arc;
 use std::time::Duration;
 
 use latchmail_core::config::{Config, SignIn};
 use latchmail_core::error::{Failure, StartError};
+use latchmail_core::work_queue::{WorkPermit, WorkQueue};
 use latchmail_net::dovecot_auth::Error as DovecotError;
 use latchmail_net::dovecot_auth::client::{self, Verified};
 use latchmail_net::dovecot_auth::lookup::Lookups;
@@ -16,9 +18,16 @@ use secrecy::SecretString;
 
 use crate::auth::WRONG_PASSWORD;
 
+/// The maximum number of passwords that the mail server verifies for this service concurrently, in
+/// total and for the clients of one site. Each verification holds a connection to Dovecot's
+/// authentication service, for up to 25 seconds after failed attempts.
+const MAX_VERIFICATIONS: usize = 128;
+const MAX_VERIFICATIONS_PER_SITE: usize = MAX_VERIFICATIONS / 8;
+
 /// The users of the mail server.
 #[derive(Debug)]
 pub struct MailServerUsers {
+    verifications: Arc<WorkQueue>,
     sign_in: SignIn,
     imap: Endpoint,
     imap_timeout: Duration,
@@ -63,6 +72,7 @@ impl MailServerUsers {
             );
         }
         Ok(Self {
+            verifications: WorkQueue::new(MAX_VERIFICATIONS, MAX_VERIFICATIONS_PER_SITE),
             sign_in,
             imap: Endpoint::new("imap.address", &imap.address, imap.tls)?,
             imap_timeout: imap.timeout,
@@ -81,7 +91,16 @@ impl MailServerUsers {
         self.sign_in.is_at_mail_server(address)
     }
 
-    /// Verifies the password of an address. `client` is the IP address of the user's client.
+    /// Waits until a password of `client` can be verified.
+    ///
+    /// # Errors
+    /// Returns 503 if too many verifications wait, or if the client disconnects.
+    pub(crate) async fn permit(&self, client: Option<IpAddr>) -> Result<WorkPermit, Failure> {
+        self.verifications.acquire(client).await
+    }
+
+    /// Verifies the password of an address. `client` is the IP address of the user's client, and
+    /// `_permit` is a permit of [`Self::permit`].
     ///
     /// # Errors
     /// Returns 503 if the mail server cannot verify the password at the moment.
@@ -90,6 +109,7 @@ impl MailServerUsers {
         address: &str,
         password: &SecretString,
         client: Option<IpAddr>,
+        _permit: WorkPermit,
     ) -> Result<Verdict, Failure> {
         let settings = &self.sign_in.mailserver;
         let separator = settings.master_user_separator.as_str();
@@ -263,9 +283,28 @@ mod tests {
         let socket =
             "sign_in.source = 'mailserver'\nsign_in.mailserver.auth_socket = '/nonexistent/socket'";
         let address = "ada*master@a.example";
-        let verify = async |text: &str| users(text).verify(address, &"x".into(), None).await;
+        let verify = async |text: &str| {
+            let users = users(text);
+            let permit = users.permit(None).await.unwrap();
+            users.verify(address, &"x".into(), None, permit).await
+        };
         assert!(matches!(verify(socket).await, Ok(Verdict::Wrong(_))));
         let off = format!("{socket}\nsign_in.mailserver.master_user_separator = ''");
         verify(&off).await.unwrap_err();
+    }
+
+    #[tokio::test]
+    async fn the_clients_of_one_site_do_not_use_all_verifications() {
+        let users = users("sign_in.source = 'mailserver'");
+        let permit = async |client: [u8; 4]| users.permit(Some(client.into())).await.unwrap();
+        let mut held = Vec::new();
+        for number in 0..MAX_VERIFICATIONS_PER_SITE {
+            let client = [192, 0, 2, u8::try_from(number).unwrap()];
+            held.push(permit(client).await);
+        }
+        let beyond = users.permit(Some([192, 0, 2, 200].into()));
+        let waits = tokio::time::timeout(Duration::from_millis(20), beyond).await;
+        assert!(waits.is_err());
+        held.push(permit([198, 51, 100, 1]).await);
     }
 }

@@ -495,7 +495,7 @@ impl CliContext {
 }
 
 async fn hash(new: &NewPassword) -> anyhow::Result<String> {
-    Ok(Passwords::new()?.hash(new.password.clone()).await?)
+    Ok(Passwords::new()?.hash(new.password.clone(), None).await?)
 }
 
 /// Asks the operator to type the address. Returns an error if the input is different. Reads standard input even if standard input is not a terminal.

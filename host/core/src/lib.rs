@@ -28,3 +28,4 @@ pub mod secret_file;
 pub mod secrets;
 pub mod traces;
 pub mod verdict;
+pub mod work_queue;

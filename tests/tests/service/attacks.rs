@@ -69,6 +69,13 @@ async fn the_service_withstands_the_scripted_attacks() {
     let once = ["--runs", "1", "--requests", "5", "--ratio", "inf"];
     let arguments: Vec<&str> = accounts.into_iter().chain(once).collect();
     attack(&service, "slow_bodies.py", &arguments).await;
+    let victim = ["--victim", &*ada.address];
+    let two = ["--from", "127.0.0.2,127.0.0.3", "--seconds", "1"];
+    let small_bodies = [&victim[..], &two].concat();
+    attack(&service, "slow_small_bodies.py", &small_bodies).await;
+    let few = ["--attempts", "200", "--seconds", "5"];
+    let abandoned = [&victim[..], &few].concat();
+    attack(&service, "abandoned_sign_ins.py", &abandoned).await;
     let members = ["--owner", &*ada.address, "--member", &mallory.address];
     attack(&service, "write_without_read.py", &members).await;
     let from = ["--from", "127.0.0.2,127.0.0.3,127.0.0.4,127.0.0.5"];

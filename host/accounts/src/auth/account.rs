@@ -331,7 +331,9 @@ impl Auth {
         let found = self.directory.active_account(account).await?;
         if let Some(found) = found.as_ref().filter(|a| self.users.manages(&a.address)) {
             let right = has_valid_length && {
-                let verdict = self.mail_server_user(&found.address, &password, origin.client);
+                let permit = self.users.permit(origin.client).await?;
+                let verdict =
+                    self.mail_server_user(&found.address, &password, origin.client, permit);
                 matches!(verdict.await?, Verdict::Right { address, .. } if address == found.address)
             };
             // The verification can take seconds, so read the fingerprint again.
@@ -339,7 +341,11 @@ impl Auth {
             return Ok(current.filter(|_| right));
         }
         let hash = found.map(|found| found.password_hash);
-        let right = has_valid_length && self.passwords.verify(password, hash.as_deref()).await?;
+        let right = has_valid_length && {
+            let permit = self.passwords.permit(origin.client).await?;
+            let verified = self.passwords.verify(password, hash.as_deref(), permit);
+            verified.await?
+        };
         Ok(hash.filter(|_| right))
     }
 
@@ -375,7 +381,7 @@ impl Auth {
         if same {
             return Ok(PasswordChange::Same);
         }
-        let password_hash = self.passwords.hash(new).await?;
+        let password_hash = self.passwords.hash(new, origin.client).await?;
         let secret = AppPassword::generate()?;
         let app_password = NewAppPassword {
             id: secrets::id()?,

@@ -62,7 +62,10 @@ impl Auth {
         origin: &Origin,
     ) -> Result<String, Failure> {
         let now = self.clock.now();
-        let identified = self.identify(address, password, code, origin).await?;
+        let permit = self.password_permit(address, origin).await?;
+        let identified = self
+            .identify(address, password, code, origin, permit)
+            .await?;
         let account = &identified.account;
         if !account.admin {
             let reason = "not an administrator";

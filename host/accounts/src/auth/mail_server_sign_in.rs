@@ -10,6 +10,7 @@ use latchmail_core::error::Failure;
 use latchmail_core::fingerprint::{Comparison, is_fingerprint};
 use latchmail_core::keyring::Keyring;
 use latchmail_core::secrets::{self, AppPassword};
+use latchmail_core::work_queue::WorkPermit;
 use latchmail_directory::accounts::{Account, NewAccount};
 use latchmail_net::dovecot_auth::Error;
 use latchmail_net::dovecot_auth::lookup::{Lookups, PassdbEntry};
@@ -67,8 +68,9 @@ impl Auth {
         address: &str,
         password: &SecretString,
         origin: &Origin,
+        permit: WorkPermit,
     ) -> Result<Result<Account, &'static str>, Failure> {
-        let verdict = self.mail_server_user(address, password, origin.client);
+        let verdict = self.mail_server_user(address, password, origin.client, permit);
         let (address, name) = match verdict.await? {
             Verdict::Right { address, name } => (address, name),
             Verdict::Wrong(reason) => return Ok(Err(reason)),
@@ -107,6 +109,7 @@ impl Auth {
         address: &str,
         password: &SecretString,
         client: Option<IpAddr>,
+        permit: WorkPermit,
     ) -> Result<Verdict, Failure> {
         const FOREIGN: Verdict = Verdict::Wrong("the domain is not a platform domain");
         if !self.is_on_platform_domain(address).await? {
@@ -121,7 +124,7 @@ impl Auth {
         {
             return Ok(Verdict::Wrong("the password is an app password"));
         }
-        let verdict = self.users.verify(address, password, client).await?;
+        let verdict = self.users.verify(address, password, client, permit).await?;
         if let Verdict::Right { address, .. } = &verdict
             && !self.is_on_platform_domain(address).await?
         {

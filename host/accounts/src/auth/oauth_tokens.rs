@@ -276,7 +276,10 @@ impl Auth {
         agreement: Approval<'_>,
         origin: &Origin,
     ) -> Result<(), Failure> {
-        let identified = self.identify(address, password, code, origin).await?;
+        let permit = self.password_permit(address, origin).await?;
+        let identified = self
+            .identify(address, password, code, origin, permit)
+            .await?;
         self.approve(&identified, agreement, origin).await
     }
 

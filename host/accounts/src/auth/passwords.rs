@@ -1,8 +1,10 @@
 //! Hashes the passwords of users with argon2id, on separate threads. Each computation needs 19 MiB of memory, so the number of concurrent computations is
-//! limited. The memory is reused, and freed if no password was hashed for some time.
+//! limited. Further computations wait in a bounded queue. The memory is reused, and freed if no
+//! password was hashed for some time.
 
 use std::fmt;
 use std::mem;
+use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::available_parallelism;
 use std::time::{Duration, Instant};
@@ -15,9 +17,9 @@ use latchmail_core::cpu;
 use latchmail_core::error::Failure;
 use latchmail_core::fingerprint::is_fingerprint;
 use latchmail_core::secrets;
+use latchmail_core::work_queue::{WorkPermit, WorkQueue};
 use secrecy::{ExposeSecret, SecretString};
 use tokio::runtime::Handle;
-use tokio::sync::Semaphore;
 use tokio::task::spawn_blocking;
 use tokio::time::sleep;
 
@@ -42,63 +44,78 @@ const IDLE_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Hashes and verifies passwords.
 pub struct Passwords {
-    /// One permit per CPU core. More concurrent computations would use more memory and would not be faster.
-    permits: Arc<Semaphore>,
+    /// The computations. At most one per CPU core runs: more would use more memory and would not be
+    /// faster.
+    queue: Arc<WorkQueue>,
     buffers: Buffers,
     /// A random hash that no password matches. The hash is used for unknown accounts, so that a check takes the same time for all accounts.
     dummy_hash: String,
 }
 
 impl Passwords {
-    /// Creates the hasher with one permit per CPU core.
+    /// Creates the hasher. It uses each CPU core.
     ///
     /// # Errors
     /// Returns 500 if the operating system provides no randomness.
     pub fn new() -> Result<Self, Failure> {
         let cores = available_parallelism().map_or(2, usize::from);
         Ok(Self {
-            permits: Arc::new(Semaphore::new(cores)),
+            queue: WorkQueue::new(cores, cores),
             buffers: Buffers::new(IDLE_TIMEOUT),
             dummy_hash: random_hash()?,
         })
     }
 
-    /// Returns the password's hash as a PHC string.
+    /// Returns the password's hash as a PHC string. `client` is the IP address of the client, or
+    /// `None` if the service itself is the client.
     ///
     /// # Errors
+    /// Returns 503 if the queue is full, or if the client disconnects before the computation.
     /// Returns 500 if hashing fails.
-    pub async fn hash(&self, password: SecretString) -> Result<String, Failure> {
-        self.with_buffer(move |memory| hash(&password, memory))
+    pub async fn hash(
+        &self,
+        password: SecretString,
+        client: Option<IpAddr>,
+    ) -> Result<String, Failure> {
+        let permit = self.permit(client).await?;
+        self.with_buffer(permit, move |memory| hash(&password, memory))
             .await
     }
 
+    /// Waits until a computation for `client` can start.
+    ///
+    /// # Errors
+    /// Returns 503 if the queue is full, or if the client disconnects.
+    pub(super) async fn permit(&self, client: Option<IpAddr>) -> Result<WorkPermit, Failure> {
+        self.queue.acquire(client).await
+    }
+
     /// Returns `true` if `password` matches the hash `expected`. If `expected` is `None`, returns `false` after the same time. The same applies if `expected`
-    /// is empty or a fingerprint, because no password of such an account is stored here.
+    /// is empty or a fingerprint, because no password of such an account is stored here. `permit`
+    /// is a permit of [`Self::permit`].
     ///
     /// # Errors
     /// Returns 500 if the hash cannot be parsed.
-    pub async fn verify(
+    pub(super) async fn verify(
         &self,
         password: SecretString,
         expected: Option<&str>,
+        permit: WorkPermit,
     ) -> Result<bool, Failure> {
         let expected = expected.filter(|text| !text.is_empty() && !is_fingerprint(text));
         let known = expected.is_some();
         let expected = expected.unwrap_or(&self.dummy_hash).to_owned();
         let right = self
-            .with_buffer(move |memory| verify(&password, &expected, memory))
+            .with_buffer(permit, move |memory| verify(&password, &expected, memory))
             .await?;
         Ok(right && known)
     }
 
     async fn with_buffer<T: Send + 'static>(
         &self,
+        permit: WorkPermit,
         work: impl FnOnce(&mut Vec<Block>) -> Result<T, Failure> + Send + 'static,
     ) -> Result<T, Failure> {
-        let permit = Arc::clone(&self.permits)
-            .acquire_owned()
-            .await
-            .map_err(Failure::internal)?;
         let buffers = self.buffers.clone();
         spawn_blocking(cpu::charged(move || {
             // The task owns the permit, because the task uses the memory even after the client disconnects.
@@ -269,20 +286,34 @@ mod tests {
 
     use super::*;
 
+    const CLIENT: Option<IpAddr> = Some(IpAddr::V4(std::net::Ipv4Addr::LOCALHOST));
+
     fn secret(text: &str) -> SecretString {
         SecretString::from(text)
+    }
+
+    async fn check(
+        passwords: &Passwords,
+        password: &str,
+        expected: Option<&str>,
+    ) -> Result<bool, Failure> {
+        let permit = passwords.permit(CLIENT).await?;
+        passwords.verify(secret(password), expected, permit).await
     }
 
     #[tokio::test]
     async fn a_password_verifies_against_its_hash_alone() {
         let passwords = Passwords::new().unwrap();
-        let hash = passwords.hash(secret("Correct1")).await.unwrap();
+        let hash = passwords.hash(secret("Correct1"), CLIENT).await.unwrap();
         assert!(
             hash.starts_with("$argon2id$v=19$m=19456,t=2,p=1$"),
             "{hash}"
         );
-        assert_ne!(hash, passwords.hash(secret("Correct1")).await.unwrap());
-        let verify = async |text| passwords.verify(secret(text), Some(&hash)).await.unwrap();
+        assert_ne!(
+            hash,
+            passwords.hash(secret("Correct1"), CLIENT).await.unwrap()
+        );
+        let verify = async |text| check(&passwords, text, Some(&hash)).await.unwrap();
         assert!(verify("Correct1").await);
         for wrong in ["correct1", "Correct1 ", "", "Correct1\0"] {
             assert!(!verify(wrong).await, "{wrong:?}");
@@ -292,20 +323,15 @@ mod tests {
     #[tokio::test]
     async fn nobody_has_a_password_and_finding_out_costs_the_same() {
         let passwords = Passwords::new().unwrap();
-        let hash = passwords.hash(secret("Correct1")).await.unwrap();
+        let hash = passwords.hash(secret("Correct1"), CLIENT).await.unwrap();
         let parameters = |hash: &str| hash.rsplitn(3, '$').last().map(str::to_owned);
         assert_eq!(parameters(&passwords.dummy_hash), parameters(&hash));
         let begun = Instant::now();
-        assert!(
-            !passwords
-                .verify(secret("Wrong111"), Some(&hash))
-                .await
-                .unwrap()
-        );
+        assert!(!check(&passwords, "Wrong111", Some(&hash)).await.unwrap());
         let known = begun.elapsed();
         let begun = Instant::now();
         for expected in [None, Some(""), Some("fingerprint:00:00")] {
-            let verified = passwords.verify(secret("Wrong111"), expected).await;
+            let verified = check(&passwords, "Wrong111", expected).await;
             assert!(!verified.unwrap(), "{expected:?}");
         }
         let unknown = begun.elapsed();
@@ -316,10 +342,8 @@ mod tests {
     #[tokio::test]
     async fn a_hash_that_cannot_be_read_is_a_fault_and_not_a_wrong_password() {
         let passwords = Passwords::new().unwrap();
-        let failure = passwords
-            .verify(secret("Correct1"), Some("nonsense"))
-            .await
-            .unwrap_err();
+        let checked = check(&passwords, "Correct1", Some("nonsense")).await;
+        let failure = checked.unwrap_err();
         assert_eq!(failure.kind, Kind::Internal);
     }
 
@@ -327,7 +351,10 @@ mod tests {
     async fn one_computation_at_a_time_uses_one_buffer() {
         let passwords = Passwords::new().unwrap();
         for _ in 0..3 {
-            passwords.hash(secret("Correct-Horse-7")).await.unwrap();
+            passwords
+                .hash(secret("Correct-Horse-7"), CLIENT)
+                .await
+                .unwrap();
             assert_eq!(passwords.buffers.lock().buffers.len(), 1);
         }
     }
@@ -339,12 +366,43 @@ mod tests {
             ..Passwords::new().unwrap()
         };
         for _ in 0..2 {
-            passwords.hash(secret("Correct-Horse-7")).await.unwrap();
+            passwords
+                .hash(secret("Correct-Horse-7"), CLIENT)
+                .await
+                .unwrap();
             let deadline = Instant::now() + Duration::from_secs(10);
             while !passwords.buffers.lock().buffers.is_empty() {
                 assert!(Instant::now() < deadline, "the buffer was not freed");
                 sleep(Duration::from_millis(5)).await;
             }
+        }
+    }
+
+    #[tokio::test]
+    async fn abandoned_attempts_do_not_delay_the_next_one() {
+        let passwords = Arc::new(Passwords::new().unwrap());
+        let begun = Instant::now();
+        passwords.hash(secret("Correct1"), CLIENT).await.unwrap();
+        let alone = begun.elapsed();
+        let attempts: Vec<_> = (0..600_u32)
+            .map(|number| {
+                let passwords = Arc::clone(&passwords);
+                let client = Some(IpAddr::from((0x0a00_0001 + (number << 8)).to_be_bytes()));
+                tokio::spawn(async move { passwords.hash(secret("Wrong111"), client).await })
+            })
+            .collect();
+        // The runtime polls a part of the tasks each time.
+        for _ in 0..100 {
+            tokio::task::yield_now().await;
+        }
+        assert!(attempts.iter().any(|attempt| !attempt.is_finished()));
+        let begun = Instant::now();
+        passwords.hash(secret("Correct1"), CLIENT).await.unwrap();
+        // One after the other, the attempts would take hundreds of times as long on a machine with
+        // two cores.
+        assert!(begun.elapsed() < alone * 20 + Duration::from_millis(500));
+        for attempt in attempts {
+            attempt.abort();
         }
     }
 }

@@ -114,7 +114,7 @@ impl Auth {
             dob: form.dob,
         };
         person::date_of_birth(&profile.dob, self.clock.now().date())?;
-        let password_hash = self.passwords.hash(form.password).await?;
+        let password_hash = self.passwords.hash(form.password, origin.client).await?;
         let now = self.clock.now();
         let account = NewAccount {
             id: secrets::id()?,
@@ -191,9 +191,10 @@ impl Auth {
             return Err(Failure::invalid("password must be 1 to 1024 bytes"));
         }
         if let Some(account) = self.directory.account_by_address(&address).await? {
+            let permit = self.passwords.permit(None).await?;
             let same = self
                 .passwords
-                .verify(password, Some(&account.password_hash))
+                .verify(password, Some(&account.password_hash), permit)
                 .await?;
             return Ok(if same && account.active {
                 Provision::Exists
@@ -204,7 +205,7 @@ impl Auth {
         let account = NewAccount {
             id: secrets::id()?,
             address,
-            password_hash: self.passwords.hash(password).await?,
+            password_hash: self.passwords.hash(password, None).await?,
             profile: None,
             plan: DEFAULT_PLAN.into(),
             admin: false,

@@ -13,6 +13,7 @@ use latchmail_core::metrics;
 use latchmail_core::sealing::Purpose;
 use latchmail_core::secrets::{self, AppPassword, sha256_hex};
 use latchmail_core::traces::in_request;
+use latchmail_core::work_queue::WorkPermit;
 use latchmail_directory::accounts::Account;
 use latchmail_directory::credentials::{AppPasswordKind, NewAppPassword};
 use latchmail_directory::events::{Event, Kind};
@@ -130,11 +131,14 @@ impl Auth {
         self.require_password_sign_in(address)?;
         // A session needs the mail server. The service pings the mail server during the password check. Both must succeed. For a wrong password, the service
         // does not wait for the ping.
+        let permit = self.password_permit(address, origin).await?;
         let mail_server = Arc::clone(&self.mail_server);
         let ping = in_request(async move { mail_server.ping().await });
         let pinged = AbortOnDrop(tokio::spawn(ping));
         let now = self.clock.now();
-        let identified = self.identify(address, password, code, origin).await?;
+        let identified = self
+            .identify(address, password, code, origin, permit)
+            .await?;
         let Identified { account, factor } = &identified;
         pinged
             .join()
@@ -161,7 +165,26 @@ impl Auth {
         Err(self.reject_changed(account, reason, origin).await?)
     }
 
-    /// Verifies an account's password and second factor. On a domain whose passwords the mail server verifies, the first sign-in creates the account. The caller must consume the two-factor code in the transaction of the authorized action.
+    /// Waits until the password of an address can be verified.
+    ///
+    /// # Errors
+    /// Returns 503 if too many verifications wait, or if the client disconnects.
+    pub(super) async fn password_permit(
+        &self,
+        address: &str,
+        origin: &Origin,
+    ) -> Result<WorkPermit, Failure> {
+        if self.users.manages(address) {
+            self.users.permit(origin.client).await
+        } else {
+            self.passwords.permit(origin.client).await
+        }
+    }
+
+    /// Verifies an account's password and second factor. `permit` is a permit of
+    /// [`Self::password_permit`]. On a domain whose passwords the mail server verifies, the first
+    /// sign-in creates the account. The caller must consume the two-factor code in the transaction
+    /// of the authorized action.
     ///
     /// The function returns the same error and takes the same time for an unknown address, an inactive account and a wrong password.
     ///
@@ -175,13 +198,15 @@ impl Auth {
         password: SecretString,
         code: Option<&SecretString>,
         origin: &Origin,
+        permit: WorkPermit,
     ) -> Result<Identified, Failure> {
         self.require_password_sign_in(address)?;
         let found = self.directory.account_by_address(address).await?;
         let verified = if self.users.manages(address) {
-            self.mail_server_account(address, &password, origin).await?
+            self.mail_server_account(address, &password, origin, permit)
+                .await?
         } else {
-            self.verify_stored(found.clone(), password).await?
+            self.verify_stored(found.clone(), password, permit).await?
         };
         let attempt = Attempt {
             address,
@@ -224,10 +249,11 @@ impl Auth {
         &self,
         found: Option<Account>,
         password: SecretString,
+        permit: WorkPermit,
     ) -> Result<Result<Account, &'static str>, Failure> {
         let account = found.as_ref().filter(|account| account.active);
         let hash = account.map(|account| account.password_hash.as_str());
-        let right = self.passwords.verify(password, hash).await?;
+        let right = self.passwords.verify(password, hash, permit).await?;
         Ok(match found {
             None => Err(NO_ACCOUNT),
             Some(account) if !account.active => Err(DISABLED),

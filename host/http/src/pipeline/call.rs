@@ -5,8 +5,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::FutureExt as _;
+use latchmail_core::work_queue;
 use tokio::sync::oneshot;
 use tokio::time::timeout;
+use tokio_util::sync::CancellationToken;
 
 use crate::message::{Request, Response};
 use crate::rejection::Rejection;
@@ -16,7 +18,8 @@ use crate::state::State;
 use crate::{call_error, response};
 
 /// Calls the handler. If the method of the request is safe, the call is cancelled when the client disconnects. Any other request can change data, so the call
-/// runs on a separate task. This task finishes even if the client disconnects.
+/// runs on a separate task. This task finishes even if the client disconnects, unless it waits in a
+/// [`work_queue`].
 pub(super) async fn run<S: State>(
     state: &Arc<S>,
     entry: Arc<RouteEntry<S>>,
@@ -37,6 +40,10 @@ pub(super) async fn run<S: State>(
     }
     let (sender, receiver) = oneshot::channel();
     let abort = http.abort.clone();
+    let disconnected = CancellationToken::new();
+    let call = work_queue::with_client(disconnected.clone(), call);
+    // If the client disconnects, this future is dropped.
+    let _disconnected = disconnected.drop_guard();
     let task = async move {
         let call = abort
             .run_until_cancelled(call)
