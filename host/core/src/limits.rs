@@ -32,7 +32,7 @@ use crate::caller::{Caller, Credential};
 use crate::clock::Clock;
 use crate::config;
 use crate::error::{Failure, StartError};
-use crate::network::{network, region};
+use crate::network::{network, region, site};
 use crate::verdict::Verdict;
 
 pub use failures::{Attempt, Failures};
@@ -130,6 +130,9 @@ pub enum Key {
     Address(Box<str>),
     /// A mail address and a client network. The budget limits the failed attempts to sign in to this address from this network.
     AddressFrom(Box<str>, IpAddr),
+    /// A mail address and an IPv6 /48 network. The budget limits the failed attempts to sign in to
+    /// this address from all networks of one site.
+    AddressFromSite(Box<str>, IpAddr),
     /// All clients in one IPv4 /16 network or one IPv6 /32 network. Replaces the keys of single clients if the bucket has too many keys.
     Region(IpAddr),
     /// All mail addresses with the same 16-bit hash. Replaces the keys of single addresses if the bucket has too many keys.
@@ -161,7 +164,9 @@ impl Key {
     fn merged(&self, hashes: &RandomState) -> Cow<'_, Self> {
         match self {
             Self::Client(address) => Cow::Owned(Self::Region(region(*address))),
-            Self::Address(address) | Self::AddressFrom(address, _) => {
+            Self::Address(address)
+            | Self::AddressFrom(address, _)
+            | Self::AddressFromSite(address, _) => {
                 let [high, low, ..] = hashes.hash_one(address).to_be_bytes();
                 Cow::Owned(Self::Addresses(u16::from_be_bytes([high, low])))
             }
@@ -212,6 +217,10 @@ impl Limit {
 
 /// For one mail address, the limit on failed sign-in attempts from all networks together is this number times the limit for one network.
 const ALL_NETWORKS: NonZeroU32 = NonZeroU32::new(20).unwrap();
+
+/// The same for all networks of one IPv6 /48 network. One party often has all 65,536 networks of a
+/// /48 network, so without this limit it could use up the limit for all networks.
+const SITE: NonZeroU32 = NonZeroU32::new(4).unwrap();
 
 /// Returns the time in which a budget refills by one request.
 fn interval(limit: NonZeroU32) -> Duration {
@@ -408,7 +417,8 @@ impl Limits {
     /// count. So an attacker in another network cannot lock the owner out.
     ///
     /// # Errors
-    /// Returns [`Kind::RateLimited`](crate::error::Kind::RateLimited) if `address` has had too many failures from the client's network, or from all networks
+    /// Returns [`Kind::RateLimited`](crate::error::Kind::RateLimited) if `address` has had too many
+    /// failures from the client's network, from its IPv6 /48 network, or from all networks
     /// together.
     pub async fn sign_in_attempt(
         &self,
@@ -419,13 +429,15 @@ impl Limits {
         let address: Box<str> = address.to_lowercase().into();
         let from = Key::AddressFrom(address.clone(), network(client));
         let strict = self.sign_in_address.get();
-        let all = (!known).then(|| {
-            let limit = strict.saturating_mul(ALL_NETWORKS);
-            (Key::Address(address), limit)
-        });
-        self.sign_in_failures
-            .attempt([(from, strict)].into_iter().chain(all))
-            .await
+        let mut keys = vec![(from, strict)];
+        if !known {
+            if client.to_canonical().is_ipv6() {
+                let site = Key::AddressFromSite(address.clone(), site(client));
+                keys.push((site, strict.saturating_mul(SITE)));
+            }
+            keys.push((Key::Address(address), strict.saturating_mul(ALL_NETWORKS)));
+        }
+        self.sign_in_failures.attempt(keys).await
     }
 
     fn sweep(&self) {

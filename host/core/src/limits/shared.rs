@@ -119,6 +119,7 @@ fn hash(key: &Key) -> String {
         Key::Client(address) => add("client ", "", Some(*address)),
         Key::Address(address) => add("address ", address, None),
         Key::AddressFrom(address, network) => add("address from ", address, Some(*network)),
+        Key::AddressFromSite(address, site) => add("address from site ", address, Some(*site)),
         Key::Region(address) => add("region ", "", Some(*address)),
         Key::Addresses(hash) => add("addresses ", &hash.to_string(), None),
     }

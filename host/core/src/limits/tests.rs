@@ -150,6 +150,24 @@ fn strangers_use_up_their_own_attempts_on_an_address_and_not_the_owners() {
 }
 
 #[test]
+fn the_networks_of_one_site_do_not_lock_out_other_networks() {
+    let (limits, _) = limits();
+    let attempt = |client: &str| {
+        done(limits.sign_in_attempt("a@example.org", client.parse().unwrap(), false))
+    };
+    let mut started = 0;
+    for network in 0..100 {
+        for _ in 0..5 {
+            let client = format!("2001:db8:1:{network:x}::1");
+            started += usize::from(attempt(&client).map(drop).is_ok());
+        }
+    }
+    assert_eq!(started, 20);
+    assert!(attempt("2001:db8:2::1").is_ok());
+    assert!(attempt("192.0.2.1").is_ok());
+}
+
+#[test]
 fn keys_whose_budget_is_whole_again_are_forgotten() {
     let (limits, clock) = limits();
     for client in 0..1000_u32 {
