@@ -80,7 +80,8 @@ impl Listener {
     /// listeners.
     ///
     /// # Errors
-    /// Returns an error if a file descriptor is neither a TCP socket nor a Unix socket that listens.
+    /// Returns an error if a file descriptor is neither a TCP socket nor a Unix socket that
+    /// listens, or if every local user can connect to a Unix socket.
     pub fn inherited() -> Result<Vec<Self>, StartError> {
         if !has_inherited_sockets() {
             return Ok(Vec::new());
@@ -111,6 +112,7 @@ impl Listener {
         let listener = UnixListener::from_std(listener)?;
         let address = listener.local_addr()?;
         let path = address.as_pathname().unwrap_or("".as_ref()).to_owned();
+        unix_socket::check_permissions(&path).map_err(io::Error::other)?;
         Ok(Self {
             address: Listen::Unix(path),
             socket: Socket::Unix(listener),
