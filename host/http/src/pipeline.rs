@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::request::Parts;
+use http::uri::Authority;
 use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use hyper::body::Body;
 use latchmail_core::error::Failure;
@@ -143,6 +144,12 @@ where
     let http = state.http();
     if registers_service_worker(&parts.headers) {
         return Err(Failure::forbidden("Service workers are not allowed").into());
+    }
+    if !state.serves_host(&host(parts)) {
+        return Err(Rejection::new(
+            StatusCode::MISDIRECTED_REQUEST,
+            "This server does not serve this host",
+        ));
     }
     let (entry, segments) = match http.table().find(&parts.method, parts.uri.path()) {
         Lookup::Found { entry, segments } => (entry, segments),
@@ -287,6 +294,18 @@ fn preflight_or_405<S: State>(
         "This route does not support this method",
     )
     .with(header::ALLOW, allow.clone()))
+}
+
+/// Returns the host of the URL without the port and without a final dot.
+fn host(parts: &Parts) -> String {
+    let header = || {
+        let host = parts.headers.get(header::HOST)?.to_str().ok()?;
+        host.parse::<Authority>().ok()
+    };
+    let authority = parts.uri.authority().cloned().or_else(header);
+    authority.map_or_else(String::new, |authority| {
+        authority.host().trim_end_matches('.').to_owned()
+    })
 }
 
 #[cfg(test)]

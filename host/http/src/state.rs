@@ -38,6 +38,13 @@ pub trait State: Sized + Send + Sync + 'static {
         false
     }
 
+    /// Returns whether the server serves requests for this host. `host` is the host of the URL
+    /// without the port, or an empty string if the request has no valid host. By default, a server
+    /// serves every host.
+    fn serves_host(&self, _host: &str) -> bool {
+        true
+    }
+
     /// Parses the credential of a request, without a lookup in the database. Also returns the rate-limit key of the credential if the form of the credential
     /// proves that this service issued the credential. By default, a server has no credentials.
     ///

@@ -88,6 +88,14 @@ impl Tls {
         }
     }
 
+    /// Returns whether the certificate is valid for this name.
+    pub(crate) fn is_valid_for(&self, name: &str) -> bool {
+        match &self.source {
+            Source::Files(files) => files.is_valid_for(name),
+            Source::Acme(acme) => acme.is_valid_for(name),
+        }
+    }
+
     /// Performs the TLS handshake with a client.
     pub(crate) async fn accept<T>(&self, stream: T) -> io::Result<(TlsStream<T>, Protocol)>
     where

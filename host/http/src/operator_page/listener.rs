@@ -1,11 +1,13 @@
 //! The listener of the operator's page, at the address `admin.listen`.
 
 use std::fmt;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
+use http::Uri;
 use latchmail_core::config::{Config, Listen};
 use latchmail_core::error::StartError;
+use latchmail_core::network::is_local;
 
 use super::routes::route_group;
 use super::visit::error_page;
@@ -59,8 +61,17 @@ impl fmt::Debug for OperatorPage {
 pub(super) struct PageState {
     pub(super) app: Arc<App>,
     pub(super) http: HttpState<Self>,
-    /// Whether browsers use TLS with the listener.
-    pub(super) has_tls: bool,
+    /// The TLS settings of the listener. `None` if browsers do not use TLS with the listener.
+    tls: Option<Arc<Tls>>,
+    /// The host of `base_url`.
+    base_host: String,
+}
+
+impl PageState {
+    /// Returns whether browsers use TLS with the listener.
+    pub(super) fn has_tls(&self) -> bool {
+        self.tls.is_some()
+    }
 }
 
 impl State for PageState {
@@ -68,6 +79,21 @@ impl State for PageState {
 
     fn http(&self) -> &HttpState<Self> {
         &self.http
+    }
+
+    /// Accepts only names that another website cannot point to this listener (DNS rebinding): the
+    /// names of this machine, IP addresses, the host of `base_url`, and the names of the
+    /// certificate.
+    fn serves_host(&self, host: &str) -> bool {
+        let address = host.trim_start_matches('[').trim_end_matches(']');
+        is_local(host)
+            || address.parse::<IpAddr>().is_ok()
+            || self.base_host.eq_ignore_ascii_case(host)
+            || self.tls.as_ref().is_some_and(|tls| tls.is_valid_for(host))
+    }
+
+    fn error_page(&self, rejection: Rejection) -> Result<Response, Rejection> {
+        Ok(error_page(&self.app, &rejection))
     }
 }
 
@@ -82,6 +108,9 @@ pub async fn listen(
 ) -> Result<OperatorPage, StartError> {
     let listener = Listener::bind(&address.into(), "admin.listen").await?;
     let table = RouteTable::build(&ApiInfo::from_config(&app.config), vec![route_group()])?;
+    let base_url: Option<Uri> = app.config.base_url().parse().ok();
+    let base_host = base_url.as_ref().and_then(Uri::host).unwrap_or_default();
+    let base_host = base_host.to_owned();
     let mut config = app.config.clone();
     // Scripts of other origins must not read the pages.
     config.cors_origins.clear();
@@ -92,7 +121,8 @@ pub async fn listen(
             .with_shared_limits(app.http.limits.shared(), "operator_page")
             .with_tracer(app.http.tracer.clone()),
         app: Arc::clone(app),
-        has_tls: tls.is_some(),
+        base_host,
+        tls: tls.cloned(),
     });
     Ok(OperatorPage {
         running: server::serve(&state, vec![listener.with_tls(tls)]),

@@ -110,14 +110,18 @@ pub(super) fn delete_cookie(state: &PageState) -> Result<HeaderValue, Failure> {
 }
 
 fn set_cookie(state: &PageState, value: &str, more: &str) -> Result<HeaderValue, Failure> {
-    let secure = if state.has_tls { "; Secure" } else { "" };
+    let secure = if state.has_tls() { "; Secure" } else { "" };
     let name = cookie_name(state);
     let cookie = format!("{name}={value}; Path=/; HttpOnly; SameSite=Strict{secure}{more}");
     HeaderValue::from_str(&cookie).map_err(Failure::internal)
 }
 
 fn cookie_name(state: &PageState) -> &'static str {
-    if state.has_tls { SECURE_COOKIE } else { COOKIE }
+    if state.has_tls() {
+        SECURE_COOKIE
+    } else {
+        COOKIE
+    }
 }
 
 /// A request of an administrator with a session.
@@ -249,7 +253,7 @@ pub(super) fn require_same_origin(state: &PageState, headers: &HeaderMap) -> Res
     let is_own = |origin: &HeaderValue| {
         let origin = origin.as_bytes();
         // Without TLS, a proxy on this machine can add TLS. The browser then reports an origin with TLS.
-        let plain = origin.strip_prefix(b"http://").filter(|_| !state.has_tls);
+        let plain = origin.strip_prefix(b"http://").filter(|_| !state.has_tls());
         let authority = plain.or_else(|| origin.strip_prefix(b"https://"));
         authority.is_some() && authority == host
     };

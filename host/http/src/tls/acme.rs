@@ -33,6 +33,7 @@ const MAX_DOUBLINGS: u32 = 16;
 pub(super) struct Acme {
     state: Mutex<AcmeState<io::Error>>,
     resolver: Arc<ResolvesServerCertAcme>,
+    domains: Vec<String>,
 }
 
 impl Acme {
@@ -54,8 +55,16 @@ impl Acme {
             .state();
         Ok(Self {
             resolver: state.resolver(),
+            domains: acme.domains.clone(),
             state: Mutex::new(state),
         })
+    }
+
+    /// Returns whether the service orders a certificate with this name.
+    pub(super) fn is_valid_for(&self, name: &str) -> bool {
+        self.domains
+            .iter()
+            .any(|domain| domain.eq_ignore_ascii_case(name))
     }
 
     /// Returns the certificate in use. It has no certificate until the first order is complete.

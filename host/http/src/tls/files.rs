@@ -77,14 +77,17 @@ pub fn check_certificate(
     let content = read_now(&tls.certificate, &tls.key, user).map_err(StartError::new)?;
     let parsed = content.parse(&tls.certificate, &tls.key);
     let (certified_key, expiry) = parsed.map_err(StartError::new)?;
-    let certificate = certified_key.end_entity_cert().ok();
-    let certificate = certificate.and_then(|one| ParsedCertificate::try_from(one).ok());
-    let is_valid_for_name = certificate.is_some_and(|certificate| {
-        ServerName::try_from(name).is_ok_and(|name| verify_server_name(&certificate, &name).is_ok())
-    });
     Ok(CertificateSummary {
         expiry,
-        is_valid_for_name,
+        is_valid_for_name: is_valid_for(&certified_key, name),
+    })
+}
+
+fn is_valid_for(key: &CertifiedKey, name: &str) -> bool {
+    let certificate = key.end_entity_cert().ok();
+    let certificate = certificate.and_then(|one| ParsedCertificate::try_from(one).ok());
+    certificate.is_some_and(|certificate| {
+        ServerName::try_from(name).is_ok_and(|name| verify_server_name(&certificate, &name).is_ok())
     })
 }
 
@@ -126,6 +129,11 @@ impl CertificateFiles {
                 problem: None,
             }),
         })
+    }
+
+    /// Returns whether the current certificate is valid for this name.
+    pub(super) fn is_valid_for(&self, name: &str) -> bool {
+        is_valid_for(&self.current.load(), name)
     }
 
     /// Reads the files again. Does nothing if their content is the same as at the last read.

@@ -67,6 +67,18 @@ async fn requests_from_other_sites_and_in_frames_are_refused() {
         let response = Response::of(request).await;
         assert_refused(&response, value);
     }
+    // A name of another website that resolves to the address of the page (DNS rebinding).
+    for (host, status) in [
+        (format!("evil.test:{port}"), 421),
+        ("evil.test".into(), 421),
+        (format!("localhost.evil.test:{port}"), 421),
+        (format!("localhost:{port}"), 200),
+        (format!("[::1]:{port}"), 200),
+        ("service.test".into(), 200),
+    ] {
+        let request = browser.request("GET /admin/modules").header("Host", &host);
+        assert_eq!(Response::of(request).await.status, status, "{host}");
+    }
     let framed = browser.request("GET /admin/modules");
     let framed = Response::of(framed.header("Sec-Fetch-Dest", "iframe")).await;
     assert_refused(&framed, "framed");
