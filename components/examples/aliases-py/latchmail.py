@@ -123,7 +123,7 @@ def _failed(error, host):
                 else "This credential is no longer valid for mail access",
             )
         case types.Error_Unavailable():
-            return Failure(503, "Mail server is initializing, please try again in a moment", [("retry-after", "2")])
+            return Failure(503, "Mail server is unavailable, please try again in a moment", [("retry-after", "2")])
         case types.Error_OutcomeUnknown():
             return Failure(500, "The operation was begun and its outcome is not known; check before you repeat it")
         case _:

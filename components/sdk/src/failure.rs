@@ -78,7 +78,7 @@ impl Failure {
                 retry_after: Some(2),
                 ..Self::new(
                     503,
-                    "Mail server is initializing, please try again in a moment",
+                    "Mail server is unavailable, please try again in a moment",
                 )
             },
             Error::OutcomeUnknown => Self::new(

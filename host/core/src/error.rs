@@ -13,6 +13,7 @@ use std::fmt;
 use std::time::Duration;
 
 use crate::clock::Timestamp;
+use crate::mail_server_start;
 use crate::verdict::Verdict;
 
 /// The kind of a failure. Clients can see the kind.
@@ -130,10 +131,15 @@ impl Failure {
         Self::new(Kind::Unavailable, text)
     }
 
-    /// Creates a failure for an operation that needs the mail server, which is starting or unreachable. The operation must not have changed anything.
+    /// Creates a failure for an operation that needs the mail server, which is starting or
+    /// unreachable ([`mail_server_start`]). The operation must not have changed anything.
     #[must_use]
     pub fn mail_unavailable() -> Self {
-        Self::unavailable("Mail server is initializing, please try again in a moment")
+        Self::unavailable(if mail_server_start::is_starting() {
+            "Mail server is initializing, please try again in a moment"
+        } else {
+            "Mail server is unavailable, please try again in a moment"
+        })
     }
 
     /// Sets the internal cause, which is logged.
@@ -188,3 +194,24 @@ impl fmt::Display for StartError {
 }
 
 impl StdError for StartError {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_text_distinguishes_a_starting_mail_server_from_an_outage() {
+        let starting = Failure::mail_unavailable();
+        assert_eq!(
+            starting.text,
+            "Mail server is initializing, please try again in a moment"
+        );
+        mail_server_start::set_reached();
+        let outage = Failure::mail_unavailable();
+        assert_eq!(outage.kind, starting.kind);
+        assert_eq!(
+            outage.text,
+            "Mail server is unavailable, please try again in a moment"
+        );
+    }
+}

@@ -20,6 +20,7 @@ pub mod key_file;
 pub mod keyring;
 pub mod limits;
 pub mod logging;
+pub mod mail_server_start;
 pub mod metrics;
 pub mod network;
 pub mod permissions;

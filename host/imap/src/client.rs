@@ -8,6 +8,7 @@ use imap_proto::{Response, Status};
 use latchmail_core::caller::MailCredential;
 use latchmail_core::config;
 use latchmail_core::error::StartError;
+use latchmail_core::mail_server_start;
 use latchmail_net::endpoint::Endpoint;
 use tokio::time::timeout;
 
@@ -153,6 +154,7 @@ impl Connector {
                 if let Some(timer) = timer {
                     timer.finish(&Status::Ok);
                 }
+                mail_server_start::set_reached();
                 Ok((wire, Capabilities::in_code(outcome.code.as_ref())))
             }
             _ => Err(Error::Unavailable(format!(

@@ -401,7 +401,7 @@ fn a_failed_tool_returns_a_result_with_the_error() {
     for (error, sentence) in [
         (
             Error::Unavailable,
-            "Mail server is initializing, please try again in a moment",
+            "Mail server is unavailable, please try again in a moment",
         ),
         (
             Error::CredentialRefused,

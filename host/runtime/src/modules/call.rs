@@ -6,8 +6,10 @@ use std::mem;
 use std::sync::Arc;
 use std::time::Duration;
 
+use http::StatusCode;
 use latchmail_core::caller::Origin;
 use latchmail_core::error::Failure;
+use latchmail_core::mail_server_start;
 use latchmail_core::traces::{Kind, Span};
 
 use super::convert;
@@ -253,7 +255,24 @@ impl Module {
                 module: self.name.to_string(),
                 detail,
             })?;
+        if response.status == StatusCode::SERVICE_UNAVAILABLE
+            && self.uses_mail_server()
+            && mail_server_start::is_starting()
+        {
+            // The text of the module is that of an outage.
+            return Err(CallError::EndedByHost {
+                module: self.name.to_string(),
+                failure: Failure::mail_unavailable(),
+            });
+        }
         Ok((response, instance))
+    }
+
+    /// Returns whether the module imports an interface of the mail server.
+    fn uses_mail_server(&self) -> bool {
+        let prefixes = ["latchmail:host/mailbox@", "latchmail:host/outbox@"];
+        let is_used = |import: &String| prefixes.iter().any(|prefix| import.starts_with(prefix));
+        self.imports.iter().any(is_used)
     }
 
     fn busy(&self) -> CallError {

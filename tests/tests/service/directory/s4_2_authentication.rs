@@ -67,7 +67,7 @@ async fn during_an_outage_of_the_mail_server_only_the_right_password_gets_503() 
     let response = service.post(LOGIN, &right).await;
     response.fails(
         503,
-        "Mail server is initializing, please try again in a moment",
+        "Mail server is unavailable, please try again in a moment",
     );
     assert!(response.header("retry-after").is_some());
     let wrong = json!({ "email": "ada@first.test", "password": "Wrong-Horse-7" });

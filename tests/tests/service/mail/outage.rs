@@ -1,9 +1,10 @@
 //! The mail server stops and starts again while the service runs.
 
-use latchmail_tests::Service;
+use latchmail_tests::{PASSWORD, Service};
 use serde_json::json;
 
-const MAIL_SERVER_DOWN: &str = "Mail server is initializing, please try again in a moment";
+const MAIL_SERVER_DOWN: &str = "Mail server is unavailable, please try again in a moment";
+const STARTING: &str = "Mail server is initializing, please try again in a moment";
 const FOLDERS: &str = "GET /api/v1/mail/folders";
 const INBOX: &str = "GET /api/v1/mail/folders/INBOX/messages";
 const MESSAGE: &str = "From: a@outside.test\nTo: x@first.test\nSubject: one\n\nbody\n";
@@ -48,6 +49,16 @@ async fn while_the_mail_server_is_down_every_mail_route_returns_503() {
         let request = service.request(line).bearer_auth(&access);
         latchmail_tests::Response::of(request).await.succeeds(200);
     }
+}
+
+#[tokio::test]
+async fn until_the_mail_server_is_first_reached_it_is_reported_as_starting() {
+    let service = Service::start().await;
+    let ada = service.person("ada").await;
+    ada.send(FOLDERS).await.fails(503, STARTING);
+    let body = json!({ "email": ada.address, "password": PASSWORD });
+    let login = service.post("/api/v1/auth/login", &body).await;
+    login.fails(503, STARTING);
 }
 
 #[tokio::test]

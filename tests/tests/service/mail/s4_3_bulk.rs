@@ -7,7 +7,7 @@ use latchmail_tests::{
 };
 use serde_json::{Value, json};
 
-const MAIL_SERVER_DOWN: &str = "Mail server is initializing, please try again in a moment";
+const MAIL_SERVER_DOWN: &str = "Mail server is unavailable, please try again in a moment";
 const NONE: &str = "At least one uid is required";
 const MANY: &str = "Too many messages (max 200 per request)";
 const NOTHING: [&str; 0] = [];

@@ -421,7 +421,7 @@ async fn while_the_mail_server_is_down_a_change_returns_503_and_is_not_made_late
         let response = Response::of(request).await;
         response.fails(
             503,
-            "Mail server is initializing, please try again in a moment",
+            "Mail server is unavailable, please try again in a moment",
         );
         assert!(response.header("retry-after").is_some(), "{line}");
     }

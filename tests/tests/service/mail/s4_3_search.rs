@@ -430,7 +430,7 @@ async fn while_the_mail_server_is_down_a_search_returns_503() {
     let response = search(&service).await;
     response.fails(
         503,
-        "Mail server is initializing, please try again in a moment",
+        "Mail server is unavailable, please try again in a moment",
     );
     assert!(response.header("retry-after").is_some());
     service.stack().start_imap().await.unwrap();

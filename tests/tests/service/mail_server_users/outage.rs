@@ -6,7 +6,7 @@ use latchmail_tests::Person;
 
 use super::*;
 
-const DOWN: &str = "Mail server is initializing, please try again in a moment";
+const DOWN: &str = "Mail server is unavailable, please try again in a moment";
 
 #[tokio::test]
 async fn while_the_mail_server_is_down_nothing_ends_and_nobody_signs_in() {

@@ -8,7 +8,7 @@ use serde_json::json;
 use super::rules::Grant;
 use super::shared_mailbox::SharedMailbox;
 
-const AWAY: &str = "Mail server is initializing, please try again in a moment";
+const AWAY: &str = "Mail server is unavailable, please try again in a moment";
 
 #[tokio::test]
 async fn a_members_slow_downloads_do_not_delay_the_owners() {

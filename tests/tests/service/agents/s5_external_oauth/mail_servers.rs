@@ -14,7 +14,7 @@ use super::{
 };
 
 const INBOX: &str = "GET /api/v1/mail/folders/INBOX/messages";
-const NO_MAIL: &str = "Mail server is initializing, please try again in a moment";
+const NO_MAIL: &str = "Mail server is unavailable, please try again in a moment";
 const MESSAGE: &str = "From: a@outside.test\nTo: ada@first.test\nSubject: one\nMessage-ID: <1@outside.test>\n\nbody\n";
 
 async fn assert_logged_in_with(service: &Service, mechanism: &str) {

@@ -10,7 +10,7 @@ use tokio::sync::watch;
 use super::attachments::file;
 use super::{SEND, mail, send_mail, with};
 
-const MAIL_SERVER_DOWN: &str = "Mail server is initializing, please try again in a moment";
+const MAIL_SERVER_DOWN: &str = "Mail server is unavailable, please try again in a moment";
 
 #[tokio::test]
 async fn large_mails_of_one_account_leave_memory_for_other_accounts() {

@@ -4,7 +4,7 @@ use latchmail_tests::{Person, Relay, Response, Service, imap, stored_messages};
 
 use super::{SEND, mail, received_subjects, send_mail, wait_for_mail};
 
-const MAIL_SERVER_DOWN: &str = "Mail server is initializing, please try again in a moment";
+const MAIL_SERVER_DOWN: &str = "Mail server is unavailable, please try again in a moment";
 
 #[track_caller]
 fn assert_mail_server_down(response: &Response) {

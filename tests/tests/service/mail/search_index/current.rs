@@ -331,7 +331,7 @@ async fn while_the_mail_server_is_down_a_search_returns_503() {
         let response = search(&service, folder).await;
         response.fails(
             503,
-            "Mail server is initializing, please try again in a moment",
+            "Mail server is unavailable, please try again in a moment",
         );
     }
     service.stack().start_imap().await.unwrap();
