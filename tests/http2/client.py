@@ -84,6 +84,13 @@ class Client:
         flags = ("END_STREAM",) if end else ()
         self.send_frame(frames.DataFrame(stream, data, flags=flags))
 
+    def settle(self):
+        """Waits until the service has processed all frames that this client sent."""
+        self.settled = getattr(self, "settled", 0) + 1
+        data = self.settled.to_bytes(8, "big")
+        self.send_frame(frames.PingFrame(0, data))
+        self.wait_for("pong", lambda e: e == ("pong", data))
+
     def read(self, timeout=EVENTUALLY):
         """Reads once. Returns `False` if nothing arrived in time."""
         if not self.socket.pending() and not select.select([self.socket], [], [], timeout)[0]:
@@ -133,6 +140,8 @@ class Client:
             self.send_frame(frames.SettingsFrame(0, flags=("ACK",)))
         elif isinstance(frame, frames.PingFrame) and "ACK" not in frame.flags:
             self.send_frame(frames.PingFrame(0, frame.opaque_data, flags=("ACK",)))
+        elif isinstance(frame, frames.PingFrame):
+            self.events.append(("pong", frame.opaque_data))
 
     def wait_for(self, what, predicate):
         """Reads until an event satisfies the predicate, and returns the event."""
