@@ -74,11 +74,12 @@ impl<S> RouteTable<S> {
         // JSON contains `<` only in strings. In a script element of a page, `<` can begin the end
         // tag.
         let description = openapi::compose(info, &groups)?;
+        let description = String::from_utf8_lossy(&description).replace('<', "\\u003c");
         let (entries, paths) = Self::build_entries(groups)?;
         Ok(Self {
             paths,
             entries,
-            description,
+            description: description.into(),
         })
     }
 
@@ -166,7 +167,7 @@ impl<S> RouteTable<S> {
         &self.entries
     }
 
-    /// Returns the API description of all routes, as JSON.
+    /// Returns the API description of all routes, as JSON without the character `<`.
     #[must_use]
     pub fn description(&self) -> Bytes {
         self.description.clone()

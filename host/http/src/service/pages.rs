@@ -4,10 +4,12 @@
 //! opaque origin, so they cannot read cookies or responses of the service, and they cannot send forms. Such a page cannot fetch the description, so the page
 //! contains it.
 
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
+use futures_util::stream::{self, StreamExt as _};
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
+use latchmail_bindings::{Blob, BlobSource, ByteStream};
 use latchmail_core::error::Failure;
 use latchmail_core::secrets;
 use latchmail_runtime::modules::Content;
@@ -22,7 +24,9 @@ pub(super) const START: &str = "/";
 pub(super) const VIEWER: &str = "/docs";
 pub(super) const SCRIPT: &str = "/docs/redoc.js";
 
-/// Redoc 2.5.2 from npm, without changes, compressed with Zstandard by the build script.
+/// Redoc 2.5.2 from npm, compressed with Zstandard by the build script. One change: the logo at the
+/// end of the menu, an image on another host, is removed. The policy of the page forbids the image,
+/// and Redoc has no option for it.
 const COMPRESSED_REDOC: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/redoc.js.zst"));
 
 /// The script after its first request. Most services never send it.
@@ -35,6 +39,9 @@ const fontFamily = 'system-ui, sans-serif';
 const theme = { typography: { fontFamily, headings: { fontFamily } } };
 Redoc.init(description, { nonce: 'NONCE', hideDownloadButtons: true, theme }, document.getElementById('viewer'));
 ";
+
+/// Marks the place of the description in the page. The page contains no other control characters.
+const DESCRIPTION: &str = "\u{1}";
 
 /// Length of a nonce. 22 letters and digits contain 130 random bits.
 const NONCE_LENGTH: usize = 22;
@@ -73,9 +80,6 @@ pub(super) fn show_start(app: &App) -> Result<Response, Rejection> {
 )]
 pub(super) fn show_description(app: &App) -> Result<Response, Rejection> {
     let nonce = secrets::letters_and_digits(NONCE_LENGTH)?;
-    let description = app.http.table().description();
-    // In a script element, `<` can begin the end tag. JSON contains `<` only in strings.
-    let description = String::from_utf8_lossy(&description).replace('<', "\\u003c");
     let document = html! {
         (DOCTYPE)
         html lang="en" {
@@ -89,7 +93,7 @@ pub(super) fn show_description(app: &App) -> Result<Response, Rejection> {
                 main #viewer {
                     noscript { "This page needs JavaScript. The description is also at " a href="/api/openapi.json" { "/api/openapi.json" } "." }
                 }
-                script #description type="application/json" nonce=(*nonce) { (PreEscaped(description)) }
+                script #description type="application/json" nonce=(*nonce) { (DESCRIPTION) }
                 script nonce=(*nonce) src=(SCRIPT) {}
                 script nonce=(*nonce) { (PreEscaped(START_VIEWER.replace("NONCE", &nonce))) }
             }
@@ -109,8 +113,30 @@ pub(super) fn show_description(app: &App) -> Result<Response, Rejection> {
             ),
             (header::CONTENT_SECURITY_POLICY, policy),
         ],
-        document.into_string().into(),
+        with_description(&document.into_string(), app.http.table().description()),
     ))
+}
+
+/// Returns the page with the description. Responses share the memory of the description, because a
+/// client can read a response slowly.
+fn with_description(document: &str, description: Bytes) -> Content {
+    let (before, after) = document.split_once(DESCRIPTION).unwrap_or((document, ""));
+    let chunks = Chunks([
+        Bytes::copy_from_slice(before.as_bytes()),
+        description,
+        Bytes::copy_from_slice(after.as_bytes()),
+    ]);
+    let size = chunks.0.iter().map(|chunk| chunk.len() as u64).sum();
+    Content::Blob(Blob::from_source(size, Arc::new(chunks)))
+}
+
+/// The parts of a page.
+struct Chunks([Bytes; 3]);
+
+impl BlobSource for Chunks {
+    fn open(&self) -> ByteStream {
+        stream::iter(self.0.clone().map(Ok)).boxed()
+    }
 }
 
 /// Get the script of the page with the description
@@ -145,14 +171,14 @@ pub(super) fn script() -> Result<Response, Rejection> {
                 HeaderValue::from_static("cross-origin"),
             ),
         ],
-        script,
+        Content::Bytes(script),
     ))
 }
 
-fn respond<const N: usize>(headers: [(HeaderName, HeaderValue); N], body: Bytes) -> Response {
+fn respond<const N: usize>(headers: [(HeaderName, HeaderValue); N], body: Content) -> Response {
     Response {
         status: StatusCode::OK,
         headers: HeaderMap::from_iter(headers),
-        body: Content::Bytes(body),
+        body,
     }
 }

@@ -3,6 +3,7 @@
 use latchmail_tests::Service;
 use serde_json::Value;
 
+mod browser;
 mod clients;
 mod links;
 mod schemas;
