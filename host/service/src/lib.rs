@@ -281,7 +281,6 @@ async fn build(
     Ok((app, failing))
 }
 
-/// Returns the error as a sentence for the operator.
 /// Returns the trusted `Authentication-Results` fields. Creates the key of the milter's marks if it does not exist.
 async fn trusted_results(
     config: &Config,
@@ -299,6 +298,7 @@ async fn trusted_results(
     Ok(TrustedResults { authserv_id, key })
 }
 
+/// Returns the error as a sentence for the operator.
 fn start_error(error: impl Into<Box<dyn Error>>) -> StartError {
     StartError::new(error.into().to_string())
 }

@@ -55,11 +55,11 @@ const STEPS: &[Step] = &[
         postgres: include_str!("../../migrations/postgres/0004_results_key.sql"),
     },
     Step {
-        version: 4,
+        version: 5,
         description: "paused hosts",
         oldest: 1,
-        sqlite: include_str!("../../migrations/sqlite/0004_paused_hosts.sql"),
-        postgres: include_str!("../../migrations/postgres/0004_paused_hosts.sql"),
+        sqlite: include_str!("../../migrations/sqlite/0005_paused_hosts.sql"),
+        postgres: include_str!("../../migrations/postgres/0005_paused_hosts.sql"),
     },
 ];
 

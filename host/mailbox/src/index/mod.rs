@@ -21,12 +21,11 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use futures_util::FutureExt as _;
-use futures_util::stream::{self, StreamExt as _};
 use latchmail_core::clock::Clock;
 use latchmail_core::config;
 use latchmail_core::metrics;
 use tokio::sync::{RwLock, Semaphore, mpsc};
+use tokio::task::JoinSet;
 use tokio::time::timeout;
 
 use crate::blocking;
@@ -303,16 +302,15 @@ impl Mail {
                 .unwrap_or_else(PoisonError::into_inner);
             queued.take()
         };
-        let Some(queued) = queued else {
+        let Some(mut queued) = queued else {
             return;
         };
-        let queued = stream::unfold(queued, async |mut queued| {
-            Some((queued.recv().await?, queued))
-        });
-        let build = queued.for_each_concurrent(BUILDS, |index| {
-            // Without the box, the compiler cannot prove that the future is `Send`.
-            self.build_index(indexes, index).boxed()
-        });
+        let build = async {
+            let mut builds = JoinSet::new();
+            while let Some(index) = queued.recv().await {
+                spawn_within(BUILDS, &mut builds, Arc::clone(&self).build_index(index)).await;
+            }
+        };
         let refresh = async {
             loop {
                 tokio::time::sleep(TICK).await;
@@ -324,7 +322,10 @@ impl Mail {
 
     /// Builds an index for at most one time slice. If the index is not complete then, it goes to
     /// the end of the queue.
-    async fn build_index(&self, indexes: &Indexes, index: Arc<AccountIndex>) {
+    async fn build_index(self: Arc<Self>, index: Arc<AccountIndex>) {
+        let Some(indexes) = self.indexes() else {
+            return;
+        };
         let started = Instant::now();
         let account = &index.account;
         let update = timeout(BUILD_TIMEOUT, self.update_index(&index, usize::MAX));
@@ -343,16 +344,18 @@ impl Mail {
     }
 
     /// Updates the indexes in use, closes and deletes others.
-    async fn refresh_indexes(&self, indexes: &Indexes) {
-        let open = stream::iter(indexes.close_idle().await);
-        let refresh =
-            open.for_each_concurrent(REFRESHES, |index| self.refresh_index(index).boxed());
-        refresh.await;
+    async fn refresh_indexes(self: &Arc<Self>, indexes: &Indexes) {
+        let mut refreshes = JoinSet::new();
+        for index in indexes.close_idle().await {
+            let refresh = Arc::clone(self).refresh_index(index);
+            spawn_within(REFRESHES, &mut refreshes, refresh).await;
+        }
+        refreshes.join_all().await;
         self.delete_indexes(indexes).await;
         indexes.write_status().await;
     }
 
-    async fn refresh_index(&self, index: Arc<AccountIndex>) {
+    async fn refresh_index(self: Arc<Self>, index: Arc<AccountIndex>) {
         if index.content.read().await.is_none() {
             return;
         }
@@ -369,4 +372,17 @@ impl Mail {
             tracing::warn!(account = index.account, "search index not updated in time");
         }
     }
+}
+
+/// Runs a future concurrently with the others of `tasks`. Waits while there are `limit` others.
+async fn spawn_within(
+    limit: usize,
+    tasks: &mut JoinSet<()>,
+    task: impl Future<Output = ()> + Send + 'static,
+) {
+    while tasks.try_join_next().is_some() {}
+    if tasks.len() >= limit {
+        tasks.join_next().await;
+    }
+    tasks.spawn(task);
 }
