@@ -57,7 +57,7 @@ pub struct Address {
 }
 
 /// An attachment of a message. The parts of the chosen plain text and of the chosen HTML are not
-/// attachments, except a following part of one of the two without an alternative in the other.
+/// attachments.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Attachment {
     /// The index among the attachments of the message, from 0. The attachments have the order of the parts.
@@ -70,9 +70,9 @@ pub struct Attachment {
     pub size: u64,
 }
 
-/// The plain text and the HTML that were chosen from the parts of a message. Both consist of all
-/// their parts, for example the text before and after a picture. Blank parts are omitted unless all
-/// parts are blank.
+/// The plain text and the HTML that were chosen from the parts of a message. Each can consist of
+/// several parts, for example the text before and after a picture. Blank parts are omitted unless
+/// all parts are blank.
 #[derive(Debug, Default)]
 pub struct Content {
     /// The chosen plain text.

@@ -68,8 +68,6 @@ pub struct Structure {
     leaves: Vec<Leaf>,
     /// The indexes of the leaves of the plain text and of the HTML, ascending.
     bodies: [Vec<usize>; 2],
-    /// The indexes of the leaves that are not attachments, ascending.
-    not_attached: Vec<usize>,
     /// `true` if the message exceeded a limit. The structure is then incomplete.
     pub(super) truncated: bool,
 }
@@ -86,12 +84,10 @@ impl Structure {
             // If the message has no other text, use a text part with a file name.
             (text, html) = (first("text/plain", true), first("text/html", true));
         }
-        let bodies = [text, html].map(|first| body(&leaves, first));
-        let not_attached = not_attached(&leaves, &bodies);
+        let bodies = bodies(&leaves, [text, html]);
         Self {
             leaves,
             bodies,
-            not_attached,
             truncated,
         }
     }
@@ -104,7 +100,7 @@ impl Structure {
             .map(|leaf| size_of::<Leaf>() + leaf.part.text_length())
             .sum();
         let [texts, htmls] = &self.bodies;
-        let indexes = texts.len() + htmls.len() + self.not_attached.len();
+        let indexes = texts.len() + htmls.len();
         size_of::<Self>() + leaves + indexes * size_of::<usize>()
     }
 
@@ -121,54 +117,54 @@ impl Structure {
         texts.next()
     }
 
-    /// Returns the attachments.
+    /// Returns all leaves except the parts of the plain text and of the HTML.
     pub(super) fn attachments(&self) -> impl Iterator<Item = &Leaf> {
         self.leaves
             .iter()
             .enumerate()
-            .filter(|(index, _)| self.not_attached.binary_search(index).is_err())
+            .filter(|(index, _)| {
+                let mut bodies = self.bodies.iter();
+                bodies.all(|body| body.binary_search(index).is_err())
+            })
             .map(|(_, leaf)| leaf)
     }
 }
 
-/// Returns the leaves of a body that begins with the leaf `first`: the leaf, and the following
-/// leaves of the same type that a client shows below it (RFC 8621, section 4.1.4).
-fn body(leaves: &[Leaf], first: Option<usize>) -> Vec<usize> {
-    let Some(first) = first else {
-        return Vec::new();
+/// Returns the leaves of the plain text and of the HTML. `first` has the first leaf of each. The
+/// following leaves of the same type belong to it if a client shows them below it (RFC 8621,
+/// section 4.1.4). If the message has both, a following leaf must have an alternative in the other
+/// one. Otherwise the leaf would be lost for a client that shows only the other one.
+fn bodies(leaves: &[Leaf], first: [Option<usize>; 2]) -> [Vec<usize>; 2] {
+    let shown = first.map(|first| shown(leaves, first));
+    let [texts, htmls] = &shown;
+    let belongs = |index: usize, others: &[usize]| {
+        let is_alternative = |other: &usize| leaves[index].is_alternative_of(&leaves[*other]);
+        first.contains(&Some(index)) || others.is_empty() || others.iter().any(is_alternative)
     };
-    let mut body = vec![first];
+    [(texts, htmls), (htmls, texts)].map(|(body, others)| {
+        let body = body.iter().copied();
+        body.filter(|index| belongs(*index, others)).collect()
+    })
+}
+
+/// Returns the leaf `first` and the following leaves of the same type that a client shows below it.
+fn shown(leaves: &[Leaf], first: Option<usize>) -> Vec<usize> {
+    let mut shown: Vec<usize> = first.into_iter().collect();
+    let Some(first) = first else { return shown };
     for (index, leaf) in leaves.iter().enumerate().skip(first + 1) {
         let is_text = leaf.part.media == leaves[first].part.media
             && !leaf.part.is_attachment
             && !leaf.is_named()
             && !leaf.place.is_resource;
-        let is_shown = |other: &usize| !leaf.is_alternative_of(&leaves[*other]);
-        if is_text && body.iter().all(is_shown) {
-            body.push(index);
+        let is_other = |other: &usize| !leaf.is_alternative_of(&leaves[*other]);
+        if is_text && shown.iter().all(is_other) {
+            shown.push(index);
         }
-        if body.len() == bounds::BODY_PARTS {
+        if shown.len() == bounds::BODY_PARTS {
             break;
         }
     }
-    body
-}
-
-/// Returns the leaves of the two bodies that are not attachments. If the message has both bodies, a
-/// following part of one body that has no alternative in the other body is also an attachment.
-/// Otherwise the part would be lost for a client that shows only the other body.
-fn not_attached(leaves: &[Leaf], bodies: &[Vec<usize>; 2]) -> Vec<usize> {
-    let mut not_attached = Vec::new();
-    for (body, other) in [(&bodies[0], &bodies[1]), (&bodies[1], &bodies[0])] {
-        for (position, index) in body.iter().enumerate() {
-            let is_alternative = |other: &usize| leaves[*index].is_alternative_of(&leaves[*other]);
-            if position == 0 || other.is_empty() || other.iter().any(is_alternative) {
-                not_attached.push(*index);
-            }
-        }
-    }
-    not_attached.sort_unstable();
-    not_attached
+    shown
 }
 
 /// Maximum length of a delimiter line, in bytes. A longer line is not a delimiter. RFC 2046, section 5.1.1, allows 70 characters.
