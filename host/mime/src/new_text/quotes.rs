@@ -1,5 +1,7 @@
 //! Finds quotes, their introductions, and the beginnings of other messages.
 
+use memchr::memchr;
+
 use super::quote_phrases::{
     COPY, DATE, FORWARDS, FROM, INTRODUCTIONS, ORIGINAL_MESSAGE, SUBJECTS, TO, WROTE,
 };
@@ -176,7 +178,12 @@ fn is_separator(line: &str) -> bool {
 fn field(line: &str) -> Option<u8> {
     let line = line.trim_start_matches([' ', '\t', '*', '\u{a0}']);
     let start = &line[..line.floor_char_boundary(MAX_FIELD_NAME)];
-    let name = &line[..start.find([':', '：'])?];
+    let wide = (!start.is_ascii()).then(|| start.find('：')).flatten();
+    let colon = memchr(b':', start.as_bytes())
+        .into_iter()
+        .chain(wide)
+        .min()?;
+    let name = &line[..colon];
     let name = name.trim_end_matches([' ', '\u{a0}', '\u{202f}', '*', '.']);
     let name = name.to_lowercase();
     let kinds = [FROM, DATE, TO, COPY, SUBJECTS];
@@ -297,9 +304,11 @@ fn introduction_at(lines: &[Line<'_>]) -> Option<usize> {
                 && has_date(&text)
                 && (text.contains('@') || has_time(&text))
         } else {
-            let with_verb = ends_with_verb(text.trim_end_matches([':', '：']));
-            let ends = with_verb || text.ends_with(">:") && text.contains('@');
-            ends && *count <= 2 && has_time(&text) && text.contains("20")
+            let ends = || {
+                ends_with_verb(text.trim_end_matches([':', '：']))
+                    || text.ends_with(">:") && text.contains('@')
+            };
+            *count <= 2 && text.contains("20") && has_time(&text) && ends()
         }
     })
 }
