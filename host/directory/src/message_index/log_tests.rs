@@ -192,7 +192,7 @@ async fn the_work_for_a_page_does_not_depend_on_the_number_of_changes(fresh: Fre
     let db = fresh.directory.db();
     let uids = add(db, &folders[0], &[(1, ""), (2, "")]).await;
     flag(db, &folders[0], &[(1, "\\Seen")]).await;
-    // Adds 30,000 changes of the first message and of the first folder, and 1,000 folders that
+    // Adds 3,000 changes of the first message and of the first folder, and 100 folders that
     // existed for a short time.
     let folder = &folders[0].id;
     let numbers = |end: u32| {
@@ -203,32 +203,32 @@ async fn the_work_for_a_page_does_not_depend_on_the_number_of_changes(fresh: Fre
     for statement in [
         format!(
             "{}{columns} SELECT 'ada', n, {}, '{folder}', 'x', NULL, 0 FROM s",
-            numbers(30_000),
+            numbers(3_000),
             uids[0]
         ),
         format!(
-            "{}{columns} SELECT 'ada', 30000 + n, 0, '{folder}', NULL, 'old' || n, 0 FROM s",
-            numbers(30_000)
+            "{}{columns} SELECT 'ada', 3000 + n, 0, '{folder}', NULL, 'old' || n, 0 FROM s",
+            numbers(3_000)
         ),
         format!(
             "{}INSERT INTO folders (account_id, id, path, uid_validity, uid_next) \
              SELECT 'ada', 'gone' || n, 'gone' || n, 1, 1 FROM s",
-            numbers(1_003)
+            numbers(103)
         ),
         format!(
-            "{}{columns} SELECT 'ada', 60000 + n, 0, 'gone' || n, NULL, NULL, 0 FROM s",
-            numbers(1_003)
+            "{}{columns} SELECT 'ada', 6000 + n, 0, 'gone' || n, NULL, NULL, 0 FROM s",
+            numbers(103)
         ),
-        "UPDATE mailboxes SET version = 70000".to_owned(),
+        "UPDATE mailboxes SET version = 7000".to_owned(),
     ] {
         execute(db, statement.leak()).await.unwrap();
     }
     let messages: Vec<i64> = uids.iter().map(|uid| uid.cast_signed()).collect();
-    for (version, expected) in [(0, 2), (2, 1), (20_000, 1), (60_000, 0)] {
+    for (version, expected) in [(0, 2), (2, 1), (2_000, 1), (6_000, 0)] {
         let later = history::first_changes_after(db, ACCOUNT, version, &messages).await;
         assert_eq!(later.unwrap().len(), expected, "{version}");
     }
-    let changes = message_changes(db, ACCOUNT, (2, 20_000), (2, 20_000))
+    let changes = message_changes(db, ACCOUNT, (2, 2_000), (2, 2_000))
         .await
         .unwrap();
     let flags = |state: &Option<MessageState>| state.as_ref().unwrap().flags.clone();
@@ -241,13 +241,13 @@ async fn the_work_for_a_page_does_not_depend_on_the_number_of_changes(fresh: Fre
         ),
         (uids[0], String::new(), "x".to_owned())
     );
-    let histories = folder_histories(db, ACCOUNT, 30_005, 40_005).await.unwrap();
+    let histories = folder_histories(db, ACCOUNT, 3_005, 4_005).await.unwrap();
     assert_eq!(histories.len(), 2);
     let found = histories.iter().find(|found| found.id == *folder).unwrap();
     let path = |path: &str| Some(path.to_owned());
     assert_eq!(
         (&found.before, &found.after, &found.now),
-        (&path("old6"), &path("old10006"), &path("a"))
+        (&path("old6"), &path("old1006"), &path("a"))
     );
 }
 
