@@ -20,7 +20,8 @@ use crate::db::{Error, on};
 /// and those with changes after the version $3 (kind 2). Omits folders that exist neither now nor
 /// before the change. The joins use primary keys, because PostgreSQL can join other columns in
 /// quadratic time.
-const FOLDERS: &str = "SELECT f.id, f.path, f.listed_path, f.uid_validity, f.uid_next, f.highest_modseq, \
+const FOLDERS: &str = "SELECT f.id, f.path, f.listed_path, f.uid_validity, f.uid_next, \
+     f.highest_modseq, \
      f.object_id, 0 AS kind, f.listed_path AS logged_path FROM folders f \
      WHERE f.account_id = $1 AND f.listed_path IS NOT NULL \
      UNION ALL SELECT f.id, f.path, f.listed_path, f.uid_validity, f.uid_next, f.highest_modseq, \
