@@ -1,6 +1,7 @@
 //! Reads messages from the mail server, and converts them to documents of the index.
 
 use std::collections::{BTreeMap, HashMap};
+use std::time::Instant;
 
 use latchmail_imap::MessageRef;
 
@@ -49,7 +50,7 @@ impl Mail {
                     return Err(error);
                 }
                 if let [message] = part {
-                    let attempts = account.unreadable().add(message.uid);
+                    let attempts = account.unreadable().add(message.uid, Instant::now());
                     tracing::warn!(
                         account = account.account,
                         uid = message.uid,

@@ -21,11 +21,13 @@ struct Attempts {
 
 impl UnreadableMessages {
     /// Records a failed attempt. Returns the number of failed attempts.
-    pub(super) fn add(&mut self, uid: u64) -> u32 {
-        let last = Instant::now();
-        let attempts = self.0.entry(uid).or_insert(Attempts { count: 0, last });
+    pub(super) fn add(&mut self, uid: u64, now: Instant) -> u32 {
+        let attempts = self.0.entry(uid).or_insert(Attempts {
+            count: 0,
+            last: now,
+        });
         attempts.count += 1;
-        attempts.last = last;
+        attempts.last = now;
         attempts.count
     }
 
@@ -34,10 +36,10 @@ impl UnreadableMessages {
     }
 
     /// Returns `true` if the message must not be read now.
-    pub(super) fn is_skipped(&self, uid: u64) -> bool {
+    pub(super) fn is_skipped(&self, uid: u64, now: Instant) -> bool {
         self.0.get(&uid).is_some_and(|attempts| {
-            attempts.count >= MAX_ATTEMPTS
-                || attempts.last.elapsed() < RETRY_INTERVAL * (1 << (attempts.count - 1))
+            let wait = RETRY_INTERVAL * (1 << (attempts.count - 1));
+            attempts.count >= MAX_ATTEMPTS || now.duration_since(attempts.last) < wait
         })
     }
 }
@@ -49,15 +51,13 @@ mod tests {
     #[test]
     fn a_message_is_read_again_later_a_limited_number_of_times() {
         let mut unreadable = UnreadableMessages::default();
-        assert!(!unreadable.is_skipped(1));
+        let mut now = Instant::now();
+        assert!(!unreadable.is_skipped(1, now));
         for attempt in 1..=MAX_ATTEMPTS {
-            assert_eq!(unreadable.add(1), attempt);
-            assert!(unreadable.is_skipped(1) && !unreadable.is_skipped(2));
-            let wait = RETRY_INTERVAL * (1 << (attempt - 1));
-            if let Some(attempts) = unreadable.0.get_mut(&1) {
-                attempts.last -= wait;
-            }
-            assert_eq!(unreadable.is_skipped(1), attempt == MAX_ATTEMPTS);
+            assert_eq!(unreadable.add(1, now), attempt);
+            assert!(unreadable.is_skipped(1, now) && !unreadable.is_skipped(2, now));
+            now += RETRY_INTERVAL * (1 << (attempt - 1));
+            assert_eq!(unreadable.is_skipped(1, now), attempt == MAX_ATTEMPTS);
         }
     }
 }

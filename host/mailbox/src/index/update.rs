@@ -95,7 +95,7 @@ impl Mail {
             let is_complete = |content: &Content| {
                 let unreadable = account.unreadable();
                 let mut unindexed = content.unindexed.iter();
-                unindexed.all(|uid| unreadable.is_skipped(*uid))
+                unindexed.all(|uid| unreadable.is_skipped(*uid, Instant::now()))
             };
             if content.as_ref().is_none_or(is_complete) {
                 return Ok(Update::Current);
@@ -332,7 +332,8 @@ impl AccountIndex {
     /// Returns the messages without those that the mail server failed to return.
     fn readable(&self, mut missing: Vec<Missing>) -> Vec<Missing> {
         let unreadable = self.unreadable();
-        missing.retain(|missing| !unreadable.is_skipped(missing.uid));
+        let now = Instant::now();
+        missing.retain(|missing| !unreadable.is_skipped(missing.uid, now));
         missing
     }
 }
