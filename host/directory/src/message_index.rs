@@ -47,16 +47,20 @@ const ADD_MESSAGES: &str =
 /// Reads at most two messages of each identity, because the statement runs under the write lock of
 /// SQLite.
 const MARK_COPIES: &str = "UPDATE messages SET copied = TRUE \
-     WHERE account_id = $1 AND uid >= $2 AND EXISTS \
-     (SELECT 1 FROM messages o \
-     WHERE o.account_id = $1 AND o.identity = messages.identity AND o.uid <> messages.uid)";
+     WHERE account_id = $1 AND uid >= $2 AND identity IN \
+     (SELECT n.identity FROM (SELECT DISTINCT identity FROM messages \
+     WHERE account_id = $1 AND uid >= $2) n \
+     WHERE (SELECT o.uid FROM messages o \
+     WHERE o.account_id = $1 AND o.identity = n.identity LIMIT 1 OFFSET 1) IS NOT NULL)";
 /// Marks the first copied message of each identity. All messages of an identity are marked, except
-/// an only message. So it is enough to read one message with a number below $2.
+/// an only message. So it is enough to read one message with a number below $2. Without the unary
+/// plus, SQLite searches by number and not by identity.
 const MARK_ORIGINALS: &str = "UPDATE messages SET copied = TRUE \
      WHERE account_id = $1 AND NOT copied AND uid IN \
      (SELECT (SELECT o.uid FROM messages o \
-     WHERE o.account_id = $1 AND o.identity = n.identity AND o.uid < $2 LIMIT 1) \
-     FROM messages n WHERE n.account_id = $1 AND n.uid >= $2 AND n.copied)";
+     WHERE o.account_id = $1 AND o.identity = n.identity AND +o.uid < $2 LIMIT 1) \
+     FROM (SELECT DISTINCT identity FROM messages \
+     WHERE account_id = $1 AND uid >= $2 AND copied) n)";
 
 /// Maximum number of rows in one statement. SQLite and PostgreSQL limit the number of parameters.
 pub(crate) const MAX_PER_STATEMENT: usize = 500;

@@ -223,8 +223,8 @@ async fn add_copies(fresh: &Fresh, identity: Identity, count: i64) {
 async fn the_time_to_number_a_copy_does_not_depend_on_the_number_of_copies(fresh: Fresh) {
     const COPIES: u32 = 64_000;
     const NEW: u32 = 500;
-    /// The time on an idle machine is below 50 ms.
-    const LIMIT: std::time::Duration = std::time::Duration::from_millis(250);
+    /// The time on an idle machine is below 50 ms. Reading all pairs takes many seconds.
+    const LIMIT: std::time::Duration = std::time::Duration::from_secs(1);
     fresh.directory.with("ada", "ada@example.org", &[]).await;
     let db = fresh.directory.db();
     let inbox = [seen("INBOX", FIRST, None)];

@@ -58,7 +58,7 @@ const BUILDS: usize = 16;
 
 /// Maximum number of concurrent builds that add messages to an index, which needs memory and CPU
 /// time.
-const WRITERS: usize = 2;
+const WRITERS: usize = 4;
 
 /// Time for which a build adds messages. Then the other waiting builds come first.
 const TIME_SLICE: Duration = Duration::from_secs(20);
