@@ -199,6 +199,24 @@ async fn a_copy_of_a_database_in_use_is_restored_with_its_mail_server_file_and_l
 }
 
 #[tokio::test]
+async fn a_copy_names_the_current_key_and_not_a_pending_one() {
+    let body = async |fresh: Fresh| {
+        let directory = &fresh.directory;
+        for (name, current) in [("before.db", None), ("after.db", Some("current"))] {
+            let copy = folder_of(&fresh).join(name);
+            copy_sqlite(&fresh.config, &copy).await.unwrap();
+            let found = current_key_of_copy(&copy).await.unwrap();
+            assert_eq!(found.as_deref(), current);
+            let keys = directory.register_service_keys(&["current"], "host");
+            keys.await.unwrap();
+            let pending = directory.add_pending_service_key("pending").await;
+            assert_eq!(pending.unwrap().as_deref(), Some("pending"));
+        }
+    };
+    on_sqlite(body).await.unwrap();
+}
+
+#[tokio::test]
 async fn files_that_root_restores_belong_to_the_owner_of_the_folder() {
     const OWNER: u32 = 1;
     let body = async |fresh: Fresh| {

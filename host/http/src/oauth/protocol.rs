@@ -67,3 +67,34 @@ pub(crate) fn form(request: &Request) -> Result<Vec<(String, String)>, Refusal> 
     body.and_then(|body| query::parse(body).ok())
         .ok_or_else(|| Refusal::request("The body must be a form in UTF-8"))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::message::Content;
+
+    #[test]
+    fn a_failure_of_the_service_has_a_code_of_the_protocol() {
+        for (failure, status, code, retry_after) in [
+            (
+                Failure::unavailable("later"),
+                503,
+                "temporarily_unavailable",
+                Some("2"),
+            ),
+            (Failure::unknown("lost"), 500, "server_error", None),
+            (Failure::internal("broken"), 500, "server_error", None),
+        ] {
+            let response = error_response(failure.into(), false).unwrap();
+            assert_eq!(response.status, status);
+            let header = response.headers.get(header::RETRY_AFTER);
+            assert_eq!(header.map(|value| value.to_str().unwrap()), retry_after);
+            let Content::Bytes(body) = response.body else {
+                panic!("{code}");
+            };
+            let body: serde_json::Value = serde_json::from_slice(&body).unwrap();
+            assert_eq!(body["error"], code);
+            assert!(body["error_description"].is_string());
+        }
+    }
+}

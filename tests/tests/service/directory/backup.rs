@@ -346,9 +346,8 @@ async fn a_backup_that_does_not_fit_is_refused_and_changes_nothing() {
     fs::rename(dir.join("hidden"), &manifest).unwrap();
     assert!(!key_file.exists(), "a refused restore installs no key");
 
-    restore(&service, &dir, &keys, &["--end-sessions"])
-        .await
-        .succeeds();
+    let arguments = ["--end-sessions", "--end-app-passwords"];
+    restore(&service, &dir, &keys, &arguments).await.succeeds();
     service.restart().await;
     assert_has_account(&service).await;
 }

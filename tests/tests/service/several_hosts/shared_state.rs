@@ -24,7 +24,8 @@ async fn an_unresponsive_database_is_unavailable(all: &SeveralHosts) {
     let dora = all.service.person("dora").await;
     let token = dora.token(&["mail:read"]).await;
     let [one, two] = all.hosts.each_ref().map(|host| &host.service);
-    let refresh = [("grant_type", "refresh_token"), ("refresh_token", "x")];
+    let refresh = "grant_type=refresh_token&refresh_token=x&client_id=x";
+    let form = "application/x-www-form-urlencoded";
     let token = token["token"].as_str().unwrap();
     let alias = json!({ "name": "dora-shop", "domain": "first.test" });
     let call = json!({ "jsonrpc": "2.0", "id": 1, "method": "tools/list" });
@@ -33,7 +34,9 @@ async fn an_unresponsive_database_is_unavailable(all: &SeveralHosts) {
         one.request("POST /api/v1/aliases")
             .bearer_auth(&dora.access)
             .json(&alias),
-        two.request("POST /auth/token").form(&refresh),
+        two.request("POST /auth/token")
+            .header("content-type", form)
+            .body(refresh),
         two.request("POST /mcp").bearer_auth(token).json(&call),
     ];
     all.postgres.pause();
