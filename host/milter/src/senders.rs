@@ -140,11 +140,7 @@ impl EncodedWords {
             match character {
                 '?' if marks < 2 => marks += 1,
                 '?' if word[at..].starts_with("?=") => return Some(2 + at + 2),
-                '"' => {
-                    self.possible_at = Some(word.len() - at);
-                    return None;
-                }
-                _ if character.is_whitespace() => {
+                _ if character == '"' || character.is_whitespace() => {
                     self.possible_at = Some(word.len() - at);
                     return None;
                 }
