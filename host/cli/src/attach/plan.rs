@@ -49,6 +49,7 @@ impl Plan {
         location: &Location,
         args: &AttachArgs,
     ) -> anyhow::Result<Self> {
+        let lookup = lookup::find(config, args.mail_database()?.as_deref())?;
         let dovecot = Dovecot::inspect(&args.servers.dovecot_config)?;
         let postfix = Postfix::inspect(&args.servers.postfix_config)?;
         for (name, running) in [
@@ -59,7 +60,6 @@ impl Plan {
                 bail!("{name} is not running; start it first");
             }
         }
-        let lookup = lookup::find(config, args.mail_database()?.as_deref())?;
         let imap = ports::imap(&config.imap).await?;
         let smtp = ports::smtp(&config.smtp).await?;
         let tested = test_users::choose(config, &dovecot, &postfix, args.test_user.as_deref())?;

@@ -23,8 +23,9 @@ pub(super) fn check(file: &Path) -> Result<(), StartError> {
     let metadata = fs::metadata(file).map_err(|e| unreadable(file, &e))?;
     let text = fs::read_to_string(file).map_err(|e| unreadable(file, &e))?;
     if has_password(&text) {
-        let what = "the configuration, which contains a password,";
-        return secret_file::check(what, file, &metadata, secret_file::current_user());
+        let user = secret_file::current_user();
+        return secret_file::check("the configuration", file, &metadata, user)
+            .map_err(|error| StartError::new(format!("{error}. It contains a password")));
     }
     if metadata.mode() & WRITABLE != 0 {
         let file = file.display();
