@@ -193,11 +193,8 @@ fn a_second_start_does_not_change_the_kind_of_the_build() {
 #[test]
 fn help_builds_nothing() {
     let folder = folder();
-    for arguments in [vec!["--help"], vec!["-h"], vec!["--watch", "x", "--help"]] {
-        let output = copy_of_run(folder.path())
-            .args(&arguments)
-            .output()
-            .unwrap();
+    for arguments in [&["--help"][..], &["-h"], &["--watch", "x", "--help"]] {
+        let output = copy_of_run(folder.path()).args(arguments).output().unwrap();
         assert!(output.status.success(), "{output:?}");
         let printed = String::from_utf8_lossy(&output.stdout);
         assert!(printed.starts_with("Usage: ./just run"), "{printed}");

@@ -154,9 +154,10 @@ impl Postfix {
         let mut domains = BTreeSet::new();
         for name in split_tables(&value) {
             // A path is replaced by the content of the file, for example `/etc/mailname`.
-            let names = match name.starts_with('/') {
-                true => fs::read_to_string(name).unwrap_or_default(),
-                false => name.to_owned(),
+            let names = if name.starts_with('/') {
+                fs::read_to_string(name).unwrap_or_default()
+            } else {
+                name.to_owned()
             };
             let names = split_tables(&names)
                 .into_iter()

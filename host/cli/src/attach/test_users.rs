@@ -365,7 +365,10 @@ fn no_user(rejected: &[String]) -> String {
         text.push_str(reason);
     }
     if rejected.len() > MAX_REASONS {
-        text.push_str(&format!("\n  and {} others", rejected.len() - MAX_REASONS));
+        let others = rejected.len() - MAX_REASONS;
+        text.push_str("\n  and ");
+        text.push_str(&others.to_string());
+        text.push_str(" others");
     }
     text + "\nName an existing user with --test-user ADDRESS"
 }

@@ -70,9 +70,10 @@ fn default_socket_in(runtime: &Path, data: &Path) -> PathBuf {
     // The service creates a missing folder.
     let owner = fs::metadata(data).map_or_else(|_| geteuid().as_raw(), |found| found.uid());
     let is_usable = |found: fs::Metadata| found.is_dir() && found.uid() == owner;
-    let folder = match fs::metadata(runtime).is_ok_and(is_usable) {
-        true => runtime,
-        false => data,
+    let folder = if fs::metadata(runtime).is_ok_and(is_usable) {
+        runtime
+    } else {
+        data
     };
     folder.join(SOCKET)
 }

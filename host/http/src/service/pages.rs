@@ -148,12 +148,11 @@ impl BlobSource for Chunks {
     responses((status = 200, description = "The script", content_type = "text/javascript", body = String))
 )]
 pub(super) fn script() -> Result<Response, Rejection> {
-    let script = match REDOC.get() {
-        Some(script) => script.clone(),
-        None => {
-            let script = zstd::decode_all(COMPRESSED_REDOC).map_err(Failure::internal)?;
-            REDOC.get_or_init(|| script.into()).clone()
-        }
+    let script = if let Some(script) = REDOC.get() {
+        script.clone()
+    } else {
+        let script = zstd::decode_all(COMPRESSED_REDOC).map_err(Failure::internal)?;
+        REDOC.get_or_init(|| script.into()).clone()
     };
     Ok(respond(
         [
