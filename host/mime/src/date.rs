@@ -3,6 +3,8 @@
 use chrono::{DateTime, NaiveDate};
 use latchmail_core::clock::Timestamp;
 
+use super::lexical::without_comments;
+
 /// Maximum length of a date with comments, in bytes.
 const MAX_LENGTH: usize = 1000;
 
@@ -117,26 +119,6 @@ fn zone(word: &str) -> Option<i64> {
 fn number(word: &str, limit: usize) -> Option<u32> {
     ((1..=limit).contains(&word.len()) && word.bytes().all(|b| b.is_ascii_digit()))
         .then(|| word.parse().ok())?
-}
-
-/// Replaces comments with white space (RFC 5322, section 3.2.2). Returns `None` if a comment is not closed.
-fn without_comments(field: &str) -> Option<String> {
-    let mut plain = String::with_capacity(field.len());
-    let mut depth = 0_u32;
-    let mut characters = field.chars();
-    while let Some(c) = characters.next() {
-        match c {
-            '\\' if depth > 0 => drop(characters.next()),
-            '(' => {
-                depth += 1;
-                plain.push(' ');
-            }
-            ')' if depth > 0 => depth -= 1,
-            _ if depth > 0 => {}
-            c => plain.push(c),
-        }
-    }
-    (depth == 0).then_some(plain)
 }
 
 #[cfg(test)]

@@ -1,5 +1,9 @@
 //! Checks properties of the results for any message and any header. The fuzz targets and tests use this module.
 
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
+
+use crate::charset::Charset;
 use crate::preview::Preview;
 use crate::{Address, Decoder, Header, StructureParser, bounds};
 
@@ -25,6 +29,8 @@ pub struct Found {
 pub fn message(bytes: &[u8], complete: bool) {
     let (head, body) = crate::split(bytes);
     header(head);
+    name(&String::from_utf8_lossy(head));
+    label(&String::from_utf8_lossy(body), head);
     drop(read(bytes, complete));
     // A listing reads only the beginning of a message. The preview in the listing must be the same as the preview of the complete message.
     let whole = Preview::of_body(head, body, complete);
@@ -38,6 +44,41 @@ pub fn message(bytes: &[u8], complete: bool) {
     parser.push(bytes);
     let structure = parser.finish(complete);
     assert_eq!(Preview::of_message(&structure, bytes, complete), whole);
+}
+
+/// Checks that a display name does not become part of the address.
+///
+/// # Panics
+/// Panics if the address of the mailbox is wrong.
+fn name(name: &str) {
+    let characters = name
+        .chars()
+        .filter(|c| !c.is_control() && !matches!(c, '"' | '\\'));
+    let name: String = characters.take(64).collect();
+    let word = BASE64_STANDARD.encode(&name);
+    for name in [format!("\"{name}\""), format!("=?utf-8?B?{word}?=")] {
+        let field = format!("From: {name} <ada@example.org>\r\n");
+        let from = Header::of(field.as_bytes(), bounds::FIELD).from;
+        let addresses: Vec<_> = from.iter().map(|one| one.address.as_str()).collect();
+        assert_eq!(addresses, ["ada@example.org"], "{name:?}");
+    }
+}
+
+/// Checks that ASCII text contains no replacement character after decoding, for any label.
+///
+/// # Panics
+/// Panics if the decoded text contains a replacement character.
+fn label(label: &str, text: &[u8]) {
+    let label: String = label.chars().take(64).collect();
+    // In UTF-7, a plus sign can begin an encoded replacement character.
+    let is_text =
+        |byte: &u8| (byte.is_ascii_graphic() || byte.is_ascii_whitespace()) && *byte != b'+';
+    let text: Vec<u8> = text.iter().copied().filter(is_text).take(4096).collect();
+    let decoded = Charset::named(Some(&label)).decode(text, false);
+    assert!(
+        !decoded.contains(char::REPLACEMENT_CHARACTER),
+        "{label}: {decoded:?}"
+    );
 }
 
 /// Decodes a header and checks that each field is on one line and within its limit.

@@ -1,7 +1,7 @@
 //! Converts HTML to text for previews and for the search index. The result is plain text and can contain `<` and `&`. It must be escaped before it is inserted
 //! into HTML.
 
-use mail_parser::decoders::charsets::map::charset_decoder;
+use encoding_rs::WINDOWS_1252;
 use mail_parser::decoders::html::add_html_token;
 
 /// Elements whose content is invisible.
@@ -103,7 +103,11 @@ fn windows_1252(name: &str) -> Option<char> {
     let byte = u8::try_from(code.ok()?)
         .ok()
         .filter(|byte| (128..160).contains(byte))?;
-    charset_decoder(b"windows-1252")?(&[byte]).chars().next()
+    let bytes = [byte];
+    let (text, _) = WINDOWS_1252.decode_without_bom_handling(&bytes);
+    // The web leaves some of the numbers undefined.
+    let defined = text.chars().next().filter(|c| !c.is_control());
+    Some(defined.unwrap_or(char::REPLACEMENT_CHARACTER))
 }
 
 /// The markup at the beginning of a text.

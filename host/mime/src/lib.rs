@@ -19,10 +19,14 @@
 //! ```
 //!
 //! This crate finds the structure of a message itself. The parser processes the message line by line and has a nesting limit ([`bounds::DEPTH`]). `mail-parser`
-//! would need the complete message and has no limits: a message with a hundred thousand nested parts overflows the stack. Therefore `mail-parser` only decodes
-//! header fields and character sets. A message inside another message is one attachment. This crate does not parse the parts of such a message.
+//! would need the complete message and has no limits: a message with a hundred thousand nested
+//! parts overflows the stack. This crate also decodes header fields and character sets itself, so
+//! that each text is the same everywhere. `mail-parser` only decodes the entities of HTML. A
+//! message inside another message is one attachment. This crate does not parse the parts of such a
+//! message.
 
 pub mod bounds;
+mod charset;
 mod date;
 mod decoded_size;
 mod filename;
@@ -30,7 +34,9 @@ mod filename;
 pub mod fuzzing;
 mod header;
 mod html;
+mod lexical;
 mod new_text;
+mod parameters;
 pub mod preview;
 mod structure;
 mod transfer;
@@ -52,7 +58,7 @@ pub use transfer::{Decoder, Encoding};
 pub struct Address {
     /// The display name, or empty.
     pub name: String,
-    /// `local@domain`.
+    /// `local@domain`. Empty if the field has only a name.
     pub address: String,
 }
 
@@ -248,7 +254,7 @@ const ENCODED_BODY: usize = bounds::BODY * 4;
 fn decode_leaf(leaf: &Leaf, encoded: &[u8], limit: usize) -> (String, bool) {
     let mut cut = encoded.len() < leaf.range.len();
     let bytes = transfer::decoded(encoded, leaf.part.encoding);
-    let mut text = words::decode_text(bytes, leaf.part.charset.as_deref(), cut || !leaf.complete);
+    let mut text = leaf.part.charset.decode(bytes, cut || !leaf.complete);
     cut |= truncate_text(&mut text, limit);
     (text, cut)
 }

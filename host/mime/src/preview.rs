@@ -5,9 +5,7 @@ use latchmail_shape::invisible;
 use memchr::memrchr;
 use unicode_segmentation::UnicodeSegmentation as _;
 
-use crate::{
-    Beginning, Decoder, Structure, beginning, bounds, decode_leaf, html_to_text, split, words,
-};
+use crate::{Beginning, Decoder, Structure, beginning, bounds, decode_leaf, html_to_text, split};
 
 /// Maximum length of a grapheme cluster that is not split, in code points. The longest emoji have ten code points.
 const MAX_CLUSTER: usize = 32;
@@ -76,7 +74,7 @@ impl Preview {
         let end = leaf.range.end.min(leaf.range.start + WINDOW).min(limit);
         let encoded = first.get(leaf.range.start..end)?;
         let bytes = Decoder::new(leaf.part.encoding).decode(encoded, false);
-        if let Some(text) = words::decode_beginning(&bytes, leaf.part.charset.as_deref()) {
+        if let Some(text) = leaf.part.charset.decode_beginning(&bytes) {
             let (text, is_final) = collapse(text);
             if is_final {
                 return Some(Self { text, is_final });
@@ -262,7 +260,7 @@ mod tests {
         assert_eq!(preview(latin, b"Gr=FC=DFe"), "Grüße");
         assert_eq!(
             preview("Content-Type: text/plain; charset=klingon\r\n", b"a\xffb"),
-            "a\u{fffd}b"
+            "aÿb"
         );
     }
 

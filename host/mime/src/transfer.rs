@@ -355,7 +355,8 @@ impl Escape {
     }
 }
 
-fn hexadecimal(digit: u8) -> Option<u8> {
+/// Returns the value of a hexadecimal digit.
+pub(super) fn hexadecimal(digit: u8) -> Option<u8> {
     char::from(digit)
         .to_digit(16)
         .and_then(|value| u8::try_from(value).ok())

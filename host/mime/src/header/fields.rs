@@ -1,43 +1,29 @@
-//! Selects the fields of a header that `mail-parser` must parse, because `mail-parser` takes much longer to skip a field.
+//! Finds the fields of a header (RFC 5322, section 2.2), and converts their values to text.
 
 use std::borrow::Cow;
 
 use memchr::memchr;
 
-/// Removes all fields whose names are not in `names`. The names are in lower case. Keeps each field whose name contains unusual characters. Therefore the
-/// result of `mail-parser` does not change.
-pub(super) fn select<'h>(header: &'h [u8], names: &[&[u8]]) -> Cow<'h, [u8]> {
-    let mut selected = Vec::new();
-    let (mut copied, mut at) = (0, 0);
-    while let Some(first) = header.get(at) {
-        if first.is_ascii_whitespace() {
-            // `mail-parser` also ends a header at a line of white space, so the other fields cannot be removed safely.
-            return header.into();
-        }
-        let field = &header[at..];
-        let end = at + field_length(field);
-        if !is_needed(field, names) {
-            selected.extend_from_slice(&header[copied..at]);
-            copied = end;
-        }
-        at = end;
-    }
-    if copied == 0 {
-        return header.into();
-    }
-    selected.extend_from_slice(&header[copied..]);
-    selected.into()
-}
+use crate::charset::Charset;
 
-fn is_needed(field: &[u8], names: &[&[u8]]) -> bool {
-    let end = field
-        .iter()
-        .position(|b| !(b.is_ascii_alphanumeric() || *b == b'-'))
-        .unwrap_or(field.len());
-    let (name, after) = field.split_at(end);
-    name.is_empty()
-        || !after.starts_with(b":")
-        || names.iter().any(|n| n.eq_ignore_ascii_case(name))
+/// Returns the values of the fields in `names` with the index of the name. The names are in lower
+/// case. A value includes its folded lines.
+pub(super) fn select<'h>(header: &'h [u8], names: &[&[u8]]) -> Vec<(usize, &'h [u8])> {
+    let mut selected = Vec::new();
+    let mut rest = header;
+    while !matches!(rest, [] | [b'\n', ..] | [b'\r', b'\n', ..]) {
+        let (field, others) = rest.split_at(field_length(rest));
+        rest = others;
+        let line = memchr(b'\n', field).unwrap_or(field.len());
+        let Some(colon) = memchr(b':', &field[..line]) else {
+            continue;
+        };
+        let name = field[..colon].trim_ascii();
+        if let Some(index) = names.iter().position(|n| n.eq_ignore_ascii_case(name)) {
+            selected.push((index, &field[colon + 1..]));
+        }
+    }
+    selected
 }
 
 /// Returns the length of the first field with its continuation lines.
@@ -52,55 +38,81 @@ fn field_length(header: &[u8]) -> usize {
     header.len()
 }
 
+/// Converts the value of a field to text. RFC 6532 allows only UTF-8, but old senders use other
+/// character sets. `charset` is the character set of the body, which usually is the character set
+/// of the header too.
+pub(super) fn to_text(value: &[u8], charset: impl FnOnce() -> Charset) -> Cow<'_, str> {
+    if let Ok(text) = std::str::from_utf8(value) {
+        // Without encoded words, Japanese is written with escape sequences.
+        return match memchr(0x1b, value) {
+            Some(_) => Charset::Unlabelled.decode(value.to_vec(), false).into(),
+            None => text.into(),
+        };
+    }
+    let has_utf8 = || value.utf8_chunks().any(|chunk| !chunk.valid().is_ascii());
+    match charset().decode_strictly(value) {
+        Some(text) => text.into(),
+        None if has_utf8() => String::from_utf8_lossy(value),
+        None => Charset::Unlabelled.decode(value.to_vec(), false).into(),
+    }
+}
+
+/// Joins the lines of a folded value with spaces.
+pub(super) fn unfold(value: &str) -> Cow<'_, str> {
+    let value = value.trim_matches(|c: char| c.is_ascii_whitespace());
+    if !value.contains('\n') {
+        return value.into();
+    }
+    let mut unfolded = String::with_capacity(value.len());
+    for line in value.split('\n') {
+        let line = line.trim_matches(|c: char| c.is_ascii_whitespace());
+        if !unfolded.is_empty() && !line.is_empty() {
+            unfolded.push(' ');
+        }
+        unfolded.push_str(line);
+    }
+    unfolded.into()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn selected(header: &str) -> String {
-        let selected = select(header.as_bytes(), &[b"subject", b"to"]);
-        String::from_utf8(selected.into_owned()).unwrap()
+    fn selected(header: &str) -> Vec<(usize, &str)> {
+        let selected = select(header.as_bytes(), &[b"subject", b"to"]).into_iter();
+        selected
+            .map(|(index, value)| (index, std::str::from_utf8(value).unwrap()))
+            .collect()
     }
 
     #[test]
-    fn needed_fields_are_kept_with_their_continuation_lines() {
+    fn needed_fields_are_found_with_their_continuation_lines() {
         assert_eq!(
             selected("Received: a\r\n\tb\r\nSUBJECT: c\r\n d\r\n\te\r\nX-To: f\r\n g\r\nto: h\r\n"),
-            "SUBJECT: c\r\n d\r\n\te\r\nto: h\r\n"
+            [(0, " c\r\n d\r\n\te\r\n"), (1, " h\r\n")]
         );
-        assert_eq!(selected("To: a\n b\nCc: c\n d"), "To: a\n b\n");
-        assert_eq!(selected("Subjects: a\r\nT: b\r\n:c"), ":c");
-        assert_eq!(selected("Cc: a\r\n \r\n b\r\nBcc: c"), "");
-        assert_eq!(selected(""), "");
+        assert_eq!(selected("To: a\n b\nCc: c\n d"), [(1, " a\n b\n")]);
+        assert_eq!(selected("Subjects: a\r\nT: b\r\n:c\r\nno colon\r\n"), []);
+        assert_eq!(
+            selected("To : a\r\nX-A\r\n To: b\r\nTo:c"),
+            [(1, " a\r\n"), (1, "c")]
+        );
+        assert_eq!(selected("Cc: a\r\n \r\n b\r\nTo: c"), [(1, " c")]);
+        assert_eq!(selected(""), []);
     }
 
     #[test]
-    fn fields_with_unusual_names_are_kept() {
-        for field in [
-            "Sub ject: a",
-            "X-A : a",
-            "X_A: a",
-            "X-\u{e9}: a",
-            ": a",
-            "no colon",
-            "X-A",
-        ] {
-            assert_eq!(
-                selected(&format!("Cc: a\r\n{field}\r\n b\r\n")),
-                format!("{field}\r\n b\r\n")
-            );
+    fn an_empty_line_ends_the_header() {
+        for header in ["To: a\r\n\r\nTo: b\r\n", "To: a\r\n\nTo: b\r\n"] {
+            assert_eq!(selected(header), [(1, " a\r\n")]);
         }
+        assert_eq!(selected("\r\nTo: a\r\n"), []);
     }
 
     #[test]
-    fn a_header_with_a_line_of_white_space_is_unchanged() {
-        for header in [
-            "\r\nCc: a\r\n",
-            " \t\nCc: a\r\n",
-            "Cc: a\r\n\r\nTo: b\r\n",
-            "Cc: a\n\nTo: b\r\n",
-            "Cc: a\r\n\x0c\r\nTo: b\r\n",
-        ] {
-            assert_eq!(selected(header), header);
-        }
+    fn a_folded_value_is_one_line() {
+        assert_eq!(unfold(" a\r\n\t b  c\r\n \r\n  d \r\n"), "a b  c d");
+        assert_eq!(unfold("\r\n a"), "a");
+        assert_eq!(unfold(" \t"), "");
     }
 }
