@@ -14,6 +14,37 @@ const MONTHS: [&str; 12] = [
 
 const WEEKDAYS: [&str; 7] = ["mon", "tue", "wed", "thu", "fri", "sat", "sun"];
 
+/// Names of time zones with one usual meaning, by minutes east of UTC. Of the one-letter zones,
+/// only Z is reliable (RFC 5322, section 4.3).
+const ZONES: [(i64, &[&str]); 26] = [
+    (-600, &["hst"]),
+    (-540, &["akst"]),
+    (-480, &["pst", "akdt"]),
+    (-420, &["mst", "pdt"]),
+    (-360, &["cst", "mdt"]),
+    (-300, &["est", "cdt"]),
+    (-240, &["edt"]),
+    (-210, &["nst"]),
+    (-180, &["brt"]),
+    (-150, &["ndt"]),
+    (0, &["gmt", "utc", "ut", "z", "wet"]),
+    (60, &["cet", "met", "mez", "bst", "west"]),
+    (120, &["cest", "mest", "mesz", "eet", "sast"]),
+    (180, &["eest", "msk"]),
+    (240, &["msd"]),
+    (300, &["pkt"]),
+    (345, &["npt"]),
+    (420, &["wib"]),
+    (480, &["awst", "hkt", "sgt"]),
+    (540, &["jst", "kst"]),
+    (570, &["acst"]),
+    (600, &["aest"]),
+    (630, &["acdt"]),
+    (660, &["aedt"]),
+    (720, &["nzst"]),
+    (780, &["nzdt"]),
+];
+
 /// Parses the value of a Date field.
 pub(super) fn parse(field: &str) -> Option<Timestamp> {
     let field = field.trim();
@@ -38,11 +69,8 @@ pub(super) fn parse(field: &str) -> Option<Timestamp> {
         [one] => day(&one.split('-').collect::<Vec<_>>())?,
         several => day(several)?,
     };
-    let (time, offset) = match time {
-        // Some senders write `GMT +0100` instead of `GMT+0100`.
-        [time, offset] | [time, "gmt" | "utc", offset] => (*time, zone(offset)?),
-        _ => return None,
-    };
+    let (time, zone) = time.split_first()?;
+    let offset = offset(zone)?;
     let clock: Vec<&str> = time.split(':').collect();
     let (hour, minute, second) = match clock[..] {
         [hour, minute] => (hour, minute, "0"),
@@ -80,39 +108,55 @@ fn day(words: &[&str]) -> Option<NaiveDate> {
     NaiveDate::from_ymd_opt(year, u32::try_from(month).ok()? + 1, number(day, 2)?)
 }
 
-/// Parses a time zone. Returns seconds east of UTC.
-fn zone(word: &str) -> Option<i64> {
-    let word = match word {
-        "gmt" | "utc" => return Some(0),
-        word => word
-            .strip_prefix("gmt")
-            .or_else(|| word.strip_prefix("utc"))
-            .unwrap_or(word),
-    };
-    let hours = match word {
-        // Of the one-letter zones, only Z is reliable (RFC 5322, section 4.3).
-        "ut" | "z" => 0,
-        "edt" => -4,
-        "est" | "cdt" => -5,
-        "cst" | "mdt" => -6,
-        "mst" | "pdt" => -7,
-        "pst" => -8,
-        "cet" => 1,
-        "cest" | "eet" => 2,
-        _ => {
-            let (sign, digits) = match word.split_at_checked(1)? {
-                ("+", digits) => (1, digits),
-                ("-", digits) => (-1, digits),
-                _ => return None,
-            };
-            let digits = digits.replace(':', "");
-            let value = i64::from(number(&digits, 4)?);
-            let (hours, minutes) = (value / 100, value % 100);
-            return (digits.len() == 4 && hours <= 14 && minutes < 60)
-                .then_some(sign * (hours * 3600 + minutes * 60));
+/// Parses the words of a time zone. Returns seconds east of UTC. Returns 0 for an unknown name (RFC
+/// 5322, section 4.3).
+fn offset(words: &[&str]) -> Option<i64> {
+    match words {
+        // Some senders write `GMT +0100` instead of `GMT+0100`, and some add the name of the zone.
+        ["gmt" | "utc", zone] => numeric_zone(zone).or_else(|| named_zone(words)),
+        [zone, name] if is_zone_name(name) => numeric_zone(zone).or_else(|| named_zone(words)),
+        [zone] => {
+            let prefix = ["gmt", "utc"]
+                .iter()
+                .find_map(|name| zone.strip_prefix(name));
+            numeric_zone(prefix.unwrap_or(zone)).or_else(|| named_zone(words))
         }
+        _ => named_zone(words),
+    }
+}
+
+/// Parses an offset such as `+0100` or `+01:00`.
+fn numeric_zone(word: &str) -> Option<i64> {
+    let (sign, digits) = match word.split_at_checked(1)? {
+        ("+", digits) => (1, digits),
+        ("-", digits) => (-1, digits),
+        _ => return None,
     };
-    Some(hours * 3600)
+    let digits = digits.replace(':', "");
+    let value = i64::from(number(&digits, 4)?);
+    let (hours, minutes) = (value / 100, value % 100);
+    (digits.len() == 4 && hours <= 14 && minutes < 60)
+        .then_some(sign * (hours * 3600 + minutes * 60))
+}
+
+/// Returns the offset of a zone with a name of one or several words. Returns `None` if the words
+/// cannot be a name.
+fn named_zone(words: &[&str]) -> Option<i64> {
+    if words.is_empty() || !words.iter().all(|word| is_zone_name(word)) {
+        return None;
+    }
+    let known = ZONES.iter().find(|(_, names)| match words {
+        [name] => names.contains(name),
+        _ => false,
+    });
+    Some(known.map_or(0, |(minutes, _)| minutes * 60))
+}
+
+fn is_zone_name(word: &str) -> bool {
+    word.bytes()
+        .all(|b| b.is_ascii_alphabetic() || matches!(b, b'.' | b'/' | b'_'))
+        && word.starts_with(|c: char| c.is_ascii_alphabetic())
+        && !matches!(word, "am" | "pm")
 }
 
 /// Parses a number of one to `limit` digits.
@@ -142,6 +186,18 @@ mod tests {
             "Friday, 20-Nov-2026 08:00:00 -0000",
             "Fri, 20\r\n\tNovember 2026 (a \\) comment (in one)) 09:00:00 +0100 (CET)",
             "Fri, 20 Nov 2026 09:00:00 CET",
+            "Fri, 20 Nov 2026 09:00:00 MET",
+            "Fri, 20 Nov 2026 09:00:00 BST",
+            "Fri, 20 Nov 2026 10:00:00 MEST",
+            "Fri, 20 Nov 2026 10:00:00 eet",
+            "Fri, 20 Nov 2026 17:00:00 JST",
+            "Fri, 20 Nov 2026 17:30:00 ACST",
+            "Fri, 20 Nov 2026 09:00:00 +0100 CET",
+            // Unknown names mean `-0000`.
+            "Fri, 20 Nov 2026 08:00:00 IST",
+            "Fri, 20 Nov 2026 08:00:00 A",
+            "Fri, 20 Nov 2026 08:00:00 Europe/Berlin",
+            "Fri, 20 Nov 2026 08:00:00 W. Europe Standard Time",
             "2026-11-20T09:00:00+01:00",
             "2026-11-20T08:00:00Z",
             "2026-11-20 08:00:00Z",
@@ -185,8 +241,8 @@ mod tests {
             "20 Nov 2026 09:00:00 +0160",
             "20 Nov 2026 09:00:00 +2500",
             "20 Nov 2026 09:00:00 +01",
-            "20 Nov 2026 09:00:00 IST",
-            "20 Nov 2026 09:00:00 A",
+            "20 Nov 2026 09:00:00 PM",
+            "20 Nov 2026 09:00:00 GMT CET +01",
             "20 Nov 20266 09:00:00 +0100",
             "20 Nov 1026 09:00:00 +0100",
             "20 Nov 2026 9:00 AM +0100",
