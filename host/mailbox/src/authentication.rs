@@ -120,6 +120,26 @@ impl Authentication {
 /// Returns the addresses in the value of a field, as API clients receive them. The second returned value is `true` if the list is complete.
 #[must_use]
 pub fn parse_addresses(value: &[u8]) -> (Vec<String>, bool) {
+    let (mut addresses, mut complete) = decode_addresses(value);
+    // API clients receive the field in the character set of the Content-Type field, which is unknown
+    // here. In some character sets, a backslash can be the second byte of a character. Then the
+    // backslash does not escape a quote.
+    let is_second = |bytes: &[u8]| !bytes[0].is_ascii() && bytes[1] == b'\\';
+    if value.windows(2).any(is_second) {
+        let mut other = value.to_vec();
+        for at in 1..other.len() {
+            if is_second(&other[at - 1..=at]) {
+                other[at] = b'x';
+            }
+        }
+        let (others, all) = decode_addresses(&other);
+        complete &= all;
+        addresses.extend(others);
+    }
+    (addresses, complete)
+}
+
+fn decode_addresses(value: &[u8]) -> (Vec<String>, bool) {
     let field = [b"From:", value, b"\r\n"].concat();
     let header = Header::of(&field, bounds::FIELD);
     let addresses = header.from.into_iter().map(|address| address.address);
@@ -306,6 +326,27 @@ mod tests {
             verdict,
             domain: Some(domain.into()),
         }
+    }
+
+    #[test]
+    fn the_addresses_in_every_character_set_are_found() {
+        // In Shift_JIS, the first backslash is the second byte of a character.
+        let value = b" \"\x95\\\" <ceo@first.test>, \" <a@outside.test>\r\n";
+        let header = [
+            b"From:",
+            &value[..],
+            b"Content-Type: text/plain; charset=shift_jis\r\n",
+        ];
+        let displayed = Header::of(&header.concat(), bounds::FIELD).from;
+        assert_eq!(displayed[0].address, "ceo@first.test");
+        let (addresses, complete) = parse_addresses(value);
+        assert!(
+            complete && addresses.contains(&displayed[0].address),
+            "{addresses:?}"
+        );
+        assert!(addresses.contains(&"a@outside.test".to_owned()));
+        let (addresses, _) = parse_addresses(b" \"a\\\"b\" <a@outside.test>\r\n");
+        assert_eq!(addresses, ["a@outside.test"]);
     }
 
     #[test]

@@ -5,14 +5,18 @@
 /// backslashes, and its length with quotes. The length is `None` if the quoted string has no end.
 pub(super) fn quoted_string(text: &str) -> (String, Option<usize>) {
     let mut content = String::new();
-    let mut characters = text.char_indices().skip(1);
-    while let Some((at, c)) = characters.next() {
-        match c {
-            '"' => return (content, Some(at + 1)),
-            '\\' => content.extend(characters.next().map(|(_, c)| c)),
-            c => content.push(c),
+    let mut rest = text.get(1..).unwrap_or_default();
+    while let Some(at) = rest.find(['"', '\\']) {
+        content.push_str(&rest[..at]);
+        let (special, after) = rest[at..].split_at(1);
+        if special == "\"" {
+            return (content, Some(text.len() - after.len()));
         }
+        let escaped = after.chars().next();
+        content.extend(escaped);
+        rest = &after[escaped.map_or(0, char::len_utf8)..];
     }
+    content.push_str(rest);
     (content, None)
 }
 

@@ -14,7 +14,8 @@ fn labels_are_known_in_every_spelling() {
         ),
         (
             "windows-1252",
-            "iso8859-1 iso_8859_1 latin-1 'latin1' L1 ISO-8859-1:1987 8859-1 ibm819 csISOLatin1 cp28591",
+            "iso8859-1 iso_8859_1 latin-1 'latin1' L1 ISO-8859-1:1987 8859-1 ibm819 \
+             csISOLatin1 cp28591",
         ),
         (
             "windows-1250",
@@ -29,7 +30,8 @@ fn labels_are_known_in_every_spelling() {
         ),
         (
             "euc-kr",
-            "euckr ks_c_5601-1987 KS_C_5601-1989 cp949 x-cp949 windows-949 ksc5601 UHC korean csEUCKR",
+            "euckr ks_c_5601-1987 KS_C_5601-1989 cp949 x-cp949 windows-949 ksc5601 UHC \
+             korean csEUCKR",
         ),
         (
             "gbk",

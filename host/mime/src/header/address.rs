@@ -88,11 +88,11 @@ impl<'f> Mailboxes<'f> {
                     let address = self.angle(&mut mailbox.comments);
                     let length = before.len() - self.rest.len();
                     self.rest = before;
-                    (Kind::Angle, length, address.into())
+                    (Kind::Angle, length, address)
                 }
                 '"' => {
                     let (content, length) = quoted_string(self.rest);
-                    let decoded = words::decode(&content).into_owned().into();
+                    let decoded = decode(content).into();
                     match length {
                         Some(length) => (Kind::Quoted, length, decoded),
                         None => (Kind::Atom, self.rest.len(), decoded),
@@ -121,18 +121,23 @@ impl<'f> Mailboxes<'f> {
     fn comment(&mut self) -> String {
         let (content, length) = comment(self.rest);
         self.rest = length.map_or("", |length| &self.rest[length..]);
-        words::decode(&content).into_owned()
+        decode(content)
     }
 
     /// Parses the address in angle brackets at the beginning of the rest. Without the closing
     /// bracket, the address ends at a comma. Removes white space around `@` and `.`, and adds the
     /// comments to `comments`.
-    fn angle(&mut self, comments: &mut Vec<String>) -> String {
+    fn angle(&mut self, comments: &mut Vec<String>) -> Cow<'f, str> {
         let mut address = String::new();
         let mut spaced = false;
         self.rest = self.rest.trim_start_matches('<');
         let end = self.rest.find(['<', '>']).unwrap_or_default();
         let is_closed = self.rest[end..].starts_with('>');
+        let inner = &self.rest[..end];
+        if is_closed && !inner.contains(|c| is_space(c) || matches!(c, '(' | '"' | '=')) {
+            self.rest = &self.rest[end + 1..];
+            return inner.into();
+        }
         while let Some(first) = self.rest.chars().next() {
             let (piece, length): (Cow<'_, str>, _) = match first {
                 '<' => break,
@@ -174,7 +179,7 @@ impl<'f> Mailboxes<'f> {
             }
             address.push_str(&piece);
         }
-        address
+        address.into()
     }
 }
 
@@ -185,8 +190,8 @@ impl Iterator for Mailboxes<'_> {
         while !self.rest.is_empty() {
             let address = self.mailbox().address();
             let address = Address {
-                name: to_single_line(&address.name),
-                address: strip_route(&to_single_line(&address.address)).to_owned(),
+                name: single_line(address.name),
+                address: without_route(single_line(address.address)),
             };
             if !address.name.is_empty() || !address.address.is_empty() {
                 return Some(address);
@@ -365,6 +370,33 @@ fn atom_length(text: &str) -> usize {
 
 fn is_space(c: char) -> bool {
     c.is_ascii_whitespace()
+}
+
+/// Decodes the encoded words in a text.
+fn decode(text: String) -> String {
+    match words::decode(&text) {
+        Cow::Owned(decoded) => decoded,
+        Cow::Borrowed(_) => text,
+    }
+}
+
+/// Replaces control characters with spaces.
+fn single_line(text: String) -> String {
+    let is_clean = text.trim().len() == text.len() && !crate::contains_control(&text, |_| false);
+    if is_clean {
+        text
+    } else {
+        to_single_line(&text)
+    }
+}
+
+fn without_route(address: String) -> String {
+    let stripped = strip_route(&address);
+    if stripped.len() == address.len() {
+        address
+    } else {
+        stripped.to_owned()
+    }
 }
 
 /// Returns an address without brackets and without a source route (RFC 5322, section 4.4).
