@@ -18,8 +18,12 @@ use tokio::time::Instant;
 
 use crate::{Error, Provider};
 
-/// The time for which cached metadata and keys are used.
+/// The time for which cached metadata and keys are used to finish a sign-in.
 const MAX_AGE: Duration = Duration::from_mins(1);
+
+/// The time for which cached metadata and keys are used to begin a sign-in. It is short, so that a
+/// sign-in does not begin while the provider is unavailable.
+const MAX_AGE_AT_START: Duration = Duration::from_millis(250);
 
 /// The maximum number of requests for new keys in [`REFRESH_WINDOW`] because of unknown keys.
 const MAX_REFRESHES: u32 = 5;
@@ -97,9 +101,9 @@ pub(crate) enum TokenKind {
 }
 
 impl Cache {
-    fn fresh(&self) -> Option<Arc<Metadata>> {
+    fn fresh(&self, max_age: Duration) -> Option<Arc<Metadata>> {
         let (metadata, at) = self.latest.as_ref()?;
-        (at.elapsed() < MAX_AGE).then(|| Arc::clone(metadata))
+        (at.elapsed() < max_age).then(|| Arc::clone(metadata))
     }
 
     /// Returns the error of a request that ended after `begun`.
@@ -120,16 +124,21 @@ impl Provider {
         self.discover(&mut cache).await.map(drop)
     }
 
-    /// Returns metadata and keys that are at most [`MAX_AGE`] old. If several callers need new
-    /// metadata, one request serves all of them.
+    /// Returns metadata and keys that are at most [`MAX_AGE_AT_START`] old.
     ///
     /// # Errors
     /// Returns [`Error::Unavailable`] under the same conditions as [`Self::check`].
     pub(crate) async fn current_metadata(&self) -> Result<Arc<Metadata>, Error> {
+        self.metadata_within(MAX_AGE_AT_START).await
+    }
+
+    /// Returns metadata and keys that are at most `max_age` old. If several callers need new
+    /// metadata, one request serves all of them.
+    async fn metadata_within(&self, max_age: Duration) -> Result<Arc<Metadata>, Error> {
         let begun = Instant::now();
         let mut cache = self.cache.lock().await;
         let is_doubtful = self.is_doubtful.load(Ordering::Relaxed);
-        if let Some(metadata) = cache.fresh().filter(|_| !is_doubtful) {
+        if let Some(metadata) = cache.fresh(max_age).filter(|_| !is_doubtful) {
             return Ok(metadata);
         }
         if let Some(failure) = cache.failure_since(begun) {
@@ -138,10 +147,10 @@ impl Provider {
         self.discover(&mut cache).await
     }
 
-    /// Returns the same as [`Self::current_metadata`]. If the provider does not respond, returns
-    /// the latest metadata and keys.
+    /// Returns metadata and keys that are at most [`MAX_AGE`] old. If the provider does not
+    /// respond, returns the latest metadata and keys.
     pub(crate) async fn metadata(&self) -> Result<Arc<Metadata>, Error> {
-        match self.current_metadata().await {
+        match self.metadata_within(MAX_AGE).await {
             Ok(metadata) => Ok(metadata),
             Err(error) => {
                 let cache = self.cache.lock().await;
@@ -151,7 +160,7 @@ impl Provider {
         }
     }
 
-    /// Checks that the provider can be reached, at most once in [`MAX_AGE`].
+    /// Checks that the provider can be reached, at most once in [`MAX_AGE_AT_START`].
     ///
     /// # Errors
     /// Returns [`Error::Unavailable`] under the same conditions as [`Self::check`].
