@@ -22,6 +22,7 @@ use latchmail_core::clock::Clock;
 use latchmail_core::config::{BUILT_IN, Config, Filter, Listen};
 use latchmail_core::error::StartError;
 use latchmail_core::limits::SharedBudgets;
+use latchmail_core::mail_server_start;
 use latchmail_core::traces::Tracer;
 use latchmail_core::{hexadecimal, secrets};
 use latchmail_directory::Directory;
@@ -137,6 +138,7 @@ pub async fn start(mut config: Config, clock: Clock) -> Result<Running, StartErr
         Some(address) => Some(latchmail_http::metrics::listen(&app, address).await?),
         None => None,
     };
+    mail_server_start::set_service_started();
     let server = latchmail_http::serve(&app, listeners);
     let mut tasks = vec![
         tokio::spawn(run_circuit_breaker(Arc::clone(&app), failing)),

@@ -23,6 +23,8 @@ async fn large_mails_of_one_account_leave_memory_for_other_accounts() {
         service.person("mallory").await,
         service.person("trudy").await,
     );
+    // The service reaches the mail server. Until then, the mail server is reported as starting.
+    assert_eq!(ada.total("INBOX").await, 0);
     // The service waits for the reply to a message for six times `smtp.timeout`.
     relay.stall_at("Subject: Never taken");
     let film = json!([file("film.mp4", "video/mp4", &random_bytes(19_100_000))]);

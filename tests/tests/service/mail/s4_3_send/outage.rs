@@ -18,6 +18,8 @@ async fn while_the_submission_service_is_down_sending_returns_503_and_nothing_is
     let service = Service::with_mail_and(&format!("smtp.address = '{}'", relay.address)).await;
     relay.set_target(service.mail().submission);
     let (ada, bob) = (service.person("ada").await, service.person("bob").await);
+    // The service reaches the mail server. Until then, the mail server is reported as starting.
+    assert_eq!(ada.total("INBOX").await, 0);
     // The first round has no connection yet, and the second one has a connection that was closed.
     for round in ["first", "second"] {
         relay.block().await;
@@ -48,6 +50,7 @@ async fn while_logins_fail_sending_returns_503_and_nothing_is_sent_later() {
     let mut service = Service::with_own_mail().await;
     let (ada, bob) = {
         let (ada, bob) = (service.person("ada").await, service.person("bob").await);
+        assert_eq!(ada.total("INBOX").await, 0);
         ((ada.access, ada.address), (bob.access, bob.address))
     };
     // Postfix also authenticates logins with Dovecot.
