@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use sqlx::QueryBuilder;
 
 use super::{MAX_PER_STATEMENT, number};
-use crate::db::{Error, on};
+use crate::db::{Changed as _, Error, on};
 use crate::{Db, Directory};
 
 const ANY: &str = "SELECT 1 FROM merged_threads WHERE account_id = $1 LIMIT 1";
@@ -89,7 +89,7 @@ pub async fn set_merged_threads(
             for uid in uids {
                 query.push(", ").push_bind(*uid);
             }
-            query.push(")").build().execute(pool).await.map(drop)
+            query.push(")").build().execute(pool).await.changed().map(drop)
         })?;
     }
     for threads in changed.chunks(MAX_PER_STATEMENT) {
@@ -99,7 +99,7 @@ pub async fn set_merged_threads(
                 query.push(", (").push_bind(*uid).push(", ").push_bind(*thread).push(")");
             }
             query.push(SET_IN).push_bind(account.to_owned()).push(ON_CONFLICT);
-            query.build().execute(pool).await.map(drop)
+            query.build().execute(pool).await.changed().map(drop)
         })?;
     }
     Ok(())

@@ -3,7 +3,7 @@
 
 use std::fmt;
 
-use super::super::db::{on, on_tx};
+use super::super::db::{Changed as _, on, on_tx};
 use super::super::{Directory, Error};
 use super::end_grouped;
 use crate::caller::Origin;
@@ -95,7 +95,7 @@ impl Directory {
             .bind(sid)
             .bind(now.millis())
             .bind(used_until.millis())
-            .execute(pool).await.map(|done| done.rows_affected()))?;
+            .execute(pool).await.changed().map(|done| done.rows_affected()))?;
         Ok(changed == 1)
     }
 
@@ -108,7 +108,7 @@ impl Directory {
         on!(&self.db, pool => sqlx::query(SET_TOKEN)
             .bind(sid)
             .bind(sealed)
-            .execute(pool).await.map(drop))?;
+            .execute(pool).await.changed().map(drop))?;
         Ok(())
     }
 
