@@ -17,8 +17,16 @@ use super::{BY_CODE, OAuth, clients, pkce, redirect};
 /// The lifetime of an authorization code. RFC 6749, section 4.1.2, requires a short lifetime.
 const CODE_LIFETIME: Duration = Duration::from_mins(1);
 
-/// The maximum length of `state`, in bytes.
-pub(crate) const LONGEST_STATE: usize = 2000;
+/// The maximum length of `state`, in characters.
+const LONGEST_STATE: usize = 2000;
+
+/// Returns a refusal if `state` is too long.
+pub(crate) fn check_state(state: Option<&str>) -> Result<(), Refusal> {
+    if state.is_some_and(|state| state.chars().nth(LONGEST_STATE).is_some()) {
+        return Err(Refusal::request("state must not exceed 2,000 characters"));
+    }
+    Ok(())
+}
 
 /// A valid authorization request.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -78,9 +86,7 @@ impl OAuth {
         let redirect_uri = redirect_uri(&client, parameters).map_err(not_redirectable)?;
         let state = parameters.one("state");
         let authorization = state.clone().and_then(|state| {
-            if state.is_some_and(|state| state.len() > LONGEST_STATE) {
-                return Err(Refusal::request("state must not exceed 2,000 characters"));
-            }
+            check_state(state)?;
             clients::check_grant_type(&client, BY_CODE)?;
             let challenge = challenge(parameters)?;
             Ok(Authorization {

@@ -11,7 +11,7 @@ use latchmail_directory::oauth::Approval;
 use secrecy::ExposeSecret as _;
 use serde::{Deserialize, Serialize};
 
-use super::authorization::{Authorization, LONGEST_STATE};
+use super::authorization::{Authorization, check_state};
 use super::error::Refusal;
 use super::parameters::Parameters;
 use super::{OAuth, pkce, redirect};
@@ -79,9 +79,7 @@ impl OAuth {
             }));
         }
         let state = parameters.one("state")?;
-        if state.is_some_and(|state| state.len() > LONGEST_STATE) {
-            return Err(Refusal::request("state must not exceed 2,000 characters"));
-        }
+        check_state(state)?;
         let method = parameters.one("code_challenge_method")?;
         if method.is_some_and(|method| method != "S256") {
             return Err(Refusal::request("code_challenge_method must be S256"));
