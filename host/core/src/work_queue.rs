@@ -211,7 +211,9 @@ mod tests {
 
     /// Returns the result of a future if it is ready.
     fn poll_once<F: Future + Unpin>(future: &mut F) -> Option<F::Output> {
-        match Pin::new(future).poll(&mut Context::from_waker(Waker::noop())) {
+        // Without `unconstrained`, tokio delays ready futures after many polls.
+        let mut future = tokio::task::unconstrained(future);
+        match Pin::new(&mut future).poll(&mut Context::from_waker(Waker::noop())) {
             Poll::Ready(output) => Some(output),
             Poll::Pending => None,
         }

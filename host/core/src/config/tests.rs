@@ -135,7 +135,11 @@ fn every_list_can_be_set_in_the_environment() {
         "NEW_MODULES__HOSTS",
         "NEW_MODULES__PATHS",
     ];
-    let written = lists.map(|list| (format!("LATCHMAIL_{list}"), "a.example, 10"));
+    let text = |list| match list {
+        "HTTP__TRUSTED_PROXIES" => "192.0.2.1, 10.0.0.0/8",
+        _ => "a.example, 10",
+    };
+    let written = lists.map(|list| (format!("LATCHMAIL_{list}"), text(list)));
     let environment: Vec<_> = written.iter().map(|(k, v)| (k.as_str(), *v)).collect();
     let config = parse("", &environment).unwrap();
     let module = &config.modules["mail"];
@@ -143,7 +147,6 @@ fn every_list_can_be_set_in_the_environment() {
     let introspection = config.oauth.introspection.as_ref().unwrap();
     for list in [
         &config.cors_origins,
-        &config.http.trusted_proxies,
         &config.inbound.list_servers,
         &config.oauth.client_hosts,
         &introspection.audience,
@@ -157,6 +160,7 @@ fn every_list_can_be_set_in_the_environment() {
     ] {
         assert_eq!(list, &["a.example", "10"]);
     }
+    assert_eq!(config.http.trusted_proxies, ["192.0.2.1", "10.0.0.0/8"]);
 }
 
 #[test]

@@ -211,7 +211,8 @@ async fn add_copies(fresh: &Fresh, identity: Identity, count: i64) {
         INSERT INTO messages \
         (account_id, uid, folder_id, uid_validity, imap_uid, identity, copied) \
         SELECT 'ada', i, (SELECT id FROM folders WHERE path = 'INBOX'), 7, i, $2, TRUE FROM n";
-    let next = "INSERT INTO mailboxes (account_id, next_uid) VALUES ('ada', $1)";
+    let next = "INSERT INTO mailboxes (account_id, next_uid) VALUES ('ada', $1) \
+        ON CONFLICT (account_id) DO UPDATE SET next_uid = $1";
     on!(fresh.directory.db(), pool => {
         let identity = identity.to_vec();
         sqlx::query(copies).bind(count).bind(identity).execute(pool).await.unwrap();
