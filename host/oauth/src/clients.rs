@@ -16,7 +16,7 @@ use subtle::ConstantTimeEq as _;
 use utoipa::ToSchema;
 
 use super::error::{Error, Refusal};
-use super::metadata::{client_name, grant_types, invalid_metadata, redirect_uris, scope};
+use super::metadata::{client_name, grant_types, invalid_metadata, redirect_uris};
 use super::parameters::Parameters;
 use super::{BY_CODE, BY_DEVICE_CODE, GRANT_TYPES, GrantType, OAuth, document, redirect};
 
@@ -45,9 +45,7 @@ pub struct Registered {
     response_types: Vec<&'static str>,
     /// `none`: a client that registers itself has no secret.
     token_endpoint_auth_method: &'static str,
-    /// The scopes that the client registered, separated by spaces, without scopes that a token
-    /// cannot have. All scopes that a token can have, if the client registered none. An
-    /// authorization request can contain other scopes.
+    /// The scopes that a token can have, separated by spaces.
     scope: String,
 }
 
@@ -91,8 +89,7 @@ impl OAuth {
     /// Registers a client. Requires no credential. Of the metadata, the directory stores only the name, the redirect URIs and the grant types.
     ///
     /// # Errors
-    /// Returns `invalid_redirect_uri`, `invalid_client_metadata` or `invalid_scope` if the metadata
-    /// is invalid, and 500 if the directory fails.
+    /// Returns `invalid_redirect_uri` or `invalid_client_metadata` if the metadata is invalid, and 500 if the directory fails.
     pub async fn register(&self, body: &[u8], client: IpAddr) -> Result<Registered, Error> {
         let Ok(metadata) = serde_json::from_slice::<Map<String, Value>>(body) else {
             return Err(invalid_metadata("The registration must be a JSON object"));
@@ -104,7 +101,6 @@ impl OAuth {
                 return Err(invalid_metadata(NO_DEVICES));
             }
         }
-        let scope = self.registered_scope(scope(&metadata)?)?;
         let redirect_uris = redirect_uris(&metadata)?;
         if redirect_uris.is_empty() && grant_types.contains(&BY_CODE) {
             return Err(Error::Refused(Refusal::new(
@@ -141,7 +137,7 @@ impl OAuth {
             grant_types,
             response_types,
             token_endpoint_auth_method: "none",
-            scope,
+            scope: self.scope(),
         })
     }
 

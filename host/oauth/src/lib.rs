@@ -139,6 +139,12 @@ impl OAuth {
         Ok(first.unwrap_or(self.audiences().usual()).to_owned())
     }
 
+    /// Returns all scopes that tokens can have, separated by spaces.
+    #[must_use]
+    pub fn scope(&self) -> String {
+        Scope::list(&self.auth.oauth_scopes())
+    }
+
     /// Returns the names of all scopes that tokens can have.
     #[must_use]
     pub fn scopes(&self) -> Vec<&'static str> {

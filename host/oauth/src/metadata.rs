@@ -54,15 +54,6 @@ pub(crate) fn grant_types(metadata: &Map<String, Value>) -> Result<Vec<&'static 
     }
 }
 
-/// Returns the scopes in a client's metadata, separated by spaces. An empty list counts as missing.
-pub(crate) fn scope(metadata: &Map<String, Value>) -> Result<Option<&str>, Error> {
-    match metadata.get("scope") {
-        None | Some(Value::Null) => Ok(None),
-        Some(Value::String(list)) => Ok(Some(list.as_str()).filter(|list| !list.is_empty())),
-        Some(_) => Err(invalid_metadata("scope must be a string")),
-    }
-}
-
 /// Returns a client's name in the form for users: on one line, without deceptive characters, and truncated to [`MAX_NAME`] characters. Returns an empty string
 /// if no letter or digit remains.
 pub(crate) fn client_name(given: &str) -> String {

@@ -14,17 +14,14 @@ use super::parameters::Parameters;
 /// Returns `invalid_scope` if the parameter contains no known name. Returns `invalid_request` if
 /// the parameter is repeated.
 pub(crate) fn requested(parameters: &Parameters) -> Result<Option<Vec<Scope>>, Refusal> {
-    let list = parameters.one("scope")?;
-    list.map(known).transpose()
-}
-
-/// Returns the known scopes in a list.
-fn known(list: &str) -> Result<Vec<Scope>, Refusal> {
+    let Some(list) = parameters.one("scope")? else {
+        return Ok(None);
+    };
     let scopes = Scope::read_list(list);
     if scopes.is_empty() {
         return Err(refused("scope contains no scope of this service"));
     }
-    Ok(scopes)
+    Ok(Some(scopes))
 }
 
 /// Creates the error `invalid_scope`.
@@ -40,25 +37,8 @@ impl OAuth {
     /// # Errors
     /// Returns the errors of [`requested`] under the same conditions. Returns `invalid_scope` if OAuth tokens can have none of the requested scopes.
     pub(crate) fn granted_scope(&self, parameters: &Parameters) -> Result<String, Refusal> {
-        let scopes = self.grantable(requested(parameters)?.as_deref())?;
-        Ok(stored_scopes(&scopes))
-    }
-
-    /// Returns the scopes that a client can request, separated by spaces. `list` is the member
-    /// `scope` of the client's metadata.
-    ///
-    /// # Errors
-    /// Returns `invalid_scope` if OAuth tokens can have none of the scopes in `list`.
-    pub(crate) fn registered_scope(&self, list: Option<&str>) -> Result<String, Refusal> {
-        let requested = list.map(known).transpose()?;
-        Ok(Scope::list(&self.grantable(requested.as_deref())?))
-    }
-
-    /// Returns the requested scopes that OAuth tokens can have. If `requested` is `None`, returns
-    /// all scopes that OAuth tokens can have.
-    fn grantable(&self, requested: Option<&[Scope]>) -> Result<Vec<Scope>, Refusal> {
         let mut scopes = self.auth.oauth_scopes();
-        if let Some(requested) = requested {
+        if let Some(requested) = requested(parameters)? {
             scopes.retain(|scope| requested.contains(scope));
         }
         if scopes.is_empty() {
@@ -66,7 +46,7 @@ impl OAuth {
                 "scope contains no scope that an application can be granted",
             ));
         }
-        Ok(scopes)
+        Ok(stored_scopes(&scopes))
     }
 }
 

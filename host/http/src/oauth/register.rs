@@ -25,9 +25,6 @@ struct ClientMetadata {
     /// The grants that the client uses: `authorization_code`, `refresh_token` and `urn:ietf:params:oauth:grant-type:device_code`. The server ignores other
     /// grants. The default is `authorization_code` and `refresh_token`.
     grant_types: Option<Vec<String>>,
-    /// The scopes that the client uses, separated by spaces. Unknown scopes are ignored. Each
-    /// authorization request contains its own scopes.
-    scope: Option<String>,
 }
 
 /// Register a client
@@ -49,7 +46,7 @@ struct ClientMetadata {
                 ("showSignIn" = (operation_id = "showSignIn", parameters(("client_id" = "$response.body#/client_id"), ("redirect_uri" = "$response.body#/redirect_uris/0"))))
             )
         ),
-        (status = 400, description = "`invalid_redirect_uri`, `invalid_client_metadata` or `invalid_scope`, with `error_description`", body = Refusal),
+        (status = 400, description = "`invalid_redirect_uri` or `invalid_client_metadata`, with `error_description`", body = Refusal),
     )
 )]
 pub(super) async fn register_client(app: &App, request: &Request) -> Result<Response, Rejection> {

@@ -133,25 +133,14 @@ async fn a_request_without_a_known_scope_is_refused() {
 }
 
 #[tokio::test]
-async fn a_registration_has_the_known_scopes() {
+async fn scopes_in_a_registration_are_ignored() {
     let service = Service::with_mail().await;
-    let register = async |scope: Value| {
+    for scope in ["mail:read offline_access", "openid"] {
         let body = json!({ "redirect_uris": ["http://127.0.0.1/"], "scope": scope });
         let request = service.request("POST /auth/register").json(&body);
-        Response::of(request).await
-    };
-    for (scope, registered) in [
-        (Value::Null, ALL),
-        (json!(""), ALL),
-        (json!("mail:read offline_access profile:read"), "mail:read"),
-    ] {
-        let client = register(scope).await.succeeds(201);
-        assert_eq!(client["scope"], registered);
+        let client = Response::of(request).await.succeeds(201);
+        assert_eq!(client["scope"], ALL, "{scope}");
     }
-    let refused = register(json!("openid")).await.succeeds(400);
-    assert_eq!(refused["error"], "invalid_scope");
-    let refused = register(json!(["mail:read"])).await.succeeds(400);
-    assert_eq!(refused["error"], "invalid_client_metadata");
 }
 
 /// Returns the tools that an agent can see.
