@@ -216,13 +216,13 @@ call("revoke_grant", me, id=team, grant_id=invited.grant_id)
 call("remove_member", me, id=team, user_id=guest.user_id)
 
 # Administration.
-admin = client(sign_in(data["admin"]).access_token)
+admin = client(data["admin"])
 older, newer = [[models.Component(component=component)] for component in data["components"]]
 call("list_modules", admin)
 call("inspect_modules", admin, body=models.Components(modules=older))
 installed = call("install_modules", admin, 201, body=models.Install(modules=older, accept=True))
 name = installed.modules[0].name
-call("install_modules", admin, 201, body=models.Install(modules=newer))
+call("install_modules", admin, 201, body=models.Install(modules=newer, accept=True))
 call("show_module", admin, name=name)
 call("show_module_log", admin, name=name)
 call("disable_module", admin, name=name)

@@ -167,14 +167,14 @@ await ok(me.DELETE('/api/v1/teams/{id}/grants/{grantId}', grant));
 await ok(me.DELETE('/api/v1/teams/{id}/members/{userId}', member));
 
 // Administration.
-const admin = clientOf((await signIn(data.admin)).accessToken);
+const admin = clientOf(data.admin);
 const [older, newer] = data.components.map((component) => [{ component }]);
 if (!older || !newer) throw new Error('no components');
 await ok(admin.GET('/api/v1/admin/modules'));
 await ok(admin.POST('/api/v1/admin/modules/inspect', { body: { modules: older } }));
 const installed = await ok(admin.POST('/api/v1/admin/modules', { body: { modules: older, accept: true } }));
 const module = { params: { path: { name: first(installed.modules).name } } };
-await ok(admin.POST('/api/v1/admin/modules', { body: { modules: newer } }));
+await ok(admin.POST('/api/v1/admin/modules', { body: { modules: newer, accept: true } }));
 await ok(admin.GET('/api/v1/admin/modules/{name}', module));
 await ok(admin.GET('/api/v1/admin/modules/{name}/log', module));
 await ok(admin.POST('/api/v1/admin/modules/{name}/disable', module));

@@ -63,6 +63,15 @@ impl<'a> Person<'a> {
         }
     }
 
+    /// Refreshes the tokens of the session.
+    pub async fn refreshed(&self) -> Self {
+        let body = json!({ "refreshToken": self.refresh });
+        let response = self.service.post("/api/v1/auth/refresh", &body).await;
+        let mut pair = response.succeeds(200);
+        pair["user"] = json!({ "email": self.address });
+        Self::from_token_pair(self.service, &pair)
+    }
+
     /// Returns the response to a request without a body.
     pub async fn send(&self, line: &str) -> Response {
         Response::of(self.service.request(line).bearer_auth(&self.access)).await

@@ -1,8 +1,6 @@
 //! Certificates and TLS clients.
 
-use std::fs::Permissions;
 use std::net::SocketAddr;
-use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -104,7 +102,6 @@ impl CertificateFolder {
         ] {
             let new = path.with_extension("new");
             std::fs::write(&new, text).unwrap();
-            std::fs::set_permissions(&new, Permissions::from_mode(0o600)).unwrap();
             std::fs::rename(new, path).unwrap();
         }
     }

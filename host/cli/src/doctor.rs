@@ -61,7 +61,7 @@ async fn check(config: &Config) -> Vec<Finding> {
         server_checks::check_doveadm(config),
         server_checks::check_smtp(config),
         identity_provider::check(config),
-        certificates::check(config, &user),
+        certificates::check(config),
         dns::check(config, &user),
         programs::check_clock(),
         programs::check_versions(Some(config)),

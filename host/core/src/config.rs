@@ -12,7 +12,6 @@ mod built_in;
 mod database;
 mod dkim;
 mod dns;
-mod file_mode;
 mod http;
 mod imap;
 mod inbound;
@@ -293,18 +292,6 @@ impl Config {
         let database = database.map(|file| Path::new(file.trim_start_matches("//")));
         let file = database.unwrap_or(&self.key_file);
         file.parent().unwrap_or(Path::new("")).to_owned()
-    }
-
-    /// Checks that no other user can write to the configuration file and, if the file contains a
-    /// password, that no other user can read it.
-    ///
-    /// # Errors
-    /// Returns an error with the name of the file and a remedy.
-    pub fn check_file(&self) -> Result<(), StartError> {
-        match &self.file {
-            Some(file) => file_mode::check(file),
-            None => Ok(()),
-        }
     }
 
     /// Returns `true` if clients use TLS with the service itself.

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use latchmail_core::error::{Failure, StartError};
-use latchmail_core::{metrics, secret_file};
+use latchmail_core::metrics;
 use latchmail_runtime::modules::Content;
 use tokio::time::timeout;
 use utoipa::OpenApi;
@@ -116,8 +116,7 @@ async fn collect(app: &App) {
     app.module_manager.set_metrics();
     // The certificate of files is counted when it is loaded.
     if app.config.acme.is_configured()
-        && let Ok(Some(certificate)) =
-            check_issued_certificate(&app.config, "", secret_file::current_user())
+        && let Ok(Some(certificate)) = check_issued_certificate(&app.config, "")
     {
         metrics::CERTIFICATE_EXPIRY.set([], certificate.expiry.seconds());
     }

@@ -275,7 +275,6 @@ fn run(command: Command) -> anyhow::Result<()> {
 }
 
 async fn milter(config: Config, dns: bool) -> anyhow::Result<()> {
-    config.check_file()?;
     let log = logging::start(&config.log)?;
     let mut signals = Signals::new()?;
     let milter = Milter::bind(&config, dns).await?;
@@ -292,7 +291,6 @@ async fn milter(config: Config, dns: bool) -> anyhow::Result<()> {
 }
 
 async fn serve(config: Config) -> anyhow::Result<()> {
-    config.check_file()?;
     let log = logging::start(&config.log)?;
     let mut signals = Signals::new()?;
     let running = latchmail_service::start(config, Clock::system()).await?;

@@ -15,7 +15,6 @@ use url::Url;
 
 use super::TIMEOUT;
 use super::finding::Finding;
-use super::user::ServiceUser;
 
 const TLS: &str = "tls";
 
@@ -39,15 +38,14 @@ struct Server {
 }
 
 /// Checks the certificate of the service, and the certificates of all mail servers concurrently.
-pub(super) async fn check(config: &Config, user: &ServiceUser) -> Vec<Finding> {
-    let mut findings = Vec::from_iter(check_service(config, user.id, Clock::system().now()));
+pub(super) async fn check(config: &Config) -> Vec<Finding> {
+    let mut findings = Vec::from_iter(check_service(config, Clock::system().now()));
     findings.extend(join_all(servers(config).into_iter().map(check_certificate)).await);
     findings
 }
 
 /// Checks the certificate of the service. Without a certificate, checks that no client can connect from another machine without a proxy.
-/// The service runs as the user with the id `user`.
-fn check_service(config: &Config, user: u32, now: Timestamp) -> Option<Finding> {
+fn check_service(config: &Config, now: Timestamp) -> Option<Finding> {
     if !config.serves_tls() {
         let is_public = |address: SocketAddr| !address.ip().to_canonical().is_loopback();
         let is_exposed =
@@ -65,9 +63,9 @@ fn check_service(config: &Config, user: u32, now: Timestamp) -> Option<Finding> 
     let name = name.as_ref().and_then(Url::host_str).unwrap_or_default();
     let name = name.trim_start_matches('[').trim_end_matches(']');
     let checked = if config.acme.is_configured() {
-        tls::check_issued_certificate(config, name, user)
+        tls::check_issued_certificate(config, name)
     } else {
-        tls::check_certificate(&config.tls, name, user).map(Some)
+        tls::check_certificate(&config.tls, name).map(Some)
     };
     let Some(checked) = checked.transpose() else {
         return Some(Finding::warning(
@@ -180,10 +178,6 @@ fn assess_expiry(address: &str, end: Timestamp, now: Timestamp) -> Finding {
 #[cfg(test)]
 mod tests {
     use std::collections::HashMap;
-    use std::fs::Permissions;
-    use std::os::unix::fs::PermissionsExt as _;
-
-    use latchmail_core::secret_file;
 
     use super::super::finding::Status;
     use super::*;
@@ -202,7 +196,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let check = |settings: &str, now: Timestamp| {
             let config = Config::parse(settings, "test", HashMap::new()).unwrap();
-            check_service(&config, secret_file::current_user(), now).map(|finding| finding.status)
+            check_service(&config, now).map(|finding| finding.status)
         };
         let now = Clock::system().now();
         assert_eq!(check("", now), None);
@@ -219,11 +213,8 @@ mod tests {
         assert_eq!(check(&settings, now), Some(Status::Failed));
         let generated = rcgen::generate_simple_self_signed(["a.example".to_owned()]).unwrap();
         std::fs::write(certificate, generated.cert.pem()).unwrap();
-        std::fs::write(&key, generated.key_pair.serialize_pem()).unwrap();
-        for (mode, status) in [(0o644, Status::Failed), (0o600, Status::Ok)] {
-            std::fs::set_permissions(&key, Permissions::from_mode(mode)).unwrap();
-            assert_eq!(check(&settings, now), Some(status), "{mode:o}");
-        }
+        std::fs::write(key, generated.key_pair.serialize_pem()).unwrap();
+        assert_eq!(check(&settings, now), Some(Status::Ok));
         let other = settings.replace("a.example", "b.example");
         assert_eq!(check(&other, now), Some(Status::Warning));
         // The certificate is valid until the year 4096.

@@ -120,14 +120,8 @@ pub(super) async fn submit_sign_in(app: &App, request: &Request) -> Result<Respo
     };
     if let Some(LoginHint(hint)) = provider_sign_in(app, &fields) {
         let destination = Destination::Agent(authorization);
-        return continue_at_provider(
-            app,
-            request.client,
-            &browser,
-            destination,
-            hint.as_deref(),
-        )
-        .await;
+        return continue_at_provider(app, request.client, &browser, destination, hint.as_deref())
+            .await;
     }
     let credentials = read_credentials(&fields);
     match sign_in(app, request, &authorization, credentials.as_ref()).await {

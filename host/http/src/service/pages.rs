@@ -99,8 +99,11 @@ pub(super) fn show_description(app: &App) -> Result<Response, Rejection> {
             }
         }
     };
+    // The hashes are those of two style elements that the viewer adds without a nonce.
     let policy = format!(
-        "sandbox allow-scripts allow-popups allow-popups-to-escape-sandbox; default-src 'none'; script-src 'nonce-{0}'; style-src 'nonce-{0}'; \
+        "sandbox allow-scripts allow-popups allow-popups-to-escape-sandbox; default-src 'none'; script-src 'nonce-{0}'; style-src 'nonce-{0}' \
+         'sha256-47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU=' \
+         'sha256-QMIg+bpjm3JdElJ388KYke01izlUW0UoNOeKjpMxdgc='; \
          img-src data:; worker-src blob:; form-action 'none'; frame-ancestors 'none'; base-uri 'none'",
         *nonce
     );

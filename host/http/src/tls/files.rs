@@ -64,17 +64,12 @@ pub struct CertificateSummary {
     pub is_valid_for_name: bool,
 }
 
-/// Checks the files of a certificate. `name` is the name of the service: a host name or an IP
-/// address. The service runs as the user with the id `user`.
+/// Checks the files of a certificate. `name` is the name of the service: a host name or an IP address.
 ///
 /// # Errors
 /// Returns an error if a file is unreadable or invalid. The error names the file.
-pub fn check_certificate(
-    tls: &Tls,
-    name: &str,
-    user: u32,
-) -> Result<CertificateSummary, StartError> {
-    let content = read_now(&tls.certificate, &tls.key, user).map_err(StartError::new)?;
+pub fn check_certificate(tls: &Tls, name: &str) -> Result<CertificateSummary, StartError> {
+    let content = read_now(&tls.certificate, &tls.key).map_err(StartError::new)?;
     let parsed = content.parse(&tls.certificate, &tls.key);
     let (certified_key, expiry) = parsed.map_err(StartError::new)?;
     Ok(CertificateSummary {
@@ -98,7 +93,6 @@ fn is_valid_for(key: &CertifiedKey, name: &str) -> bool {
 pub fn check_issued_certificate(
     config: &Config,
     name: &str,
-    user: u32,
 ) -> Result<Option<CertificateSummary>, StartError> {
     let file = acme::certificate_file(config);
     if !file.exists() {
@@ -109,14 +103,14 @@ pub fn check_issued_certificate(
         certificate: file.clone(),
         key: file,
     };
-    check_certificate(&tls, name, user).map(Some)
+    check_certificate(&tls, name).map(Some)
 }
 
 impl CertificateFiles {
     /// Reads the files.
     pub(super) fn load(tls: &Tls) -> Result<Self, StartError> {
-        let user = secret_file::current_user();
-        let content = read_now(&tls.certificate, &tls.key, user).map_err(StartError::new)?;
+        let content = read_now(&tls.certificate, &tls.key).map_err(StartError::new)?;
+        warn_if_open(&tls.key);
         let parsed = content.parse(&tls.certificate, &tls.key);
         let (certified_key, expiry) = parsed.map_err(StartError::new)?;
         log_expiry(expiry);
@@ -225,22 +219,31 @@ impl Content {
 }
 
 /// Reads the files. Blocks the thread.
-fn read_now(certificate: &Path, key: &Path, user: u32) -> Result<Content, String> {
-    let unreadable = |e| {
-        format!(
-            "cannot read `tls.certificate` {}: {e}",
-            certificate.display()
-        )
+fn read_now(certificate: &Path, key: &Path) -> Result<Content, String> {
+    let read = |name: &str, path: &Path| {
+        std::fs::read(path).map_err(|e| format!("cannot read `{name}` {}: {e}", path.display()))
     };
     Ok(Content {
-        certificate: std::fs::read(certificate).map_err(unreadable)?,
-        key: secret_file::read_as("`tls.key`", key, user).map_err(|e| e.to_string())?,
+        certificate: read("tls.certificate", certificate)?,
+        key: read("tls.key", key)?.into(),
     })
+}
+
+/// Logs a warning if other users can read or change the private key. Does not refuse the file,
+/// because other programs create it, and some of them use an open mode.
+fn warn_if_open(key: &Path) {
+    let user = secret_file::current_user();
+    let problem = std::fs::metadata(key)
+        .ok()
+        .and_then(|metadata| secret_file::check("`tls.key`", key, &metadata, user).err());
+    if let Some(problem) = problem {
+        tracing::warn!(%problem, "the private key is not protected");
+    }
 }
 
 async fn read(certificate: &Path, key: &Path) -> Result<Content, String> {
     let (certificate, key) = (certificate.to_owned(), key.to_owned());
-    let reading = spawn_blocking(move || read_now(&certificate, &key, secret_file::current_user()));
+    let reading = spawn_blocking(move || read_now(&certificate, &key));
     reading.await.map_err(|e| e.to_string())?
 }
 

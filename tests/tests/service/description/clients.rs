@@ -2,11 +2,13 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use latchmail_tests::administrator::Administrator;
 use latchmail_tests::{GeneratedClient, Nameserver, PASSWORD, RICH_MESSAGE, Setup, Variant};
 use serde_json::{Value, json};
 
 /// Starts a service with the accounts that calls of all operations need, and passes a generated client to `run`. One account has mail and a claimed
-/// domain, one is a member of its mailbox, and one is an administrator.
+/// domain, one is a member of its mailbox, and one is an administrator. The
+/// administrator is signed in with a second factor.
 async fn with_generated_client(run: impl AsyncFnOnce(GeneratedClient)) {
     let dns = Nameserver::start().await;
     let service = Setup::default()
@@ -23,9 +25,8 @@ async fn with_generated_client(run: impl AsyncFnOnce(GeneratedClient)) {
     let text = |field: &str| claimed["verification"][field].as_str().unwrap();
     dns.txt(text("host"), &[text("value")]);
     let grace = service.person("grace").await;
-    let root = service.person("root-person").await;
-    let admin = format!("account admin {} on", root.address);
-    service.operator(&admin, "").await.succeeds();
+    let root = Administrator::create(&service, "root-person@first.test").await;
+    let root = root.sign_in_to_api().await;
     let components: Vec<Value> = ["1.0.0", "1.0.1"]
         .map(|version| {
             let variant = Variant {
@@ -40,7 +41,7 @@ async fn with_generated_client(run: impl AsyncFnOnce(GeneratedClient)) {
         "address": ada.address,
         "password": PASSWORD,
         "guest": grace.address,
-        "admin": root.address,
+        "admin": root.access,
         "domain": "ada.example",
         "components": components,
     });

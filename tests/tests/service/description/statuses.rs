@@ -154,7 +154,8 @@ async fn failures_before_a_handler_are_as_described() {
 
 #[tokio::test]
 async fn pages_are_described_with_their_failures() {
-    let service = Service::with("limits.oauth = 3").await;
+    // Each request is counted, also an invalid one.
+    let service = Service::with("limits.oauth = 5").await;
     let description = described(&service).await;
     for (path, query, status) in [
         ("/login", "", 400),

@@ -321,7 +321,7 @@ async fn an_unusable_or_readable_key_file_stops_the_start() {
     let (good, open) = (made("good", PKCS8), made("open", PKCS8));
     let short = made("short", "genrsa -out FILE 1024");
     let curve = made("curve", "genpkey -algorithm ED25519 -out FILE");
-    std::fs::set_permissions(&open, std::fs::Permissions::from_mode(0o640)).unwrap();
+    std::fs::set_permissions(&open, std::fs::Permissions::from_mode(0o644)).unwrap();
     let text = folder.path().join("text");
     std::fs::copy(&good, &text).unwrap();
     std::fs::write(&text, "secret").unwrap();

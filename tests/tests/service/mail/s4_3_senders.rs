@@ -280,7 +280,7 @@ async fn a_stored_message_is_verified_only_with_the_milters_mark() {
         for (changed, expected) in [
             (text.clone(), pass(domain)),
             (
-                text.replace("\r\n\r\n", "\r\nX-Other: x\r\n\r\n"),
+                text.replacen("\r\n\r\n", "\r\nX-Other: x\r\n\r\n", 1),
                 pass(domain),
             ),
             (text.replace(&marked, "Subject: another\r\n"), none.clone()),

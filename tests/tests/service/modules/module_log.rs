@@ -1,5 +1,6 @@
 //! `latchmail module log`: the log of a request, found by its id.
 
+use latchmail_tests::administrator::Administrator;
 use latchmail_tests::{Response, Service, Setup, fixtures};
 use serde_json::Value;
 
@@ -104,9 +105,9 @@ async fn an_administrator_reads_the_log_of_a_module_and_others_do_not() {
     ada.send(&route)
         .await
         .fails(403, "This endpoint is only available to administrators");
-    let admin = format!("account admin {} on", ada.address);
-    service.operator(&admin, "").await.succeeds();
-    let log = ada.sign_in_again().await.send(&route).await.succeeds(200);
+    let root = Administrator::create(&service, "root@first.test").await;
+    let root = root.sign_in_to_api().await;
+    let log = root.send(&route).await.succeeds(200);
     assert_eq!(log["entries"].as_array().unwrap().len(), 1, "{log}");
 }
 

@@ -19,9 +19,7 @@ async fn a_session_ends_if_the_provider_no_longer_accepts_the_person() {
         service.clock.advance(Duration::from_mins(16));
         recheck(&service).await;
     }
-    let refresh = json!({ "refreshToken": ada.refresh });
-    let pair = service.post("/api/v1/auth/refresh", &refresh).await;
-    let ada = Person::from_token_pair(&service, &pair.succeeds(200));
+    let ada = ada.refreshed().await;
     ada.send(FOLDERS).await.succeeds(200);
     provider.end_grants("ada").await;
     recheck(&service).await;
@@ -63,8 +61,7 @@ async fn a_session_has_a_maximum_age() {
         service.post("/api/v1/auth/refresh", &body).await
     };
     service.clock.advance(Duration::from_mins(59));
-    let pair = refresh(&ada.refresh).await.succeeds(200);
-    let ada = Person::from_token_pair(&service, &pair);
+    let ada = ada.refreshed().await;
     ada.send(FOLDERS).await.succeeds(200);
     service.clock.advance(Duration::from_mins(1));
     assert_eq!(ada.send(FOLDERS).await.status, 401);

@@ -1,7 +1,7 @@
 //! Tests with real files.
 
-use std::fs::{self, Permissions};
-use std::os::unix::fs::{PermissionsExt as _, symlink};
+use std::fs;
+use std::os::unix::fs::symlink;
 
 use latchmail_core::logging::testing::logged;
 use rcgen::{CertifiedKey as Generated, generate_simple_self_signed};
@@ -25,7 +25,7 @@ impl Folder {
 
     fn write(&self, generated: &Generated) {
         fs::write(self.tls().certificate, generated.cert.pem()).unwrap();
-        write_private(&self.tls().key, generated);
+        fs::write(self.tls().key, generated.key_pair.serialize_pem()).unwrap();
     }
 
     fn tls(&self) -> Tls {
@@ -34,12 +34,6 @@ impl Folder {
             key: self.0.path().join("key.pem"),
         }
     }
-}
-
-/// Writes the key to a file that only its owner can read.
-fn write_private(path: &Path, generated: &Generated) {
-    fs::write(path, generated.key_pair.serialize_pem()).unwrap();
-    fs::set_permissions(path, Permissions::from_mode(0o600)).unwrap();
 }
 
 /// Returns `true` if the certificate is in use.
@@ -63,8 +57,7 @@ fn an_error_names_the_file_and_the_reason() {
         (&tls.key, "`tls.key`"),
     ] {
         folder.write(&generate());
-        let summary =
-            |name: &str| check_certificate(&tls, name, secret_file::current_user()).unwrap();
+        let summary = |name: &str| check_certificate(&tls, name).unwrap();
         assert!(summary("mail-api.example.com").expiry > Clock::system().now());
         assert!(summary("mail-api.example.com").is_valid_for_name);
         assert!(
@@ -79,14 +72,6 @@ fn an_error_names_the_file_and_the_reason() {
             let invalid = error();
             assert!(invalid.contains(key), "{invalid}");
             assert!(invalid.contains(path.to_str().unwrap()), "{invalid}");
-        }
-        if path == &tls.key {
-            fs::set_permissions(path, Permissions::from_mode(0o644)).unwrap();
-            let open = error();
-            assert!(
-                open.contains("`tls.key`") && open.contains("chmod 600"),
-                "{open}"
-            );
         }
         fs::remove_file(path).unwrap();
         let missing = error();

@@ -105,7 +105,7 @@ async fn a_revoked_right_stops_the_module_at_once() {
         // A change of modules.
         std::fs::write(&file, text).unwrap();
         let enable = service.operator("module enable aliases", "").await;
-        enable.fails_mentioning("module `aliases`");
+        enable.fails_mentioning("Module `aliases` cannot be loaded");
         assert_eq!(status().await, 404);
         std::fs::write(&file, &granted).unwrap();
         let enable = service.operator("module enable aliases", "").await;
