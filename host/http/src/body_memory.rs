@@ -58,10 +58,12 @@ enum PoolName {
 impl PoolName {
     /// Returns the pools that a body of `kibibytes` can use, in order of preference.
     fn of(kibibytes: usize) -> &'static [Self] {
-        match kibibytes {
-            0..=TINY => &[Self::Small, Self::Reserve],
-            ..=SMALL => &[Self::Small],
-            _ => &[Self::Large],
+        if kibibytes <= TINY {
+            &[Self::Small, Self::Reserve]
+        } else if kibibytes <= SMALL {
+            &[Self::Small]
+        } else {
+            &[Self::Large]
         }
     }
 

@@ -486,7 +486,7 @@ fn the_authority_of_an_http_2_request_is_its_host() {
 
 /// Sends a request whose body never arrives. Returns the response if the service does not wait for
 /// the body.
-async fn send_without_body(service: &Arc<TestService>, uri: &str) -> Option<u16> {
+fn send_without_body(service: &Arc<TestService>, uri: &str) -> Option<u16> {
     let body = http_body_util::StreamBody::new(futures_util::stream::pending::<
         Result<hyper::body::Frame<Bytes>, std::convert::Infallible>,
     >());
@@ -501,8 +501,8 @@ async fn send_without_body(service: &Arc<TestService>, uri: &str) -> Option<u16>
 async fn a_request_beyond_the_limit_is_refused_before_its_body_arrives() {
     let service = service();
     for uri in ["/login", "/page"] {
-        while send_without_body(&service, uri).await.is_none() {}
-        assert_eq!(send_without_body(&service, uri).await, Some(429), "{uri}");
+        while send_without_body(&service, uri).is_none() {}
+        assert_eq!(send_without_body(&service, uri), Some(429), "{uri}");
     }
 }
 
@@ -521,8 +521,8 @@ async fn requests_with_a_credential_in_the_body_count_until_it_is_verified() {
             400
         );
     }
-    assert_eq!(send_without_body(&service, "/token").await, None);
-    assert_eq!(send_without_body(&service, "/token").await, Some(429));
+    assert_eq!(send_without_body(&service, "/token"), None);
+    assert_eq!(send_without_body(&service, "/token"), Some(429));
     let refused = send(&service, "POST", "/token", &[], "valid").await;
     assert_eq!(refused.status, 429);
     assert_eq!(refused.header("x-ratelimit-limit"), Some("3"));

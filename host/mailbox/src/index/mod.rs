@@ -308,7 +308,8 @@ impl Mail {
         let build = async {
             let mut builds = JoinSet::new();
             while let Some(index) = queued.recv().await {
-                spawn_within(BUILDS, &mut builds, Arc::clone(&self).build_index(index)).await;
+                let build = Box::pin(Arc::clone(&self).build_index(index));
+                spawn_within(BUILDS, &mut builds, build).await;
             }
         };
         let refresh = async {
@@ -347,7 +348,7 @@ impl Mail {
     async fn refresh_indexes(self: &Arc<Self>, indexes: &Indexes) {
         let mut refreshes = JoinSet::new();
         for index in indexes.close_idle().await {
-            let refresh = Arc::clone(self).refresh_index(index);
+            let refresh = Box::pin(Arc::clone(self).refresh_index(index));
             spawn_within(REFRESHES, &mut refreshes, refresh).await;
         }
         refreshes.join_all().await;

@@ -467,6 +467,12 @@ async fn the_commands_of_the_page_back_up_and_restore() {
             _ if !on_sqlite && command.starts_with("mv ") => {}
             _ => {
                 let state = state.to_str().unwrap();
+                let sqlite = " --replaced /var/lib/latchmail/old/latchmail.db";
+                let command = if on_sqlite {
+                    command
+                } else {
+                    command.replace(sqlite, "")
+                };
                 let command = command
                     .replace("/var/backups/latchmail", &format!("{state}/backups"))
                     .replace("/var/lib/latchmail", state)
