@@ -33,7 +33,7 @@ const FIELDS: [&str; 11] = [
 ];
 
 /// The number of bytes of the body that the mark covers, without white space. The service reads at
-/// least so many bytes for the view of a message.
+/// least this number of bytes for the view of a message.
 const BODY: usize = 256 * 1024;
 
 /// The content of a message that a mark covers. The message is passed in pieces, from its first

@@ -18,7 +18,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
-use latchmail_directory::message_index::{self, IndexedFolder, IndexedMessage};
+use latchmail_directory::message_index::{self, IndexedFolder, IndexedMessage, Known};
 use latchmail_imap::{Fetched, MessageRef, Opened};
 
 use crate::access::Access;
@@ -272,15 +272,7 @@ impl Mail {
     ) -> Result<Vec<Fetched>, Error> {
         let (account, uid_validity) = (&access.account, opened.uid_validity);
         let known = message_index::known(self.db(), account, path, uid_validity, uids).await?;
-        let unnumbered: Vec<MessageRef<'_>> = uids
-            .iter()
-            .filter(|uid| !known.numbers.contains_key(uid))
-            .map(|uid| MessageRef {
-                path,
-                uid_validity,
-                uid: *uid,
-            })
-            .collect();
+        let unnumbered = unnumbered(path, uid_validity, uids, &known);
         let mut lease = self.pool.lease(access, Some(path)).await?;
         Ok(retry_read!(lease, session => session.identities_at(&unnumbered)))
     }
@@ -376,4 +368,21 @@ fn identities_without_number(
         .iter()
         .filter(|(uid, _)| !numbers.contains_key(uid));
     unnumbered.map(|(_, identity)| *identity).collect()
+}
+
+/// Returns the messages with these IMAP UIDs in a folder that have no number.
+pub(crate) fn unnumbered<'p>(
+    path: &'p str,
+    uid_validity: u32,
+    uids: &[u32],
+    known: &Known,
+) -> Vec<MessageRef<'p>> {
+    uids.iter()
+        .filter(|uid| !known.numbers.contains_key(uid))
+        .map(|uid| MessageRef {
+            path,
+            uid_validity,
+            uid: *uid,
+        })
+        .collect()
 }

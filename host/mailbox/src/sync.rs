@@ -15,7 +15,7 @@ use std::sync::atomic::Ordering;
 use latchmail_directory::message_index::{
     self, FolderMessages, IndexedFolder, IndexedMessage, StoredFlags, SyncedFolder,
 };
-use latchmail_imap::{MessageRef, Opened};
+use latchmail_imap::Opened;
 
 use crate::access::Access;
 use crate::blocking;
@@ -23,7 +23,7 @@ use crate::error::Error;
 use crate::folder_index::FolderState;
 use crate::identity::identity;
 use crate::mail::Mail;
-use crate::reconcile::Vanished;
+use crate::reconcile::{Vanished, unnumbered};
 use crate::retry::retry_read;
 
 /// Maximum number of attempts if other clients or hosts change the mailbox during a sync.
@@ -220,15 +220,7 @@ impl Mail {
             rest = remaining;
             // The processing of an earlier batch may have assigned numbers to these messages.
             let known = message_index::known(db, account, path, uid_validity, uids).await?;
-            let new: Vec<MessageRef<'_>> = uids
-                .iter()
-                .filter(|uid| !known.numbers.contains_key(uid))
-                .map(|uid| MessageRef {
-                    path,
-                    uid_validity,
-                    uid: *uid,
-                })
-                .collect();
+            let new = unnumbered(path, uid_validity, uids, &known);
             if new.is_empty() {
                 continue;
             }

@@ -28,7 +28,7 @@ const MAX_REASONS: usize = 10;
 
 /// The uids of persons start here, if `/etc/login.defs` sets no other number.
 const UID_MIN: u32 = 1000;
-/// The uids of systemd's temporary users, of `nobody` and of "no user".
+/// The uids of systemd's temporary users, of `nobody`, and the uid that means "no user".
 const SPECIAL_UIDS: std::ops::RangeInclusive<u32> = 61_184..=65_535;
 
 /// A user with whose mailbox the attachment is tested.
