@@ -1,12 +1,13 @@
 //! Code that the host and the modules share: the parser of JSON bodies ([`read`]), the parser of
-//! addresses ([`addresses`]), the table of invisible characters ([`invisible`]), and the request
-//! headers of modules ([`REQUEST_HEADERS`]).
+//! addresses (`addresses`, only with the feature of this name), the table of invisible characters
+//! ([`invisible`]), and the request headers of modules ([`REQUEST_HEADERS`]).
 //!
 //! The error text for an invalid body names the invalid field (specification, section 7). The host's own routes and the routes of modules use the same parser,
 //! so clients get the same error texts.
 //!
 //! Clients do not get serde's own error texts. These texts contain names of Rust types and the invalid value, which could be a secret.
 
+#[cfg(feature = "addresses")]
 pub mod addresses;
 mod characters;
 

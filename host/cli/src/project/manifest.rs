@@ -16,7 +16,7 @@ pub(super) fn standalone(member: &str, workspace: &str) -> anyhow::Result<String
         if section == "[lints]" {
             continue;
         }
-        let Some(key) = line.strip_suffix(".workspace = true") else {
+        let Some((key, own)) = inherited_key(line) else {
             text.push_str(line);
             text.push('\n');
             continue;
@@ -30,11 +30,33 @@ pub(super) fn standalone(member: &str, workspace: &str) -> anyhow::Result<String
             },
             other => bail!("{other} inherits {key}; inheriting this key is not supported"),
         };
+        let inherited = match own {
+            "" => inherited,
+            own => format!("{{ {}, {own} }}", in_braces(&inherited)),
+        };
         for part in [key, " = ", &inherited, "\n"] {
             text.push_str(part);
         }
     }
     Ok(text.replace("\n\n\n", "\n\n"))
+}
+
+/// Returns the key of a line with an inherited value, and the settings that the line adds to the
+/// value, for example `optional = true`.
+fn inherited_key(line: &str) -> Option<(&str, &str)> {
+    if let Some(key) = line.strip_suffix(".workspace = true") {
+        return Some((key, ""));
+    }
+    let (key, value) = line.split_once(" = { workspace = true, ")?;
+    Some((key, value.strip_suffix(" }")?))
+}
+
+/// Returns the settings of a dependency without the braces around them.
+fn in_braces(dependency: &str) -> String {
+    match dependency.strip_prefix("{ ") {
+        Some(settings) => settings.trim_end_matches(" }").to_owned(),
+        None => format!("version = {dependency}"),
+    }
 }
 
 /// Returns the TOML text of the value of `key`. The value must be on one line.
@@ -60,6 +82,13 @@ mod tests {
             standalone(member, workspace).unwrap(),
             "[package]\nname = \"a\"\nversion = \"0.1.0\"\n\n[dependencies]\nb = { path = \"../b\" }\nserde = { version = \"1\", features = [\"derive\"] }\n"
         );
+        let optional = member.replace(
+            "serde.workspace = true",
+            "serde = { workspace = true, optional = true }",
+        );
+        let text = standalone(&optional, workspace).unwrap();
+        let dependency = "serde = { version = \"1\", features = [\"derive\"], optional = true }\n";
+        assert!(text.contains(dependency), "{text}");
         let unknown = member.replace("serde", "nothing");
         assert!(standalone(&unknown, workspace).is_err());
     }
