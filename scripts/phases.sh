@@ -1,4 +1,5 @@
-# Measures the phases of a script that sources this file. `phase NAME COMMAND…` runs a phase. `phases` prints the duration of each phase.
+# Measures the phases of a script that sources this file. `phase NAME COMMAND…` runs a phase.
+# `phases` prints the duration of each phase.
 
 phase_names=()
 phase_seconds=()

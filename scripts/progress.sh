@@ -1,8 +1,10 @@
-# Sourced by scripts/run. `progress STEP` reads the output of cargo with CARGO_TERM_PROGRESS_WHEN=always. Every few seconds it prints the progress of the
-# build and the estimated remaining time. It prints warnings and errors unchanged.
+# Sourced by scripts/run. `progress STEP` reads the output of cargo with
+# CARGO_TERM_PROGRESS_WHEN=always. Every few seconds it prints the progress of the build and the
+# estimated remaining time. It prints warnings and errors unchanged.
 
-# Cargo reports the number of built crates, but the last crate can take as long as the first hundred. So the estimate uses measured times: the seconds that a
-# full build on two cores needed for each tenth of the crates of a step. If the build is slower so far, the estimate is longer.
+# Cargo reports the number of built crates, but the last crate can take as long as the first
+# hundred. So the estimate uses measured times: the seconds that a full build on two cores needed
+# for each tenth of the crates of a step. If the build is slower so far, the estimate is longer.
 declare -A measured=(
     [modules]='0 3 7 10 14 18 21 23 27 31 45'
     [service]='0 8 13 21 39 85 106 144 164 185 241'

@@ -1,5 +1,6 @@
-// An unmodified client of the protocol's own authors, used as their documentation shows. Its arguments are the folder with the packages, one of `1`,
-// `2` and `2-newest`, and the endpoint's URL. It writes its results line by line in JSON, and reads commands in the same way.
+// An unmodified client of the protocol's own authors, used as their documentation shows. Its
+// arguments are the folder with the packages, one of `1`, `2` and `2-newest`, and the endpoint's
+// URL. It writes its results line by line in JSON, and reads commands in the same way.
 
 import { createServer } from 'node:http';
 import { once } from 'node:events';

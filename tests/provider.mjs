@@ -1,7 +1,9 @@
-// A real identity provider (npm `oidc-provider`) for the tests of single sign-on. Arguments: the folder with the npm packages, and a port (0: any).
+// A real identity provider (npm `oidc-provider`) for the tests of single sign-on. Arguments: the
+// folder with the npm packages, and a port (0: any).
 //
-// The first line of output that is JSON contains the issuer. The process ends when its input ends. `POST /control` changes persons, clients, keys and faults. A
-// fault re-signs the ID tokens of the provider with changed claims, another key or another algorithm. So only the fault is artificial.
+// The first line of output that is JSON contains the issuer. The process ends when its input ends.
+// `POST /control` changes persons, clients, keys and faults. A fault re-signs the ID tokens of the
+// provider with changed claims, another key or another algorithm. So only the fault is artificial.
 
 import { createServer } from 'node:http';
 
@@ -76,7 +78,8 @@ async function rotate() {
     });
 }
 
-// Signs claims with the provider's key. `fault.key` is `foreign` for a key that the provider does not publish. `fault.kid` is the key's id in the header.
+// Signs claims with the provider's key. `fault.key` is `foreign` for a key that the provider does
+// not publish. `fault.kid` is the key's id in the header.
 async function sign(claims, fault) {
     const changed = { ...claims, ...fault.claims };
     for (const name of fault.remove ?? []) delete changed[name];

@@ -1,8 +1,11 @@
-//! Measures idle accounts: the memory of each, and how listings and sign-ins depend on the number of accounts.
+//! Measures idle accounts: the memory of each, and how listings and sign-ins depend on the number
+//! of accounts.
 //!
-//! An idle account was registered and listed once, and its connection to the mail server is closed. All registrations, listings and sign-ins use HTTP.
+//! An idle account was registered and listed once, and its connection to the mail server is closed.
+//! All registrations, listings and sign-ins use HTTP.
 //!
-//! The service of this section closes idle connections to the mail server after a few seconds, so that the memory of the connections does not count.
+//! The service of this section closes idle connections to the mail server after a few seconds, so
+//! that the memory of the connections does not count.
 
 use std::net::{SocketAddr, TcpListener};
 use std::path::Path;
@@ -124,8 +127,9 @@ fn fill(service: &Service, account: &Account) -> anyhow::Result<()> {
     append(&mut service.imap_of(account)?, "INBOX", messages)
 }
 
-/// Signs in and lists with the number of clients of the registration. The first concurrent requests allocate memory that does not depend on the number of
-/// accounts, for example buffers for hashing, sandboxes and caches of the database.
+/// Signs in and lists with the number of clients of the registration. The first concurrent requests
+/// allocate memory that does not depend on the number of accounts, for example buffers for hashing,
+/// sandboxes and caches of the database.
 fn warm_up(service: &Service, accounts: &[Account]) -> anyhow::Result<()> {
     let mut calls = (0..CLIENTS)
         .map(|number| -> anyhow::Result<Call<'_>> {

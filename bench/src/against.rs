@@ -1,12 +1,14 @@
 //! `--against COMMIT`: compares the speed of the working tree with that of another commit.
 //!
-//! Both versions run at the same time, each with its own mail servers and the same mailbox. One client calls both versions alternately, so that other load on
-//! the machine affects both equally.
+//! Both versions run at the same time, each with its own mail servers and the same mailbox. One
+//! client calls both versions alternately, so that other load on the machine affects both equally.
 //!
-//! The calls of an operation are divided into intervals. A sample is the median duration of the calls of one version in one interval, because single calls
-//! depend on each other: they share the load of their moment. A one-sided Mann-Whitney U test compares the samples. Its p is multiplied by the number of
-//! operations (Bonferroni), so that the error probability applies to the whole table. An operation is slower if p is below [`MAX_P`] and the medians differ
-//! by more than [`MAX_INCREASE`], in each of [`RUNS`] runs.
+//! The calls of an operation are divided into intervals. A sample is the median duration of the
+//! calls of one version in one interval, because single calls depend on each other: they share the
+//! load of their moment. A one-sided Mann-Whitney U test compares the samples. Its p is multiplied
+//! by the number of operations (Bonferroni), so that the error probability applies to the whole
+//! table. An operation is slower if p is below [`MAX_P`] and the medians differ by more than
+//! [`MAX_INCREASE`], in each of [`RUNS`] runs.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -26,8 +28,8 @@ const MAX_P: f64 = 0.01;
 /// Maximum increase of the median that is accepted even if it is significant.
 const MAX_INCREASE: f64 = 0.05;
 
-/// Number of runs in which an operation must be slower. A process can be slower than another one of the same version for its whole life, so each run has
-/// new processes.
+/// Number of runs in which an operation must be slower. A process can be slower than another one of
+/// the same version for its whole life, so each run has new processes.
 const RUNS: usize = 3;
 
 /// Number of intervals per operation, without the warm-up.
@@ -43,8 +45,8 @@ const INTERVAL: Duration = Duration::from_millis(200);
 #[derive(Debug, clap::Args)]
 #[group(skip)]
 pub(crate) struct Arguments {
-    /// Compare all operations with those of another commit. Exit with status 1 if an operation is significantly slower: p < 0.01 and more
-    /// than 5 %.
+    /// Compare all operations with those of another commit. Exit with status 1 if an operation is
+    /// significantly slower: p < 0.01 and more than 5 %.
     #[arg(
         long,
         value_name = "COMMIT",
@@ -105,7 +107,8 @@ impl Row {
         now / before - 1.0
     }
 
-    /// Returns the probability of samples that are at least as much slower as these, if the versions do not differ.
+    /// Returns the probability of samples that are at least as much slower as these, if the
+    /// versions do not differ.
     #[expect(clippy::cast_precision_loss, reason = "a small count")]
     fn p(&self) -> f64 {
         let [before, now] = &self.samples;
@@ -117,7 +120,8 @@ impl Row {
     }
 }
 
-/// Compares the program `host` with that of `commit` in the target folder `baseline`. Prints a table. Returns an error if an operation is significantly slower.
+/// Compares the program `host` with that of `commit` in the target folder `baseline`. Prints a
+/// table. Returns an error if an operation is significantly slower.
 #[expect(clippy::print_stdout, reason = "the table is output of the program")]
 pub(crate) async fn run(
     commit: &str,
@@ -155,8 +159,8 @@ pub(crate) async fn run(
     Ok(())
 }
 
-/// Starts both programs, measures the operations and prints a table. A program is a name, its path, and the folder of its modules. Returns the slower
-/// operations.
+/// Starts both programs, measures the operations and prints a table. A program is a name, its path,
+/// and the folder of its modules. Returns the slower operations.
 #[expect(clippy::print_stdout, reason = "the table is output of the program")]
 async fn compare(
     programs: [(&str, &Path, &Path); 2],
@@ -214,7 +218,8 @@ fn measure(
         let mut durations = [Vec::new(), Vec::new()];
         let began = Instant::now();
         while began.elapsed() < INTERVAL {
-            // Every call follows a call of the other version. A second call in a row would be faster, because the process still has its CPU.
+            // Every call follows a call of the other version. A second call in a row would be
+            // faster, because the process still has its CPU.
             for (side, call) in calls.iter_mut().enumerate() {
                 let called = Instant::now();
                 call().with_context(|| context(&versions[side]))?;
@@ -234,7 +239,8 @@ fn measure(
 mod tests {
     use super::*;
 
-    /// Returns a row with 30 samples per version, which differ by up to 3 %. Those of the working tree are multiplied by `factor`.
+    /// Returns a row with 30 samples per version, which differ by up to 3 %. Those of the working
+    /// tree are multiplied by `factor`.
     fn row(factor: f64) -> Row {
         let before = (0..30_u32).map(|number| 100.0 + f64::from(number % 7) / 2.0);
         let now = (0..30_u32).map(|number| (100.0 + f64::from(number % 5) * 0.75) * factor);

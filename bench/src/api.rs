@@ -1,4 +1,5 @@
-//! The operations that `--profile` and `--against` call. Their names are the operation ids of the API description.
+//! The operations that `--profile` and `--against` call. Their names are the operation ids of the
+//! API description.
 
 use serde_json::json;
 
@@ -25,7 +26,8 @@ pub(crate) struct ApiOperation {
     pub(crate) open: fn(&Service, &Mailbox) -> anyhow::Result<Call<'static>>,
 }
 
-/// All operations. `sendMessage` is the last one, because the mail server still works after its response.
+/// All operations. `sendMessage` is the last one, because the mail server still works after its
+/// response.
 pub(crate) static OPERATIONS: [ApiOperation; 11] = [
     ApiOperation {
         id: "health",

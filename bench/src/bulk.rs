@@ -22,7 +22,8 @@ const FLAG_TARGET: f64 = 2.2;
 pub(crate) enum StoreForm {
     /// The mail server reports the new flags of each message that exists, as the route does.
     Reporting,
-    /// `.SILENT`: the mail server does not report the changes of this command (RFC 3501, section 6.4.6).
+    /// `.SILENT`: the mail server does not report the changes of this command (RFC 3501, section
+    /// 6.4.6).
     Silent,
 }
 
@@ -31,7 +32,8 @@ pub(crate) struct FlagChange {
     uids: Vec<u64>,
     /// The same messages as an IMAP sequence set of UIDs.
     set: String,
-    /// Whether the flag is set. Both sides share this state, because a change without an effect would take less time.
+    /// Whether the flag is set. Both sides share this state, because a change without an effect
+    /// would take less time.
     seen: AtomicBool,
 }
 
@@ -132,9 +134,9 @@ impl FlagChange {
     }
 }
 
-/// Measures changes of flags: of consecutive messages, which the IMAP command names as one range, of scattered messages, and with several
-/// clients that change different messages. The route returns which messages exist, so only the comparison with the reporting command has a
-/// target.
+/// Measures changes of flags: of consecutive messages, which the IMAP command names as one range,
+/// of scattered messages, and with several clients that change different messages. The route
+/// returns which messages exist, so only the comparison with the reporting command has a target.
 pub(crate) fn flag(
     service: &Service,
     mailbox: &Mailbox,
@@ -197,8 +199,9 @@ fn compare(
     measure::compare(workload, &mut left, &mut right)
 }
 
-/// Measures moving messages back and forth. Each side has its own two folders, because otherwise the service would have to find the messages
-/// that the other side moved. There is only one client, because the mail server executes one move of a mailbox at a time.
+/// Measures moving messages back and forth. Each side has its own two folders, because otherwise
+/// the service would have to find the messages that the other side moved. There is only one client,
+/// because the mail server executes one move of a mailbox at a time.
 pub(crate) fn move_messages(
     service: &Service,
     workload: &Workload,
@@ -224,8 +227,8 @@ pub(crate) fn move_messages(
     Ok(())
 }
 
-/// Moves all messages of one folder to the other with IMAP. Each folder is selected on its own connection. A NOOP makes the messages visible
-/// that the other connection moved.
+/// Moves all messages of one folder to the other with IMAP. Each folder is selected on its own
+/// connection. A NOOP makes the messages visible that the other connection moved.
 fn imap_move_call(service: &Service, [source, target]: [&str; 2]) -> anyhow::Result<Call<'static>> {
     let mut directions = [(source, target), (target, source)]
         .map(|(from, to)| -> anyhow::Result<_> {

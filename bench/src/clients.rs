@@ -1,4 +1,5 @@
-//! Compares the frequent operations with their counterparts, with 1, 8 and 64 clients. A client has its own connection, and usually its own account.
+//! Compares the frequent operations with their counterparts, with 1, 8 and 64 clients. A client has
+//! its own connection, and usually its own account.
 
 mod page;
 
@@ -18,12 +19,14 @@ use crate::sections::Sections;
 use crate::send::Delivery;
 use crate::service::{Account, Service, Tokens};
 
-/// Numbers of clients. The mail server has a process for each connection, and the kernel limits the inotify instances of these processes together (usually
-/// 128). Therefore this program has at most 64 connections at a time, in addition to those of the service.
+/// Numbers of clients. The mail server has a process for each connection, and the kernel limits the
+/// inotify instances of these processes together (usually 128). Therefore this program has at most
+/// 64 connections at a time, in addition to those of the service.
 const CLIENTS: [usize; 3] = [1, 8, MANY_CLIENTS];
 const MANY_CLIENTS: usize = 64;
 
-/// Number of clients of one account without a counterpart, because the mail server does not allow as many connections of one account.
+/// Number of clients of one account without a counterpart, because the mail server does not allow
+/// as many connections of one account.
 const MOST_CLIENTS: usize = 256;
 
 /// Target: maximum ratio of the p99 to the p50 with [`MANY_CLIENTS`] clients.
@@ -35,7 +38,8 @@ const MESSAGES: usize = 110;
 /// Number of messages that a client flags with one request.
 const FLAGGED: usize = 20;
 
-/// Maximum number of intervals per side. The intervals are longer than those of other benchmarks, because a call takes longer.
+/// Maximum number of intervals per side. The intervals are longer than those of other benchmarks,
+/// because a call takes longer.
 const MAX_ROUNDS: usize = 3;
 
 /// The names of the cases, in the order of the page.
@@ -271,7 +275,8 @@ fn reading<'a>(
     }
 }
 
-/// Returns a call that exchanges its refresh token for the next one. Each call has a session of its own.
+/// Returns a call that exchanges its refresh token for the next one. Each call has a session of its
+/// own.
 fn refresh_call(service: &Service, owner: &Owner) -> anyhow::Result<Call<'static>> {
     let mut client = http::Client::connect(service.address(), "")?;
     let mut tokens = Tokens::sign_in(&mut client, &owner.name)?;

@@ -1,5 +1,6 @@
-//! Compares a listing while a hostile module is called with the same listing while another program uses the CPU with as many threads. The
-//! hostile module must not slow down other modules more than the other program does.
+//! Compares a listing while a hostile module is called with the same listing while another program
+//! uses the CPU with as many threads. The hostile module must not slow down other modules more than
+//! the other program does.
 
 use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
 use std::time::Duration;
@@ -11,7 +12,8 @@ use crate::service::Service;
 /// Actions of the hostile module (`tests/fixtures/hostile`).
 const ACTIONS: [&str; 6] = ["spin", "call", "log", "log-much", "grow", "handles"];
 
-/// Target: maximum ratio of the listing's p99 during the module's load to its p99 during the other program's load.
+/// Target: maximum ratio of the listing's p99 during the module's load to its p99 during the other
+/// program's load.
 const TARGET: f64 = 1.5;
 
 const LISTING: &str = "/api/v1/mail/folders/INBOX/messages?limit=50";

@@ -1,7 +1,9 @@
-//! Compares the listings of two hosts with those of one host. The hosts share one PostgreSQL database.
+//! Compares the listings of two hosts with those of one host. The hosts share one PostgreSQL
+//! database.
 //!
-//! A host may use a quarter of a processor core, so that the machine has enough CPU time for the database, the clients and two hosts. The mail server is a
-//! [`Simulator`] with a constant delay, so that it does not slow the hosts down.
+//! A host may use a quarter of a processor core, so that the machine has enough CPU time for the
+//! database, the clients and two hosts. The mail server is a [`Simulator`] with a constant delay,
+//! so that it does not slow the hosts down.
 
 mod cpu_quota;
 mod simulator;
@@ -44,7 +46,8 @@ const SHARE: f64 = 0.25;
 /// Target: minimum ratio of the listings of two hosts to those of one.
 const MIN_RATIO: f64 = 1.7;
 
-/// A running host with a limited CPU time. The fields are dropped in this order, because a group of processes must be empty when it is removed.
+/// A running host with a limited CPU time. The fields are dropped in this order, because a group of
+/// processes must be empty when it is removed.
 struct LimitedHost {
     address: SocketAddr,
     _host: Host,
@@ -146,7 +149,8 @@ impl Setup<'_> {
         })
     }
 
-    /// Writes the configuration of a host. All hosts have the same key, which the first host creates.
+    /// Writes the configuration of a host. All hosts have the same key, which the first host
+    /// creates.
     fn configure(&self, name: &str, address: SocketAddr) -> anyhow::Result<PathBuf> {
         let shared = self.folder.path();
         let own = shared.join(name);

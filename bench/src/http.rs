@@ -1,4 +1,5 @@
-//! A minimal HTTP/1.1 client: one connection, one request at a time. It reads responses completely and parses only their heads.
+//! A minimal HTTP/1.1 client: one connection, one request at a time. It reads responses completely
+//! and parses only their heads.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -9,7 +10,8 @@ use std::time::Duration;
 use anyhow::{Context as _, bail};
 use serde_json::Value;
 
-/// Maximum time without a byte of a response. The service has a deadline of 30 seconds for each request.
+/// Maximum time without a byte of a response. The service has a deadline of 30 seconds for each
+/// request.
 const RESPONSE_TIMEOUT: Duration = Duration::from_mins(1);
 
 /// A connection to the service.
@@ -143,7 +145,8 @@ fn check_status(method: &str, path: &str, status: u16, body: &[u8]) -> anyhow::R
     }
 }
 
-/// Returns the start of the body, the status, and the length of the body, once the head is complete.
+/// Returns the start of the body, the status, and the length of the body, once the head is
+/// complete.
 fn head(bytes: &[u8]) -> anyhow::Result<Option<(usize, u16, usize)>> {
     let Some(end) = bytes.windows(4).position(|four| four == b"\r\n\r\n") else {
         return Ok(None);

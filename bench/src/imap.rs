@@ -1,4 +1,5 @@
-//! A minimal IMAP client: one connection, one command at a time. It reads responses up to the tagged line and does not parse them.
+//! A minimal IMAP client: one connection, one command at a time. It reads responses up to the
+//! tagged line and does not parse them.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::{SocketAddr, TcpStream};
@@ -39,7 +40,8 @@ impl Client {
         self.run_with(command, |_| {})
     }
 
-    /// Runs a command and calls `on_response` with the first line of each untagged response. Returns the same number as [`Client::run`].
+    /// Runs a command and calls `on_response` with the first line of each untagged response.
+    /// Returns the same number as [`Client::run`].
     pub(crate) fn run_with(
         &mut self,
         command: &str,

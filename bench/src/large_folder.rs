@@ -1,4 +1,5 @@
-//! Compares a listing of a large folder with a listing of a small folder. The cost of a page must not depend on the size of the folder.
+//! Compares a listing of a large folder with a listing of a small folder. The cost of a page must
+//! not depend on the size of the folder.
 
 use crate::mailbox;
 use crate::measure::{self, Workload};
@@ -24,8 +25,9 @@ pub(crate) fn measure(
     for (folder, messages) in FOLDERS.into_iter().zip(workload.folders) {
         mailbox::create_folder(service, folder, messages)?;
     }
-    // All messages are `\Recent` until a client opens the folder with SELECT. The service opens folders read-only, which does not clear the
-    // flag, and the mail server then collects the recent messages at each open. The listing must be fast in both states.
+    // All messages are `\Recent` until a client opens the folder with SELECT. The service opens
+    // folders read-only, which does not clear the flag, and the mail server then collects the
+    // recent messages at each open. The listing must be fast in both states.
     compare(service, workload, "all recent", report)?;
     let mut client = service.imap()?;
     for folder in FOLDERS {

@@ -1,7 +1,9 @@
-//! Measures how the latencies of frequent operations depend on the number of messages in the mailbox.
+//! Measures how the latencies of frequent operations depend on the number of messages in the
+//! mailbox.
 //!
-//! Each size has an account of its own, because the mail server stores all messages of an account together. All messages are short, so that the sizes differ
-//! only in the number of messages. The searches use the index.
+//! Each size has an account of its own, because the mail server stores all messages of an account
+//! together. All messages are short, so that the sizes differ only in the number of messages. The
+//! searches use the index.
 
 use std::path::Path;
 use std::process::Command;

@@ -1,22 +1,32 @@
-//! Benchmarks of the service. Most benchmarks measure the service and a counterpart alternately in the same run, and report the ratio.
-//! `./just bench` builds everything with optimizations and runs the benchmarks.
+//! Benchmarks of the service. Most benchmarks measure the service and a counterpart alternately in
+//! the same run, and report the ratio. `./just bench` builds everything with optimizations and runs
+//! the benchmarks.
 //!
-//! - HTTP and raw IMAP or SMTP: the same data, changes and mail, over open connections, with one client and with eight.
-//! - Operations with 1, 8 and 64 clients: the throughput, the latencies, and the number of errors, next to raw IMAP or SMTP.
-//! - The search index: the time and the memory to build it, its size, and searches next to raw IMAP.
+//! - HTTP and raw IMAP or SMTP: the same data, changes and mail, over open connections, with one
+//!   client and with eight.
+//! - Operations with 1, 8 and 64 clients: the throughput, the latencies, and the number of errors,
+//!   next to raw IMAP or SMTP.
+//! - The search index: the time and the memory to build it, its size, and searches next to raw
+//!   IMAP.
 //! - A large and a small folder: the same listing of each.
-//! - The sandbox and native code: the mail component and the same code as a library, with the same values in memory.
-//! - A hostile module and another program that uses the CPU: the same listing at the same time as each.
+//! - The sandbox and native code: the mail component and the same code as a library, with the same
+//!   values in memory.
+//! - A hostile module and another program that uses the CPU: the same listing at the same time as
+//!   each.
 //! - Installation of a module: the time until a version serves, with and without compilation.
 //! - Several hosts: the listings of two hosts and of one host, with a simulated mail server.
 //! - Metrics and traces: the same listings with and without scrapes and a collector of spans.
-//! - Memory: an idle host, the increase per connection, the increase per download, an idle account, a module.
-//! - Growth: listings, sign-ins, single messages and searches with more and more accounts, and in larger and larger mailboxes.
+//! - Memory: an idle host, the increase per connection, the increase per download, an idle account,
+//!   a module.
+//! - Growth: listings, sign-ins, single messages and searches with more and more accounts, and in
+//!   larger and larger mailboxes.
 //!
-//! `--only` selects some of these sections. `--profile` measures one operation instead, and `--against` compares all operations with those of
-//! another commit. `--soak` calls the service for a long time.
+//! `--only` selects some of these sections. `--profile` measures one operation instead, and
+//! `--against` compares all operations with those of another commit. `--soak` calls the service for
+//! a long time.
 //!
-//! Ratios of different runs and machines are comparable; absolute figures are not. A run writes `<target>/bench/<time>.json`.
+//! Ratios of different runs and machines are comparable; absolute figures are not. A run writes
+//! `<target>/bench/<time>.json`.
 
 mod accounts;
 mod against;
@@ -80,17 +90,20 @@ struct Arguments {
     /// Folder for the results.
     #[arg(long)]
     results: PathBuf,
-    /// Use a small mailbox and few rounds. Checks that the benchmarks work; the figures are not meaningful.
+    /// Use a small mailbox and few rounds. Checks that the benchmarks work; the figures are not
+    /// meaningful.
     #[arg(long)]
     quick: bool,
-    /// Run only the sections whose names contain this text, for example `send`, `clients` or `route: listing`. Can be repeated. Prints all
-    /// names if none contains the text. Does not write results.
+    /// Run only the sections whose names contain this text, for example `send`, `clients` or
+    /// `route: listing`. Can be repeated. Prints all names if none contains the text. Does not
+    /// write results.
     #[arg(long, value_name = "NAME")]
     only: Vec<String>,
     /// Exit with an error if a target is missed.
     #[arg(long)]
     strict: bool,
-    /// Folder for the page (`performance.md`, or `soak.md` with `--soak`) and its plots. A complete run writes them to the folder for the results by default.
+    /// Folder for the page (`performance.md`, or `soak.md` with `--soak`) and its plots. A complete
+    /// run writes them to the folder for the results by default.
     #[arg(long, value_name = "DIR")]
     page: Option<PathBuf>,
     #[command(flatten)]
@@ -136,8 +149,8 @@ fn main() -> anyhow::Result<()> {
     let sections = Sections::select(&arguments.only)?;
     let mut report = Report::default();
     let mut service = runtime.block_on(Service::start(host, modules, &arguments.fixtures))?;
-    // Memory is measured first, because memory that the allocator retains from other benchmarks would hide the increase. The idle host is
-    // measured before its first request.
+    // Memory is measured first, because memory that the allocator retains from other benchmarks
+    // would hide the increase. The idle host is measured before its first request.
     if sections.include("memory") {
         memory::idle(&service, &mut report)?;
     }
@@ -179,8 +192,8 @@ fn main() -> anyhow::Result<()> {
         &sections,
         &mut report,
     )?;
-    // This runs after the other benchmarks of mail, because the many messages would slow them down: the mail server stores all messages of
-    // an account together.
+    // This runs after the other benchmarks of mail, because the many messages would slow them down:
+    // the mail server stores all messages of an account together.
     if sections.include("large folder") {
         service.renew_session()?;
         large_folder::measure(&service, &workload, &mut report)?;
@@ -218,7 +231,8 @@ fn finish(mut report: Report, arguments: &Arguments) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Measures the sections with services of their own: the memory of accounts and modules, and the growth with accounts and messages.
+/// Measures the sections with services of their own: the memory of accounts and modules, and the
+/// growth with accounts and messages.
 fn measure_growth(
     host: &Path,
     modules: &Path,

@@ -1,4 +1,5 @@
-//! Time measurement. The service and its counterpart (the two sides) run alternately, so that other load on the machine affects both equally.
+//! Time measurement. The service and its counterpart (the two sides) run alternately, so that other
+//! load on the machine affects both equally.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -16,7 +17,8 @@ pub(crate) struct Workload {
     pub(crate) searched: usize,
     /// Numbers of messages in the inboxes of the benchmark of large mailboxes.
     pub(crate) mailboxes: [usize; 3],
-    /// Numbers of accounts in the benchmark of idle accounts. The least number is that of the accounts with messages.
+    /// Numbers of accounts in the benchmark of idle accounts. The least number is that of the
+    /// accounts with messages.
     pub(crate) idle_accounts: [usize; 3],
     /// Number of measured intervals per side.
     pub(crate) rounds: usize,
@@ -64,7 +66,8 @@ pub(crate) struct Timings {
     durations: Vec<Duration>,
     /// Calls per second in each interval.
     rates: Vec<f64>,
-    /// Number of calls that failed. Most benchmarks end with an error at the first failed call instead.
+    /// Number of calls that failed. Most benchmarks end with an error at the first failed call
+    /// instead.
     pub(crate) errors: usize,
 }
 
@@ -138,9 +141,9 @@ pub(crate) fn compare<'a>(
     compare_with_settle(workload, left, right, || Ok(()))
 }
 
-/// Like [`compare`], for calls after which the mail server still works. `settle` waits for the end of this work after every interval, so
-/// that it does not slow down the other side. The rate includes this time, because a higher rate could otherwise mean only that more work
-/// was deferred.
+/// Like [`compare`], for calls after which the mail server still works. `settle` waits for the end
+/// of this work after every interval, so that it does not slow down the other side. The rate
+/// includes this time, because a higher rate could otherwise mean only that more work was deferred.
 pub(crate) fn compare_with_settle<'a>(
     workload: &Workload,
     left: &mut [Call<'a>],
@@ -181,7 +184,8 @@ pub(crate) fn measure_alone(
     Ok(timings)
 }
 
-/// Runs each call repeatedly on a thread of its own for `length`. Returns the duration of each call.
+/// Runs each call repeatedly on a thread of its own for `length`. Returns the duration of each
+/// call.
 pub(crate) fn run_interval(
     calls: &mut [Call<'_>],
     length: Duration,
@@ -213,8 +217,8 @@ pub(crate) fn run_interval(
     Ok(all.concat())
 }
 
-/// Measures single calls without other load: one call at a time, alternately, with `settle` after each call. The median of the many calls is
-/// not affected by single slow calls.
+/// Measures single calls without other load: one call at a time, alternately, with `settle` after
+/// each call. The median of the many calls is not affected by single slow calls.
 pub(crate) fn compare_single_calls<'a>(
     workload: &Workload,
     left: &mut Call<'a>,

@@ -20,8 +20,9 @@ const CONCURRENT: usize = 8;
 /// Target: maximum increase by one download of 20 MB, in KiB.
 const DOWNLOAD_TARGET: f64 = 8.0 * 1024.0;
 
-/// The memory is settled if it has not decreased for this time. The service frees the memory for hashing passwords up to 20 seconds after the last password.
-/// With a shorter time, only some of the compared measurements would include this memory.
+/// The memory is settled if it has not decreased for this time. The service frees the memory for
+/// hashing passwords up to 20 seconds after the last password. With a shorter time, only some of
+/// the compared measurements would include this memory.
 const SETTLED: Duration = Duration::from_secs(25);
 /// Maximum time until the memory is settled.
 const SETTLE_TIMEOUT: Duration = Duration::from_mins(2);
@@ -36,7 +37,8 @@ pub(crate) fn idle(service: &Service, report: &mut Report) -> anyhow::Result<()>
 
 /// Measures the increase per client connection and per connection to the mail server.
 ///
-/// A first request of each kind precedes the measurement, so that the memory of the first sandbox and of the caches does not count.
+/// A first request of each kind precedes the measurement, so that the memory of the first sandbox
+/// and of the caches does not count.
 pub(crate) fn connections(service: &Service, report: &mut Report) -> anyhow::Result<()> {
     let tokens = (0..=ACCOUNTS)
         .map(|number| service.register(&format!("person{number}")))
@@ -47,7 +49,8 @@ pub(crate) fn connections(service: &Service, report: &mut Report) -> anyhow::Res
     let idle = (0..IDLE_CONNECTIONS)
         .map(|_| TcpStream::connect(service.address()))
         .collect::<Result<Vec<_>, _>>()?;
-    // The host accepts connections in order, so it has accepted all idle connections when it responds to this one.
+    // The host accepts connections in order, so it has accepted all idle connections when it
+    // responds to this one.
     service.http()?.get("/api/health")?;
     // The service closes connections without a request before the memory is settled.
     let after = least(service.pid(), "RssAnon:")?;
@@ -130,12 +133,14 @@ fn least(pid: u32, key: &str) -> anyhow::Result<f64> {
 
 /// Returns the resident anonymous memory in KiB: the heap and the stacks, but no mapped files.
 ///
-/// The pages of mapped files belong to the page cache. The kernel reclaims them when it needs memory, so the process does not need them.
+/// The pages of mapped files belong to the page cache. The kernel reclaims them when it needs
+/// memory, so the process does not need them.
 pub(crate) fn anonymous(pid: u32) -> anyhow::Result<f64> {
     status_kib(pid, "RssAnon:")
 }
 
-/// Waits until the anonymous memory does not decrease, and returns it in KiB. The allocator returns memory to the kernel some time after its last use.
+/// Waits until the anonymous memory does not decrease, and returns it in KiB. The allocator returns
+/// memory to the kernel some time after its last use.
 pub(crate) fn settled(pid: u32) -> anyhow::Result<f64> {
     let deadline = Instant::now() + SETTLE_TIMEOUT;
     let (mut least, mut since) = (anonymous(pid)?, Instant::now());

@@ -26,7 +26,8 @@ impl Random {
     }
 }
 
-/// Returns a message of a random kind: usually plain text or a newsletter, sometimes with an attachment.
+/// Returns a message of a random kind: usually plain text or a newsletter, sometimes with an
+/// attachment.
 pub(crate) fn random_message(number: usize, random: &mut Random) -> Vec<u8> {
     match random.below(10) {
         0..=5 => {
@@ -44,7 +45,8 @@ pub(crate) fn random_message(number: usize, random: &mut Random) -> Vec<u8> {
     }
 }
 
-/// Returns a short message with all fields that a listing shows. Messages of different folders differ.
+/// Returns a short message with all fields that a listing shows. Messages of different folders
+/// differ.
 pub(crate) fn short_message(folder: &str, number: usize, random: &mut Random) -> Vec<u8> {
     let (sender, day) = (random.below(300), 1 + random.below(28));
     format!(

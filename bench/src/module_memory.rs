@@ -1,6 +1,7 @@
 //! Measures the memory of an installed module that has served a request.
 //!
-//! The measurement compares a host with all built-in modules and a host with the mail module only. Both hosts load compiled modules from a cache folder.
+//! The measurement compares a host with all built-in modules and a host with the mail module only.
+//! Both hosts load compiled modules from a cache folder.
 
 use std::path::Path;
 
@@ -61,7 +62,8 @@ pub(crate) fn measure(
         let mut client = service.http_of(&service.register("ada")?)?;
         client.get("/api/v1/mail/folders")?;
         for (.., route) in with {
-            // The route of the agents' module accepts no GET requests. The module serves the request in any case.
+            // The route of the agents' module accepts no GET requests. The module serves the
+            // request in any case.
             client.response(route)?;
         }
         let memory = settled(service.pid())?;

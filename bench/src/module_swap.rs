@@ -1,7 +1,9 @@
-//! Measures the time until a version of a module serves: a new version, which is compiled; a compiled version, which is loaded from disk;
-//! and a version that is still in memory, as in a rollback.
+//! Measures the time until a version of a module serves: a new version, which is compiled; a
+//! compiled version, which is loaded from disk; and a version that is still in memory, as in a
+//! rollback.
 //!
-//! The requests use the operator's socket. When the response arrives, the version is serving and stored in the database.
+//! The requests use the operator's socket. When the response arrives, the version is serving and
+//! stored in the database.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -18,7 +20,8 @@ use crate::service::Service;
 /// Target: maximum time for a version that must be compiled.
 const COLD_TARGET: Duration = Duration::from_secs(2);
 
-/// Target: maximum time for a version in memory. The host keeps the two most recently loaded versions of each module in memory.
+/// Target: maximum time for a version in memory. The host keeps the two most recently loaded
+/// versions of each module in memory.
 const IN_MEMORY_TARGET: Duration = Duration::from_millis(10);
 
 /// Measures all three cases with the mail module.
@@ -75,7 +78,8 @@ pub(crate) fn measure(
     Ok(())
 }
 
-/// Returns the component with another digest: adds a custom section (WebAssembly core specification, 5.5.3), which has no effect.
+/// Returns the component with another digest: adds a custom section (WebAssembly core
+/// specification, 5.5.3), which has no effect.
 fn version(component: &[u8], mark: u8) -> Vec<u8> {
     let section = [0, 3, 1, b'v', mark];
     [component, &section].concat()

@@ -1,5 +1,7 @@
-//! Measures the cost of metrics and traces: the listings of a host whose metrics are scraped every second and which sends all traces to a collector, next to those
-//! of a host without both. Both hosts are processes of the same program, each with its own mail servers. The collector only counts the bytes that it receives.
+//! Measures the cost of metrics and traces: the listings of a host whose metrics are scraped every
+//! second and which sends all traces to a collector, next to those of a host without both. Both
+//! hosts are processes of the same program, each with its own mail servers. The collector only
+//! counts the bytes that it receives.
 
 use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -23,7 +25,8 @@ use crate::service::Service;
 /// Number of pairs of samples.
 const PAIRS: usize = 20;
 
-/// The 97.5 % quantile of Student's t distribution with 19 degrees of freedom, for a two-sided interval of 95 %.
+/// The 97.5 % quantile of Student's t distribution with 19 degrees of freedom, for a two-sided
+/// interval of 95 %.
 const T: f64 = 2.093;
 
 /// Target: maximum upper bound of the overhead in percent.
@@ -57,7 +60,8 @@ pub(crate) fn measure(
     });
     let services = [plain?, observed?];
     let (mut left, mut right) = (listings(&services[0])?, listings(&services[1])?);
-    // A sample is the mean of many short intervals, so that disturbances of the machine affect both samples of a pair.
+    // A sample is the mean of many short intervals, so that disturbances of the machine affect both
+    // samples of a pair.
     let intervals_per_sample = workload.rounds * 3 / 2;
     let workload = Workload {
         rounds: PAIRS * intervals_per_sample,
@@ -101,7 +105,8 @@ fn scrape(address: SocketAddr, stop: &AtomicBool) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Starts a collector that discards the spans. Returns its address, and the number of bytes that it has received.
+/// Starts a collector that discards the spans. Returns its address, and the number of bytes that it
+/// has received.
 fn start_collector() -> io::Result<(SocketAddr, Arc<AtomicU64>)> {
     let listener = TcpListener::bind("127.0.0.1:0")?;
     let address = listener.local_addr()?;
@@ -172,7 +177,8 @@ fn show(plain: &Timings, observed: &Timings, report: &mut Report) {
     );
 }
 
-/// Returns the mean of the values, and the upper end of its two-sided 95 % interval. There are [`PAIRS`] values.
+/// Returns the mean of the values, and the upper end of its two-sided 95 % interval. There are
+/// [`PAIRS`] values.
 #[expect(clippy::cast_precision_loss, reason = "a small count")]
 fn mean_and_bound(values: &[f64]) -> (f64, f64) {
     let count = values.len() as f64;
@@ -191,7 +197,8 @@ mod tests {
         assert_eq!(mean_and_bound(&[2.0; PAIRS]), (2.0, 2.0));
         let values: Vec<f64> = (1..=20).map(f64::from).collect();
         let (mean, bound) = mean_and_bound(&values);
-        // scipy.stats.t.interval(0.95, 19, loc=10.5, scale=scipy.stats.sem(range(1, 21))) returns 7.7311 and 13.2689.
+        // scipy.stats.t.interval(0.95, 19, loc=10.5, scale=scipy.stats.sem(range(1, 21))) returns
+        // 7.7311 and 13.2689.
         assert!((mean - 10.5).abs() < 1e-9 && (bound - 13.2689).abs() < 1e-3);
     }
 }

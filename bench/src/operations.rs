@@ -20,7 +20,8 @@ pub(crate) struct Operation {
     pub(crate) min_length: [usize; 2],
     /// Target for one client: maximum ratio of the route's p50 to its counterpart's.
     pub(crate) max_latency: Option<f64>,
-    /// Target for eight clients of one account: minimum ratio of the route's throughput to its counterpart's.
+    /// Target for eight clients of one account: minimum ratio of the route's throughput to its
+    /// counterpart's.
     pub(crate) min_throughput: Option<f64>,
 }
 
@@ -109,7 +110,8 @@ pub(crate) static RARE: [Operation; 5] = [
     Operation {
         name: "message of 5 MB",
         path: |mailbox| detail(mailbox, Known::MediumAttachment),
-        // A client does not need the attachment to show the message: it fetches the structure, the header and the text.
+        // A client does not need the attachment to show the message: it fetches the structure, the
+        // header and the text.
         command: |mailbox| {
             let items = "FLAGS BODYSTRUCTURE BODY.PEEK[HEADER] BODY.PEEK[1]";
             fetch(mailbox, Known::MediumAttachment, items)

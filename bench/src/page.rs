@@ -1,5 +1,6 @@
-//! The page with the plots and the tables of a run (docs/performance.md, docs/soak.md). It contains the machine and the versions of the programs, but no judgement: the
-//! targets are in the table of [`Report`].
+//! The page with the plots and the tables of a run (docs/performance.md, docs/soak.md). It contains
+//! the machine and the versions of the programs, but no judgement: the targets are in the table of
+//! [`Report`].
 
 use std::fs;
 use std::path::Path;
@@ -21,7 +22,8 @@ pub(crate) struct Head {
 }
 
 impl Head {
-    /// Returns the head of the page of the benchmarks. `is_complete` is false if the run used a small workload, or not all sections.
+    /// Returns the head of the page of the benchmarks. `is_complete` is false if the run used a
+    /// small workload, or not all sections.
     pub(crate) fn benchmarks(is_complete: bool) -> Self {
         Self {
             file: "performance.md",

@@ -1,7 +1,9 @@
-//! Plots as SVG: lines with markers over linear or logarithmic axes. The same values always result in the same file.
+//! Plots as SVG: lines with markers over linear or logarithmic axes. The same values always result
+//! in the same file.
 //!
-//! The background is white, so that a plot is readable in light and dark pages. The colours are those of Okabe and Ito, which people with colour blindness
-//! can distinguish. The font is that of the viewer.
+//! The background is white, so that a plot is readable in light and dark pages. The colours are
+//! those of Okabe and Ito, which people with colour blindness can distinguish. The font is that of
+//! the viewer.
 
 use std::ops::Range;
 
@@ -20,7 +22,8 @@ const LINE: i32 = 18;
 
 const FONT: &str = "sans-serif";
 
-/// The colours of the series. The first two are for the service and its counterpart, and the next two for another figure of both.
+/// The colours of the series. The first two are for the service and its counterpart, and the next
+/// two for another figure of both.
 const COLOURS: [RGBColor; 6] = [
     RGBColor(0, 114, 178),
     RGBColor(213, 94, 0),
@@ -44,7 +47,8 @@ pub(crate) struct Plot {
     /// Labels of the axes, with units.
     pub(crate) x_label: &'static str,
     pub(crate) y_label: &'static str,
-    /// Whether an axis is logarithmic. Values that are not positive are omitted. An axis that is not logarithmic starts at 0.
+    /// Whether an axis is logarithmic. Values that are not positive are omitted. An axis that is
+    /// not logarithmic starts at 0.
     pub(crate) log_x: bool,
     pub(crate) log_y: bool,
     pub(crate) series: Vec<Series>,
@@ -165,7 +169,8 @@ impl Axis {
         }
     }
 
-    /// The labels are the values if there are few, or else powers of ten and some of their multiples.
+    /// The labels are the values if there are few, or else powers of ten and some of their
+    /// multiples.
     fn logarithmic(values: &[f64], min: f64, max: f64) -> Self {
         const FEW: usize = 4;
         let (labels, range) = if values.len() <= FEW {
@@ -233,7 +238,8 @@ impl ValueFormatter<f64> for Axis {
     }
 }
 
-/// Returns a number as text: with three significant digits if it is below 100, and with separators of thousands.
+/// Returns a number as text: with three significant digits if it is below 100, and with separators
+/// of thousands.
 pub(crate) fn number(value: f64) -> String {
     let decimals = match value.abs() {
         0.0 => 0,

@@ -1,8 +1,9 @@
 //! `--profile ROUTE`: measures the cost of one operation, and writes a flame graph of it.
 //!
-//! One client calls the operation. The first interval measures the figures, the second one is sampled with `perf`, so that sampling does not change the
-//! figures. The program is built with frame pointers and without its own allocator, and runs with the library in `counters/`, which counts allocations and
-//! copied bytes. docs/benchmarks.md describes what the figures contain.
+//! One client calls the operation. The first interval measures the figures, the second one is
+//! sampled with `perf`, so that sampling does not change the figures. The program is built with
+//! frame pointers and without its own allocator, and runs with the library in `counters/`, which
+//! counts allocations and copied bytes. docs/benchmarks.md describes what the figures contain.
 
 use std::collections::HashMap;
 use std::fs::{self, File};
@@ -37,9 +38,14 @@ const QUICK_INTERVAL: Duration = Duration::from_secs(1);
 #[derive(Debug, clap::Args)]
 #[group(skip)]
 pub(crate) struct Arguments {
-    /// Measure one operation with one client: write a flame graph, and the CPU time, allocations, context switches and copied bytes per
-    /// request. Requires perf.
-    #[arg(long, value_name = "ROUTE", requires = "counters", value_parser = PossibleValuesParser::new(OPERATIONS.iter().map(|one| one.id)))]
+    /// Measure one operation with one client: write a flame graph, and the CPU time, allocations,
+    /// context switches and copied bytes per request. Requires perf.
+    #[arg(
+        long,
+        value_name = "ROUTE",
+        requires = "counters",
+        value_parser = PossibleValuesParser::new(OPERATIONS.iter().map(|one| one.id))
+    )]
     profile: Option<String>,
     /// The library that counts allocations and copied bytes, for `--profile`.
     #[arg(long, value_name = "LIBRARY")]
@@ -105,9 +111,11 @@ impl Usage {
     }
 }
 
-/// Returns the CPU time of a process, including its threads that have ended. `stat` is the content of `/proc/PID/stat` (proc(5)).
+/// Returns the CPU time of a process, including its threads that have ended. `stat` is the content
+/// of `/proc/PID/stat` (proc(5)).
 fn cpu_time(stat: &str) -> Option<Duration> {
-    // The second field is the name of the program in parentheses, which can contain spaces. `utime` and `stime` are the fields 14 and 15.
+    // The second field is the name of the program in parentheses, which can contain spaces. `utime`
+    // and `stime` are the fields 14 and 15.
     let (_, fields) = stat.rsplit_once(") ")?;
     let mut fields = fields.split(' ').skip(11);
     let mut ticks = || fields.next()?.parse::<u64>().ok();
@@ -115,7 +123,8 @@ fn cpu_time(stat: &str) -> Option<Duration> {
     Some(Duration::from_secs(ticks) / u32::try_from(rustix::param::clock_ticks_per_second()).ok()?)
 }
 
-/// Measures the operation `route` of the program `host`. Writes the flame graph and the figures to `results`, and prints them.
+/// Measures the operation `route` of the program `host`. Writes the flame graph and the figures to
+/// `results`, and prints them.
 #[expect(clippy::print_stdout, reason = "the figures are output of the program")]
 pub(crate) async fn run(
     route: &str,
@@ -256,8 +265,9 @@ fn output(command: &mut Command) -> anyhow::Result<Vec<u8>> {
     Ok(output.stdout)
 }
 
-/// Replaces consecutive frames of compiled modules, whose functions have no names, by one frame `sandbox`. `stacks` has a line for each stack: the frames,
-/// separated by semicolons, and the number of nanoseconds.
+/// Replaces consecutive frames of compiled modules, whose functions have no names, by one frame
+/// `sandbox`. `stacks` has a line for each stack: the frames, separated by semicolons, and the
+/// number of nanoseconds.
 fn merge_frames_of_modules(stacks: &str) -> String {
     const MERGED: &str = "sandbox";
     let mut merged = String::new();

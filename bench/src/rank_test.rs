@@ -1,9 +1,11 @@
-//! The Mann-Whitney U test with the normal approximation. No crate is used, because those that have this test depend on many packages.
+//! The Mann-Whitney U test with the normal approximation. No crate is used, because those that have
+//! this test depend on many packages.
 
 use std::f64::consts::SQRT_2;
 
-/// Returns the one-sided p: the probability of a rank sum of `larger` of at least this size, if both lists of samples have the same
-/// distribution. Corrects for equal samples and for continuity, as scipy does with `alternative="greater"` and `method="asymptotic"`.
+/// Returns the one-sided p: the probability of a rank sum of `larger` of at least this size, if
+/// both lists of samples have the same distribution. Corrects for equal samples and for continuity,
+/// as scipy does with `alternative="greater"` and `method="asymptotic"`.
 #[expect(clippy::cast_precision_loss, reason = "counts of samples")]
 pub(crate) fn p_of_larger(larger: &[f64], other: &[f64]) -> f64 {
     let mut all: Vec<(f64, bool)> = larger.iter().map(|sample| (*sample, true)).collect();

@@ -49,7 +49,8 @@ impl Row {
         }
     }
 
-    /// Returns the name, the figures of the counterpart and of the service, the result, and the target as text.
+    /// Returns the name, the figures of the counterpart and of the service, the result, and the
+    /// target as text.
     fn cells(&self) -> [String; 5] {
         let verdict = if self.misses_target() {
             "MISSED"
@@ -135,7 +136,8 @@ impl Report {
         });
     }
 
-    /// Adds the number of failed calls of a route with several clients. The target is that no call fails.
+    /// Adds the number of failed calls of a route with several clients. The target is that no call
+    /// fails.
     pub(crate) fn failures(&mut self, name: &str, clients: usize, route: &Timings) {
         #[expect(clippy::cast_precision_loss, reason = "a count of calls")]
         let errors = route.errors as f64;
@@ -197,7 +199,8 @@ impl Report {
         });
     }
 
-    /// Adds the p50 and p99 latencies of a route with one client, in milliseconds. `max` contains their targets.
+    /// Adds the p50 and p99 latencies of a route with one client, in milliseconds. `max` contains
+    /// their targets.
     pub(crate) fn latencies(
         &mut self,
         name: &str,
@@ -278,7 +281,8 @@ impl Report {
         }
     }
 
-    /// Writes the results as JSON to a file named after the time. Prints large differences from the previous run.
+    /// Writes the results as JSON to a file named after the time. Prints large differences from the
+    /// previous run.
     #[expect(clippy::print_stdout, reason = "the path is output of the program")]
     pub(crate) fn save(&self, folder: &Path) -> anyhow::Result<()> {
         fs::create_dir_all(folder)?;
@@ -310,7 +314,8 @@ impl Report {
 }
 
 impl Report {
-    /// Returns the results that are below 0.8 times or at least 1.25 times those of the newest earlier run.
+    /// Returns the results that are below 0.8 times or at least 1.25 times those of the newest
+    /// earlier run.
     fn differences(&self, folder: &Path) -> anyhow::Result<Vec<String>> {
         let mut earlier: Vec<_> = fs::read_dir(folder)?
             .map(|file| Ok(file?.path()))
@@ -352,7 +357,8 @@ fn times(times: &Timings) -> Value {
     })
 }
 
-/// Returns the calls per second, the latencies in milliseconds, and the number of errors if there are any.
+/// Returns the calls per second, the latencies in milliseconds, and the number of errors if there
+/// are any.
 fn pace(times: &Timings) -> String {
     let [p50, p99] = [0.5, 0.99].map(|share| times.percentile(share).as_secs_f64() * 1e3);
     let errors = match times.errors {

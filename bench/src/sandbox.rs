@@ -1,5 +1,5 @@
-//! Compares the sandbox with native code: the mail component in a new sandbox and the same code as a library list 50 messages that are in
-//! memory.
+//! Compares the sandbox with native code: the mail component in a new sandbox and the same code as
+//! a library list 50 messages that are in memory.
 
 use std::path::Path;
 

@@ -1,5 +1,5 @@
-//! Measures the search index: the time and the memory to build it, its size, and searches in one folder and in all folders, next to the IMAP commands SEARCH and
-//! FETCH for the same page.
+//! Measures the search index: the time and the memory to build it, its size, and searches in one
+//! folder and in all folders, next to the IMAP commands SEARCH and FETCH for the same page.
 
 mod corpus;
 
@@ -150,8 +150,9 @@ fn fill(service: &Service, account: &Account, messages: usize) -> anyhow::Result
 
 /// Measures how the service builds the index.
 ///
-/// The memory is the resident anonymous memory. Mapped files of the index do not count, because their pages belong to the page cache, which the kernel reclaims
-/// when it needs memory. The peak is the maximum of samples, because the kernel records a peak only for all resident memory.
+/// The memory is the resident anonymous memory. Mapped files of the index do not count, because
+/// their pages belong to the page cache, which the kernel reclaims when it needs memory. The peak
+/// is the maximum of samples, because the kernel records a peak only for all resident memory.
 fn build(
     service: &Service,
     account: &Account,

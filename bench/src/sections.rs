@@ -27,7 +27,8 @@ pub(crate) struct Sections {
 }
 
 impl Sections {
-    /// Selects the sections whose names contain one of the strings `only`, or all sections if there is no string.
+    /// Selects the sections whose names contain one of the strings `only`, or all sections if there
+    /// is no string.
     pub(crate) fn select(only: &[String]) -> anyhow::Result<Self> {
         let names = || {
             let operations = FREQUENT.iter().chain(&RARE).map(|one| one.name);
@@ -61,7 +62,8 @@ impl Sections {
         self.include(&operation_name("route", operation.name))
     }
 
-    /// Returns whether the comparison of the operation with this name with many clients is selected.
+    /// Returns whether the comparison of the operation with this name with many clients is
+    /// selected.
     pub(crate) fn include_clients(&self, name: &str) -> bool {
         self.include(&operation_name("clients", name))
     }

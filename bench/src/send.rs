@@ -1,4 +1,5 @@
-//! Compares sending a message over the API with a submission over SMTP. The route also composes the message and stores a copy in Sent.
+//! Compares sending a message over the API with a submission over SMTP. The route also composes the
+//! message and stores a copy in Sent.
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -13,7 +14,8 @@ use crate::messages::{Random, words};
 use crate::report::Report;
 use crate::service::{Account, Service};
 
-/// The recipient is an account of the same mail server, so that the delivered messages can be counted.
+/// The recipient is an account of the same mail server, so that the delivered messages can be
+/// counted.
 const RECIPIENT_NAME: &str = "charles";
 const RECIPIENT: &str = "charles@bench.test";
 
@@ -33,8 +35,9 @@ pub(crate) struct Delivery {
     host: SocketAddr,
     token: String,
     sent: AtomicUsize,
-    /// Postfix repeats a delivery if it gets no confirmation from Dovecot (RFC 1047), so the recipient can have more messages than were sent. This is the
-    /// number of these messages. Until the next call, a repeated delivery can hide a pending delivery.
+    /// Postfix repeats a delivery if it gets no confirmation from Dovecot (RFC 1047), so the
+    /// recipient can have more messages than were sent. This is the number of these messages. Until
+    /// the next call, a repeated delivery can hide a pending delivery.
     surplus: AtomicUsize,
 }
 
@@ -47,13 +50,15 @@ impl Delivery {
             sent: AtomicUsize::default(),
             surplus: AtomicUsize::default(),
         };
-        // Opens the mailbox before the first message arrives, because the mail server creates it when it is first opened.
+        // Opens the mailbox before the first message arrives, because the mail server creates it
+        // when it is first opened.
         delivery.wait()?;
         Ok(delivery)
     }
 
-    /// Waits until the recipient has all sent messages. The mail server delivers messages after it has accepted them, and delivery takes longer.
-    /// Without waiting, pending deliveries would slow down the next calls.
+    /// Waits until the recipient has all sent messages. The mail server delivers messages after it
+    /// has accepted them, and delivery takes longer. Without waiting, pending deliveries would slow
+    /// down the next calls.
     pub(crate) fn wait(&self) -> anyhow::Result<()> {
         // The service closes idle connections.
         let mut recipient = http::Client::connect(self.host, &self.token)?;

@@ -66,8 +66,9 @@ impl Service {
         Self::start_with(&mut Command::new(host), modules, &more_modules).await
     }
 
-    /// Starts the service for [`crate::api`], and creates the measured account. Creates its app password with the API, because the database of
-    /// another commit can have another schema. `host` runs the program without arguments.
+    /// Starts the service for [`crate::api`], and creates the measured account. Creates its app
+    /// password with the API, because the database of another commit can have another schema.
+    /// `host` runs the program without arguments.
     pub(crate) async fn start_for_api(host: &mut Command, modules: &Path) -> anyhow::Result<Self> {
         let credentials = format!(
             "[modules.credentials]\nsource = '{}/latchmail_credentials.wasm'\ngrants = ['caller', 'profile', 'credentials']\n",
@@ -95,8 +96,10 @@ impl Service {
         Ok(service)
     }
 
-    /// Starts `program` with these variables, the mail module and the modules in `more_modules`. The host finds the compiled modules in `cache`: an earlier start
-    /// compiles them, because the compiler needs much more memory than the measured objects, and the allocator would keep a part of it.
+    /// Starts `program` with these variables, the mail module and the modules in `more_modules`.
+    /// The host finds the compiled modules in `cache`: an earlier start compiles them, because the
+    /// compiler needs much more memory than the measured objects, and the allocator would keep a
+    /// part of it.
     pub(crate) async fn start_compiled(
         program: &Path,
         variables: &[(&str, String)],
@@ -163,7 +166,8 @@ impl Service {
             .arg("serve")
             .arg("--config")
             .arg(&config)
-            // The script that starts the servers lets the C library keep freed memory, which an installed service does not do.
+            // The script that starts the servers lets the C library keep freed memory, which an
+            // installed service does not do.
             .env_remove("GLIBC_TUNABLES")
             .stdin(Stdio::null())
             .stdout(Stdio::null())
@@ -186,7 +190,8 @@ impl Service {
         Ok(())
     }
 
-    /// Signs the measured account in again. An access token is valid for 15 minutes, which is shorter than a complete run.
+    /// Signs the measured account in again. An access token is valid for 15 minutes, which is
+    /// shorter than a complete run.
     pub(crate) fn renew_session(&mut self) -> anyhow::Result<()> {
         let mut client = http::Client::connect(self.http, "")?;
         self.measured.token = Tokens::sign_in(&mut client, MEASURED)?.access;

@@ -1,9 +1,13 @@
-//! `--soak [MINUTES]`: calls the service with half of its maximum load for a long time, and checks that it does not use more and more resources.
+//! `--soak [MINUTES]`: calls the service with half of its maximum load for a long time, and checks
+//! that it does not use more and more resources.
 //!
-//! Clients of several accounts list, read, search, flag, send and delete mail. First, they call without pauses, which is the maximum load. Then they
-//! start calls at half of that rate. A latency is measured from the planned start of a call, so that a slow response also counts for the calls that it delays.
+//! Clients of several accounts list, read, search, flag, send and delete mail. First, they call
+//! without pauses, which is the maximum load. Then they start calls at half of that rate. A latency
+//! is measured from the planned start of a call, so that a slow response also counts for the calls
+//! that it delays.
 //!
-//! The run fails if a request fails, or if the memory or the number of descriptors grows steadily. It writes a page with plots.
+//! The run fails if a request fails, or if the memory or the number of descriptors grows steadily.
+//! It writes a page with plots.
 
 mod clients;
 mod growth;
@@ -37,15 +41,16 @@ const WARM_UP: Duration = Duration::from_secs(10);
 /// Growth of the memory that is accepted in addition to the share, in KiB.
 const MEMORY_ALLOWANCE: f64 = 8.0 * 1024.0;
 
-/// Growth of the number of descriptors that is accepted in addition to the share. The pools open connections when they are needed.
+/// Growth of the number of descriptors that is accepted in addition to the share. The pools open
+/// connections when they are needed.
 const DESCRIPTOR_ALLOWANCE: f64 = 32.0;
 
 /// The arguments of `--soak`.
 #[derive(Debug, clap::Args)]
 #[group(skip)]
 pub(crate) struct Arguments {
-    /// Call the service with half of its maximum load for this number of minutes. Exit with status 1 if a request fails, or if the memory or the number of
-    /// descriptors grows steadily.
+    /// Call the service with half of its maximum load for this number of minutes. Exit with status
+    /// 1 if a request fails, or if the memory or the number of descriptors grows steadily.
     #[arg(
         long,
         value_name = "MINUTES",
@@ -72,7 +77,8 @@ struct Sample {
     memory: f64,
     /// Number of open descriptors.
     descriptors: f64,
-    /// The index of the operation in [`clients::OPERATIONS`] and the latency of each successful call.
+    /// The index of the operation in [`clients::OPERATIONS`] and the latency of each successful
+    /// call.
     calls: Vec<(usize, Duration)>,
     /// Number of failed calls.
     errors: usize,
@@ -128,7 +134,8 @@ fn measure(service: &Service, clients: &mut [Client<'_>], minutes: u64) -> anyho
         Ok(count / MAXIMUM.as_secs_f64())
     })?;
     let rate = fastest * LOAD;
-    // The mail server delivers the remaining mail of the maximum load during the first part of this load.
+    // The mail server delivers the remaining mail of the maximum load during the first part of this
+    // load.
     recorder.take();
     let samples = u32::try_from((minutes * SAMPLES_PER_MINUTE).max(MIN_SAMPLES))?;
     let interval = Duration::from_mins(minutes) / samples;

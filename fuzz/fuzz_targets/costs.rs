@@ -1,4 +1,5 @@
-//! Fuzzes parsers with long repetitions. The time must not grow faster than the length of the input.
+//! Fuzzes parsers with long repetitions. The time must not grow faster than the length of the
+//! input.
 
 #![no_main]
 

@@ -7,7 +7,8 @@ use latchmail_imap::fuzzing::{imap_replies, imap_session};
 
 use libfuzzer_sys::fuzz_target;
 
-// Removes the fuzzer's panic hook, which aborts on every panic: only a panic that the service does not catch is a finding.
+// Removes the fuzzer's panic hook, which aborts on every panic: only a panic that the service does
+// not catch is a finding.
 fuzz_target!(init: drop(std::panic::take_hook()), |input: &[u8]| {
     let Some((capabilities, input)) = input.split_first() else {
         return;

@@ -1,4 +1,5 @@
-//! Generates lists of the files that `latchmail module new` writes. The lists are compiled into the program.
+//! Generates lists of the files that `latchmail module new` writes. The lists are compiled into the
+//! program.
 
 #![allow(
     clippy::print_stdout,
@@ -10,7 +11,8 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::{env, fs};
 
-/// The files and folders of a new project for each language. Each pair consists of a path in the repository and a path in the project.
+/// The files and folders of a new project for each language. Each pair consists of a path in the
+/// repository and a path in the project.
 const PROJECTS: [(&str, &[(&str, &str)]); 3] = [
     (
         "rust",

@@ -16,7 +16,8 @@ RECORD = open(os.environ["FUZZ_RECORD"], "a")
 LOCK = threading.Lock()
 # The names of checks by the codes of their failures.
 CHECKS = {"ST201": "negative_data_rejection", "ST202": "positive_data_acceptance", "ST205": "allow_header_conformance"}
-# Seconds after which a credential is renewed. The access token of a web session is valid for 15 minutes.
+# Seconds after which a credential is renewed. The access token of a web session is valid for 15
+# minutes.
 MAX_AGE = 600
 
 

@@ -1,20 +1,23 @@
-//! A table of invisible characters: characters that users cannot see, or that change how other text is displayed.
+//! A table of invisible characters: characters that users cannot see, or that change how other text
+//! is displayed.
 
 /// The kind of an invisible character.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Invisible {
-    /// A bidirectional control character. Such a character changes the display order of the following text.
+    /// A bidirectional control character. Such a character changes the display order of the
+    /// following text.
     Direction,
     /// A character that displays nothing and that no script needs.
     Blank,
-    /// An invisible character that scripts or emoji need: a joiner, a direction mark, the soft hyphen, a variation selector, or a control character for the
-    /// shapes of digits and letters.
+    /// An invisible character that scripts or emoji need: a joiner, a direction mark, the soft
+    /// hyphen, a variation selector, or a control character for the shapes of digits and letters.
     Joiner,
     /// A tag character: an invisible copy of an ASCII character.
     Tag,
 }
 
-/// Returns the kind of an invisible character, or `None` for any other character. White space and control characters (category Cc) are not in the table.
+/// Returns the kind of an invisible character, or `None` for any other character. White space and
+/// control characters (category Cc) are not in the table.
 #[must_use]
 pub const fn invisible(c: char) -> Option<Invisible> {
     match c {

@@ -2,10 +2,12 @@
 //! addresses (`addresses`, only with the feature of this name), the table of invisible characters
 //! ([`invisible`]), and the request headers of modules ([`REQUEST_HEADERS`]).
 //!
-//! The error text for an invalid body names the invalid field (specification, section 7). The host's own routes and the routes of modules use the same parser,
-//! so clients get the same error texts.
+//! The error text for an invalid body names the invalid field (specification, section 7). The
+//! host's own routes and the routes of modules use the same parser, so clients get the same error
+//! texts.
 //!
-//! Clients do not get serde's own error texts. These texts contain names of Rust types and the invalid value, which could be a secret.
+//! Clients do not get serde's own error texts. These texts contain names of Rust types and the
+//! invalid value, which could be a secret.
 
 #[cfg(feature = "addresses")]
 pub mod addresses;
@@ -22,7 +24,8 @@ use serde_path_to_error::Path;
 
 pub use characters::{Invisible, invisible};
 
-/// The request headers that a module receives. The host removes all other headers. These headers contain no credential.
+/// The request headers that a module receives. The host removes all other headers. These headers
+/// contain no credential.
 pub const REQUEST_HEADERS: [&str; 12] = [
     "accept",
     "accept-language",
@@ -43,7 +46,8 @@ pub const REQUEST_HEADERS: [&str; 12] = [
 pub enum ValidationError {
     /// The body is not JSON.
     Syntax,
-    /// The body is JSON but not an object, or a field is invalid. The string is the error text, which names the field.
+    /// The body is JSON but not an object, or a field is invalid. The string is the error text,
+    /// which names the field.
     Shape(String),
 }
 
@@ -58,8 +62,8 @@ impl ValidationError {
     }
 }
 
-/// Parses `body` as a JSON object. Rejects arrays. Without this check, serde would also accept an array with the values of the fields in order. This form of a
-/// body is not documented.
+/// Parses `body` as a JSON object. Rejects arrays. Without this check, serde would also accept an
+/// array with the values of the fields in order. This form of a body is not documented.
 ///
 /// # Errors
 /// Returns an error if the body is not a JSON object, or if a field is invalid.
@@ -88,7 +92,8 @@ pub fn read<T: DeserializeOwned>(body: &[u8]) -> Result<T, ValidationError> {
     Ok(value)
 }
 
-/// A JSON object inside a body. Unlike a field of the type `T`, a field of this type rejects an array with the object's values.
+/// A JSON object inside a body. Unlike a field of the type `T`, a field of this type rejects an
+/// array with the object's values.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Object<T>(pub T);
 
@@ -153,8 +158,8 @@ fn sentence(path: &Path, message: &str) -> String {
     }
 }
 
-/// Returns the name of an unknown field and a list of the known fields, if `message` is serde's error for an unknown field. Truncates the name to 64
-/// characters.
+/// Returns the name of an unknown field and a list of the known fields, if `message` is serde's
+/// error for an unknown field. Truncates the name to 64 characters.
 fn unknown(message: &str) -> Option<(String, String)> {
     let (name, known) = message.strip_prefix("unknown field `")?.split_once("`, ")?;
     let known: Vec<&str> = known.split('`').skip(1).step_by(2).collect();

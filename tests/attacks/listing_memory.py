@@ -41,7 +41,8 @@ def peak():
 
 expected = total() + int(options.messages)
 host, port = options.smtp.rsplit(":", 1)
-# Header fields of 240 KiB that a listing reads: folded into lines, and in fields of a length, that servers accept. Addresses would keep Postfix busy.
+# Header fields of 240 KiB that a listing reads: folded into lines, and in fields of a length, that
+# servers accept. Addresses would keep Postfix busy.
 fields = ("Subject: " + "word " * 12 + "\r\n" + (" " + "word " * 12 + "\r\n") * 1300) * 3
 with smtplib.SMTP(host, int(port), timeout=60) as client:
     for n in range(int(options.messages)):

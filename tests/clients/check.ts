@@ -1,5 +1,6 @@
-// Checks each response against the API description: its status, its media type, its required headers and its body's schema. Also counts the
-// operations that were called, so that a tour can name those that it left out.
+// Checks each response against the API description: its status, its media type, its required
+// headers and its body's schema. Also counts the operations that were called, so that a tour can
+// name those that it left out.
 
 import { readFileSync } from 'node:fs';
 import { Ajv2020 } from 'ajv/dist/2020.js';

@@ -1,5 +1,6 @@
-// Calls every operation with the client that openapi-fetch derives from the API description. Each call succeeds, and `check` compares each response with the
-// description. Types are checked with `tsc --strict`. `data.json` names the service and the accounts.
+// Calls every operation with the client that openapi-fetch derives from the API description. Each
+// call succeeds, and `check` compares each response with the description. Types are checked with
+// `tsc --strict`. `data.json` names the service and the accounts.
 
 import { createHash, randomBytes } from 'node:crypto';
 import { readFileSync } from 'node:fs';

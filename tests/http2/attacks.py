@@ -235,7 +235,8 @@ def oversized_requests(options):
         assert outcome in (431, "closed"), outcome
         client = Client(options)
     client = Client(options)
-    # A body that is too large: the response arrives, and then the rest of the body is refused without an error.
+    # A body that is too large: the response arrives, and then the rest of the body is refused
+    # without an error.
     for more in ([("content-length", "100000")], []):
         stream = client.headers(request(LOGIN, "POST", more=more), flags=("END_HEADERS",))
         sent = 0
@@ -431,7 +432,8 @@ def control_frame_floods(options):
             client = Client(options)
             assert client.outcome(client.headers(request())) == 200
             piece = b"".join(frame(n).serialize() for n in range(1000))
-            # The service may stop reading when the attacker does not read, and may close the connection.
+            # The service may stop reading when the attacker does not read, and may close the
+            # connection.
             client.socket.settimeout(1)
             try:
                 for _ in range(200):
@@ -465,8 +467,9 @@ def too_many_requests(options):
     client = Client(options)
     second = Client(options)
     held = [(client, hold(client)) for _ in range(3)] + [(second, hold(second)) for _ in range(2)]
-    # The service processes the frames of two connections in any order. Without this, a sixth request
-    # could be served before the last request of `second`, which would then be refused instead.
+    # The service processes the frames of two connections in any order. Without this, a sixth
+    # request could be served before the last request of `second`, which would then be refused
+    # instead.
     client.settle()
     second.settle()
     deadline = time.monotonic() + EVENTUALLY

@@ -65,7 +65,8 @@ impl<'a> Agent<'a> {
     }
 }
 
-/// A local proxy that adds a token to every request and forwards the request otherwise unchanged. Each connection has one request.
+/// A local proxy that adds a token to every request and forwards the request otherwise unchanged.
+/// Each connection has one request.
 #[derive(Debug)]
 pub struct TokenProxy {
     /// The address on which it listens.

@@ -1,4 +1,5 @@
-//! A second host of a service: another process of the service with the same database and the same mail servers. It runs in the process of the test.
+//! A second host of a service: another process of the service with the same database and the same
+//! mail servers. It runs in the process of the test.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -27,7 +28,8 @@ impl Service {
         self.try_another_host(Some(&key), "").await.unwrap()
     }
 
-    /// Starts another host with a key file that has this text, and with these changed lines of configuration.
+    /// Starts another host with a key file that has this text, and with these changed lines of
+    /// configuration.
     ///
     /// # Errors
     /// Returns the error with which the host refuses to start.

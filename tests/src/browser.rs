@@ -1,4 +1,5 @@
-//! A real browser: headless Chromium, controlled through the W3C protocol of the driver that Debian packages.
+//! A real browser: headless Chromium, controlled through the W3C protocol of the driver that Debian
+//! packages.
 //!
 //! ```ignore
 //! let browser = Browser::open(&service.state, &Look::PHONE).await;
@@ -56,8 +57,8 @@ struct Driver {
 }
 
 impl Driver {
-    /// Starts a driver on a free port. The driver chooses a port of IPv6, and exits if the same port of IPv4 is in use; then another driver is
-    /// started.
+    /// Starts a driver on a free port. The driver chooses a port of IPv6, and exits if the same
+    /// port of IPv4 is in use; then another driver is started.
     async fn start(folder: &Path) -> (Self, String) {
         let deadline = Instant::now() + TEST_TIMEOUT;
         loop {
@@ -120,7 +121,8 @@ impl Drop for Driver {
     }
 }
 
-/// Returns whether a process of this group, or one started for this folder (such as the crash handler), still runs. Zombies do not count.
+/// Returns whether a process of this group, or one started for this folder (such as the crash
+/// handler), still runs. Zombies do not count.
 fn is_alive(group: u32, folder: &Path) -> bool {
     let (group, folder) = (group.to_string(), folder.to_str().unwrap());
     let runs = |process: std::fs::DirEntry| {
@@ -165,7 +167,8 @@ impl Browser {
         browser
     }
 
-    /// Changes the size and the colours, and deletes all cookies. Scripts and host names do not change.
+    /// Changes the size and the colours, and deletes all cookies. Scripts and host names do not
+    /// change.
     pub async fn apply_options(&self, options: &BrowserOptions) {
         self.devtools("Network.clearBrowserCookies", json!({}))
             .await;

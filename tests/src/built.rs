@@ -2,7 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-/// Returns the folder into which `./just modules` builds: `LATCHMAIL_MODULES`, otherwise beside the test binary.
+/// Returns the folder into which `./just modules` builds: `LATCHMAIL_MODULES`, otherwise beside the
+/// test binary.
 pub fn modules() -> PathBuf {
     std::env::var_os("LATCHMAIL_MODULES").map_or_else(|| target().join("modules"), PathBuf::from)
 }
@@ -17,7 +18,8 @@ pub fn examples() -> PathBuf {
     modules().with_file_name("examples")
 }
 
-/// Returns the cache of compiled components, which all tests share. Its entries are named by digest.
+/// Returns the cache of compiled components, which all tests share. Its entries are named by
+/// digest.
 pub fn cache() -> PathBuf {
     target().join("compiled-modules")
 }

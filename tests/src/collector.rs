@@ -1,4 +1,5 @@
-//! A collector of traces. It stores the spans that a service sends, and decodes them with the messages of OpenTelemetry.
+//! A collector of traces. It stores the spans that a service sends, and decodes them with the
+//! messages of OpenTelemetry.
 
 use std::convert::Infallible;
 use std::net::SocketAddr;
@@ -22,7 +23,8 @@ use tokio::net::TcpListener;
 
 use crate::Service;
 
-/// A running collector. A request with another path than that of traces returns its own header `traceparent` as the body.
+/// A running collector. A request with another path than that of traces returns its own header
+/// `traceparent` as the body.
 #[derive(Debug)]
 pub struct Collector {
     /// The address and port.

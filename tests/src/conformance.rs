@@ -1,4 +1,5 @@
-//! Runs the official conformance suite of the protocol against the agent endpoint and the authorization server.
+//! Runs the official conformance suite of the protocol against the agent endpoint and the
+//! authorization server.
 
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
@@ -56,7 +57,8 @@ impl Conformance {
         command
     }
 
-    /// Returns the names of the suite's scenarios for servers, or with `--authorization` for authorization servers.
+    /// Returns the names of the suite's scenarios for servers, or with `--authorization` for
+    /// authorization servers.
     pub async fn scenarios(&self, of: &str) -> Vec<String> {
         let mut command = self.command();
         let listed = command.args(["list", of]).output().await.unwrap();
@@ -83,7 +85,8 @@ impl Conformance {
         Report::of(results.path()).unwrap_or_else(|| panic!("{scenario}: {printed}"))
     }
 
-    /// Starts the scenarios of a revision for the authorization server at `issuer`, as a registered public client. The scenarios wait for a user.
+    /// Starts the scenarios of a revision for the authorization server at `issuer`, as a registered
+    /// public client. The scenarios wait for a user.
     pub async fn authorization(&self, issuer: &str, client_id: &str, revision: &str) -> PendingRun {
         let results = TempDir::new().unwrap();
         let port = free_address().port();

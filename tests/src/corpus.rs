@@ -1,4 +1,5 @@
-//! The corpus of mail in `tests/mail`: puts the files into a mailbox and reads them as a client does.
+//! The corpus of mail in `tests/mail`: puts the files into a mailbox and reads them as a client
+//! does.
 //!
 //! `tests/mail/answers` has the expected responses, and `tests/mail/README.md` describes each file.
 
@@ -18,7 +19,8 @@ const ARRIVED: &str = "20-Nov-2026 08:00:00 +0000";
 /// The folder of those messages.
 const APPENDED: &str = "Appended";
 
-/// Valid messages that Postfix would change: it ends the header at a line that is not a field, and completes addresses.
+/// Valid messages that Postfix would change: it ends the header at a line that is not a field, and
+/// completes addresses.
 const CHANGED_BY_POSTFIX: [&str; 4] = [
     "address-odd",
     "address-unquoted",
@@ -84,7 +86,8 @@ impl Sample {
             .iter()
             .all(|field| contains(&lower, field.as_bytes()));
         let name = self.name.as_str();
-        // Without a readable date, the API returns the time of arrival, which must be the same in every run.
+        // Without a readable date, the API returns the time of arrival, which must be the same in
+        // every run.
         let timeless = name == "date-unreadable";
         lines && fields && !timeless && !CHANGED_BY_POSTFIX.contains(&name)
     }
@@ -94,7 +97,8 @@ fn contains(text: &[u8], piece: &[u8]) -> bool {
     text.windows(piece.len()).any(|window| window == piece)
 }
 
-/// Puts the whole corpus into a person's mailbox and reads it. Messages that Postfix would change are appended over IMAP; the others are delivered.
+/// Puts the whole corpus into a person's mailbox and reads it. Messages that Postfix would change
+/// are appended over IMAP; the others are delivered.
 pub async fn load(person: &Person<'_>) -> Vec<ReadMessage> {
     let (delivered, appended): (Vec<_>, Vec<_>) =
         samples().into_iter().partition(Sample::survives_postfix);

@@ -1,4 +1,5 @@
-//! Checks the dependencies of the service's crates. This module reads only the manifests: the compiler itself checks that there is no cycle.
+//! Checks the dependencies of the service's crates. This module reads only the manifests: the
+//! compiler itself checks that there is no cycle.
 
 use std::path::Path;
 use std::process::Command;
@@ -38,7 +39,8 @@ const RESERVED: [(&str, &[&str]); 6] = [
     ("rusqlite", &["latchmail-directory"]),
     ("imap-proto", &["latchmail-imap"]),
     ("redis", &["latchmail-redis"]),
-    // The HTTP server is in one crate. The others are clients of other servers, and of the operator's socket.
+    // The HTTP server is in one crate. The others are clients of other servers, and of the
+    // operator's socket.
     (
         "hyper",
         &[

@@ -28,7 +28,8 @@ const CLAIM: &str = "INSERT INTO domains (account_id, domain, challenge, created
 /// Arguments of openssl that create an RSA key.
 pub const PKCS8: &str = "genpkey -quiet -algorithm RSA -pkeyopt rsa_keygen_bits:2048 -out FILE";
 
-/// Runs openssl with these arguments to create a key in the file, and returns the public key as in a DNS record.
+/// Runs openssl with these arguments to create a key in the file, and returns the public key as in
+/// a DNS record.
 pub fn key_file(file: &Path, arguments: &str) -> String {
     let openssl = |arguments: &str| {
         let words = arguments.split(' ').map(|word| match word {
@@ -91,7 +92,8 @@ pub fn verify(message: &[u8], records: &Records) -> Vec<bool> {
     verify_all([message], records).remove(0)
 }
 
-/// Adds a verified domain with a new key to a person's account, and returns the DNS record of the key.
+/// Adds a verified domain with a new key to a person's account, and returns the DNS record of the
+/// key.
 pub async fn add_domain(person: &Person<'_>, domain: &str) -> Records {
     let keys = Keyring::load(&person.service.state.join("latchmail.key")).unwrap();
     let pair = KeyPair::generate().await.unwrap();

@@ -5,7 +5,8 @@ use latchmail_core::config::EmbeddedModule;
 use crate::Setup;
 
 impl Setup {
-    /// Uses these modules as those in the program. The default configuration then has no sections of modules.
+    /// Uses these modules as those in the program. The default configuration then has no sections
+    /// of modules.
     #[must_use]
     pub fn with_embedded(mut self, modules: &[EmbeddedModule]) -> Self {
         self.embedded = Some(modules.to_vec());
@@ -13,7 +14,8 @@ impl Setup {
     }
 }
 
-/// Removes the sections of modules from the settings, except for those in `own`, if the modules are those in the program. Also returns these modules.
+/// Removes the sections of modules from the settings, except for those in `own`, if the modules are
+/// those in the program. Also returns these modules.
 pub(crate) fn applied(
     embedded: Option<Vec<EmbeddedModule>>,
     settings: String,

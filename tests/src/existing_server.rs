@@ -1,4 +1,5 @@
-//! A running mail server of an operator who does not use Latchmail yet: Dovecot and Postfix with their own users, configuration files and aliases.
+//! A running mail server of an operator who does not use Latchmail yet: Dovecot and Postfix with
+//! their own users, configuration files and aliases.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -17,7 +18,8 @@ use crate::process::free_address;
 use crate::service::{high_limits, settings};
 use crate::{DOMAIN, Imap, ProgramOutput, Response, program, wait_until};
 
-/// The users of the mail server. Their addresses are on [`DOMAIN`]. `cleo` has a log-in name without a domain.
+/// The users of the mail server. Their addresses are on [`DOMAIN`]. `cleo` has a log-in name
+/// without a domain.
 const USERS: [&str; 3] = ["ann", "bob", "cleo"];
 
 /// The settings of Dovecot 2.3 and 2.4.
@@ -92,7 +94,8 @@ pub struct AttachedService {
 }
 
 impl ExistingServer {
-    /// Starts the mail server, and writes a configuration of Latchmail. The service has never been started.
+    /// Starts the mail server, and writes a configuration of Latchmail. The service has never been
+    /// started.
     pub async fn start() -> Self {
         let folder = tempfile::Builder::new().prefix("lm").tempdir().unwrap();
         let state = folder.path().to_owned();
@@ -250,7 +253,8 @@ impl ExistingServer {
         ProgramOutput::of(&mut command, "").await
     }
 
-    /// Returns the names, modes, owners and contents of the configuration files, and the settings that the servers read.
+    /// Returns the names, modes, owners and contents of the configuration files, and the settings
+    /// that the servers read.
     pub async fn configuration(&self) -> BTreeMap<String, String> {
         let mut files = BTreeMap::new();
         for folder in [

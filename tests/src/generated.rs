@@ -1,5 +1,6 @@
-//! Clients that are generated from the API description by tools that `scripts/setup --tests` installs. Each client calls all operations
-//! (`tests/clients`) and checks every response against the description.
+//! Clients that are generated from the API description by tools that `scripts/setup --tests`
+//! installs. Each client calls all operations (`tests/clients`) and checks every response against
+//! the description.
 
 use std::path::{Path, PathBuf};
 

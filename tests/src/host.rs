@@ -29,7 +29,8 @@ impl Service {
         self.restart_in_process_with(None).await
     }
 
-    /// Does the same, and gives the host a small disk for one folder, which only the host sees. The disk is empty after each start.
+    /// Does the same, and gives the host a small disk for one folder, which only the host sees. The
+    /// disk is empty after each start.
     pub async fn restart_with_small_disk(&mut self, folder: &Path, size: &str) -> HostProcess {
         std::fs::create_dir_all(folder).unwrap();
         let disk = (folder.to_owned(), size.to_owned());
@@ -51,7 +52,8 @@ impl Service {
 }
 
 impl HostProcess {
-    /// Starts a program with a configuration file, which contains the address `base`, and waits until it responds.
+    /// Starts a program with a configuration file, which contains the address `base`, and waits
+    /// until it responds.
     pub(crate) async fn of(
         program: PathBuf,
         config: PathBuf,
@@ -69,7 +71,8 @@ impl HostProcess {
         process
     }
 
-    /// Ends the host as a service manager does, and waits until it has exited. Returns whether it exited successfully.
+    /// Ends the host as a service manager does, and waits until it has exited. Returns whether it
+    /// exited successfully.
     pub async fn stop(&mut self) -> bool {
         kill_process(self.pid(), Signal::TERM).unwrap();
         self.child.wait().await.unwrap().success()

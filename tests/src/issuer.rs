@@ -1,9 +1,10 @@
-//! An external authorization server with token introspection (RFC 7662). It is a stub, because the tests need a server that hangs, returns wrong
-//! data and counts its requests.
+//! An external authorization server with token introspection (RFC 7662). It is a stub, because the
+//! tests need a server that hangs, returns wrong data and counts its requests.
 //!
 //! ```ignore
 //! let issuer = Issuer::start().await;
-//! let mut service = Setup::default().on_sqlite().with_own_mail().with(&issuer.settings()).start().await;
+//! let setup = Setup::default().on_sqlite().with_own_mail();
+//! let mut service = setup.with(&issuer.settings()).start().await;
 //! issuer.configure_dovecot(&mut service, "oauthbearer xoauth2").await;
 //! issuer.add_token("a-token", "ada@first.test");
 //! ```

@@ -1,7 +1,9 @@
 //! The library of the service tests: starts a service, and calls it as its clients do.
 //!
-//! [`Service::start`] creates a service for one test: a database, the host with its modules, and a clock of its own. [`Service::with_mail`] adds
-//! Dovecot and Postfix, which tests use one after another, and [`Service::with_own_mail`] private ones. Tests assert only what a client can notice.
+//! [`Service::start`] creates a service for one test: a database, the host with its modules, and a
+//! clock of its own. [`Service::with_mail`] adds Dovecot and Postfix, which tests use one after
+//! another, and [`Service::with_own_mail`] private ones. Tests assert only what a client can
+//! notice.
 
 pub mod administrator;
 mod agent;

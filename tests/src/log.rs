@@ -11,13 +11,14 @@ use tracing_subscriber::fmt::MakeWriter;
 pub struct Log(Arc<Mutex<Vec<u8>>>);
 
 impl Log {
-    /// Captures the log of the whole process from now on, one line per event with the request's id. Each test runs in its own process and can call
-    /// this function once.
+    /// Captures the log of the whole process from now on, one line per event with the request's id.
+    /// Each test runs in its own process and can call this function once.
     pub fn capture() -> Self {
         Self::capture_at("info")
     }
 
-    /// Captures the log from this level on. The IMAP client of the tests is excluded, because it logs its password.
+    /// Captures the log from this level on. The IMAP client of the tests is excluded, because it
+    /// logs its password.
     pub fn capture_at(level: &str) -> Self {
         let log = Self::default();
         // The service excludes these crates too.

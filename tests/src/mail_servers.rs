@@ -1,9 +1,12 @@
-//! Dovecot and Postfix for a test: servers of its own, or a shared pair that tests use one after another.
+//! Dovecot and Postfix for a test: servers of its own, or a shared pair that tests use one after
+//! another.
 //!
-//! Starting a pair takes longer than most tests. With `LATCHMAIL_TEST_SERVERS`, the folder that `scripts/with-servers` creates, each test borrows a
-//! running pair until it ends. A borrowed pair keeps its lookup database: on SQLite the file to which each service writes the tables for mail servers,
-//! on PostgreSQL a database whose rows are removed first. Accounts have new mailboxes in every test, so no mail of an earlier test is visible.
-//! Without the variable each test starts its own pair.
+//! Starting a pair takes longer than most tests. With `LATCHMAIL_TEST_SERVERS`, the folder that
+//! `scripts/with-servers` creates, each test borrows a running pair until it ends. A borrowed pair
+//! keeps its lookup database: on SQLite the file to which each service writes the tables for mail
+//! servers, on PostgreSQL a database whose rows are removed first. Accounts have new mailboxes in
+//! every test, so no mail of an earlier test is visible. Without the variable each test starts its
+//! own pair.
 
 use std::fs::{self, File};
 use std::net::SocketAddr;
@@ -23,7 +26,8 @@ pub const AUTHSERV_ID: &str = "mail.latchmail.test";
 
 const SHARED: &str = "LATCHMAIL_TEST_SERVERS";
 
-/// The maximum time until the mail of an earlier test has left the queue. A pair whose queue does not become empty is not used again.
+/// The maximum time until the mail of an earlier test has left the queue. A pair whose queue does
+/// not become empty is not used again.
 const QUEUE_TIMEOUT: Duration = Duration::from_secs(10);
 const POLL: Duration = Duration::from_millis(5);
 
@@ -73,7 +77,8 @@ impl MailServers {
         )
     }
 
-    /// Waits until no mail is on its way, and removes the remains of earlier tests. Returns whether that succeeded.
+    /// Waits until no mail is on its way, and removes the remains of earlier tests. Returns whether
+    /// that succeeded.
     async fn wait_until_idle(&self) -> bool {
         let deadline = Instant::now() + QUEUE_TIMEOUT;
         while ["maildrop", "incoming", "active"]
@@ -121,7 +126,8 @@ pub(crate) enum Kind {
     Postgres,
 }
 
-/// A pair of mail servers that no other test uses until this value is dropped or the test's process ends.
+/// A pair of mail servers that no other test uses until this value is dropped or the test's process
+/// ends.
 #[derive(Debug)]
 pub(crate) struct Borrowed {
     pub(crate) servers: MailServers,
@@ -139,7 +145,8 @@ struct Record {
 }
 
 impl Borrowed {
-    /// Borrows a pair that no other test uses, and starts one if there is none. Returns `None` if this run shares no mail servers.
+    /// Borrows a pair that no other test uses, and starts one if there is none. Returns `None` if
+    /// this run shares no mail servers.
     pub(crate) async fn pair(kind: Kind) -> Option<Self> {
         let shared = PathBuf::from(std::env::var_os(SHARED)?);
         let version = std::env::var("LATCHMAIL_TEST_MAILSERVER").unwrap_or_default();
@@ -154,7 +161,8 @@ impl Borrowed {
             }
             match Self::of(&shared, &folder, kind, lock).await {
                 Some(pair) => return Some(pair),
-                // The unusable pair runs until the end of the test run. The loop tries the next pair.
+                // The unusable pair runs until the end of the test run. The loop tries the next
+                // pair.
                 None => drop(File::create(folder.join("unusable")).unwrap()),
             }
         }

@@ -1,7 +1,9 @@
-//! Users of the mail server: a Dovecot with users of its own, as an operator has before Latchmail is added.
+//! Users of the mail server: a Dovecot with users of its own, as an operator has before Latchmail
+//! is added.
 //!
-//! The users are in a passwd-file. A deny list disables users, and a master user can log in as every user. Latchmail's passdb for app passwords returns neither a
-//! user name nor fields for the userdb, and comes after the operator's passdbs.
+//! The users are in a passwd-file. A deny list disables users, and a master user can log in as
+//! every user. Latchmail's passdb for app passwords returns neither a user name nor fields for the
+//! userdb, and comes after the operator's passdbs.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -23,7 +25,8 @@ pub struct MailUsers {
 }
 
 impl MailUsers {
-    /// Gives the mail server users of its own. With `bare`, the mail server removes the domain from every name.
+    /// Gives the mail server users of its own. With `bare`, the mail server removes the domain from
+    /// every name.
     pub(crate) async fn configure(stack: &mut LocalServers, folder: &Path, bare: bool) -> Self {
         let dovecot = folder.join("dovecot");
         let local = fs::read_to_string(dovecot.join("local.conf")).unwrap();
@@ -148,14 +151,16 @@ mail_home = {home}/%{{user}}
         replaced(text, "auth_username_format", "mail_driver", &own)
     }
 
-    /// Waits until the mail server uses the latest changes. Dovecot checks its files at most once in each second of the clock.
+    /// Waits until the mail server uses the latest changes. Dovecot checks its files at most once
+    /// in each second of the clock.
     pub async fn applied(&self) {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
         let next = Duration::from_secs(now.as_secs() + 1) + Duration::from_millis(20);
         tokio::time::sleep(next.saturating_sub(now)).await;
     }
 
-    /// Adds a user, or changes the password of a user. Dovecot may notice the change a second later.
+    /// Adds a user, or changes the password of a user. Dovecot may notice the change a second
+    /// later.
     pub fn set(&self, name: &str, password: &str) {
         self.set_with(
             name,
@@ -208,7 +213,8 @@ const SOCKETS: &str = "service auth {
 }
 ";
 
-/// Replaces the lines from the one that starts with `from` to the one before the line that starts with `to`.
+/// Replaces the lines from the one that starts with `from` to the one before the line that starts
+/// with `to`.
 fn replaced(text: &str, from: &str, to: &str, with: &str) -> String {
     let start = text.find(&format!("\n{from}")).unwrap() + 1;
     let end = text.find(&format!("\n{to}")).unwrap() + 1;

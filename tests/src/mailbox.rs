@@ -1,6 +1,7 @@
 //! The contents of a folder, written and read by another IMAP client.
 //!
-//! Folder names are in the form of the protocol: modified UTF-7 beyond ASCII (RFC 3501, section 5.1.3).
+//! Folder names are in the form of the protocol: modified UTF-7 beyond ASCII (RFC 3501, section
+//! 5.1.3).
 
 use std::collections::BTreeSet;
 
@@ -76,7 +77,8 @@ pub async fn append_message(client: &mut Imap, folder: &str, subject: &str) {
     client.append(folder, None, None, message).await.unwrap();
 }
 
-/// Changes the flags of a message with a STORE command: `mark(&mut client, "INBOX", 7, "+FLAGS (\\Deleted)")`.
+/// Changes the flags of a message with a STORE command:
+/// `mark(&mut client, "INBOX", 7, "+FLAGS (\\Deleted)")`.
 pub async fn store_flags(client: &mut Imap, folder: &str, imap_uid: u32, command: &str) {
     client.select(folder).await.unwrap();
     let marked = client.uid_store(imap_uid.to_string(), command).await;

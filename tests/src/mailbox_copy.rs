@@ -1,6 +1,8 @@
-//! A client that keeps a copy of a mailbox: it lists the mailbox once, and then applies the changes that the service returns.
+//! A client that keeps a copy of a mailbox: it lists the mailbox once, and then applies the changes
+//! that the service returns.
 //!
-//! The copy identifies folders by their ids and messages by their numbers, as `docs/search.md` recommends.
+//! The copy identifies folders by their ids and messages by their numbers, as `docs/search.md`
+//! recommends.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -89,7 +91,8 @@ impl MailboxCopy {
         }
     }
 
-    /// Applies all changes until the service or the mail server is not available. Returns `true` if all changes were applied.
+    /// Applies all changes until the service or the mail server is not available. Returns `true` if
+    /// all changes were applied.
     pub async fn try_update(
         &mut self,
         person: &Person<'_>,
@@ -151,7 +154,8 @@ impl MailboxCopy {
 }
 
 impl Person<'_> {
-    /// Returns the response to a request for the changes since a cursor. If `since` is empty, the request has no cursor. `rest` contains more parameters.
+    /// Returns the response to a request for the changes since a cursor. If `since` is empty, the
+    /// request has no cursor. `rest` contains more parameters.
     pub async fn changes(&self, since: &str, rest: &str) -> Response {
         self.send(&format!("GET {}", changes_path(since, rest)))
             .await
@@ -186,7 +190,8 @@ impl Person<'_> {
         content
     }
 
-    /// Asserts that the service and the mail server list the same mailbox, and returns its content. Paths must be ASCII.
+    /// Asserts that the service and the mail server list the same mailbox, and returns its content.
+    /// Paths must be ASCII.
     pub async fn content_equal_to_imap(&self, client: &mut Imap) -> Content {
         let mut content = Content::new();
         for folder in folders(self).await {
@@ -212,7 +217,8 @@ impl Person<'_> {
         content
     }
 
-    /// Returns the JSON of a response. Returns `None` if the service or the mail server is not available.
+    /// Returns the JSON of a response. Returns `None` if the service or the mail server is not
+    /// available.
     pub async fn try_get(&self, path: &str) -> Option<Value> {
         let request = self.service.request(&format!("GET {path}"));
         let response = request.bearer_auth(&self.access).send().await.ok()?;

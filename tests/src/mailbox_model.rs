@@ -1,4 +1,5 @@
-//! A model of a mailbox under random changes by an IMAP client: the identity of messages through copies, moves and renames.
+//! A model of a mailbox under random changes by an IMAP client: the identity of messages through
+//! copies, moves and renames.
 //!
 //! It is independent of the service.
 
@@ -226,7 +227,8 @@ impl Model {
         closed(client).await;
         match client.rename(&from, &to).await {
             Ok(()) => {}
-            // The name belongs to a deleted folder with subfolders: it still exists but cannot be opened.
+            // The name belongs to a deleted folder with subfolders: it still exists but cannot be
+            // opened.
             Err(async_imap::error::Error::No(_)) => return,
             Err(error) => panic!("{error}"),
         }

@@ -1,4 +1,5 @@
-//! A DNS server on loopback, by UDP and TCP, with the records of a test. hickory-server writes the responses, and truncates those too large for UDP.
+//! A DNS server on loopback, by UDP and TCP, with the records of a test. hickory-server writes the
+//! responses, and truncates those too large for UDP.
 
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -51,8 +52,9 @@ enum Behaviour {
 }
 
 impl Nameserver {
-    /// Starts a server without records. For a CNAME it returns only that record, like an authoritative server whose CNAME target is in another zone. The
-    /// client must follow the CNAME.
+    /// Starts a server without records. For a CNAME it returns only that record, like an
+    /// authoritative server whose CNAME target is in another zone. The client must follow the
+    /// CNAME.
     pub async fn start() -> Self {
         Self::of(false, true).await
     }
@@ -233,7 +235,8 @@ struct Handler {
 }
 
 impl Handler {
-    /// Returns the response for a name and a query type: records, each with its owner, of the name and of the targets of its alias.
+    /// Returns the response for a name and a query type: records, each with its owner, of the name
+    /// and of the targets of its alias.
     fn answer(
         &self,
         asked: &str,

@@ -75,7 +75,8 @@ impl ProgramOutput {
 }
 
 impl Service {
-    /// Runs an operator's command on this service's database: `service.operator("account list", "")`.
+    /// Runs an operator's command on this service's database:
+    /// `service.operator("account list", "")`.
     pub async fn operator(&self, verb: &str, input: &str) -> ProgramOutput {
         let arguments: Vec<&str> = verb.split(' ').collect();
         self.operator_with(&arguments, input).await
@@ -89,7 +90,8 @@ impl Service {
         ProgramOutput::of(&mut command, input).await
     }
 
-    /// Runs a command with the complete configuration of the service, including the addresses of the mail servers.
+    /// Runs a command with the complete configuration of the service, including the addresses of
+    /// the mail servers.
     pub async fn operator_with_all_settings(
         &self,
         arguments: &[&str],

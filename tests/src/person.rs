@@ -24,7 +24,8 @@ pub struct Person<'a> {
 }
 
 impl<'a> Person<'a> {
-    /// Registers `name` on the first domain. If the mail server has the users, adds a user, signs in, and stores the profile of a registration.
+    /// Registers `name` on the first domain. If the mail server has the users, adds a user, signs
+    /// in, and stores the profile of a registration.
     pub async fn register(service: &'a Service, name: &str) -> Self {
         let address = format!("{name}@{DOMAIN}").to_lowercase();
         if service.add_mail_user(&address).await {

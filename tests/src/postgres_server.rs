@@ -1,4 +1,5 @@
-//! A PostgreSQL server of one test, which the test can stop, kill and pause. All other tests share a server.
+//! A PostgreSQL server of one test, which the test can stop, kill and pause. All other tests share
+//! a server.
 
 use std::fs;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -14,7 +15,8 @@ use tokio::process::{Child, Command};
 use crate::process::{free_addresses, signal_tree};
 use crate::wait_until;
 
-/// A server with an empty database. It ends when this value is dropped or the thread that started it ends.
+/// A server with an empty database. It ends when this value is dropped or the thread that started
+/// it ends.
 #[derive(Debug)]
 pub struct PostgresServer {
     /// The URL of the database, with the name of its superuser.
@@ -33,7 +35,8 @@ struct Account {
 }
 
 impl PostgresServer {
-    /// Creates a server on a loopback address, and starts it. A confirmed transaction survives a kill of the server, but not of the machine.
+    /// Creates a server on a loopback address, and starts it. A confirmed transaction survives a
+    /// kill of the server, but not of the machine.
     pub async fn start(ip: Ipv4Addr) -> Self {
         let folder = tempfile::Builder::new().prefix("pg").tempdir().unwrap();
         let account = geteuid().is_root().then(account);
@@ -72,7 +75,8 @@ impl PostgresServer {
         server
     }
 
-    /// Stops the server and starts it again. The server aborts all transactions and closes all connections.
+    /// Stops the server and starts it again. The server aborts all transactions and closes all
+    /// connections.
     pub async fn restart(&mut self) {
         self.stop(Signal::INT).await;
         self.start_again().await;
@@ -96,7 +100,8 @@ impl PostgresServer {
         self.wait_until_ready().await;
     }
 
-    /// Stops all processes of the server without closing connections. The kernel still accepts new connections.
+    /// Stops all processes of the server without closing connections. The kernel still accepts new
+    /// connections.
     pub fn pause(&self) {
         signal_tree(self.pid(), Signal::STOP);
     }
@@ -186,7 +191,8 @@ fn spawn(account: Option<Account>, folder: &Path, address: SocketAddr) -> Child 
     postgres.spawn().unwrap()
 }
 
-/// Returns a command that runs a program of PostgreSQL as its system account, and ends the program with this thread.
+/// Returns a command that runs a program of PostgreSQL as its system account, and ends the program
+/// with this thread.
 fn command(account: Option<Account>, program: &str) -> Command {
     let program = programs().join(program);
     let mut command = Command::new("setpriv");
@@ -199,7 +205,8 @@ fn command(account: Option<Account>, program: &str) -> Command {
     command
 }
 
-/// Returns the folder of PostgreSQL's programs: of the newest version on Debian, otherwise a folder of `PATH`.
+/// Returns the folder of PostgreSQL's programs: of the newest version on Debian, otherwise a folder
+/// of `PATH`.
 fn programs() -> PathBuf {
     let versions = fs::read_dir("/usr/lib/postgresql")
         .into_iter()

@@ -1,4 +1,5 @@
-//! Measures and ends processes. The service of a test and its clients run in the test's process, so the results include both.
+//! Measures and ends processes. The service of a test and its clients run in the test's process, so
+//! the results include both.
 
 use std::collections::HashSet;
 use std::fs;
@@ -28,8 +29,9 @@ pub fn memory_of(process: Pid) -> u64 {
     kib.parse().unwrap()
 }
 
-/// Returns a loopback address for a program that cannot choose a free port itself. The system gives its port to no other program before this one binds it.
-/// Until the program binds the port, further calls return the same address.
+/// Returns a loopback address for a program that cannot choose a free port itself. The system gives
+/// its port to no other program before this one binds it. Until the program binds the port, further
+/// calls return the same address.
 pub fn free_address() -> SocketAddr {
     let first = 20_000 + u16::try_from(std::process::id() % 10_000).unwrap();
     let mut addresses = (first..32_000).map(|port| SocketAddr::from((Ipv4Addr::LOCALHOST, port)));
@@ -37,7 +39,8 @@ pub fn free_address() -> SocketAddr {
     free.unwrap_or_else(|| panic!("no port is free from {first} on"))
 }
 
-/// Returns a loopback address without a port that no other test uses. So its ports stay free while a server of the test is stopped.
+/// Returns a loopback address without a port that no other test uses. So its ports stay free while
+/// a server of the test is stopped.
 pub fn own_loopback() -> Ipv4Addr {
     let [a, b, c, ..] = RandomState::new().hash_one(()).to_ne_bytes();
     // The first numbers are in use on some systems.
@@ -76,7 +79,8 @@ pub fn kill(pid: Pid) {
     let _ = kill_process(pid, Signal::KILL);
 }
 
-/// Sends a signal to a process and to all its descendants, as far as they exist. Does not find processes that start concurrently.
+/// Sends a signal to a process and to all its descendants, as far as they exist. Does not find
+/// processes that start concurrently.
 pub fn signal_tree(pid: Pid, signal: Signal) {
     let _ = kill_process(pid, signal);
     for (child, _) in children_of(pid) {

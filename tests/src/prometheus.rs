@@ -1,4 +1,5 @@
-//! A Prometheus server of one test, which reads the metrics of a service every second. `scripts/setup --tests` installs the program.
+//! A Prometheus server of one test, which reads the metrics of a service every second.
+//! `scripts/setup --tests` installs the program.
 
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -25,8 +26,8 @@ impl Prometheus {
         tools_folder().join("prometheus/usr/bin").join(name)
     }
 
-    /// Starts a server that reads the metrics of `service` and evaluates the rules in a file. Returns when the server has two samples of each series, because
-    /// rates need two.
+    /// Starts a server that reads the metrics of `service` and evaluates the rules in a file.
+    /// Returns when the server has two samples of each series, because rates need two.
     pub async fn start(service: &Service, rules: &Path) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let address = free_address();
@@ -69,7 +70,8 @@ scrape_configs:
         server
     }
 
-    /// Returns the member `data` of a response. Returns `None` if the server does not respond with success.
+    /// Returns the member `data` of a response. Returns `None` if the server does not respond with
+    /// success.
     pub async fn get(&self, path: &str) -> Option<Value> {
         let url = format!("{}/{path}", self.base);
         let response: Value = self.client.get(url).send().await.ok()?.json().await.ok()?;

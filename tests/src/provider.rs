@@ -1,4 +1,5 @@
-//! A real identity provider in a process of its own, and the browser of a person who signs in there. `scripts/setup --tests` installs the provider.
+//! A real identity provider in a process of its own, and the browser of a person who signs in
+//! there. `scripts/setup --tests` installs the provider.
 //!
 //! ```ignore
 //! let provider = Provider::start().await;
@@ -37,7 +38,8 @@ pub const CALLBACK: &str = "/auth/oidc/callback";
 /// The maximum number of redirects of one sign-in.
 const MAX_STEPS: usize = 12;
 
-/// The provider. Its process ends when it is dropped, because its input ends. A signal would end only the program that starts Node.js.
+/// The provider. Its process ends when it is dropped, because its input ends. A signal would end
+/// only the program that starts Node.js.
 #[derive(Debug)]
 pub struct Provider {
     /// The issuer identifier.
@@ -50,7 +52,8 @@ pub struct Provider {
     process: Child,
 }
 
-/// A browser that keeps cookies. The service and the provider have the same host, so they share the cookies.
+/// A browser that keeps cookies. The service and the provider have the same host, so they share the
+/// cookies.
 #[derive(Debug)]
 pub struct PersonBrowser {
     client: reqwest::Client,
@@ -103,7 +106,8 @@ impl Provider {
         self.process.wait().await.unwrap();
     }
 
-    /// Returns the settings of a service whose users sign in at this provider. The URL of the service is its address.
+    /// Returns the settings of a service whose users sign in at this provider. The URL of the
+    /// service is its address.
     pub fn settings(&self) -> String {
         settings(&self.issuer, &self.secret.path().display().to_string())
     }
@@ -183,7 +187,8 @@ pub fn settings(issuer: &str, secret_file: &str) -> String {
     )
 }
 
-/// Returns the URL at which a client starts a sign-in, with the redirect URI and the code challenge of [`crate::Client`].
+/// Returns the URL at which a client starts a sign-in, with the redirect URI and the code challenge
+/// of [`crate::Client`].
 pub fn start_url(service: &Service) -> String {
     start_url_with(service, &[])
 }
@@ -278,7 +283,8 @@ impl PersonBrowser {
         self.cookies.lock().unwrap().clear();
     }
 
-    /// Starts a sign-in and signs in at the provider. Returns the URL of the callback, which is not loaded yet.
+    /// Starts a sign-in and signs in at the provider. Returns the URL of the callback, which is not
+    /// loaded yet.
     pub async fn to_callback(&self, start: &str, person: &str) -> String {
         let response = self.start(start).await;
         self.from_redirect(response, person).await
@@ -297,7 +303,8 @@ impl PersonBrowser {
         self.submit(action, &[("request", &request)]).await
     }
 
-    /// Continues after a redirect to the provider. Returns the URL of the callback, which is not loaded yet.
+    /// Continues after a redirect to the provider. Returns the URL of the callback, which is not
+    /// loaded yet.
     pub async fn from_redirect(&self, mut response: Response, person: &str) -> String {
         let mut at = String::new();
         for _ in 0..MAX_STEPS {

@@ -1,4 +1,5 @@
-//! A relay to a mail server. A test can block it, delay it, and change the data that pass through it.
+//! A relay to a mail server. A test can block it, delay it, and change the data that pass through
+//! it.
 //!
 //! ```ignore
 //! let mut relay = Relay::new().await;
@@ -85,7 +86,8 @@ impl Relay {
         self.accepting = Some(tokio::spawn(accept(listener, self.state.clone())));
     }
 
-    /// Holds the data for the server until [`Relay::release`]. Data from the server are still forwarded.
+    /// Holds the data for the server until [`Relay::release`]. Data from the server are still
+    /// forwarded.
     pub fn hold(&self) {
         self.state.held.send_replace(false);
         self.state.open.send_replace(false);

@@ -51,7 +51,8 @@ impl Response {
         Self::try_of(request.body(body.to_string())).await
     }
 
-    /// Sends a request with a JSON body and reads the response. `serde_json` serializes the body, because that crate is optimized in debug builds.
+    /// Sends a request with a JSON body and reads the response. `serde_json` serializes the body,
+    /// because that crate is optimized in debug builds.
     pub async fn of_json(request: reqwest::RequestBuilder, body: &Value) -> Self {
         let request = request.header("Content-Type", "application/json");
         Self::of(request.body(body.to_string())).await

@@ -57,7 +57,8 @@ impl Scrape {
         Self { families, samples }
     }
 
-    /// Returns the sum of all series that begin with `name`, and that contain each of the labels, for example `status="404"`.
+    /// Returns the sum of all series that begin with `name`, and that contain each of the labels,
+    /// for example `status="404"`.
     #[must_use]
     pub fn sum(&self, name: &str, labels: &[&str]) -> f64 {
         let is_named = |series: &str| series == name || series.starts_with(&format!("{name}{{"));

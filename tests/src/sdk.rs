@@ -1,4 +1,5 @@
-//! An agent that uses the official SDK of the protocol, in a separate process. `scripts/setup --tests` installs the SDK.
+//! An agent that uses the official SDK of the protocol, in a separate process.
+//! `scripts/setup --tests` installs the SDK.
 
 use std::path::PathBuf;
 use std::process::Stdio;
@@ -22,7 +23,8 @@ pub struct Sdk {
 }
 
 impl Sdk {
-    /// Starts a client that knows only the endpoint's URL. `major` is `1`, `2`, or `2-newest` for the newest revision of the protocol.
+    /// Starts a client that knows only the endpoint's URL. `major` is `1`, `2`, or `2-newest` for
+    /// the newest revision of the protocol.
     pub fn start(major: &str, endpoint: &str) -> Self {
         let tools = tools_folder();
         let mut process = Command::new(tools.join("guests/bin/node"))

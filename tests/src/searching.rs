@@ -29,7 +29,8 @@ impl Person<'_> {
             .await
     }
 
-    /// Returns the subjects of all messages that a search finds. The index must serve the search, and there can be at most 100 messages.
+    /// Returns the subjects of all messages that a search finds. The index must serve the search,
+    /// and there can be at most 100 messages.
     pub async fn found(&self, query: &str, rest: &str) -> Vec<String> {
         let response = self.search(query, &format!("&limit=100{rest}")).await;
         let response = response.succeeds(200);

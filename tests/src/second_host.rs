@@ -1,4 +1,5 @@
-//! A second host of a service: the same database, key file and mail servers, with an address, an operator's socket and a search index of its own.
+//! A second host of a service: the same database, key file and mail servers, with an address, an
+//! operator's socket and a search index of its own.
 
 use std::collections::HashMap;
 

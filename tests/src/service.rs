@@ -112,21 +112,24 @@ impl Setup {
         self
     }
 
-    /// Uses mail servers of its own, below `mail` in the state folder, for a test that stops, breaks or configures them.
+    /// Uses mail servers of its own, below `mail` in the state folder, for a test that stops,
+    /// breaks or configures them.
     #[must_use]
     pub fn with_own_mail(mut self) -> Self {
         self.mail = Mail::Own;
         self
     }
 
-    /// Uses mail servers of its own, which have users and verify their passwords ([`MailUsers`]). With `bare`, their names have no domain.
+    /// Uses mail servers of its own, which have users and verify their passwords ([`MailUsers`]).
+    /// With `bare`, their names have no domain.
     #[must_use]
     pub fn with_mail_users(mut self, bare: bool) -> Self {
         self.mail = Mail::OwnUsers { bare };
         self
     }
 
-    /// Uses mail servers of its own. Their milter has these lines of configuration and looks names up in the DNS.
+    /// Uses mail servers of its own. Their milter has these lines of configuration and looks names
+    /// up in the DNS.
     #[must_use]
     pub fn with_milter(mut self, settings: &str) -> Self {
         self.milter = settings.into();
@@ -188,7 +191,8 @@ impl Setup {
         };
         let borrowed_servers = borrowed.as_ref().map(|pair| pair.servers.clone());
         let mail = borrowed_servers.or_else(|| stack.as_ref().map(MailServers::from));
-        // The clock begins at the real time, because the database expires app passwords by its own clock. It moves only when a test advances it.
+        // The clock begins at the real time, because the database expires app passwords by its own
+        // clock. It moves only when a test advances it.
         let clock = Clock::manual(Clock::system().now());
         let mut defaults = users
             .as_ref()
@@ -220,7 +224,8 @@ impl Setup {
     }
 }
 
-/// Starts the host. If this run uses an aliases module in another language, that module replaces the Rust one.
+/// Starts the host. If this run uses an aliases module in another language, that module replaces
+/// the Rust one.
 async fn start_host(config: &Config, clock: &Clock) -> Running {
     let usual = |module: &Module| module.source.as_deref() == Some(&*rust_aliases());
     let other = foreign_aliases().filter(|_| config.modules.get("aliases").is_some_and(usual));
@@ -243,7 +248,8 @@ fn rust_aliases() -> PathBuf {
     modules().join("latchmail_aliases.wasm")
 }
 
-/// Returns the error with which the service refuses to start with these additional lines of configuration. No mail server is started.
+/// Returns the error with which the service refuses to start with these additional lines of
+/// configuration. No mail server is started.
 pub async fn start_error(settings: &str) -> String {
     let folder = tempfile::tempdir().unwrap();
     match start_without_mail(folder.path(), settings).await {
@@ -255,7 +261,8 @@ pub async fn start_error(settings: &str) -> String {
     }
 }
 
-/// Returns why a module cannot be loaded with these additional lines of configuration. Exactly one module must fail. No mail server is started.
+/// Returns why a module cannot be loaded with these additional lines of configuration. Exactly one
+/// module must fail. No mail server is started.
 pub async fn load_problem(settings: &str) -> String {
     let folder = tempfile::tempdir().unwrap();
     let running = start_without_mail(folder.path(), settings).await.unwrap();
@@ -353,7 +360,8 @@ impl Service {
         Setup::default().start().await
     }
 
-    /// Starts a service without mail servers and with additional lines of configuration, in dotted form (`limits.sign_in = 5`).
+    /// Starts a service without mail servers and with additional lines of configuration, in dotted
+    /// form (`limits.sign_in = 5`).
     pub async fn with(settings: &str) -> Self {
         Setup::default().with(settings).start().await
     }
@@ -368,7 +376,8 @@ impl Service {
         Setup::default().with_mail().with(settings).start().await
     }
 
-    /// Starts a service with the default configuration and mail servers of its own (see [`Setup::with_own_mail`]).
+    /// Starts a service with the default configuration and mail servers of its own (see
+    /// [`Setup::with_own_mail`]).
     pub async fn with_own_mail() -> Self {
         Setup::default().with_own_mail().start().await
     }
@@ -389,12 +398,14 @@ impl Service {
             .expect("the test starts its mail servers with users")
     }
 
-    /// Returns whether the service stores the passwords of its accounts. Otherwise the mail server has users, and no route changes a password.
+    /// Returns whether the service stores the passwords of its accounts. Otherwise the mail server
+    /// has users, and no route changes a password.
     pub fn stores_passwords(&self) -> bool {
         self.users.is_none()
     }
 
-    /// Adds a user with [`PASSWORD`] to the mail server. Returns `false` if the service has its own users.
+    /// Adds a user with [`PASSWORD`] to the mail server. Returns `false` if the service has its own
+    /// users.
     pub(crate) async fn add_mail_user(&self, address: &str) -> bool {
         let Some(users) = &self.users else {
             return false;
@@ -416,7 +427,8 @@ impl Service {
         self.mail.as_ref()
     }
 
-    /// Stops the host after its active requests, and starts it again with the same state. Its address changes.
+    /// Stops the host after its active requests, and starts it again with the same state. Its
+    /// address changes.
     pub async fn restart(&mut self) {
         if let Some(running) = self.running.take() {
             running.stop().await;
@@ -516,7 +528,8 @@ impl Service {
         &self.running.as_ref().unwrap().app
     }
 
-    /// Creates an account as the operator does, or as the first sign-in of a mail server's user does: without a profile, with [`PASSWORD`].
+    /// Creates an account as the operator does, or as the first sign-in of a mail server's user
+    /// does: without a profile, with [`PASSWORD`].
     pub async fn create_account(&self, address: &str) {
         if self.add_mail_user(address).await {
             Person::sign_in(self, address, PASSWORD).await;
@@ -549,7 +562,8 @@ impl Service {
         Person::register(self, name).await
     }
 
-    /// Delivers a message to the mail server like an external sender, and returns when the server has accepted it.
+    /// Delivers a message to the mail server like an external sender, and returns when the server
+    /// has accepted it.
     pub async fn deliver(&self, to: &str, message: &str) {
         self.deliver_raw(to, &message.replace('\n', "\r\n").into_bytes())
             .await;
@@ -571,7 +585,8 @@ impl Service {
     }
 }
 
-/// Prints the logs of the mail servers if the test failed, and drops the test's PostgreSQL database.
+/// Prints the logs of the mail servers if the test failed, and drops the test's PostgreSQL
+/// database.
 impl Drop for Service {
     fn drop(&mut self) {
         if std::thread::panicking()

@@ -1,8 +1,9 @@
-//! Two hosts in processes of their own behind a balancer, with one PostgreSQL server, one Redis server and one pair of mail servers. A test can stop, kill and
-//! pause all of them.
+//! Two hosts in processes of their own behind a balancer, with one PostgreSQL server, one Redis
+//! server and one pair of mail servers. A test can stop, kill and pause all of them.
 //!
-//! The balancer is `HAProxy`. It sends each request to the next host that is ready, and names the host in the header `x-host` of the response. If it cannot
-//! connect to a host, it sends the request to the other one. It never repeats a request that a host has received.
+//! The balancer is `HAProxy`. It sends each request to the next host that is ready, and names the
+//! host in the header `x-host` of the response. If it cannot connect to a host, it sends the
+//! request to the other one. It never repeats a request that a host has received.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -24,9 +25,11 @@ use crate::{
     program, wait_until,
 };
 
-/// The limit of the routes without a credential, in requests per minute, so that a test can reach it. All other limits are high.
+/// The limit of the routes without a credential, in requests per minute, so that a test can reach
+/// it. All other limits are high.
 pub const PUBLIC_LIMIT: u32 = 5;
-/// The seconds between SIGTERM and the end of a host. The balancer needs two checks to notice that a host is not ready.
+/// The seconds between SIGTERM and the end of a host. The balancer needs two checks to notice that
+/// a host is not ready.
 const DRAIN_DELAY: u32 = 3;
 
 /// The names of the hosts in the balancer.
@@ -170,11 +173,13 @@ impl SeveralHosts {
         hosts
     }
 
-    /// Stops the host with this number by SIGTERM, as an operator does, and starts another version with the same state and on the same address. During
-    /// `http.drain_delay` of the old version, the balancer notices that the host is not ready, and uses the other host.
+    /// Stops the host with this number by SIGTERM, as an operator does, and starts another version
+    /// with the same state and on the same address. During `http.drain_delay` of the old version,
+    /// the balancer notices that the host is not ready, and uses the other host.
     ///
-    /// A version without `http.drain_delay` closes its connections at once. [`scale.md`](../../docs/scale.md) says that such a host must first be taken out of
-    /// the balancer, so its checks fail before the stop.
+    /// A version without `http.drain_delay` closes its connections at once.
+    /// [`scale.md`](../../docs/scale.md) says that such a host must first be taken out of the
+    /// balancer, so its checks fail before the stop.
     pub async fn upgrade(&mut self, number: usize, program: &Path, modules: &Path) {
         if !self.hosts[number].optional.drains {
             self.hosts[number].refuse_checks();

@@ -1,10 +1,12 @@
-//! The variant of the whole test run, from environment variables: the database, the users and the implementation of the aliases module.
+//! The variant of the whole test run, from environment variables: the database, the users and the
+//! implementation of the aliases module.
 
 use std::path::PathBuf;
 
 use crate::built::examples;
 
-/// Returns whether this run keeps directories in PostgreSQL: `./just test` runs these tests once on each database.
+/// Returns whether this run keeps directories in PostgreSQL: `./just test` runs these tests once on
+/// each database.
 pub(crate) fn on_postgres() -> bool {
     match std::env::var("LATCHMAIL_TEST_DATABASE").as_deref() {
         Ok("postgres") => true,
@@ -13,7 +15,8 @@ pub(crate) fn on_postgres() -> bool {
     }
 }
 
-/// Returns whether the users of this run are the mail server's own, in all tests with mail: `./just test-all` runs the tests of the routes once like this.
+/// Returns whether the users of this run are the mail server's own, in all tests with mail:
+/// `./just test-all` runs the tests of the routes once like this.
 pub(crate) fn users_of_mail_server() -> bool {
     match std::env::var("LATCHMAIL_TEST_SIGN_IN").as_deref() {
         Ok("mailserver") => true,
@@ -24,7 +27,8 @@ pub(crate) fn users_of_mail_server() -> bool {
     }
 }
 
-/// Returns the aliases module of this run if it is not the Rust one: `./just test` runs its tests with each implementation.
+/// Returns the aliases module of this run if it is not the Rust one: `./just test` runs its tests
+/// with each implementation.
 pub(crate) fn foreign_aliases() -> Option<PathBuf> {
     match std::env::var("LATCHMAIL_TEST_ALIASES").as_deref() {
         Ok("rust") | Err(_) => None,

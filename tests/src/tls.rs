@@ -23,7 +23,8 @@ pub const NAME: &str = "service.test";
 
 const DAY: Duration = Duration::from_hours(24);
 
-/// A certificate in the files `certificate.pem` and `key.pem` of a folder. The file `authority.pem` contains the certificate of the authority that signed it.
+/// A certificate in the files `certificate.pem` and `key.pem` of a folder. The file `authority.pem`
+/// contains the certificate of the authority that signed it.
 pub struct CertificateFolder {
     folder: PathBuf,
     authority: Certificate,

@@ -1,4 +1,5 @@
-//! Versions of one module, created by overwriting fields in the data of a compiled component (`tests/fixtures/variant`).
+//! Versions of one module, created by overwriting fields in the data of a compiled component
+//! (`tests/fixtures/variant`).
 
 use crate::fixtures;
 
@@ -9,7 +10,8 @@ pub struct Variant<'a> {
     pub name: &'a str,
     /// Its version.
     pub version: &'a str,
-    /// Its behaviour: `serve`, `trap`, `fail` with 500, `wait` for an hour, have `more` routes, need a `session`, `trap in describe`.
+    /// Its behaviour: `serve`, `trap`, `fail` with 500, `wait` for an hour, have `more` routes,
+    /// need a `session`, `trap in describe`.
     pub does: &'a str,
     /// The prefix of its paths.
     pub path: &'a str,

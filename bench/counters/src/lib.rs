@@ -1,24 +1,30 @@
-//! A library for `LD_PRELOAD` that counts the memory allocations and the copied bytes of a program. `./just bench --profile` uses it.
+//! A library for `LD_PRELOAD` that counts the memory allocations and the copied bytes of a program.
+//! `./just bench --profile` uses it.
 //!
 //! The library replaces these functions of the C library:
 //!
-//! - `malloc`, `calloc`, `realloc`, `posix_memalign`, `aligned_alloc` and `free`. Each call except `free` counts as one allocation. The memory comes from
-//!   mimalloc. The allocator of the service is jemalloc.
+//! - `malloc`, `calloc`, `realloc`, `posix_memalign`, `aligned_alloc` and `free`. Each call except
+//!   `free` counts as one allocation. The memory comes from mimalloc. The allocator of the service
+//!   is jemalloc.
 //! - `memcpy` and `memmove`. Their lengths count as copied bytes.
 //!
-//! The library does not count copies that the compiler replaces by instructions, copies in the sandbox, copies by the kernel, and copies inside the C
-//! library. It does not count the allocations of a program that contains its own allocator.
+//! The library does not count copies that the compiler replaces by instructions, copies in the
+//! sandbox, copies by the kernel, and copies inside the C library. It does not count the
+//! allocations of a program that contains its own allocator.
 //!
-//! The counters are in the file that the environment variable `BENCH_COUNTERS` names: two 64-bit integers in the byte order of the machine, the allocations
-//! and then the copied bytes. The file must exist and have a length of 16 bytes. Without this file, the counters are not readable.
+//! The counters are in the file that the environment variable `BENCH_COUNTERS` names: two 64-bit
+//! integers in the byte order of the machine, the allocations and then the copied bytes. The file
+//! must exist and have a length of 16 bytes. Without this file, the counters are not readable.
 //!
 //! # Safety
 //!
-//! Every exported function has the same parameters, result and preconditions as the function of the C library that it replaces.
+//! Every exported function has the same parameters, result and preconditions as the function of the
+//! C library that it replaces.
 //!
 //! - `memcpy` and `memmove` pass their arguments to `__memmove_chk`, which copies like `memmove`.
 //! - All functions that allocate or free use mimalloc, so mimalloc frees only its own memory.
-//! - The functions do not allocate memory themselves and do not wait, so they can be called at any time, also before [`open_file`].
+//! - The functions do not allocate memory themselves and do not wait, so they can be called at any
+//!   time, also before [`open_file`].
 //! - `COUNTERS` always points to counters that are never deallocated.
 
 #![no_builtins]
@@ -57,7 +63,8 @@ static COUNTERS: AtomicPtr<Counters> = AtomicPtr::new(ptr::from_ref(&UNPUBLISHED
 static INITIALIZER: extern "C" fn() = open_file;
 
 unsafe extern "C" {
-    /// The variant of `memmove` with a check: it ends the process if `length` is greater than `limit`. The C library exports no other name of `memmove`.
+    /// The variant of `memmove` with a check: it ends the process if `length` is greater than
+    /// `limit`. The C library exports no other name of `memmove`.
     fn __memmove_chk(
         to: *mut c_void,
         from: *const c_void,
@@ -98,7 +105,8 @@ extern "C" fn open_file() {
 }
 
 fn counters() -> &'static Counters {
-    // SAFETY: the pointer is valid and aligned until the end of the process, and the counters are atomic.
+    // SAFETY: the pointer is valid and aligned until the end of the process, and the counters are
+    // atomic.
     unsafe { &*COUNTERS.load(Ordering::Acquire) }
 }
 
@@ -106,7 +114,8 @@ fn count_allocation() {
     counters().allocations.fetch_add(1, Ordering::Relaxed);
 }
 
-/// The maximum length of an object. The limit must not be `usize::MAX`: the optimizer would replace the call by `memmove`, which would call itself.
+/// The maximum length of an object. The limit must not be `usize::MAX`: the optimizer would replace
+/// the call by `memmove`, which would call itself.
 const LIMIT: usize = usize::MAX / 2;
 
 /// Copies memory that may overlap, and counts the bytes.
@@ -117,7 +126,8 @@ unsafe fn copy(to: *mut c_void, from: *const c_void, length: usize) -> *mut c_vo
     counters()
         .copied_bytes
         .fetch_add(length as u64, Ordering::Relaxed);
-    // SAFETY: the caller guarantees the preconditions of `memmove`. No object is longer than the limit.
+    // SAFETY: the caller guarantees the preconditions of `memmove`. No object is longer than the
+    // limit.
     unsafe { __memmove_chk(to, from, length, LIMIT) }
 }
 
@@ -175,7 +185,8 @@ pub extern "C" fn calloc(count: usize, size: usize) -> *mut c_void {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn realloc(pointer: *mut c_void, size: usize) -> *mut c_void {
     count_allocation();
-    // SAFETY: the pointer is null or comes from mimalloc, because this library replaces all functions that allocate.
+    // SAFETY: the pointer is null or comes from mimalloc, because this library replaces all
+    // functions that allocate.
     unsafe { mi_realloc(pointer, size) }
 }
 
@@ -185,7 +196,8 @@ pub unsafe extern "C" fn realloc(pointer: *mut c_void, size: usize) -> *mut c_vo
 /// As for `free`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn free(pointer: *mut c_void) {
-    // SAFETY: the pointer is null or comes from mimalloc, because this library replaces all functions that allocate.
+    // SAFETY: the pointer is null or comes from mimalloc, because this library replaces all
+    // functions that allocate.
     unsafe { mi_free(pointer) }
 }
 

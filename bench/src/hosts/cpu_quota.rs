@@ -14,7 +14,8 @@ const VERSION_2: &str = "/sys/fs/cgroup";
 /// The period of the limit in microseconds. A short period prevents long pauses.
 const PERIOD: u32 = 10_000;
 
-/// A control group with one process. The group is removed on drop. The process must have ended before.
+/// A control group with one process. The group is removed on drop. The process must have ended
+/// before.
 pub(super) struct CpuQuota(PathBuf);
 
 impl CpuQuota {

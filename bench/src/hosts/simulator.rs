@@ -1,7 +1,8 @@
 //! An IMAP server that replies with recorded replies after a constant delay.
 //!
-//! The simulator asks a real mail server once for the reply to each command, in a new connection with the same log-in and the same open folder. So the replies
-//! are real, and the mail server is idle during the measurement. The mailboxes must not change.
+//! The simulator asks a real mail server once for the reply to each command, in a new connection
+//! with the same log-in and the same open folder. So the replies are real, and the mail server is
+//! idle during the measurement. The mailboxes must not change.
 
 use std::collections::HashMap;
 use std::io::{BufRead as _, BufReader, Write as _};
@@ -27,7 +28,8 @@ pub(super) struct Simulator {
 struct Recordings {
     server: SocketAddr,
     greeting: Vec<u8>,
-    /// The replies by the commands of their connections: the log-in, the command that opened the folder, and the command itself. A reply has no tag.
+    /// The replies by the commands of their connections: the log-in, the command that opened the
+    /// folder, and the command itself. A reply has no tag.
     replies: Mutex<HashMap<Vec<String>, Arc<[u8]>>>,
 }
 
@@ -118,7 +120,8 @@ impl Recordings {
         Ok(reply)
     }
 
-    /// Sends these commands to the mail server in a new connection. Returns the reply to the last one, without its tag.
+    /// Sends these commands to the mail server in a new connection. Returns the reply to the last
+    /// one, without its tag.
     fn ask(&self, commands: &[String]) -> anyhow::Result<Vec<u8>> {
         let stream = TcpStream::connect(self.server)?;
         let (mut reader, mut writer) = (BufReader::new(&stream), &stream);

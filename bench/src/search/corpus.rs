@@ -1,14 +1,17 @@
-//! Generates the messages for the benchmark of the search. They are the same in every run. The number of messages that match a query follows from the numbers
-//! of the messages.
+//! Generates the messages for the benchmark of the search. They are the same in every run. The
+//! number of messages that match a query follows from the numbers of the messages.
 //!
-//! The texts follow statistics of 22,288 real messages: those with at least 2,000 bytes of text among 107,353 public messages (archives of the Twisted and R
-//! mailing lists, and the wanted mail of the `SpamAssassin` corpus). Lengths, bytes per word, the frequencies of words, quoted lines, punctuation and digits
-//! were measured. The constants for repeated words were chosen so that a message has as many different words, all messages have as many different words, and
-//! the parts of the index have about the same sizes. With 22,288 messages, the index has 34.5 % of the generated indexed text and 34.1 % of the real one.
-//! Shorter messages have a larger index: 37 % for all 107,353 messages, with 1,501 bytes of text on average.
+//! The texts follow statistics of 22,288 real messages: those with at least 2,000 bytes of text
+//! among 107,353 public messages (archives of the Twisted and R mailing lists, and the wanted mail
+//! of the `SpamAssassin` corpus). Lengths, bytes per word, the frequencies of words, quoted lines,
+//! punctuation and digits were measured. The constants for repeated words were chosen so that a
+//! message has as many different words, all messages have as many different words, and the parts of
+//! the index have about the same sizes. With 22,288 messages, the index has 34.5 % of the generated
+//! indexed text and 34.1 % of the real one. Shorter messages have a larger index: 37 % for all
+//! 107,353 messages, with 1,501 bytes of text on average.
 //!
-//! The texts differ from the real ones: none is longer than 50 kB (0.1 % of the real ones are), none is a reply, and few lines are equal, so that the stored
-//! texts are compressed less.
+//! The texts differ from the real ones: none is longer than 50 kB (0.1 % of the real ones are),
+//! none is a reply, and few lines are equal, so that the stored texts are compressed less.
 
 use crate::messages::Random;
 
@@ -48,7 +51,8 @@ const SENDERS: usize = 300;
 /// A message.
 pub(crate) struct Message {
     pub(crate) bytes: Vec<u8>,
-    /// The number of bytes of the indexed text: the body, the subject, and the names and addresses of the participants.
+    /// The number of bytes of the indexed text: the body, the subject, and the names and addresses
+    /// of the participants.
     pub(crate) text: usize,
 }
 
@@ -57,14 +61,15 @@ pub(crate) struct Query {
     pub(crate) name: &'static str,
     /// The value of the parameter `q`, percent-encoded.
     pub(crate) text: &'static str,
-    /// The criterion of a raw IMAP search for the same messages. It can match more messages, because IMAP matches parts of words.
+    /// The criterion of a raw IMAP search for the same messages. It can match more messages,
+    /// because IMAP matches parts of words.
     pub(crate) criterion: &'static str,
     /// Returns whether the message with this number matches.
     pub(crate) matches: fn(usize) -> bool,
 }
 
-/// The queries of the benchmark. The other words of a text contain no `e`, so these words occur only where [`Generator::message`] inserts
-/// them.
+/// The queries of the benchmark. The other words of a text contain no `e`, so these words occur
+/// only where [`Generator::message`] inserts them.
 pub(crate) const QUERIES: [Query; 7] = [
     Query {
         name: "rare word",
@@ -213,7 +218,8 @@ impl Generator {
         }
     }
 
-    /// Adds a line. A quoted line repeats successive words of an earlier line. In other lines, many words are repeated, one at a time.
+    /// Adds a line. A quoted line repeats successive words of an earlier line. In other lines, many
+    /// words are repeated, one at a time.
     fn push_line(&mut self, text: &mut String) {
         let quoted = (self.random.fraction() < QUOTED).then(|| self.distance(QUOTE_DISTANCE));
         if quoted.is_some() {

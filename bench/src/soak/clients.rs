@@ -1,6 +1,7 @@
 //! The clients of the soak, and their operations.
 //!
-//! The accounts send mail to each other. The clients delete this mail and the copies in Sent, so that the mailboxes keep their size.
+//! The accounts send mail to each other. The clients delete this mail and the copies in Sent, so
+//! that the mailboxes keep their size.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -31,7 +32,8 @@ const SUBJECT: &str = "Soak";
 /// Size of the text of a sent message in bytes.
 const TEXT_LENGTH: usize = 4_000;
 
-/// The time after which a client exchanges its refresh token. An access token is valid for 15 minutes.
+/// The time after which a client exchanges its refresh token. An access token is valid for 15
+/// minutes.
 const REFRESH_INTERVAL: Duration = Duration::from_mins(5);
 
 /// Maximum number of errors that are printed.
@@ -76,7 +78,8 @@ pub(super) struct Recorder {
 }
 
 impl Recorder {
-    /// Removes and returns the finished calls, each with its operation, and the number of failed calls.
+    /// Removes and returns the finished calls, each with its operation, and the number of failed
+    /// calls.
     pub(super) fn take(&self) -> (Vec<(usize, Duration)>, usize) {
         let mut calls = self.calls.lock().unwrap_or_else(PoisonError::into_inner);
         (
@@ -151,8 +154,9 @@ fn name(account: usize) -> String {
     format!("soak{account}")
 }
 
-/// Lets all clients call the service while `action` runs. With a rate, the clients together start this number of calls per second, even if the service is
-/// slower. Without a rate, each client starts a call when its previous call has ended.
+/// Lets all clients call the service while `action` runs. With a rate, the clients together start
+/// this number of calls per second, even if the service is slower. Without a rate, each client
+/// starts a call when its previous call has ended.
 pub(super) fn run<T>(
     clients: &mut [Client<'_>],
     rate: Option<f64>,
@@ -196,7 +200,8 @@ impl Client<'_> {
             Ok(()) => recorder.add(operation, start.elapsed()),
             Err(error) => {
                 recorder.add_error(OPERATIONS[operation], &error);
-                // The state of the connection is unknown. If the service is down, the next call fails.
+                // The state of the connection is unknown. If the service is down, the next call
+                // fails.
                 if let Ok(connection) = self.service.http_of(&self.tokens.access) {
                     self.connection = connection;
                 }

@@ -1,7 +1,7 @@
 //! Decides whether a value grows steadily.
 //!
-//! The medians of two quarters of the samples are compared: the second quarter, when caches and pools are filled, and the last quarter. Single high samples do
-//! not change a median.
+//! The medians of two quarters of the samples are compared: the second quarter, when caches and
+//! pools are filled, and the last quarter. Single high samples do not change a median.
 
 use crate::measure::median;
 

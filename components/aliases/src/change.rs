@@ -16,7 +16,8 @@ pub(crate) struct AliasChange {
 
 /// Enable or disable an alias
 ///
-/// An inactive alias receives no mail and cannot be used as a sender. The alias still belongs to the account.
+/// An inactive alias receives no mail and cannot be used as a sender. The alias still belongs to
+/// the account.
 #[utoipa::path(
     patch,
     path = "/api/v1/aliases/{id}",
@@ -45,7 +46,8 @@ pub(crate) fn update_alias(
 
 /// Delete an alias
 ///
-/// A deleted alias receives no mail and cannot be used as a sender. Mail that was already delivered stays in the mailbox. No other account can use the address.
+/// A deleted alias receives no mail and cannot be used as a sender. Mail that was already delivered
+/// stays in the mailbox. No other account can use the address.
 #[utoipa::path(
     delete,
     path = "/api/v1/aliases/{id}",
@@ -67,7 +69,8 @@ pub(crate) fn delete_alias(
     Reply::success()
 }
 
-/// Returns the alias id in the path. Returns 400 if the id is 0 or at least 2^53, because no alias has such an id.
+/// Returns the alias id in the path. Returns 400 if the id is 0 or at least 2^53, because no alias
+/// has such an id.
 fn named(request: &Request) -> Result<u64, Failure> {
     request
         .path_number::<u64>("id")

@@ -20,7 +20,8 @@ pub(crate) struct AliasCheck {
 
 /// Check whether an alias is available
 ///
-/// The check does not reserve the address: another account can take the address before the alias is created.
+/// The check does not reserve the address: another account can take the address before the alias is
+/// created.
 #[utoipa::path(
     get,
     path = "/api/v1/aliases/check",

@@ -12,8 +12,9 @@ pub(crate) struct AliasRequest {
     /// One of the domains on which aliases are allowed.
     #[schema(required, nullable = false, min_length = 1)]
     domain: Option<String>,
-    /// Part before the `@`: lower-case letters, digits, dots, hyphens and underscores. The name starts and ends with a letter or a digit, and it does not
-    /// contain two dots in a row. If the name is absent, the alias gets a random name.
+    /// Part before the `@`: lower-case letters, digits, dots, hyphens and underscores. The name
+    /// starts and ends with a letter or a digit, and it does not contain two dots in a row. If the
+    /// name is absent, the alias gets a random name.
     #[schema(
         min_length = 2,
         max_length = 64,
@@ -24,8 +25,9 @@ pub(crate) struct AliasRequest {
 
 /// Create an alias
 ///
-/// The alias can immediately receive mail and be used as a sender. A random name can be pronounced and cannot be guessed. An address that another account owned
-/// before counts as taken. Only its former owner can create an alias with the address again.
+/// The alias can immediately receive mail and be used as a sender. A random name can be pronounced
+/// and cannot be guessed. An address that another account owned before counts as taken. Only its
+/// former owner can create an alias with the address again.
 #[utoipa::path(
     post,
     path = "/api/v1/aliases",

@@ -1,7 +1,8 @@
-//! The routes of aliases (specification, section 4.4). An alias is an additional address of a mailbox. The mailbox receives mail for the alias, and the owner
-//! can send mail from the alias.
+//! The routes of aliases (specification, section 4.4). An alias is an additional address of a
+//! mailbox. The mailbox receives mail for the alias, and the owner can send mail from the alias.
 //!
-//! This file lists the routes. Each action has its own file. The host validates the names of aliases and checks the owner of each address.
+//! This file lists the routes. Each action has its own file. The host validates the names of
+//! aliases and checks the owner of each address.
 
 mod change;
 mod check;

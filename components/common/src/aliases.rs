@@ -9,14 +9,16 @@ use utoipa::ToSchema;
 /// The error message if the caller has no alias with the requested id.
 pub const MISSING: &str = "Alias not found or not owned by you";
 
-/// The maximum number of attempts to create an alias with a random name. A name has 64 random bits, so repeated collisions indicate a fault.
+/// The maximum number of attempts to create an alias with a random name. A name has 64 random bits,
+/// so repeated collisions indicate a fault.
 pub const ATTEMPTS: usize = 3;
 
 /// An additional address of the mailbox.
 #[derive(Serialize, ToSchema)]
 pub struct Alias {
     /// The id, which is derived from the address and stays the same as long as the alias exists.
-    // The bound is a floating-point number, because utoipa stores an integer bound as a `usize`. A `usize` has only 32 bits in the sandbox.
+    // The bound is a floating-point number, because utoipa stores an integer bound as a `usize`. A
+    // `usize` has only 32 bits in the sandbox.
     #[schema(minimum = 1, maximum = 9_007_199_254_740_991.0)]
     pub id: u64,
     /// The address, in lower case.
@@ -28,7 +30,8 @@ pub struct Alias {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false, example = "2026-11-20 08:00:00")]
     pub created: Option<String>,
-    /// The time of the last change, `YYYY-MM-DD HH:MM:SS` in UTC. Absent if the service did not record it.
+    /// The time of the last change, `YYYY-MM-DD HH:MM:SS` in UTC. Absent if the service did not
+    /// record it.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false, example = "2026-11-20 08:00:00")]
     pub modified: Option<String>,
@@ -68,7 +71,8 @@ pub struct CreatedAlias {
 /// Returns the caller's aliases.
 ///
 /// # Errors
-/// Returns an error if the host cannot list the aliases. [`Failure::of`] converts the error of the host.
+/// Returns an error if the host cannot list the aliases. [`Failure::of`] converts the error of the
+/// host.
 pub fn list(host: &(impl Aliases + Caller)) -> Result<AliasList, Failure> {
     let aliases = host
         .list_aliases()
@@ -81,8 +85,8 @@ pub fn list(host: &(impl Aliases + Caller)) -> Result<AliasList, Failure> {
 /// Creates an alias on a domain, with the given name or a random one.
 ///
 /// # Errors
-/// Returns 400 if the domain is missing or invalid, if the name is invalid, or if the address is taken. Returns 409 if the account has the maximum number of
-/// aliases.
+/// Returns 400 if the domain is missing or invalid, if the name is invalid, or if the address is
+/// taken. Returns 409 if the account has the maximum number of aliases.
 pub fn create(
     host: &(impl Aliases + Caller),
     domain: Option<&str>,

@@ -77,7 +77,8 @@ pub enum Change {
         /// The id of the folder.
         id: String,
     },
-    /// A folder was renamed. Each of its subfolders has a change of its own, and its messages have none.
+    /// A folder was renamed. Each of its subfolders has a change of its own, and its messages have
+    /// none.
     #[schema(title = "FolderRenamed")]
     FolderRenamed {
         /// The new path of the folder.
@@ -137,11 +138,12 @@ impl From<capability::Change> for Change {
     }
 }
 
-/// Returns the changes since a cursor, in one folder or in all folders. Without a cursor, returns the current cursor.
+/// Returns the changes since a cursor, in one folder or in all folders. Without a cursor, returns
+/// the current cursor.
 ///
 /// # Errors
-/// Returns 410 if the cursor is not valid. Returns 400 if the limit is out of range. Returns 404 if the folder does not exist. [`Failure::of`] converts any
-/// other error of the host.
+/// Returns 410 if the cursor is not valid. Returns 400 if the limit is out of range. Returns 404 if
+/// the folder does not exist. [`Failure::of`] converts any other error of the host.
 pub fn list(
     host: &(impl Mailbox + Caller),
     since: Option<&str>,

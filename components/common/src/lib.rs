@@ -1,7 +1,8 @@
-//! Response types, request validation and error messages for the mail routes, the alias routes and the tools for agents. The tools therefore return the same
-//! error messages as the routes.
+//! Response types, request validation and error messages for the mail routes, the alias routes and
+//! the tools for agents. The tools therefore return the same error messages as the routes.
 //!
-//! The modules that use this crate parse HTTP paths and queries, and implement the protocol for agents.
+//! The modules that use this crate parse HTTP paths and queries, and implement the protocol for
+//! agents.
 
 pub mod aliases;
 pub mod changes;

@@ -6,13 +6,15 @@ use utoipa::ToSchema;
 
 use crate::strings::Strings;
 
-/// Maximum length of a Message-ID with its angle brackets, in bytes. A header line has at most 998 bytes, including the name of the header (RFC 5322, section
-/// 2.1.1).
+/// Maximum length of a Message-ID with its angle brackets, in bytes. A header line has at most 998
+/// bytes, including the name of the header (RFC 5322, section 2.1.1).
 const MAX_ID: usize = 985;
-/// Maximum length of a list of Message-IDs in bytes. The length includes one separator for each Message-ID.
+/// Maximum length of a list of Message-IDs in bytes. The length includes one separator for each
+/// Message-ID.
 const MAX_LIST: usize = MAX_ID * 10;
 
-/// A list of Message-IDs: one string with Message-IDs separated by spaces, or an array of strings with one Message-ID each.
+/// A list of Message-IDs: one string with Message-IDs separated by spaces, or an array of strings
+/// with one Message-ID each.
 #[derive(Debug, Default, Deserialize, ToSchema)]
 #[serde(transparent)]
 #[schema(value_type = OneOrMany)]
@@ -36,7 +38,8 @@ impl MessageIds {
     /// Returns the Message-IDs in the client's order.
     ///
     /// # Errors
-    /// Returns 400 if a string is not a Message-ID, or if the list is too long. The error message contains `field`.
+    /// Returns 400 if a string is not a Message-ID, or if the list is too long. The error message
+    /// contains `field`.
     pub(crate) fn ids(self, field: &str) -> Result<Vec<String>, Failure> {
         let ids = match self.0 {
             Strings::One(list) => {

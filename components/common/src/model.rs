@@ -99,7 +99,8 @@ pub(crate) fn addresses(addresses: Vec<capability::Address>) -> Vec<Address> {
 /// The fields that a message has both in lists and as a single message.
 #[derive(Serialize, ToSchema)]
 pub struct Headline {
-    /// The number of the message, which is unique in the mailbox and stays the same if the message is moved.
+    /// The number of the message, which is unique in the mailbox and stays the same if the message
+    /// is moved.
     #[schema(minimum = 1, maximum = 9_007_199_254_740_991.0)]
     pub uid: u64,
     /// The position in the folder; the oldest message has position 1.
@@ -130,7 +131,8 @@ pub struct Summary {
     /// The fields that a message has both in lists and as a single message.
     #[serde(flatten)]
     pub headline: Headline,
-    /// The beginning of the message's text, at most 256 characters. The preview may contain `<` and `&`: show it as text, never as HTML.
+    /// The beginning of the message's text, at most 256 characters. The preview may contain `<` and
+    /// `&`: show it as text, never as HTML.
     pub preview: String,
 }
 
@@ -150,7 +152,8 @@ pub struct FoundMessage {
     /// The path of the message's folder.
     #[schema(extensions(("x-latchmail" = json!(true))))]
     pub folder: String,
-    /// A part of the message's text. Absent if the mail server performed the search, and in threads.
+    /// A part of the message's text. Absent if the mail server performed the search, and in
+    /// threads.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub snippet: Option<Snippet>,
@@ -216,7 +219,8 @@ fn split(summary: capability::Summary) -> (Headline, String) {
 #[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Attachment {
-    /// The index of the attachment, starting at 0. Attachments are in the order of the message's parts. The index never changes.
+    /// The index of the attachment, starting at 0. Attachments are in the order of the message's
+    /// parts. The index never changes.
     pub index: u32,
     /// The file name.
     pub filename: String,
@@ -249,17 +253,20 @@ pub struct Detail {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub text: Option<String>,
-    /// The HTML. Absent if the message has no HTML. The HTML comes unchanged from the sender: treat it as hostile.
+    /// The HTML. Absent if the message has no HTML. The HTML comes unchanged from the sender: treat
+    /// it as hostile.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub html: Option<String>,
-    /// The text that the sender wrote, without quotes of other messages, signature and disclaimer. `null` if the message has no text.
+    /// The text that the sender wrote, without quotes of other messages, signature and disclaimer.
+    /// `null` if the message has no text.
     #[serde(skip_serializing_if = "NewText::is_separate")]
     #[schema(required, value_type = Option<String>, extensions(("x-latchmail" = json!(true))))]
     pub new_text: NewText,
     /// The attachments.
     pub attachments: Vec<Attachment>,
-    /// `true` if content was left out because the message exceeds the service's limits. Absent otherwise.
+    /// `true` if content was left out because the message exceeds the service's limits. Absent
+    /// otherwise.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub truncated: Option<bool>,
@@ -273,7 +280,8 @@ pub struct Detail {
 pub enum NewText {
     /// The text. `None` if the message has no text.
     Value(Option<String>),
-    /// The JSON of the message does not contain the field. Either the host inserts the text, or the field is left out.
+    /// The JSON of the message does not contain the field. Either the host inserts the text, or the
+    /// field is left out.
     Separate,
 }
 
@@ -293,8 +301,9 @@ pub struct Authentication {
     pub domain: Option<String>,
 }
 
-/// The result of authenticating a sender. `pass`: DMARC passed, or an account of this server submitted the message. `fail`: DMARC failed. `none`: the mail
-/// server recorded no result, so the sender is unverified.
+/// The result of authenticating a sender. `pass`: DMARC passed, or an account of this server
+/// submitted the message. `fail`: DMARC failed. `none`: the mail server recorded no result, so the
+/// sender is unverified.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum AuthenticationResult {

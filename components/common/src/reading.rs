@@ -51,8 +51,9 @@ pub struct Found {
     pub index: Index,
 }
 
-/// The state of the search index. `ready`: the index served the search. `building`: the index is being built, so the mail server served the search. `off`: the
-/// service has no index, so the mail server served the search.
+/// The state of the search index. `ready`: the index served the search. `building`: the index is
+/// being built, so the mail server served the search. `off`: the service has no index, so the mail
+/// server served the search.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Index {
@@ -75,7 +76,8 @@ pub struct SearchOptions<'a> {
     pub syntax: QuerySyntax,
 }
 
-/// Returns the requested folder. Returns the inbox if the request contains no folder, and `None` if the request is for all folders.
+/// Returns the requested folder. Returns the inbox if the request contains no folder, and `None` if
+/// the request is for all folders.
 #[must_use]
 pub fn folder(requested: Option<&str>) -> Option<&str> {
     match requested.filter(|folder| !folder.is_empty()) {
@@ -88,7 +90,8 @@ pub fn folder(requested: Option<&str>) -> Option<&str> {
 /// Returns all folders with their message counts and roles.
 ///
 /// # Errors
-/// Returns an error if the host cannot list the folders. [`Failure::of`] converts the error of the host.
+/// Returns an error if the host cannot list the folders. [`Failure::of`] converts the error of the
+/// host.
 pub fn folders(host: &(impl Mailbox + Caller)) -> Result<FolderList, Failure> {
     let folders = host
         .list_folders()
@@ -131,7 +134,8 @@ pub fn term(given: &str) -> Result<&str, Failure> {
 /// Searches for a term, and returns a page of the messages found.
 ///
 /// # Errors
-/// Returns 400 if the host rejects the term. Returns 404 if the folder does not exist. [`Failure::of`] converts any other error of the host.
+/// Returns 400 if the host rejects the term. Returns 404 if the folder does not exist.
+/// [`Failure::of`] converts any other error of the host.
 pub fn search(
     host: &(impl Mailbox + Caller),
     term: &str,
@@ -185,7 +189,8 @@ pub fn message(host: &(impl Mailbox + Caller), uid: u64) -> Result<Detail, Failu
     Ok(Detail::from(message))
 }
 
-/// Returns the same message as [`message`], but its texts are blobs. The second value contains the texts with their JSON names.
+/// Returns the same message as [`message`], but its texts are blobs. The second value contains the
+/// texts with their JSON names.
 ///
 /// # Errors
 /// Returns the same errors as [`message`].

@@ -15,7 +15,8 @@ use crate::strings::Strings;
 #[schema(value_type = OneOrMany)]
 pub struct Recipients(Strings);
 
-/// Addresses separated by commas, each with or without a name (`Name <address>`), or an array of such strings.
+/// Addresses separated by commas, each with or without a name (`Name <address>`), or an array of
+/// such strings.
 #[derive(ToSchema)]
 #[expect(dead_code, reason = "used only for the API description")]
 #[schema(as = Recipients)]

@@ -1,4 +1,5 @@
-//! Validates and sends a message. The host composes and transmits the message, and files a copy in Sent.
+//! Validates and sends a message. The host composes and transmits the message, and files a copy in
+//! Sent.
 
 use latchmail_sdk::capability::{Blob, Caller, Draft, Error, File, Outbox};
 use latchmail_sdk::{Failure, Object};
@@ -24,7 +25,8 @@ pub struct SendRequest {
     /// The account's address or one of its active aliases, without a name.
     #[schema(min_length = 1)]
     pub from: String,
-    /// The recipients: addresses separated by commas, each with or without a name (`Name <address>`), or an array of such strings.
+    /// The recipients: addresses separated by commas, each with or without a name
+    /// (`Name <address>`), or an array of such strings.
     pub to: Recipients,
     /// The recipients of a copy (`Cc`).
     #[serde(default)]
@@ -48,7 +50,8 @@ pub struct SendRequest {
     #[serde(default)]
     #[schema(max_length = 985, pattern = "^ *(?:<[!-;=?-~]+> *)?$")]
     pub in_reply_to: Option<String>,
-    /// The Message-IDs of the conversation, oldest first: one string with Message-IDs separated by spaces, or an array like `references` of a message.
+    /// The Message-IDs of the conversation, oldest first: one string with Message-IDs separated by
+    /// spaces, or an array like `references` of a message.
     #[serde(default)]
     pub references: Option<MessageIds>,
     /// The attachments, at most 20.
@@ -69,7 +72,8 @@ pub struct SendAttachment {
         pattern = r"^[^\u0000-\u001f\u007f-\u009f]*$"
     )]
     pub filename: String,
-    /// The media type without parameters. If the media type is absent, it is `application/octet-stream`.
+    /// The media type without parameters. If the media type is absent, it is
+    /// `application/octet-stream`.
     #[serde(default)]
     #[schema(
         pattern = "^(?:(?![Mm][Uu][Ll][Tt][Ii][Pp][Aa][Rr][Tt]/)[A-Za-z0-9][A-Za-z0-9!#$&^_.+-]{0,126}/[A-Za-z0-9][A-Za-z0-9!#$&^_.+-]{0,126})?$"
@@ -97,7 +101,8 @@ pub struct SendResult {
     pub saved_to: Option<String>,
 }
 
-/// Checks the format of an idempotency key. The error message contains `field`, which is the name of the field with the key.
+/// Checks the format of an idempotency key. The error message contains `field`, which is the name
+/// of the field with the key.
 ///
 /// # Errors
 /// Returns 400 if the format is invalid.
@@ -112,12 +117,15 @@ pub fn check_key(key: Option<&str>, field: &str) -> Result<(), Failure> {
     )))
 }
 
-/// Sends a message. `key` is the idempotency key. `take` returns the content of an attachment. The argument of `take` is the index in the field `content`. The
-/// second returned value is `true` if an earlier call with the same key already sent the message. In this case, the current call sends nothing.
+/// Sends a message. `key` is the idempotency key. `take` returns the content of an attachment. The
+/// argument of `take` is the index in the field `content`. The second returned value is `true` if
+/// an earlier call with the same key already sent the message. In this case, the current call sends
+/// nothing.
 ///
 /// # Errors
-/// Returns 400 for invalid input. Returns 403 if the caller is not allowed to send from the address in `from`. Returns 409 if an earlier call used the same key
-/// for a different message. Returns 413 if the message is too large. Returns 500 if it is unknown whether the message was sent.
+/// Returns 400 for invalid input. Returns 403 if the caller is not allowed to send from the address
+/// in `from`. Returns 409 if an earlier call used the same key for a different message. Returns 413
+/// if the message is too large. Returns 500 if it is unknown whether the message was sent.
 pub fn send(
     host: &(impl Outbox + Caller),
     body: SendRequest,
@@ -203,7 +211,8 @@ fn draft(body: SendRequest, take: &impl Fn(usize) -> Option<Blob>) -> Result<Dra
     })
 }
 
-/// Returns the address in `from`. Returns 400 if the text is not one address without a display name.
+/// Returns the address in `from`. Returns 400 if the text is not one address without a display
+/// name.
 fn sender(from: &str) -> Result<String, Failure> {
     let bare = recipients::read(from, 1)
         .filter(|all| all.len() == 1)
@@ -241,7 +250,8 @@ fn file(
     })
 }
 
-/// Returns whether a text is a media type without parameters, such as `image/png` (RFC 6838, section 4.2). Returns `false` for `multipart` types.
+/// Returns whether a text is a media type without parameters, such as `image/png` (RFC 6838,
+/// section 4.2). Returns `false` for `multipart` types.
 fn is_media_type(text: &str) -> bool {
     let Some((kind, subtype)) = text.split_once('/') else {
         return false;

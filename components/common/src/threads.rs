@@ -81,7 +81,8 @@ impl From<capability::Thread> for Thread {
 /// Returns a page of the threads that have a message in the folder, or of all threads.
 ///
 /// # Errors
-/// Returns 404 if the folder does not exist. Returns 503 if the search index is not ready. [`Failure::of`] converts any other error of the host.
+/// Returns 404 if the folder does not exist. Returns 503 if the search index is not ready.
+/// [`Failure::of`] converts any other error of the host.
 pub fn list(
     host: &(impl Mailbox + Caller),
     folder: Option<&str>,

@@ -1,4 +1,5 @@
-//! POST `/api/v1/app-passwords`, DELETE `/api/v1/app-passwords/{id}`: creates and deletes passwords for mail clients.
+//! POST `/api/v1/app-passwords`, DELETE `/api/v1/app-passwords/{id}`: creates and deletes passwords
+//! for mail clients.
 
 use latchmail_sdk::capability::{Caller, Config, Credentials, Error, Revocation};
 use latchmail_sdk::{Failure, Reply, Request};
@@ -46,8 +47,8 @@ pub(crate) struct CreatedAppPassword {
 
 /// Create an app password
 ///
-/// The app password is valid immediately. It gives access to the whole mailbox over IMAP and SMTP. It is not an API token. Only this response contains the
-/// password.
+/// The app password is valid immediately. It gives access to the whole mailbox over IMAP and SMTP.
+/// It is not an API token. Only this response contains the password.
 #[utoipa::path(
     post,
     path = "/api/v1/app-passwords",
@@ -95,7 +96,8 @@ pub(crate) fn create_app_password(
 
 /// Delete an app password
 ///
-/// The app password becomes invalid immediately. Mail clients that are logged in with the app password are disconnected.
+/// The app password becomes invalid immediately. Mail clients that are logged in with the app
+/// password are disconnected.
 #[utoipa::path(
     delete,
     path = "/api/v1/app-passwords/{id}",
@@ -120,7 +122,8 @@ pub(crate) fn delete_app_password(
     )
 }
 
-/// Revokes an app password. `missing` is the error message for status 404, and `failed` is the error message for status 500.
+/// Revokes an app password. `missing` is the error message for status 404, and `failed` is the
+/// error message for status 500.
 pub(crate) fn revoke(
     host: &(impl Credentials + Caller),
     id: &str,

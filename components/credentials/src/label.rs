@@ -4,7 +4,8 @@ use latchmail_sdk::Failure;
 
 const MAX_LABEL: usize = 64;
 
-/// Removes the white space around a label. Returns 400 if the label is empty, has more than 64 characters or contains control characters.
+/// Removes the white space around a label. Returns 400 if the label is empty, has more than 64
+/// characters or contains control characters.
 pub(crate) fn label(given: Option<&str>) -> Result<&str, Failure> {
     let label = given.map(str::trim).unwrap_or_default();
     if label.is_empty() {

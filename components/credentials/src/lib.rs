@@ -1,7 +1,8 @@
-//! The routes of the account's profile and credentials (specification, sections 4.5 and 4.6). The credentials are the password, API tokens and app passwords.
+//! The routes of the account's profile and credentials (specification, sections 4.5 and 4.6). The
+//! credentials are the password, API tokens and app passwords.
 //!
-//! This file lists the routes. Each action has its own file. The host generates and hashes secrets, and checks the owner of each credential. The host also
-//! revokes dependent credentials.
+//! This file lists the routes. Each action has its own file. The host generates and hashes secrets,
+//! and checks the owner of each credential. The host also revokes dependent credentials.
 
 mod app_passwords;
 mod label;

@@ -11,7 +11,8 @@ pub(crate) struct PasswordRequest {
     /// Current password.
     #[schema(format = "password", min_length = 1)]
     current_password: String,
-    /// New password: at least 8 characters and at most 1024 bytes, with an upper-case letter, a lower-case letter and a digit.
+    /// New password: at least 8 characters and at most 1024 bytes, with an upper-case letter, a
+    /// lower-case letter and a digit.
     #[schema(
         format = "password",
         min_length = 8,
@@ -25,8 +26,8 @@ pub(crate) struct PasswordRequest {
 
 /// Change the password
 ///
-/// The web session of the request continues. All other web sessions and all OAuth grants end, and all API tokens are revoked. App passwords of mail clients
-/// stay valid.
+/// The web session of the request continues. All other web sessions and all OAuth grants end, and
+/// all API tokens are revoked. App passwords of mail clients stay valid.
 #[utoipa::path(
     post,
     path = "/api/v1/profile/password",

@@ -30,28 +30,32 @@ pub(crate) struct Profile {
 #[derive(Deserialize, ToSchema)]
 #[schema(min_properties = 1)]
 pub(crate) struct ProfileRequest {
-    /// First name, 1 to 64 characters on one line. Surrounding white space is removed. `null` is the same as absent.
+    /// First name, 1 to 64 characters on one line. Surrounding white space is removed. `null` is
+    /// the same as absent.
     #[schema(
         min_length = 1,
         max_length = 64,
         pattern = r"^[^\u0000-\u001f\u007f-\u009f]*[^\s\u0000-\u001f\u007f-\u009f][^\u0000-\u001f\u007f-\u009f]*$"
     )]
     first_name: Option<String>,
-    /// Last name, 1 to 64 characters on one line. Surrounding white space is removed. `null` is the same as absent.
+    /// Last name, 1 to 64 characters on one line. Surrounding white space is removed. `null` is the
+    /// same as absent.
     #[schema(
         min_length = 1,
         max_length = 64,
         pattern = r"^[^\u0000-\u001f\u007f-\u009f]*[^\s\u0000-\u001f\u007f-\u009f][^\u0000-\u001f\u007f-\u009f]*$"
     )]
     last_name: Option<String>,
-    /// Date of birth, `YYYY-MM-DD`. The person must be at least 13 years old. `null` is the same as absent.
+    /// Date of birth, `YYYY-MM-DD`. The person must be at least 13 years old. `null` is the same as
+    /// absent.
     #[schema(format = Date, pattern = "^[0-9]{4}-[0-9]{2}-[0-9]{2}$")]
     dob: Option<String>,
 }
 
 /// Read the profile
 ///
-/// If the operator created the account, it has no profile until the owner of the account creates one.
+/// If the operator created the account, it has no profile until the owner of the account creates
+/// one.
 #[utoipa::path(
     get,
     path = "/api/v1/profile",
@@ -80,7 +84,8 @@ pub(crate) fn get_profile(
 
 /// Change the profile
 ///
-/// Absent fields stay the same. If the account has no profile, the request creates one and must contain all three fields.
+/// Absent fields stay the same. If the account has no profile, the request creates one and must
+/// contain all three fields.
 #[utoipa::path(
     patch,
     path = "/api/v1/profile",

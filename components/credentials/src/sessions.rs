@@ -1,4 +1,5 @@
-//! GET `/api/v1/profile/sessions`, DELETE `/api/v1/profile/sessions/{id}`: lists all credentials of the account, and ends sessions.
+//! GET `/api/v1/profile/sessions`, DELETE `/api/v1/profile/sessions/{id}`: lists all credentials of
+//! the account, and ends sessions.
 
 use latchmail_sdk::capability::{Caller, Credentials};
 use latchmail_sdk::{Failure, Reply, Request};
@@ -19,7 +20,8 @@ pub(crate) struct SessionList {
 
 /// List sessions and credentials
 ///
-/// Returns all credentials of the account: web sessions, API tokens, and app passwords of mail clients. OAuth grants are not included.
+/// Returns all credentials of the account: web sessions, API tokens, and app passwords of mail
+/// clients. OAuth grants are not included.
 #[utoipa::path(
     get,
     path = "/api/v1/profile/sessions",
@@ -49,7 +51,8 @@ pub(crate) fn list_sessions(
 
 /// End a session
 ///
-/// Revokes an app password of a mail client or of a web session. Revoking the app password of a web session ends the session.
+/// Revokes an app password of a mail client or of a web session. Revoking the app password of a web
+/// session ends the session.
 #[utoipa::path(
     delete,
     path = "/api/v1/profile/sessions/{id}",

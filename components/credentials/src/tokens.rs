@@ -1,4 +1,5 @@
-//! POST and GET `/api/v1/tokens`, DELETE `/api/v1/tokens/{id}`: creates, lists and revokes personal API tokens.
+//! POST and GET `/api/v1/tokens`, DELETE `/api/v1/tokens/{id}`: creates, lists and revokes personal
+//! API tokens.
 
 use latchmail_sdk::capability::{Caller, Credentials, Error, Scope};
 use latchmail_sdk::{Failure, Reply, Request, scope};
@@ -40,7 +41,8 @@ pub(crate) struct TokenRequest {
 pub(crate) struct CreatedToken {
     #[serde(flatten)]
     token: Token,
-    /// The token: `lmk_` followed by 43 letters and digits. No other response contains the token, because only its hash is stored.
+    /// The token: `lmk_` followed by 43 letters and digits. No other response contains the token,
+    /// because only its hash is stored.
     #[serde(rename = "token")]
     #[schema(pattern = "^lmk_[A-Za-z0-9]{43}$")]
     secret: String,
@@ -55,7 +57,8 @@ pub(crate) struct TokenList {
 
 /// Create an API token
 ///
-/// Only this response contains the token, so the client must store it. An account can have 20 tokens.
+/// Only this response contains the token, so the client must store it. An account can have 20
+/// tokens.
 #[utoipa::path(
     post,
     path = "/api/v1/tokens",
@@ -98,7 +101,8 @@ pub(crate) fn create_token(
     Ok(Reply::with_status(201, &created)?.with("cache-control", "no-store"))
 }
 
-/// Converts the names of scopes to scopes. Returns 400 if there is no name, or if a name is unknown.
+/// Converts the names of scopes to scopes. Returns 400 if there is no name, or if a name is
+/// unknown.
 fn scopes(names: &[String]) -> Result<Vec<Scope>, Failure> {
     if names.is_empty() {
         return Err(Failure::bad_request("At least one scope is required"));
@@ -114,7 +118,8 @@ fn scopes(names: &[String]) -> Result<Vec<Scope>, Failure> {
     names.iter().map(known).collect()
 }
 
-/// Checks that a JSON number is a number of days from 1 to 365, and returns this number. Accepts `30.0`, because JSON Schema treats `30.0` as an integer.
+/// Checks that a JSON number is a number of days from 1 to 365, and returns this number. Accepts
+/// `30.0`, because JSON Schema treats `30.0` as an integer.
 fn days(number: &Number) -> Result<u32, Failure> {
     let shortest = || number.as_f64()?.to_string().parse().ok();
     let whole = number.as_u64().and_then(|days| days.try_into().ok());

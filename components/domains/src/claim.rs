@@ -18,9 +18,10 @@ pub(crate) struct DomainRequest {
 
 /// Claim a domain
 ///
-/// The response contains the TXT record that proves the ownership of the domain when it is published. Until a claim is verified, other accounts can also claim
-/// the domain. The account whose claim is verified first gets the domain. If the account already has the domain or claimed it before, the response is 200 and
-/// nothing changes.
+/// The response contains the TXT record that proves the ownership of the domain when it is
+/// published. Until a claim is verified, other accounts can also claim the domain. The account
+/// whose claim is verified first gets the domain. If the account already has the domain or claimed
+/// it before, the response is 200 and nothing changes.
 #[utoipa::path(
     post,
     path = "/api/v1/domains",

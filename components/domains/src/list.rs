@@ -1,4 +1,5 @@
-//! GET `/api/v1/domains`: lists the account's domains and returns the maximum number of domains in the account's plan.
+//! GET `/api/v1/domains`: lists the account's domains and returns the maximum number of domains in
+//! the account's plan.
 
 use latchmail_sdk::capability::{Caller, Domains};
 use latchmail_sdk::{Failure, Reply, Request};

@@ -81,7 +81,8 @@ pub(crate) struct Record {
 pub(crate) struct InspectedDomain {
     #[serde(flatten)]
     domain: ClaimedDomain,
-    /// The DNS records of the domain. The list contains the `DKIM` record only if the domain is active.
+    /// The DNS records of the domain. The list contains the `DKIM` record only if the domain is
+    /// active.
     records: Vec<Record>,
 }
 

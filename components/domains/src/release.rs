@@ -7,7 +7,8 @@ use crate::failure::failure_of;
 
 /// Release a domain
 ///
-/// The service then refuses mail for the domain, and destroys the DKIM key of the domain. Other accounts can claim the domain.
+/// The service then refuses mail for the domain, and destroys the DKIM key of the domain. Other
+/// accounts can claim the domain.
 #[utoipa::path(
     delete,
     path = "/api/v1/domains/{domain}",

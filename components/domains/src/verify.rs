@@ -10,8 +10,9 @@ const MISSING: &str = "Verification TXT not found yet — DNS can take a while t
 
 /// Verify a domain
 ///
-/// Looks up the TXT record of the claim in the DNS and activates the domain if the record is found. The service then accepts mail for the domain. If the record
-/// is not found, this result is cached for 30 seconds. Verifying an active domain returns the domain and its records.
+/// Looks up the TXT record of the claim in the DNS and activates the domain if the record is found.
+/// The service then accepts mail for the domain. If the record is not found, this result is cached
+/// for 30 seconds. Verifying an active domain returns the domain and its records.
 #[utoipa::path(
     post,
     path = "/api/v1/domains/{domain}/verify",

@@ -1,5 +1,6 @@
-// The actions of the routes. An action receives the host's interfaces and the request, and returns the JSON of the response. An exception becomes a failure
-// response (latchmail.js). The host decides which names are valid and who owns each address.
+// The actions of the routes. An action receives the host's interfaces and the request, and returns
+// the JSON of the response. An exception becomes a failure response (latchmail.js). The host
+// decides which names are valid and who owns each address.
 
 import { created, Failure, refusal, success } from './latchmail.js';
 import { pronounceable } from './name.js';
@@ -7,7 +8,8 @@ import { pronounceable } from './name.js';
 // The error message if the caller has no alias with this id.
 const MISSING = 'Alias not found or not owned by you';
 
-// The maximum number of random names that are tried. A name has 64 random bits, so repeated collisions indicate a fault.
+// The maximum number of random names that are tried. A name has 64 random bits, so repeated
+// collisions indicate a fault.
 const ATTEMPTS = 3;
 
 export function listAliases({ aliases }) {
@@ -100,7 +102,8 @@ function named(request) {
   return id;
 }
 
-// Calls a function that needs an existing alias. Responds with 404 if the caller has no alias with this id.
+// Calls a function that needs an existing alias. Responds with 404 if the caller has no alias with
+// this id.
 function known(ask) {
   try {
     ask();
@@ -121,7 +124,8 @@ function random(aliases, domain) {
   }
 }
 
-// Formats milliseconds since the epoch in UTC as `2026-11-20 08:00:00`. Returns undefined, which JSON omits, if there is no time.
+// Formats milliseconds since the epoch in UTC as `2026-11-20 08:00:00`. Returns undefined, which
+// JSON omits, if there is no time.
 function sql(instant) {
   return instant === undefined ? undefined : new Date(Number(instant)).toISOString().slice(0, 19).replace('T', ' ');
 }

@@ -1,7 +1,7 @@
 // The alias routes of components/aliases, written in JavaScript.
 //
-// This file is the list of routes. actions.js contains the actions, description.js the API description, and latchmail.js the code that other modules in
-// JavaScript could share.
+// This file is the list of routes. actions.js contains the actions, description.js the API
+// description, and latchmail.js the code that other modules in JavaScript could share.
 
 import * as aliases from 'latchmail:host/aliases';
 import * as caller from 'latchmail:host/caller';

@@ -1,4 +1,5 @@
-// The module's part of the API description (OpenAPI 3.1). The host adds the credentials and scopes of each route, and the failures that all routes share.
+// The module's part of the API description (OpenAPI 3.1). The host adds the credentials and scopes
+// of each route, and the failures that all routes share.
 
 const id = { type: 'integer', format: 'int64', minimum: 1, maximum: Number.MAX_SAFE_INTEGER };
 const date = { type: 'string', example: '2026-11-20 08:00:00' };

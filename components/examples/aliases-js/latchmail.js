@@ -1,4 +1,5 @@
-// Common code for modules in JavaScript: requests, failures, and the two functions of the contract, which are created from a list of routes.
+// Common code for modules in JavaScript: requests, failures, and the two functions of the contract,
+// which are created from a list of routes.
 //
 // The host's interfaces are parameters, so that tests can use fake ones.
 
@@ -23,8 +24,9 @@ export const created = (value) => new Answer(201, value);
 
 export const success = { success: true };
 
-// Returns the contract's error `{tag, val}` with which a capability failed. Any other exception is a bug of the module. The function throws it again, the
-// request ends, and the host logs the exception.
+// Returns the contract's error `{tag, val}` with which a capability failed. Any other exception is
+// a bug of the module. The function throws it again, the request ends, and the host logs the
+// exception.
 export function refusal(thrown) {
   if (typeof thrown?.payload?.tag === 'string') {
     return thrown.payload;
@@ -32,8 +34,8 @@ export function refusal(thrown) {
   throw thrown;
 }
 
-// A route. By default it requires a web session and counts towards the rate limit `modules`. `bucket` is a key of `[limits]`. The name of the action is the
-// operation.
+// A route. By default it requires a web session and counts towards the rate limit `modules`.
+// `bucket` is a key of `[limits]`. The name of the action is the operation.
 const route = (method) => (path, action, { access = { tag: 'session' }, bucket = 'modules', maxBody = 0 } = {}) => ({
   action,
   wit: {
@@ -57,8 +59,8 @@ export const del = route('delete');
 // Also allows API tokens with a scope, and OAuth access tokens if `oauth` is set.
 export const scoped = (scope, { oauth = false } = {}) => ({ tag: 'scoped', val: { scope, oauth } });
 
-// Returns the two functions that every module exports. `host` contains the imported interfaces and is the first argument of each action. The interface `caller`
-// is required.
+// Returns the two functions that every module exports. `host` contains the imported interfaces and
+// is the first argument of each action. The interface `caller` is required.
 export function serve(host, { name, version, description, routes }) {
   const actions = new Map(routes.map(({ wit, action }) => [wit.operation, action]));
   return {
@@ -132,7 +134,8 @@ class Request {
     return this.#wit.query.find(([key]) => key === name)?.[1];
   }
 
-  // Returns a segment of the path as a number. Returns undefined unless the segment consists of digits.
+  // Returns a segment of the path as a number. Returns undefined unless the segment consists of
+  // digits.
   number(name) {
     const text = this.#wit.path.find(([key]) => key === name)?.[1] ?? '';
     return /^[0-9]+$/.test(text) ? BigInt(text) : undefined;
@@ -154,7 +157,8 @@ class Request {
   }
 }
 
-// The fields of a JSON object. A field with the value null counts as absent. A field of another type causes a failure that names the field.
+// The fields of a JSON object. A field with the value null counts as absent. A field of another
+// type causes a failure that names the field.
 class Fields {
   #value;
 

@@ -1,4 +1,5 @@
-// Random names that people can pronounce and that cannot be guessed: 64 random bits as `lusab-babad-gutih-tugad`.
+// Random names that people can pronounce and that cannot be guessed: 64 random bits as
+// `lusab-babad-gutih-tugad`.
 
 // Letters with distinct sounds, so that a name can be read aloud.
 const CONSONANTS = 'bdfghjklmnprstvz';

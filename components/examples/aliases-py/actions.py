@@ -12,7 +12,8 @@ from wit_world.imports.types import Error_Conflict, Error_Invalid, Error_NotFoun
 # The error message if the caller has no alias with this id.
 MISSING = "Alias not found or not owned by you"
 
-# The maximum number of random names that are tried. A name has 64 random bits, so repeated collisions indicate a fault.
+# The maximum number of random names that are tried. A name has 64 random bits, so repeated
+# collisions indicate a fault.
 ATTEMPTS = 3
 
 

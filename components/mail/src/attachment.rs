@@ -1,4 +1,5 @@
-//! GET `/api/v1/mail/messages/{uid}/attachments/{index}`: returns the bytes of an attachment. The bytes stay in the host and never enter this module.
+//! GET `/api/v1/mail/messages/{uid}/attachments/{index}`: returns the bytes of an attachment. The
+//! bytes stay in the host and never enter this module.
 
 use latchmail_common::reading;
 use latchmail_sdk::capability::{Caller, Mailbox};
@@ -13,8 +14,9 @@ struct File(Vec<u8>);
 
 /// Download an attachment
 ///
-/// Returns the decoded bytes of the attachment with this index in the message's `attachments`. The media type of the response is always
-/// `application/octet-stream`. The header `Content-Disposition` contains the file name.
+/// Returns the decoded bytes of the attachment with this index in the message's `attachments`. The
+/// media type of the response is always `application/octet-stream`. The header
+/// `Content-Disposition` contains the file name.
 #[utoipa::path(
     get,
     path = "/api/v1/mail/messages/{uid}/attachments/{index}",
@@ -51,7 +53,8 @@ pub(crate) fn get_attachment(
     let index = request
         .path_number::<u64>("index")
         .ok_or(Failure::bad_request("Invalid attachment index"))?;
-    // An index above `u32::MAX` becomes `u32::MAX`. Such an attachment does not exist, so the response is 404.
+    // An index above `u32::MAX` becomes `u32::MAX`. Such an attachment does not exist, so the
+    // response is 404.
     let index = u32::try_from(index).unwrap_or(u32::MAX);
     let (attachment, content) = host
         .get_attachment(uid, index)

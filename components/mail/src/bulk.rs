@@ -1,4 +1,5 @@
-//! POST `…/messages/bulk/flag`, `…/bulk/move` and `…/bulk/delete`: change up to 200 messages in one request.
+//! POST `…/messages/bulk/flag`, `…/bulk/move` and `…/bulk/delete`: change up to 200 messages in one
+//! request.
 
 use std::collections::HashSet;
 
@@ -71,13 +72,15 @@ pub(crate) struct BulkDeleteRequest {
 #[derive(Serialize, ToSchema)]
 pub(crate) struct Counted {
     success: bool,
-    /// The number of distinct `uid`s in the request, including those of messages that no longer exist.
+    /// The number of distinct `uid`s in the request, including those of messages that no longer
+    /// exist.
     count: usize,
 }
 
 /// Flag messages
 ///
-/// Sets or removes flags as the route for one message does, with one request to the mail server per folder. Messages that no longer exist are skipped.
+/// Sets or removes flags as the route for one message does, with one request to the mail server per
+/// folder. Messages that no longer exist are skipped.
 #[utoipa::path(
     post,
     path = "/api/v1/mail/messages/bulk/flag",
@@ -103,7 +106,8 @@ pub(crate) fn bulk_flag(
 
 /// Move messages
 ///
-/// Moves the messages as the route for one message does, with one request to the mail server per folder. Messages that no longer exist are skipped.
+/// Moves the messages as the route for one message does, with one request to the mail server per
+/// folder. Messages that no longer exist are skipped.
 #[utoipa::path(
     post,
     path = "/api/v1/mail/messages/bulk/move",
@@ -132,7 +136,8 @@ pub(crate) fn bulk_move(
 
 /// Delete messages
 ///
-/// Deletes the messages as the route for one message does, with one request to the mail server per folder. Messages that no longer exist are skipped.
+/// Deletes the messages as the route for one message does, with one request to the mail server per
+/// folder. Messages that no longer exist are skipped.
 #[utoipa::path(
     post,
     path = "/api/v1/mail/messages/bulk/delete",
@@ -180,8 +185,8 @@ fn numbers(uids: &Value) -> Result<Vec<u64>, Failure> {
     Ok(numbers)
 }
 
-/// Converts a JSON number to an integer. Returns `None` if the number is negative or has a fraction. Accepts `1.0`, because JSON Schema treats `1.0` as an
-/// integer.
+/// Converts a JSON number to an integer. Returns `None` if the number is negative or has a
+/// fraction. Accepts `1.0`, because JSON Schema treats `1.0` as an integer.
 fn integer(number: &Value) -> Option<u64> {
     let shortest = || number.as_f64()?.to_string().parse().ok();
     number.as_u64().or_else(shortest)

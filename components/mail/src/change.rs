@@ -1,4 +1,5 @@
-//! POST `…/messages/{uid}/flag`, POST `…/messages/{uid}/move` and DELETE `…/messages/{uid}`: change one message.
+//! POST `…/messages/{uid}/flag`, POST `…/messages/{uid}/move` and DELETE `…/messages/{uid}`: change
+//! one message.
 
 use latchmail_common::reading;
 use latchmail_sdk::capability::{Caller, Error, FlagAction, Mailbox};
@@ -64,7 +65,8 @@ pub(crate) struct MoveRequest {
 
 /// Set or remove flags
 ///
-/// Sets or removes the flags in the request. Other flags of the message stay the same. `\Deleted` cannot be set: delete the message instead.
+/// Sets or removes the flags in the request. Other flags of the message stay the same. `\Deleted`
+/// cannot be set: delete the message instead.
 #[utoipa::path(
     post,
     path = "/api/v1/mail/messages/{uid}/flag",

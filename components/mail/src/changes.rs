@@ -10,9 +10,10 @@ const DEFAULT_LIMIT: u32 = 100;
 
 /// List changes
 ///
-/// Returns the changes of messages and folders since the cursor `since`, in the order in which a client must apply them. Without `since`, returns the current
-/// cursor and no changes. Repeat the request with the new cursor while `more` is `true`. Several changes to one message are collapsed. If the cursor has
-/// expired, list all folders again.
+/// Returns the changes of messages and folders since the cursor `since`, in the order in which a
+/// client must apply them. Without `since`, returns the current cursor and no changes. Repeat the
+/// request with the new cursor while `more` is `true`. Several changes to one message are
+/// collapsed. If the cursor has expired, list all folders again.
 #[utoipa::path(
     get,
     path = "/api/v1/mail/changes",

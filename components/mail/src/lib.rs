@@ -1,6 +1,8 @@
-//! The mail routes (specification, section 4.3). The routes parse requests, and format responses and error messages.
+//! The mail routes (specification, section 4.3). The routes parse requests, and format responses
+//! and error messages.
 //!
-//! This file lists the routes. Each action has its own file. The host implements IMAP, and manages credentials and message numbers.
+//! This file lists the routes. Each action has its own file. The host implements IMAP, and manages
+//! credentials and message numbers.
 
 mod attachment;
 mod bulk;
@@ -19,7 +21,8 @@ use utoipa::OpenApi;
 
 /// The maximum size of a request body that contains only a few fields, in bytes.
 const SMALL: u32 = 64 * 1024;
-/// The maximum size of the request body for sending a message, in bytes. The limit is sufficient for a message of 25 MB with attachments in base64.
+/// The maximum size of the request body for sending a message, in bytes. The limit is sufficient
+/// for a message of 25 MB with attachments in base64.
 const LARGE: u32 = 40 * 1024 * 1024;
 
 #[derive(OpenApi)]
@@ -65,7 +68,8 @@ pub fn module<H: Mailbox + Outbox + Caller>() -> Module<H> {
         .route(
             Route::new("sendMessage", send::send_message)
                 .scoped(Scope::MailSend)
-                // Agents can send mail only if the operator allows sending. The host checks whether a token has the scope.
+                // Agents can send mail only if the operator allows sending. The host checks whether
+                // a token has the scope.
                 .with_oauth()
                 .bucket("mail")
                 .takes(LARGE)

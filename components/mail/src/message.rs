@@ -6,7 +6,8 @@ use latchmail_sdk::{Failure, Reply, Request};
 
 /// Read a message
 ///
-/// Returns the message with this `uid` from any folder. The request does not mark the message as read.
+/// Returns the message with this `uid` from any folder. The request does not mark the message as
+/// read.
 #[utoipa::path(
     get,
     path = "/api/v1/mail/messages/{uid}",

@@ -1,4 +1,5 @@
-//! GET `/api/v1/mail/folders/{folder}/messages`: returns a page of the messages in a folder, newest first.
+//! GET `/api/v1/mail/folders/{folder}/messages`: returns a page of the messages in a folder, newest
+//! first.
 
 use latchmail_common::reading::{self, MessageList};
 use latchmail_sdk::capability::{Caller, Mailbox};
@@ -6,8 +7,9 @@ use latchmail_sdk::{Failure, Reply, Request};
 
 /// List messages
 ///
-/// Returns a page of the messages in a folder, newest first. The path of a nested folder must be URL-encoded: `Work%2FReports`. A `page` or `limit` that is out
-/// of range is an error. A page after the last page is empty.
+/// Returns a page of the messages in a folder, newest first. The path of a nested folder must be
+/// URL-encoded: `Work%2FReports`. A `page` or `limit` that is out of range is an error. A page
+/// after the last page is empty.
 #[utoipa::path(
     get,
     path = "/api/v1/mail/folders/{folder}/messages",

@@ -1,4 +1,5 @@
-//! GET `/api/v1/mail/search`: searches one folder or all folders, and returns a page of the messages found.
+//! GET `/api/v1/mail/search`: searches one folder or all folders, and returns a page of the
+//! messages found.
 
 use latchmail_common::reading::{self, Found, SearchOptions};
 use latchmail_sdk::capability::{Caller, Mailbox, QuerySyntax, SortOrder};
@@ -7,9 +8,10 @@ use utoipa::ToSchema;
 
 /// Search messages
 ///
-/// Returns the messages that contain the words of `q` in their subject, sender, recipients, body or attachment names, newest first. Case and accents are
-/// ignored. The last word can be the beginning of a word. The operators are `from:`, `to:`, `subject:`, `has:attachment`, `is:unread`, `label:`, `before:`,
-/// `after:`, `larger:`, `in:`, `"a phrase"`, `-word` and `OR`.
+/// Returns the messages that contain the words of `q` in their subject, sender, recipients, body or
+/// attachment names, newest first. Case and accents are ignored. The last word can be the beginning
+/// of a word. The operators are `from:`, `to:`, `subject:`, `has:attachment`, `is:unread`,
+/// `label:`, `before:`, `after:`, `larger:`, `in:`, `"a phrase"`, `-word` and `OR`.
 #[utoipa::path(
     get,
     path = "/api/v1/mail/search",

@@ -6,9 +6,10 @@ use latchmail_sdk::{Failure, Reply, Request};
 
 /// Send a message
 ///
-/// Sends the message to all recipients and files a copy in Sent. If the mail server rejects a recipient, the message is not sent to any recipient. If the same
-/// request is repeated with the same `Idempotency-Key` within 24 hours, nothing is sent. The response is then the first response, with the header
-/// `Idempotent-Replayed: true`.
+/// Sends the message to all recipients and files a copy in Sent. If the mail server rejects a
+/// recipient, the message is not sent to any recipient. If the same request is repeated with the
+/// same `Idempotency-Key` within 24 hours, nothing is sent. The response is then the first
+/// response, with the header `Idempotent-Replayed: true`.
 #[utoipa::path(
     post,
     path = "/api/v1/mail/send",

@@ -8,8 +8,8 @@ use latchmail_sdk::{Failure, Reply, Request};
 
 /// List threads
 ///
-/// Returns a page of the threads that have a message in a folder. The thread with the newest message is first. The counts of a thread include its messages in
-/// all folders.
+/// Returns a page of the threads that have a message in a folder. The thread with the newest
+/// message is first. The counts of a thread include its messages in all folders.
 #[utoipa::path(
     get,
     path = "/api/v1/mail/threads",

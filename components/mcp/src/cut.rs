@@ -1,10 +1,12 @@
-//! Splits a long text into pieces. A tool result contains one piece and the offset of the next piece.
+//! Splits a long text into pieces. A tool result contains one piece and the offset of the next
+//! piece.
 
 use crate::hidden;
 
 /// The maximum length of a piece, in characters.
 pub(crate) const MAX_PIECE: usize = 50_000;
-/// The maximum size of a piece with JSON escapes, in bytes. An escape is longer than the escaped character.
+/// The maximum size of a piece with JSON escapes, in bytes. An escape is longer than the escaped
+/// character.
 const MAX_ESCAPED: usize = 4 * MAX_PIECE;
 
 /// A piece of a text.

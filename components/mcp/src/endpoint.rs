@@ -9,11 +9,13 @@ use crate::revision::Revision;
 use crate::rpc::{self, Message, Response, RpcError};
 use crate::{Capabilities, headers, methods, origin};
 
-/// The maximum number of messages in a batch. All messages of a batch share the limits of one HTTP request.
+/// The maximum number of messages in a batch. All messages of a batch share the limits of one HTTP
+/// request.
 pub(crate) const MAX_BATCH: usize = 10;
-/// The budget of a batch, in bytes. Each response and the HTML converted for the response count towards the budget. After the budget is exceeded, each
-/// remaining message gets an error. The message that exceeds the budget still gets its complete response. The budget is so small that even then the HTTP
-/// response stays within the limits on time and size.
+/// The budget of a batch, in bytes. Each response and the HTML converted for the response count
+/// towards the budget. After the budget is exceeded, each remaining message gets an error. The
+/// message that exceeds the budget still gets its complete response. The budget is so small that
+/// even then the HTTP response stays within the limits on time and size.
 const BATCH_BUDGET: usize = 1024 * 1024;
 
 /// A message of JSON-RPC 2.0.
@@ -25,7 +27,8 @@ pub(crate) struct AgentMessage {
     /// The id of the request. Absent in a notification.
     #[schema(value_type = Option<AgentMessageId>, nullable = false)]
     id: Option<AgentMessageId>,
-    /// The name of the method: `server/discover`, `tools/list` or `tools/call`. Revisions before 2026-07-28 also have `initialize` and `ping`.
+    /// The name of the method: `server/discover`, `tools/list` or `tools/call`. Revisions before
+    /// 2026-07-28 also have `initialize` and `ping`.
     method: String,
     /// The parameters of the method.
     #[schema(value_type = Option<Object>, nullable = false)]
@@ -64,9 +67,10 @@ pub(crate) struct AgentAnswer {
 
 /// Call the agent endpoint
 ///
-/// Serves the Model Context Protocol over Streamable HTTP, in the revisions 2026-07-28, 2025-11-25, 2025-06-18 and 2025-03-26. Requests are independent of each
-/// other; there are no sessions and no event streams. The available tools depend on the scopes of the token. Only revision 2025-03-26 accepts an array of up to
-/// 10 messages.
+/// Serves the Model Context Protocol over Streamable HTTP, in the revisions 2026-07-28, 2025-11-25,
+/// 2025-06-18 and 2025-03-26. Requests are independent of each other; there are no sessions and no
+/// event streams. The available tools depend on the scopes of the token. Only revision 2025-03-26
+/// accepts an array of up to 10 messages.
 #[utoipa::path(
     post,
     path = "/mcp",
@@ -197,7 +201,8 @@ fn respond_to(
     }
 }
 
-/// Returns the id of an error response that belongs to no request: null, or `None` if the revision omits such ids.
+/// Returns the id of an error response that belongs to no request: null, or `None` if the revision
+/// omits such ids.
 fn null_id(request: &Request) -> Option<Value> {
     let revision = headers::revision(request).unwrap_or(Revision::R2025_11_25);
     (!revision.may_lack_id()).then_some(Value::Null)

@@ -1,5 +1,6 @@
-//! Checks the HTTP headers of a request: the media types and the protocol revision. In the newest revision, headers also repeat the method and the tool name,
-//! so proxies do not need to read the body. The method and the tool name in the headers must match the body.
+//! Checks the HTTP headers of a request: the media types and the protocol revision. In the newest
+//! revision, headers also repeat the method and the tool name, so proxies do not need to read the
+//! body. The method and the tool name in the headers must match the body.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -13,7 +14,8 @@ const VERSION: &str = "mcp-protocol-version";
 const METHOD: &str = "mcp-method";
 const NAME: &str = "mcp-name";
 
-/// The name of the parameter with metadata about the request. The newest revision requires this parameter. The `META_…` constants are the names of its fields.
+/// The name of the parameter with metadata about the request. The newest revision requires this
+/// parameter. The `META_…` constants are the names of its fields.
 const META: &str = "_meta";
 const META_VERSION: &str = "io.modelcontextprotocol/protocolVersion";
 const META_CAPABILITIES: &str = "io.modelcontextprotocol/clientCapabilities";
@@ -32,8 +34,9 @@ pub(crate) fn is_json(request: &Request) -> bool {
         && charset.is_none_or(|charset| charset.eq_ignore_ascii_case("utf-8"))
 }
 
-/// Returns whether the client accepts JSON. The protocol also requires clients to accept event streams. This function does not check that requirement, because
-/// the server sends no event streams.
+/// Returns whether the client accepts JSON. The protocol also requires clients to accept event
+/// streams. This function does not check that requirement, because the server sends no event
+/// streams.
 pub(crate) fn accepts_json(request: &Request) -> bool {
     let mut accepted = request.headers.iter().filter(|(name, _)| name == "accept");
     let accepts = |range: &str| {
@@ -52,7 +55,8 @@ pub(crate) fn accepts_json(request: &Request) -> bool {
     !any || accepted.any(|(_, ranges)| ranges.split(',').any(accepts))
 }
 
-/// Returns the value of a header without surrounding spaces. Fails if the header occurs more than once.
+/// Returns the value of a header without surrounding spaces. Fails if the header occurs more than
+/// once.
 fn single<'r>(request: &'r Request, name: &'static str) -> Result<Option<&'r str>, RpcError> {
     let mut values = request.headers.iter().filter(|(known, _)| known == name);
     let first = values
@@ -66,7 +70,8 @@ fn single<'r>(request: &'r Request, name: &'static str) -> Result<Option<&'r str
     }
 }
 
-/// Returns the revision in the header. Returns 2025-03-26 if the header is absent, because that revision does not define the header.
+/// Returns the revision in the header. Returns 2025-03-26 if the header is absent, because that
+/// revision does not define the header.
 ///
 /// # Errors
 /// Returns an error if the revision is not supported, or if the header occurs more than once.
@@ -77,10 +82,12 @@ pub(crate) fn revision(request: &Request) -> Result<Revision, RpcError> {
     }
 }
 
-/// Returns the revision in the message's `_meta`. Without that field, returns the revision from [`revision`].
+/// Returns the revision in the message's `_meta`. Without that field, returns the revision from
+/// [`revision`].
 ///
 /// # Errors
-/// Returns an error if the revision is not supported. If `_meta` contains a revision, also returns an error if the header is missing or different.
+/// Returns an error if the revision is not supported. If `_meta` contains a revision, also returns
+/// an error if the header is missing or different.
 pub(crate) fn revision_of(request: &Request, params: &Params) -> Result<Revision, RpcError> {
     let named = params
         .get(META)
@@ -100,7 +107,8 @@ pub(crate) fn revision_of(request: &Request, params: &Params) -> Result<Revision
     }
 }
 
-/// Checks a request of the newest revision: the required fields of `_meta`, and the headers for method and name.
+/// Checks a request of the newest revision: the required fields of `_meta`, and the headers for
+/// method and name.
 ///
 /// # Errors
 /// Returns an error if a field or header is missing, or if a header does not match the body.
@@ -137,7 +145,8 @@ pub(crate) fn check(request: &Request, method: &str, params: &Params) -> Result<
     }
 }
 
-/// Decodes a header value. Only values of the form `=?base64?…?=` are encoded. Returns `None` if the base64 is invalid or if the decoded bytes are not UTF-8.
+/// Decodes a header value. Only values of the form `=?base64?…?=` are encoded. Returns `None` if
+/// the base64 is invalid or if the decoded bytes are not UTF-8.
 fn decoded(value: &str) -> Option<String> {
     let encoded = value
         .strip_prefix("=?base64?")

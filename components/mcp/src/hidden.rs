@@ -1,5 +1,6 @@
-//! Detects invisible characters. People cannot see these characters, but models read them. A text can therefore have different meanings for a person and an
-//! agent. Warnings report invisible characters. JSON escapes represent the characters in the result; no character is removed.
+//! Detects invisible characters. People cannot see these characters, but models read them. A text
+//! can therefore have different meanings for a person and an agent. Warnings report invisible
+//! characters. JSON escapes represent the characters in the result; no character is removed.
 
 use std::fmt::Write as _;
 use std::io;
@@ -8,8 +9,8 @@ use latchmail_shape::{Invisible, invisible};
 use serde::Serialize;
 use serde_json::ser::{CharEscape, CompactFormatter, Formatter, Serializer};
 
-/// The reported kinds of invisible characters, with their names in warnings. The list contains no joiners: a single joiner is legitimate, for example between
-/// the parts of an emoji.
+/// The reported kinds of invisible characters, with their names in warnings. The list contains no
+/// joiners: a single joiner is legitimate, for example between the parts of an emoji.
 const KINDS: [(Invisible, &str); 3] = [
     (
         Invisible::Direction,
@@ -25,7 +26,8 @@ const KINDS: [(Invisible, &str); 3] = [
     ),
 ];
 
-/// Returns whether a character must be escaped in a result. Invisible characters and characters that look like a line break are escaped.
+/// Returns whether a character must be escaped in a result. Invisible characters and characters
+/// that look like a line break are escaped.
 fn is_escaped(c: char) -> bool {
     let ends_a_line = matches!(c, '\u{7f}'..='\u{9f}' | '\u{2028}' | '\u{2029}');
     ends_a_line || invisible(c).is_some()
@@ -41,8 +43,8 @@ pub(crate) fn escaped_size(c: char) -> usize {
     }
 }
 
-/// Returns whether two consecutive characters are joiners. A sequence of joiners can encode a hidden text. A zero-width joiner after an emoji's variation
-/// selector is legitimate.
+/// Returns whether two consecutive characters are joiners. A sequence of joiners can encode a
+/// hidden text. A zero-width joiner after an emoji's variation selector is legitimate.
 fn is_joiner_pair(before: char, c: char) -> bool {
     let joiner = Some(Invisible::Joiner);
     invisible(before) == joiner && invisible(c) == joiner && (before, c) != ('\u{fe0f}', '\u{200d}')
@@ -79,7 +81,8 @@ impl InvisibleCharacters {
         }
     }
 
-    /// Returns one warning for each kind of invisible characters found. Warnings use `message` as the name of the message, and contain no text of the message.
+    /// Returns one warning for each kind of invisible characters found. Warnings use `message` as
+    /// the name of the message, and contain no text of the message.
     pub(crate) fn warnings(&self, message: &str) -> Vec<String> {
         let kinds = KINDS.iter().zip(&self.found);
         kinds

@@ -1,8 +1,9 @@
 //! Converts HTML to readable text. Omits and reports content that the sender hides from people.
 //!
-//! The tokenizer and the module [`tree`] follow the HTML standard. Style sheets ([`sheet`]), styles ([`style`]), colours and positions determine the visibility
-//! of text. Time and memory grow at most linearly with the size of the HTML, even for deeply nested or malformed HTML. [`Steps`] limits the cost of style
-//! sheets.
+//! The tokenizer and the module [`tree`] follow the HTML standard. Style sheets ([`sheet`]), styles
+//! ([`style`]), colours and positions determine the visibility of text. Time and memory grow at
+//! most linearly with the size of the HTML, even for deeply nested or malformed HTML. [`Steps`]
+//! limits the cost of style sheets.
 
 mod colour;
 mod length;
@@ -28,7 +29,8 @@ pub(crate) struct Readable {
     pub(crate) text: String,
     /// Whether hidden text was found.
     pub(crate) hidden: bool,
-    /// Whether the visibility of some text is unknown. In this case, the output might contain hidden text.
+    /// Whether the visibility of some text is unknown. In this case, the output might contain
+    /// hidden text.
     pub(crate) incomplete: bool,
 }
 
@@ -68,7 +70,8 @@ fn tokens(html: &str) -> impl Iterator<Item = Token> {
     Tokenizer::new_with_emitter(html, emitter).flatten()
 }
 
-/// Returns the rules of all style elements. A rule also applies to elements before its style element.
+/// Returns the rules of all style elements. A rule also applies to elements before its style
+/// element.
 fn rules(html: &str) -> Rules {
     let mut rules = Rules::default();
     let mut bytes = html.as_bytes().windows(6);
@@ -130,7 +133,8 @@ const INITIAL: Visibility = Visibility {
     background: colour::WHITE,
 };
 
-/// Compares only the styles. [`Stack`] needs this comparison to detect repeated formatting elements.
+/// Compares only the styles. [`Stack`] needs this comparison to detect repeated formatting
+/// elements.
 impl PartialEq for Visibility {
     fn eq(&self, other: &Self) -> bool {
         self.style == other.style
@@ -220,8 +224,9 @@ impl Writer<'_> {
                 return;
             }
         } else {
-            // Content of an element beyond the depth limit counts as content of the innermost open element. If such an element is hidden, all following content
-            // of the open element counts as hidden.
+            // Content of an element beyond the depth limit counts as content of the innermost open
+            // element. If such an element is hidden, all following content of the open element
+            // counts as hidden.
             if !self.stack.is_within_limit()
                 && let Some(top) = self.stack.top_mut()
             {
@@ -261,7 +266,8 @@ impl Writer<'_> {
         self.stack.top().copied().unwrap_or(INITIAL)
     }
 
-    /// Returns the style of an element. The sources are the element's attributes, the style sheets and the `style` attribute.
+    /// Returns the style of an element. The sources are the element's attributes, the style sheets
+    /// and the `style` attribute.
     fn style(&self, tag: &StartTag<()>, node: Option<usize>) -> Style {
         let mut cascade = Cascade::default();
         tree::presentational_hints(tag, |property, value| cascade.hint(property, value));
@@ -368,7 +374,8 @@ impl Writer<'_> {
     }
 
     fn image(&mut self, tag: &StartTag<()>) {
-        // Images of one pixel are invisible. Senders use such images to detect whether a recipient opened the message.
+        // Images of one pixel are invisible. Senders use such images to detect whether a recipient
+        // opened the message.
         let is_pixel = [&b"width"[..], b"height"]
             .iter()
             .any(|size| matches!(attribute(tag, size).trim(), "0" | "1"));

@@ -1,7 +1,9 @@
-//! The agent endpoint (specification, section 4.9). The endpoint provides mail and aliases as tools of the Model Context Protocol, over Streamable HTTP.
+//! The agent endpoint (specification, section 4.9). The endpoint provides mail and aliases as tools
+//! of the Model Context Protocol, over Streamable HTTP.
 //!
-//! Requests are independent of each other: there are no sessions and no push messages. Each response is one JSON document. The host authenticates the caller.
-//! The caller's scopes determine the available tools.
+//! Requests are independent of each other: there are no sessions and no push messages. Each
+//! response is one JSON document. The host authenticates the caller. The caller's scopes determine
+//! the available tools.
 
 mod cut;
 mod endpoint;
@@ -25,7 +27,8 @@ use latchmail_sdk::capability::{Aliases, Caller, Config, Mailbox, Outbox};
 use latchmail_sdk::{Module, Route};
 use utoipa::OpenApi;
 
-/// The maximum size of a request body, in bytes. The limit is sufficient for a message without attachments.
+/// The maximum size of a request body, in bytes. The limit is sufficient for a message without
+/// attachments.
 const MAX_BODY: u32 = 1024 * 1024;
 
 /// The host capabilities that the endpoint uses.

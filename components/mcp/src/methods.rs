@@ -15,7 +15,8 @@ use crate::tools::{self, ListedTool};
 /// The version of the endpoint (specification, section 9).
 const VERSION: &str = "1.0.0";
 
-/// The time for which a client can cache a response, in milliseconds. The time is short, because the tool list depends on the token's scopes.
+/// The time for which a client can cache a response, in milliseconds. The time is short, because
+/// the tool list depends on the token's scopes.
 const CACHE_TTL: u32 = 300_000;
 
 /// Instructions for the model.
@@ -48,7 +49,8 @@ struct ListToolsResult {
 /// Serves one request.
 ///
 /// # Errors
-/// Returns an error if the request violates the protocol or the method does not exist. A failure of a tool is a result, not an error.
+/// Returns an error if the request violates the protocol or the method does not exist. A failure of
+/// a tool is a result, not an error.
 pub(crate) fn serve(
     host: &impl Capabilities,
     revision: Revision,

@@ -1,20 +1,24 @@
-//! Decides which web pages may call the endpoint. The protocol requires servers to check `Origin`, as a protection against DNS rebinding.
+//! Decides which web pages may call the endpoint. The protocol requires servers to check `Origin`,
+//! as a protection against DNS rebinding.
 //!
 //! A request without `Origin` does not come from a web page. The endpoint accepts these origins:
 //!
 //! - the service's own origin;
 //! - the origins in the setting `origins`;
-//! - loopback origins such as `http://localhost:3000`, because agent programs on the user's machine send such origins.
+//! - loopback origins such as `http://localhost:3000`, because agent programs on the user's machine
+//!   send such origins.
 //!
-//! A web page with a loopback origin also needs a successful CORS preflight. The host accepts preflights only from the origins in the setting `origins`.
-//! Responses do not depend on cookies, so a page cannot use its visitor's credential.
+//! A web page with a loopback origin also needs a successful CORS preflight. The host accepts
+//! preflights only from the origins in the setting `origins`. Responses do not depend on cookies,
+//! so a page cannot use its visitor's credential.
 
 use latchmail_sdk::Request;
 use latchmail_sdk::capability::Config;
 
 pub(crate) const REFUSAL: &str = "This origin may not call the agent endpoint";
 
-/// Returns whether every `Origin` header of the request contains an allowed origin. A request without the header is also allowed.
+/// Returns whether every `Origin` header of the request contains an allowed origin. A request
+/// without the header is also allowed.
 pub(crate) fn may_call(request: &Request, host: &impl Config) -> bool {
     let allowed = host.get("origins").unwrap_or_default();
     request

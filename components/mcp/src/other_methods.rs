@@ -1,4 +1,5 @@
-//! GET and DELETE `/mcp`: return 405, because there is no event stream to open and no session to end.
+//! GET and DELETE `/mcp`: return 405, because there is no event stream to open and no session to
+//! end.
 
 use latchmail_sdk::{Failure, Reply, Request};
 
@@ -20,7 +21,8 @@ pub(crate) fn get(host: &impl Capabilities, request: &Request) -> Result<Reply, 
 
 /// End a session
 ///
-/// Always returns 405, because the endpoint has no sessions: requests are independent of each other.
+/// Always returns 405, because the endpoint has no sessions: requests are independent of each
+/// other.
 #[utoipa::path(
     delete,
     path = "/mcp",

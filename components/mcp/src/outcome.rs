@@ -1,5 +1,6 @@
-//! The result of a tool. A result consists of structured JSON and a text with the same content. The text is for clients and models that read only text. The
-//! JSON and the text mark content that arrived by mail.
+//! The result of a tool. A result consists of structured JSON and a text with the same content. The
+//! text is for clients and models that read only text. The JSON and the text mark content that
+//! arrived by mail.
 
 use latchmail_sdk::Failure;
 use serde::Serialize;
@@ -94,7 +95,8 @@ struct Text {
 }
 
 impl CallToolResult {
-    /// Converts the outcome of a tool. A failure becomes a result with the error message, so that the model can correct the call.
+    /// Converts the outcome of a tool. A failure becomes a result with the error message, so that
+    /// the model can correct the call.
     pub(crate) fn new(outcome: Result<Outcome, Failure>, structured: bool) -> Self {
         let (text, content, converted_bytes) = match outcome {
             Ok(outcome) => (

@@ -1,8 +1,9 @@
-//! Compares the plain text of a message with its HTML. Mail clients usually display the HTML, but agents read the plain text. A sender can therefore send one
-//! text to people and another text to agents.
+//! Compares the plain text of a message with its HTML. Mail clients usually display the HTML, but
+//! agents read the plain text. A sender can therefore send one text to people and another text to
+//! agents.
 //!
-//! The comparison ignores layout, punctuation and URLs. Each part is a sequence of words. A word is shared if the word is in a sequence of three words that the
-//! other part also contains.
+//! The comparison ignores layout, punctuation and URLs. Each part is a sequence of words. A word is
+//! shared if the word is in a sequence of three words that the other part also contains.
 
 use std::collections::HashSet;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
@@ -11,13 +12,14 @@ use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 const MAX_WORDS: usize = 100_000;
 /// The number of consecutive words that are compared as a unit.
 const SEQUENCE: usize = 3;
-/// The parts differ if a part has at least this number of unshared words, and if the unshared words are at least 1/[`MIN_SHARE`] of all words in the part.
+/// The parts differ if a part has at least this number of unshared words, and if the unshared words
+/// are at least 1/[`MIN_SHARE`] of all words in the part.
 const MIN_UNSHARED: usize = 4;
 const MIN_SHARE: usize = 3;
 /// If the plain text has this number of consecutive unshared words, the parts differ.
 const MIN_RUN_IN_TEXT: usize = 20;
-/// If the HTML has this number of consecutive unshared words, the parts differ. This limit is higher, because HTML often has a footer that the plain text
-/// lacks.
+/// If the HTML has this number of consecutive unshared words, the parts differ. This limit is
+/// higher, because HTML often has a footer that the plain text lacks.
 const MIN_RUN_IN_HTML: usize = 60;
 
 /// Returns whether the words of the plain text and of the visible HTML differ substantially.

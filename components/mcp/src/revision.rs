@@ -1,10 +1,12 @@
-//! The supported revisions of the protocol. In the newest revision, there is no handshake and every request contains its revision. In older revisions, a client
-//! starts with a handshake. The server does not store the handshake, so a header of each following request contains the revision.
+//! The supported revisions of the protocol. In the newest revision, there is no handshake and every
+//! request contains its revision. In older revisions, a client starts with a handshake. The server
+//! does not store the handshake, so a header of each following request contains the revision.
 
 /// A revision of the protocol. The variants are ordered from the oldest to the newest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Revision {
-    /// The first revision with Streamable HTTP. This is the only revision with batches, and the only revision without the revision header.
+    /// The first revision with Streamable HTTP. This is the only revision with batches, and the
+    /// only revision without the revision header.
     R2025_03_26,
     /// This revision adds structured results.
     R2025_06_18,
@@ -38,7 +40,8 @@ impl Revision {
         ALL.into_iter().find(|revision| revision.name() == name)
     }
 
-    /// Returns the revision to use after a handshake. If the requested revision is not available, returns the newest revision with a handshake.
+    /// Returns the revision to use after a handshake. If the requested revision is not available,
+    /// returns the newest revision with a handshake.
     pub(crate) fn negotiate(requested: &str) -> Self {
         Self::named(requested)
             .filter(|revision| !revision.is_stateless())
@@ -60,7 +63,8 @@ impl Revision {
         self >= Self::R2025_06_18
     }
 
-    /// Returns whether errors that belong to no request have no id. In earlier revisions the id is null, as in JSON-RPC.
+    /// Returns whether errors that belong to no request have no id. In earlier revisions the id is
+    /// null, as in JSON-RPC.
     pub(crate) fn may_lack_id(self) -> bool {
         self >= Self::R2025_11_25
     }

@@ -118,7 +118,8 @@ impl RpcError {
 /// Parses a message.
 ///
 /// # Errors
-/// Returns an error if the message is not a valid request or notification. The error includes the id of the message if the id is valid.
+/// Returns an error if the message is not a valid request or notification. The error includes the
+/// id of the message if the id is valid.
 pub(crate) fn read(message: Value) -> Result<Message, (Option<Value>, RpcError)> {
     let Value::Object(mut message) = message else {
         let error = RpcError::invalid_request("A message must be an object");
@@ -131,7 +132,8 @@ pub(crate) fn read(message: Value) -> Result<Message, (Option<Value>, RpcError)>
         return invalid("jsonrpc must be \"2.0\"");
     }
     if message.contains_key("result") || message.contains_key("error") {
-        // The id of a response refers to a request from this server, so the error must not contain the id.
+        // The id of a response refers to a request from this server, so the error must not contain
+        // the id.
         let error = "This server sends no requests, so it accepts no responses";
         return Err((None, RpcError::invalid_request(error)));
     }
@@ -203,7 +205,8 @@ impl Response {
         }
     }
 
-    /// Returns the cost of the response in the budget of a batch: its size plus the size of the converted HTML.
+    /// Returns the cost of the response in the budget of a batch: its size plus the size of the
+    /// converted HTML.
     pub(crate) fn cost(&self) -> usize {
         let size = self.result.as_ref().map_or(0, |result| result.get().len());
         size + self.converted_bytes

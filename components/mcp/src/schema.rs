@@ -1,5 +1,5 @@
-//! JSON Schemas (2020-12) of tool arguments and results, derived from Rust types. Each reference (`$ref`) is replaced with the referenced schema, because some
-//! clients do not support references.
+//! JSON Schemas (2020-12) of tool arguments and results, derived from Rust types. Each reference
+//! (`$ref`) is replaced with the referenced schema, because some clients do not support references.
 
 use serde_json::{Map, Value, json};
 use utoipa::ToSchema;
@@ -23,7 +23,8 @@ pub(crate) fn of<T: ToSchema>() -> Value {
     schema
 }
 
-/// Returns the schema of a result with mail: the fields of the type, and the fields that mark the content as untrusted.
+/// Returns the schema of a result with mail: the fields of the type, and the fields that mark the
+/// content as untrusted.
 pub(crate) fn of_mail<T: ToSchema>() -> Value {
     let mut schema = of::<T>();
     if let Some(Value::Object(properties)) = schema.get_mut("properties") {
@@ -69,7 +70,8 @@ fn resolve(schema: Value, components: &Map<String, Value>) -> Value {
             if schema.get("type") == Some(&json!("integer")) {
                 schema.remove("format");
             }
-            // `example` is a keyword of OpenAPI if its value is a string. If its value is an object, `example` is the name of a property.
+            // `example` is a keyword of OpenAPI if its value is a string. If its value is an
+            // object, `example` is the name of a property.
             if schema.get("example").is_some_and(Value::is_string) {
                 schema.remove("example");
             }

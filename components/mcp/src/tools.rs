@@ -33,7 +33,8 @@ pub(crate) struct Tool<H> {
     hints: Hints,
     input: fn() -> Value,
     output: fn() -> Value,
-    /// The function that calls the tool. Its second argument is a JSON object with the tool's arguments.
+    /// The function that calls the tool. Its second argument is a JSON object with the tool's
+    /// arguments.
     pub(crate) call: fn(&H, &[u8]) -> Result<Outcome, Failure>,
 }
 
@@ -77,15 +78,16 @@ pub(crate) struct ListedTool {
 }
 
 impl<H: Config> Tool<H> {
-    /// Returns whether a token can have the scope of the tool. For the tool that sends mail, returns `false` unless the operator allows agents to send.
+    /// Returns whether a token can have the scope of the tool. For the tool that sends mail,
+    /// returns `false` unless the operator allows agents to send.
     pub(crate) fn exists(&self, host: &H) -> bool {
         self.scope != Scope::MailSend || host.get("send_tool").as_deref() == Some("true")
     }
 }
 
 impl<H> Tool<H> {
-    /// Returns the tool in the format of the tool list. If `structured` is `true`, adds the title and the output schema. Older revisions do not support these
-    /// fields.
+    /// Returns the tool in the format of the tool list. If `structured` is `true`, adds the title
+    /// and the output schema. Older revisions do not support these fields.
     pub(crate) fn listed(&self, structured: bool) -> ListedTool {
         ListedTool {
             name: self.name,

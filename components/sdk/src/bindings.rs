@@ -1,4 +1,5 @@
-//! Generated guest bindings of the WIT package `latchmail:host`. Modules use the types of [`crate::capability`] instead.
+//! Generated guest bindings of the WIT package `latchmail:host`. Modules use the types of
+//! [`crate::capability`] instead.
 #![allow(
     unsafe_code,
     missing_docs,

@@ -1,7 +1,9 @@
-//! The functions of the host that a module can call. Each interface of the contract (`wit/`) has one trait. [`Host`] implements every trait with the real host.
+//! The functions of the host that a module can call. Each interface of the contract (`wit/`) has
+//! one trait. [`Host`] implements every trait with the real host.
 //!
-//! A handler declares the needed traits in its signature, for example `fn list(host: &impl Mailbox, …)`. A test can therefore pass another implementation. Each
-//! file contains the types, the trait and the [`Host`] implementation of one interface.
+//! A handler declares the needed traits in its signature, for example
+//! `fn list(host: &impl Mailbox, …)`. A test can therefore pass another implementation. Each file
+//! contains the types, the trait and the [`Host`] implementation of one interface.
 
 mod aliases;
 mod blob;

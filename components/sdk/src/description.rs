@@ -1,5 +1,5 @@
-//! The API description of a module. The crate `utoipa` generates the description from the types of the handlers. The host adds the parts that all modules
-//! share.
+//! The API description of a module. The crate `utoipa` generates the description from the types of
+//! the handlers. The host adds the parts that all modules share.
 
 use std::collections::BTreeMap;
 
@@ -25,7 +25,8 @@ pub struct Succeeded {
     pub success: bool,
 }
 
-/// Returns the `paths` and `components` of a description as JSON. Removes the schema `Error`, because the host defines this schema.
+/// Returns the `paths` and `components` of a description as JSON. Removes the schema `Error`,
+/// because the host defines this schema.
 pub(crate) fn fragment(description: &OpenApi) -> String {
     let mut components = description.components.clone();
     if let Some(components) = &mut components {

@@ -2,11 +2,13 @@
 
 use std::fmt::Write as _;
 
-/// Returns the header value for a file name. The value contains an ASCII form for old clients, and the full name (RFC 8187).
+/// Returns the header value for a file name. The value contains an ASCII form for old clients, and
+/// the full name (RFC 8187).
 pub(crate) fn attachment(filename: &str) -> String {
     let plain: String = filename
         .chars()
-        // A quote or a backslash would end the quoted string. Some clients interpret a percent sign as an escape character.
+        // A quote or a backslash would end the quoted string. Some clients interpret a percent sign
+        // as an escape character.
         .map(|c| match c {
             '"' | '\\' | '%' => '_',
             ' '..='~' => c,

@@ -1,8 +1,10 @@
 //! The macro that exports a module as a component.
 
-/// Exports a module: `export!(module)`. `module` is the name of a function `fn module<H: …>() -> Module<H>`. The bounds of `H` are the needed capabilities.
+/// Exports a module: `export!(module)`. `module` is the name of a function
+/// `fn module<H: …>() -> Module<H>`. The bounds of `H` are the needed capabilities.
 ///
-/// The macro expands to nothing on targets other than WebAssembly. The crate can therefore be tested as a plain library.
+/// The macro expands to nothing on targets other than WebAssembly. The crate can therefore be
+/// tested as a plain library.
 #[macro_export]
 macro_rules! export {
     ($module:ident) => {

@@ -26,25 +26,29 @@ impl Failure {
         }
     }
 
-    /// Creates a failure with status 400. Use this status if the input is malformed, missing or out of range.
+    /// Creates a failure with status 400. Use this status if the input is malformed, missing or out
+    /// of range.
     #[must_use]
     pub fn bad_request(text: impl Into<Cow<'static, str>>) -> Self {
         Self::new(400, text)
     }
 
-    /// Creates a failure with status 404. Use this status if the object does not exist or the caller cannot see the object.
+    /// Creates a failure with status 404. Use this status if the object does not exist or the
+    /// caller cannot see the object.
     #[must_use]
     pub fn not_found(text: impl Into<Cow<'static, str>>) -> Self {
         Self::new(404, text)
     }
 
-    /// Creates a failure with status 409. Use this status if the object already exists or other objects depend on the object.
+    /// Creates a failure with status 409. Use this status if the object already exists or other
+    /// objects depend on the object.
     #[must_use]
     pub fn conflict(text: impl Into<Cow<'static, str>>) -> Self {
         Self::new(409, text)
     }
 
-    /// Replaces the error message if the status is 500. `text` contains the name of the failed operation. A failure with another status stays the same.
+    /// Replaces the error message if the status is 500. `text` contains the name of the failed
+    /// operation. A failure with another status stays the same.
     #[must_use]
     pub fn failing(self, text: &'static str) -> Self {
         if self.status == 500 {
@@ -54,9 +58,11 @@ impl Failure {
         }
     }
 
-    /// Converts an error of a capability to a failure. `missing` is the error message for status 404, because [`Error::NotFound`] contains no message.
+    /// Converts an error of a capability to a failure. `missing` is the error message for status
+    /// 404, because [`Error::NotFound`] contains no message.
     ///
-    /// If the mail server refuses the caller's credential, the error message depends on the kind of the credential (specification, section 7).
+    /// If the mail server refuses the caller's credential, the error message depends on the kind of
+    /// the credential (specification, section 7).
     #[must_use]
     pub fn of(error: Error, missing: &'static str, host: &impl Caller) -> Self {
         match error {

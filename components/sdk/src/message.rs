@@ -25,12 +25,14 @@ pub struct Request {
     pub headers: Vec<(String, String)>,
     /// Bytes of the body. Empty if the body is a blob in the host.
     pub body: Vec<u8>,
-    /// Decoded values of the route's blob fields. [`Request::take_blob`] removes a value from this list.
+    /// Decoded values of the route's blob fields. [`Request::take_blob`] removes a value from this
+    /// list.
     pub blobs: RefCell<Vec<Option<Blob>>>,
 }
 
 impl Request {
-    /// Returns the value of a named path segment. Returns an empty string if the route has no segment with this name.
+    /// Returns the value of a named path segment. Returns an empty string if the route has no
+    /// segment with this name.
     #[must_use]
     pub fn path(&self, name: &str) -> &str {
         find(&self.path, name).unwrap_or_default()
@@ -51,37 +53,41 @@ impl Request {
     /// Parses the body as JSON.
     ///
     /// # Errors
-    /// Returns 400 `Invalid JSON body` if the body is not JSON. Returns 400 with the name of the field if a field is missing or has the wrong type.
+    /// Returns 400 `Invalid JSON body` if the body is not JSON. Returns 400 with the name of the
+    /// field if a field is missing or has the wrong type.
     pub fn json<T: DeserializeOwned>(&self) -> Result<T, Failure> {
         latchmail_shape::read(&self.body).map_err(|error| Failure::bad_request(error.message()))
     }
 
-    /// Removes and returns the decoded value of a blob field. In the body, the field contains `index` instead of the value. Returns `None` if the index is
-    /// invalid or the value was already removed.
+    /// Removes and returns the decoded value of a blob field. In the body, the field contains
+    /// `index` instead of the value. Returns `None` if the index is invalid or the value was
+    /// already removed.
     #[must_use]
     pub fn take_blob(&self, index: usize) -> Option<Blob> {
         self.blobs.borrow_mut().get_mut(index)?.take()
     }
 
-    /// Returns a path segment as a number. Returns `None` unless the segment consists of digits and the number fits into `N`.
+    /// Returns a path segment as a number. Returns `None` unless the segment consists of digits and
+    /// the number fits into `N`.
     #[must_use]
     pub fn path_number<N: FromStr>(&self, name: &str) -> Option<N> {
         number(self.path(name))
     }
 
-    /// Parses the query parameters `page` and `limit` of a list. The default page is 1. `limit` is 1 to 100. `complaint` is the error message for invalid
-    /// values.
+    /// Parses the query parameters `page` and `limit` of a list. The default page is 1. `limit` is
+    /// 1 to 100. `complaint` is the error message for invalid values.
     ///
     /// # Errors
-    /// Returns 400 if a value is not an integer or is out of range. A page after the last page is valid and empty.
+    /// Returns 400 if a value is not an integer or is out of range. A page after the last page is
+    /// valid and empty.
     pub fn paging(&self, default_limit: u32, complaint: &'static str) -> Result<Paging, Failure> {
         let page = self.query_number("page", 1, complaint)?;
         let limit = self.query_number("limit", default_limit, complaint)?;
         Paging::of(page, limit).ok_or(Failure::bad_request(complaint))
     }
 
-    /// Returns a query parameter as a number. `complaint` is the error message for a value that is not a number. A number that is too large becomes
-    /// `u32::MAX`.
+    /// Returns a query parameter as a number. `complaint` is the error message for a value that is
+    /// not a number. A number that is too large becomes `u32::MAX`.
     ///
     /// # Errors
     /// Returns 400 if the value does not consist of digits.
@@ -110,7 +116,8 @@ pub struct Paging {
 }
 
 impl Paging {
-    /// Creates a page. `page` is at least 1, and `limit` is 1 to 100. Returns `None` if a value is out of range.
+    /// Creates a page. `page` is at least 1, and `limit` is 1 to 100. Returns `None` if a value is
+    /// out of range.
     #[must_use]
     pub fn of(page: u32, limit: u32) -> Option<Self> {
         let in_range = page >= 1 && (1..=100).contains(&limit);
@@ -201,11 +208,13 @@ impl Reply {
         Self::with_status(200, value)
     }
 
-    /// Creates a 200 response with a JSON object. `value` is serialized as an object, and each of `texts` becomes an additional member of the object. The texts
-    /// do not enter the memory of the module.
+    /// Creates a 200 response with a JSON object. `value` is serialized as an object, and each of
+    /// `texts` becomes an additional member of the object. The texts do not enter the memory of the
+    /// module.
     ///
     /// # Errors
-    /// Returns 500 if the value cannot be serialized as an object. This error is a bug in the module.
+    /// Returns 500 if the value cannot be serialized as an object. This error is a bug in the
+    /// module.
     pub fn json_with_texts<T: Serialize>(
         value: &T,
         texts: impl IntoIterator<Item = (&'static str, Blob)>,
@@ -280,8 +289,9 @@ impl Reply {
         self
     }
 
-    /// Creates a 200 response for a file download. Browsers save the file as `filename` (RFC 6266). The media type is `application/octet-stream`, because
-    /// browsers do not run such content. Caches must not store the response.
+    /// Creates a 200 response for a file download. Browsers save the file as `filename` (RFC 6266).
+    /// The media type is `application/octet-stream`, because browsers do not run such content.
+    /// Caches must not store the response.
     #[must_use]
     pub fn download(filename: &str, content: Blob) -> Self {
         Self {

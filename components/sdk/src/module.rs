@@ -22,8 +22,9 @@ pub struct Route<H> {
 }
 
 impl<H> Route<H> {
-    /// Creates a route for an operation. The module's API description contains the operation's method and path. By default, the route needs a web session,
-    /// accepts no body and has a deadline of 30 seconds.
+    /// Creates a route for an operation. The module's API description contains the operation's
+    /// method and path. By default, the route needs a web session, accepts no body and has a
+    /// deadline of 30 seconds.
     #[must_use]
     pub fn new(operation: &str, handler: Handler<H>) -> Self {
         Self {
@@ -50,8 +51,10 @@ impl<H> Route<H> {
         self
     }
 
-    /// Declares a base64 field of the JSON body as a blob field. The host decodes the field and stores the bytes in the host. In the body, the host replaces
-    /// the value of the field with an index for [`Request::take_blob`]. `pointer` is a JSON pointer in which `*` matches any array index.
+    /// Declares a base64 field of the JSON body as a blob field. The host decodes the field and
+    /// stores the bytes in the host. In the body, the host replaces the value of the field with an
+    /// index for [`Request::take_blob`]. `pointer` is a JSON pointer in which `*` matches any array
+    /// index.
     #[must_use]
     pub fn blob_field(mut self, pointer: &str) -> Self {
         self.wit.blob_fields.push(pointer.into());
@@ -75,7 +78,8 @@ impl<H> Route<H> {
         self
     }
 
-    /// Also allows OAuth access tokens with the scope of the route. Does nothing unless [`Route::scoped`] was already called.
+    /// Also allows OAuth access tokens with the scope of the route. Does nothing unless
+    /// [`Route::scoped`] was already called.
     #[must_use]
     pub fn with_oauth(mut self) -> Self {
         if let wit::Access::Scoped(scoped) = &mut self.wit.access {
@@ -98,7 +102,8 @@ impl<H> Route<H> {
         self
     }
 
-    /// Sets the rate-limit bucket. A bucket is a key of `[limits]` in the configuration. The default is `modules`.
+    /// Sets the rate-limit bucket. A bucket is a key of `[limits]` in the configuration. The
+    /// default is `modules`.
     #[must_use]
     pub fn bucket(mut self, bucket: &str) -> Self {
         self.wit.bucket = bucket.into();
@@ -116,8 +121,9 @@ pub struct Module<H> {
 }
 
 impl<H> Module<H> {
-    /// Creates a module without routes. `description` returns the API description with the operation id, the method and the path of each route. The function
-    /// `description` is called only if the host requests the manifest.
+    /// Creates a module without routes. `description` returns the API description with the
+    /// operation id, the method and the path of each route. The function `description` is called
+    /// only if the host requests the manifest.
     #[must_use]
     pub fn new(name: &str, version: &str, description: fn() -> OpenApi) -> Self {
         Self {
@@ -135,8 +141,8 @@ impl<H> Module<H> {
         self
     }
 
-    /// Returns the manifest, which describes the module for the host. If the API description lacks an operation, the operation's route has an empty path. No
-    /// host accepts such a manifest.
+    /// Returns the manifest, which describes the module for the host. If the API description lacks
+    /// an operation, the operation's route has an empty path. No host accepts such a manifest.
     #[must_use]
     pub fn manifest(&self) -> wit::Manifest {
         let description = (self.description)();
@@ -157,7 +163,8 @@ impl<H> Module<H> {
         }
     }
 
-    /// Processes a request for `operation`. Returns 404 if no route has this operation. The host requests only operations that the manifest contains.
+    /// Processes a request for `operation`. Returns 404 if no route has this operation. The host
+    /// requests only operations that the manifest contains.
     #[must_use]
     pub fn serve(&self, host: &H, operation: &str, request: &Request) -> Reply {
         let route = self.routes.iter().find(|r| r.wit.operation == operation);

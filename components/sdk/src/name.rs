@@ -9,7 +9,8 @@ const VOWELS: &[u8; 4] = b"aiou";
 /// Number of words in a name. Each word has 16 random bits.
 const WORDS: u32 = 4;
 
-/// Returns a name of lower-case letters and hyphens with 64 random bits, for example `lusab-babad-gutih-tugad`.
+/// Returns a name of lower-case letters and hyphens with 64 random bits, for example
+/// `lusab-babad-gutih-tugad`.
 ///
 /// # Errors
 /// Returns 500 if no random bytes are available.

@@ -1,4 +1,5 @@
-//! Stores values of a module's own types for the caller's account. Each value is JSON under a key of [`Store`].
+//! Stores values of a module's own types for the caller's account. Each value is JSON under a key
+//! of [`Store`].
 //!
 //! ```
 //! use latchmail_sdk::capability::{Error, Store};
@@ -17,8 +18,9 @@
 //! assert_eq!(count(&host).unwrap(), 1);
 //! ```
 //!
-//! A newer version of the module must be able to read old values, so every new field needs a default (`#[serde(default)]`). If a value cannot be parsed,
-//! reading returns [`Error::Internal`] and the value does not change.
+//! A newer version of the module must be able to read old values, so every new field needs a
+//! default (`#[serde(default)]`). If a value cannot be parsed, reading returns [`Error::Internal`]
+//! and the value does not change.
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -26,13 +28,15 @@ use serde::de::DeserializeOwned;
 use crate::capability::{Caller, Error, Store};
 use crate::failure::Failure;
 
-/// Maximum number of attempts of a change. An attempt fails only if a concurrent change succeeds. Repeated failures indicate a flood of changes.
+/// Maximum number of attempts of a change. An attempt fails only if a concurrent change succeeds.
+/// Repeated failures indicate a flood of changes.
 const ATTEMPTS: usize = 8;
 
 /// Returns the value of a key, or `None` if the key does not exist.
 ///
 /// # Errors
-/// Returns an error if [`Store::get_value`] fails. Returns [`Error::Internal`] if the value cannot be parsed as a `T`.
+/// Returns an error if [`Store::get_value`] fails. Returns [`Error::Internal`] if the value cannot
+/// be parsed as a `T`.
 pub fn read<T: DeserializeOwned>(host: &impl Store, key: &str) -> Result<Option<T>, Error> {
     host.get_value(key)?.as_deref().map(parse).transpose()
 }
@@ -40,17 +44,22 @@ pub fn read<T: DeserializeOwned>(host: &impl Store, key: &str) -> Result<Option<
 /// Sets the value of a key. Use [`change`] if requests can change the value concurrently.
 ///
 /// # Errors
-/// Returns an error if [`Store::set_value`] fails. Returns [`Error::Internal`] if the value cannot be serialized.
+/// Returns an error if [`Store::set_value`] fails. Returns [`Error::Internal`] if the value cannot
+/// be serialized.
 pub fn write<T: Serialize>(host: &impl Store, key: &str, value: &T) -> Result<(), Error> {
     host.set_value(key, &serialize(value)?)
 }
 
-/// Atomically changes the value of a key and returns the new value. The argument `change` is a function that receives the current value and returns the new
-/// value. `None` means that the key has no value. If another request changes the value concurrently, `change` is called with the new current value.
+/// Atomically changes the value of a key and returns the new value. The argument `change` is a
+/// function that receives the current value and returns the new value. `None` means that the key
+/// has no value. If another request changes the value concurrently, `change` is called with the new
+/// current value.
 ///
 /// # Errors
-/// Returns an error if [`Store::get_value`] or [`Store::compare_and_set`] fails. Returns [`Error::Conflict`] if other requests changed the value during every
-/// attempt. Returns [`Error::Internal`] if the current value cannot be parsed as a `T` or the new value cannot be serialized.
+/// Returns an error if [`Store::get_value`] or [`Store::compare_and_set`] fails. Returns
+/// [`Error::Conflict`] if other requests changed the value during every attempt. Returns
+/// [`Error::Internal`] if the current value cannot be parsed as a `T` or the new value cannot be
+/// serialized.
 pub fn change<T: Serialize + DeserializeOwned>(
     host: &impl Store,
     key: &str,
@@ -59,10 +68,12 @@ pub fn change<T: Serialize + DeserializeOwned>(
     attempt(host, key, |was| Ok(change(was)), |error| error)
 }
 
-/// Changes the value of a key like [`change()`], but `change` can fail. If `change` fails, the value does not change.
+/// Changes the value of a key like [`change()`], but `change` can fail. If `change` fails, the
+/// value does not change.
 ///
 /// # Errors
-/// Returns the failure of `change` if `change` fails. In the error cases of [`change()`], returns the error converted with [`Failure::of`].
+/// Returns the failure of `change` if `change` fails. In the error cases of [`change()`], returns
+/// the error converted with [`Failure::of`].
 pub fn try_change<T: Serialize + DeserializeOwned>(
     host: &(impl Store + Caller),
     key: &str,
@@ -72,7 +83,8 @@ pub fn try_change<T: Serialize + DeserializeOwned>(
     attempt(host, key, change, convert_error)
 }
 
-/// Reads the value, calls `change`, and stores the new value. If the value changed concurrently, repeats these steps. Makes at most [`ATTEMPTS`] attempts.
+/// Reads the value, calls `change`, and stores the new value. If the value changed concurrently,
+/// repeats these steps. Makes at most [`ATTEMPTS`] attempts.
 fn attempt<T: Serialize + DeserializeOwned, E>(
     host: &impl Store,
     key: &str,

@@ -4,7 +4,8 @@ use chrono::{DateTime, SecondsFormat, Utc};
 
 use crate::capability::Timestamp;
 
-/// Formats a time in ISO 8601, in UTC with milliseconds: `2026-11-20T08:00:00.000Z`. `instant` is in milliseconds since 1970.
+/// Formats a time in ISO 8601, in UTC with milliseconds: `2026-11-20T08:00:00.000Z`. `instant` is
+/// in milliseconds since 1970.
 #[must_use]
 pub fn iso8601(instant: Timestamp) -> String {
     DateTime::from_timestamp_millis(instant)
@@ -12,7 +13,8 @@ pub fn iso8601(instant: Timestamp) -> String {
         .to_rfc3339_opts(SecondsFormat::Millis, true)
 }
 
-/// Formats a time in UTC with seconds: `2026-11-20 08:00:00`. `instant` is in milliseconds since 1970.
+/// Formats a time in UTC with seconds: `2026-11-20 08:00:00`. `instant` is in milliseconds
+/// since 1970.
 #[must_use]
 pub fn sql(instant: Timestamp) -> String {
     DateTime::from_timestamp_millis(instant)

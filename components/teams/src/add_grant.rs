@@ -31,7 +31,8 @@ pub(crate) struct Granted {
 
 /// Add a grant
 ///
-/// A member has all rights of all of the member's grants. Adding the same grant again creates a second grant.
+/// A member has all rights of all of the member's grants. Adding the same grant again creates a
+/// second grant.
 #[utoipa::path(
     post,
     path = "/api/v1/teams/{id}/members/{userId}/grants",

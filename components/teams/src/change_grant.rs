@@ -13,14 +13,16 @@ use crate::request;
 /// The new rights of a grant.
 #[derive(Deserialize, ToSchema)]
 pub(crate) struct RightsRequest {
-    /// The new rights, which replace the current rights: at least one. The caller must hold each of these rights.
+    /// The new rights, which replace the current rights: at least one. The caller must hold each of
+    /// these rights.
     #[schema(min_items = 1)]
     rights: Vec<Right>,
 }
 
 /// Change a grant
 ///
-/// Replaces the rights of the grant. The resource of the grant stays the same. The change takes effect at the member's next request.
+/// Replaces the rights of the grant. The resource of the grant stays the same. The change takes
+/// effect at the member's next request.
 #[utoipa::path(
     patch,
     path = "/api/v1/teams/{id}/grants/{grantId}",

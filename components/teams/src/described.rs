@@ -1,4 +1,5 @@
-//! API schemas of the requests that contain a grant. Each kind of resource has its own schema, because the kind determines the allowed ids and rights.
+//! API schemas of the requests that contain a grant. Each kind of resource has its own schema,
+//! because the kind determines the allowed ids and rights.
 
 use utoipa::ToSchema;
 use utoipa::openapi::schema::{Object, ObjectBuilder, Type};
@@ -28,7 +29,8 @@ pub(crate) enum InvitationRequest {
 /// A user to add.
 #[derive(ToSchema)]
 pub(crate) struct Invitee {
-    /// Local part of an address on the first registration domain, 3 to 32 characters, or a complete address.
+    /// Local part of an address on the first registration domain, 3 to 32 characters, or a complete
+    /// address.
     #[schema(example = "grace", pattern = r"^(?:[^@]{3,32}|[\s\S]{3,32}@[^@]*)$")]
     username: String,
     /// Password of the caller. Required unless the caller signs in at an identity provider.
@@ -84,7 +86,8 @@ pub(crate) struct AliasGrant {
 #[derive(ToSchema)]
 pub(crate) struct AliasSetGrant {
     resource_kind: AliasSetKind,
-    /// `all` (all aliases), `own` (the aliases that the member creates) or `domain:<domain>` (the aliases on a domain).
+    /// `all` (all aliases), `own` (the aliases that the member creates) or `domain:<domain>` (the
+    /// aliases on a domain).
     #[schema(pattern = r"^(?:all|own|domain:[\s\S]*)$")]
     resource_id: String,
     /// Label for the resource, at most 200 characters on one line.

@@ -34,16 +34,19 @@ pub(crate) struct Invitation {
     username: String,
     /// Granted rights.
     rights: Vec<Right>,
-    /// Whether the mailbox has the app password with which guests access it. Always `true` after an invitation.
+    /// Whether the mailbox has the app password with which guests access it. Always `true` after an
+    /// invitation.
     shared: bool,
 }
 
 /// Invite a member
 ///
-/// The user becomes a member immediately. The service does not ask the user for a confirmation and sends no mail. All guests access the mailbox with one app
-/// password, the standing key of the mailbox. The first invitation creates the standing key, and the owner sees it in the list of credentials. Revoking the
-/// standing key ends the access of all guests. Callers who sign in at an identity provider need no password. They need a sign-in within the last five minutes
-/// instead. The request counts towards the rate limit of sign-in.
+/// The user becomes a member immediately. The service does not ask the user for a confirmation and
+/// sends no mail. All guests access the mailbox with one app password, the standing key of the
+/// mailbox. The first invitation creates the standing key, and the owner sees it in the list of
+/// credentials. Revoking the standing key ends the access of all guests. Callers who sign in at an
+/// identity provider need no password. They need a sign-in within the last five minutes instead.
+/// The request counts towards the rate limit of sign-in.
 #[utoipa::path(
     post,
     path = "/api/v1/teams/{id}/invitations",
@@ -88,7 +91,8 @@ pub(crate) fn invite_member(
         label: body.resource_label,
     };
     let grant = resource.granting(&rights)?;
-    // The host knows whether the caller has a password. It rejects an empty password of such a caller.
+    // The host knows whether the caller has a password. It rejects an empty password of such a
+    // caller.
     let password = body.password.unwrap_or_default();
     let invited = host
         .invite_member(request.path("id"), &body.username, &password, &grant)

@@ -1,7 +1,9 @@
-//! The routes of shared mailboxes (specification, section 4.8): teams, their members, invitations and grants.
+//! The routes of shared mailboxes (specification, section 4.8): teams, their members, invitations
+//! and grants.
 //!
-//! This file lists the routes. Each action has its own file. The host checks the membership in a team, and the rights that a member can grant. The host also
-//! stores the app passwords with which guests access a mailbox.
+//! This file lists the routes. Each action has its own file. The host checks the membership in a
+//! team, and the rights that a member can grant. The host also stores the app passwords with which
+//! guests access a mailbox.
 
 mod add_grant;
 mod change_grant;
@@ -47,7 +49,8 @@ pub fn module<H: Teams + Caller>() -> Module<H> {
         .route(Route::new("listTeams", list::list_teams).bucket("teams"))
         .route(Route::new("listMembers", members::list_members).bucket("teams"))
         .route(
-            // The request contains the caller's password, so the request counts towards the rate limit of sign-in.
+            // The request contains the caller's password, so the request counts towards the rate
+            // limit of sign-in.
             Route::new("inviteMember", invite::invite_member)
                 .bucket("sign_in")
                 .takes(SMALL),

@@ -17,7 +17,8 @@ pub(crate) struct TeamList {
 
 /// List teams
 ///
-/// Returns the account's own mailbox, and the shared mailboxes in which the account has at least one right.
+/// Returns the account's own mailbox, and the shared mailboxes in which the account has at least
+/// one right.
 #[utoipa::path(
     get,
     path = "/api/v1/teams",

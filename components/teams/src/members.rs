@@ -11,11 +11,13 @@ use crate::model::TeamMember;
 /// The members of a team.
 #[derive(Serialize, ToSchema)]
 pub(crate) struct MemberList {
-    /// The owner, then the guests, sorted by address. A guest without `members:manage` sees only the owner and itself.
+    /// The owner, then the guests, sorted by address. A guest without `members:manage` sees only
+    /// the owner and itself.
     members: Vec<TeamMember>,
     /// Current and maximum number of guests.
     limits: GuestLimits,
-    /// Whether the mailbox has the app password with which guests access it. Without this app password, guests have no access.
+    /// Whether the mailbox has the app password with which guests access it. Without this app
+    /// password, guests have no access.
     shared: bool,
 }
 
@@ -31,7 +33,8 @@ pub(crate) struct GuestLimits {
 
 /// List members
 ///
-/// The owner and guests with `members:manage` see all members. Other guests see only the owner and themselves.
+/// The owner and guests with `members:manage` see all members. Other guests see only the owner and
+/// themselves.
 #[utoipa::path(
     get,
     path = "/api/v1/teams/{id}/members",

@@ -40,7 +40,8 @@ pub(crate) enum Role {
     Guest,
 }
 
-/// A mailbox that the account can use: its own mailbox, or a mailbox that is shared with the account.
+/// A mailbox that the account can use: its own mailbox, or a mailbox that is shared with the
+/// account.
 #[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct TeamSummary {
@@ -64,7 +65,8 @@ pub(crate) struct TeamSummary {
 pub(crate) struct TeamMember {
     /// Opaque id of the member.
     user_id: String,
-    /// User name for invitations: the local part if the address is on the first registration domain, otherwise the complete address.
+    /// User name for invitations: the local part if the address is on the first registration
+    /// domain, otherwise the complete address.
     username: String,
     /// Address of the member.
     address: String,
@@ -72,7 +74,8 @@ pub(crate) struct TeamMember {
     role: Role,
     /// Each right that the member has on at least one resource of the mailbox.
     rights: Vec<Right>,
-    /// Grants of the member, oldest first. The member has the rights of all these grants. The owner has all rights without any grants.
+    /// Grants of the member, oldest first. The member has the rights of all these grants. The owner
+    /// has all rights without any grants.
     grants: Vec<TeamGrant>,
     /// Start of the membership, ISO 8601. For the owner, the time when the account was created.
     joined_at: String,
@@ -86,7 +89,8 @@ pub(crate) struct TeamGrant {
     grant_id: String,
     /// Kind of the resource.
     resource_kind: ResourceKind,
-    /// Id of the resource: `null` for the mailbox, the `id` of a folder, the address of an alias, or `all`, `own` or `domain:<domain>` for a set of aliases.
+    /// Id of the resource: `null` for the mailbox, the `id` of a folder, the address of an alias,
+    /// or `all`, `own` or `domain:<domain>` for a set of aliases.
     resource_id: Option<String>,
     /// Label that the member who made the grant chose for the resource.
     resource_label: Option<String>,

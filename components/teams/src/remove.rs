@@ -7,8 +7,8 @@ use crate::failure::failure_of;
 
 /// Remove a member
 ///
-/// Removes the member and all its grants. A guest can always remove itself. Removing the last guest also revokes the standing key, which is the app password
-/// with which guests access the mailbox.
+/// Removes the member and all its grants. A guest can always remove itself. Removing the last guest
+/// also revokes the standing key, which is the app password with which guests access the mailbox.
 #[utoipa::path(
     delete,
     path = "/api/v1/teams/{id}/members/{userId}",

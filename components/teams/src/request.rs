@@ -15,7 +15,8 @@ pub(crate) struct Resource {
 }
 
 impl Resource {
-    /// Creates a grant of `rights` on the resource. Returns 400 if the id of the resource is missing or invalid.
+    /// Creates a grant of `rights` on the resource. Returns 400 if the id of the resource is
+    /// missing or invalid.
     pub(crate) fn granting(self, rights: &[Right]) -> Result<NewGrant, Failure> {
         Ok(NewGrant {
             target: target(self.kind, self.id)?,

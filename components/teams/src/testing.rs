@@ -3,7 +3,8 @@
 use latchmail_sdk::testing::Service;
 use serde_json::json;
 
-/// Returns a service with a grant of these rights to `bob` on the mailbox of `ada`. `ada` is signed in.
+/// Returns a service with a grant of these rights to `bob` on the mailbox of `ada`. `ada` is signed
+/// in.
 pub(crate) fn with_bob(rights: &[&str]) -> Service {
     let service = Service::of(crate::module());
     for name in ["bob@example.test", "ada@example.test"] {

@@ -1,9 +1,11 @@
-//! Aliases: additional addresses of an account, for incoming mail and as sender addresses. This module validates new aliases.
+//! Aliases: additional addresses of an account, for incoming mail and as sender addresses. This
+//! module validates new aliases.
 //!
-//! The directory stores aliases and ensures that each address has only one owner. Mail servers read aliases from the directory.
+//! The directory stores aliases and ensures that each address has only one owner. Mail servers read
+//! aliases from the directory.
 //!
-//! Each operation applies to the caller's own mailbox or to a mailbox that is shared with the caller. In a shared mailbox, the caller's grants limit the
-//! visible and the changeable aliases.
+//! Each operation applies to the caller's own mailbox or to a mailbox that is shared with the
+//! caller. In a shared mailbox, the caller's grants limit the visible and the changeable aliases.
 
 use std::sync::Arc;
 
@@ -83,10 +85,12 @@ impl Aliases {
         }
     }
 
-    /// Returns the aliases of the mailbox, sorted by address. For a member, the result contains only the aliases that the member can read.
+    /// Returns the aliases of the mailbox, sorted by address. For a member, the result contains
+    /// only the aliases that the member can read.
     ///
     /// # Errors
-    /// Returns [`Error::Lacking`] if the caller is a member who cannot read any alias, or [`Error::Directory`] if the directory fails.
+    /// Returns [`Error::Lacking`] if the caller is a member who cannot read any alias, or
+    /// [`Error::Directory`] if the directory fails.
     pub async fn list(&self, caller: &Caller) -> Result<Vec<Alias>, Error> {
         let acting = self.acting(caller, Right::AliasesRead)?;
         let mut aliases = self.directory.aliases(acting.account_id).await?;
@@ -96,11 +100,13 @@ impl Aliases {
         Ok(aliases)
     }
 
-    /// Returns the domains on which the mailbox can have aliases. Platform domains precede the owner's own domains. For a member, omits domains on which the
-    /// member has no right over aliases.
+    /// Returns the domains on which the mailbox can have aliases. Platform domains precede the
+    /// owner's own domains. For a member, omits domains on which the member has no right over
+    /// aliases.
     ///
     /// # Errors
-    /// Returns [`Error::Lacking`] if the caller is a member who cannot read any alias, or [`Error::Directory`] if the directory fails.
+    /// Returns [`Error::Lacking`] if the caller is a member who cannot read any alias, or
+    /// [`Error::Directory`] if the directory fails.
     pub async fn domains(&self, caller: &Caller) -> Result<Vec<String>, Error> {
         let acting = self.acting(caller, Right::AliasesRead)?;
         let mut domains = self.directory.alias_domains(acting.account_id).await?;
@@ -132,7 +138,8 @@ impl Aliases {
     /// Checks whether [`Aliases::create`] would currently succeed.
     ///
     /// # Errors
-    /// Returns the error that [`Aliases::create`] would return. Returns [`Error::Lacking`] if the caller is a member who cannot read any alias.
+    /// Returns the error that [`Aliases::create`] would return. Returns [`Error::Lacking`] if the
+    /// caller is a member who cannot read any alias.
     pub async fn check(&self, caller: &Caller, name: &str, domain: &str) -> Result<(), Error> {
         let acting = self.acting(caller, Right::AliasesRead)?;
         let NewAlias { address, whose } = self.new_alias(acting, name, domain).await?;
@@ -148,7 +155,8 @@ impl Aliases {
     /// Enables or disables an alias.
     ///
     /// # Errors
-    /// Returns [`Error::Unknown`], [`Error::Lacking`], [`Error::CredentialOver`] or [`Error::Directory`].
+    /// Returns [`Error::Unknown`], [`Error::Lacking`], [`Error::CredentialOver`] or
+    /// [`Error::Directory`].
     pub async fn set_active(
         &self,
         caller: &Caller,
@@ -164,7 +172,8 @@ impl Aliases {
     /// Deletes an alias.
     ///
     /// # Errors
-    /// Returns [`Error::Unknown`], [`Error::Lacking`], [`Error::CredentialOver`] or [`Error::Directory`].
+    /// Returns [`Error::Unknown`], [`Error::Lacking`], [`Error::CredentialOver`] or
+    /// [`Error::Directory`].
     pub async fn delete(&self, caller: &Caller, id: u64, origin: &Origin) -> Result<(), Error> {
         let acting = AliasCaller::new(caller, self.clock.now());
         done(self.directory.delete_alias(acting, id, origin).await?)
@@ -188,7 +197,8 @@ impl Aliases {
         }
     }
 
-    /// Returns the context of an operation. Returns [`Error::Lacking`] if the caller is a member who does not have `right` over any alias.
+    /// Returns the context of an operation. Returns [`Error::Lacking`] if the caller is a member
+    /// who does not have `right` over any alias.
     fn acting<'a>(&self, caller: &'a Caller, right: Right) -> Result<AliasCaller<'a>, Error> {
         let acting = AliasCaller::new(caller, self.clock.now());
         match acting.member {
@@ -199,8 +209,8 @@ impl Aliases {
         }
     }
 
-    /// Returns the address `name@domain` and the owner of the domain, if the address is valid for a new alias. Checks the syntax and the member's rights before
-    /// the lookup of the owner.
+    /// Returns the address `name@domain` and the owner of the domain, if the address is valid for a
+    /// new alias. Checks the syntax and the member's rights before the lookup of the owner.
     async fn new_alias(
         &self,
         acting: AliasCaller<'_>,
@@ -234,7 +244,8 @@ impl Aliases {
 }
 
 impl Aliases {
-    /// Checks that the mail server has no user with this address. Otherwise an alias would divert the mail of the user.
+    /// Checks that the mail server has no user with this address. Otherwise an alias would divert
+    /// the mail of the user.
     async fn require_no_user(&self, address: &str) -> Result<(), Error> {
         match self.users.exists(address).await {
             Ok(false) => Ok(()),

@@ -1,7 +1,9 @@
-//! Custom domains: claims, the verification of claims, and the state of a domain's DNS records. An account claims a domain and publishes a TXT record to prove
-//! ownership. Then the account can use the domain.
+//! Custom domains: claims, the verification of claims, and the state of a domain's DNS records. An
+//! account claims a domain and publishes a TXT record to prove ownership. Then the account can use
+//! the domain.
 //!
-//! This module does not handle HTTP or WIT. The directory decides in one transaction which account owns a domain.
+//! This module does not handle HTTP or WIT. The directory decides in one transaction which account
+//! owns a domain.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -39,9 +41,11 @@ const LONGEST_NAME: usize = 253;
 
 /// Time for which the result of a failed check is cached.
 const FAILURE_LIFETIME: Duration = Duration::from_secs(30);
-/// Maximum number of concurrent requests of one account that query the DNS. Without this limit, a slow name server could occupy all sandboxes of a module.
+/// Maximum number of concurrent requests of one account that query the DNS. Without this limit, a
+/// slow name server could occupy all sandboxes of a module.
 const MAX_LOOKUPS: usize = 2;
-/// Maximum time that a request waits if the account has reached `MAX_LOOKUPS`. The request occupies a sandbox while it waits.
+/// Maximum time that a request waits if the account has reached `MAX_LOOKUPS`. The request occupies
+/// a sandbox while it waits.
 const PERMIT_TIMEOUT: Duration = Duration::from_secs(1);
 /// Capacity of each cache of unsuccessful checks.
 const CACHE_CAPACITY: usize = 10_000;
@@ -65,8 +69,8 @@ impl Challenge {
         })
     }
 
-    /// Returns `true` if a TXT record has the value of this challenge. Ignores quotation marks around the value, because some DNS panels publish quotation
-    /// marks.
+    /// Returns `true` if a TXT record has the value of this challenge. Ignores quotation marks
+    /// around the value, because some DNS panels publish quotation marks.
     fn is(&self, published: &str) -> bool {
         let bare = published.trim();
         let unquoted = bare.strip_prefix('"').and_then(|b| b.strip_suffix('"'));
@@ -126,7 +130,8 @@ pub enum Verification {
     Invalid,
     /// The account neither owns nor claims this domain.
     Unknown,
-    /// The DNS cannot be queried at present, or the account has reached the limit of concurrent lookups.
+    /// The DNS cannot be queried at present, or the account has reached the limit of concurrent
+    /// lookups.
     Unreadable,
 }
 
@@ -151,12 +156,14 @@ pub struct Domains {
     signing: Arc<latchmail_dkim::Keys>,
     plans: Plans,
     clock: Clock,
-    /// The time of the last failed check of each claim. A claim is identified by the account's id and the domain.
+    /// The time of the last failed check of each claim. A claim is identified by the account's id
+    /// and the domain.
     failed: Cache<String, Duration>,
-    /// Ensures that only one check of a claim runs at a time. A waiting check uses the result of the previous check.
+    /// Ensures that only one check of a claim runs at a time. A waiting check uses the result of
+    /// the previous check.
     checks: AccountPermits,
-    /// For each claim, the value of `unreadable_count` after the last check of the claim that could not query the DNS. A caller that waited for this check does
-    /// not repeat the lookup.
+    /// For each claim, the value of `unreadable_count` after the last check of the claim that could
+    /// not query the DNS. A caller that waited for this check does not repeat the lookup.
     unreadable: Cache<String, u64>,
     /// The number of checks that could not query the DNS.
     unreadable_count: AtomicU64,
@@ -203,7 +210,8 @@ impl Domains {
     /// Claims the domain `name` for the account of the session.
     ///
     /// # Errors
-    /// Returns 401 if the session ended concurrently, or 500 for an internal error. On error, the domain is not claimed.
+    /// Returns 401 if the session ended concurrently, or 500 for an internal error. On error, the
+    /// domain is not claimed.
     pub async fn claim(
         &self,
         session: Session<'_>,
@@ -243,11 +251,12 @@ impl Domains {
         Ok(Inspection::Found(self.inspected(domain).await))
     }
 
-    /// Looks up the challenge record of a claimed domain, and activates the domain if the record is found. Does not repeat a lookup that failed less than
-    /// `FAILURE_LIFETIME` ago.
+    /// Looks up the challenge record of a claimed domain, and activates the domain if the record is
+    /// found. Does not repeat a lookup that failed less than `FAILURE_LIFETIME` ago.
     ///
     /// # Errors
-    /// Returns 401 if the session ended concurrently, or 500 for an internal error. On error, nothing is changed.
+    /// Returns 401 if the session ended concurrently, or 500 for an internal error. On error,
+    /// nothing is changed.
     pub async fn verify(
         &self,
         session: Session<'_>,
@@ -270,7 +279,8 @@ impl Domains {
         }
     }
 
-    /// Checks a claim and returns the active domain, or the reason why the domain is not active. Only one check of a claim runs at a time.
+    /// Checks a claim and returns the active domain, or the reason why the domain is not active.
+    /// Only one check of a claim runs at a time.
     async fn checked(
         &self,
         session: Session<'_>,
@@ -319,7 +329,8 @@ impl Domains {
         })
     }
 
-    /// Returns a permit to query the DNS, or `None` if no permit becomes available within `PERMIT_TIMEOUT`.
+    /// Returns a permit to query the DNS, or `None` if no permit becomes available within
+    /// `PERMIT_TIMEOUT`.
     async fn lookup_permit(&self, account: &str) -> Option<OwnedSemaphorePermit> {
         let permit = self.lookups.acquire(account);
         timeout(PERMIT_TIMEOUT, permit).await.ok().flatten()
@@ -328,7 +339,8 @@ impl Domains {
     /// Releases a domain or a pending claim.
     ///
     /// # Errors
-    /// Returns 401 if the session ended concurrently, or 500 for an internal error. On error, nothing is changed.
+    /// Returns 401 if the session ended concurrently, or 500 for an internal error. On error,
+    /// nothing is changed.
     pub async fn release(
         &self,
         session: Session<'_>,
@@ -352,7 +364,8 @@ impl Domains {
         }
     }
 
-    /// Looks up the DNS records that a domain needs. An inactive domain has no DKIM key and needs no DKIM record.
+    /// Looks up the DNS records that a domain needs. An inactive domain has no DKIM key and needs
+    /// no DKIM record.
     pub async fn inspected(&self, domain: Domain) -> Inspected {
         let key = domain
             .dkim
@@ -362,7 +375,8 @@ impl Domains {
         Inspected { domain, records }
     }
 
-    /// Returns `true` if the challenge record is published. Returns `None` if the DNS cannot be queried.
+    /// Returns `true` if the challenge record is published. Returns `None` if the DNS cannot be
+    /// queried.
     pub async fn is_published(&self, challenge: &Challenge) -> Option<bool> {
         match self.dns.txt(&challenge.host).await {
             Ok(published) => Some(published.iter().any(|text| challenge.is(text))),
@@ -373,7 +387,8 @@ impl Domains {
         }
     }
 
-    /// Activates a claimed domain with a new DKIM key. The caller must verify the claim before this call.
+    /// Activates a claimed domain with a new DKIM key. The caller must verify the claim before this
+    /// call.
     ///
     /// # Errors
     /// Returns 500 for an internal error. On error, nothing is changed.
@@ -395,7 +410,8 @@ impl Domains {
             self.directory
                 .activate_domain(by, &domain.name, &domain.challenge, &keys, origin);
         let activated = activated.await?;
-        // If this call fails, the domain remains active. The hourly cleanup then stores the key for the milter.
+        // If this call fails, the domain remains active. The hourly cleanup then stores the key for
+        // the milter.
         if let Verified::Active(domain) = &activated
             && let Err(error) = self.signing.add_to_milter(&domain.name).await
         {
@@ -431,7 +447,8 @@ impl Domains {
     }
 }
 
-/// Returns the domain in canonical form, or `None` if the domain cannot be claimed. Rejects domains that are too long for the name of a challenge record.
+/// Returns the domain in canonical form, or `None` if the domain cannot be claimed. Rejects domains
+/// that are too long for the name of a challenge record.
 fn folded(name: &str) -> Option<String> {
     let name = String::from(dns::DomainName::parse(name).ok()?);
     (host(&name).len() <= LONGEST_NAME).then_some(name)

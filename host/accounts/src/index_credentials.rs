@@ -1,7 +1,9 @@
-//! The credentials of the search index. The service indexes mailboxes without a request of the account, so it needs a credential that it can open itself.
+//! The credentials of the search index. The service indexes mailboxes without a request of the
+//! account, so it needs a credential that it can open itself.
 //!
-//! Each account has at most one such credential: an app password that the mail server accepts over IMAP only, sealed with the service's keyring. The first use
-//! creates the credential. It remains valid when the account's password changes, and ends when the account is disabled or deleted.
+//! Each account has at most one such credential: an app password that the mail server accepts over
+//! IMAP only, sealed with the service's keyring. The first use creates the credential. It remains
+//! valid when the account's password changes, and ends when the account is disabled or deleted.
 
 use std::sync::Arc;
 
@@ -37,8 +39,9 @@ impl IndexCredentials {
         }
     }
 
-    /// Returns the credential with which the service reads the mailbox of an account. If the account has no credential, or if the service's keys cannot open
-    /// it, creates a new one. Returns `None` if the account does not exist or is disabled.
+    /// Returns the credential with which the service reads the mailbox of an account. If the
+    /// account has no credential, or if the service's keys cannot open it, creates a new one.
+    /// Returns `None` if the account does not exist or is disabled.
     ///
     /// # Errors
     /// Returns 500 for an internal error.
@@ -84,7 +87,8 @@ impl IndexCredentials {
         Ok(Some(credential))
     }
 
-    /// Opens the credential of an account. Returns `None` if there is none, or if the service's keys cannot open it.
+    /// Opens the credential of an account. Returns `None` if there is none, or if the service's
+    /// keys cannot open it.
     fn open(&self, account_id: &str, account: &IndexedAccount) -> Option<MailCredential> {
         let key = account.key.as_ref()?;
         let password = self

@@ -1,6 +1,7 @@
 //! Accounts: authentication, credentials, aliases, domains, shared mailboxes and plans.
 //!
-//! This crate identifies callers and decides what an account can do. It does not handle HTTP. The directory stores all data.
+//! This crate identifies callers and decides what an account can do. It does not handle HTTP. The
+//! directory stores all data.
 
 pub mod aliases;
 pub mod auth;

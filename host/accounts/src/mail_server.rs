@@ -5,7 +5,8 @@ use std::fmt;
 use futures_util::future::BoxFuture;
 use latchmail_core::caller::MailCredential;
 
-/// The mail server. The crate `latchmail-service` implements this trait with a real mail server. Tests implement it without a network.
+/// The mail server. The crate `latchmail-service` implements this trait with a real mail server.
+/// Tests implement it without a network.
 pub trait MailServer: fmt::Debug + Send + Sync {
     /// Checks that the mail server accepts connections.
     ///
@@ -13,14 +14,16 @@ pub trait MailServer: fmt::Debug + Send + Sync {
     /// Returns [`Error::Unavailable`] if the mail server does not accept connections.
     fn ping(&self) -> BoxFuture<'_, Result<(), Error>>;
 
-    /// Ends all mail server sessions that logged in with these revoked app passwords. `app_passwords` contains the ids of the app passwords. The sessions
-    /// belong to mail clients or to the service.
+    /// Ends all mail server sessions that logged in with these revoked app passwords.
+    /// `app_passwords` contains the ids of the app passwords. The sessions belong to mail clients
+    /// or to the service.
     ///
     /// Returns no error if a session cannot be ended.
     fn end_sessions<'a>(&'a self, app_passwords: &'a [String]) -> BoxFuture<'a, ()>;
 
-    /// Ends the mail server sessions of all mail clients of the account with this address, if sessions have the name of the user and not of the app password
-    /// (`imap.session_names`). Otherwise does nothing, because [`MailServer::end_sessions`] ends these sessions.
+    /// Ends the mail server sessions of all mail clients of the account with this address, if
+    /// sessions have the name of the user and not of the app password (`imap.session_names`).
+    /// Otherwise does nothing, because [`MailServer::end_sessions`] ends these sessions.
     ///
     /// Returns no error if a session cannot be ended.
     fn end_user_sessions<'a>(&'a self, address: &'a str) -> BoxFuture<'a, ()>;
@@ -28,7 +31,8 @@ pub trait MailServer: fmt::Debug + Send + Sync {
     /// Closes the service's own connections that use the credential with this id.
     fn close_connections(&self, credential: &str);
 
-    /// Returns the UIDVALIDITY of the folder with the id `folder` in the account's mailbox, or `None` if there is no such folder.
+    /// Returns the UIDVALIDITY of the folder with the id `folder` in the account's mailbox, or
+    /// `None` if there is no such folder.
     ///
     /// # Errors
     /// Returns any [`Error`].
@@ -49,7 +53,8 @@ pub enum Error {
     /// The mail server is unreachable or starting.
     #[error("the mail server is not available: {0}")]
     Unavailable(String),
-    /// The mail server rejected the command. The text is from the mail server and can be shown to users.
+    /// The mail server rejected the command. The text is from the mail server and can be shown to
+    /// users.
     #[error("the mail server rejected the command: {0}")]
     Rejected(String),
     /// The operation failed for another reason.

@@ -1,4 +1,5 @@
-//! The users of the mail server: verifies their passwords on domains with `sign_in.source = "mailserver"`, and looks them up.
+//! The users of the mail server: verifies their passwords on domains with
+//! `sign_in.source = "mailserver"`, and looks them up.
 //!
 //! This module knows no accounts. [`crate::auth`] creates the accounts of these users.
 
@@ -38,7 +39,8 @@ pub struct MailServerUsers {
 pub(crate) enum Verdict {
     /// The password is correct.
     Right {
-        /// The address of the user. It can differ from the address in the request, because the mail server can replace the name of a user.
+        /// The address of the user. It can differ from the address in the request, because the mail
+        /// server can replace the name of a user.
         address: String,
         /// The mail server's name of the user.
         name: String,
@@ -59,7 +61,8 @@ pub(crate) enum LookupError {
 }
 
 impl MailServerUsers {
-    /// Creates the users from the configuration. Does not connect. Logs a warning if a setting limits the supervision of users.
+    /// Creates the users from the configuration. Does not connect. Logs a warning if a setting
+    /// limits the supervision of users.
     ///
     /// # Errors
     /// Returns an error if `imap.address` is invalid.
@@ -149,7 +152,8 @@ impl MailServerUsers {
             );
             return Verdict::Wrong("the user's name at the mail server has no domain");
         };
-        // The mail server must not decide about accounts on a domain with another source of passwords.
+        // The mail server must not decide about accounts on a domain with another source of
+        // passwords.
         if !self.manages(&address) {
             return Verdict::Wrong(
                 "the user's name at the mail server is on a domain with another source of passwords",
@@ -161,8 +165,9 @@ impl MailServerUsers {
         }
     }
 
-    /// Returns the name with which the user of an address logs in. On the default domain, a user can have a name with or without the domain. If the mail server
-    /// does not know the name without the domain, returns the address.
+    /// Returns the name with which the user of an address logs in. On the default domain, a user
+    /// can have a name with or without the domain. If the mail server does not know the name
+    /// without the domain, returns the address.
     async fn existing_name<'a>(&self, address: &'a str) -> &'a str {
         let name = self.sign_in.login_name(address);
         if name != address
@@ -174,7 +179,8 @@ impl MailServerUsers {
         name
     }
 
-    /// Returns the possible names of an account's user at the mail server. `known` is the name at the last sign-in.
+    /// Returns the possible names of an account's user at the mail server. `known` is the name at
+    /// the last sign-in.
     pub(crate) fn names<'a>(&self, address: &'a str, known: Option<&'a str>) -> Vec<&'a str> {
         if let Some(known) = known {
             return vec![known];
@@ -199,8 +205,10 @@ impl MailServerUsers {
         Ok(Lookups::connect(socket).await?)
     }
 
-    /// Returns the mail server's canonical name of the user with this address. Returns `None` if the mail server has no such user, or if the name belongs to
-    /// another address. Also returns `None` if the mail server reports every name as a user, such as `unknown` (Dovecot's userdb `static`).
+    /// Returns the mail server's canonical name of the user with this address. Returns `None` if
+    /// the mail server has no such user, or if the name belongs to another address. Also returns
+    /// `None` if the mail server reports every name as a user, such as `unknown` (Dovecot's userdb
+    /// `static`).
     ///
     /// # Errors
     /// Returns an error if the lookup socket is not configured, or if the lookup fails.
@@ -227,7 +235,8 @@ impl MailServerUsers {
         Ok(None)
     }
 
-    /// Returns `true` if the mail server has a user with this address. On the default domain, the user can have a name with or without the domain.
+    /// Returns `true` if the mail server has a user with this address. On the default domain, the
+    /// user can have a name with or without the domain.
     ///
     /// # Errors
     /// Returns an error if the lookup socket is not configured, or if the lookup fails.

@@ -1,4 +1,5 @@
-//! Plans: limits for accounts, from the configuration. The directory stores the name of each account's plan.
+//! Plans: limits for accounts, from the configuration. The directory stores the name of each
+//! account's plan.
 
 use std::collections::BTreeMap;
 
@@ -16,7 +17,8 @@ impl Plans {
         Self(config.plans.clone())
     }
 
-    /// Returns the limits of a plan, or the limits of the default plan if the plan is not in the configuration. `account` is only for the log.
+    /// Returns the limits of a plan, or the limits of the default plan if the plan is not in the
+    /// configuration. `account` is only for the log.
     #[must_use]
     pub fn named(&self, plan: &str, account: &str) -> Plan {
         let found = self.0.get(plan).or_else(|| {

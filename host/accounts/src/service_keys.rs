@@ -1,7 +1,9 @@
-//! The service's keys while the service runs. The key file contains the keys that this host knows, and the database names the current key.
+//! The service's keys while the service runs. The key file contains the keys that this host knows,
+//! and the database names the current key.
 //!
-//! A host reads its key file again when the file changes, and follows the database to a new current key without a restart. The first key in a key file is the
-//! current key only if the database has no current key, or if an operator added the key while no other host runs.
+//! A host reads its key file again when the file changes, and follows the database to a new current
+//! key without a restart. The first key in a key file is the current key only if the database has
+//! no current key, or if an operator added the key while no other host runs.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -44,11 +46,13 @@ struct Seen {
 }
 
 impl ServiceKeys {
-    /// Reads the key file of a host that starts, and compares the keys and the base URL with the database and the other hosts. Creates a missing key file if
-    /// the database was not used before.
+    /// Reads the key file of a host that starts, and compares the keys and the base URL with the
+    /// database and the other hosts. Creates a missing key file if the database was not used
+    /// before.
     ///
     /// # Errors
-    /// Returns an error if the key file cannot be used, or if the host must not run together with the other hosts.
+    /// Returns an error if the key file cannot be used, or if the host must not run together with
+    /// the other hosts.
     pub async fn open(
         directory: Directory,
         file: &Path,
@@ -97,8 +101,8 @@ impl ServiceKeys {
         Arc::clone(&self.keys)
     }
 
-    /// Compares the keys with the database. A host must call this function after it has announced itself, because a new key can become the current key before
-    /// the announcement.
+    /// Compares the keys with the database. A host must call this function after it has announced
+    /// itself, because a new key can become the current key before the announcement.
     ///
     /// # Errors
     /// Returns an error if the key file does not contain the current key.
@@ -156,8 +160,9 @@ impl ServiceKeys {
         )))
     }
 
-    /// Returns the other running hosts if this host differs from them, or if the database does not know the first key. A host that was killed counts as running
-    /// for some seconds, so this function waits until the hosts have announced themselves again or are known to be stopped.
+    /// Returns the other running hosts if this host differs from them, or if the database does not
+    /// know the first key. A host that was killed counts as running for some seconds, so this
+    /// function waits until the hosts have announced themselves again or are known to be stopped.
     async fn differing_hosts(&self, base_url: &str) -> Result<Vec<Host>, StartError> {
         let first = self.keys.current().kid.clone();
         let known = self.directory.service_keys().await.map_err(database)?;
@@ -193,8 +198,9 @@ impl ServiceKeys {
         let _ = timeout(CHECK_INTERVAL, self.wake.notified()).await;
     }
 
-    /// Reads the key file again if it has changed, and follows the database to its current key. Returns `true` if the keys of this host have changed. If the
-    /// new key file is invalid, the previous keys stay in use, and the reason is logged.
+    /// Reads the key file again if it has changed, and follows the database to its current key.
+    /// Returns `true` if the keys of this host have changed. If the new key file is invalid, the
+    /// previous keys stay in use, and the reason is logged.
     ///
     /// # Errors
     /// Returns an error if the database fails.
@@ -238,8 +244,9 @@ impl ServiceKeys {
         Ok(has_changed)
     }
 
-    /// Seals all values of these columns again that were sealed with another key than the current key. Then the operator can remove the other keys. With
-    /// `warn`, logs the values that cannot be opened.
+    /// Seals all values of these columns again that were sealed with another key than the current
+    /// key. Then the operator can remove the other keys. With `warn`, logs the values that cannot
+    /// be opened.
     ///
     /// # Errors
     /// Returns 500 if the database fails.

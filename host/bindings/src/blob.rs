@@ -68,9 +68,11 @@ impl Blob {
         self.size
     }
 
-    /// Reads up to `length` bytes, starting at `offset`. Returns fewer bytes at the end of the blob, and no bytes after the end.
+    /// Reads up to `length` bytes, starting at `offset`. Returns fewer bytes at the end of the
+    /// blob, and no bytes after the end.
     ///
-    /// Callers should read in order. If `offset` is before the end of the last read, this function opens the source again and skips all bytes before `offset`.
+    /// Callers should read in order. If `offset` is before the end of the last read, this function
+    /// opens the source again and skips all bytes before `offset`.
     ///
     /// # Errors
     /// Returns an error if the source fails or has fewer bytes than [`Blob::size`].
@@ -102,7 +104,8 @@ impl Blob {
         }
     }
 
-    /// Returns all bytes of the blob as a stream. The stream has [`Blob::size`] bytes, unless the source fails.
+    /// Returns all bytes of the blob as a stream. The stream has [`Blob::size`] bytes, unless the
+    /// source fails.
     #[must_use]
     pub fn into_stream(self) -> ByteStream {
         match self.content {

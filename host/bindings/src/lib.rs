@@ -1,6 +1,8 @@
-//! Contains the host bindings for the WIT package `latchmail:host`, and the data type for the `blob` handle.
+//! Contains the host bindings for the WIT package `latchmail:host`, and the data type for the
+//! `blob` handle.
 //!
-//! The expansion of `bindgen!` is slow. Because this is a separate crate, the expansion is not repeated after a change in another crate.
+//! The expansion of `bindgen!` is slow. Because this is a separate crate, the expansion is not
+//! repeated after a change in another crate.
 
 mod blob;
 
@@ -9,7 +11,8 @@ pub use blob::{Blob, BlobSource, ByteStream};
 /// The version of the WIT package in `wit/`: `major.minor.patch`.
 pub const VERSION: &str = version(include_str!("../../../wit/types.wit"));
 
-/// Returns the text between the first `@` and the following `;`. In a WIT file, the first `@` is in the line with the name and version of the package.
+/// Returns the text between the first `@` and the following `;`. In a WIT file, the first `@` is in
+/// the line with the name and version of the package.
 const fn version(wit: &str) -> &str {
     let bytes = wit.as_bytes();
     let mut start = 0;

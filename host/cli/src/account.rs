@@ -1,6 +1,7 @@
 //! `latchmail account …`: commands that create, show, change and delete accounts.
 //!
-//! Each command makes all its changes in one transaction. On success, the command prints a sentence.
+//! Each command makes all its changes in one transaction. On success, the command prints a
+//! sentence.
 
 mod adopt;
 mod output;
@@ -27,12 +28,14 @@ use password::NewPassword;
 pub enum Command {
     /// Create an account. The password is read from standard input, as one line.
     ///
-    /// An account whose user signs in at the identity provider (`sign_in.source`) has no password, so none is read.
+    /// An account whose user signs in at the identity provider (`sign_in.source`) has no password,
+    /// so none is read.
     Create(Create),
     /// Create accounts for users of the mail server before their first sign-in.
     ///
-    /// Only for addresses on domains whose users the mail server or the identity provider verifies (`sign_in.source`). The exit status is 1 if a user was not
-    /// adopted. The command can be repeated.
+    /// Only for addresses on domains whose users the mail server or the identity provider verifies
+    /// (`sign_in.source`). The exit status is 1 if a user was not adopted. The command can be
+    /// repeated.
     Adopt(adopt::Adopt),
     /// List all accounts.
     List {
@@ -50,7 +53,8 @@ pub enum Command {
     },
     /// Set a new password, read from standard input as one line.
     ///
-    /// This revokes the account's web sessions, OAuth grants and API tokens. App passwords of mail clients stay valid.
+    /// This revokes the account's web sessions, OAuth grants and API tokens. App passwords of mail
+    /// clients stay valid.
     Password {
         /// Address of the account.
         address: String,
@@ -58,17 +62,20 @@ pub enum Command {
         #[arg(long)]
         generate: bool,
     },
-    /// End all web sessions, OAuth grants and API tokens of an account. App passwords of mail clients stay valid.
+    /// End all web sessions, OAuth grants and API tokens of an account. App passwords of mail
+    /// clients stay valid.
     EndSessions {
         /// Address of the account.
         address: String,
     },
-    /// Disable an account. This revokes all credentials of the account. The account can no longer sign in or receive mail.
+    /// Disable an account. This revokes all credentials of the account. The account can no longer
+    /// sign in or receive mail.
     Disable {
         /// Address of the account.
         address: String,
     },
-    /// Enable a disabled account. Only the account's password works again. All other credentials must be created again.
+    /// Enable a disabled account. Only the account's password works again. All other credentials
+    /// must be created again.
     Enable {
         /// Address of the account.
         address: String,
@@ -121,7 +128,8 @@ pub enum Command {
 pub struct Create {
     /// Address of the account, on one of the platform's domains. Reserved local parts are allowed.
     address: String,
-    /// First name in the profile. A profile needs `--first-name`, `--last-name` and `--dob`. Without these options, the account has no profile.
+    /// First name in the profile. A profile needs `--first-name`, `--last-name` and `--dob`.
+    /// Without these options, the account has no profile.
     #[arg(long, requires_all = ["last_name", "dob"])]
     first_name: Option<String>,
     /// Last name in the profile.
@@ -164,8 +172,8 @@ pub enum TwoFactorChange {
 /// Runs a subcommand.
 ///
 /// # Errors
-/// Returns an error if the command fails. The error text is one sentence for the operator. A failed command has changed nothing, unless the error text reports
-/// a change.
+/// Returns an error if the command fails. The error text is one sentence for the operator. A failed
+/// command has changed nothing, unless the error text reports a change.
 pub async fn run(service: &ServiceArgs, command: Command) -> anyhow::Result<()> {
     let context = CliContext::open(service).await?;
     let result = match command {
@@ -212,7 +220,8 @@ impl CliContext {
         self.check_platform_domain(&address).await?;
         self.check_plan(&create.plan)?;
         let profile = self.profile(&create)?;
-        // If the account exists, return the error before the operator types a password. `create_account` repeats the check in its transaction.
+        // If the account exists, return the error before the operator types a password.
+        // `create_account` repeats the check in its transaction.
         if self.directory.account_by_address(&address).await?.is_some() {
             bail!("account {address} already exists");
         }
@@ -498,7 +507,8 @@ async fn hash(new: &NewPassword) -> anyhow::Result<String> {
     Ok(Passwords::new()?.hash(new.password.clone(), None).await?)
 }
 
-/// Asks the operator to type the address. Returns an error if the input is different. Reads standard input even if standard input is not a terminal.
+/// Asks the operator to type the address. Returns an error if the input is different. Reads
+/// standard input even if standard input is not a terminal.
 fn confirm(address: &str) -> anyhow::Result<()> {
     let mut terminal = std::io::stderr();
     write!(

@@ -1,4 +1,5 @@
-//! Prepares the accounts of the mail server's users, for the commands that create such accounts before the first sign-in.
+//! Prepares the accounts of the mail server's users, for the commands that create such accounts
+//! before the first sign-in.
 
 use std::collections::BTreeSet;
 
@@ -8,7 +9,8 @@ use latchmail_directory::imports::AdoptedUser;
 
 use crate::context::CliContext;
 
-/// The names of the platform domains. The service writes the configured domains to the database only at its start, so they are read from the configuration too.
+/// The names of the platform domains. The service writes the configured domains to the database
+/// only at its start, so they are read from the configuration too.
 pub(crate) struct PlatformDomains(BTreeSet<String>);
 
 #[cfg(test)]
@@ -51,7 +53,8 @@ impl CliContext {
         ))
     }
 
-    /// Returns the account to create for a user of the mail server. Returns the reason if the user cannot have an account. A sign-in has the same rules.
+    /// Returns the account to create for a user of the mail server. Returns the reason if the user
+    /// cannot have an account. A sign-in has the same rules.
     ///
     /// # Errors
     /// Returns an error if the system provides no randomness.
@@ -70,7 +73,8 @@ impl CliContext {
         }))
     }
 
-    /// Returns the address of a user of the mail server. Returns the reason if the user cannot have an account.
+    /// Returns the address of a user of the mail server. Returns the reason if the user cannot have
+    /// an account.
     pub(crate) fn mail_server_address(
         &self,
         login_name: &str,

@@ -1,7 +1,8 @@
 //! `latchmail alias import`: imports the aliases of an existing Postfix.
 //!
-//! An address that is not imported, but receives mail at the mail server, is reserved. Otherwise a user could create an alias with this address, and send as it.
-//! Addresses of the mail server's own users are never reserved, because the reservation would prevent the user's first sign-in.
+//! An address that is not imported, but receives mail at the mail server, is reserved. Otherwise a
+//! user could create an alias with this address, and send as it. Addresses of the mail server's own
+//! users are never reserved, because the reservation would prevent the user's first sign-in.
 
 mod resolve;
 
@@ -27,17 +28,20 @@ use crate::postfix_table::Table;
 pub enum Command {
     /// Import the aliases of a Postfix table, the source file of virtual(5) or aliases(5).
     ///
-    /// Imports addresses on platform domains with exactly one target, which must be an account or a user of the mail server.
+    /// Imports addresses on platform domains with exactly one target, which must be an account or a
+    /// user of the mail server.
     ///
-    /// Prints every other entry with the reason, and reserves its address so that no user can create an alias of this name. The exit status is
-    /// 1 if an entry was not imported. The command can be repeated.
+    /// Prints every other entry with the reason, and reserves its address so that no user can
+    /// create an alias of this name. The exit status is 1 if an entry was not imported. The command
+    /// can be repeated.
     Import(Import),
 }
 
 /// Arguments of `latchmail alias import`.
 #[derive(Debug, clap::Args)]
 pub struct Import {
-    /// Source file of the table, for example /etc/postfix/virtual or /etc/aliases. `-` is standard input.
+    /// Source file of the table, for example /etc/postfix/virtual or /etc/aliases. `-` is standard
+    /// input.
     file: PathBuf,
     /// Domain of names without a domain [default: the first of `registration.domains`].
     #[arg(long)]
@@ -50,7 +54,8 @@ pub struct Import {
 /// Runs a subcommand.
 ///
 /// # Errors
-/// Returns an error if an entry was not imported, or if the command fails. A failed command can be repeated.
+/// Returns an error if an entry was not imported, or if the command fails. A failed command can be
+/// repeated.
 pub async fn run(service: &ServiceArgs, command: Command) -> anyhow::Result<()> {
     let context = CliContext::open(service).await?;
     let Command::Import(arguments) = command;
@@ -65,7 +70,8 @@ async fn import(context: &CliContext, arguments: &Import) -> anyhow::Result<()> 
     report.print(arguments.json)
 }
 
-/// Imports the aliases of a table. Names without a domain belong to `domain`, by default the first registration domain.
+/// Imports the aliases of a table. Names without a domain belong to `domain`, by default the first
+/// registration domain.
 ///
 /// # Errors
 /// Returns an error if the file or the database cannot be used. The import can be repeated.
@@ -105,7 +111,8 @@ pub(crate) async fn import_table(
     Ok(report)
 }
 
-/// Returns the canonical form of a domain. The domain can be a single label or a public suffix, as in `registration.domains`.
+/// Returns the canonical form of a domain. The domain can be a single label or a public suffix, as
+/// in `registration.domains`.
 fn parse_domain(domain: &str) -> anyhow::Result<String> {
     address::fold_domain(domain).ok_or_else(|| anyhow!("`{}` is not a domain", escape(domain)))
 }
@@ -166,7 +173,8 @@ impl Importer<'_> {
         }))
     }
 
-    /// Looks up the user whose own address this is. A mail server that replaces names can find a user by other addresses too.
+    /// Looks up the user whose own address this is. A mail server that replaces names can find a
+    /// user by other addresses too.
     async fn user(&mut self, address: &str) -> Lookup {
         let sign_in = &self.context.config.sign_in;
         match self.users.find(address).await {
@@ -177,8 +185,8 @@ impl Importer<'_> {
         }
     }
 
-    /// Returns the id of the account that receives the mail of `target`. Creates the account if the mail server has the user. Otherwise returns the reason why
-    /// there is no account.
+    /// Returns the id of the account that receives the mail of `target`. Creates the account if the
+    /// mail server has the user. Otherwise returns the reason why there is no account.
     async fn account(&mut self, target: &str) -> anyhow::Result<Result<String, String>> {
         if let Some(known) = self.accounts.get(target) {
             return Ok(known.clone());
@@ -246,8 +254,8 @@ impl Importer<'_> {
         })
     }
 
-    /// Reserves an address that is not imported. Does not reserve an address that may be a user of the mail server. Users cannot create an alias with such an
-    /// address.
+    /// Reserves an address that is not imported. Does not reserve an address that may be a user of
+    /// the mail server. Users cannot create an alias with such an address.
     async fn refuse(&self, address: &str, reason: String, user: &Lookup) -> anyhow::Result<Status> {
         let mut reserved = false;
         if *user == Lookup::NotFound {

@@ -1,7 +1,10 @@
-//! `latchmail attach` and `latchmail detach`: add the service to a running Dovecot and Postfix, and remove it.
+//! `latchmail attach` and `latchmail detach`: add the service to a running Dovecot and Postfix, and
+//! remove it.
 //!
-//! `attach` creates its own files and extends named parameters of `main.cf`. It does not change `master.cf`, system groups or existing files of Dovecot. Every
-//! change is in a journal before it is made, so both commands can undo an interrupted attachment. `detach` restores the files byte by byte.
+//! `attach` creates its own files and extends named parameters of `main.cf`. It does not change
+//! `master.cf`, system groups or existing files of Dovecot. Every change is in a journal before it
+//! is made, so both commands can undo an interrupted attachment. `detach` restores the files byte
+//! by byte.
 
 mod dovecot;
 mod journal;
@@ -49,8 +52,9 @@ pub struct AttachArgs {
     /// Do not ask for confirmation.
     #[arg(long)]
     yes: bool,
-    /// Existing user with whose mailbox the attachment is tested. The user's password is read from standard input, as one line. Without this
-    /// option, users that the mail server lists are tried, and no existing password is tested.
+    /// Existing user with whose mailbox the attachment is tested. The user's password is read from
+    /// standard input, as one line. Without this option, users that the mail server lists are
+    /// tried, and no existing password is tested.
     #[arg(long, value_name = "ADDRESS")]
     test_user: Option<String>,
     /// With `PostgreSQL`: the database for the mail servers, with a log-in that is a member of the
@@ -92,7 +96,8 @@ pub struct DetachArgs {
 /// Attaches the service to a running mail server.
 ///
 /// # Errors
-/// Returns an error if the mail server cannot be attached. All changes are undone in that case, unless the error says otherwise.
+/// Returns an error if the mail server cannot be attached. All changes are undone in that case,
+/// unless the error says otherwise.
 pub async fn attach(service: &ServiceArgs, args: &AttachArgs) -> anyhow::Result<()> {
     let file = service.locate()?;
     require_root()?;
@@ -153,7 +158,8 @@ pub async fn attach(service: &ServiceArgs, args: &AttachArgs) -> anyhow::Result<
     )
 }
 
-/// Imports the existing aliases of users, so that the users can send from them. Reports a failure, but does not undo the attachment.
+/// Imports the existing aliases of users, so that the users can send from them. Reports a failure,
+/// but does not undo the attachment.
 async fn import_aliases(service: &ServiceArgs, plan: &Plan) -> anyhow::Result<()> {
     let files = plan
         .postfix
@@ -286,7 +292,8 @@ fn apply(plan: &Plan, journal: &Journal) -> anyhow::Result<()> {
     postfix.reload()
 }
 
-/// Restores all files, reloads the servers and removes the journal. Can be repeated after an interruption.
+/// Restores all files, reloads the servers and removes the journal. Can be repeated after an
+/// interruption.
 fn undo(location: &Location, journal: &Journal) -> anyhow::Result<()> {
     let postfix = Postfix::at(&journal.postfix)?;
     for change in journal.files.iter().rev() {
@@ -304,7 +311,8 @@ fn undo(location: &Location, journal: &Journal) -> anyhow::Result<()> {
     location.remove()
 }
 
-/// Restores `main.cf`. If the file was changed after the attachment, only removes Latchmail's tables from the file.
+/// Restores `main.cf`. If the file was changed after the attachment, only removes Latchmail's
+/// tables from the file.
 fn restore(
     postfix: &Postfix,
     journal: &Journal,
@@ -329,7 +337,8 @@ fn restore(
     }
 }
 
-/// Reloads the servers that are running, and reports settings that differ from those before the attachment.
+/// Reloads the servers that are running, and reports settings that differ from those before the
+/// attachment.
 fn reload(journal: &Journal, postfix: &Postfix) -> anyhow::Result<()> {
     let dovecot = Dovecot::at(&journal.dovecot)?;
     if dovecot.is_running() {

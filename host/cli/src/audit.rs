@@ -17,7 +17,8 @@ pub struct Selection {
     /// Show only events of the account with this address, and failed sign-ins with this address.
     #[arg(long, value_name = "ADDRESS")]
     account: Option<String>,
-    /// Show only events since a date or time (`2026-11-20`, `2026-11-20T08:00:00Z`) or within a duration (`90m`, `12h`, `7d`, `2w`).
+    /// Show only events since a date or time (`2026-11-20`, `2026-11-20T08:00:00Z`) or within a
+    /// duration (`90m`, `12h`, `7d`, `2w`).
     #[arg(long, value_name = "DATE|DURATION")]
     since: Option<String>,
     /// Show the newest N events.
@@ -31,7 +32,8 @@ pub struct Selection {
 /// Prints the events.
 ///
 /// # Errors
-/// Returns an error if an argument is invalid, or if the events cannot be read or printed. The error text is one sentence for the operator.
+/// Returns an error if an argument is invalid, or if the events cannot be read or printed. The
+/// error text is one sentence for the operator.
 pub async fn run(service: &ServiceArgs, selection: &Selection) -> anyhow::Result<()> {
     let address = selection
         .account

@@ -1,6 +1,8 @@
-//! `latchmail backup`: copies the database and the configuration to a folder, while the service runs. The service's key is never in the folder.
+//! `latchmail backup`: copies the database and the configuration to a folder, while the service
+//! runs. The service's key is never in the folder.
 //!
-//! The folder is written under another name and renamed at the end. So an interrupted backup is never mistaken for a complete one.
+//! The folder is written under another name and renamed at the end. So an interrupted backup is
+//! never mistaken for a complete one.
 
 pub(crate) mod keys;
 pub(crate) mod manifest;
@@ -35,7 +37,8 @@ pub struct BackupArgs {
 /// Runs the command.
 ///
 /// # Errors
-/// Returns an error if the backup cannot be made. No folder with the name of the backup is created in that case.
+/// Returns an error if the backup cannot be made. No folder with the name of the backup is created
+/// in that case.
 pub async fn run(service: &ServiceArgs, args: &BackupArgs) -> anyhow::Result<()> {
     let config = service.load_config()?;
     let dir = std::path::absolute(&args.dir)?;

@@ -1,4 +1,5 @@
-//! `latchmail client …`: commands that add, list and remove clients of the OAuth authorization server.
+//! `latchmail client …`: commands that add, list and remove clients of the OAuth authorization
+//! server.
 //!
 //! The operator adds only clients that have a secret. Clients without a secret register themselves.
 
@@ -43,8 +44,8 @@ pub enum Command {
 /// Runs a subcommand.
 ///
 /// # Errors
-/// Returns an error if the command fails. The error text is one sentence for the operator. A failed command has changed nothing, unless the error text reports
-/// a change.
+/// Returns an error if the command fails. The error text is one sentence for the operator. A failed
+/// command has changed nothing, unless the error text reports a change.
 pub async fn run(service: &ServiceArgs, command: Command) -> anyhow::Result<()> {
     let context = CliContext::open(service).await?;
     let result = match command {

@@ -16,9 +16,10 @@ const WRITABLE_BY_OTHERS: u32 = 0o022;
 /// The configuration file of an installed service (`docs/production.md`).
 const INSTALLED: &str = "/etc/latchmail/latchmail.toml";
 
-/// Returns the path of the configuration file. `given` overrides the variable `LATCHMAIL_CONFIG`. Without `given` and the variable, returns
-/// `/etc/latchmail/latchmail.toml` if this file exists. Otherwise returns the path of the file that `latchmail dev` created. In the last case, no other user
-/// must be able to write to the file or to its folder.
+/// Returns the path of the configuration file. `given` overrides the variable `LATCHMAIL_CONFIG`.
+/// Without `given` and the variable, returns `/etc/latchmail/latchmail.toml` if this file exists.
+/// Otherwise returns the path of the file that `latchmail dev` created. In the last case, no other
+/// user must be able to write to the file or to its folder.
 pub(crate) fn locate(
     given: Option<&Path>,
     environment: &HashMap<String, String>,
@@ -65,8 +66,9 @@ fn locate_with(
     )
 }
 
-/// Returns whether only the caller and root can change a file or folder. The owner of the file or folder must be the caller or root. If the path is a symbolic
-/// link, the owner of the link must also be the caller or root.
+/// Returns whether only the caller and root can change a file or folder. The owner of the file or
+/// folder must be the caller or root. If the path is a symbolic link, the owner of the link must
+/// also be the caller or root.
 fn only_caller_can_write(path: &Path) -> io::Result<bool> {
     let caller = geteuid().as_raw();
     let (link, target) = (fs::symlink_metadata(path)?, fs::metadata(path)?);

@@ -20,7 +20,8 @@ use crate::output::escape;
 /// The argument that selects the service.
 #[derive(Debug, Clone, clap::Args)]
 pub struct ServiceArgs {
-    /// Configuration file [default: `$LATCHMAIL_CONFIG`, `/etc/latchmail/latchmail.toml`, or the file of `latchmail dev`]. Environment variables override it.
+    /// Configuration file [default: `$LATCHMAIL_CONFIG`, `/etc/latchmail/latchmail.toml`, or the
+    /// file of `latchmail dev`]. Environment variables override it.
     #[arg(long, global = true, value_name = "FILE")]
     config: Option<PathBuf>,
 }
@@ -73,8 +74,8 @@ impl CliContext {
         account.ok_or_else(|| account_not_found(&address))
     }
 
-    /// Returns an error if the mail server stores the password of this address, or if the user signs in at the identity provider. `action` completes the
-    /// sentence.
+    /// Returns an error if the mail server stores the password of this address, or if the user
+    /// signs in at the identity provider. `action` completes the sentence.
     pub(crate) fn require_own_password(&self, address: &str, action: &str) -> anyhow::Result<()> {
         if self.config.sign_in.is_at_provider(address) {
             bail!(
@@ -89,8 +90,9 @@ impl CliContext {
         )
     }
 
-    /// Loads the encryption keys of the service. Returns an error if the key file is missing. A command must not create the key file, because the service could
-    /// not decrypt data that another key encrypted.
+    /// Loads the encryption keys of the service. Returns an error if the key file is missing. A
+    /// command must not create the key file, because the service could not decrypt data that
+    /// another key encrypted.
     pub(crate) async fn keyring(&self) -> anyhow::Result<Keyring> {
         let file = &self.config.key_file;
         if !file.exists() {
@@ -104,15 +106,17 @@ impl CliContext {
 
     /// Ends the mail server sessions of revoked credentials. The function takes some seconds.
     ///
-    /// Call this function after the command has printed its result, even if printing failed. On failure, the function only prints a warning, because the
-    /// directory already rejects the revoked credentials.
+    /// Call this function after the command has printed its result, even if printing failed. On
+    /// failure, the function only prints a warning, because the directory already rejects the
+    /// revoked credentials.
     pub(crate) async fn end_sessions(&self, sessions: SessionSelector<'_>) {
         let reason = match latchmail_mailbox::end_server_sessions(&self.config, sessions).await {
             Ok(true) => return,
             Ok(false) => "`imap.doveadm` is not configured".to_owned(),
             Err(error) => error.to_string(),
         };
-        // If the warning cannot be written, ignore the error. The exit status of the command reports success, because the change was made.
+        // If the warning cannot be written, ignore the error. The exit status of the command
+        // reports success, because the change was made.
         let _ = writeln!(
             std::io::stderr(),
             "latchmail: warning: cannot end the open sessions of mail clients: {}",

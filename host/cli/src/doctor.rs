@@ -1,8 +1,9 @@
-//! `latchmail doctor`: checks the configuration, the files, the database, the mail servers, Redis, the identity provider, the DNS records and the
-//! limits of the system.
+//! `latchmail doctor`: checks the configuration, the files, the database, the mail servers, Redis,
+//! the identity provider, the DNS records and the limits of the system.
 //!
-//! The checks change nothing. They work while the service runs and while it is stopped. A failed check does not prevent other checks. Each check that uses the
-//! network or another program ends within [`TIMEOUT`].
+//! The checks change nothing. They work while the service runs and while it is stopped. A failed
+//! check does not prevent other checks. Each check that uses the network or another program ends
+//! within [`TIMEOUT`].
 
 mod certificates;
 mod database;
@@ -85,7 +86,8 @@ async fn check(config: &Config) -> Vec<Finding> {
     findings
 }
 
-/// Reports that the configuration cannot be used. Runs only the checks that do not need the configuration.
+/// Reports that the configuration cannot be used. Runs only the checks that do not need the
+/// configuration.
 async fn check_without_configuration(error: &anyhow::Error) -> Vec<Finding> {
     let (clock, versions) = tokio::join!(programs::check_clock(), programs::check_versions(None));
     let configuration = Finding::failed(

@@ -1,6 +1,7 @@
 //! `latchmail domain …`: commands that show and change domains, and reserve addresses.
 //!
-//! The subcommands `show` and `verify` query the DNS server that the configuration of the service contains.
+//! The subcommands `show` and `verify` query the DNS server that the configuration of the service
+//! contains.
 
 mod import;
 mod output;
@@ -48,19 +49,21 @@ pub enum Command {
         #[arg(long)]
         unchecked: bool,
     },
-    /// Remove a domain, or a claim to a domain, from its account. The service then rejects mail for the domain, and the domain's DKIM key is destroyed.
+    /// Remove a domain, or a claim to a domain, from its account. The service then rejects mail for
+    /// the domain, and the domain's DKIM key is destroyed.
     Release {
         /// Name of the domain.
         domain: String,
         /// Address of the owner or claimant. Required if several accounts claim the domain.
         #[arg(long, value_name = "ADDRESS")]
         account: Option<String>,
-        /// Also delete the account's aliases on the domain. Without this option, the command fails if the account has aliases on the domain.
+        /// Also delete the account's aliases on the domain. Without this option, the command fails
+        /// if the account has aliases on the domain.
         #[arg(long)]
         aliases: bool,
     },
-    /// Add a platform domain, in addition to the domains in the configuration. Every account can create aliases on the domain, and the operator can create
-    /// accounts on it.
+    /// Add a platform domain, in addition to the domains in the configuration. Every account can
+    /// create aliases on the domain, and the operator can create accounts on it.
     Add {
         /// Name of the domain.
         domain: String,
@@ -79,7 +82,8 @@ pub enum Command {
         /// Address to reserve.
         address: String,
     },
-    /// Release an address that `hold` reserved or that belonged to a former owner, so that any account can use it.
+    /// Release an address that `hold` reserved or that belonged to a former owner, so that any
+    /// account can use it.
     Free {
         /// Address to release.
         address: String,
@@ -89,7 +93,8 @@ pub enum Command {
 /// Runs a subcommand.
 ///
 /// # Errors
-/// Returns an error if the command fails. The error text is one sentence for the operator. A failed command has changed nothing.
+/// Returns an error if the command fails. The error text is one sentence for the operator. A failed
+/// command has changed nothing.
 pub async fn run(service: &ServiceArgs, command: Command) -> anyhow::Result<()> {
     let context = CliContext::open(service).await?;
     let result = match command {
@@ -161,7 +166,8 @@ impl CliContext {
                 None => None,
             });
         }
-        // The directory lists the claim of the owner before other claims. The DKIM key of a platform domain is in the configuration.
+        // The directory lists the claim of the owner before other claims. The DKIM key of a
+        // platform domain is in the configuration.
         let owned = claims.first().map(|claim| claim.domain.clone());
         let inspected = owned.unwrap_or_else(|| Domain {
             name: name.clone(),
@@ -336,7 +342,8 @@ impl CliContext {
         }
     }
 
-    /// Returns the claim of `account` for a domain. Without `account`, returns the only claim, or an error if several accounts claim the domain.
+    /// Returns the claim of `account` for a domain. Without `account`, returns the only claim, or
+    /// an error if several accounts claim the domain.
     async fn claim(&self, name: &str, account: Option<&str>) -> anyhow::Result<Claim> {
         let claims = self.directory.domain_claims(name).await?;
         if let Some(account) = account {

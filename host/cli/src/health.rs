@@ -1,4 +1,5 @@
-//! `latchmail health`: checks that the service on this machine responds. Container images use it as their health check.
+//! `latchmail health`: checks that the service on this machine responds. Container images use it as
+//! their health check.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::time::Duration;
@@ -25,7 +26,8 @@ const TIMEOUT: Duration = Duration::from_secs(5);
 /// The header of the PROXY protocol for a connection that the proxy itself opens.
 const PROXY_HEADER: &[u8] = b"PROXY UNKNOWN\r\n";
 
-/// Requests `GET /api/health` at the address in `listen`. Does not verify the certificate of the service.
+/// Requests `GET /api/health` at the address in `listen`. Does not verify the certificate of the
+/// service.
 ///
 /// # Errors
 /// Returns an error if the service does not respond with status 200 in time.
@@ -79,7 +81,8 @@ async fn status(config: &Config, listen: &Listen) -> anyhow::Result<StatusCode> 
     Ok(response?.status())
 }
 
-/// Returns the address for clients on this machine. A service that listens on all addresses also listens on the loopback address.
+/// Returns the address for clients on this machine. A service that listens on all addresses also
+/// listens on the loopback address.
 fn reachable(listen: SocketAddr) -> SocketAddr {
     let ip = match listen.ip() {
         IpAddr::V4(ip) if ip.is_unspecified() => Ipv4Addr::LOCALHOST.into(),

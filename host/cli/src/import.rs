@@ -116,7 +116,8 @@ fn object(entry: &str, status: &Status) -> Value {
     json!({ "entry": entry, "status": name, "reason": reason, "reserved": reserved })
 }
 
-/// Reads the file of an import, or standard input if the name is `-`. Replaces bytes that are not UTF-8, so that only the entries with such bytes are invalid.
+/// Reads the file of an import, or standard input if the name is `-`. Replaces bytes that are not
+/// UTF-8, so that only the entries with such bytes are invalid.
 pub(crate) fn read(file: &Path) -> anyhow::Result<String> {
     let bytes = if file == Path::new("-") {
         let mut bytes = Vec::new();

@@ -1,6 +1,7 @@
 //! `latchmail key …`: commands that show, rotate and remove the keys of the service.
 //!
-//! Keys are only in the key files. The database has their public ids (`kid`) and their states, and the running hosts announce there which keys they have.
+//! Keys are only in the key files. The database has their public ids (`kid`) and their states, and
+//! the running hosts announce there which keys they have.
 
 mod copy;
 mod rotate;
@@ -23,10 +24,12 @@ use tokio::time::{Instant, sleep};
 use crate::context::{CliContext, ServiceArgs};
 use crate::output::{escape, print_line, print_lines, table, yes_or_no};
 
-/// The time for which access tokens and sign-in pages of a key can be in use after another key became the current key.
+/// The time for which access tokens and sign-in pages of a key can be in use after another key
+/// became the current key.
 const IN_USE: Duration = Duration::from_mins(30);
 
-/// The maximum time that a running host needs to notice and announce a change of its key file or of the database.
+/// The maximum time that a running host needs to notice and announce a change of its key file or of
+/// the database.
 const NOTICE_TIMEOUT: Duration = Duration::from_secs(15);
 
 /// The interval at which a command reads the announcements of the hosts.
@@ -37,8 +40,10 @@ const POLL_INTERVAL: Duration = Duration::from_millis(250);
 pub enum Command {
     /// Replace the current key with a new one, without a restart and without signing users out.
     ///
-    /// Adds a new key to the key file of this machine, waits until all running hosts have it, and makes it the current key. If a host does not have the key
-    /// file, prints its name: copy the file there, and run the command again. The command can also be run again after it was interrupted.
+    /// Adds a new key to the key file of this machine, waits until all running hosts have it, and
+    /// makes it the current key. If a host does not have the key file, prints its name: copy the
+    /// file there, and run the command again. The command can also be run again after it was
+    /// interrupted.
     Rotate,
     /// List the keys.
     List {
@@ -48,7 +53,8 @@ pub enum Command {
     },
     /// Write the key file to standard output, for `latchmail key import` on another host.
     Export,
-    /// Add the keys of another host to the key file of this machine. Creates a missing key file. The service reads the changed file without a restart.
+    /// Add the keys of another host to the key file of this machine. Creates a missing key file.
+    /// The service reads the changed file without a restart.
     Import {
         /// A copy of the other key file, or `-` for standard input.
         file: PathBuf,

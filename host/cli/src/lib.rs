@@ -1,9 +1,11 @@
-//! The operator's commands: `latchmail account …`, `latchmail alias …`, `latchmail client …`, `latchmail domain …`, `latchmail key …`, `latchmail module …`,
-//! `latchmail audit`, `latchmail backup`, `latchmail restore`, `latchmail doctor` and `latchmail health`.
+//! The operator's commands: `latchmail account …`, `latchmail alias …`, `latchmail client …`,
+//! `latchmail domain …`, `latchmail key …`, `latchmail module …`, `latchmail audit`,
+//! `latchmail backup`, `latchmail restore`, `latchmail doctor` and `latchmail health`.
 //!
-//! Most commands open the database of the service, and need no running service. A running service reads the directory at every request, so a change applies to
-//! the next request. The commands for modules send requests to the running service instead (see [`module`]).
-//! On success, a command prints a sentence or a list. A failed command returns an error.
+//! Most commands open the database of the service, and need no running service. A running service
+//! reads the directory at every request, so a change applies to the next request. The commands for
+//! modules send requests to the running service instead (see [`module`]). On success, a command
+//! prints a sentence or a list. A failed command returns an error.
 
 pub mod account;
 mod adoption;

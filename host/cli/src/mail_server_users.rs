@@ -20,7 +20,8 @@ enum Connection {
     NotConfigured,
     NotConnected,
     Open(Lookups),
-    /// The reason why the connection failed. There is no second attempt, because each attempt can take a timeout.
+    /// The reason why the connection failed. There is no second attempt, because each attempt can
+    /// take a timeout.
     Failed(String),
 }
 
@@ -31,7 +32,8 @@ pub(crate) enum Lookup {
     User(String),
     /// The mail server has no such user.
     NotFound,
-    /// The mail server cannot be asked: there is no lookup socket, or the mail server reports every name as a user.
+    /// The mail server cannot be asked: there is no lookup socket, or the mail server reports every
+    /// name as a user.
     Unknown,
     /// The lookup failed. The text is the reason.
     Failed(String),
@@ -52,8 +54,9 @@ impl<'a> MailServerUsers<'a> {
         }
     }
 
-    /// Looks up the user with this address. On the default domain, the user can have a name with or without the domain. An address on a domain whose passwords
-    /// are not at the mail server is no user.
+    /// Looks up the user with this address. On the default domain, the user can have a name with or
+    /// without the domain. An address on a domain whose passwords are not at the mail server is no
+    /// user.
     pub(crate) async fn find(&mut self, address: &str) -> Lookup {
         let name = self.sign_in.login_name(address);
         match self.find_name(name, address).await {
@@ -77,7 +80,8 @@ impl<'a> MailServerUsers<'a> {
         result.await.unwrap_or_else(|failure| failure)
     }
 
-    /// Returns whether the mail server reports every name on the domain of `address` as a user. Dovecot's userdb `static` can do this.
+    /// Returns whether the mail server reports every name on the domain of `address` as a user.
+    /// Dovecot's userdb `static` can do this.
     async fn is_indiscriminate(&mut self, address: &str) -> Result<bool, Lookup> {
         let (_, domain) = address.rsplit_once('@').unwrap_or_default();
         if let Some(known) = self.indiscriminate.get(domain) {
@@ -91,7 +95,8 @@ impl<'a> MailServerUsers<'a> {
         Ok(found.is_some())
     }
 
-    /// Returns the canonical name of a user. Returns [`Lookup::Unknown`] or [`Lookup::Failed`] as an error.
+    /// Returns the canonical name of a user. Returns [`Lookup::Unknown`] or [`Lookup::Failed`] as
+    /// an error.
     async fn look_up(&mut self, name: &str) -> Result<Option<String>, Lookup> {
         if matches!(self.connection, Connection::NotConnected) {
             let connected = Lookups::connect(&self.sign_in.mailserver.lookup_socket).await;
@@ -127,8 +132,9 @@ mod tests {
 
     const ALICE: &str = "alice@a.example";
 
-    /// Serves one connection of Dovecot's auth-master protocol. `reply` returns the reply to a lookup of a name, without the number of the request. Closes the
-    /// connection if there is no reply.
+    /// Serves one connection of Dovecot's auth-master protocol. `reply` returns the reply to a
+    /// lookup of a name, without the number of the request. Closes the connection if there is no
+    /// reply.
     fn serve(reply: fn(&str) -> Option<&'static str>) -> PathBuf {
         let name = format!("latchmail-{}", secrets::id().unwrap());
         let socket = std::env::temp_dir().join(name);

@@ -1,7 +1,9 @@
-//! `latchmail module …`: commands that manage the modules of a running service, and a command that creates a project for a new module.
+//! `latchmail module …`: commands that manage the modules of a running service, and a command that
+//! creates a project for a new module.
 //!
-//! Most commands send a request over the Unix socket of the running service, because only the service can check whether a change is allowed. `compile` and
-//! `new` do not need a running service. `compile` fills the cache that the service reads when it starts.
+//! Most commands send a request over the Unix socket of the running service, because only the
+//! service can check whether a change is allowed. `compile` and `new` do not need a running
+//! service. `compile` fills the cache that the service reads when it starts.
 
 mod client;
 mod log;
@@ -36,7 +38,8 @@ pub enum Command {
         #[arg(long)]
         json: bool,
     },
-    /// Show a module: its imports and whether each import is granted, its limits, its routes and its versions.
+    /// Show a module: its imports and whether each import is granted, its limits, its routes and
+    /// its versions.
     Show {
         /// Name of the module.
         name: String,
@@ -44,11 +47,13 @@ pub enum Command {
         #[arg(long)]
         json: bool,
     },
-    /// Show recent log entries of a module: the lines that the module wrote, and the errors of its requests. The running service keeps the last 1,000 entries.
+    /// Show recent log entries of a module: the lines that the module wrote, and the errors of its
+    /// requests. The running service keeps the last 1,000 entries.
     Log {
         /// Name of the module.
         name: String,
-        /// Show only entries of the request with this id. The header `X-Request-Id` of a response contains the id.
+        /// Show only entries of the request with this id. The header `X-Request-Id` of a response
+        /// contains the id.
         // An id can start with a hyphen.
         #[arg(long, value_name = "ID", allow_hyphen_values = true)]
         request: Option<String>,
@@ -56,7 +61,8 @@ pub enum Command {
         #[arg(long)]
         json: bool,
     },
-    /// Check component files without installing them. Shows the content of each file, and what its installation requires.
+    /// Check component files without installing them. Shows the content of each file, and what its
+    /// installation requires.
     Inspect {
         /// Component files.
         #[arg(required = true)]
@@ -65,7 +71,8 @@ pub enum Command {
         #[arg(long)]
         json: bool,
     },
-    /// Install either all component files or none. Each file contains a new module or a new version of an installed module. The modules serve immediately.
+    /// Install either all component files or none. Each file contains a new module or a new version
+    /// of an installed module. The modules serve immediately.
     Install {
         /// Component files.
         #[arg(required = true)]
@@ -75,7 +82,8 @@ pub enum Command {
         #[arg(long)]
         yes: bool,
     },
-    /// Enable a module. If the module is already enabled, reload its serving version with the current configuration.
+    /// Enable a module. If the module is already enabled, reload its serving version with the
+    /// current configuration.
     Enable {
         /// Name of the module.
         name: String,
@@ -97,17 +105,20 @@ pub enum Command {
     Remove {
         /// Name of the module.
         name: String,
-        /// Also delete the data that the module stored for accounts. This option also works for a module that was already removed.
+        /// Also delete the data that the module stored for accounts. This option also works for a
+        /// module that was already removed.
         #[arg(long)]
         purge: bool,
     },
-    /// Compile component files into `cache_dir`, so that the service does not compile them when it starts or installs them.
+    /// Compile component files into `cache_dir`, so that the service does not compile them when it
+    /// starts or installs them.
     Compile {
         /// Component files.
         #[arg(required = true)]
         files: Vec<PathBuf>,
     },
-    /// Create a project for a new module, in a folder with the module's name. The project can be built and installed unchanged.
+    /// Create a project for a new module, in a folder with the module's name. The project can be
+    /// built and installed unchanged.
     New {
         /// Name of the module: 1 to 32 lowercase letters, digits and hyphens.
         name: Name,
@@ -120,7 +131,8 @@ pub enum Command {
 /// Runs a subcommand.
 ///
 /// # Errors
-/// Returns an error if the command fails. The error text is one sentence for the operator. A failed command has changed nothing.
+/// Returns an error if the command fails. The error text is one sentence for the operator. A failed
+/// command has changed nothing.
 pub async fn run(service: &ServiceArgs, command: Command) -> anyhow::Result<()> {
     if let Command::New { name, language } = &command {
         return new::new(name, *language);
@@ -187,7 +199,8 @@ async fn compile(cache_dir: &Path, files: &[PathBuf]) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Installs components. Asks the operator for consent if consent is missing and standard input is a terminal.
+/// Installs components. Asks the operator for consent if consent is missing and standard input is a
+/// terminal.
 async fn install(socket: &Path, files: &[PathBuf], yes: bool) -> anyhow::Result<()> {
     let mut body = components(files)?;
     body["accept"] = yes.into();
@@ -204,7 +217,8 @@ async fn install(socket: &Path, files: &[PathBuf], yes: bool) -> anyhow::Result<
     Ok(())
 }
 
-/// Asks the operator for consent. Returns `true` if the operator consented. Returns `false` without asking if consent would not be enough to resolve `error`.
+/// Asks the operator for consent. Returns `true` if the operator consented. Returns `false` without
+/// asking if consent would not be enough to resolve `error`.
 ///
 /// # Errors
 /// Returns an error if the operator declined, or if standard input is not a terminal.
@@ -284,8 +298,9 @@ fn state_line(report: &Value) -> String {
 
 /// Returns the body of a request with the component files.
 fn components(files: &[PathBuf]) -> anyhow::Result<Value> {
-    // The service rejects a large body before it has read the whole body, and the response can be lost. The size is therefore checked first. If the size of a
-    // file cannot be read, the code below reports the error when it reads the file.
+    // The service rejects a large body before it has read the whole body, and the response can be
+    // lost. The size is therefore checked first. If the size of a file cannot be read, the code
+    // below reports the error when it reads the file.
     let sizes = files.iter().filter_map(|file| file.metadata().ok());
     let size: u64 = sizes.map(|file| file.len()).sum();
     if size > LARGEST_COMPONENTS_MIB * 1024 * 1024 {

@@ -57,7 +57,8 @@ pub(crate) fn aligned<const N: usize>(rows: &[[String; N]]) -> Vec<String> {
         .collect()
 }
 
-/// Escapes control characters and invisible characters. Escaped text from other people cannot move the cursor or start a new line.
+/// Escapes control characters and invisible characters. Escaped text from other people cannot move
+/// the cursor or start a new line.
 pub(crate) fn escape(text: &str) -> String {
     text.chars().fold(String::new(), |mut escaped, c| {
         let separator = matches!(c, '\u{2028}' | '\u{2029}');

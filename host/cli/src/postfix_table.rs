@@ -1,6 +1,8 @@
-//! Parses the source files of Postfix's lookup tables: virtual(5) (`address target, …`) and aliases(5) (`name: target, …`).
+//! Parses the source files of Postfix's lookup tables: virtual(5) (`address target, …`) and
+//! aliases(5) (`name: target, …`).
 //!
-//! The parser does not complete names, and does not check addresses. It never fails: an invalid line becomes an [`InvalidLine`].
+//! The parser does not complete names, and does not check addresses. It never fails: an invalid
+//! line becomes an [`InvalidLine`].
 
 /// The format of a table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,7 +58,8 @@ pub(crate) struct InvalidLine {
 const UNCLOSED: &str = "a quotation mark is not closed";
 
 impl Table {
-    /// Parses a table. The table has the format aliases(5) if most entries have a colon after the key.
+    /// Parses a table. The table has the format aliases(5) if most entries have a colon after the
+    /// key.
     pub(crate) fn parse(text: &str) -> Self {
         let lines = logical_lines(text);
         let with_colon = lines.iter().filter(|(_, line)| has_colon(line)).count();
@@ -84,8 +87,9 @@ pub(crate) fn first_column(text: &str) -> Vec<(usize, String)> {
         .collect()
 }
 
-/// Joins continuation lines, and removes comments and empty lines. Returns each logical line with the number of its first line. As in Postfix, a comment between
-/// a line and its continuation does not end the line.
+/// Joins continuation lines, and removes comments and empty lines. Returns each logical line with
+/// the number of its first line. As in Postfix, a comment between a line and its continuation does
+/// not end the line.
 fn logical_lines(text: &str) -> Vec<(usize, String)> {
     let mut lines: Vec<(usize, String)> = Vec::new();
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
@@ -150,7 +154,8 @@ impl Target {
         } else if word.starts_with('/') {
             Self::File
         } else {
-            // `\name` is a name that is not expanded again. `<address>` is the form of header fields.
+            // `\name` is a name that is not expanded again. `<address>` is the form of header
+            // fields.
             let word = word.strip_prefix('\\').unwrap_or(word);
             let inner = word.strip_prefix('<').and_then(|w| w.strip_suffix('>'));
             Self::Address(inner.unwrap_or(word).to_owned())
@@ -186,7 +191,8 @@ fn words(text: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-/// Returns the position of the first character outside quotation marks for which `is_end` returns `true`. Otherwise returns the length of the text.
+/// Returns the position of the first character outside quotation marks for which `is_end` returns
+/// `true`. Otherwise returns the length of the text.
 fn find_unquoted(text: &str, is_end: impl Fn(char) -> bool) -> usize {
     let (mut quoted, mut escaped) = (false, false);
     for (position, c) in text.char_indices() {
@@ -203,7 +209,8 @@ fn find_unquoted(text: &str, is_end: impl Fn(char) -> bool) -> usize {
     text.len()
 }
 
-/// Removes quotation marks, and backslashes in quotation marks. Returns `None` if a quotation mark is not closed.
+/// Removes quotation marks, and backslashes in quotation marks. Returns `None` if a quotation mark
+/// is not closed.
 fn unquote(text: &str) -> Option<String> {
     let mut plain = String::with_capacity(text.len());
     let (mut quoted, mut escaped) = (false, false);

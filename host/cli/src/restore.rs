@@ -1,6 +1,7 @@
 //! `latchmail restore`: restores a backup to an empty database, and installs the service's key.
 //!
-//! The database changes in one step. If a step fails, the command undoes the earlier steps or reports what remains.
+//! The database changes in one step. If a step fails, the command undoes the earlier steps or
+//! reports what remains.
 
 use std::collections::HashSet;
 use std::fs;
@@ -35,7 +36,8 @@ pub struct RestoreArgs {
     /// Do not ask for confirmation.
     #[arg(long)]
     yes: bool,
-    /// End all web sessions, OAuth grants and API tokens of the backup, because some of them can have been revoked after the backup.
+    /// End all web sessions, OAuth grants and API tokens of the backup, because some of them can
+    /// have been revoked after the backup.
     #[arg(long)]
     end_sessions: bool,
     /// End all app passwords of mail clients of the backup. Users must create new ones.
@@ -50,7 +52,8 @@ pub struct RestoreArgs {
 /// Runs the command.
 ///
 /// # Errors
-/// Returns an error if the backup is damaged, if the key or the database does not fit, or if a step fails. The error says what was changed.
+/// Returns an error if the backup is damaged, if the key or the database does not fit, or if a step
+/// fails. The error says what was changed.
 pub async fn run(service: &ServiceArgs, args: &RestoreArgs) -> anyhow::Result<()> {
     let config = service.load_config()?;
     let database = config.database();

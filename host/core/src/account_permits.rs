@@ -1,11 +1,13 @@
-//! Limits the number of concurrent calls of each account, so that one account cannot use up a shared resource. Calls beyond the limit wait for a permit.
+//! Limits the number of concurrent calls of each account, so that one account cannot use up a
+//! shared resource. Calls beyond the limit wait for a permit.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-/// If the map has this number of accounts, all accounts that use no permit are removed from the map.
+/// If the map has this number of accounts, all accounts that use no permit are removed from the
+/// map.
 const MAX_ACCOUNTS: usize = 1024;
 
 /// The permits of all accounts.
@@ -25,12 +27,14 @@ impl AccountPermits {
         }
     }
 
-    /// Waits until `account` has fewer concurrent calls than the limit. The returned permit counts as one call until the permit is dropped.
+    /// Waits until `account` has fewer concurrent calls than the limit. The returned permit counts
+    /// as one call until the permit is dropped.
     pub async fn acquire(&self, account: &str) -> Option<OwnedSemaphorePermit> {
         self.acquire_many(account, 1).await
     }
 
-    /// Waits until `many` permits of the account are free. Returns one value that contains all of these permits.
+    /// Waits until `many` permits of the account are free. Returns one value that contains all of
+    /// these permits.
     pub async fn acquire_many(&self, account: &str, many: u32) -> Option<OwnedSemaphorePermit> {
         let semaphore = {
             let mut accounts = self.accounts.lock().unwrap_or_else(PoisonError::into_inner);

@@ -1,6 +1,8 @@
-//! Checks the syntax of mail addresses, user names and domains. Does not check whether an address or a domain exists.
+//! Checks the syntax of mail addresses, user names and domains. Does not check whether an address
+//! or a domain exists.
 
-/// Names that users cannot register. The list contains the mailbox names of RFC 2142 and other names that users expect to belong to the operator.
+/// Names that users cannot register. The list contains the mailbox names of RFC 2142 and other
+/// names that users expect to belong to the operator.
 const RESERVED: [&str; 21] = [
     "abuse",
     "admin",
@@ -30,7 +32,8 @@ const SHORTEST: usize = 2;
 const LONGEST_LOCAL_PART: usize = 64;
 /// Maximum length of an address without angle brackets, in bytes (RFC 5321, section 4.5.3.1.3).
 const LONGEST_ADDRESS: usize = 254;
-/// Maximum length of a domain in text form without the trailing dot, in bytes (RFC 1035, section 2.3.4).
+/// Maximum length of a domain in text form without the trailing dot, in bytes (RFC 1035, section
+/// 2.3.4).
 const LONGEST_DOMAIN: usize = 253;
 const LONGEST_LABEL: usize = 63;
 
@@ -45,7 +48,8 @@ enum Fault {
     Reserved,
 }
 
-/// Checks a local part in lower case. Returns the first problem, or `None` if the local part is valid.
+/// Checks a local part in lower case. Returns the first problem, or `None` if the local part is
+/// valid.
 fn fault(name: &str) -> Option<Fault> {
     let length = name.chars().count();
     let alphanumeric_at = |c: Option<char>| c.is_some_and(|c| c.is_ascii_alphanumeric());
@@ -69,7 +73,8 @@ fn fault(name: &str) -> Option<Fault> {
     }
 }
 
-/// Checks a user name for registration (specification, section 4.2). Returns the name in lower case.
+/// Checks a user name for registration (specification, section 4.2). Returns the name in lower
+/// case.
 ///
 /// # Errors
 /// Returns the error text for the client if the syntax is invalid or the name is reserved.
@@ -88,8 +93,9 @@ pub fn username(name: &str) -> Result<String, &'static str> {
     }
 }
 
-/// Checks the local part of an alias (specification, section 4.4). Rejects upper case, because the service does not change the names of aliases. If `reserved`
-/// is `true`, rejects reserved names. Pass `false` for an alias on an account's own domain.
+/// Checks the local part of an alias (specification, section 4.4). Rejects upper case, because the
+/// service does not change the names of aliases. If `reserved` is `true`, rejects reserved names.
+/// Pass `false` for an alias on an account's own domain.
 ///
 /// # Errors
 /// Returns the error text for the client if the local part is not allowed.
@@ -106,8 +112,9 @@ pub fn alias_name(name: &str, reserved: bool) -> Result<(), &'static str> {
     }
 }
 
-/// Returns an address in lower case if it consists of a dot-atom, `@` and a domain name (RFC 5321, section 4.1.2). Returns `None` for all other forms, such as
-/// quoted local parts and address literals.
+/// Returns an address in lower case if it consists of a dot-atom, `@` and a domain name (RFC 5321,
+/// section 4.1.2). Returns `None` for all other forms, such as quoted local parts and address
+/// literals.
 #[must_use]
 pub fn fold(address: &str) -> Option<String> {
     let (local, domain) = address.rsplit_once('@')?;
@@ -120,7 +127,8 @@ pub fn fold(address: &str) -> Option<String> {
     usable.then(|| address.to_ascii_lowercase())
 }
 
-/// Returns a domain in lower case and ASCII form (RFC 5890), or `None` if its syntax is invalid. Does not check whether the domain exists or who owns it.
+/// Returns a domain in lower case and ASCII form (RFC 5890), or `None` if its syntax is invalid.
+/// Does not check whether the domain exists or who owns it.
 #[must_use]
 pub fn fold_domain(domain: &str) -> Option<String> {
     let domain = idna::domain_to_ascii(domain).ok()?;

@@ -1,4 +1,5 @@
-//! The authenticated caller of a request. The authentication module creates the caller from the request's credential. This module makes no access decisions.
+//! The authenticated caller of a request. The authentication module creates the caller from the
+//! request's credential. This module makes no access decisions.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -63,15 +64,17 @@ impl Scope {
         names.join(" ")
     }
 
-    /// Parses a list of scope names, separated by spaces. Returns the scopes in canonical order and without duplicates. Ignores unknown names.
+    /// Parses a list of scope names, separated by spaces. Returns the scopes in canonical order and
+    /// without duplicates. Ignores unknown names.
     #[must_use]
     pub fn read_list(list: &str) -> Vec<Self> {
         let listed = |scope: &Self| list.split(' ').any(|name| name == scope.name());
         Self::ALL.into_iter().filter(listed).collect()
     }
 
-    /// Returns `true` if OAuth access tokens can have this scope (specification, section 5). `send` is `true` if the operator allows `mail:send` for OAuth
-    /// access tokens. `aliases:write` is valid only at the agent endpoint.
+    /// Returns `true` if OAuth access tokens can have this scope (specification, section 5). `send`
+    /// is `true` if the operator allows `mail:send` for OAuth access tokens. `aliases:write` is
+    /// valid only at the agent endpoint.
     #[must_use]
     pub const fn allowed_for_oauth(self, send: bool) -> bool {
         match self {
@@ -107,7 +110,8 @@ impl fmt::Display for Scope {
     }
 }
 
-/// The error text for a request with an API or OAuth token on a route that requires a web session (specification, section 7).
+/// The error text for a request with an API or OAuth token on a route that requires a web session
+/// (specification, section 7).
 pub const SESSION_ONLY: &str =
     "This endpoint is only available to a signed-in session, not to API or OAuth tokens";
 
@@ -155,8 +159,8 @@ pub enum Audience {
 /// The credential with which the service logs in to the mail server.
 #[derive(Clone, Debug)]
 pub struct MailCredential {
-    /// The id of the app password, or the hash of the access token. Connections to the mail server are pooled by this id. The connections are closed when the
-    /// credential is revoked.
+    /// The id of the app password, or the hash of the access token. Connections to the mail server
+    /// are pooled by this id. The connections are closed when the credential is revoked.
     pub id: String,
     /// The account's address, which is the log-in name.
     pub username: String,
@@ -169,11 +173,13 @@ pub struct MailCredential {
 pub enum Proof {
     /// An app password from the directory.
     AppPassword(SecretString),
-    /// An access token of an external authorization server. The mail server validates the token (RFC 7628).
+    /// An access token of an external authorization server. The mail server validates the token
+    /// (RFC 7628).
     AccessToken {
         /// The token.
         token: SecretString,
-        /// The time at which the token expires, or `None` if the time is unknown. Connections are not reused after this time.
+        /// The time at which the token expires, or `None` if the time is unknown. Connections are
+        /// not reused after this time.
         until: Option<Instant>,
     },
 }
@@ -198,7 +204,8 @@ impl MailCredential {
         }
     }
 
-    /// Returns the time at which an access token expires. Returns `None` for an app password, or if the time is unknown.
+    /// Returns the time at which an access token expires. Returns `None` for an app password, or if
+    /// the time is unknown.
     #[must_use]
     pub fn until(&self) -> Option<Instant> {
         match self.proof {
@@ -239,7 +246,8 @@ pub struct Shared {
 /// The origin of an action, for the audit log.
 #[derive(Clone, Debug, Default)]
 pub struct Origin {
-    /// The address of the caller's account, or the word `operator` or `service`. The string is empty if the client is not authenticated.
+    /// The address of the caller's account, or the word `operator` or `service`. The string is
+    /// empty if the client is not authenticated.
     pub actor: String,
     /// The [`MailCredential::id`] of the actor, or `None` if the actor has no credential.
     pub credential: Option<String>,

@@ -12,8 +12,9 @@ use crate::traces::in_request;
 pub struct Changes(TaskTracker);
 
 impl Changes {
-    /// Runs a change on a separate task and returns a handle to the result. The change continues if the handle is dropped. The handle resolves to an error if
-    /// the change panics, or if the runtime shuts down first.
+    /// Runs a change on a separate task and returns a handle to the result. The change continues if
+    /// the handle is dropped. The handle resolves to an error if the change panics, or if the
+    /// runtime shuts down first.
     pub fn run<T: Send + 'static>(
         &self,
         change: impl Future<Output = T> + Send + 'static,

@@ -1,4 +1,5 @@
-//! The clock. Other modules read the time from [`Clock`] and not from the system, so that tests can set the time.
+//! The clock. Other modules read the time from [`Clock`] and not from the system, so that tests can
+//! set the time.
 
 use std::fmt;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -40,7 +41,8 @@ impl Timestamp {
         )
     }
 
-    /// Returns this timestamp minus `by`, or the first possible timestamp if the difference overflows.
+    /// Returns this timestamp minus `by`, or the first possible timestamp if the difference
+    /// overflows.
     #[must_use]
     pub fn minus(self, by: Duration) -> Self {
         Self(
@@ -49,7 +51,8 @@ impl Timestamp {
         )
     }
 
-    /// Returns the time from `earlier` to this timestamp, or zero if `earlier` is after this timestamp.
+    /// Returns the time from `earlier` to this timestamp, or zero if `earlier` is after this
+    /// timestamp.
     #[must_use]
     pub fn since(self, earlier: Self) -> Duration {
         Duration::from_millis(u64::try_from(self.0.saturating_sub(earlier.0)).unwrap_or(0))
@@ -61,13 +64,15 @@ impl Timestamp {
         self.utc().date_naive()
     }
 
-    /// Formats the timestamp as `YYYY-MM-DD HH:MM:SS`, the form in `snake_case` fields of the API (specification, section 1).
+    /// Formats the timestamp as `YYYY-MM-DD HH:MM:SS`, the form in `snake_case` fields of the API
+    /// (specification, section 1).
     #[must_use]
     pub fn sql(self) -> String {
         self.utc().format("%Y-%m-%d %H:%M:%S").to_string()
     }
 
-    /// Formats the timestamp as `Fri, 20 Nov 2026 08:00:00 GMT`, the form in HTTP's `Date` header (RFC 9110, section 5.6.7).
+    /// Formats the timestamp as `Fri, 20 Nov 2026 08:00:00 GMT`, the form in HTTP's `Date` header
+    /// (RFC 9110, section 5.6.7).
     #[must_use]
     pub fn http(self) -> String {
         self.utc().format("%a, %d %b %Y %H:%M:%S GMT").to_string()
@@ -102,7 +107,8 @@ impl Clock {
         Self(None)
     }
 
-    /// Creates a clock that returns `start` until [`Clock::advance`] is called. Clones of this clock always return the same time.
+    /// Creates a clock that returns `start` until [`Clock::advance`] is called. Clones of this
+    /// clock always return the same time.
     #[must_use]
     pub fn manual(start: Timestamp) -> Self {
         Self(Some(Arc::new(AtomicI64::new(start.millis()))))
@@ -121,7 +127,8 @@ impl Clock {
         }
     }
 
-    /// Returns the time since a fixed moment, for measuring durations. Changes of the system time do not affect the result.
+    /// Returns the time since a fixed moment, for measuring durations. Changes of the system time
+    /// do not affect the result.
     #[must_use]
     pub fn monotonic(&self) -> Duration {
         static START: LazyLock<Instant> = LazyLock::new(Instant::now);

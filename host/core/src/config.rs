@@ -1,9 +1,11 @@
-//! Reads the configuration from one TOML file and the environment. The environment variable `LATCHMAIL_SECTION__KEY` overrides a key of a section.
+//! Reads the configuration from one TOML file and the environment. The environment variable
+//! `LATCHMAIL_SECTION__KEY` overrides a key of a section.
 //!
-//! Each section of the configuration has a source file with types, defaults and checks. The file `plaintext` contains the checks that concern several sections.
+//! Each section of the configuration has a source file with types, defaults and checks. The file
+//! `plaintext` contains the checks that concern several sections.
 //!
-//! Only this module reads the environment. `docs/configuration.md` describes the configuration for operators. Document each new or changed key in
-//! `docs/configuration.md`.
+//! Only this module reads the environment. `docs/configuration.md` describes the configuration for
+//! operators. Document each new or changed key in `docs/configuration.md`.
 
 mod acme;
 mod admin;
@@ -74,7 +76,8 @@ pub use self::tls::Tls;
 use self::values::list;
 use crate::error::StartError;
 
-/// Environment variables that have the prefix of configuration keys but set no key. The command line reads these variables.
+/// Environment variables that have the prefix of configuration keys but set no key. The command
+/// line reads these variables.
 const NOT_CONFIGURATION: [&str; 4] = [
     "LATCHMAIL_CONFIG",
     "LATCHMAIL_STATE",
@@ -88,10 +91,12 @@ pub const STATE: &str = ".latchmail";
 /// The name of the configuration file in the state folder. The operator's commands read this file.
 pub const STATE_FILE: &str = "latchmail.toml";
 
-/// The name of the file with the settings that `latchmail attach` determines. It is beside the configuration file, which takes precedence.
+/// The name of the file with the settings that `latchmail attach` determines. It is beside the
+/// configuration file, which takes precedence.
 pub const ATTACHED_FILE: &str = "attached.toml";
 
-/// The environment variable with the id of the process to which a service manager passes sockets (`sd_listen_fds`).
+/// The environment variable with the id of the process to which a service manager passes sockets
+/// (`sd_listen_fds`).
 const LISTEN_PID: &str = "LISTEN_PID";
 
 /// The prefix of environment variables that tests use.
@@ -107,22 +112,24 @@ pub struct Config {
     /// The address at which the service listens: an IP address and a port, or a Unix socket.
     #[serde(default)]
     pub listen: Listen,
-    /// The URL of the service for clients: scheme, host and port, without a trailing slash. This URL is also the issuer of the service's tokens. If empty, the
-    /// URL is `http://` followed by `listen`, or with TLS `https://` followed by `listen` or the first name in `acme.domains`.
+    /// The URL of the service for clients: scheme, host and port, without a trailing slash. This
+    /// URL is also the issuer of the service's tokens. If empty, the URL is `http://` followed by
+    /// `listen`, or with TLS `https://` followed by `listen` or the first name in `acme.domains`.
     #[serde(default)]
     pub base_url: String,
-    /// The URL of the agent endpoint's authorization server. If empty, the URL is the origin of `base_url`. Another URL requires `oauth.listen` or
-    /// `oauth.introspection`.
+    /// The URL of the agent endpoint's authorization server. If empty, the URL is the origin of
+    /// `base_url`. Another URL requires `oauth.listen` or `oauth.introspection`.
     #[serde(default)]
     pub auth_url: String,
     /// The name of the service for users and agents.
     #[serde(default = "default_service_name")]
     pub service_name: String,
-    /// The path of the file with the service's keys. The service creates the file if the file does not exist. Only the owner of the file can read the file.
+    /// The path of the file with the service's keys. The service creates the file if the file does
+    /// not exist. Only the owner of the file can read the file.
     #[serde(default = "default_key_file")]
     pub key_file: PathBuf,
-    /// The path of the folder that caches compiled modules. By default, this folder also contains the search index. The folder can be deleted without loss of
-    /// data.
+    /// The path of the folder that caches compiled modules. By default, this folder also contains
+    /// the search index. The folder can be deleted without loss of data.
     #[serde(default = "default_cache_dir")]
     pub cache_dir: PathBuf,
     /// The web origins that are allowed to call the service from a browser (CORS).
@@ -188,11 +195,12 @@ pub struct Config {
     /// The settings of the agent endpoint.
     #[serde(default)]
     pub mcp: Mcp,
-    /// The policy of each module, by the module's name. A section can also contain the path of a module file. The service installs this file at the first
-    /// start.
+    /// The policy of each module, by the module's name. A section can also contain the path of a
+    /// module file. The service installs this file at the first start.
     #[serde(default)]
     pub modules: BTreeMap<String, Module>,
-    /// The policy of modules that have no section in `modules`. If `None`, such modules are not allowed.
+    /// The policy of modules that have no section in `modules`. If `None`, such modules are not
+    /// allowed.
     #[serde(default)]
     pub new_modules: Option<Module>,
     /// The settings of the operator's page, and for changes to modules while the service runs.
@@ -207,17 +215,20 @@ pub struct Config {
     /// The keys that are set.
     #[serde(skip)]
     keys: Keys,
-    /// The limits of accounts, by the name of the plan. The plan `default` exists even if it is not configured.
+    /// The limits of accounts, by the name of the plan. The plan `default` exists even if it is not
+    /// configured.
     #[serde(default)]
     pub plans: BTreeMap<String, Plan>,
 }
 
 impl Config {
-    /// Reads `file`, if it is `Some`, the file [`ATTACHED_FILE`] beside it, and the environment of the process. The environment takes precedence over `file`,
-    /// and `file` takes precedence over the file beside it.
+    /// Reads `file`, if it is `Some`, the file [`ATTACHED_FILE`] beside it, and the environment of
+    /// the process. The environment takes precedence over `file`, and `file` takes precedence over
+    /// the file beside it.
     ///
     /// # Errors
-    /// Returns an error if a file is unreadable or a setting is invalid. The error names the file or the key.
+    /// Returns an error if a file is unreadable or a setting is invalid. The error names the file
+    /// or the key.
     pub fn load(file: Option<&Path>) -> Result<Self, StartError> {
         let attached = match file {
             Some(path) => read_optional(&path.with_file_name(ATTACHED_FILE))?,
@@ -229,7 +240,8 @@ impl Config {
     /// Works like [`load`](Self::load). `attached` is the text of the file [`ATTACHED_FILE`].
     ///
     /// # Errors
-    /// Returns an error if `file` is unreadable or a setting is invalid. The error names the file or the key.
+    /// Returns an error if `file` is unreadable or a setting is invalid. The error names the file
+    /// or the key.
     pub fn load_with(file: Option<&Path>, attached: &str) -> Result<Self, StartError> {
         let text = match file {
             Some(path) => std::fs::read_to_string(path).map_err(|e| unreadable(path, &e))?,
@@ -241,7 +253,8 @@ impl Config {
         Ok(config)
     }
 
-    /// Reads a configuration from TOML text and environment variables. `name` identifies the text in error messages.
+    /// Reads a configuration from TOML text and environment variables. `name` identifies the text
+    /// in error messages.
     ///
     /// # Errors
     /// Returns an error if a setting is invalid. The error names the key.
@@ -316,7 +329,8 @@ impl Config {
         }
     }
 
-    /// Returns the URL without `base_url`: the address, or the first name in the certificate of a certificate authority.
+    /// Returns the URL without `base_url`: the address, or the first name in the certificate of a
+    /// certificate authority.
     fn default_url(&self) -> String {
         const HTTPS: u16 = 443;
         match (self.acme.domains.first(), self.listen.tcp()) {
@@ -339,7 +353,8 @@ impl Config {
         }
     }
 
-    /// Returns the settings of the directory's database. Sets the field `with_milter` of the settings to the value of `dkim.milter`.
+    /// Returns the settings of the directory's database. Sets the field `with_milter` of the
+    /// settings to the value of `dkim.milter`.
     #[must_use]
     pub fn database(&self) -> Database {
         Database {
@@ -348,7 +363,8 @@ impl Config {
         }
     }
 
-    /// Returns the public name of the mail server. The default is `mail.` followed by the first registration domain.
+    /// Returns the public name of the mail server. The default is `mail.` followed by the first
+    /// registration domain.
     #[must_use]
     pub fn mail_host(&self) -> String {
         if !self.dns.mail_host.is_empty() {
@@ -360,8 +376,9 @@ impl Config {
         }
     }
 
-    /// Returns the sections of all modules. The section of the module `mcp` also contains three settings of the service: the name, the allowed web origins, and
-    /// whether agents are allowed to send mail. A value that the operator set in the section of `mcp` takes precedence.
+    /// Returns the sections of all modules. The section of the module `mcp` also contains three
+    /// settings of the service: the name, the allowed web origins, and whether agents are allowed
+    /// to send mail. A value that the operator set in the section of `mcp` takes precedence.
     #[must_use]
     pub fn modules_with_service_settings(&self) -> BTreeMap<String, Module> {
         let mut modules = self.modules.clone();
@@ -453,7 +470,8 @@ fn unreadable(path: &Path, error: &std::io::Error) -> StartError {
     StartError::new(format!("cannot read the configuration {path}: {error}"))
 }
 
-/// Returns the origin of a URL in the form that browsers send: in lower case and ASCII, without a path and without the default port.
+/// Returns the origin of a URL in the form that browsers send: in lower case and ASCII, without a
+/// path and without the default port.
 fn origin(address: &str) -> Result<String, StartError> {
     let origin = Url::parse(address.trim_end_matches('/'))
         .ok()
@@ -479,7 +497,8 @@ pub fn environment() -> std::collections::HashMap<String, String> {
         .collect()
 }
 
-/// Returns `true` if a service manager passed sockets to this process. A process that inherited the environment of its parent has no sockets.
+/// Returns `true` if a service manager passed sockets to this process. A process that inherited the
+/// environment of its parent has no sockets.
 #[must_use]
 pub fn has_inherited_sockets() -> bool {
     std::env::var(LISTEN_PID).is_ok_and(|id| id.parse() == Ok(std::process::id()))

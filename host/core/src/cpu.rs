@@ -11,12 +11,14 @@ tokio::task_local! {
     static CURRENT: Arc<AtomicU64>;
 }
 
-/// The CPU time that other threads have used for one request, in nanoseconds. [`ChargedTime::collect`] resets this time to zero.
+/// The CPU time that other threads have used for one request, in nanoseconds.
+/// [`ChargedTime::collect`] resets this time to zero.
 #[derive(Clone, Debug, Default)]
 pub struct ChargedTime(Arc<AtomicU64>);
 
 impl ChargedTime {
-    /// Runs a part of the request. Work that `part` wraps with [`charged`] adds its CPU time to this counter.
+    /// Runs a part of the request. Work that `part` wraps with [`charged`] adds its CPU time to
+    /// this counter.
     pub fn scope<T>(&self, part: impl FnOnce() -> T) -> T {
         CURRENT.sync_scope(Arc::clone(&self.0), part)
     }
@@ -28,7 +30,8 @@ impl ChargedTime {
     }
 }
 
-/// Wraps work for another thread. The CPU time of `work` is charged to the current request, if there is one.
+/// Wraps work for another thread. The CPU time of `work` is charged to the current request, if
+/// there is one.
 pub fn charged<T>(work: impl FnOnce() -> T) -> impl FnOnce() -> T {
     let request = CURRENT.try_with(Arc::clone).ok();
     move || {

@@ -1,11 +1,14 @@
 //! The error types and their uses.
 //!
-//! - A module below the HTTP server has error enums with few cases, for example `latchmail_directory::Error` and `latchmail_mailbox::Error`. If a resource is
-//!   not found, the result is `Ok(None)` and not an error.
-//! - An operation that a client requested returns a [`Failure`]: a kind, a message for the client, and a cause for the log. Only the HTTP server maps kinds to
-//!   status codes.
-//! - An error that prevents the start of the service is a [`StartError`]: one sentence for the operator.
-//! - `anyhow` is used only in programs that report the error to an operator or developer, and in tests.
+//! - A module below the HTTP server has error enums with few cases, for example
+//!   `latchmail_directory::Error` and `latchmail_mailbox::Error`. If a resource is not found, the
+//!   result is `Ok(None)` and not an error.
+//! - An operation that a client requested returns a [`Failure`]: a kind, a message for the client,
+//!   and a cause for the log. Only the HTTP server maps kinds to status codes.
+//! - An error that prevents the start of the service is a [`StartError`]: one sentence for the
+//!   operator.
+//! - `anyhow` is used only in programs that report the error to an operator or developer, and in
+//!   tests.
 
 use std::borrow::Cow;
 use std::error::Error as StdError;
@@ -35,7 +38,8 @@ pub enum Kind {
     Internal,
     /// A change has started and its outcome is unknown.
     Unknown,
-    /// A server that the operation needs is unreachable, and nothing was changed. The client can retry after two seconds.
+    /// A server that the operation needs is unreachable, and nothing was changed. The client can
+    /// retry after two seconds.
     Unavailable,
 }
 
@@ -46,7 +50,8 @@ pub struct Failure {
     pub kind: Kind,
     /// The error text for the client. The text contains no secrets and no internal details.
     pub text: Cow<'static, str>,
-    /// The internal cause. The cause is logged once, when the response is written. It is never sent to the client.
+    /// The internal cause. The cause is logged once, when the response is written. It is never sent
+    /// to the client.
     pub cause: Option<Box<dyn StdError + Send + Sync>>,
 }
 
@@ -59,7 +64,8 @@ impl Failure {
         }
     }
 
-    /// Creates a failure for a malformed request, or for a field that is missing or out of range. `text` must name the field.
+    /// Creates a failure for a malformed request, or for a field that is missing or out of range.
+    /// `text` must name the field.
     #[must_use]
     pub fn invalid(text: impl Into<Cow<'static, str>>) -> Self {
         Self::new(Kind::Invalid, text)
@@ -104,8 +110,8 @@ impl Failure {
         )
     }
 
-    /// Creates a failure for an exceeded rate limit of `limit` requests. `wait` is the time until a request is accepted. `reset` is the time at which the
-    /// bucket is completely refilled.
+    /// Creates a failure for an exceeded rate limit of `limit` requests. `wait` is the time until a
+    /// request is accepted. `reset` is the time at which the bucket is completely refilled.
     #[must_use]
     pub fn spent(limit: u32, wait: Duration, reset: Timestamp) -> Self {
         Self::rate_limited(Verdict::new(limit, 0, reset, Some(wait)))
@@ -125,7 +131,8 @@ impl Failure {
         Self::new(Kind::Unknown, text).because(cause)
     }
 
-    /// Creates a failure for an operation that needs an unreachable server. The operation must not have changed anything.
+    /// Creates a failure for an operation that needs an unreachable server. The operation must not
+    /// have changed anything.
     #[must_use]
     pub fn unavailable(text: impl Into<Cow<'static, str>>) -> Self {
         Self::new(Kind::Unavailable, text)
@@ -175,7 +182,8 @@ impl fmt::Display for Failure {
 
 impl StdError for Failure {}
 
-/// An error that prevents the start of the service. The error contains one sentence for the operator: what failed, with which value, and why.
+/// An error that prevents the start of the service. The error contains one sentence for the
+/// operator: what failed, with which value, and why.
 #[derive(Debug)]
 pub struct StartError(String);
 

@@ -1,11 +1,13 @@
-//! The result of a check of the service or its surroundings. `latchmail doctor` and the operator's page show results.
+//! The result of a check of the service or its surroundings. `latchmail doctor` and the operator's
+//! page show results.
 
 /// The status of a check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Status {
     /// The check found no problem.
     Ok,
-    /// The check found a problem that does not stop mail, or the subject of the check is not configured.
+    /// The check found a problem that does not stop mail, or the subject of the check is not
+    /// configured.
     Warning,
     /// The check found a problem that stops mail or the service.
     Failed,
@@ -26,7 +28,8 @@ impl Status {
 /// The result of a check.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
-    /// The name of the check. Several findings can have the same name, for example one for each domain.
+    /// The name of the check. Several findings can have the same name, for example one for each
+    /// domain.
     pub check: &'static str,
     /// The status.
     pub status: Status,

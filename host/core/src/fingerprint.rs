@@ -1,10 +1,15 @@
-//! Fingerprints of passwords that another server stores. A fingerprint shows whether a user's password has changed, and reveals nothing about the password.
+//! Fingerprints of passwords that another server stores. A fingerprint shows whether a user's
+//! password has changed, and reveals nothing about the password.
 //!
-//! The text of a fingerprint is `fingerprint:`, the id of the service's key, a colon, and the HMAC-SHA-256 of the account's id and the version of the password.
-//! The id and the HMAC are hexadecimal. The version is a text that the other server changes together with the password, such as the time of the last change.
+//! The text of a fingerprint is `fingerprint:`, the id of the service's key, a colon, and the
+//! HMAC-SHA-256 of the account's id and the version of the password. The id and the HMAC are
+//! hexadecimal. The version is a text that the other server changes together with the password,
+//! such as the time of the last change.
 //!
-//! If the operator rotates the service's key, fingerprints of an earlier key still match while that key is in the key file. If the operator has removed the key,
-//! it is unknown whether the password has changed. [`Keyring::compare_fingerprint`] then returns [`Comparison::Unknown`], so that removing a key ends no session.
+//! If the operator rotates the service's key, fingerprints of an earlier key still match while that
+//! key is in the key file. If the operator has removed the key, it is unknown whether the password
+//! has changed. [`Keyring::compare_fingerprint`] then returns [`Comparison::Unknown`], so that
+//! removing a key ends no session.
 
 use std::sync::Arc;
 

@@ -1,14 +1,17 @@
-//! Checks the address rules with arbitrary input. The fuzz targets in `fuzz/` and tests call these checks. A check panics if the input violates a property.
+//! Checks the address rules with arbitrary input. The fuzz targets in `fuzz/` and tests call these
+//! checks. A check panics if the input violates a property.
 //!
 //! Other crates use the helper functions of this module for similar checks.
 
 use crate::address;
 use crate::cpu;
 
-/// The maximum CPU time for one input, in seconds. Fuzz targets are slow, because they are built with sanitizers and without optimization.
+/// The maximum CPU time for one input, in seconds. Fuzz targets are slow, because they are built
+/// with sanitizers and without optimization.
 const MAX_SECONDS: u64 = 2;
 
-/// Runs `work` on one input of at most 256 KiB and checks the CPU time of `work`. The time must be nearly linear in the size of the input.
+/// Runs `work` on one input of at most 256 KiB and checks the CPU time of `work`. The time must be
+/// nearly linear in the size of the input.
 ///
 /// # Panics
 /// Panics if `work` takes too long.
@@ -20,8 +23,8 @@ pub fn cheap<T>(work: impl FnOnce() -> T) -> T {
     done
 }
 
-/// Checks the rules for addresses, user names and domains. The result of a rule must be visible ASCII. If the same rule is applied to this result, the result
-/// must not change.
+/// Checks the rules for addresses, user names and domains. The result of a rule must be visible
+/// ASCII. If the same rule is applied to this result, the result must not change.
 ///
 /// # Panics
 /// Panics if a rule violates one of these properties for `text`.

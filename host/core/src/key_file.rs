@@ -1,9 +1,12 @@
 //! Reads the service's key file, or creates the file if it does not exist.
 //!
-//! Each line contains one key in standard base64. A key consists of 32 random bytes. The first key is the current key. The service uses the keys in other lines
-//! only to open old data and to verify old tokens. An operator rotates keys by adding a line at the top. Lines that start with `#` are comments.
+//! Each line contains one key in standard base64. A key consists of 32 random bytes. The first key
+//! is the current key. The service uses the keys in other lines only to open old data and to verify
+//! old tokens. An operator rotates keys by adding a line at the top. Lines that start with `#` are
+//! comments.
 //!
-//! The service does not encrypt or sign with these keys directly. [`crate::keyring`] derives other keys from the keys in the file.
+//! The service does not encrypt or sign with these keys directly. [`crate::keyring`] derives other
+//! keys from the keys in the file.
 
 mod edit;
 
@@ -49,10 +52,12 @@ impl Stamp {
     }
 }
 
-/// Returns the keys in the file `path`, with the current key first. Creates a missing file with one new key.
+/// Returns the keys in the file `path`, with the current key first. Creates a missing file with one
+/// new key.
 ///
 /// # Errors
-/// Returns an error if the file cannot be read or created, is owned or readable by another user, or contains an invalid line.
+/// Returns an error if the file cannot be read or created, is owned or readable by another user, or
+/// contains an invalid line.
 pub fn load(path: &Path) -> Result<Vec<Key>, StartError> {
     if let Err(e) = fs::metadata(path)
         && e.kind() == ErrorKind::NotFound
@@ -66,24 +71,29 @@ pub fn load(path: &Path) -> Result<Vec<Key>, StartError> {
 /// Works like [`load`], but does not create a missing file.
 ///
 /// # Errors
-/// Returns an error if the file cannot be read, is owned or readable by another user, or contains an invalid line.
+/// Returns an error if the file cannot be read, is owned or readable by another user, or contains
+/// an invalid line.
 pub fn read_keys(path: &Path) -> Result<Vec<Key>, StartError> {
     parse(&secret_file::read_text(NAME, path)?)
         .map_err(|problem| StartError::new(format!("the key file {} {problem}", path.display())))
 }
 
-/// Returns the number of keys in the file `path`. The service runs as the user with the id `user`. Unlike [`load`], never creates the file.
+/// Returns the number of keys in the file `path`. The service runs as the user with the id `user`.
+/// Unlike [`load`], never creates the file.
 ///
 /// # Errors
-/// Returns an error if the file cannot be read, is owned or readable by another user, or contains an invalid line.
+/// Returns an error if the file cannot be read, is owned or readable by another user, or contains
+/// an invalid line.
 pub fn count(path: &Path, user: u32) -> Result<usize, StartError> {
     Ok(load_as(path, user)?.len())
 }
 
-/// Returns the keys in the file `path`, with the current key first. The service runs as the user with the id `user`. Unlike [`load`], never creates the file.
+/// Returns the keys in the file `path`, with the current key first. The service runs as the user
+/// with the id `user`. Unlike [`load`], never creates the file.
 ///
 /// # Errors
-/// Returns an error if the file cannot be read, is owned or readable by another user, or contains an invalid line.
+/// Returns an error if the file cannot be read, is owned or readable by another user, or contains
+/// an invalid line.
 pub fn load_as(path: &Path, user: u32) -> Result<Vec<Key>, StartError> {
     parse(&secret_file::read_text_as(NAME, path, user)?)
         .map_err(|problem| StartError::new(format!("the key file {} {problem}", path.display())))
@@ -93,7 +103,8 @@ fn sentence(what: &str, path: &Path, error: &dyn std::fmt::Display) -> StartErro
     StartError::new(format!("{what} {NAME} {}: {error}", path.display()))
 }
 
-/// Creates the file `path` with these keys. Other processes never see a partial file. Does not replace an existing file.
+/// Creates the file `path` with these keys. Other processes never see a partial file. Does not
+/// replace an existing file.
 ///
 /// # Errors
 /// Returns an error if the file cannot be created.
@@ -109,8 +120,9 @@ fn make(path: &Path, keys: &[Key]) -> Result<(), Box<dyn std::error::Error>> {
             .create(folder)?;
     }
     let text = Zeroizing::new(format!(
-        "# The key of Latchmail. Whoever has the key can sign in to every account and read stored mail credentials. Keep it secret.\n\
-         # The first key is the current one. Further keys still open data that they sealed and verify tokens that they signed.\n{}",
+        "# The key of Latchmail. Whoever has the key can sign in to every account and read stored\n\
+         # mail credentials. Keep it secret. The first key is the current one. Further keys still\n\
+         # open data that they sealed and verify tokens that they signed.\n{}",
         lines(keys).as_str()
     ));
     let draft = draft_of(path)?;
@@ -144,7 +156,8 @@ fn draft_of(path: &Path) -> Result<PathBuf, Box<dyn std::error::Error>> {
 
 /// Returns a line of the file for each key.
 fn lines(keys: &[Key]) -> Zeroizing<String> {
-    // The base64 text of a key has 44 characters. Allocate the full capacity at once: a buffer that grows would leave copies of the secrets in memory.
+    // The base64 text of a key has 44 characters. Allocate the full capacity at once: a buffer that
+    // grows would leave copies of the secrets in memory.
     let mut text = Zeroizing::new(String::with_capacity(45 * keys.len()));
     for key in keys {
         STANDARD.encode_string(key.as_slice(), &mut text);
@@ -156,13 +169,14 @@ fn lines(keys: &[Key]) -> Zeroizing<String> {
 /// Returns the keys in the text of a key file.
 ///
 /// # Errors
-/// Returns an error if the text contains an invalid line or no key. The error text contains no text from the file.
+/// Returns an error if the text contains an invalid line or no key. The error text contains no text
+/// from the file.
 pub fn parse_keys(text: &str) -> Result<Vec<Key>, StartError> {
     parse(text).map_err(|problem| StartError::new(format!("the text {problem}")))
 }
 
-/// Parses the text of a key file. The caller writes the words "the key file" and the path before the returned error text. The error text contains no text from
-/// the file.
+/// Parses the text of a key file. The caller writes the words "the key file" and the path before
+/// the returned error text. The error text contains no text from the file.
 fn parse(text: &str) -> Result<Vec<Key>, String> {
     let mut keys = Vec::new();
     for (number, line) in text.lines().enumerate() {

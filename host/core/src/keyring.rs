@@ -1,7 +1,9 @@
-//! Derives the keys of the service. HKDF-SHA256 (RFC 5869) derives a sealing key and a signing key from each key in the key file. The HKDF labels of derived
-//! keys are different, so a derived key reveals nothing about any other derived key.
+//! Derives the keys of the service. HKDF-SHA256 (RFC 5869) derives a sealing key and a signing key
+//! from each key in the key file. The HKDF labels of derived keys are different, so a derived key
+//! reveals nothing about any other derived key.
 //!
-//! A [`Keyring`] can change while the service runs ([`Keyring::replace`]). All users of the keyring see the change at their next call.
+//! A [`Keyring`] can change while the service runs ([`Keyring::replace`]). All users of the keyring
+//! see the change at their next call.
 //!
 //! [`crate::sealing`] contains the sealing algorithm. [`crate::key_file`] reads the key file.
 
@@ -52,7 +54,8 @@ pub struct Key {
     sealing: SealingKey,
     /// Key for the fingerprints of passwords ([`crate::fingerprint`]).
     pub(crate) fingerprint: Zeroizing<[u8; 32]>,
-    /// The `kid` of tokens that the key signed: the public key's thumbprint (RFC 7638, RFC 8037 appendix A.3).
+    /// The `kid` of tokens that the key signed: the public key's thumbprint (RFC 7638, RFC 8037
+    /// appendix A.3).
     pub kid: String,
     /// Key that signs tokens. The memory of this key is erased on drop.
     pub signing: EncodingKey,
@@ -82,10 +85,12 @@ impl Keyring {
         Ok(Self(ArcSwap::from_pointee(Keys { current, others })))
     }
 
-    /// Replaces all keys in one step. The key with this `kid` becomes the current key. Returns `false` and changes nothing if `keys` does not contain this key.
+    /// Replaces all keys in one step. The key with this `kid` becomes the current key. Returns
+    /// `false` and changes nothing if `keys` does not contain this key.
     ///
     /// # Errors
-    /// Returns an error if `keys` contains an unusable key. The keyring does not change in this case.
+    /// Returns an error if `keys` contains an unusable key. The keyring does not change in this
+    /// case.
     pub fn replace(&self, keys: &[key_file::Key], kid: &str) -> Result<bool, StartError> {
         let mut keys = keys
             .iter()
@@ -100,7 +105,8 @@ impl Keyring {
         Ok(true)
     }
 
-    /// Makes the key with this `kid` the current key. Returns `false` and changes nothing if this keyring does not contain this key.
+    /// Makes the key with this `kid` the current key. Returns `false` and changes nothing if this
+    /// keyring does not contain this key.
     pub fn select(&self, kid: &str) -> bool {
         let mut keys = self.all();
         let Some(index) = keys.iter().position(|key| key.kid == kid) else {
@@ -136,7 +142,8 @@ impl Keyring {
         self.0.load().all().cloned().collect()
     }
 
-    /// Seals `secret` with the current key. The sealed bytes can be opened only for the same purpose and the same database row `row`.
+    /// Seals `secret` with the current key. The sealed bytes can be opened only for the same
+    /// purpose and the same database row `row`.
     ///
     /// # Errors
     /// Returns an internal error if the operating system provides no randomness.
@@ -186,8 +193,8 @@ impl Keyring {
         sealed.starts_with(&self.current().id)
     }
 
-    /// Opens bytes that [`Keyring::seal`] sealed with a key of this keyring. Returns `None` if this keyring does not contain the key, or if the bytes were
-    /// sealed for another purpose or row.
+    /// Opens bytes that [`Keyring::seal`] sealed with a key of this keyring. Returns `None` if this
+    /// keyring does not contain the key, or if the bytes were sealed for another purpose or row.
     #[must_use]
     pub fn open(&self, purpose: Purpose, row: &str, sealed: &[u8]) -> Option<SecretString> {
         text(&self.open_bytes(purpose, row, sealed)?)
@@ -252,7 +259,8 @@ fn expand<const N: usize>(
     Ok(out)
 }
 
-/// Returns the thumbprint of an Ed25519 public key. The thumbprint is the SHA-256 hash of the key's JWK, with only the required members in lexicographic order.
+/// Returns the thumbprint of an Ed25519 public key. The thumbprint is the SHA-256 hash of the key's
+/// JWK, with only the required members in lexicographic order.
 fn thumbprint(public: &[u8; 32]) -> String {
     let x = URL_SAFE_NO_PAD.encode(public);
     let jwk = format!(r#"{{"crv":"Ed25519","kty":"OKP","x":"{x}"}}"#);
@@ -272,7 +280,8 @@ impl fmt::Debug for Keyring {
 pub mod testing {
     use super::{Keyring, Zeroizing};
 
-    /// Creates a keyring with one key for each byte in `keys`. Each key consists of 32 copies of its byte.
+    /// Creates a keyring with one key for each byte in `keys`. Each key consists of 32 copies of
+    /// its byte.
     ///
     /// # Panics
     /// Panics if `keys` is empty.

@@ -1,9 +1,11 @@
-//! Rate limits: requests per minute, for each bucket and each credential or client (specification, section 8).
+//! Rate limits: requests per minute, for each bucket and each credential or client (specification,
+//! section 8).
 //!
-//! Each [`Key`] has a budget in each bucket. A full budget is the number of requests that the limit allows per minute. The budget refills evenly over one
-//! minute.
+//! Each [`Key`] has a budget in each bucket. A full budget is the number of requests that the limit
+//! allows per minute. The budget refills evenly over one minute.
 //!
-//! The route of a request selects the bucket, and the key identifies the client. The memory for budgets is bounded for any number of clients.
+//! The route of a request selects the bucket, and the key identifies the client. The memory for
+//! budgets is bounded for any number of clients.
 //!
 //! The budgets are in this process, or hosts share them ([`SharedBudgets`]).
 
@@ -45,8 +47,8 @@ const MINUTE: Duration = Duration::from_mins(1);
 /// The interval at which keys with a full budget are removed from memory.
 const SWEEP_EVERY: Duration = Duration::from_mins(1);
 
-/// The maximum number of keys of one bucket. This number of keys needs about 10 MB of memory. If a bucket has this number of keys, new keys are merged
-/// ([`Key::merged`]).
+/// The maximum number of keys of one bucket. This number of keys needs about 10 MB of memory. If a
+/// bucket has this number of keys, new keys are merged ([`Key::merged`]).
 const MAX_KEYS: usize = 100_000;
 
 macro_rules! buckets {
@@ -113,7 +115,8 @@ impl Bucket {
     }
 }
 
-/// The key of a budget. The key identifies the session, token, account, client or mail address whose requests use the budget.
+/// The key of a budget. The key identifies the session, token, account, client or mail address
+/// whose requests use the budget.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub enum Key {
     /// A web session.
@@ -124,18 +127,23 @@ pub enum Key {
     OAuth(Box<str>),
     /// An account. Used for requests to the agent endpoint with any credential of the account.
     Account(Box<str>),
-    /// A client without a credential: an IPv4 address, or the /64 network of an IPv6 address. One client usually controls all addresses of a /64 network.
+    /// A client without a credential: an IPv4 address, or the /64 network of an IPv6 address. One
+    /// client usually controls all addresses of a /64 network.
     Client(IpAddr),
-    /// A mail address. The budget limits the failed attempts to sign in to this address from all networks together.
+    /// A mail address. The budget limits the failed attempts to sign in to this address from all
+    /// networks together.
     Address(Box<str>),
-    /// A mail address and a client network. The budget limits the failed attempts to sign in to this address from this network.
+    /// A mail address and a client network. The budget limits the failed attempts to sign in to
+    /// this address from this network.
     AddressFrom(Box<str>, IpAddr),
     /// A mail address and an IPv6 /48 network. The budget limits the failed attempts to sign in to
     /// this address from all networks of one site.
     AddressFromSite(Box<str>, IpAddr),
-    /// All clients in one IPv4 /16 network or one IPv6 /32 network. Replaces the keys of single clients if the bucket has too many keys.
+    /// All clients in one IPv4 /16 network or one IPv6 /32 network. Replaces the keys of single
+    /// clients if the bucket has too many keys.
     Region(IpAddr),
-    /// All mail addresses with the same 16-bit hash. Replaces the keys of single addresses if the bucket has too many keys.
+    /// All mail addresses with the same 16-bit hash. Replaces the keys of single addresses if the
+    /// bucket has too many keys.
     Addresses(u16),
 }
 
@@ -159,8 +167,9 @@ impl Key {
         Self::Client(network(address))
     }
 
-    /// Returns a less specific key, which replaces this key if the bucket has too many keys. Client networks and mail addresses are merged, because an attacker
-    /// can use any number of networks and addresses. Credentials are not merged, because the service issued each credential.
+    /// Returns a less specific key, which replaces this key if the bucket has too many keys. Client
+    /// networks and mail addresses are merged, because an attacker can use any number of networks
+    /// and addresses. Credentials are not merged, because the service issued each credential.
     fn merged(&self, hashes: &RandomState) -> Cow<'_, Self> {
         match self {
             Self::Client(address) => Cow::Owned(Self::Region(region(*address))),
@@ -181,14 +190,16 @@ type Limiter = RateLimiter<Key, DashMapStateStore<Key>, Ticks, StateInformationM
 pub struct Limits {
     clock: Clock,
     budgets: Vec<ArcSwap<Budget>>,
-    /// The maximum number of failed sign-in attempts per minute for one mail address from one client network.
+    /// The maximum number of failed sign-in attempts per minute for one mail address from one
+    /// client network.
     sign_in_address: Limit,
     sign_in_failures: Failures,
     /// The requests of each client whose body contains a credential that is not verified.
     unverified: Failures,
     hashes: RandomState,
     swept: AtomicU64,
-    /// The budgets that hosts share, and the name of this server in the names of the budgets. `None` if each host has its own budgets.
+    /// The budgets that hosts share, and the name of this server in the names of the budgets.
+    /// `None` if each host has its own budgets.
     shared: Option<(Arc<dyn SharedBudgets>, &'static str)>,
 }
 
@@ -215,7 +226,8 @@ impl Limit {
     }
 }
 
-/// For one mail address, the limit on failed sign-in attempts from all networks together is this number times the limit for one network.
+/// For one mail address, the limit on failed sign-in attempts from all networks together is this
+/// number times the limit for one network.
 const ALL_NETWORKS: NonZeroU32 = NonZeroU32::new(20).unwrap();
 
 /// The same for all networks of one IPv6 /48 network. One party often has all 65,536 networks of a
@@ -231,7 +243,8 @@ fn interval(limit: NonZeroU32) -> Duration {
 struct Budget {
     limit: NonZeroU32,
     limiter: Limiter,
-    /// An upper bound on the number of keys. The exact number is determined only when this bound reaches the maximum, because counting is expensive.
+    /// An upper bound on the number of keys. The exact number is determined only when this bound
+    /// reaches the maximum, because counting is expensive.
     keys: AtomicUsize,
     /// The time at which full budgets were last removed, in seconds of the monotonic clock.
     cleared: AtomicU64,
@@ -278,7 +291,8 @@ impl Limits {
         })
     }
 
-    /// Shares the budgets with other hosts. `server` identifies this server, because each server of a host has its own budgets.
+    /// Shares the budgets with other hosts. `server` identifies this server, because each server of
+    /// a host has its own budgets.
     #[must_use]
     pub fn with_shared(mut self, budgets: Arc<dyn SharedBudgets>, server: &'static str) -> Self {
         self.share(budgets, server);
@@ -299,10 +313,12 @@ impl Limits {
         self.shared.as_ref().map(|(budgets, _)| budgets)
     }
 
-    /// Changes the limits. In a bucket whose limit changes, every client starts with a full budget. Counted failures of sign-in stay.
+    /// Changes the limits. In a bucket whose limit changes, every client starts with a full budget.
+    /// Counted failures of sign-in stay.
     ///
     /// # Errors
-    /// Returns an error that names the configuration key if a limit is 0. In this case, no limit changes.
+    /// Returns an error that names the configuration key if a limit is 0. In this case, no limit
+    /// changes.
     pub fn reload(&self, config: &config::Limits) -> Result<(), StartError> {
         let new = Self::new(config, self.clock.clone())?;
         for (current, new) in self.budgets.iter().zip(new.budgets) {
@@ -321,7 +337,8 @@ impl Limits {
         self.budgets[bucket as usize].load().limit.get()
     }
 
-    /// Returns the maximum number of failed sign-ins per minute for one mail address from one client network.
+    /// Returns the maximum number of failed sign-ins per minute for one mail address from one
+    /// client network.
     #[must_use]
     pub fn sign_in_address_per_minute(&self) -> u32 {
         self.sign_in_address.get().get()
@@ -346,7 +363,8 @@ impl Limits {
         attempt
     }
 
-    /// Counts one request of `key` in a bucket. Returns whether the request is accepted, and the state of the bucket.
+    /// Counts one request of `key` in a bucket. Returns whether the request is accepted, and the
+    /// state of the bucket.
     pub async fn check(&self, bucket: Bucket, key: &Key) -> Verdict {
         let verdict = self.check_budgets(bucket, key).await;
         if verdict.retry_after.is_some() {
@@ -365,7 +383,8 @@ impl Limits {
         self.check_in_process(bucket, key)
     }
 
-    /// Counts the request in the budgets that hosts share. Returns `None` if these budgets are unavailable.
+    /// Counts the request in the budgets that hosts share. Returns `None` if these budgets are
+    /// unavailable.
     async fn check_shared(
         &self,
         budgets: &dyn SharedBudgets,
@@ -400,7 +419,8 @@ impl Limits {
         self.verdict(budget.limit, remaining, wait)
     }
 
-    /// Returns the state of a bucket. `wait` is the time until a request is accepted, or `None` if this request was accepted.
+    /// Returns the state of a bucket. `wait` is the time until a request is accepted, or `None` if
+    /// this request was accepted.
     fn verdict(&self, limit: NonZeroU32, remaining: u32, wait: Option<Duration>) -> Verdict {
         let interval = interval(limit);
         let full_in = match wait {
@@ -411,10 +431,12 @@ impl Limits {
         Verdict::new(limit.get(), remaining, reset, wait)
     }
 
-    /// Starts an attempt to sign in to `address`. The caller must first count the request with [`Limits::check`].
+    /// Starts an attempt to sign in to `address`. The caller must first count the request with
+    /// [`Limits::check`].
     ///
-    /// `known` is `true` if an earlier sign-in to `address` from the client's network succeeded. For a known network, failures from other networks do not
-    /// count. So an attacker in another network cannot lock the owner out.
+    /// `known` is `true` if an earlier sign-in to `address` from the client's network succeeded.
+    /// For a known network, failures from other networks do not count. So an attacker in another
+    /// network cannot lock the owner out.
     ///
     /// # Errors
     /// Returns [`Kind::RateLimited`](crate::error::Kind::RateLimited) if `address` has had too many
@@ -473,7 +495,8 @@ impl Budget {
         if self.keys.fetch_add(1, Ordering::Relaxed) < MAX_KEYS {
             return true;
         }
-        // Search for full budgets at most once per second. Otherwise a flood of new keys would cause a search for each key.
+        // Search for full budgets at most once per second. Otherwise a flood of new keys would
+        // cause a search for each key.
         if self.cleared.swap(now, Ordering::Relaxed) != now {
             self.remove_full();
         }
@@ -492,7 +515,8 @@ impl fmt::Debug for Limits {
     }
 }
 
-/// The monotonic clock for the crate `governor`. With the system clock, all clients would be blocked if the system time were set back.
+/// The monotonic clock for the crate `governor`. With the system clock, all clients would be
+/// blocked if the system time were set back.
 #[derive(Clone)]
 struct Ticks(Clock);
 

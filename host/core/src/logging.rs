@@ -1,7 +1,9 @@
-//! Writes the log to standard error, as readable lines or as JSON. The setting `log.filter` selects the lines.
+//! Writes the log to standard error, as readable lines or as JSON. The setting `log.filter` selects
+//! the lines.
 //!
-//! Each log line for a request belongs to the request's span, which contains the request's id and its trace id. In the JSON form, the object `span` contains the fields of the
-//! span. Types with secrets omit the secrets in `Debug`, so secrets are not logged.
+//! Each log line for a request belongs to the request's span, which contains the request's id and
+//! its trace id. In the JSON form, the object `span` contains the fields of the span. Types with
+//! secrets omit the secrets in `Debug`, so secrets are not logged.
 
 use std::io::IsTerminal as _;
 
@@ -13,8 +15,9 @@ use tracing_subscriber::{EnvFilter, Registry, fmt, reload};
 use crate::config::{Log, LogFormat};
 use crate::error::StartError;
 
-/// Libraries that write too many log lines or confidential data. Cranelift writes hundreds of megabytes for one module. rustls logs complete handshakes, and
-/// h2 logs the headers of requests. Each entry matches all log targets that start with the entry.
+/// Libraries that write too many log lines or confidential data. Cranelift writes hundreds of
+/// megabytes for one module. rustls logs complete handshakes, and h2 logs the headers of requests.
+/// Each entry matches all log targets that start with the entry.
 const QUIET: [&str; 6] = ["cranelift", "h2", "mio", "regalloc2", "rustls", "wasmtime"];
 
 /// The target of the span of a request. No log line has this target. Every filter enables it, so
@@ -72,11 +75,12 @@ pub fn check(config: &Log) -> Result<(), StartError> {
     filter(&config.filter).map(drop)
 }
 
-/// Returns the configured filter. Limits the [`QUIET`] libraries to `warn` if the global level is more verbose than `warn`. A directive for such a library, or
-/// for a part of such a library, overrides this limit.
+/// Returns the configured filter. Limits the [`QUIET`] libraries to `warn` if the global level is
+/// more verbose than `warn`. A directive for such a library, or for a part of such a library,
+/// overrides this limit.
 ///
-/// If several directives match a log line, the directive with the longest target applies. If several directives have the same target, the last directive
-/// applies.
+/// If several directives match a log line, the directive with the longest target applies. If
+/// several directives have the same target, the last directive applies.
 fn filter(text: &str) -> Result<EnvFilter, StartError> {
     let parse = |directives: &str| {
         EnvFilter::builder().parse(directives).map_err(|e| {

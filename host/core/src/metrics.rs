@@ -1,7 +1,9 @@
-//! The metrics of this process, in the text format of Prometheus. This module has the list of all families. The code that causes an event counts the event.
+//! The metrics of this process, in the text format of Prometheus. This module has the list of all
+//! families. The code that causes an event counts the event.
 //!
-//! The families are global, because all services of a process share them. Only tests have several services in one process. `docs/metrics.md` describes each
-//! family. Labels contain no addresses, no account ids, and nothing else that a client chooses.
+//! The families are global, because all services of a process share them. Only tests have several
+//! services in one process. `docs/metrics.md` describes each family. Labels contain no addresses,
+//! no account ids, and nothing else that a client chooses.
 
 mod family;
 
@@ -137,7 +139,8 @@ families! {
         "Time at which the TLS certificate expires, in seconds since 1970. 0 without TLS.");
 }
 
-/// The values of the label `command` of IMAP commands. `CONNECT` is the connection up to the greeting.
+/// The values of the label `command` of IMAP commands. `CONNECT` is the connection up to the
+/// greeting.
 pub const IMAP_COMMAND_NAMES: &[&str] = &[
     "APPEND",
     "AUTHENTICATE",
@@ -161,7 +164,8 @@ pub const IMAP_COMMAND_NAMES: &[&str] = &[
     "other",
 ];
 
-/// The values of the label `outcome` of IMAP commands. `failed` is a command without a result, because the connection was lost or a time limit passed.
+/// The values of the label `outcome` of IMAP commands. `failed` is a command without a result,
+/// because the connection was lost or a time limit passed.
 const IMAP_OUTCOMES: &[&str] = &["ok", "no", "bad", "failed"];
 
 /// Returns all families in the text format.

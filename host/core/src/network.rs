@@ -6,7 +6,8 @@ use ipnet::{IpNet, Ipv4Net, Ipv6Net};
 
 use crate::error::StartError;
 
-/// Parses a network, such as `10.0.0.0/8`, or a single address. Ignores address bits after the prefix. Returns `None` if the text is invalid.
+/// Parses a network, such as `10.0.0.0/8`, or a single address. Ignores address bits after the
+/// prefix. Returns `None` if the text is invalid.
 #[must_use]
 pub fn parse(text: &str) -> Option<IpNet> {
     let Some((address, prefix_length)) = text.split_once('/') else {
@@ -30,8 +31,8 @@ pub fn parse_all(key: &str, entries: &[String]) -> Result<Vec<IpNet>, StartError
     entries.iter().map(parse).collect()
 }
 
-/// Returns the address that identifies a client in rate limits: the IPv4 address, or the first address of the IPv6 /64 network. One client can use all
-/// addresses of an IPv6 /64 network.
+/// Returns the address that identifies a client in rate limits: the IPv4 address, or the first
+/// address of the IPv6 /64 network. One client can use all addresses of an IPv6 /64 network.
 #[must_use]
 pub fn network(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
@@ -51,7 +52,8 @@ pub fn site(address: IpAddr) -> IpAddr {
     }
 }
 
-/// Returns the address that identifies a provider or region in rate limits: the first address of the IPv4 /16 network or of the IPv6 /32 network.
+/// Returns the address that identifies a provider or region in rate limits: the first address of
+/// the IPv4 /16 network or of the IPv6 /32 network.
 #[must_use]
 pub fn region(address: IpAddr) -> IpAddr {
     match address.to_canonical() {

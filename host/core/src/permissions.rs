@@ -1,11 +1,13 @@
-//! Defines the rights of the members of a shared mailbox, and the resources to which rights apply. Computes the union of a member's grants.
+//! Defines the rights of the members of a shared mailbox, and the resources to which rights apply.
+//! Computes the union of a member's grants.
 //!
-//! This module contains only data types and set operations. The directory stores the grants. The module that provides a resource enforces the grants on this
-//! resource.
+//! This module contains only data types and set operations. The directory stores the grants. The
+//! module that provides a resource enforces the grants on this resource.
 
 use std::fmt;
 
-/// A right of a member of a shared mailbox (specification, section 2). The variants are in canonical order.
+/// A right of a member of a shared mailbox (specification, section 2). The variants are in
+/// canonical order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Right {
     /// `mail:read`
@@ -63,7 +65,8 @@ impl fmt::Display for Right {
     }
 }
 
-/// Returns the error text for a member who sees a resource but does not have `right` over this resource.
+/// Returns the error text for a member who sees a resource but does not have `right` over this
+/// resource.
 #[must_use]
 pub fn lacking(right: Right) -> String {
     format!("Your rights in this mailbox do not include \"{right}\" here")
@@ -98,7 +101,8 @@ impl Rights {
         Self(bits)
     }
 
-    /// Returns the set of rights with these names, or `None` if a name is unknown. A name may occur several times.
+    /// Returns the set of rights with these names, or `None` if a name is unknown. A name may occur
+    /// several times.
     #[must_use]
     pub fn named<'n>(names: impl IntoIterator<Item = &'n str>) -> Option<Self> {
         names
@@ -145,7 +149,8 @@ impl Rights {
     }
 }
 
-/// Formats the rights as the database stores them: the names of the rights in canonical order, separated by spaces.
+/// Formats the rights as the database stores them: the names of the rights in canonical order,
+/// separated by spaces.
 impl fmt::Display for Rights {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (index, right) in self.iter().enumerate() {
@@ -169,8 +174,8 @@ impl fmt::Debug for Rights {
 pub struct GrantedFolder {
     /// The folder's id, which stays the same when the folder is renamed.
     pub id: String,
-    /// The folder's UIDVALIDITY at the time of the grant. A new folder with the same name has another UIDVALIDITY, so the grant does not apply to the new
-    /// folder.
+    /// The folder's UIDVALIDITY at the time of the grant. A new folder with the same name has
+    /// another UIDVALIDITY, so the grant does not apply to the new folder.
     pub uid_validity: u32,
 }
 
@@ -221,7 +226,8 @@ pub struct Granted {
     pub rights: Rights,
 }
 
-/// All grants of one member in a mailbox. If several grants apply to a resource, the member has the union of the granted rights.
+/// All grants of one member in a mailbox. If several grants apply to a resource, the member has the
+/// union of the granted rights.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Grants(Vec<Granted>);
 
@@ -242,13 +248,15 @@ impl Grants {
         }])
     }
 
-    /// Returns the union of the rights of all grants. Lists of members and of mailboxes contain this union.
+    /// Returns the union of the rights of all grants. Lists of members and of mailboxes contain
+    /// this union.
     #[must_use]
     pub fn anywhere(&self) -> Rights {
         self.union(|_| true)
     }
 
-    /// Returns the union of the rights of all grants on the mailbox as a whole ([`Resource::Mailbox`]).
+    /// Returns the union of the rights of all grants on the mailbox as a whole
+    /// ([`Resource::Mailbox`]).
     #[must_use]
     pub fn over_mailbox(&self) -> Rights {
         self.union(|resource| *resource == Resource::Mailbox)
@@ -260,7 +268,8 @@ impl Grants {
         self.over_mailbox().only(Rights::OF_FOLDER)
     }
 
-    /// Returns the union of the member's rights over all folders, including rights over a single folder.
+    /// Returns the union of the member's rights over all folders, including rights over a single
+    /// folder.
     #[must_use]
     pub fn over_some_folder(&self) -> Rights {
         let folders = self.union(|resource| matches!(resource, Resource::Folder(_)));
@@ -272,7 +281,8 @@ impl Grants {
         self.0.iter()
     }
 
-    /// Iterates over the grants on single folders. Each item contains the folder and the granted rights.
+    /// Iterates over the grants on single folders. Each item contains the folder and the granted
+    /// rights.
     pub fn folders(&self) -> impl Iterator<Item = (&GrantedFolder, Rights)> {
         self.0.iter().filter_map(|grant| match &grant.resource {
             Resource::Folder(folder) => Some((folder, grant.rights)),
@@ -280,7 +290,8 @@ impl Grants {
         })
     }
 
-    /// Returns the member's rights over one alias. `created` is `true` if the member created the alias.
+    /// Returns the member's rights over one alias. `created` is `true` if the member created the
+    /// alias.
     #[must_use]
     pub fn over_alias(&self, address: &str, created: bool) -> Rights {
         let domain = address.rsplit('@').next().unwrap_or_default();
@@ -294,13 +305,15 @@ impl Grants {
         rights.only(Rights::OF_ALIAS)
     }
 
-    /// Returns the member's rights over the mailbox's own address. Only grants on the mailbox as a whole count, because this address is not an alias.
+    /// Returns the member's rights over the mailbox's own address. Only grants on the mailbox as a
+    /// whole count, because this address is not an alias.
     #[must_use]
     pub fn over_address(&self) -> Rights {
         self.over_mailbox().only(Rights::OF_ALIAS)
     }
 
-    /// Returns the member's rights over a new alias on this domain, if the member creates the alias.
+    /// Returns the member's rights over a new alias on this domain, if the member creates the
+    /// alias.
     #[must_use]
     pub fn over_new_alias(&self, domain: &str) -> Rights {
         let rights = self.union(|resource| match resource {
@@ -311,7 +324,8 @@ impl Grants {
         rights.only(Rights::OF_ALIAS)
     }
 
-    /// Returns the union of the member's rights over all existing and future aliases, including rights over a single alias.
+    /// Returns the union of the member's rights over all existing and future aliases, including
+    /// rights over a single alias.
     #[must_use]
     pub fn over_some_alias(&self) -> Rights {
         let rights = self.union(|resource| !matches!(resource, Resource::Folder(_)));
@@ -332,8 +346,9 @@ impl Grants {
         })
     }
 
-    /// Returns the rights that the member is allowed to grant to others on a resource. A member is allowed to grant a right only if the member has this right
-    /// over all existing and future contents of the resource.
+    /// Returns the rights that the member is allowed to grant to others on a resource. A member is
+    /// allowed to grant a right only if the member has this right over all existing and future
+    /// contents of the resource.
     #[must_use]
     pub fn over(&self, resource: &Resource) -> Rights {
         match resource {
@@ -346,7 +361,8 @@ impl Grants {
             Resource::AliasSet(set) => {
                 let all = self.union(|granted| match granted {
                     Resource::Mailbox | Resource::AliasSet(AliasSet::All) => true,
-                    // A grant on `Own` does not count, because `Own` refers to different aliases for each member.
+                    // A grant on `Own` does not count, because `Own` refers to different aliases
+                    // for each member.
                     Resource::AliasSet(granted @ AliasSet::Domain(_)) => granted == set,
                     _ => false,
                 });

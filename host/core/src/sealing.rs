@@ -1,9 +1,12 @@
-//! Encrypts ("seals") secrets that the service must read later, such as a session's app password. A stolen database does not reveal sealed secrets.
+//! Encrypts ("seals") secrets that the service must read later, such as a session's app password. A
+//! stolen database does not reveal sealed secrets.
 //!
-//! The algorithm is XChaCha20-Poly1305 with a random nonce. Sealed bytes consist of the nonce, the ciphertext and the tag. A
-//! [`Keyring`](crate::keyring::Keyring) adds the id of the sealing key at the start.
+//! The algorithm is XChaCha20-Poly1305 with a random nonce. Sealed bytes consist of the nonce, the
+//! ciphertext and the tag. A [`Keyring`](crate::keyring::Keyring) adds the id of the sealing key at
+//! the start.
 //!
-//! Sealed bytes are bound to a purpose and to the id of a database row. They cannot be opened for another purpose or row.
+//! Sealed bytes are bound to a purpose and to the id of a database row. They cannot be opened for
+//! another purpose or row.
 
 use chacha20poly1305::aead::{Aead, KeyInit, Payload};
 use chacha20poly1305::{XChaCha20Poly1305, XNonce};
@@ -26,7 +29,8 @@ const NONCES: &str = "latchmail v1 nonces HMAC-SHA-256";
 pub enum Purpose {
     /// App password of a web session. The row is identified by the session's `sid`.
     WebSession,
-    /// App password of an API token, sealed with a key that is derived from the token. The row is identified by the token's id.
+    /// App password of an API token, sealed with a key that is derived from the token. The row is
+    /// identified by the token's id.
     ApiToken,
     /// Refresh token of the identity provider. The row is identified by the `sid` of a web session,
     /// or by the hash of a sign-in code.
@@ -35,13 +39,17 @@ pub enum Purpose {
     TwoFactor,
     /// Private DKIM key of a domain. The row is identified by the domain.
     DkimKey,
-    /// App password with which the service opens a shared mailbox for its members. The row is identified by the mailbox's id.
+    /// App password with which the service opens a shared mailbox for its members. The row is
+    /// identified by the mailbox's id.
     TeamKey,
-    /// App password with which the service reads a mailbox for the search index. The row is identified by the account's id.
+    /// App password with which the service reads a mailbox for the search index. The row is
+    /// identified by the account's id.
     IndexKey,
-    /// App password of an OAuth grant, sealed with a key that is derived from a token of the grant. The row is identified by the grant's id.
+    /// App password of an OAuth grant, sealed with a key that is derived from a token of the grant.
+    /// The row is identified by the grant's id.
     OAuthGrant,
-    /// State that is stored in the HTML form on a sign-in page. The state is bound to the secret in the browser's cookie instead of the id of a row.
+    /// State that is stored in the HTML form on a sign-in page. The state is bound to the secret in
+    /// the browser's cookie instead of the id of a row.
     SignInPage,
     /// Cursor of the change log. The row is the mailbox, and the grants of a member.
     ChangeCursor,
@@ -66,8 +74,8 @@ impl Purpose {
         }
     }
 
-    /// Returns the associated data for the encryption. Different pairs of purpose and row have different associated data, because the name of a purpose
-    /// contains no NUL.
+    /// Returns the associated data for the encryption. Different pairs of purpose and row have
+    /// different associated data, because the name of a purpose contains no NUL.
     fn bound_to(self, row: &str) -> Vec<u8> {
         format!("latchmail v1 sealed\0{}\0{row}", self.name()).into_bytes()
     }
@@ -89,7 +97,8 @@ impl SealingKey {
         Ok(Self(key))
     }
 
-    /// Seals `secret`. The sealed bytes can be opened only for the same purpose and the same database row `row`.
+    /// Seals `secret`. The sealed bytes can be opened only for the same purpose and the same
+    /// database row `row`.
     ///
     /// # Errors
     /// Returns an internal error if the operating system provides no randomness.
@@ -153,8 +162,8 @@ impl SealingKey {
         Ok([nonce.as_slice(), &ciphertext].concat())
     }
 
-    /// Opens bytes that [`SealingKey::seal`] sealed for the same purpose and row. Returns `None` if the bytes are damaged, or if the key, purpose or row is
-    /// different.
+    /// Opens bytes that [`SealingKey::seal`] sealed for the same purpose and row. Returns `None` if
+    /// the bytes are damaged, or if the key, purpose or row is different.
     #[must_use]
     pub fn open(&self, purpose: Purpose, row: &str, sealed: &[u8]) -> Option<SecretString> {
         text(&self.open_bytes(purpose, row, sealed)?)

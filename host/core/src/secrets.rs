@@ -1,7 +1,7 @@
 //! Generates random secrets and ids. Computes hashes of secrets for the directory.
 //!
-//! All randomness is from the operating system. Random secrets cannot be guessed, so a fast hash function is sufficient. The crate `latchmail-accounts` hashes
-//! the passwords of users.
+//! All randomness is from the operating system. Random secrets cannot be guessed, so a fast hash
+//! function is sufficient. The crate `latchmail-accounts` hashes the passwords of users.
 
 use std::fmt;
 
@@ -14,7 +14,8 @@ use zeroize::Zeroizing;
 use crate::error::Failure;
 use crate::hexadecimal;
 
-/// The base32 alphabet (RFC 4648, section 6) in lower case. It has 32 symbols, so five bits of a random byte select a symbol without bias.
+/// The base32 alphabet (RFC 4648, section 6) in lower case. It has 32 symbols, so five bits of a
+/// random byte select a symbol without bias.
 const BASE32: &[u8; 32] = b"abcdefghijklmnopqrstuvwxyz234567";
 
 const LETTERS_AND_DIGITS: &[u8; 62] =
@@ -44,14 +45,16 @@ pub fn symbols<const N: usize>() -> Result<Zeroizing<String>, Failure> {
     Ok(text)
 }
 
-/// Returns `length` random letters and digits, all equally likely. 43 letters and digits contain 256 random bits.
+/// Returns `length` random letters and digits, all equally likely. 43 letters and digits contain
+/// 256 random bits.
 ///
 /// # Errors
 /// Returns an internal error if the operating system provides no randomness.
 pub fn letters_and_digits(length: usize) -> Result<Zeroizing<String>, Failure> {
     let mut text = Zeroizing::new(String::with_capacity(length));
     while text.len() < length {
-        // 248 is a multiple of 62. Bytes from 248 to 255 are skipped, because otherwise some symbols would be more likely than others.
+        // 248 is a multiple of 62. Bytes from 248 to 255 are skipped, because otherwise some
+        // symbols would be more likely than others.
         let random = random::<64>()?;
         let fair = random.iter().filter(|byte| **byte < 248);
         let missing = length - text.len();
@@ -66,7 +69,8 @@ pub fn letters_and_digits(length: usize) -> Result<Zeroizing<String>, Failure> {
 /// Number of letters and digits after the prefix. 43 letters and digits contain 256 random bits.
 const LENGTH: usize = 43;
 
-/// A secret that consists of a prefix and 43 letters and digits (256 random bits). The prefix identifies the purpose of the secret.
+/// A secret that consists of a prefix and 43 letters and digits (256 random bits). The prefix
+/// identifies the purpose of the secret.
 #[derive(Clone)]
 pub struct Prefixed {
     secret: SecretString,
@@ -91,7 +95,8 @@ impl Prefixed {
         Ok(Self::of(SecretString::from(text.as_str())))
     }
 
-    /// Parses a secret that a client sent. Returns `None` if `text` does not consist of `prefix` and 43 letters and digits.
+    /// Parses a secret that a client sent. Returns `None` if `text` does not consist of `prefix`
+    /// and 43 letters and digits.
     #[must_use]
     pub fn parse(prefix: &str, text: &str) -> Option<Self> {
         let symbols = text.strip_prefix(prefix)?;
@@ -118,8 +123,8 @@ impl Prefixed {
     }
 }
 
-/// Generates an opaque id: 24 symbols of `[a-z2-7]` with 119 random bits. The first symbol is a letter. The id is valid as a folder name on a mail server and
-/// in a URL.
+/// Generates an opaque id: 24 symbols of `[a-z2-7]` with 119 random bits. The first symbol is a
+/// letter. The id is valid as a folder name on a mail server and in a URL.
 ///
 /// # Errors
 /// Returns an internal error if the operating system provides no randomness.
@@ -131,7 +136,8 @@ pub fn id() -> Result<String, Failure> {
     Ok(first.chain(rest.iter().map(|byte| symbol(*byte))).collect())
 }
 
-/// An app password: 32 symbols of `[a-z2-7]`. The first 8 symbols are the public selector. The other 24 symbols contain 120 secret bits.
+/// An app password: 32 symbols of `[a-z2-7]`. The first 8 symbols are the public selector. The
+/// other 24 symbols contain 120 secret bits.
 #[derive(Clone, Debug)]
 pub struct AppPassword(SecretString);
 
@@ -144,7 +150,8 @@ impl AppPassword {
         Ok(Self(SecretString::from(symbols::<32>()?.as_str())))
     }
 
-    /// Parses an app password. Returns `None` if the text does not have the form of an app password.
+    /// Parses an app password. Returns `None` if the text does not have the form of an app
+    /// password.
     #[must_use]
     pub fn parse(text: &SecretString) -> Option<Self> {
         let bytes = text.expose_secret().as_bytes();
@@ -152,13 +159,15 @@ impl AppPassword {
         has_form.then(|| Self(text.clone()))
     }
 
-    /// Returns the public selector, which is unique. The mail server finds the app password in the directory by the selector.
+    /// Returns the public selector, which is unique. The mail server finds the app password in the
+    /// directory by the selector.
     #[must_use]
     pub fn selector(&self) -> &str {
         self.0.expose_secret().get(..SELECTOR).unwrap_or_default()
     }
 
-    /// Returns the SHA-256 hash of the app password, including the selector, as lower-case hexadecimal. The mail server compares this hash at log-in.
+    /// Returns the SHA-256 hash of the app password, including the selector, as lower-case
+    /// hexadecimal. The mail server compares this hash at log-in.
     #[must_use]
     pub fn hash(&self) -> String {
         sha256_hex(self.0.expose_secret())
@@ -171,7 +180,8 @@ impl AppPassword {
     }
 }
 
-/// Generates a refresh token: 43 symbols of base64url with 256 random bits. The directory stores only the hash of the token ([`sha256_hex`]).
+/// Generates a refresh token: 43 symbols of base64url with 256 random bits. The directory stores
+/// only the hash of the token ([`sha256_hex`]).
 ///
 /// # Errors
 /// Returns an internal error if the operating system returns no random bytes.

@@ -1,10 +1,12 @@
 //! The traces of requests: a trace id for each request, and spans for the parts of a request.
 //!
-//! Each request has a trace id, even if no spans are recorded. The log lines of the request and the outgoing requests of modules contain the trace id. Spans are
-//! recorded only if a [`Tracer`] has a [`SpanSink`]. `docs/tracing.md` describes all spans. Names and attributes of spans contain no mail addresses, no
-//! addresses of clients, no subjects and no tokens.
+//! Each request has a trace id, even if no spans are recorded. The log lines of the request and the
+//! outgoing requests of modules contain the trace id. Spans are recorded only if a [`Tracer`] has a
+//! [`SpanSink`]. `docs/tracing.md` describes all spans. Names and attributes of spans contain no
+//! mail addresses, no addresses of clients, no subjects and no tokens.
 //!
-//! This module does not keep spans and does not send them to a collector; the crate `latchmail-service` does both.
+//! This module does not keep spans and does not send them to a collector; the crate
+//! `latchmail-service` does both.
 
 mod context;
 mod span;
@@ -21,7 +23,8 @@ pub use context::{SpanId, TraceContext, TraceId};
 pub use span::{Kind, Name, Span, SpanData, Value};
 
 tokio::task_local! {
-    /// The trace of the request that the current task serves. `None` on tasks that serve no request.
+    /// The trace of the request that the current task serves. `None` on tasks that serve no
+    /// request.
     static CURRENT: Option<Trace>;
 }
 
@@ -57,7 +60,8 @@ impl Trace {
     }
 }
 
-/// Returns the position of the current task in the trace of its request. Returns `None` if the current task serves no request.
+/// Returns the position of the current task in the trace of its request. Returns `None` if the
+/// current task serves no request.
 #[must_use]
 pub fn current() -> Option<TraceContext> {
     with_current(Trace::context)
@@ -90,7 +94,8 @@ pub struct Tracer {
 }
 
 impl Tracer {
-    /// Creates a tracer that records spans. `sample_ratio` is the part of the traces that are recorded, from 0 to 1.
+    /// Creates a tracer that records spans. `sample_ratio` is the part of the traces that are
+    /// recorded, from 0 to 1.
     #[must_use]
     pub fn recording(sink: Arc<dyn SpanSink>, sample_ratio: f64) -> Self {
         Self {
@@ -99,8 +104,8 @@ impl Tracer {
         }
     }
 
-    /// Begins the trace of a request, or continues the trace `received` of a trusted client. Also returns the span of the request. A continued trace is sampled
-    /// if the client sampled it.
+    /// Begins the trace of a request, or continues the trace `received` of a trusted client. Also
+    /// returns the span of the request. A continued trace is sampled if the client sampled it.
     pub fn begin(
         &self,
         received: Option<TraceContext>,

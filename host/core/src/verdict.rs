@@ -9,17 +9,20 @@ use crate::clock::Timestamp;
 pub struct Verdict {
     /// The limit, in requests per minute.
     pub limit: u32,
-    /// The number of further requests that the bucket accepts immediately, or 0 if this request was rejected.
+    /// The number of further requests that the bucket accepts immediately, or 0 if this request was
+    /// rejected.
     pub remaining: u32,
     /// The time at which the bucket is completely refilled, in seconds since the Unix epoch.
     pub reset: i64,
-    /// The number of seconds until a request is accepted, at least 1. `None` if this request was accepted.
+    /// The number of seconds until a request is accepted, at least 1. `None` if this request was
+    /// accepted.
     pub retry_after: Option<u64>,
 }
 
 impl Verdict {
-    /// Creates the state of a bucket. `reset` is the time at which the bucket is completely refilled. `wait` is the time until a request is accepted, or `None`
-    /// if this request was accepted. Both times are rounded up to whole seconds.
+    /// Creates the state of a bucket. `reset` is the time at which the bucket is completely
+    /// refilled. `wait` is the time until a request is accepted, or `None` if this request was
+    /// accepted. Both times are rounded up to whole seconds.
     #[must_use]
     pub fn new(limit: u32, remaining: u32, reset: Timestamp, wait: Option<Duration>) -> Self {
         let whole = |wait: Duration| (wait.as_secs() + u64::from(wait.subsec_nanos() > 0)).max(1);

@@ -2,8 +2,9 @@
 //! verification of passwords.
 //!
 //! The newest and the oldest request start alternately, so a wave of requests delays neither the
-//! requests before it nor those after it. A full queue drops its oldest request. Each site (IPv6 /48,
-//! IPv4 /24) can use only a part of the queue. A request leaves the queue when its client disconnects.
+//! requests before it nor those after it. A full queue drops its oldest request. Each site (IPv6
+//! /48, IPv4 /24) can use only a part of the queue. A request leaves the queue when its client
+//! disconnects.
 
 use std::collections::HashMap;
 use std::net::IpAddr;

@@ -1,4 +1,5 @@
-//! The demo account, and an administrator for the operator's page. Their credentials stay the same as long as the state folder exists.
+//! The demo account, and an administrator for the operator's page. Their credentials stay the same
+//! as long as the state folder exists.
 
 use std::io::ErrorKind;
 use std::path::Path;
@@ -16,14 +17,16 @@ use serde::Serialize;
 const EMAIL: &str = "demo@latchmail.test";
 const ADMINISTRATOR: &str = "admin@latchmail.test";
 
-/// The credentials of the demo account. The program prints the credentials, so the credentials are not secret.
+/// The credentials of the demo account. The program prints the credentials, so the credentials are
+/// not secret.
 #[derive(Clone, Serialize)]
 pub(crate) struct DemoAccount {
     pub(crate) email: String,
     pub(crate) password: String,
 }
 
-/// The credentials of the administrator. The program prints the credentials, so the credentials are not secret.
+/// The credentials of the administrator. The program prints the credentials, so the credentials are
+/// not secret.
 pub(crate) struct DevAdministrator {
     pub(crate) email: String,
     pub(crate) password: String,
@@ -48,7 +51,8 @@ pub(crate) async fn ensure_account(auth: &Auth, state: &Path) -> anyhow::Result<
     })
 }
 
-/// Creates the administrator with a second factor if it does not exist, and returns its credentials.
+/// Creates the administrator with a second factor if it does not exist, and returns its
+/// credentials.
 pub(crate) async fn ensure_administrator(
     app: &App,
     state: &Path,
@@ -84,7 +88,8 @@ pub(crate) async fn ensure_administrator(
     })
 }
 
-/// Creates an account with the password in `file`, if the account does not exist. Returns the password.
+/// Creates an account with the password in `file`, if the account does not exist. Returns the
+/// password.
 async fn create(auth: &Auth, email: &str, file: &Path) -> anyhow::Result<String> {
     let password = read_or_generate_password(file)?;
     let provision = auth
@@ -101,18 +106,21 @@ async fn create(auth: &Auth, email: &str, file: &Path) -> anyhow::Result<String>
     }
 }
 
-/// Returns the password in `file`. If the file does not exist, generates a password and writes it to the file.
+/// Returns the password in `file`. If the file does not exist, generates a password and writes it
+/// to the file.
 fn read_or_generate_password(file: &Path) -> anyhow::Result<String> {
     if let Some(password) = read_secret(file)? {
         return Ok(password);
     }
-    // The password rules require an upper-case letter, a lower-case letter and a digit. The prefix contains all three.
+    // The password rules require an upper-case letter, a lower-case letter and a digit. The prefix
+    // contains all three.
     let password = format!("Demo1-{}", secrets::symbols::<20>()?.as_str());
     write_private(file, &password).with_context(|| format!("cannot write {}", file.display()))?;
     Ok(password)
 }
 
-/// Returns the secret in `file` without its line end, or `None` if the file is empty or does not exist.
+/// Returns the secret in `file` without its line end, or `None` if the file is empty or does not
+/// exist.
 fn read_secret(file: &Path) -> anyhow::Result<Option<String>> {
     match std::fs::read_to_string(file) {
         Ok(text) => Ok(Some(text.trim().to_owned()).filter(|secret| !secret.is_empty())),

@@ -1,4 +1,5 @@
-//! Runs a complete service and its mail servers on one machine, for development. [`run`] implements the command `latchmail dev`.
+//! Runs a complete service and its mail servers on one machine, for development. [`run`] implements
+//! the command `latchmail dev`.
 //!
 //! None of this code runs in production. The crate `latchmail-mailserver` starts the mail servers.
 

@@ -1,4 +1,5 @@
-//! The file `run.json` in the state folder. The file describes the running service to other programs, and exists only while the service runs.
+//! The file `run.json` in the state folder. The file describes the running service to other
+//! programs, and exists only while the service runs.
 
 use std::fs;
 use std::path::{Path, PathBuf};

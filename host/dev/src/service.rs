@@ -1,4 +1,5 @@
-//! Starts and stops the service and its mail servers on one machine, and creates a demo account. All files are in the state folder.
+//! Starts and stops the service and its mail servers on one machine, and creates a demo account.
+//! All files are in the state folder.
 
 use std::collections::HashMap;
 use std::net::{SocketAddr, TcpListener};
@@ -23,12 +24,14 @@ use crate::watch::Watcher;
 /// The options from the command line and the environment.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// The URL of a PostgreSQL database (`postgres://…`). The default is an SQLite file in the state folder.
+    /// The URL of a PostgreSQL database (`postgres://…`). The default is an SQLite file in the
+    /// state folder.
     pub database: Option<String>,
-    /// The folder of the built modules. The default is `$LATCHMAIL_MODULES`. If the variable is not set, the default is the folder `modules` next to the
-    /// program's folder.
+    /// The folder of the built modules. The default is `$LATCHMAIL_MODULES`. If the variable is not
+    /// set, the default is the folder `modules` next to the program's folder.
     pub modules: Option<PathBuf>,
-    /// Folders with the sources of modules. When a source changes, the modules are rebuilt and installed. Each folder is a crate or contains crates.
+    /// Folders with the sources of modules. When a source changes, the modules are rebuilt and
+    /// installed. Each folder is a crate or contains crates.
     pub watch: Vec<PathBuf>,
     /// The environment variables of the process.
     pub environment: HashMap<String, String>,
@@ -43,10 +46,12 @@ struct Service {
     administrator: DevAdministrator,
 }
 
-/// Runs the service and its mail servers until the process receives SIGINT or SIGTERM. Then stops the service and its mail servers.
+/// Runs the service and its mail servers until the process receives SIGINT or SIGTERM. Then stops
+/// the service and its mail servers.
 ///
 /// # Errors
-/// Returns an error if the service or a mail server cannot be started or stopped. The error text is one sentence with the cause and, if known, a solution.
+/// Returns an error if the service or a mail server cannot be started or stopped. The error text is
+/// one sentence with the cause and, if known, a solution.
 pub async fn run(options: Options) -> anyhow::Result<()> {
     let mut interrupt = signal(SignalKind::interrupt())?;
     let mut terminate = signal(SignalKind::terminate())?;
@@ -104,8 +109,9 @@ impl Service {
         let lookup = if database.url.starts_with("sqlite:") {
             Lookup::Sqlite(database.mailserver.clone())
         } else {
-            // Opening the database creates the role of the mail servers. The role must exist before the mail servers start, because a mail server repeats a
-            // failed login only after several seconds.
+            // Opening the database creates the role of the mail servers. The role must exist before
+            // the mail servers start, because a mail server repeats a failed login only after
+            // several seconds.
             let directory = Directory::open(&database, &config.registration.domains).await?;
             directory.close().await;
             Lookup::Postgres(database.url.clone())
@@ -120,7 +126,8 @@ impl Service {
         let mut config = parse(Some(&servers))?;
         config.listen = listen.into();
         let file = state.join(STATE_FILE);
-        // The operator's commands read this file, even if no service is running. The file therefore stays after the service has stopped.
+        // The operator's commands read this file, even if no service is running. The file therefore
+        // stays after the service has stopped.
         let stored = toml(Some(&database.url), Some(&servers));
         state::write_atomically(&file, &settings::with_listen(listen, &stored))?;
         config.file = Some(file);
@@ -145,7 +152,8 @@ impl Service {
         self.stack.stop().await
     }
 
-    /// Prints the URLs, the accounts and example commands. `code` is the current two-factor code of the administrator.
+    /// Prints the URLs, the accounts and example commands. `code` is the current two-factor code of
+    /// the administrator.
     fn print_examples(&self, code: &str, out: &mut impl std::io::Write) -> std::io::Result<()> {
         let (base, stack) = (&self.run_file.base_url, &self.stack);
         let DemoAccount { email, password } = &self.demo;
@@ -198,7 +206,8 @@ fn operator_page(running: &Running) -> String {
     }
 }
 
-/// Returns the options of the milter. The milter uses the DNS only if a DNS server is configured, because a developer's machine can be offline.
+/// Returns the options of the milter. The milter uses the DNS only if a DNS server is configured,
+/// because a developer's machine can be offline.
 fn milter(config: &Config) -> anyhow::Result<MilterOptions> {
     let inbound = &config.inbound;
     let mut settings = format!(
@@ -250,8 +259,8 @@ fn modules_folder(options: &Options) -> anyhow::Result<PathBuf> {
     Ok(std::path::absolute(folder)?)
 }
 
-/// Returns the address and the port on which the service will listen. If the configured port is 0, returns any free port. Returns an error if the configured
-/// port is in use.
+/// Returns the address and the port on which the service will listen. If the configured port is 0,
+/// returns any free port. Returns an error if the configured port is in use.
 fn free_address(config: &Config) -> anyhow::Result<SocketAddr> {
     let listen = &config.listen;
     let Some(address) = listen.tcp() else {

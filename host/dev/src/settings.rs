@@ -1,4 +1,5 @@
-//! Generates the configuration of `latchmail dev` as TOML text. Environment variables override the settings.
+//! Generates the configuration of `latchmail dev` as TOML text. Environment variables override the
+//! settings.
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -15,7 +16,8 @@ pub(crate) struct MailServers {
     pub(crate) doveadm_key: PathBuf,
 }
 
-/// Returns the configuration as TOML text. If `servers` is `None`, the configuration does not contain the addresses of the mail servers.
+/// Returns the configuration as TOML text. If `servers` is `None`, the configuration does not
+/// contain the addresses of the mail servers.
 pub(crate) fn to_toml(
     state: &Path,
     mail: &Path,
@@ -89,12 +91,14 @@ address = \"{submission}\"
     text
 }
 
-/// Adds the listen address of the service to the configuration `text`. The operator's commands read the new text.
+/// Adds the listen address of the service to the configuration `text`. The operator's commands read
+/// the new text.
 pub(crate) fn with_listen(listen: SocketAddr, text: &str) -> String {
     format!("# Written by `latchmail dev` at every start.\nlisten = \"{listen}\"\n{text}")
 }
 
-/// Returns a TOML basic string with the given value. TOML accepts the escape sequences of JSON (TOML 1.0, "String").
+/// Returns a TOML basic string with the given value. TOML accepts the escape sequences of JSON
+/// (TOML 1.0, "String").
 pub(crate) fn toml_string(value: &str) -> String {
     serde_json::Value::from(value).to_string()
 }

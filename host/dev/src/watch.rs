@@ -1,12 +1,14 @@
-//! Watches the sources of modules. When a source changes, rebuilds the modules with cargo, and installs the new versions in the running service.
+//! Watches the sources of modules. When a source changes, rebuilds the modules with cargo, and
+//! installs the new versions in the running service.
 //!
-//! If a build fails, the compiler prints the reason, and the service continues to use the current version. [`latchmail_runtime::manager`] implements the
-//! installation.
+//! If a build fails, the compiler prints the reason, and the service continues to use the current
+//! version. [`latchmail_runtime::manager`] implements the installation.
 //!
-//! This program polls the files twice a second. The crate `notify` is not used, because it misses changes on NFS and behind symbolic links.
+//! This program polls the files twice a second. The crate `notify` is not used, because it misses
+//! changes on NFS and behind symbolic links.
 //!
-//! This program parses the output of `cargo metadata` itself. The crate `cargo_metadata` would enable the feature `unbounded_depth` of `serde_json` for the
-//! whole program.
+//! This program parses the output of `cargo metadata` itself. The crate `cargo_metadata` would
+//! enable the feature `unbounded_depth` of `serde_json` for the whole program.
 
 mod project;
 mod snapshot;
@@ -26,7 +28,8 @@ use tokio::time::sleep;
 use project::Project;
 use snapshot::Snapshot;
 
-/// The polling interval. A build starts only if no file changed for one interval, because an editor can save several files in quick succession.
+/// The polling interval. A build starts only if no file changed for one interval, because an editor
+/// can save several files in quick succession.
 const INTERVAL: Duration = Duration::from_millis(500);
 
 /// The watched projects, the last snapshot of their sources, and the digests of their components.
@@ -36,14 +39,15 @@ pub(crate) struct Watcher {
     digests: Digests,
 }
 
-/// For each component file, the digest of its recorded version. The recorded version is the version that was installed last. Before the first installation, it
-/// is the version in the file at the start of the service.
+/// For each component file, the digest of its recorded version. The recorded version is the version
+/// that was installed last. Before the first installation, it is the version in the file at the
+/// start of the service.
 #[derive(Default)]
 struct Digests(BTreeMap<PathBuf, String>);
 
 impl Digests {
-    /// Installs a component unless its digest is already recorded. Does not record a rejected version, so the installation is tried again after the next change
-    /// of a source.
+    /// Installs a component unless its digest is already recorded. Does not record a rejected
+    /// version, so the installation is tried again after the next change of a source.
     async fn install_if_changed<T>(
         &mut self,
         component: PathBuf,
@@ -61,7 +65,8 @@ impl Digests {
 }
 
 impl Watcher {
-    /// Finds the modules in these folders without building the modules. Each folder is a crate or contains crates.
+    /// Finds the modules in these folders without building the modules. Each folder is a crate or
+    /// contains crates.
     ///
     /// # Errors
     /// Returns an error if a folder contains no module.
@@ -84,7 +89,8 @@ impl Watcher {
         Ok(watcher)
     }
 
-    /// Builds and installs each project with an outdated component. A component is outdated if the service does not use its recorded version.
+    /// Builds and installs each project with an outdated component. A component is outdated if the
+    /// service does not use its recorded version.
     ///
     /// # Errors
     /// Returns an error if a component cannot be built or installed.
@@ -185,7 +191,8 @@ impl Watcher {
     }
 }
 
-/// Installs a component, with consent to all new permissions. Returns the names and the versions of the installed modules.
+/// Installs a component, with consent to all new permissions. Returns the names and the versions of
+/// the installed modules.
 async fn install(app: &Arc<App>, component: Vec<u8>) -> anyhow::Result<String> {
     let components = vec![Bytes::from(component)];
     let installed = app

@@ -1,4 +1,5 @@
-//! Creates accounts with their addresses and profiles. All accounts and aliases share one namespace of addresses.
+//! Creates accounts with their addresses and profiles. All accounts and aliases share one namespace
+//! of addresses.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -40,14 +41,16 @@ pub struct Account {
     pub id: String,
     /// The account's address, in lower case.
     pub address: String,
-    /// The argon2id hash of the password, as a PHC string. If the mail server stores the password: an empty text, or a fingerprint that shows whether the
-    /// password has changed (`latchmail_core::fingerprint`).
+    /// The argon2id hash of the password, as a PHC string. If the mail server stores the password:
+    /// an empty text, or a fingerprint that shows whether the password has changed
+    /// (`latchmail_core::fingerprint`).
     pub password_hash: String,
     /// The mail server's own log-in name of the user, or `None` if it is the address or unknown.
     pub login_name: Option<String>,
     /// Whether the account has administrator rights.
     pub admin: bool,
-    /// Whether the account is active. An account that is not active cannot sign in, and its mail credentials do not work.
+    /// Whether the account is active. An account that is not active cannot sign in, and its mail
+    /// credentials do not work.
     pub active: bool,
 }
 
@@ -69,8 +72,9 @@ pub struct NewAccount {
     pub id: String,
     /// The account's address, in lower case.
     pub address: String,
-    /// The argon2id hash of the password, as a PHC string. If the mail server stores the password: an empty text, or a fingerprint that shows whether the
-    /// password has changed (`latchmail_core::fingerprint`).
+    /// The argon2id hash of the password, as a PHC string. If the mail server stores the password:
+    /// an empty text, or a fingerprint that shows whether the password has changed
+    /// (`latchmail_core::fingerprint`).
     pub password_hash: String,
     /// The profile to create with the account. `None` if the account gets no profile.
     pub profile: Option<NewProfile>,
@@ -83,7 +87,8 @@ pub struct NewAccount {
 }
 
 impl NewAccount {
-    /// Returns the account of a user whose password the mail server stores: without a profile, on the default plan. `id` is an opaque id.
+    /// Returns the account of a user whose password the mail server stores: without a profile, on
+    /// the default plan. `id` is an opaque id.
     #[must_use]
     pub fn of_mail_server_user(id: String, address: String, now: Timestamp) -> Self {
         Self {
@@ -125,13 +130,14 @@ pub struct NewProfile {
 pub enum Creation {
     /// The account was created.
     Created,
-    /// The address is not available. An account or an alias has or had the address, the operator reserves the address, or an account has verified the domain of
-    /// the address.
+    /// The address is not available. An account or an alias has or had the address, the operator
+    /// reserves the address, or an account has verified the domain of the address.
     AddressTaken,
 }
 
 impl Directory {
-    /// Creates an account with its address and its mailbox row, in one transaction. Also creates the profile and the first session if the caller passes them.
+    /// Creates an account with its address and its mailbox row, in one transaction. Also creates
+    /// the profile and the first session if the caller passes them.
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails. Nothing is created in that case.
@@ -173,7 +179,8 @@ impl Directory {
         Ok(existing)
     }
 
-    /// Returns the account with this address, active or not. Returns `None` if no account has the address. The address of an alias does not match an account.
+    /// Returns the account with this address, active or not. Returns `None` if no account has the
+    /// address. The address of an alias does not match an account.
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails.
@@ -185,7 +192,8 @@ impl Directory {
 }
 
 impl Directory {
-    /// Sets the mail server's own log-in name of an account. `None` means that the log-in name is the address. Returns `true` if the name was changed.
+    /// Sets the mail server's own log-in name of an account. `None` means that the log-in name is
+    /// the address. Returns `true` if the name was changed.
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails. Nothing is changed in that case.
@@ -218,15 +226,16 @@ pub(super) async fn set_login_name(
     Ok(true)
 }
 
-/// Creates an account in a transaction, with its address, its mailbox row, its profile and the audit event. Changes nothing if the address is not available. The
-/// caller must call [`Tx::lock_domain_shared`] first.
+/// Creates an account in a transaction, with its address, its mailbox row, its profile and the
+/// audit event. Changes nothing if the address is not available. The caller must call
+/// [`Tx::lock_domain_shared`] first.
 pub(super) async fn create(
     tx: &mut Tx,
     account: &NewAccount,
     origin: &Origin,
 ) -> Result<Creation, Error> {
-    // The domain was a platform domain when the request was checked. If an account has verified the domain since then, this account owns every address on the
-    // domain.
+    // The domain was a platform domain when the request was checked. If an account has verified the
+    // domain since then, this account owns every address on the domain.
     let is_custom = domains::holder(tx, domain_of(&account.address))
         .await?
         .is_some();

@@ -4,8 +4,9 @@ use super::aliases::DomainOwner;
 use super::db::on;
 use super::{Directory, Error};
 
-/// Returns a row if the address belongs to the account. The domain of an alias must be a platform domain or a verified domain of the account. The queries for
-/// the data of mail servers have the same condition.
+/// Returns a row if the address belongs to the account. The domain of an alias must be a platform
+/// domain or a verified domain of the account. The queries for the data of mail servers have the
+/// same condition.
 const OWN: &str = "SELECT 1 FROM addresses a WHERE a.address = $1 AND a.account_id = $2 AND a.live AND a.active \
     AND (a.kind = 'account' OR (a.kind = 'alias' AND ( \
         EXISTS (SELECT 1 FROM platform_domains p WHERE p.domain = a.domain) \
@@ -16,18 +17,21 @@ const OWN: &str = "SELECT 1 FROM addresses a WHERE a.address = $1 AND a.account_
 pub enum AddressRelation {
     /// The account's own address, or an active alias of the account.
     Own,
-    /// An address on a domain that the account may use. The account is not allowed to send from the address.
+    /// An address on a domain that the account may use. The account is not allowed to send from the
+    /// address.
     Foreign,
     /// An address on a domain that the account is not allowed to use.
     ForeignDomain,
 }
 
-/// Returns a row if the address is an alias of the account. The row contains the member who created the alias.
+/// Returns a row if the address is an alias of the account. The row contains the member who created
+/// the alias.
 const MADE_BY: &str = "SELECT made_by FROM addresses WHERE address = $1 AND account_id = $2 AND kind = 'alias' AND live";
 
 impl Directory {
-    /// Returns the account id of the member who created the alias `address`. Returns `Some(None)` if the account's owner created the alias. Returns `None` if
-    /// the account has no such alias. `address` must be in lower case.
+    /// Returns the account id of the member who created the alias `address`. Returns `Some(None)`
+    /// if the account's owner created the alias. Returns `None` if the account has no such alias.
+    /// `address` must be in lower case.
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails.

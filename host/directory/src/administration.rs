@@ -1,4 +1,5 @@
-//! Operations of the operator on accounts, for example to disable or delete an account. Each operation runs in one transaction.
+//! Operations of the operator on accounts, for example to disable or delete an account. Each
+//! operation runs in one transaction.
 
 mod listing;
 
@@ -40,7 +41,8 @@ pub struct Overview {
     pub id: String,
     /// The account's address, in lower case.
     pub address: String,
-    /// Whether the account is active. An account that is not active cannot sign in, and its mail credentials do not work.
+    /// Whether the account is active. An account that is not active cannot sign in, and its mail
+    /// credentials do not work.
     pub active: bool,
     /// Whether the account has administrator rights.
     pub admin: bool,
@@ -66,7 +68,8 @@ pub enum AddressRelease {
 }
 
 impl Directory {
-    /// Returns a summary of the account with this address. If `address` is empty, returns summaries of all accounts, sorted by address.
+    /// Returns a summary of the account with this address. If `address` is empty, returns summaries
+    /// of all accounts, sorted by address.
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails.
@@ -76,8 +79,9 @@ impl Directory {
             .fetch_all(pool).await)?)
     }
 
-    /// Sets an account's password. Ends all web sessions and OAuth grants of the account, and revokes all its API tokens. The app passwords of mail clients
-    /// remain valid. The app password for the members of the mailbox remains valid too.
+    /// Sets an account's password. Ends all web sessions and OAuth grants of the account, and
+    /// revokes all its API tokens. The app passwords of mail clients remain valid. The app password
+    /// for the members of the mailbox remains valid too.
     ///
     /// Returns the ids of the deleted app passwords, or `None` if the account does not exist.
     ///
@@ -107,8 +111,9 @@ impl Directory {
         Ok(Some(ended))
     }
 
-    /// Disables an account. Deletes all its app passwords and revokes its API tokens. Deleting the app passwords also ends the sessions and OAuth grants.
-    /// Returns `true` if anything was changed.
+    /// Disables an account. Deletes all its app passwords and revokes its API tokens. Deleting the
+    /// app passwords also ends the sessions and OAuth grants. Returns `true` if anything was
+    /// changed.
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails. Nothing is changed in that case.
@@ -131,7 +136,8 @@ impl Directory {
         Ok(true)
     }
 
-    /// Stores an app password for an account on behalf of the operator. The audit log contains the label.
+    /// Stores an app password for an account on behalf of the operator. The audit log contains the
+    /// label.
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails. Nothing is stored in that case.
@@ -151,8 +157,8 @@ impl Directory {
         events::commit(tx, created, origin).await
     }
 
-    /// Enables an account. The account then has only its password, because all other credentials were deleted. Returns `false` if the account was already
-    /// enabled.
+    /// Enables an account. The account then has only its password, because all other credentials
+    /// were deleted. Returns `false` if the account was already enabled.
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails. Nothing is changed in that case.
@@ -172,8 +178,9 @@ impl Directory {
         Ok(true)
     }
 
-    /// Deletes an account and all data that refers to the account. The addresses of the account remain reserved until the operator releases them. Returns
-    /// `false` if the account does not exist.
+    /// Deletes an account and all data that refers to the account. The addresses of the account
+    /// remain reserved until the operator releases them. Returns `false` if the account does not
+    /// exist.
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails. Nothing is changed in that case.
@@ -271,7 +278,8 @@ impl Directory {
         .await
     }
 
-    /// Grants administrator rights to an account, or revokes these rights. Returns `false` if nothing was changed.
+    /// Grants administrator rights to an account, or revokes these rights. Returns `false` if
+    /// nothing was changed.
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails. Nothing is changed in that case.

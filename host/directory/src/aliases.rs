@@ -1,7 +1,8 @@
 //! Aliases: additional addresses of an account. All addresses share one namespace.
 //!
-//! A deleted alias on a platform domain keeps its row, so that no other account can get the address. The row of a deleted alias on an account's own domain is
-//! deleted. Other accounts cannot create addresses on this domain.
+//! A deleted alias on a platform domain keeps its row, so that no other account can get the
+//! address. The row of a deleted alias on an account's own domain is deleted. Other accounts cannot
+//! create addresses on this domain.
 
 use std::time::Duration;
 
@@ -14,21 +15,23 @@ use crate::caller::{Caller, Credential, Origin};
 use crate::clock::Timestamp;
 use crate::permissions::{Grants, Right, Rights};
 
-/// Maximum number of aliases of an account on platform domains, including deleted aliases. Without this limit, one account could use up the names on domains
-/// that all accounts share.
+/// Maximum number of aliases of an account on platform domains, including deleted aliases. Without
+/// this limit, one account could use up the names on domains that all accounts share.
 pub const MAX_ON_PLATFORM_DOMAINS: u32 = 500;
 /// Maximum number of aliases of an account on all its own domains together.
 pub const MAX_ON_OWN_DOMAINS: u32 = 1000;
 
-/// Maximum number of new aliases that one credential can create in one mailbox within [`WINDOW`]. Because of this limit, a thief of the credential cannot use
-/// up the account's aliases.
+/// Maximum number of new aliases that one credential can create in one mailbox within [`WINDOW`].
+/// Because of this limit, a thief of the credential cannot use up the account's aliases.
 pub const MAX_NEW: u32 = 50;
 const WINDOW: Duration = Duration::from_hours(24);
-/// The event detail for a deleted alias that the account creates again. Such an alias does not count as new.
+/// The event detail for a deleted alias that the account creates again. Such an alias does not
+/// count as new.
 const DELETED_BEFORE: &str = "deleted before";
 
-/// Returns a row if the account is active and the credential is valid. A web session can also match by its id, because a concurrent request may have replaced
-/// its app password. If $5 is true, the directory does not store the credential, and the query checks only the account.
+/// Returns a row if the account is active and the credential is valid. A web session can also match
+/// by its id, because a concurrent request may have replaced its app password. If $5 is true, the
+/// directory does not store the credential, and the query checks only the account.
 const IS_VALID: &str = "SELECT 1 FROM accounts a WHERE a.id = $1 AND a.active AND ( $5 \
     OR EXISTS (SELECT 1 FROM app_passwords p WHERE p.id = $2 AND p.account_id = a.id AND (p.expires_at IS NULL OR p.expires_at > $4)) \
     OR EXISTS (SELECT 1 FROM sessions s WHERE s.sid = $3 AND s.account_id = a.id AND s.expires_at > $4))";
@@ -37,13 +40,14 @@ const LIST: &str = "SELECT address, active, created_at, changed_at, made_by FROM
     WHERE account_id = $1 AND kind = 'alias' AND live";
 const DOMAINS: &str = "SELECT domain, 0 AS own FROM platform_domains UNION ALL \
     SELECT domain, 1 AS own FROM domains WHERE account_id = $1 AND verified_at IS NOT NULL";
-/// Reads whether a domain is a platform domain, and whether an account has verified the domain. If both conditions are true, the domain counts as a platform
-/// domain.
+/// Reads whether a domain is a platform domain, and whether an account has verified the domain. If
+/// both conditions are true, the domain counts as a platform domain.
 const OWNER_OF_DOMAIN: &str = "SELECT \
     EXISTS (SELECT 1 FROM platform_domains WHERE domain = $1) AS platform, \
     EXISTS (SELECT 1 FROM domains WHERE domain = $1 AND account_id = $2 AND verified_at IS NOT NULL) AS own";
-/// Reads the data for the decision whether an account can create an alias. $3 is true if the account has verified the alias's domain. Aliases on verified
-/// domains and on platform domains are counted separately.
+/// Reads the data for the decision whether an account can create an alias. $3 is true if the
+/// account has verified the alias's domain. Aliases on verified domains and on platform domains are
+/// counted separately.
 const AVAILABILITY: &str = "SELECT \
     EXISTS (SELECT 1 FROM addresses WHERE address = $2) AS taken, \
     EXISTS (SELECT 1 FROM addresses WHERE address = $2 AND account_id = $1 AND kind = 'alias' AND NOT live) AS was_own, \
@@ -51,29 +55,31 @@ const AVAILABILITY: &str = "SELECT \
         SELECT 1 FROM domains d WHERE d.account_id = $1 AND d.verified_at IS NOT NULL \
             AND substr(a.address, length(a.address) - length(d.domain)) = '@' || d.domain \
             AND NOT EXISTS (SELECT 1 FROM platform_domains p WHERE p.domain = d.domain))) AS count";
-/// Inserts an alias, or restores a deleted alias of the account. Changes no row if another account has or had the address, even if a concurrent transaction
-/// inserted the address.
+/// Inserts an alias, or restores a deleted alias of the account. Changes no row if another account
+/// has or had the address, even if a concurrent transaction inserted the address.
 const INSERT: &str = "INSERT INTO addresses (address, kind, account_id, created_at, changed_at, made_by) VALUES ($1, 'alias', $2, $3, $3, $4) \
     ON CONFLICT (address) DO UPDATE SET live = TRUE, active = TRUE, created_at = EXCLUDED.created_at, changed_at = EXCLUDED.changed_at, \
         made_by = EXCLUDED.made_by \
     WHERE addresses.account_id = EXCLUDED.account_id AND addresses.kind = 'alias' AND NOT addresses.live";
-/// Skips the $4 latest new aliases of a credential. Then returns the creation time of the latest remaining alias.
+/// Skips the $4 latest new aliases of a credential. Then returns the creation time of the latest
+/// remaining alias.
 const NTH_LATEST_CREATION: &str = "SELECT at FROM security_events WHERE account_id = $1 AND kind = 'alias_created' AND credential = $2 \
     AND detail IS NULL AND at > $3 ORDER BY at DESC LIMIT 1 OFFSET $4";
 const SET_ACTIVE: &str = "UPDATE addresses SET active = $2, changed_at = $3 WHERE address = $1";
 const RESERVE: &str = "UPDATE addresses SET live = FALSE, changed_at = $2 WHERE address = $1";
 const DELETE: &str = "DELETE FROM addresses WHERE address = $1";
 
-/// The caller of a change to aliases or to the data of a module. A request can take up to a minute. Therefore the transaction with the change checks the
-/// caller's credential again.
+/// The caller of a change to aliases or to the data of a module. A request can take up to a minute.
+/// Therefore the transaction with the change checks the caller's credential again.
 #[derive(Clone, Copy, Debug)]
 pub struct AliasCaller<'a> {
     /// The account whose aliases are changed.
     pub account_id: &'a str,
-    /// The id of the app password that acts for the credential at the mail server. The app password is deleted when the credential ends.
+    /// The id of the app password that acts for the credential at the mail server. The app password
+    /// is deleted when the credential ends.
     ///
-    /// `None` for an access token of an external authorization server. Only that server can check such a token. The server confirmed the token at most a minute
-    /// ago.
+    /// `None` for an access token of an external authorization server. Only that server can check
+    /// such a token. The server confirmed the token at most a minute ago.
     pub app_password_id: Option<&'a str>,
     /// The id of the web session. Empty for other credentials.
     pub sid: &'a str,
@@ -102,13 +108,15 @@ impl MemberAccess<'_> {
 }
 
 impl<'a> AliasCaller<'a> {
-    /// Creates an `AliasCaller` for the caller of a request. The caller acts in its own mailbox or in a mailbox that is shared with the caller.
+    /// Creates an `AliasCaller` for the caller of a request. The caller acts in its own mailbox or
+    /// in a mailbox that is shared with the caller.
     #[must_use]
     pub fn new(caller: &'a Caller, at: Timestamp) -> Self {
         if let Some(shared) = &caller.shared {
             return Self {
                 account_id: &shared.account,
-                // This app password acts for all members. The app password is deleted when no member has access any longer.
+                // This app password acts for all members. The app password is deleted when no
+                // member has access any longer.
                 app_password_id: Some(&shared.mail.id),
                 sid: "",
                 at,
@@ -130,7 +138,8 @@ impl<'a> AliasCaller<'a> {
         }
     }
 
-    /// Locks the account. After that, returns `true` if the account is active and the credential is valid.
+    /// Locks the account. After that, returns `true` if the account is active and the credential is
+    /// valid.
     pub(super) async fn lock(&self, tx: &mut Tx) -> Result<bool, Error> {
         tx.lock_account(self.account_id).await?;
         let valid: Option<i32> = on_tx!(tx, db => sqlx::query_scalar(IS_VALID)
@@ -160,14 +169,16 @@ pub struct Alias {
 }
 
 impl Alias {
-    /// Returns the alias's id, which is derived only from the address. The id is unique only among the aliases of one account.
+    /// Returns the alias's id, which is derived only from the address. The id is unique only among
+    /// the aliases of one account.
     #[must_use]
     pub fn id(&self) -> u64 {
         id(&self.address)
     }
 }
 
-/// Returns the first 52 bits of the address's SHA-256, plus 1. Every JSON parser can represent such a number exactly (RFC 8259, section 6).
+/// Returns the first 52 bits of the address's SHA-256, plus 1. Every JSON parser can represent such
+/// a number exactly (RFC 8259, section 6).
 fn id(address: &str) -> u64 {
     let digest = Sha256::digest(address);
     let first = digest.iter().take(8);
@@ -194,7 +205,8 @@ pub enum Obstacle {
     Foreign,
     /// The account has reached its limit of aliases on platform domains or on its own domains.
     Full(DomainOwner),
-    /// The credential has created the maximum number of new aliases. The value contains the time at which the credential can create the next alias.
+    /// The credential has created the maximum number of new aliases. The value contains the time at
+    /// which the credential can create the next alias.
     Spent(Timestamp),
     /// The caller's credential is no longer valid.
     CredentialOver,
@@ -205,9 +217,11 @@ pub enum Obstacle {
 pub enum Change {
     /// The alias is in the requested state.
     Done,
-    /// The account has no alias with this id, or the caller is a member without permission to see the alias.
+    /// The account has no alias with this id, or the caller is a member without permission to see
+    /// the alias.
     Unknown,
-    /// The caller is a member with permission to see the alias, but without permission to change the alias.
+    /// The caller is a member with permission to see the alias, but without permission to change
+    /// the alias.
     Denied,
     /// The caller's credential is no longer valid.
     CredentialOver,
@@ -275,8 +289,8 @@ impl Directory {
         Ok(sorted(rows))
     }
 
-    /// Returns the domains on which an account can have aliases. The platform domains come first, followed by the account's own domains. Each group is sorted
-    /// by name.
+    /// Returns the domains on which an account can have aliases. The platform domains come first,
+    /// followed by the account's own domains. Each group is sorted by name.
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails.
@@ -284,7 +298,8 @@ impl Directory {
         let mut domains: Vec<(String, i32)> = on!(&self.db, pool => sqlx::query_as(DOMAINS)
             .bind(account_id)
             .fetch_all(pool).await)?;
-        // Sort the domains here and not in the query, because a database can sort by the rules of a human language.
+        // Sort the domains here and not in the query, because a database can sort by the rules of a
+        // human language.
         domains.sort_by(|(a, own_a), (b, own_b)| (own_a, a).cmp(&(own_b, b)));
         let mut names: Vec<String> = Vec::with_capacity(domains.len());
         for (name, _) in domains {
@@ -295,7 +310,8 @@ impl Directory {
         Ok(names)
     }
 
-    /// Returns the owner of a domain from the view of an account. The domain must be in lower case and ASCII.
+    /// Returns the owner of a domain from the view of an account. The domain must be in lower case
+    /// and ASCII.
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails.
@@ -307,8 +323,8 @@ impl Directory {
         Ok(owner(found))
     }
 
-    /// Returns the reason why an account cannot create the alias `address`. Returns `None` if the account can create the alias. `owner` is the owner of the
-    /// address's domain.
+    /// Returns the reason why an account cannot create the alias `address`. Returns `None` if the
+    /// account can create the alias. `owner` is the owner of the address's domain.
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails.
@@ -326,8 +342,9 @@ impl Directory {
         Ok(availability.obstacle(owner))
     }
 
-    /// Creates an active alias, or restores a deleted alias of the account. The caller must have validated the address by the rules for domains of `owner`. If
-    /// two requests create the same address concurrently, only one request succeeds.
+    /// Creates an active alias, or restores a deleted alias of the account. The caller must have
+    /// validated the address by the rules for domains of `owner`. If two requests create the same
+    /// address concurrently, only one request succeeds.
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails. Nothing is created in that case.
@@ -344,8 +361,8 @@ impl Directory {
             return Ok(Err(Obstacle::CredentialOver));
         }
         tx.lock_domain_shared(domain_of(address)).await?;
-        // The owner of the domain must not have changed since the caller validated the address. For example, reserved names are allowed only on an account's
-        // own domains.
+        // The owner of the domain must not have changed since the caller validated the address. For
+        // example, reserved names are allowed only on an account's own domains.
         if owner_of(&mut tx, account_id, address).await? != owner {
             return Ok(Err(Obstacle::Foreign));
         }
@@ -481,7 +498,8 @@ pub(super) fn domain_of(address: &str) -> &str {
     address.rsplit('@').next().unwrap_or_default()
 }
 
-/// Returns the owner of a domain from the view of an account. `address` is the domain or an address on the domain.
+/// Returns the owner of a domain from the view of an account. `address` is the domain or an address
+/// on the domain.
 pub(super) async fn owner_of(
     tx: &mut Tx,
     account_id: &str,
@@ -494,7 +512,8 @@ pub(super) async fn owner_of(
     Ok(owner(found))
 }
 
-/// Returns the time at which a credential can create its next new alias in a mailbox. Returns `None` if the credential can create an alias immediately.
+/// Returns the time at which a credential can create its next new alias in a mailbox. Returns
+/// `None` if the credential can create an alias immediately.
 async fn blocked_until(
     tx: &mut Tx,
     caller: AliasCaller<'_>,
@@ -509,7 +528,8 @@ async fn blocked_until(
     Ok(created.map(|at| Timestamp::from_millis(at).plus(WINDOW)))
 }
 
-/// Returns the live alias with this id if the caller is allowed to change the alias. Otherwise returns the reason for the refusal.
+/// Returns the live alias with this id if the caller is allowed to change the alias. Otherwise
+/// returns the reason for the refusal.
 async fn find(
     tx: &mut Tx,
     caller: AliasCaller<'_>,

@@ -1,10 +1,13 @@
-//! Copies a database for a backup, and changes a restored database so that clients of the lost database notice the restore. The operator's commands run the
-//! programs of `PostgreSQL`.
+//! Copies a database for a backup, and changes a restored database so that clients of the lost
+//! database notice the restore. The operator's commands run the programs of `PostgreSQL`.
 //!
-//! After a restore, clients can know message numbers and cursors that the lost database gave out after the backup. [`RESTORED`] moves the next number of each
-//! mailbox to the time of the restore, in microseconds since the Unix epoch. No number that was given out before is as high, because no mailbox gets a million
-//! numbers per second. So the number of one message is never given to another message, also if a backup is restored several times. A number remains below 2^53.
-//! The versions of the change logs move in the same way. The logs become empty, so all earlier cursors are expired.
+//! After a restore, clients can know message numbers and cursors that the lost database gave out
+//! after the backup. [`RESTORED`] moves the next number of each mailbox to the time of the restore,
+//! in microseconds since the Unix epoch. No number that was given out before is as high, because no
+//! mailbox gets a million numbers per second. So the number of one message is never given to
+//! another message, also if a backup is restored several times. A number remains below 2^53. The
+//! versions of the change logs move in the same way. The logs become empty, so all earlier cursors
+//! are expired.
 
 mod app_passwords;
 mod postgres;
@@ -20,8 +23,9 @@ use crate::clock::Timestamp;
 use crate::db::{Error, migrations_of_program};
 use crate::{Directory, Schema};
 
-/// Records the restore, moves the numbers and versions, and removes the hosts that ran at the time of the backup. `{…}` are numbers. If the clock is behind an earlier restore, the numbers continue far above the
-/// numbers of the earlier restore.
+/// Records the restore, moves the numbers and versions, and removes the hosts that ran at the time
+/// of the backup. `{…}` are numbers. If the clock is behind an earlier restore, the numbers
+/// continue far above the numbers of the earlier restore.
 const RESTORED: &str = "
 INSERT INTO restores (restored_at, backed_up_at, first_number)
     SELECT {restored_at}, {backed_up_at},
@@ -109,7 +113,8 @@ fn in_use() -> Error {
 }
 
 impl Directory {
-    /// Stores last log-ins of mail clients that are not recorded yet. The time is in seconds since the Unix epoch.
+    /// Stores last log-ins of mail clients that are not recorded yet. The time is in seconds since
+    /// the Unix epoch.
     ///
     /// # Errors
     /// Returns [`Error`] if the file of the mail server cannot be used.

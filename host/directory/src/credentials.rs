@@ -1,5 +1,6 @@
-//! App passwords: the secrets that the mail server accepts. Every session, API token, OAuth grant and mail client has its own app password. The directory
-//! stores only a selector and a hash of each app password.
+//! App passwords: the secrets that the mail server accepts. Every session, API token, OAuth grant
+//! and mail client has its own app password. The directory stores only a selector and a hash of
+//! each app password.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -23,8 +24,9 @@ const SET_END: &str = "UPDATE app_passwords SET expires_at = $2 WHERE id = $1";
 const DELETE: &str = "DELETE FROM app_passwords WHERE id = $1";
 const COUNT: &str =
     "SELECT COUNT(*) FROM app_passwords WHERE account_id = $1 AND kind = 'app_password'";
-/// Lists the app passwords of an account. Includes OAuth grants and the credential of the search index only if $3 is true. Only the operator sets $3 to true.
-/// Excludes ended web sessions that the sweep has not deleted yet.
+/// Lists the app passwords of an account. Includes OAuth grants and the credential of the search
+/// index only if $3 is true. Only the operator sets $3 to true. Excludes ended web sessions that
+/// the sweep has not deleted yet.
 const LIST: &str = "SELECT p.id, p.kind, p.label, p.created_at, p.last_used_at, p.expires_at, t.id AS token_id, t.scopes \
     FROM app_passwords p LEFT JOIN api_tokens t ON t.app_password_id = p.id \
     WHERE p.account_id = $1 AND (p.kind NOT IN ('oauth_grant', 'index') OR $3) AND (p.kind <> 'web_session' OR p.expires_at > $2) \
@@ -47,7 +49,8 @@ pub enum AppPasswordKind {
     OAuthGrant,
     /// The access of all members to a shared mailbox.
     TeamKey,
-    /// The access of the service to a mailbox for the search index. The mail server accepts this app password over IMAP only.
+    /// The access of the service to a mailbox for the search index. The mail server accepts this
+    /// app password over IMAP only.
     Index,
 }
 
@@ -61,7 +64,8 @@ impl AppPasswordKind {
         Self::Index,
     ];
 
-    /// Returns the kind with this name in the database. A constraint of the column excludes other names.
+    /// Returns the kind with this name in the database. A constraint of the column excludes other
+    /// names.
     fn named(name: &str) -> Self {
         let kind = Self::ALL.into_iter().find(|kind| kind.name() == name);
         kind.unwrap_or(Self::AppPassword)
@@ -94,8 +98,8 @@ pub struct NewAppPassword {
     pub selector: String,
     /// SHA-256 of the whole secret, lower-case hexadecimal.
     pub secret_hash: String,
-    /// The time at which the app password expires, or `None` if it does not expire. Ignored for a web session, because its app password expires together with
-    /// the session.
+    /// The time at which the app password expires, or `None` if it does not expire. Ignored for a
+    /// web session, because its app password expires together with the session.
     pub expires_at: Option<Timestamp>,
 }
 
@@ -122,7 +126,8 @@ pub struct Credential {
     pub label: String,
     /// The time at which the credential was created.
     pub created_at: Timestamp,
-    /// The time of the last use that is stored in the app password's row. `None` if the row contains no such time.
+    /// The time of the last use that is stored in the app password's row. `None` if the row
+    /// contains no such time.
     pub last_used_at: Option<Timestamp>,
     /// The time at which the credential expires or expired, or `None` if it does not expire.
     pub expires_at: Option<Timestamp>,
@@ -146,7 +151,8 @@ pub enum CredentialCreation {
 pub enum Revocation {
     /// The app password of this kind was deleted. Its session or other credential was deleted too.
     Revoked(AppPasswordKind),
-    /// The app password acts for an API token. The caller must revoke this token instead. Nothing was changed.
+    /// The app password acts for an API token. The caller must revoke this token instead. Nothing
+    /// was changed.
     BacksToken {
         /// The token's id.
         id: String,
@@ -170,7 +176,8 @@ struct Row {
 }
 
 impl Directory {
-    /// Stores an app password for a mail client. The account must have fewer than [`MAX_APP_PASSWORDS`] such app passwords.
+    /// Stores an app password for a mail client. The account must have fewer than
+    /// [`MAX_APP_PASSWORDS`] such app passwords.
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails. Nothing is stored in that case.
@@ -199,8 +206,8 @@ impl Directory {
         Ok(CredentialCreation::Created)
     }
 
-    /// Returns the credentials that give access to an account at `now`, newest first. Excludes OAuth grants and the credential of the
-    /// search index.
+    /// Returns the credentials that give access to an account at `now`, newest first. Excludes
+    /// OAuth grants and the credential of the search index.
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails.
@@ -212,8 +219,8 @@ impl Directory {
         self.list_credentials(account_id, now, false).await
     }
 
-    /// Returns the credentials that give access to an account at `now`, newest first. Includes OAuth grants and the credential of the
-    /// search index.
+    /// Returns the credentials that give access to an account at `now`, newest first. Includes
+    /// OAuth grants and the credential of the search index.
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails.
@@ -250,7 +257,8 @@ impl Directory {
         Ok(rows.into_iter().map(credential).collect())
     }
 
-    /// Revokes an app password of an account. Does not revoke the app password of an API token. Revoking the app password of a web session ends the session.
+    /// Revokes an app password of an account. Does not revoke the app password of an API token.
+    /// Revoking the app password of a web session ends the session.
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails. Nothing is changed in that case.
@@ -287,7 +295,8 @@ impl Directory {
     /// Records the last uses of app passwords. An earlier time does not replace a later time.
     ///
     /// # Errors
-    /// Returns [`Error`] if the database fails. Some rows may already be written. Writing these rows again is harmless.
+    /// Returns [`Error`] if the database fails. Some rows may already be written. Writing these
+    /// rows again is harmless.
     pub async fn write_uses(&self, uses: &HashMap<String, Timestamp>) -> Result<(), Error> {
         let uses: Vec<_> = uses.iter().collect();
         for batch in uses.chunks(BATCH) {

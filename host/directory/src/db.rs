@@ -1,13 +1,15 @@
-//! The database of the directory. The database is an SQLite database or a PostgreSQL database. This module opens and migrates the database. The text of a query
-//! is the same for SQLite and PostgreSQL, because both databases accept `$1` as a parameter.
+//! The database of the directory. The database is an SQLite database or a PostgreSQL database. This
+//! module opens and migrates the database. The text of a query is the same for SQLite and
+//! PostgreSQL, because both databases accept `$1` as a parameter.
 //!
 //! ```ignore
 //! const BY_ID: &str = "SELECT id, address FROM accounts WHERE id = $1";
 //! on!(&self.db, pool => sqlx::query_as::<_, Row>(BY_ID).bind(id).fetch_optional(pool).await)?
 //! ```
 //!
-//! SQLite and PostgreSQL are opened in different ways, see [`sqlite`] and [`postgres`]. Locks on rows also differ, see [`Tx::lock_account`],
-//! [`Tx::lock_domain`], [`Tx::lock_domain_shared`] and [`Tx::lock_module_shared`].
+//! SQLite and PostgreSQL are opened in different ways, see [`sqlite`] and [`postgres`]. Locks on
+//! rows also differ, see [`Tx::lock_account`], [`Tx::lock_domain`], [`Tx::lock_domain_shared`] and
+//! [`Tx::lock_module_shared`].
 
 mod inspection;
 mod lookup;
@@ -35,30 +37,35 @@ pub(super) use sqlite::mailserver_file;
 pub(crate) use sqlite::projection::Source;
 pub(crate) use sqlite::{BUSY_TIMEOUT, LastLoginsFile, SqlitePaths, beside, unusable};
 
-/// Maximum time that a request waits for a connection of the pool. After this time, the request fails.
+/// Maximum time that a request waits for a connection of the pool. After this time, the request
+/// fails.
 const ACQUIRE_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// READ COMMITTED is set explicitly, because the default of a database can be different. A transaction that waited for [`Tx::lock_account`] must read the
-/// changes of the previous holder of the lock.
+/// READ COMMITTED is set explicitly, because the default of a database can be different. A
+/// transaction that waited for [`Tx::lock_account`] must read the changes of the previous holder of
+/// the lock.
 const BEGIN_POSTGRES: &str = "BEGIN ISOLATION LEVEL READ COMMITTED";
 const BEGIN_SQLITE: &str = "BEGIN IMMEDIATE";
 /// All queries of a snapshot read the same state of the database.
 pub(super) const SNAPSHOT_POSTGRES: &str = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY";
 
-/// Reads one of the views that the mail servers use. So the query also fails if the mail servers cannot read their data.
+/// Reads one of the views that the mail servers use. So the query also fails if the mail servers
+/// cannot read their data.
 const PING: &str = "SELECT version FROM mailserver_version";
 
-/// Locks the row of an account. `NO KEY` allows other transactions to write rows that refer to the account.
+/// Locks the row of an account. `NO KEY` allows other transactions to write rows that refer to the
+/// account.
 const LOCK_ACCOUNT: &str = "SELECT 1 FROM accounts WHERE id = $1 FOR NO KEY UPDATE";
 
-/// Locks a domain with an advisory lock. A row lock is not enough, because several accounts can claim a domain that has no row yet. No other lock uses this
-/// number.
+/// Locks a domain with an advisory lock. A row lock is not enough, because several accounts can
+/// claim a domain that has no row yet. No other lock uses this number.
 const LOCK_DOMAIN: &str = "SELECT pg_advisory_xact_lock(hashtextextended($1, 6016254202))";
 const LOCK_DOMAIN_SHARED: &str =
     "SELECT pg_advisory_xact_lock_shared(hashtextextended($1, 6016254202))";
 
-/// Returns a row if a module is installed. On PostgreSQL, also locks the row with `KEY SHARE`. Other transactions can then enable, disable or roll back the
-/// module, but not remove it. SQLite needs no lock, because SQLite has one writer at a time.
+/// Returns a row if a module is installed. On PostgreSQL, also locks the row with `KEY SHARE`.
+/// Other transactions can then enable, disable or roll back the module, but not remove it. SQLite
+/// needs no lock, because SQLite has one writer at a time.
 const LOCK_MODULE_SHARED_SQLITE: &str = "SELECT 1 FROM modules WHERE module = $1";
 const LOCK_MODULE_SHARED_POSTGRES: &str = "SELECT 1 FROM modules WHERE module = $1 FOR KEY SHARE";
 
@@ -97,7 +104,8 @@ impl Error {
         }
     }
 
-    /// Returns the error for a `database.url` with an unknown scheme. The message does not contain the value, because the value can contain a password.
+    /// Returns the error for a `database.url` with an unknown scheme. The message does not contain
+    /// the value, because the value can contain a password.
     fn unknown_scheme() -> Self {
         Self::Unusable("`database.url` is neither `sqlite:FILE` nor `postgres://…`".into())
     }
@@ -157,16 +165,19 @@ pub(super) enum LastLogins {
     Table(PgPool),
 }
 
-/// A transaction on an SQLite or PostgreSQL database. Dropping the transaction without [`Tx::commit`] rolls back the changes.
+/// A transaction on an SQLite or PostgreSQL database. Dropping the transaction without
+/// [`Tx::commit`] rolls back the changes.
 #[derive(Debug)]
 pub enum Tx {
-    /// A transaction on SQLite. The transaction begins as IMMEDIATE. It waits for other writers at its start, and not at its first change.
+    /// A transaction on SQLite. The transaction begins as IMMEDIATE. It waits for other writers at
+    /// its start, and not at its first change.
     Sqlite(Transaction<'static, Sqlite>),
     /// A transaction on PostgreSQL, with the isolation level READ COMMITTED.
     Postgres(Transaction<'static, Postgres>),
 }
 
-/// Evaluates an expression for SQLite or PostgreSQL: `on!(db, pool => …)`. `db` is a `&Db`. `pool` is an executor for any number of queries.
+/// Evaluates an expression for SQLite or PostgreSQL: `on!(db, pool => …)`. `db` is a `&Db`. `pool`
+/// is an executor for any number of queries.
 macro_rules! on {
     ($db:expr, $executor:ident => $body:expr) => {
         match $db {
@@ -176,7 +187,8 @@ macro_rules! on {
     };
 }
 
-/// Evaluates an expression in a transaction: `on_tx!(tx, executor => …)`. `tx` is a `&mut Tx`. `executor` is an executor for one query.
+/// Evaluates an expression in a transaction: `on_tx!(tx, executor => …)`. `tx` is a `&mut Tx`.
+/// `executor` is an executor for one query.
 macro_rules! on_tx {
     ($tx:expr, $executor:ident => $body:expr) => {
         match $tx {
@@ -201,7 +213,8 @@ pub(crate) fn migrations_of_program() -> Vec<i64> {
 }
 
 impl Db {
-    /// Opens the database. Migrates the tables of the service and the tables of the mail servers. Several services can open the same database concurrently.
+    /// Opens the database. Migrates the tables of the service and the tables of the mail servers.
+    /// Several services can open the same database concurrently.
     ///
     /// # Errors
     /// Returns [`Error`] if the database cannot be opened or migrated.
@@ -261,7 +274,8 @@ impl Db {
         })
     }
 
-    /// Rebuilds the data for mail servers from the tables of the service. Does nothing on PostgreSQL, because mail servers read the tables of the service.
+    /// Rebuilds the data for mail servers from the tables of the service. Does nothing on
+    /// PostgreSQL, because mail servers read the tables of the service.
     ///
     /// # Errors
     /// Returns [`Error::Database`] if the database fails. Nothing is changed in that case.
@@ -279,10 +293,12 @@ impl Db {
 }
 
 impl Tx {
-    /// Locks an account until the end of the transaction. Transactions that change credentials of the same account then run one after the other. Such a
-    /// transaction must call this function before its other queries. Otherwise two such transactions can deadlock.
+    /// Locks an account until the end of the transaction. Transactions that change credentials of
+    /// the same account then run one after the other. Such a transaction must call this function
+    /// before its other queries. Otherwise two such transactions can deadlock.
     ///
-    /// Queries after this call see the changes of the previous holder of the lock. Does nothing on SQLite, because SQLite has one writer at a time.
+    /// Queries after this call see the changes of the previous holder of the lock. Does nothing on
+    /// SQLite, because SQLite has one writer at a time.
     ///
     /// # Errors
     /// Returns [`Error::Database`] if the database fails.
@@ -296,8 +312,9 @@ impl Tx {
         Ok(())
     }
 
-    /// Returns `true` if a module is installed. In that case, no other transaction can remove the module before the end of this transaction. A transaction that
-    /// also locks an account must lock the account first.
+    /// Returns `true` if a module is installed. In that case, no other transaction can remove the
+    /// module before the end of this transaction. A transaction that also locks an account must
+    /// lock the account first.
     ///
     /// # Errors
     /// Returns [`Error::Database`] if the database fails.
@@ -319,8 +336,9 @@ impl Tx {
         Ok(installed.is_some())
     }
 
-    /// Locks a domain until the end of the transaction. Transactions that change the domain's owner then run one after the other. A transaction that also locks
-    /// an account must lock the account first.
+    /// Locks a domain until the end of the transaction. Transactions that change the domain's owner
+    /// then run one after the other. A transaction that also locks an account must lock the account
+    /// first.
     ///
     /// # Errors
     /// Returns [`Error::Database`] if the database fails.
@@ -328,8 +346,9 @@ impl Tx {
         self.advisory(LOCK_DOMAIN, domain).await
     }
 
-    /// Prevents changes of a domain's owner until the end of the transaction. Waits for transactions that are currently changing the owner. Several
-    /// transactions can have this lock at the same time. A transaction that also locks an account must lock the account first.
+    /// Prevents changes of a domain's owner until the end of the transaction. Waits for
+    /// transactions that are currently changing the owner. Several transactions can have this lock
+    /// at the same time. A transaction that also locks an account must lock the account first.
     ///
     /// # Errors
     /// Returns [`Error::Database`] if the database fails.
@@ -337,7 +356,8 @@ impl Tx {
         self.advisory(LOCK_DOMAIN_SHARED, domain).await
     }
 
-    /// Locks the domain `of` with an advisory lock. Does nothing on SQLite, because SQLite has one writer at a time.
+    /// Locks the domain `of` with an advisory lock. Does nothing on SQLite, because SQLite has one
+    /// writer at a time.
     async fn advisory(&mut self, lock: &'static str, of: &str) -> Result<(), Error> {
         if let Self::Postgres(tx) = self {
             sqlx::query(lock).bind(of).execute(&mut **tx).await?;
@@ -345,8 +365,10 @@ impl Tx {
         Ok(())
     }
 
-    /// Copies the part `source` of the directory to the file of the mail servers. The caller must change this part in the same transaction, before this call.
-    /// Does nothing on PostgreSQL, because mail servers read views there. [`sqlite::projection`] describes what this copy guarantees.
+    /// Copies the part `source` of the directory to the file of the mail servers. The caller must
+    /// change this part in the same transaction, before this call. Does nothing on PostgreSQL,
+    /// because mail servers read views there. [`sqlite::projection`] describes what this copy
+    /// guarantees.
     ///
     /// # Errors
     /// Returns [`Error::Database`] if the database fails.
@@ -357,10 +379,12 @@ impl Tx {
         }
     }
 
-    /// Commits the transaction. On SQLite, this call also deletes keys from the milter's file if the transaction has withdrawn these keys.
+    /// Commits the transaction. On SQLite, this call also deletes keys from the milter's file if
+    /// the transaction has withdrawn these keys.
     ///
     /// # Errors
-    /// Returns [`Error::Database`] if the commit fails. The transaction is rolled back in that case. Returns [`Error::Unknown`] if the connection is lost.
+    /// Returns [`Error::Database`] if the commit fails. The transaction is rolled back in that
+    /// case. Returns [`Error::Unknown`] if the connection is lost.
     pub async fn commit(self) -> Result<(), Error> {
         match self {
             Self::Sqlite(mut tx) => {

@@ -1,6 +1,7 @@
 //! The sealed signing keys of verified domains.
 //!
-//! The service reads a key from the database at each use. So the service stops signing for a domain as soon as the domain is released.
+//! The service reads a key from the database at each use. So the service stops signing for a domain
+//! as soon as the domain is released.
 
 use super::db::{FromLookup, Row, on};
 use super::{Directory, Error};
@@ -35,7 +36,8 @@ impl FromLookup for SealedKey {
 }
 
 impl Directory {
-    /// Returns the signing key of a verified domain, or `None` if no account has verified the domain.
+    /// Returns the signing key of a verified domain, or `None` if no account has verified the
+    /// domain.
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails.

@@ -1,8 +1,10 @@
-//! Custom domains of accounts, and the accounts' claims to domains. A claim is pending until the account has verified the domain. Several accounts can claim
-//! the same domain, but only one account can verify it.
+//! Custom domains of accounts, and the accounts' claims to domains. A claim is pending until the
+//! account has verified the domain. Several accounts can claim the same domain, but only one
+//! account can verify it.
 //!
-//! Callers pass domain names in lower case and ASCII (`dns::name`). Callers also check that the DNS contains the challenge of the claim. The domain's row
-//! contains the keys that sign mail of the domain. Deleting the row also deletes the keys.
+//! Callers pass domain names in lower case and ASCII (`dns::name`). Callers also check that the DNS
+//! contains the challenge of the claim. The domain's row contains the keys that sign mail of the
+//! domain. Deleting the row also deletes the keys.
 
 use std::fmt;
 
@@ -26,13 +28,15 @@ const LIST: &str = select!("WHERE account_id = $1 ORDER BY created_at DESC, doma
 const PLAN: &str = "SELECT plan FROM accounts WHERE id = $1";
 const COUNT: &str = "SELECT COUNT(*) FROM domains WHERE account_id = $1";
 const HOLDER: &str = "SELECT account_id FROM domains WHERE domain = $1 AND verified_at IS NOT NULL";
-/// Returns a row if the domain is a platform domain. Also returns a row for a former platform domain if an account has its own address on the domain, or if an
-/// account other than $2 has an alias on the domain without having verified the domain.
+/// Returns a row if the domain is a platform domain. Also returns a row for a former platform
+/// domain if an account has its own address on the domain, or if an account other than $2 has an
+/// alias on the domain without having verified the domain.
 const PLATFORM: &str = "SELECT 1 WHERE EXISTS (SELECT 1 FROM platform_domains WHERE domain = $1) \
     OR EXISTS (SELECT 1 FROM addresses WHERE domain = $1 AND live AND kind = 'account') \
     OR EXISTS (SELECT 1 FROM addresses a WHERE a.domain = $1 AND a.live AND a.kind = 'alias' AND a.account_id <> $2 \
         AND NOT EXISTS (SELECT 1 FROM domains d WHERE d.domain = $1 AND d.account_id = a.account_id AND d.verified_at IS NOT NULL))";
-/// Lists the claims to one domain, or to all domains if $1 is empty. Verified domains come before pending claims.
+/// Lists the claims to one domain, or to all domains if $1 is empty. Verified domains come before
+/// pending claims.
 const CLAIMS: &str = "SELECT d.domain AS name, d.challenge, d.created_at, d.verified_at, d.dkim_selector, d.dkim_public_key, \
         a.id AS account_id, a.address AS owner \
     FROM domains d JOIN accounts a ON a.id = d.account_id WHERE ($1 = '' OR d.domain = $1) \
@@ -41,7 +45,8 @@ const INSERT: &str =
     "INSERT INTO domains (account_id, domain, challenge, created_at) VALUES ($1, $2, $3, $4)";
 const ACTIVATE: &str = "UPDATE domains SET verified_at = $3, dkim_selector = $4, dkim_public_key = $5, dkim_private_key = $6 \
     WHERE account_id = $1 AND domain = $2";
-/// Deletes the pending claims of other accounts. No other account can have verified the domain, because a unique index allows one verified owner.
+/// Deletes the pending claims of other accounts. No other account can have verified the domain,
+/// because a unique index allows one verified owner.
 const VOID_OTHERS: &str = "DELETE FROM domains \
     WHERE domain = $1 AND account_id <> $2 AND verified_at IS NULL RETURNING account_id";
 const DELETE: &str = "DELETE FROM domains WHERE account_id = $1 AND domain = $2";
@@ -49,8 +54,9 @@ const LIVE_ALIASES: &str = "SELECT COUNT(*) FROM addresses \
     WHERE domain = $1 AND account_id = $2 AND kind = 'alias' AND live";
 const END_ALIASES: &str = "UPDATE addresses SET live = FALSE, changed_at = $3 \
     WHERE domain = $1 AND account_id = $2 AND kind = 'alias' AND live RETURNING address";
-/// Deletes the rows of the account's deleted aliases on a domain. The next owner of the domain can then create these aliases. Keeps the addresses that the
-/// operator reserves, and the addresses of other accounts.
+/// Deletes the rows of the account's deleted aliases on a domain. The next owner of the domain can
+/// then create these aliases. Keeps the addresses that the operator reserves, and the addresses of
+/// other accounts.
 const FORGET_ALIASES: &str = "DELETE FROM addresses \
     WHERE domain = $1 AND account_id = $2 AND kind = 'alias' AND NOT live \
     AND NOT EXISTS (SELECT 1 FROM platform_domains WHERE domain = $1)";
@@ -206,7 +212,8 @@ impl From<Row> for Domain {
 }
 
 impl DomainCaller<'_> {
-    /// Locks the account. After that, returns `true` if the caller's session is live or if the operator makes the change.
+    /// Locks the account. After that, returns `true` if the caller's session is live or if the
+    /// operator makes the change.
     async fn lock(&self, tx: &mut Tx) -> Result<bool, Error> {
         let Some(sid) = self.sid else {
             tx.lock_account(self.account_id).await?;
@@ -243,7 +250,8 @@ impl Directory {
         Ok(rows.into_iter().map(Domain::from).collect())
     }
 
-    /// Returns one domain or claim of an account. Returns `None` if the account has neither the domain nor a claim to the domain.
+    /// Returns one domain or claim of an account. Returns `None` if the account has neither the
+    /// domain nor a claim to the domain.
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails.
@@ -255,8 +263,9 @@ impl Directory {
         Ok(row.map(Domain::from))
     }
 
-    /// Returns the verified domain with this name and all pending claims to it. If `name` is empty, returns all verified domains and all claims. The result is
-    /// sorted by name. A verified domain comes before its pending claims.
+    /// Returns the verified domain with this name and all pending claims to it. If `name` is empty,
+    /// returns all verified domains and all claims. The result is sorted by name. A verified domain
+    /// comes before its pending claims.
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails.
@@ -272,7 +281,8 @@ impl Directory {
         Ok(rows.into_iter().map(claim).collect())
     }
 
-    /// Claims a domain for an account. The account must have fewer than `at_most` domains and claims together. Concurrent claims cannot exceed this limit.
+    /// Claims a domain for an account. The account must have fewer than `at_most` domains and
+    /// claims together. Concurrent claims cannot exceed this limit.
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails. Nothing is claimed in that case.
@@ -295,7 +305,8 @@ impl Directory {
         if is_platforms(&mut tx, by.account_id, name).await? {
             return Ok(Claimed::Platform);
         }
-        // If a plan allows no custom domains, accounts with this plan must not learn whether another account has the domain.
+        // If a plan allows no custom domains, accounts with this plan must not learn whether
+        // another account has the domain.
         if at_most == 0 {
             return Ok(Claimed::Full);
         }
@@ -325,8 +336,9 @@ impl Directory {
         }))
     }
 
-    /// Marks a claimed domain as verified. The caller must have found `challenge` in the DNS. Deletes the claims of other accounts to the domain. Also deletes
-    /// the rows of other accounts' deleted aliases on the domain.
+    /// Marks a claimed domain as verified. The caller must have found `challenge` in the DNS.
+    /// Deletes the claims of other accounts to the domain. Also deletes the rows of other accounts'
+    /// deleted aliases on the domain.
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails. Nothing is changed in that case.
@@ -368,7 +380,8 @@ impl Directory {
             let voided = Event::of(Kind::DomainClaimVoided, other, by.at)
                 .about(name)
                 .detail("verified by another account");
-            // The origin of the event is the service, because the account that loses its claim must not learn who verified the domain.
+            // The origin of the event is the service, because the account that loses its claim must
+            // not learn who verified the domain.
             events::record(&mut tx, voided, &Origin::service()).await?;
         }
         on_tx!(&mut tx, db => sqlx::query(ACTIVATE)
@@ -389,8 +402,9 @@ impl Directory {
         }))
     }
 
-    /// Releases a domain or a claim. Deletes the domain's keys, and the rows of the account's deleted aliases on the domain. With [`Remaining::Delete`], also
-    /// deletes the account's live aliases on the domain.
+    /// Releases a domain or a claim. Deletes the domain's keys, and the rows of the account's
+    /// deleted aliases on the domain. With [`Remaining::Delete`], also deletes the account's live
+    /// aliases on the domain.
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails. Nothing is changed in that case.
@@ -421,7 +435,8 @@ impl Directory {
                 }
             }
         }
-        // Only a verified domain proves that the account owns the addresses on the domain. A pending claim does not.
+        // Only a verified domain proves that the account owns the addresses on the domain. A
+        // pending claim does not.
         if domain.verified_at.is_some() {
             on_tx!(&mut tx, db => sqlx::query(FORGET_ALIASES)
                 .bind(name)
@@ -477,7 +492,8 @@ async fn own(tx: &mut Tx, account_id: &str, name: &str) -> Result<Option<Domain>
     Ok(row.map(Domain::from))
 }
 
-/// Returns the account that has verified a domain. Returns `None` if no account has verified the domain.
+/// Returns the account that has verified a domain. Returns `None` if no account has verified the
+/// domain.
 pub(super) async fn holder(tx: &mut Tx, name: &str) -> Result<Option<String>, Error> {
     Ok(on_tx!(tx, db => sqlx::query_scalar(HOLDER)
         .bind(name)

@@ -1,7 +1,9 @@
-//! Records of deleted app passwords. The mail server may have open connections for these app passwords.
+//! Records of deleted app passwords. The mail server may have open connections for these app
+//! passwords.
 //!
-//! A trigger records an app password in the transaction that deletes the app password. So the record is not lost if the service crashes or if the mail server
-//! is unreachable. The `mailbox` crate ends the connections.
+//! A trigger records an app password in the transaction that deletes the app password. So the
+//! record is not lost if the service crashes or if the mail server is unreachable. The `mailbox`
+//! crate ends the connections.
 
 use super::Error;
 use super::db::{Db, on, on_tx};
@@ -11,7 +13,8 @@ const ENDED: &str = "SELECT app_password_id, ended_at FROM ended_app_passwords W
     ORDER BY ended_at, app_password_id LIMIT $2";
 const FORGET: &str = "DELETE FROM ended_app_passwords WHERE app_password_id = $1";
 
-/// Returns up to `most` ids of app passwords that were deleted at or before `then`, each with the time of the deletion. The earliest deletion comes first.
+/// Returns up to `most` ids of app passwords that were deleted at or before `then`, each with the
+/// time of the deletion. The earliest deletion comes first.
 ///
 /// # Errors
 /// Returns [`Error`] if the database fails.
@@ -30,7 +33,8 @@ pub async fn ended_by(
     Ok(dated.collect())
 }
 
-/// Deletes the records of these app passwords. The caller must have ended all connections of these app passwords, or must have stopped trying to end them.
+/// Deletes the records of these app passwords. The caller must have ended all connections of these
+/// app passwords, or must have stopped trying to end them.
 ///
 /// # Errors
 /// Returns [`Error`] if the database fails.

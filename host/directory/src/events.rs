@@ -1,5 +1,6 @@
-//! The record of security events. An event contains the actor, the changed account, the time and the client. An event is written in the same transaction as its
-//! change, so the record contains exactly the committed changes. Events never contain secrets.
+//! The record of security events. An event contains the actor, the changed account, the time and
+//! the client. An event is written in the same transaction as its change, so the record contains
+//! exactly the committed changes. Events never contain secrets.
 
 mod kind;
 mod recording;
@@ -16,9 +17,11 @@ use crate::caller::Origin;
 use crate::clock::Timestamp;
 use crate::network::network;
 
-/// Maximum number of events that one transaction deletes. On SQLite, other writers wait for the transaction.
+/// Maximum number of events that one transaction deletes. On SQLite, other writers wait for the
+/// transaction.
 const BATCH: i64 = 1000;
-/// Maximum number of transactions in one call that deletes old events. The next call deletes the remaining events.
+/// Maximum number of transactions in one call that deletes old events. The next call deletes the
+/// remaining events.
 const BATCHES: usize = 50;
 
 const ACCOUNT: &str = "SELECT id FROM accounts WHERE address = $1";
@@ -38,7 +41,8 @@ macro_rules! list {
     };
 }
 const LIST_ALL: &str = list!("$1 = ''");
-/// Selects by account id, because another account may have had the same address earlier. Also selects failed sign-ins to the address while no account had it.
+/// Selects by account id, because another account may have had the same address earlier. Also
+/// selects failed sign-ins to the address while no account had it.
 const LIST_ACCOUNT: &str = list!(
     "(account_id = $1 OR (account_id IS NULL AND address = (SELECT address FROM accounts WHERE id = $1)))"
 );
@@ -101,7 +105,8 @@ pub struct Recorded {
     pub at: i64,
     /// The name of the event's [`Kind`].
     pub kind: String,
-    /// The address of the account. For a failed sign-in without an account, the address that the client sent.
+    /// The address of the account. For a failed sign-in without an account, the address that the
+    /// client sent.
     pub address: String,
     /// The actor: an address, `operator` or `service`. Empty if the actor is not authenticated.
     pub actor: String,
@@ -115,15 +120,17 @@ pub struct Recorded {
     pub subject: Option<String>,
     /// Details for readers of the record.
     pub detail: Option<String>,
-    /// The number of similar events on the same day that have no row of their own. When a day has the maximum number of rows, further events are only counted.
+    /// The number of similar events on the same day that have no row of their own. When a day has
+    /// the maximum number of rows, further events are only counted.
     pub unlisted: i64,
 }
 
 /// A filter for events.
 #[derive(Clone, Debug)]
 pub struct EventFilter {
-    /// Selects the events of the account with this address. If no account has the address, selects the events of former accounts with this address. In that
-    /// case, also selects failed sign-ins to the address. An empty address selects all events.
+    /// Selects the events of the account with this address. If no account has the address, selects
+    /// the events of former accounts with this address. In that case, also selects failed sign-ins
+    /// to the address. An empty address selects all events.
     pub address: String,
     /// Selects events at or after this time.
     pub since: Timestamp,
@@ -163,7 +170,8 @@ impl Directory {
             .fetch_all(pool).await)?)
     }
 
-    /// Returns `true` if the owner of the account with this address has registered or signed in from the client's network.
+    /// Returns `true` if the owner of the account with this address has registered or signed in
+    /// from the client's network.
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails.

@@ -1,8 +1,10 @@
-//! Events that one host or a command of the operator causes and that all hosts handle. Triggers write the events in the transactions of the changes, so a change
-//! without an event is not possible.
+//! Events that one host or a command of the operator causes and that all hosts handle. Triggers
+//! write the events in the transactions of the changes, so a change without an event is not
+//! possible.
 //!
-//! A host reads new events when PostgreSQL notifies it, and at an interval. So a lost notification delays an event, but does not lose it. SQLite has no
-//! notifications. [`HostEvents`] is one reader, which starts with the events after its creation.
+//! A host reads new events when PostgreSQL notifies it, and at an interval. So a lost notification
+//! delays an event, but does not lose it. SQLite has no notifications. [`HostEvents`] is one
+//! reader, which starts with the events after its creation.
 
 use std::collections::HashSet;
 use std::time::Duration;
@@ -15,7 +17,8 @@ use super::db::{Changed as _, Db, on};
 use super::{Directory, Error};
 use crate::clock::Timestamp;
 
-/// Maximum time between two readings of events on PostgreSQL, which notifies the hosts of most events.
+/// Maximum time between two readings of events on PostgreSQL, which notifies the hosts of most
+/// events.
 const POLL_INTERVAL: Duration = Duration::from_secs(2);
 
 /// Time between two readings of events on SQLite, which has no notifications.
@@ -24,13 +27,15 @@ const SQLITE_INTERVAL: Duration = Duration::from_millis(500);
 /// The delay before the next attempt to listen, if the connection for notifications failed.
 const RECONNECT_DELAY: Duration = Duration::from_secs(1);
 
-/// The time for which events are kept. A host that does not read for this time must read the state itself.
+/// The time for which events are kept. A host that does not read for this time must read the state
+/// itself.
 const KEEP: Duration = Duration::from_hours(1);
 
 const CHANNEL: &str = "latchmail_host_events";
 
-/// Reads the events of transactions that had not ended at the previous reading. Numbers of events do not have the order of commits, so a number that is lower
-/// than the last one can appear later. All transactions below the horizon have ended, and the query sees their events.
+/// Reads the events of transactions that had not ended at the previous reading. Numbers of events
+/// do not have the order of commits, so a number that is lower than the last one can appear later.
+/// All transactions below the horizon have ended, and the query sees their events.
 const READ_POSTGRES: &str = "SELECT h.horizon, e.sequence, e.kind, e.subject \
     FROM (SELECT pg_snapshot_xmin(pg_current_snapshot())::text::bigint AS horizon) h \
     LEFT JOIN host_events e ON e.transaction >= $1::text::xid8 ORDER BY e.sequence";
@@ -91,7 +96,8 @@ impl Directory {
         if let Db::Postgres(pool) = &self.db {
             events.listener = Some(listen(pool).await?);
         }
-        // The first reading finds the horizon. The second one skips the events of transactions that ended before, but not before the horizon.
+        // The first reading finds the horizon. The second one skips the events of transactions that
+        // ended before, but not before the horizon.
         events.read().await?;
         events.read().await?;
         Ok(events)
@@ -106,7 +112,8 @@ impl Directory {
 }
 
 impl HostEvents {
-    /// Waits for a notification, at most for a few seconds. Then returns the new events, which can be none.
+    /// Waits for a notification, at most for a few seconds. Then returns the new events, which can
+    /// be none.
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails. The next call returns the events.
@@ -169,7 +176,8 @@ impl HostEvents {
     }
 }
 
-/// Opens a connection that receives notifications. It does not use a connection of the pool, because it stays open.
+/// Opens a connection that receives notifications. It does not use a connection of the pool,
+/// because it stays open.
 async fn listen(pool: &PgPool) -> Result<PgListener, Error> {
     let options = pool.connect_options().as_ref().clone();
     let own = PgPoolOptions::new()

@@ -1,5 +1,6 @@
-//! The processes of the service that use this database. Each process is a host. A host writes its row every few seconds, so that the other hosts and the commands
-//! of the operator know which hosts run. Times are by the database's clock, because the clocks of hosts can differ.
+//! The processes of the service that use this database. Each process is a host. A host writes its
+//! row every few seconds, so that the other hosts and the commands of the operator know which hosts
+//! run. Times are by the database's clock, because the clocks of hosts can differ.
 //!
 //! If the database or all hosts were paused, no host has written its row in time. After the pause,
 //! the hosts must not consider each other as stopped. Therefore a host that has not written its own
@@ -24,7 +25,8 @@ const RESUME_TIME: Duration = Duration::from_secs(10);
 /// The time for which rows of stopped hosts are kept.
 const KEEP: Duration = Duration::from_hours(24);
 
-/// Defines queries that contain the time of the database (`NOW`, in milliseconds since the epoch), for SQLite and for PostgreSQL.
+/// Defines queries that contain the time of the database (`NOW`, in milliseconds since the epoch),
+/// for SQLite and for PostgreSQL.
 macro_rules! for_both {
     ($($name:ident: $before:literal NOW $after:literal),+ $(,)?) => {
         $(const $name: [&str; 2] = [
@@ -100,7 +102,8 @@ impl Host {
 }
 
 impl Directory {
-    /// Writes the row of a host, with the current time. The host must call this function every [`ANNOUNCE_INTERVAL`].
+    /// Writes the row of a host, with the current time. The host must call this function every
+    /// [`ANNOUNCE_INTERVAL`].
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails.
@@ -201,7 +204,8 @@ impl Directory {
     }
 }
 
-/// Returns the negative number of milliseconds of a duration. Added to the current time, it is the time before this duration.
+/// Returns the negative number of milliseconds of a duration. Added to the current time, it is the
+/// time before this duration.
 pub(super) fn before(duration: Duration) -> i64 {
     i64::try_from(duration.as_millis()).map_or(i64::MIN, |millis| -millis)
 }

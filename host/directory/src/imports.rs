@@ -1,4 +1,5 @@
-//! Accounts and aliases that the operator imports from an existing mail server. The limits on the number of aliases do not apply to the operator.
+//! Accounts and aliases that the operator imports from an existing mail server. The limits on the
+//! number of aliases do not apply to the operator.
 
 use std::collections::BTreeSet;
 
@@ -10,8 +11,9 @@ use super::{Directory, Error, domains};
 use crate::caller::Origin;
 use crate::clock::Timestamp;
 
-/// Maximum number of accounts that one transaction creates. A transaction for each account would need two disk flushes for each account on SQLite. On SQLite,
-/// other writers wait for the transaction.
+/// Maximum number of accounts that one transaction creates. A transaction for each account would
+/// need two disk flushes for each account on SQLite. On SQLite, other writers wait for the
+/// transaction.
 const BATCH: usize = 250;
 
 const HOLDER: &str = "SELECT a.id, a.address, d.kind = 'alias' AS is_alias FROM addresses d JOIN accounts a ON a.id = d.account_id \
@@ -20,18 +22,21 @@ const ACCOUNT: &str = "SELECT id FROM accounts WHERE address = $1";
 const EXISTS: &str = "SELECT 1 FROM accounts WHERE id = $1";
 const FOUND: &str = "SELECT d.kind, d.live, d.account_id, a.address AS owner FROM addresses d LEFT JOIN accounts a ON a.id = d.account_id \
     WHERE d.address = $1";
-/// Inserts an alias, or replaces a reservation of the operator. Changes no row if a concurrent transaction inserted another address.
+/// Inserts an alias, or replaces a reservation of the operator. Changes no row if a concurrent
+/// transaction inserted another address.
 const INSERT: &str = "INSERT INTO addresses (address, kind, account_id, created_at, changed_at) VALUES ($1, 'alias', $2, $3, $3) \
     ON CONFLICT (address) DO UPDATE SET kind = 'alias', account_id = EXCLUDED.account_id, live = TRUE, active = TRUE, \
         created_at = EXCLUDED.created_at, changed_at = EXCLUDED.changed_at, made_by = NULL \
     WHERE addresses.kind = 'held'";
-/// Removes the former owner of a deleted alias. Then the former owner cannot create the alias again.
+/// Removes the former owner of a deleted alias. Then the former owner cannot create the alias
+/// again.
 const DISOWN: &str = "UPDATE addresses SET account_id = NULL, changed_at = $2 WHERE address = $1 AND kind = 'alias' AND NOT live";
 
 /// A user of the mail server, for whom an account is created before the first sign-in.
 #[derive(Clone, Debug)]
 pub struct AdoptedUser {
-    /// The account to create. The password hash is empty, because the mail server stores the password.
+    /// The account to create. The password hash is empty, because the mail server stores the
+    /// password.
     pub account: NewAccount,
     /// The mail server's own log-in name of the user, or `None` if it is the address.
     pub login_name: Option<String>,
@@ -61,8 +66,8 @@ pub enum AliasImport {
     Account,
     /// The address is an alias of the account with this address.
     AliasOf(String),
-    /// The address belonged to a deleted account or is a deleted alias. The address stays reserved. If another account deleted the alias, this account can no
-    /// longer create it again.
+    /// The address belonged to a deleted account or is a deleted alias. The address stays reserved.
+    /// If another account deleted the alias, this account can no longer create it again.
     Reserved,
     /// An account has verified the domain of the address.
     CustomDomain,
@@ -77,7 +82,8 @@ pub struct AddressHolder {
     pub id: String,
     /// The address of the account.
     pub address: String,
-    /// Whether the queried address is an alias of the account. Otherwise it is the account's own address.
+    /// Whether the queried address is an alias of the account. Otherwise it is the account's own
+    /// address.
     pub is_alias: bool,
 }
 
@@ -90,7 +96,8 @@ struct Found {
 }
 
 impl Directory {
-    /// Returns the account whose own address or alias is `address`. Returns `None` if no account has the address now.
+    /// Returns the account whose own address or alias is `address`. Returns `None` if no account
+    /// has the address now.
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails.
@@ -98,11 +105,13 @@ impl Directory {
         Ok(on!(&self.db, pool => sqlx::query_as(HOLDER).bind(address).fetch_optional(pool).await)?)
     }
 
-    /// Creates the accounts of users of the mail server. Sets the log-in name of an existing account if the name differs. Returns the results in the order of
-    /// `users`. `users` must be sorted by address, because two concurrent calls could deadlock otherwise.
+    /// Creates the accounts of users of the mail server. Sets the log-in name of an existing
+    /// account if the name differs. Returns the results in the order of `users`. `users` must be
+    /// sorted by address, because two concurrent calls could deadlock otherwise.
     ///
     /// # Errors
-    /// Returns [`Error`] if the database fails. The earlier accounts of `users` can exist in that case. The call can be repeated.
+    /// Returns [`Error`] if the database fails. The earlier accounts of `users` can exist in that
+    /// case. The call can be repeated.
     pub async fn adopt_users(
         &self,
         users: &[AdoptedUser],
@@ -137,7 +146,8 @@ impl Directory {
         Ok(adoptions)
     }
 
-    /// Creates an active alias of an account. Replaces a reservation of the operator, because the operator now assigns the address.
+    /// Creates an active alias of an account. Replaces a reservation of the operator, because the
+    /// operator now assigns the address.
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails. Nothing is changed in that case.
@@ -200,7 +210,8 @@ impl Directory {
 }
 
 impl Found {
-    /// Returns the reason why the account cannot get the alias. Returns `None` for a reservation of the operator.
+    /// Returns the reason why the account cannot get the alias. Returns `None` for a reservation of
+    /// the operator.
     fn obstacle(&self, account_id: &str) -> Option<AliasImport> {
         if !self.live {
             return Some(AliasImport::Reserved);
@@ -222,7 +233,8 @@ async fn find(tx: &mut Tx, address: &str) -> Result<Option<Found>, Error> {
         .fetch_optional(db).await)?)
 }
 
-/// Creates the account of a user. Returns the id of the account as an error if the account already exists.
+/// Creates the account of a user. Returns the id of the account as an error if the account already
+/// exists.
 async fn adopt(
     tx: &mut Tx,
     user: &AdoptedUser,

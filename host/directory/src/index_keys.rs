@@ -1,5 +1,6 @@
-//! The credentials of the search index. Such a credential is an app password with which the service reads a mailbox without a request of the account. An active
-//! account has at most one. The credential ends when the account is disabled or deleted.
+//! The credentials of the search index. Such a credential is an app password with which the service
+//! reads a mailbox without a request of the account. An active account has at most one. The
+//! credential ends when the account is disabled or deleted.
 
 use std::fmt;
 
@@ -54,7 +55,8 @@ fn indexed_account((address, id, sealed): Row) -> IndexedAccount {
 }
 
 impl Directory {
-    /// Returns an account and the credential of its search index. Returns `None` if the account does not exist or is disabled.
+    /// Returns an account and the credential of its search index. Returns `None` if the account
+    /// does not exist or is disabled.
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails.
@@ -65,8 +67,10 @@ impl Directory {
         Ok(row.map(indexed_account))
     }
 
-    /// Stores a new credential for the search index of an account. `sealed` is the app password, sealed for the account's id. The new credential replaces the
-    /// app password with the id `replaced`. If a concurrent request stored another credential, stores nothing and returns the other credential.
+    /// Stores a new credential for the search index of an account. `sealed` is the app password,
+    /// sealed for the account's id. The new credential replaces the app password with the id
+    /// `replaced`. If a concurrent request stored another credential, stores nothing and returns
+    /// the other credential.
     ///
     /// Returns `None` if the account does not exist or is disabled.
     ///

@@ -1,9 +1,11 @@
 //! Reads the last log-ins of mail clients. The mail server records these log-ins.
 //!
-//! The mail server can write any data to the table. On SQLite, the mail server can even replace the file of the table. Therefore, results contain only the
-//! account's own app passwords for mail clients, and only plausible times.
+//! The mail server can write any data to the table. On SQLite, the mail server can even replace the
+//! file of the table. Therefore, results contain only the account's own app passwords for mail
+//! clients, and only plausible times.
 //!
-//! If the file cannot be read, the result is empty and a warning is logged. The request does not fail.
+//! If the file cannot be read, the result is empty and a warning is logged. The request does not
+//! fail.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -17,7 +19,8 @@ use crate::clock::{Clock, Timestamp};
 /// Maximum time by which the mail server's clock can be ahead of the service's clock.
 const MAX_CLOCK_SKEW: Duration = Duration::from_mins(1);
 
-/// Time limits for reading rows from the SQLite file and for deleting rows. The limits are necessary, because other programs write to the file.
+/// Time limits for reading rows from the SQLite file and for deleting rows. The limits are
+/// necessary, because other programs write to the file.
 const READ_TIMEOUT: Duration = Duration::from_millis(500);
 const DELETE_TIMEOUT: Duration = Duration::from_secs(5);
 
@@ -27,8 +30,9 @@ const MAX_ROWS: i64 = 10_000;
 /// Maximum number of app passwords in one query of a backup.
 const MAX_CLIENTS: usize = 500;
 
-/// The sweep reads a list of app passwords. If the app password of a row is not in this list, the row is kept for this time after the last log-in. The app
-/// password may have been created after the sweep read the list.
+/// The sweep reads a list of app passwords. If the app password of a row is not in this list, the
+/// row is kept for this time after the last log-in. The app password may have been created after
+/// the sweep read the list.
 const RETENTION: Duration = Duration::from_hours(24);
 
 const CLIENTS: &str =
@@ -53,11 +57,12 @@ const DELETE_IN_TABLE: &str = "DELETE FROM mailserver_last_logins WHERE app_pass
     FOR UPDATE SKIP LOCKED)";
 
 impl Directory {
-    /// Returns the last log-ins of the account's app passwords for mail clients. The key is the id of the app password. Omits app passwords without a recorded
-    /// log-in.
+    /// Returns the last log-ins of the account's app passwords for mail clients. The key is the id
+    /// of the app password. Omits app passwords without a recorded log-in.
     ///
     /// # Errors
-    /// Returns [`Error`] if the database fails. Does not return an error if the file of the mail server cannot be read.
+    /// Returns [`Error`] if the database fails. Does not return an error if the file of the mail
+    /// server cannot be read.
     pub async fn last_logins(&self, account_id: &str) -> Result<HashMap<String, Timestamp>, Error> {
         let clients: Vec<String> = on!(&self.db, pool => sqlx::query_scalar(CLIENTS)
             .bind(account_id)
@@ -83,8 +88,8 @@ impl Directory {
         Ok(known.collect())
     }
 
-    /// Deletes the last log-ins of app passwords that do not exist. Such a row is deleted only if it is older than [`RETENTION`] or if its time is not
-    /// plausible.
+    /// Deletes the last log-ins of app passwords that do not exist. Such a row is deleted only if
+    /// it is older than [`RETENTION`] or if its time is not plausible.
     pub(super) async fn sweep_last_logins(&self) -> Result<(), Error> {
         let now = Clock::system().now();
         let kept = (
@@ -153,7 +158,8 @@ async fn delete_in_file(
     Ok(())
 }
 
-/// Converts seconds since the epoch to a time. A time after `now` becomes `now`. Returns `None` if the value is not plausible.
+/// Converts seconds since the epoch to a time. A time after `now` becomes `now`. Returns `None` if
+/// the value is not plausible.
 fn instant(seconds: i64, now: Timestamp) -> Option<Timestamp> {
     let at = Timestamp::from_millis(seconds.checked_mul(1000)?);
     let possible = seconds > 0 && at <= now.plus(MAX_CLOCK_SKEW);

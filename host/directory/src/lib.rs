@@ -1,9 +1,11 @@
 //! The directory: accounts, their profiles and their credentials, in SQLite or PostgreSQL.
 //!
-//! Each file covers one table. Each query is a constant at the top of its file, with one text for SQLite and PostgreSQL. This crate contains all SQL of the
-//! service. This crate does not connect to a mail server.
+//! Each file covers one table. Each query is a constant at the top of its file, with one text for
+//! SQLite and PostgreSQL. This crate contains all SQL of the service. This crate does not connect
+//! to a mail server.
 //!
-//! Callers pass secrets only as hashes or as sealed bytes, with one exception: if `dkim.milter` is set, [`milter`] stores private keys in plain text.
+//! Callers pass secrets only as hashes or as sealed bytes, with one exception: if `dkim.milter` is
+//! set, [`milter`] stores private keys in plain text.
 
 pub mod accounts;
 pub mod addresses;
@@ -68,11 +70,13 @@ pub struct Directory {
 }
 
 impl Directory {
-    /// Opens the database and migrates its tables. Repairs the data for mail servers, and writes the configured platform domains. On SQLite, marks the
-    /// unfinished sendings of earlier processes as sendings with an unknown outcome.
+    /// Opens the database and migrates its tables. Repairs the data for mail servers, and writes
+    /// the configured platform domains. On SQLite, marks the unfinished sendings of earlier
+    /// processes as sendings with an unknown outcome.
     ///
     /// # Errors
-    /// Returns [`Error`] if the database cannot be opened or migrated, or if an account has verified one of `platform_domains`.
+    /// Returns [`Error`] if the database cannot be opened or migrated, or if an account has
+    /// verified one of `platform_domains`.
     pub async fn open(
         config: &config::Database,
         platform_domains: &[String],
@@ -83,8 +87,8 @@ impl Directory {
         Ok(directory)
     }
 
-    /// Opens and migrates the database for a program that can run at the same time as the service. Does not write the platform domains. Does not change
-    /// unfinished sendings.
+    /// Opens and migrates the database for a program that can run at the same time as the service.
+    /// Does not write the platform domains. Does not change unfinished sendings.
     ///
     /// # Errors
     /// Returns [`Error`] if the database cannot be opened or migrated.

@@ -1,5 +1,6 @@
-//! Accounts whose passwords the mail server stores (`sign_in.source = "mailserver"`). Their `password_hash` is empty or a fingerprint, which shows whether the
-//! password has changed (`latchmail_core::fingerprint`).
+//! Accounts whose passwords the mail server stores (`sign_in.source = "mailserver"`). Their
+//! `password_hash` is empty or a fingerprint, which shows whether the password has changed
+//! (`latchmail_core::fingerprint`).
 
 use super::accounts::Account;
 use super::credentials::AppPasswordKind;
@@ -64,7 +65,8 @@ impl Directory {
         Ok(found.is_some())
     }
 
-    /// Replaces the password hash or the fingerprint `before` with `after`. Ends no credential. Returns `false` if a concurrent request changed the value.
+    /// Replaces the password hash or the fingerprint `before` with `after`. Ends no credential.
+    /// Returns `false` if a concurrent request changed the value.
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails.
@@ -82,9 +84,11 @@ impl Directory {
         Ok(replaced == 1)
     }
 
-    /// Replaces the fingerprint `before` with `after`, because the password has changed. Ends the same credentials as [`Directory::set_password`].
+    /// Replaces the fingerprint `before` with `after`, because the password has changed. Ends the
+    /// same credentials as [`Directory::set_password`].
     ///
-    /// Returns the ids of the deleted app passwords. Returns `None` if a concurrent request changed the fingerprint.
+    /// Returns the ids of the deleted app passwords. Returns `None` if a concurrent request changed
+    /// the fingerprint.
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails. Nothing is changed in that case.
@@ -117,8 +121,8 @@ impl Directory {
         Ok(Some(ended))
     }
 
-    /// Revokes all credentials of an account and clears the fingerprint. The account stays active. `reason` is part of the audit event. Returns the ids of the
-    /// deleted app passwords.
+    /// Revokes all credentials of an account and clears the fingerprint. The account stays active.
+    /// `reason` is part of the audit event. Returns the ids of the deleted app passwords.
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails. Nothing is changed in that case.
@@ -139,8 +143,8 @@ impl Directory {
         Ok(ended)
     }
 
-    /// Ends all web sessions, OAuth grants and API tokens of an account. App passwords of mail clients, and the app password for the members of the mailbox,
-    /// remain valid.
+    /// Ends all web sessions, OAuth grants and API tokens of an account. App passwords of mail
+    /// clients, and the app password for the members of the mailbox, remain valid.
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails. Nothing is changed in that case.
@@ -174,8 +178,10 @@ impl Directory {
     }
 }
 
-/// Deletes all app passwords of an account, revokes its API tokens, and deletes pending approvals of OAuth clients. Deleting the app passwords also ends the
-/// sessions and OAuth grants. Returns the ids of the deleted app passwords and the number of revoked tokens. The caller must lock the account first.
+/// Deletes all app passwords of an account, revokes its API tokens, and deletes pending approvals
+/// of OAuth clients. Deleting the app passwords also ends the sessions and OAuth grants. Returns
+/// the ids of the deleted app passwords and the number of revoked tokens. The caller must lock the
+/// account first.
 pub(super) async fn end_everything(
     tx: &mut Tx,
     account_id: &str,
@@ -183,7 +189,8 @@ pub(super) async fn end_everything(
 ) -> Result<(Vec<String>, u64), Error> {
     let tokens = tokens::revoke_all(tx, account_id, now).await?;
     oauth::delete_approvals(tx, account_id).await?;
-    // Because of foreign keys, the database also deletes the session or other credential of each app password.
+    // Because of foreign keys, the database also deletes the session or other credential of each
+    // app password.
     let ended: Vec<String> = on_tx!(&mut *tx, db => sqlx::query_scalar(DELETE_APP_PASSWORDS)
         .bind(account_id)
         .fetch_all(db).await)?;
@@ -202,7 +209,8 @@ mod tests {
     const LIVE_TOKENS: &str =
         "SELECT COUNT(*) FROM api_tokens WHERE account_id = 'a' AND revoked_at IS NULL";
 
-    /// Creates Ada with two sessions, a mail client, a grant, a key of a shared mailbox and a token, and Bob with a session.
+    /// Creates Ada with two sessions, a mail client, a grant, a key of a shared mailbox and a
+    /// token, and Bob with a session.
     async fn people(fresh: &Fresh) {
         let directory = &fresh.directory;
         directory.with("a", "ada@example.org", &["s1", "s2"]).await;

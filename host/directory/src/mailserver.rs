@@ -1,5 +1,5 @@
-//! Reads the tables for mail servers on behalf of a milter. The tables contain the domains that receive mail here, and the addresses from which a log-in may
-//! send.
+//! Reads the tables for mail servers on behalf of a milter. The tables contain the domains that
+//! receive mail here, and the addresses from which a log-in may send.
 
 use std::time::Duration;
 
@@ -13,8 +13,9 @@ use crate::{Db, Error, config, db};
 
 const IS_LOCAL: &str = "SELECT COUNT(*) FROM mailserver_domains WHERE domain = $1";
 
-/// Counts the rows that allow a log-in to send from an address. The log-in name of a mail client is the account's address, a slash and the id of the app
-/// password. The log-in name of the service is the account's address.
+/// Counts the rows that allow a log-in to send from an address. The log-in name of a mail client is
+/// the account's address, a slash and the id of the app password. The log-in name of the service is
+/// the account's address.
 const MAY_SEND: &str = "SELECT COUNT(*) FROM mailserver_senders WHERE address = $1 AND (login = $2 OR login || '/' = substr($2, 1, length(login) + 1))";
 
 const RESULTS_KEY: &str = "SELECT secret FROM mailserver_results_key";
@@ -38,12 +39,13 @@ impl MailServerView {
             let pool = PgPoolOptions::new()
                 .max_connections(CONNECTIONS)
                 .acquire_timeout(TIMEOUT);
-            // A restore of a backup is refused while services or commands are connected. A milter only reads, so it has another name.
+            // A restore of a backup is refused while services or commands are connected. A milter
+            // only reads, so it has another name.
             let options = db::postgres_options(config)?.application_name("latchmail-milter");
             return Ok(Self(Db::Postgres(pool.connect_lazy_with(options))));
         }
-        // The connections are read-only. If the last connection could write, closing this connection would delete the `-wal` file. Mail daemons cannot create
-        // this file.
+        // The connections are read-only. If the last connection could write, closing this
+        // connection would delete the `-wal` file. Mail daemons cannot create this file.
         let options = SqliteConnectOptions::new()
             .filename(db::mailserver_file(config)?)
             .read_only(true)
@@ -77,7 +79,8 @@ impl MailServerView {
         Ok(key.map(Zeroizing::new))
     }
 
-    /// Returns `true` if a log-in is allowed to send from an address. `address` must be in lower case and ASCII.
+    /// Returns `true` if a log-in is allowed to send from an address. `address` must be in lower
+    /// case and ASCII.
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails.

@@ -265,8 +265,8 @@ async fn a_reader_sees_whole_accounts_while_the_service_writes(fresh: Fresh) {
             })
         })
         .collect();
-    // A transaction writes the rows of an address together. A password row without a user row or a sender row means that a reader sees an incomplete
-    // transaction.
+    // A transaction writes the rows of an address together. A password row without a user row or a
+    // sender row means that a reader sees an incomplete transaction.
     let halves = "SELECT COUNT(*) FROM mailserver_passwords p LEFT JOIN mailserver_users u ON u.address = p.address \
         LEFT JOIN mailserver_senders s ON s.address = p.address WHERE u.address IS NULL OR s.address IS NULL";
     while !writers.iter().all(tokio::task::JoinHandle::is_finished) {

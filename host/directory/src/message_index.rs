@@ -1,8 +1,9 @@
-//! The index of messages in the database. The index contains the service's own number and the location of each message. A location consists of the folder, the
-//! UIDVALIDITY and the IMAP UID.
+//! The index of messages in the database. The index contains the service's own number and the
+//! location of each message. A location consists of the folder, the UIDVALIDITY and the IMAP UID.
 //!
-//! Each mailbox has one sequence of numbers. A number is never reused. If a folder's UIDVALIDITY changes, all messages of the folder have new locations. The
-//! rows with the old locations remain, and their identities help to recognize the messages at the new locations.
+//! Each mailbox has one sequence of numbers. A number is never reused. If a folder's UIDVALIDITY
+//! changes, all messages of the folder have new locations. The rows with the old locations remain,
+//! and their identities help to recognize the messages at the new locations.
 //!
 //! This module does not access the mail server.
 
@@ -22,8 +23,8 @@ use crate::db::{Error, FromLookup, Tx, on, on_tx};
 use crate::{Db, Directory, db};
 use log::LoggedChange;
 
-/// Returns one row for each indexed message of a folder. If the index contains the folder but none of these messages, returns one row without a message.
-/// Callers append conditions.
+/// Returns one row for each indexed message of a folder. If the index contains the folder but none
+/// of these messages, returns one row without a message. Callers append conditions.
 const KNOWN: &str = "SELECT f.id, f.uid_validity, m.imap_uid, m.uid FROM folders f \
      LEFT JOIN messages m ON m.folder_id = f.id AND m.uid_validity = ";
 const LOCATION: &str = "SELECT f.path, m.uid_validity, m.imap_uid FROM messages m \
@@ -37,7 +38,8 @@ const HAS_IDENTITY: &str = "SELECT uid FROM messages WHERE account_id = ";
 /// Changes a message's location, unless a concurrent request changed the location.
 const RELOCATE: &str = "UPDATE messages SET folder_id = $3, uid_validity = $4, imap_uid = $5 \
      WHERE account_id = $1 AND uid = $2 AND folder_id = $6 AND uid_validity = $7 AND imap_uid = $8 RETURNING flags";
-/// Reserves $2 numbers. Returns the number after the last reserved number. The first number of a mailbox is 1, or the first number after the last restore.
+/// Reserves $2 numbers. Returns the number after the last reserved number. The first number of a
+/// mailbox is 1, or the first number after the last restore.
 const ALLOCATE_NUMBERS: &str = "INSERT INTO mailboxes (account_id, next_uid) \
      SELECT $1, COALESCE(MAX(first_number), 1) + CAST($2 AS BIGINT) FROM restores WHERE TRUE \
      ON CONFLICT (account_id) DO UPDATE SET next_uid = mailboxes.next_uid + CAST($2 AS BIGINT) RETURNING next_uid";
@@ -65,7 +67,8 @@ const MARK_ORIGINALS: &str = "UPDATE messages SET copied = TRUE \
 /// Maximum number of rows in one statement. SQLite and PostgreSQL limit the number of parameters.
 pub(crate) const MAX_PER_STATEMENT: usize = 500;
 
-/// A value that does not change when a message is moved. A copy has the same identity as its original.
+/// A value that does not change when a message is moved. A copy has the same identity as its
+/// original.
 pub type Identity = [u8; 16];
 
 /// The last known location of a message.
@@ -141,7 +144,8 @@ struct Row {
 /// The indexed data of a folder and of some of its messages.
 #[derive(Default)]
 pub struct Known {
-    /// The service's id of the folder. `None` if the index does not contain the folder with the requested UIDVALIDITY.
+    /// The service's id of the folder. `None` if the index does not contain the folder with the
+    /// requested UIDVALIDITY.
     pub folder: Option<String>,
     /// The service's numbers by IMAP UID. Messages without a number are omitted.
     pub numbers: HashMap<u32, u64>,
@@ -162,7 +166,8 @@ pub async fn known(
     Ok(Known::of(rows, uid_validity))
 }
 
-/// Returns the last known location of the message with the number `uid`. Returns `None` if the index does not contain this number.
+/// Returns the last known location of the message with the number `uid`. Returns `None` if the
+/// index does not contain this number.
 ///
 /// # Errors
 /// Returns [`Error`] if the database fails.
@@ -202,7 +207,8 @@ pub async fn locations(
     Ok(locations)
 }
 
-/// Returns the messages with one of these identities. Messages with the same identity are copies, or are the same message before and after a move.
+/// Returns the messages with one of these identities. Messages with the same identity are copies,
+/// or are the same message before and after a move.
 ///
 /// # Errors
 /// Returns [`Error`] if the database fails.
@@ -261,13 +267,15 @@ fn push_identities<D>(
     query.push(")");
 }
 
-/// Assigns numbers to those messages of a folder that have no number, in one transaction. Returns the numbers of `messages` by IMAP UID. Returns `None` if the
-/// index does not contain the folder with this UIDVALIDITY.
+/// Assigns numbers to those messages of a folder that have no number, in one transaction. Returns
+/// the numbers of `messages` by IMAP UID. Returns `None` if the index does not contain the folder
+/// with this UIDVALIDITY.
 ///
-/// `messages` contains the IMAP UID and the identity of each message. `moved` contains messages that were moved to this folder, each with its new IMAP UID.
+/// `messages` contains the IMAP UID and the identity of each message. `moved` contains messages
+/// that were moved to this folder, each with its new IMAP UID.
 ///
-/// A moved message keeps its number, unless a concurrent request changed the location. All other messages without a number get new numbers, in the order of
-/// their IMAP UIDs.
+/// A moved message keeps its number, unless a concurrent request changed the location. All other
+/// messages without a number get new numbers, in the order of their IMAP UIDs.
 ///
 /// # Errors
 /// Returns [`Error`] if the database fails.
@@ -377,7 +385,8 @@ impl IndexedMessage {
         self.identity.as_slice().try_into().unwrap_or_default()
     }
 
-    /// Changes the location of this message, unless a concurrent request changed the location. Returns the stored flags if this call changed the location.
+    /// Changes the location of this message, unless a concurrent request changed the location.
+    /// Returns the stored flags if this call changed the location.
     async fn relocate(
         &self,
         tx: &mut Tx,
@@ -414,7 +423,8 @@ where
     let mut query = QueryBuilder::new(KNOWN);
     query.push_bind(i64::from(uid_validity));
     query.push(" AND m.imap_uid IN (");
-    // An empty list is not valid in SQL. Therefore the list begins with 0, which is not a valid IMAP UID.
+    // An empty list is not valid in SQL. Therefore the list begins with 0, which is not a valid
+    // IMAP UID.
     query.push("0");
     for imap_uid in imap_uids {
         query.push(", ").push_bind(i64::from(*imap_uid));

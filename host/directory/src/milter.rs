@@ -1,7 +1,8 @@
 //! The private keys of signing domains, in plain text, for a milter of the mail server.
 //!
-//! The table of these keys is used only if `dkim.milter` is set. This module inserts keys and corrects the table. When a transaction releases a domain or
-//! removes a platform domain, triggers delete the domain's key in the same transaction.
+//! The table of these keys is used only if `dkim.milter` is set. This module inserts keys and
+//! corrects the table. When a transaction releases a domain or removes a platform domain, triggers
+//! delete the domain's key in the same transaction.
 
 use sqlx::AssertSqlSafe;
 use zeroize::Zeroizing;
@@ -9,17 +10,19 @@ use zeroize::Zeroizing;
 use super::db::{Changed as _, Tx, on_tx};
 use super::{Db, Directory, Error};
 
-/// Maximum number of keys that one transaction writes. On SQLite, other writers wait for the transaction.
+/// Maximum number of keys that one transaction writes. On SQLite, other writers wait for the
+/// transaction.
 const BATCH: usize = 100;
 
-/// Locks the rows of these domains. No other transaction can release or remove the domains before the end of the transaction.
+/// Locks the rows of these domains. No other transaction can release or remove the domains before
+/// the end of the transaction.
 const LOCKS_POSTGRES: [&str; 2] = [
     "SELECT 1 FROM platform_domains WHERE domain = ANY($1) ORDER BY domain FOR SHARE",
     "SELECT 1 FROM domains WHERE domain = ANY($1) AND verified_at IS NOT NULL ORDER BY domain FOR SHARE",
 ];
 
-/// `{table}` is the name of the table. A configured key is inserted only if its domain is a platform domain. A generated key is inserted only if it is the
-/// current key of its domain.
+/// `{table}` is the name of the table. A configured key is inserted only if its domain is a
+/// platform domain. A generated key is inserted only if it is the current key of its domain.
 const UPSERT: &str = "INSERT INTO {table} AS k (domain, selector, private_key) SELECT $1, $2, $3 \
     WHERE CASE WHEN $4 THEN EXISTS (SELECT 1 FROM platform_domains WHERE domain = $1) \
         ELSE EXISTS (SELECT 1 FROM domains WHERE domain = $1 AND dkim_selector = $2 AND verified_at IS NOT NULL) END \
@@ -39,7 +42,8 @@ pub struct MilterKey {
     pub selector: String,
     /// The private key in PEM.
     pub private_key: Zeroizing<String>,
-    /// Whether the key comes from the configuration. A configured key is valid only while its domain is a platform domain.
+    /// Whether the key comes from the configuration. A configured key is valid only while its
+    /// domain is a platform domain.
     pub configured: bool,
 }
 
@@ -53,7 +57,8 @@ impl std::fmt::Debug for MilterKey {
 }
 
 impl Directory {
-    /// Writes keys for a milter. Skips the key of a domain that is neither a platform domain nor a verified domain any longer.
+    /// Writes keys for a milter. Skips the key of a domain that is neither a platform domain nor a
+    /// verified domain any longer.
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails, or if no milter is configured for this database.
@@ -85,7 +90,8 @@ impl Directory {
         Ok(())
     }
 
-    /// Replaces the milter's keys with `keys`. Keeps the keys of domains that were verified concurrently.
+    /// Replaces the milter's keys with `keys`. Keeps the keys of domains that were verified
+    /// concurrently.
     ///
     /// # Errors
     /// Returns an error under the same conditions as [`Directory::add_milter_keys`].
@@ -99,7 +105,8 @@ impl Directory {
                     .execute(pool)
                     .await
                     .changed()?;
-                // This query does not truncate the log while another connection is reading. In that case, the next call truncates the log.
+                // This query does not truncate the log while another connection is reading. In that
+                // case, the next call truncates the log.
                 sqlx::raw_sql(OVERWRITE_SQLITE)
                     .execute(pool)
                     .await

@@ -1,4 +1,5 @@
-//! The installed modules. For each module, the database contains the active version and the bytes of all stored versions.
+//! The installed modules. For each module, the database contains the active version and the bytes
+//! of all stored versions.
 //!
 //! This module does not parse components and does not decide whether they can be loaded.
 
@@ -29,8 +30,8 @@ const FORGET_OLD: &str = "DELETE FROM module_versions WHERE module = $1 \
 /// Gives the highest number in `served` to a version that is activated.
 const BEGIN: &str = "UPDATE module_versions \
     SET served = (SELECT COALESCE(MAX(served), 0) + 1 FROM module_versions WHERE module = $1) WHERE module = $1 AND digest = $2";
-/// Clears `served` of the versions that were activated after version $2, because a rollback to version $2 replaces these versions. Changes nothing if `served`
-/// of version $2 is NULL.
+/// Clears `served` of the versions that were activated after version $2, because a rollback to
+/// version $2 replaces these versions. Changes nothing if `served` of version $2 is NULL.
 const LEAVE: &str = "UPDATE module_versions SET served = NULL WHERE module = $1 \
     AND served > (SELECT served FROM module_versions WHERE module = $1 AND digest = $2)";
 const ROLL_BACK: &str =
@@ -51,7 +52,8 @@ pub struct Installed {
     pub digest: String,
     /// Whether the module handles requests.
     pub enabled: bool,
-    /// The digest of the configured file when the service last read the file. `None` if the module never had a configured file.
+    /// The digest of the configured file when the service last read the file. `None` if the module
+    /// never had a configured file.
     pub source_digest: Option<String>,
 }
 
@@ -66,7 +68,8 @@ pub struct Version {
     pub size: i64,
     /// The order of installation. A version that was installed later has a higher rank.
     pub rank: i64,
-    /// The order of activation. A version that was activated later has a higher number. `None` if a rollback replaced the version.
+    /// The order of activation. A version that was activated later has a higher number. `None` if a
+    /// rollback replaced the version.
     pub served: Option<i64>,
     /// The time of the last installation, in milliseconds since the epoch.
     pub installed_at: i64,
@@ -87,7 +90,8 @@ pub struct NewVersion<'a> {
     pub source: bool,
 }
 
-/// The lock for changes of modules. Other hosts that change a module wait until this value is dropped.
+/// The lock for changes of modules. Other hosts that change a module wait until this value is
+/// dropped.
 #[derive(Debug)]
 #[must_use = "dropping this value unlocks the modules"]
 pub struct ChangeLock {
@@ -95,7 +99,8 @@ pub struct ChangeLock {
 }
 
 impl Directory {
-    /// Waits until no other host changes a module, and locks the modules. Does not lock on SQLite, because one host uses an SQLite database.
+    /// Waits until no other host changes a module, and locks the modules. Does not lock on SQLite,
+    /// because one host uses an SQLite database.
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails.
@@ -141,8 +146,9 @@ impl Directory {
             .fetch_optional(pool).await)?)
     }
 
-    /// Stores and activates versions, all of them or none. For each module, keeps the `keep` versions that were installed last, the active version, and the
-    /// previously active version. Returns the stored versions of each module, like [`Directory::module_versions`].
+    /// Stores and activates versions, all of them or none. For each module, keeps the `keep`
+    /// versions that were installed last, the active version, and the previously active version.
+    /// Returns the stored versions of each module, like [`Directory::module_versions`].
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails. Nothing is changed in that case.
@@ -186,11 +192,13 @@ impl Directory {
         Ok(versions)
     }
 
-    /// Activates a stored version. Versions that were activated after this version do not count as previously active any longer. If an earlier rollback
-    /// replaced this version, this activation counts as later than the activation of the current version.
+    /// Activates a stored version. Versions that were activated after this version do not count as
+    /// previously active any longer. If an earlier rollback replaced this version, this activation
+    /// counts as later than the activation of the current version.
     ///
     /// # Errors
-    /// Returns [`Error`] if the database fails or the version is not stored. Nothing is changed in that case.
+    /// Returns [`Error`] if the database fails or the version is not stored. Nothing is changed in
+    /// that case.
     pub async fn roll_module_back(
         &self,
         module: &str,
@@ -262,7 +270,8 @@ impl Directory {
         Ok(())
     }
 
-    /// Deletes a module and all its versions. With `purge`, also deletes all data that the module stored for accounts. Returns `true` if anything was deleted.
+    /// Deletes a module and all its versions. With `purge`, also deletes all data that the module
+    /// stored for accounts. Returns `true` if anything was deleted.
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails. Nothing is changed in that case.
@@ -275,7 +284,8 @@ impl Directory {
     ) -> Result<bool, Error> {
         let mut tx = self.db.begin().await?;
         let mut gone = 0;
-        // Delete the module's row first. Transactions that store data for the module lock this row, so the deletion waits for these transactions.
+        // Delete the module's row first. Transactions that store data for the module lock this row,
+        // so the deletion waits for these transactions.
         for query in [REMOVE, REMOVE_VERSIONS] {
             gone += on_tx!(&mut tx, db => sqlx::query(query)
                 .bind(module)

@@ -1,7 +1,8 @@
 //! The tables of the authorization server: clients, approvals, waiting devices, grants and tokens.
 //!
-//! Codes and tokens are stored as hashes. Each row of a token also contains the app password of the grant, sealed under a key that is derived from the token.
-//! The `oauth` crate validates requests and writes the error messages.
+//! Codes and tokens are stored as hashes. Each row of a token also contains the app password of the
+//! grant, sealed under a key that is derived from the token. The `oauth` crate validates requests
+//! and writes the error messages.
 
 mod approvals;
 mod clients;
@@ -20,8 +21,9 @@ const FORGET_CODES: &str = "DELETE FROM oauth_codes WHERE account_id = $1 AND gr
 const FORGET_DEVICES: &str = "DELETE FROM oauth_devices WHERE account_id = $1";
 const FORGET_SIGN_INS: &str = "DELETE FROM sign_in_codes WHERE account_id = $1";
 
-/// Deletes the approvals of an account that have not led to a grant, and the codes of sign-ins that have not led to a session. Callers that end all grants of
-/// an account must call this function too.
+/// Deletes the approvals of an account that have not led to a grant, and the codes of sign-ins that
+/// have not led to a session. Callers that end all grants of an account must call this function
+/// too.
 pub(super) async fn delete_approvals(tx: &mut Tx, account_id: &str) -> Result<(), Error> {
     for forget in [FORGET_CODES, FORGET_DEVICES, FORGET_SIGN_INS] {
         on_tx!(tx, db => sqlx::query(forget).bind(account_id).execute(db).await.map(drop))?;

@@ -8,8 +8,8 @@ use crate::caller::Origin;
 use crate::clock::Timestamp;
 
 const HASH: &str = "SELECT password_hash FROM accounts WHERE id = $1 AND active";
-/// Replaces the password hash if the stored hash is still the one that the caller checked. If two requests change the password concurrently, the statement of
-/// the second request changes no row.
+/// Replaces the password hash if the stored hash is still the one that the caller checked. If two
+/// requests change the password concurrently, the statement of the second request changes no row.
 const SET: &str =
     "UPDATE accounts SET password_hash = $2 WHERE id = $1 AND password_hash = $3 AND active";
 const SESSION: &str = "SELECT s.app_password_id, p.label, p.created_at, p.expires_at, p.last_used_at \
@@ -78,8 +78,9 @@ impl Directory {
             .fetch_optional(pool).await)?)
     }
 
-    /// Sets a password and replaces the app password of the caller's session. Ends every other web session, every OAuth grant and every API token. The app
-    /// passwords of mail clients remain valid. The app password for the members of the mailbox remains valid too.
+    /// Sets a password and replaces the app password of the caller's session. Ends every other web
+    /// session, every OAuth grant and every API token. The app passwords of mail clients remain
+    /// valid. The app password for the members of the mailbox remains valid too.
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails. Nothing is changed in that case.
@@ -113,13 +114,14 @@ impl Directory {
     }
 }
 
-/// Returns the event detail with the number of ended app passwords and the number of revoked API tokens.
+/// Returns the event detail with the number of ended app passwords and the number of revoked API
+/// tokens.
 pub(super) fn event_detail(passwords: usize, tokens: u64) -> String {
     format!("app passwords ended: {passwords}, API tokens revoked: {tokens}")
 }
 
-/// Stores the new app password of the caller's session and deletes the old app password. Returns the id of the old app password. Returns `None` if the session
-/// is not live.
+/// Stores the new app password of the caller's session and deletes the old app password. Returns
+/// the id of the old app password. Returns `None` if the session is not live.
 async fn renew(tx: &mut Tx, change: &Change<'_>) -> Result<Option<String>, Error> {
     let Renewed {
         sid,
@@ -159,8 +161,9 @@ async fn renew(tx: &mut Tx, change: &Change<'_>) -> Result<Option<String>, Error
     Ok(Some(before.app_password_id))
 }
 
-/// Deletes the app passwords of all web sessions, OAuth grants and API tokens of an account. Keeps the app password with the id `kept`. Also deletes pending
-/// approvals of OAuth clients. Returns the ids of the deleted app passwords.
+/// Deletes the app passwords of all web sessions, OAuth grants and API tokens of an account. Keeps
+/// the app password with the id `kept`. Also deletes pending approvals of OAuth clients. Returns
+/// the ids of the deleted app passwords.
 pub(super) async fn end_all(
     tx: &mut Tx,
     account_id: &str,

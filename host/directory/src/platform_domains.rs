@@ -1,4 +1,5 @@
-//! The platform domains. The service writes the configured domains to the database at every start. The operator can add further domains.
+//! The platform domains. The service writes the configured domains to the database at every start.
+//! The operator can add further domains.
 
 use std::collections::BTreeSet;
 
@@ -31,7 +32,8 @@ const RESERVED: &str =
 pub struct PlatformDomain {
     /// The domain's name, in lower case and ASCII.
     pub domain: String,
-    /// The time at which the operator added the domain, in milliseconds since the epoch. `None` for a configured domain.
+    /// The time at which the operator added the domain, in milliseconds since the epoch. `None` for
+    /// a configured domain.
     pub added_at: Option<i64>,
 }
 
@@ -72,17 +74,20 @@ pub enum Removed {
 }
 
 impl Directory {
-    /// Sets the configured domains to exactly `domains`, converted to lower case. Keeps domains that the operator added. If such a domain is also in `domains`,
-    /// it becomes a configured domain.
+    /// Sets the configured domains to exactly `domains`, converted to lower case. Keeps domains
+    /// that the operator added. If such a domain is also in `domains`, it becomes a configured
+    /// domain.
     ///
-    /// Fails without any change if an account has verified one of `domains`. Otherwise all other accounts could create aliases on the domain of this account.
+    /// Fails without any change if an account has verified one of `domains`. Otherwise all other
+    /// accounts could create aliases on the domain of this account.
     pub(super) async fn set_platform_domains(&self, domains: &[String]) -> Result<(), Error> {
         let wanted: BTreeSet<String> = domains.iter().map(|d| d.to_lowercase()).collect();
         let mut tx = self.db.begin().await?;
         let present: Vec<String> =
             on_tx!(&mut tx, db => sqlx::query_scalar(CONFIGURED).fetch_all(db).await)?;
         let present = BTreeSet::from_iter(present);
-        // Lock domains in the order of their names. So services that start concurrently cannot deadlock.
+        // Lock domains in the order of their names. So services that start concurrently cannot
+        // deadlock.
         for changed in present.symmetric_difference(&wanted) {
             tx.lock_domain(changed).await?;
         }
@@ -122,7 +127,8 @@ impl Directory {
             .fetch_optional(pool).await)?)
     }
 
-    /// Returns the numbers of live addresses on a domain. The domain does not need to be a platform domain.
+    /// Returns the numbers of live addresses on a domain. The domain does not need to be a platform
+    /// domain.
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails.
@@ -142,8 +148,8 @@ impl Directory {
             .fetch_all(pool).await)?)
     }
 
-    /// Adds a platform domain and deletes all claims to the domain. All accounts can then create aliases on the domain. The operator can then create accounts
-    /// on the domain.
+    /// Adds a platform domain and deletes all claims to the domain. All accounts can then create
+    /// aliases on the domain. The operator can then create accounts on the domain.
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails. Nothing is changed in that case.
@@ -182,7 +188,8 @@ impl Directory {
         })
     }
 
-    /// Removes a platform domain. The operator must have added the domain, and the domain must have no live addresses.
+    /// Removes a platform domain. The operator must have added the domain, and the domain must have
+    /// no live addresses.
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails. Nothing is changed in that case.
@@ -221,7 +228,8 @@ async fn one(tx: &mut Tx, domain: &str) -> Result<Option<PlatformDomain>, Error>
         .fetch_optional(db).await)?)
 }
 
-/// Returns the address of the account with the id `account`. Returns the id if there is no such account.
+/// Returns the address of the account with the id `account`. Returns the id if there is no such
+/// account.
 async fn address_of(tx: &mut Tx, account: String) -> Result<String, Error> {
     let address: Option<String> = on_tx!(tx, db => sqlx::query_scalar(OWNER)
         .bind(&account)

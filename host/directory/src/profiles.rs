@@ -1,5 +1,5 @@
-//! Profiles. A profile contains the name and the date of birth that a person entered. An account that the operator created has no profile until its owner
-//! creates a profile.
+//! Profiles. A profile contains the name and the date of birth that a person entered. An account
+//! that the operator created has no profile until its owner creates a profile.
 
 use super::db::{on, on_tx};
 use super::events::{self, Event, Kind};
@@ -72,7 +72,8 @@ impl Directory {
             .fetch_optional(pool).await)?)
     }
 
-    /// Changes a profile. If there is no profile, creates a profile, provided that the request contains all values.
+    /// Changes a profile. If there is no profile, creates a profile, provided that the request
+    /// contains all values.
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails. Nothing is changed in that case.

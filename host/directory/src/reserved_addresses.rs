@@ -1,5 +1,5 @@
-//! Addresses that the operator reserves, such as the address of a mailing list. No account can have a reserved address. This service accepts no mail for
-//! reserved addresses.
+//! Addresses that the operator reserves, such as the address of a mailing list. No account can have
+//! a reserved address. This service accepts no mail for reserved addresses.
 
 use super::db::{Tx, on_tx};
 use super::events::{self, Event, Kind};
@@ -26,7 +26,8 @@ pub enum Reservation {
 }
 
 impl Directory {
-    /// Reserves an address. The address must not belong to an account or alias now. It may have belonged to a deleted account or alias.
+    /// Reserves an address. The address must not belong to an account or alias now. It may have
+    /// belonged to a deleted account or alias.
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails. Nothing is changed in that case.

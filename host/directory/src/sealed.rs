@@ -1,7 +1,9 @@
-//! The columns with secrets that the service's keys seal. Each sealed value starts with the id of the key that sealed it. When a new key becomes the current
-//! key, the service seals all values again.
+//! The columns with secrets that the service's keys seal. Each sealed value starts with the id of
+//! the key that sealed it. When a new key becomes the current key, the service seals all values
+//! again.
 //!
-//! API tokens and OAuth grants are not in this list. Keys that are derived from the tokens seal their app passwords.
+//! API tokens and OAuth grants are not in this list. Keys that are derived from the tokens seal
+//! their app passwords.
 
 use super::db::{Changed as _, on};
 use super::{Directory, Error};
@@ -26,7 +28,8 @@ pub enum SealedColumn {
 
 /// The queries of a column.
 struct Queries {
-    /// Parameters: the id of a key, a row, a limit. Returns the rows after this row that other keys sealed.
+    /// Parameters: the id of a key, a row, a limit. Returns the rows after this row that other keys
+    /// sealed.
     page: &'static str,
     /// Parameters: a row, the sealed value, the new value.
     reseal: &'static str,
@@ -127,8 +130,8 @@ impl SealedColumn {
 }
 
 impl Directory {
-    /// Returns up to `limit` rows whose values were sealed with other keys than the key with the id `key`, each with the sealed value. The rows are sorted, and
-    /// come after the row `after`.
+    /// Returns up to `limit` rows whose values were sealed with other keys than the key with the id
+    /// `key`, each with the sealed value. The rows are sorted, and come after the row `after`.
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails.
@@ -146,8 +149,8 @@ impl Directory {
             .fetch_all(pool).await)?)
     }
 
-    /// Replaces the sealed value `before` of a row with `after`. `after` must be the same secret, sealed again. Does nothing if a concurrent request changed
-    /// the value.
+    /// Replaces the sealed value `before` of a row with `after`. `after` must be the same secret,
+    /// sealed again. Does nothing if a concurrent request changed the value.
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails.
@@ -169,7 +172,8 @@ impl Directory {
         Ok(())
     }
 
-    /// Returns the number of values that the key with the id `key` sealed. Does not count expired sessions.
+    /// Returns the number of values that the key with the id `key` sealed. Does not count expired
+    /// sessions.
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails.
@@ -192,7 +196,8 @@ impl Directory {
         Ok(u64::try_from(count).unwrap_or(0))
     }
 
-    /// Returns the end of the last session whose app password the key with the id `key` sealed, or `None` if there is no such session.
+    /// Returns the end of the last session whose app password the key with the id `key` sealed, or
+    /// `None` if there is no such session.
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails.

@@ -1,7 +1,8 @@
-//! Records of messages that clients send with an idempotency key. If a client repeats a request with the same key, the service does not send a second message.
+//! Records of messages that clients send with an idempotency key. If a client repeats a request
+//! with the same key, the service does not send a second message.
 //!
-//! Before sending a message, the service writes a row with the state `begun`. A process may end without changing this state. In that case, it is unknown
-//! whether the message was sent.
+//! Before sending a message, the service writes a row with the state `begun`. A process may end
+//! without changing this state. In that case, it is unknown whether the message was sent.
 
 use std::time::Duration;
 
@@ -74,8 +75,8 @@ impl Sending {
 }
 
 impl Directory {
-    /// Records that a message will be sent with a key. If the key was already used in the last 24 hours, returns the earlier sending and records nothing.
-    /// Otherwise returns `None`.
+    /// Records that a message will be sent with a key. If the key was already used in the last 24
+    /// hours, returns the earlier sending and records nothing. Otherwise returns `None`.
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails, or if other hosts released the key during every
@@ -184,8 +185,9 @@ impl Directory {
         Ok(())
     }
 
-    /// Records an unknown outcome for all unfinished sendings of earlier processes. The service calls this function at its start. Does nothing on PostgreSQL,
-    /// because other processes may be sending these messages.
+    /// Records an unknown outcome for all unfinished sendings of earlier processes. The service
+    /// calls this function at its start. Does nothing on PostgreSQL, because other processes may be
+    /// sending these messages.
     pub(super) async fn abandon_sendings(&self) -> Result<(), Error> {
         if let Db::Sqlite(pool) = &self.db {
             sqlx::query(ABANDON).execute(pool).await.changed()?;

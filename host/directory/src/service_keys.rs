@@ -1,7 +1,8 @@
-//! The public ids of the service's keys, with their states. The keys themselves are only in the key files of the hosts, so a copy of the database contains no
-//! key.
+//! The public ids of the service's keys, with their states. The keys themselves are only in the key
+//! files of the hosts, so a copy of the database contains no key.
 //!
-//! At most one key is current, and at most one is pending. A pending key becomes the current key when all hosts have it.
+//! At most one key is current, and at most one is pending. A pending key becomes the current key
+//! when all hosts have it.
 
 use super::db::{Tx, on, on_tx};
 use super::hosts::for_both;
@@ -19,7 +20,8 @@ for_both! {
 const OTHER_HOSTS: &str =
     "SELECT name, key_ids FROM hosts WHERE id <> $2 AND seen_at > $1 ORDER BY name";
 
-/// Transactions that change the states of keys run one after the other. No other lock uses this number. SQLite has one writer at a time.
+/// Transactions that change the states of keys run one after the other. No other lock uses this
+/// number. SQLite has one writer at a time.
 const LOCK_POSTGRES: &str = "SELECT pg_advisory_xact_lock(6016254205)";
 
 /// The state of a key.
@@ -61,7 +63,8 @@ pub struct ServiceKey {
 pub enum Registered {
     /// The database's current key, which is in the key file.
     Known(String),
-    /// The first key in the file became the current key. This key was the current key before, if the database had one.
+    /// The first key in the file became the current key. This key was the current key before, if
+    /// the database had one.
     New(Option<String>),
     /// The database's current key, which is not in the key file.
     Missing(String),
@@ -96,11 +99,12 @@ impl Directory {
         Ok(on!(&self.db, pool => sqlx::query_scalar(CURRENT).fetch_optional(pool).await)?)
     }
 
-    /// Compares the keys in the key file of a host with the database. `kids` are the ids of these keys in the order of the file, and `host_id` is the id of the
-    /// host.
+    /// Compares the keys in the key file of a host with the database. `kids` are the ids of these
+    /// keys in the order of the file, and `host_id` is the id of the host.
     ///
-    /// If the database has no current key, the first key becomes the current key. If the database does not know the first key, it becomes the current key if no
-    /// other host runs, and otherwise the pending key.
+    /// If the database has no current key, the first key becomes the current key. If the database
+    /// does not know the first key, it becomes the current key if no other host runs, and otherwise
+    /// the pending key.
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails.
@@ -147,7 +151,8 @@ impl Directory {
         Ok(Registered::Known(current))
     }
 
-    /// Makes a key pending. Returns the id of the pending key: another one if another key is already pending, and `None` if this key is or was the current key.
+    /// Makes a key pending. Returns the id of the pending key: another one if another key is
+    /// already pending, and `None` if this key is or was the current key.
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails.
@@ -193,8 +198,10 @@ impl Directory {
         Ok(Activation::Activated)
     }
 
-    /// Begins a transaction that changes the states of keys. A host that announced itself before this transaction is visible in the transaction, and a host
-    /// that announces itself later registers its keys after this transaction. So no host can start with an old key file while a new key becomes current.
+    /// Begins a transaction that changes the states of keys. A host that announced itself before
+    /// this transaction is visible in the transaction, and a host that announces itself later
+    /// registers its keys after this transaction. So no host can start with an old key file while a
+    /// new key becomes current.
     async fn begin_key_change(&self) -> Result<Tx, Error> {
         let mut tx = self.db.begin().await?;
         if let Tx::Postgres(tx) = &mut tx {

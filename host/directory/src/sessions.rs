@@ -1,10 +1,11 @@
 //! Web sessions and their refresh tokens.
 //!
-//! A session has one app password, which is stored sealed. Deleting the app password ends the session. So the mail server and the service begin to refuse the
-//! session at the same moment.
+//! A session has one app password, which is stored sealed. Deleting the app password ends the
+//! session. So the mail server and the service begin to refuse the session at the same moment.
 //!
-//! A refresh token can be used one time. Used tokens are stored until they expire, to detect a second use. The time between the two uses distinguishes a stolen
-//! token from a second browser tab.
+//! A refresh token can be used one time. Used tokens are stored until they expire, to detect a
+//! second use. The time between the two uses distinguishes a stolen token from a second browser
+//! tab.
 
 use std::fmt;
 use std::time::Duration;
@@ -16,16 +17,19 @@ use super::{Directory, Error};
 use crate::caller::Origin;
 use crate::clock::Timestamp;
 
-/// A second use of a refresh token within this time counts as a retry or as a second browser tab. A second use after this time ends the session.
+/// A second use of a refresh token within this time counts as a retry or as a second browser tab. A
+/// second use after this time ends the session.
 pub const REUSE_GRACE: Duration = Duration::from_secs(10);
 
 const INSERT: &str = "INSERT INTO sessions \
     (sid, account_id, app_password_id, sealed_password, created_at, expires_at, identity_id, provider_sid, sealed_provider_token) \
     VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)";
-/// Maximum number of web sessions of an account. Each session has its own rate limits, so this maximum also limits the requests of an account. If an account
-/// exceeds the maximum, the least recently refreshed sessions are ended.
+/// Maximum number of web sessions of an account. Each session has its own rate limits, so this
+/// maximum also limits the requests of an account. If an account exceeds the maximum, the least
+/// recently refreshed sessions are ended.
 const MAX_SESSIONS: i64 = 100;
-/// Ends all sessions of an account except the $2 most recently refreshed sessions. The LIMIT has no effect. SQLite requires a LIMIT before OFFSET.
+/// Ends all sessions of an account except the $2 most recently refreshed sessions. The LIMIT has no
+/// effect. SQLite requires a LIMIT before OFFSET.
 const END_OLDEST: &str = "DELETE FROM app_passwords WHERE id IN (SELECT app_password_id FROM sessions \
     WHERE account_id = $1 ORDER BY expires_at DESC, sid LIMIT 1000000 OFFSET $2) RETURNING id";
 /// A session that began at the identity provider ends $3 milliseconds after the sign-in.
@@ -41,15 +45,17 @@ const SIGN_IN: &str = "SELECT s.created_at, \
     CASE WHEN s.identity_id IS NULL AND f.created_at <= s.created_at THEN 1 ELSE 0 END \
     FROM sessions s LEFT JOIN two_factor f ON f.account_id = s.account_id \
     WHERE s.sid = $1 AND s.account_id = $2";
-/// Ends all web sessions of an account. When an app password is deleted, the database also deletes the session and its refresh tokens, by foreign key.
+/// Ends all web sessions of an account. When an app password is deleted, the database also deletes
+/// the session and its refresh tokens, by foreign key.
 const END_ALL: &str = "DELETE FROM app_passwords \
     WHERE id IN (SELECT app_password_id FROM sessions WHERE account_id = $1) RETURNING id";
 
 const INSERT_TOKEN: &str =
     "INSERT INTO refresh_tokens (hash, sid, created_at, expires_at) VALUES ($1, $2, $3, $4)";
 const USE_TOKEN: &str = "UPDATE refresh_tokens SET used_at = $2 WHERE hash = $1";
-/// Maximum number of used refresh tokens that are stored for a session. The oldest used tokens are deleted. A session that is refreshed every 15 minutes
-/// reaches this number after more than ten days.
+/// Maximum number of used refresh tokens that are stored for a session. The oldest used tokens are
+/// deleted. A session that is refreshed every 15 minutes reaches this number after more than ten
+/// days.
 const MAX_USED_TOKENS: i64 = 1000;
 const DELETE_USED: &str = "DELETE FROM refresh_tokens WHERE hash IN (SELECT hash FROM refresh_tokens \
     WHERE sid = $1 AND used_at IS NOT NULL ORDER BY used_at DESC, hash LIMIT 1000000 OFFSET $2)";
@@ -159,14 +165,16 @@ pub struct SessionSignIn {
 pub enum Rotation {
     /// The token was valid. A new token replaced it, and the session has a later end.
     Rotated(Session),
-    /// The token was already used, at most [`REUSE_GRACE`] ago. The token is refused, but the session continues.
+    /// The token was already used, at most [`REUSE_GRACE`] ago. The token is refused, but the
+    /// session continues.
     UsedJustNow,
     /// The token was already used, more than [`REUSE_GRACE`] ago. The token's session was ended.
     Stolen {
         /// The id of the app password that was deleted with the session.
         app_password_id: String,
     },
-    /// The token does not exist, the token or its session has expired, or the account is not active.
+    /// The token does not exist, the token or its session has expired, or the account is not
+    /// active.
     Unknown,
 }
 
@@ -179,8 +187,8 @@ struct Presented {
 }
 
 impl Directory {
-    /// Creates a session with its app password and its first refresh token, in one transaction. Does not check a password. Only for tests. People sign in with
-    /// [`Directory::sign_in`].
+    /// Creates a session with its app password and its first refresh token, in one transaction.
+    /// Does not check a password. Only for tests. People sign in with [`Directory::sign_in`].
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails. No session is created in that case.
@@ -195,7 +203,8 @@ impl Directory {
         events::commit(tx, begun, origin).await
     }
 
-    /// Returns the session `sid`. Returns `None` if the session is not live at `now` or the session's account is not active.
+    /// Returns the session `sid`. Returns `None` if the session is not live at `now` or the
+    /// session's account is not active.
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails.
@@ -277,10 +286,12 @@ impl Directory {
         Ok(Rotation::Rotated(session))
     }
 
-    /// Ends every web session of an account and deletes the app passwords of these sessions. The refresh token with the hash `presented` must be live and
-    /// unused, and must belong to the account.
+    /// Ends every web session of an account and deletes the app passwords of these sessions. The
+    /// refresh token with the hash `presented` must be live and unused, and must belong to the
+    /// account.
     ///
-    /// Returns the ids of the deleted app passwords. Returns `None` if the token does not meet the conditions.
+    /// Returns the ids of the deleted app passwords. Returns `None` if the token does not meet the
+    /// conditions.
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails. No session is ended in that case.
@@ -310,7 +321,8 @@ impl Directory {
     }
 }
 
-/// Returns the token with the hash `presented`, used or unused. The token and its session must be live at `now`. Locks the account of the session.
+/// Returns the token with the hash `presented`, used or unused. The token and its session must be
+/// live at `now`. Locks the account of the session.
 async fn find(tx: &mut Tx, presented: &str, now: Timestamp) -> Result<Option<Presented>, Error> {
     let owner: Option<String> = on_tx!(tx, db => sqlx::query_scalar(OWNER_OF_TOKEN)
         .bind(presented)
@@ -319,15 +331,16 @@ async fn find(tx: &mut Tx, presented: &str, now: Timestamp) -> Result<Option<Pre
         return Ok(None);
     };
     tx.lock_account(&owner).await?;
-    // Read the token after taking the lock. Another request may have used the token or ended the session while this call waited for the lock.
+    // Read the token after taking the lock. Another request may have used the token or ended the
+    // session while this call waited for the lock.
     Ok(on_tx!(tx, db => sqlx::query_as(SESSION_OF_TOKEN)
         .bind(presented)
         .bind(now.millis())
         .fetch_optional(db).await)?)
 }
 
-/// Creates a session with its app password and its first refresh token. If the account has more than [`MAX_SESSIONS`] sessions, ends the least recently
-/// refreshed sessions.
+/// Creates a session with its app password and its first refresh token. If the account has more
+/// than [`MAX_SESSIONS`] sessions, ends the least recently refreshed sessions.
 pub(super) async fn insert(tx: &mut Tx, session: &NewSession) -> Result<(), Error> {
     let ended: Vec<String> = on_tx!(tx, db => sqlx::query_scalar(END_OLDEST)
         .bind(&session.account_id)

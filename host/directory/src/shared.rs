@@ -1,4 +1,5 @@
-//! Reads the data of a shared mailbox for the request of a member: the credential for the mailbox, and the member's grants.
+//! Reads the data of a shared mailbox for the request of a member: the credential for the mailbox,
+//! and the member's grants.
 //!
 //! Changes to teams are in [`super::teams`].
 
@@ -8,8 +9,9 @@ use super::db::on;
 use super::{Directory, Error};
 use crate::permissions::{AliasSet, Granted, GrantedFolder, Grants, Resource, Rights};
 
-/// Returns one row for each grant of a member. For a member without a grant, returns one row without a grant. Returns no row if the mailbox is not shared. A
-/// mailbox is not shared if its owner is disabled or if the mailbox has no key.
+/// Returns one row for each grant of a member. For a member without a grant, returns one row
+/// without a grant. Returns no row if the mailbox is not shared. A mailbox is not shared if its
+/// owner is disabled or if the mailbox has no key.
 const SHARED: &str = "SELECT a.address, k.app_password_id, k.sealed_password, \
     g.id AS grant_id, g.resource_kind, g.resource_id, g.uid_validity, g.rights \
     FROM team_members m JOIN accounts a ON a.id = m.mailbox JOIN team_keys k ON k.mailbox = m.mailbox \
@@ -58,7 +60,8 @@ pub(super) struct GrantRow {
 }
 
 impl Directory {
-    /// Returns the data of the mailbox `mailbox` with the grants of the account `member`. Returns `None` if the mailbox is not shared with this account.
+    /// Returns the data of the mailbox `mailbox` with the grants of the account `member`. Returns
+    /// `None` if the mailbox is not shared with this account.
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails.

@@ -1,6 +1,8 @@
-//! Sign-in at an identity provider: unfinished sign-ins, the persons at the provider, sign-in codes, and logout tokens.
+//! Sign-in at an identity provider: unfinished sign-ins, the persons at the provider, sign-in
+//! codes, and logout tokens.
 //!
-//! This module does not verify tokens. The `oidc` crate verifies the tokens of the provider, and callers pass only hashes and sealed texts.
+//! This module does not verify tokens. The `oidc` crate verifies the tokens of the provider, and
+//! callers pass only hashes and sealed texts.
 
 mod codes;
 mod identities;
@@ -38,7 +40,8 @@ impl Directory {
     }
 }
 
-/// Ends the sessions of one account that have these app passwords. Records one audit event. The caller must lock the account first.
+/// Ends the sessions of one account that have these app passwords. Records one audit event. The
+/// caller must lock the account first.
 async fn end_sessions(
     tx: &mut Tx,
     account_id: &str,

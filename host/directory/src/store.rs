@@ -1,6 +1,7 @@
 //! Storage of modules. Each module has a separate set of keys and values for each account.
 //!
-//! The table `stores` contains the size of each set. A transaction that changes a set also updates the size.
+//! The table `stores` contains the size of each set. A transaction that changes a set also updates
+//! the size.
 
 use super::aliases::AliasCaller;
 use super::db::{Tx, on, on_tx};
@@ -11,17 +12,20 @@ pub const ENTRY_OVERHEAD: usize = 64;
 
 const GET: &str =
     "SELECT value FROM store_entries WHERE account_id = $1 AND module = $2 AND key = $3";
-/// $4 is the prefix of the keys. $5 is the first string after all strings with this prefix. $5 is empty if there is no such string.
+/// $4 is the prefix of the keys. $5 is the first string after all strings with this prefix. $5 is
+/// empty if there is no such string.
 const LIST: &str = "SELECT key FROM store_entries WHERE account_id = $1 AND module = $2 \
     AND key > $3 AND key >= $4 AND ($5 = '' OR key < $5) ORDER BY key LIMIT $6";
-/// Reads the size of a set. Locks the row of the set until the end of the transaction, so that no other transaction can delete the row.
+/// Reads the size of a set. Locks the row of the set until the end of the transaction, so that no
+/// other transaction can delete the row.
 const LOCK: &str = "INSERT INTO stores (account_id, module, used) VALUES ($1, $2, 0) \
     ON CONFLICT (account_id, module) DO UPDATE SET used = stores.used RETURNING used";
 const COUNT: &str = "UPDATE stores SET used = used + $3 WHERE account_id = $1 AND module = $2";
 const SET: &str = "INSERT INTO store_entries (account_id, module, key, value) VALUES ($1, $2, $3, $4) \
     ON CONFLICT (account_id, module, key) DO UPDATE SET value = EXCLUDED.value";
 const DELETE: &str = "DELETE FROM store_entries WHERE account_id = $1 AND module = $2 AND key = $3";
-/// Deletes the sets of a module for all accounts. Because of a foreign key, the database also deletes the entries of these sets.
+/// Deletes the sets of a module for all accounts. Because of a foreign key, the database also
+/// deletes the entries of these sets.
 const FORGET: &str = "DELETE FROM stores WHERE module = $1";
 
 /// The name of a module, and a key in its storage.
@@ -58,7 +62,8 @@ pub enum Change {
 }
 
 impl Directory {
-    /// Returns the value that a module stores for an account under a key. Returns `None` if there is no value.
+    /// Returns the value that a module stores for an account under a key. Returns `None` if there
+    /// is no value.
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails.
@@ -74,7 +79,8 @@ impl Directory {
             .fetch_optional(pool).await)?)
     }
 
-    /// Returns up to `limit` keys that a module stores for an account, in byte order. Includes only keys after `after` that begin with `prefix`.
+    /// Returns up to `limit` keys that a module stores for an account, in byte order. Includes only
+    /// keys after `after` that begin with `prefix`.
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails.
@@ -96,10 +102,11 @@ impl Directory {
             .fetch_all(pool).await)?)
     }
 
-    /// Sets the value of a key. Deletes the key if `value` is `None`. Changes nothing if the key does not have the expected value.
+    /// Sets the value of a key. Deletes the key if `value` is `None`. Changes nothing if the key
+    /// does not have the expected value.
     ///
-    /// Also changes nothing if the module's data for the account would exceed `quota` bytes. The quota does not apply to a change that does not increase the
-    /// size.
+    /// Also changes nothing if the module's data for the account would exceed `quota` bytes. The
+    /// quota does not apply to a change that does not increase the size.
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails. Nothing is changed in that case.
@@ -117,7 +124,8 @@ impl Directory {
         }
         let account_id = caller.account_id;
         let Entry { module, key } = entry;
-        // While a module is removed, requests of the module may be in progress. Such a request must not leave data.
+        // While a module is removed, requests of the module may be in progress. Such a request must
+        // not leave data.
         if !tx.lock_module_shared(module).await? {
             return Ok(Change::Removed);
         }
@@ -166,7 +174,8 @@ impl Directory {
     }
 }
 
-/// Deletes all data that a module stored, for every account. Returns the number of accounts for which the module had stored data.
+/// Deletes all data that a module stored, for every account. Returns the number of accounts for
+/// which the module had stored data.
 pub(super) async fn forget(tx: &mut Tx, module: &str) -> Result<u64, Error> {
     Ok(on_tx!(tx, db => sqlx::query(FORGET)
         .bind(module)
@@ -180,7 +189,8 @@ fn size(key: &str, value: Option<&[u8]>) -> i64 {
     })
 }
 
-/// Returns the first string in byte order after all strings that begin with `prefix`. Returns an empty string if there is no such string.
+/// Returns the first string in byte order after all strings that begin with `prefix`. Returns an
+/// empty string if there is no such string.
 fn after_prefix(prefix: &str) -> String {
     let mut text = prefix.to_owned();
     while let Some(last) = text.pop() {

@@ -8,19 +8,22 @@
 //! - the last log-ins of deleted app passwords
 //! - the rows of stopped hosts, and events that all hosts have read
 //!
-//! The service does not depend on the time of the sweep. Each query for data with an expiry also checks the expiry.
+//! The service does not depend on the time of the sweep. Each query for data with an expiry also
+//! checks the expiry.
 
 use super::db::{Source, on_tx};
 use super::{Directory, Error};
 use crate::clock::Timestamp;
 
-/// Maximum number of accounts in one transaction of a sweep. On SQLite, other writers wait for the transaction.
+/// Maximum number of accounts in one transaction of a sweep. On SQLite, other writers wait for the
+/// transaction.
 const BATCH: i64 = 100;
 /// Maximum number of transactions in one sweep. The next sweep processes the remaining accounts.
 const BATCHES: usize = 50;
 
-/// Finds accounts with ended sessions by their expired refresh tokens. A session and its newest token expire at the same time. The accounts are sorted, so that
-/// two concurrent sweeps cannot deadlock.
+/// Finds accounts with ended sessions by their expired refresh tokens. A session and its newest
+/// token expire at the same time. The accounts are sorted, so that two concurrent sweeps cannot
+/// deadlock.
 const ACCOUNTS: &str = "SELECT DISTINCT s.account_id FROM refresh_tokens t JOIN sessions s ON s.sid = t.sid \
     WHERE t.expires_at <= $1 ORDER BY s.account_id LIMIT $2";
 const END_SESSIONS: &str = "DELETE FROM app_passwords \
@@ -29,8 +32,9 @@ const FORGET_TOKENS: &str = "DELETE FROM refresh_tokens \
     WHERE expires_at <= $2 AND sid IN (SELECT sid FROM sessions WHERE account_id = $1)";
 
 impl Directory {
-    /// Deletes data that has expired at `now`, up to a limit. Repairs the data for mail servers. Returns the ids of the deleted app passwords. The caller runs
-    /// a sweep at the start of the service and about every hour.
+    /// Deletes data that has expired at `now`, up to a limit. Repairs the data for mail servers.
+    /// Returns the ids of the deleted app passwords. The caller runs a sweep at the start of the
+    /// service and about every hour.
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails. Rows that this call already deleted remain deleted.

@@ -1,7 +1,9 @@
-//! Teams. A team is a shared mailbox with its members and their grants. The key of the mailbox is an app password for all members.
+//! Teams. A team is a shared mailbox with its members and their grants. The key of the mailbox is
+//! an app password for all members.
 //!
-//! The id of a team is the account id of the owner. This file reads teams. [`caller`] checks the caller of a change. The other submodules make the changes.
-//! [`super::shared`] reads the data for requests of members.
+//! The id of a team is the account id of the owner. This file reads teams. [`caller`] checks the
+//! caller of a change. The other submodules make the changes. [`super::shared`] reads the data for
+//! requests of members.
 
 mod caller;
 mod grants;
@@ -23,15 +25,16 @@ use crate::permissions::{Granted, Grants, Resource, Rights};
 
 const OWN: &str = "SELECT a.address, p.first_name, p.last_name FROM accounts a \
     LEFT JOIN profiles p ON p.account_id = a.id WHERE a.id = $1";
-/// Returns one row for each grant of an account in other accounts' mailboxes. Omits mailboxes that are not shared. A mailbox is not shared if its owner is
-/// disabled or if the mailbox has no key.
+/// Returns one row for each grant of an account in other accounts' mailboxes. Omits mailboxes that
+/// are not shared. A mailbox is not shared if its owner is disabled or if the mailbox has no key.
 const SHARED_WITH: &str = "SELECT m.mailbox, a.address, p.first_name, p.last_name, g.resource_kind, g.resource_id, g.uid_validity, g.rights \
     FROM team_members m JOIN accounts a ON a.id = m.mailbox JOIN team_keys k ON k.mailbox = m.mailbox \
     JOIN team_grants g ON g.membership = m.id LEFT JOIN profiles p ON p.account_id = a.id \
     WHERE m.member = $1 AND a.active";
 const OWNER: &str = "SELECT address, plan, active, created_at, EXISTS (SELECT 1 FROM team_keys k WHERE k.mailbox = accounts.id) AS shared \
     FROM accounts WHERE id = $1";
-/// Returns one row for each grant of each member. Also returns one row for each member without a grant.
+/// Returns one row for each grant of each member. Also returns one row for each member without a
+/// grant.
 const MEMBERS: &str = "SELECT m.member, a.address, m.joined_at, g.id, g.resource_kind, g.resource_id, g.uid_validity, g.resource_label, g.rights \
     FROM team_members m JOIN accounts a ON a.id = m.member LEFT JOIN team_grants g ON g.membership = m.id \
     WHERE m.mailbox = $1 ORDER BY g.created_at, g.id";
@@ -139,8 +142,9 @@ struct MemberRow {
 }
 
 impl Directory {
-    /// Returns the teams of an account. The first team is the account's own mailbox, if the account exists. The other teams are shared mailboxes in which the
-    /// account has at least one right, sorted by address.
+    /// Returns the teams of an account. The first team is the account's own mailbox, if the account
+    /// exists. The other teams are shared mailboxes in which the account has at least one right,
+    /// sorted by address.
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails.
@@ -186,7 +190,8 @@ impl Directory {
     }
 }
 
-/// Returns the id of the membership and the address of a member. Returns `None` if there is no such member.
+/// Returns the id of the membership and the address of a member. Returns `None` if there is no such
+/// member.
 async fn find_member(
     tx: &mut Tx,
     mailbox: &str,
@@ -198,8 +203,8 @@ async fn find_member(
         .fetch_optional(db).await)?)
 }
 
-/// Returns one summary for each mailbox in which the account has at least one right, sorted by address. The query does not sort, because a database can sort by
-/// the rules of a human language.
+/// Returns one summary for each mailbox in which the account has at least one right, sorted by
+/// address. The query does not sort, because a database can sort by the rules of a human language.
 fn summaries(rows: Vec<SummaryRow>) -> impl Iterator<Item = Summary> {
     type Shared = (String, Option<(String, String)>, Vec<Granted>);
     let mut shared: BTreeMap<String, Shared> = BTreeMap::new();
@@ -220,7 +225,8 @@ fn summaries(rows: Vec<SummaryRow>) -> impl Iterator<Item = Summary> {
     all.filter(|summary| !summary.grants.anywhere().is_none())
 }
 
-/// Returns one entry for each member, sorted by address. The query does not sort, because a database can sort by the rules of a human language.
+/// Returns one entry for each member, sorted by address. The query does not sort, because a
+/// database can sort by the rules of a human language.
 fn members(rows: Vec<MemberRow>) -> Vec<Member> {
     let mut members: BTreeMap<String, Member> = BTreeMap::new();
     for row in rows {

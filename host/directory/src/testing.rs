@@ -1,7 +1,9 @@
-//! New databases for tests. Each test body runs on a new SQLite file and on a new database of a PostgreSQL server.
+//! New databases for tests. Each test body runs on a new SQLite file and on a new database of a
+//! PostgreSQL server.
 //!
-//! `LATCHMAIL_TEST_POSTGRES` is the URL of the server. The role in the URL must be able to create databases and roles. Without this variable, the PostgreSQL
-//! tests fail. These tests are never skipped.
+//! `LATCHMAIL_TEST_POSTGRES` is the URL of the server. The role in the URL must be able to create
+//! databases and roles. Without this variable, the PostgreSQL tests fail. These tests are never
+//! skipped.
 //!
 //! ```text
 //! async fn an_account_is_found_by_its_address(fresh: Fresh) { … }
@@ -62,7 +64,8 @@ impl Fresh {
         Some(main.with_file_name("mailserver").join("mailserver.db"))
     }
 
-    /// Returns a pool with the access rights of a mail daemon. On SQLite, opens the file for mail servers. On PostgreSQL, uses the role of mail servers.
+    /// Returns a pool with the access rights of a mail daemon. On SQLite, opens the file for mail
+    /// servers. On PostgreSQL, uses the role of mail servers.
     ///
     /// # Errors
     /// Returns an error if the pool cannot be opened.
@@ -101,7 +104,8 @@ where
     in_folder(&folder, body).await
 }
 
-/// Runs `body` on an SQLite file that [`Directory::open`] creates together with its folder. The file is not a copy of a template.
+/// Runs `body` on an SQLite file that [`Directory::open`] creates together with its folder. The
+/// file is not a copy of a template.
 #[cfg(test)]
 pub(crate) async fn on_created_sqlite<F>(body: impl FnOnce(Fresh) -> F) -> anyhow::Result<()>
 where
@@ -125,7 +129,8 @@ where
 /// Runs `body` on a new database of the PostgreSQL server, and then drops the database.
 ///
 /// # Errors
-/// Returns an error if no server is configured or the database cannot be created. Panics if the body panics.
+/// Returns an error if no server is configured or the database cannot be created. Panics if the
+/// body panics.
 pub async fn on_postgres<F>(body: impl FnOnce(Fresh) -> F) -> anyhow::Result<()>
 where
     F: Future<Output = ()> + Send + 'static,
@@ -139,8 +144,8 @@ where
     run(fresh, body, async || database.drop().await).await
 }
 
-/// Creates `file` as a copy of an SQLite database that has all tables and no rows. The migrations run only one time per schema, because the migrated database
-/// is stored next to the test binaries.
+/// Creates `file` as a copy of an SQLite database that has all tables and no rows. The migrations
+/// run only one time per schema, because the migrated database is stored next to the test binaries.
 ///
 /// # Errors
 /// Returns an error if the database cannot be created or copied.
@@ -208,7 +213,8 @@ impl PostgresDatabase {
     }
 }
 
-/// Removes every row from a database, except the record of its migrations. Connections of mail servers to the database remain open.
+/// Removes every row from a database, except the record of its migrations. Connections of mail
+/// servers to the database remain open.
 ///
 /// # Errors
 /// Returns an error if the database fails.
@@ -243,7 +249,8 @@ async fn administrator() -> anyhow::Result<PgConnection> {
         .with_context(|| format!("the PostgreSQL server in {SERVER} does not respond"))
 }
 
-/// Returns the server's URL with another database. Edits the URL as text, because mail daemons also read the URL and do not support sqlx's own parameters.
+/// Returns the server's URL with another database. Edits the URL as text, because mail daemons also
+/// read the URL and do not support sqlx's own parameters.
 fn postgres_url(name: &str) -> anyhow::Result<String> {
     let server = server()?;
     let (address, options) = server.split_at(server.find('?').unwrap_or(server.len()));
@@ -251,7 +258,8 @@ fn postgres_url(name: &str) -> anyhow::Result<String> {
     Ok(format!("{host}/{name}{options}"))
 }
 
-/// Returns the name of the server's template. Creates the template if it is missing. Test processes wait for each other.
+/// Returns the name of the server's template. Creates the template if it is missing. Test processes
+/// wait for each other.
 async fn template(administrator: &mut PgConnection) -> anyhow::Result<String> {
     const EXISTS: &str = "SELECT EXISTS (SELECT FROM pg_database WHERE datname = $1)";
     let name = format!("latchmail_template_{}", migrations::digest());
@@ -270,7 +278,8 @@ async fn template(administrator: &mut PgConnection) -> anyhow::Result<String> {
         .await?;
     if !exists(&mut *administrator).await? {
         let new = fresh_name()?;
-        // A template with a connected client cannot be copied. Therefore the database is copied from template0, because no client can connect to template0.
+        // A template with a connected client cannot be copied. Therefore the database is copied
+        // from template0, because no client can connect to template0.
         execute_on(
             &mut *administrator,
             format!("CREATE DATABASE {new} TEMPLATE template0"),
@@ -329,7 +338,8 @@ where
     }
 }
 
-/// Runs `query` on the tables and copies all data for mail servers to their file, in one transaction.
+/// Runs `query` on the tables and copies all data for mail servers to their file, in one
+/// transaction.
 ///
 /// # Errors
 /// Returns an error if the database fails.
@@ -377,7 +387,8 @@ mod fixtures {
     pub const DAY: Duration = Duration::from_hours(24);
     /// 30 days.
     pub const MONTH: Duration = Duration::from_hours(30 * 24);
-    /// The current time in tests: 2099-01-01T00:00:00Z. An app password that expires after this time is also valid by the database's own clock.
+    /// The current time in tests: 2099-01-01T00:00:00Z. An app password that expires after this
+    /// time is also valid by the database's own clock.
     pub const NOW: Timestamp = Timestamp::from_millis(4_070_908_800_000);
 
     /// Returns a new account.
@@ -411,7 +422,8 @@ mod fixtures {
         }
     }
 
-    /// Returns a session `sid` that begins at `now`, with the app password `<sid>-password` and the refresh token `<sid>-1`.
+    /// Returns a session `sid` that begins at `now`, with the app password `<sid>-password` and the
+    /// refresh token `<sid>-1`.
     #[must_use]
     pub fn session(sid: &str, account_id: &str, now: Timestamp) -> NewSession {
         NewSession {
@@ -465,7 +477,8 @@ mod fixtures {
             rows
         }
 
-        /// Stores a domain of an account: a verified domain if `verified` is `true`, otherwise a pending claim.
+        /// Stores a domain of an account: a verified domain if `verified` is `true`, otherwise a
+        /// pending claim.
         pub async fn domain(&self, account_id: &str, domain: &str, verified: bool) {
             const INSERT: &str = "INSERT INTO domains (account_id, domain, challenge, created_at, verified_at, \
                 dkim_selector, dkim_public_key, dkim_private_key) VALUES ($1, $2, 'c', 0, $3, $4, $4, $5)";

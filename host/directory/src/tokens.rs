@@ -1,7 +1,8 @@
-//! Personal API tokens. For each token, the database stores a selector, a hash and an app password. The app password is sealed under a key that is derived from
-//! the token.
+//! Personal API tokens. For each token, the database stores a selector, a hash and an app password.
+//! The app password is sealed under a key that is derived from the token.
 //!
-//! A revoked token keeps its row. So a client with a revoked token can learn that the token was revoked.
+//! A revoked token keeps its row. So a client with a revoked token can learn that the token was
+//! revoked.
 
 use std::fmt;
 
@@ -31,7 +32,8 @@ const OWN: &str =
 const REVOKE: &str = "UPDATE api_tokens SET revoked_at = $2, sealed_password = NULL WHERE id = $1";
 const REVOKE_ALL: &str = "UPDATE api_tokens SET revoked_at = $2, sealed_password = NULL \
     WHERE account_id = $1 AND revoked_at IS NULL";
-/// Deletes all revoked tokens of an account except the $2 most recently revoked tokens. The LIMIT has no effect. SQLite requires a LIMIT before OFFSET.
+/// Deletes all revoked tokens of an account except the $2 most recently revoked tokens. The LIMIT
+/// has no effect. SQLite requires a LIMIT before OFFSET.
 const DELETE_OLDEST: &str = "DELETE FROM api_tokens WHERE id IN (SELECT id FROM api_tokens \
     WHERE account_id = $1 AND revoked_at IS NOT NULL ORDER BY revoked_at DESC, id DESC LIMIT 1000000 OFFSET $2)";
 
@@ -110,7 +112,8 @@ pub struct Presented {
     pub scopes: Vec<Scope>,
     /// SHA-256 of the whole secret, lower-case hexadecimal.
     pub secret_hash: String,
-    /// The id of the token's app password, and the sealed app password. `None` if the app password was deleted.
+    /// The id of the token's app password, and the sealed app password. `None` if the app password
+    /// was deleted.
     pub app_password: Option<(String, Vec<u8>)>,
     /// The time at which the token expires or expired, or `None` if it does not expire.
     pub expires_at: Option<Timestamp>,
@@ -175,8 +178,8 @@ struct ListedRow {
 }
 
 impl Directory {
-    /// Stores a token with its app password, in one transaction. The account must have fewer than `at_most` tokens, including expired tokens. Concurrent calls
-    /// cannot exceed this limit.
+    /// Stores a token with its app password, in one transaction. The account must have fewer than
+    /// `at_most` tokens, including expired tokens. Concurrent calls cannot exceed this limit.
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails. Nothing is stored in that case.
@@ -230,7 +233,8 @@ impl Directory {
         Ok(CredentialCreation::Created)
     }
 
-    /// Returns the token with this selector, valid or not. Returns `None` if there is no such token. All tokens of an inactive account count as revoked.
+    /// Returns the token with this selector, valid or not. Returns `None` if there is no such
+    /// token. All tokens of an inactive account count as revoked.
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails.
@@ -238,7 +242,8 @@ impl Directory {
         self.lookup.one(BY_SELECTOR, &[selector.into()]).await
     }
 
-    /// Returns an account's tokens, newest first. Includes expired tokens and excludes revoked tokens.
+    /// Returns an account's tokens, newest first. Includes expired tokens and excludes revoked
+    /// tokens.
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails.
@@ -298,7 +303,8 @@ impl Directory {
     }
 }
 
-/// Revokes every token of an account. Returns the number of revoked tokens. The caller must delete the app passwords of these tokens in the same transaction.
+/// Revokes every token of an account. Returns the number of revoked tokens. The caller must delete
+/// the app passwords of these tokens in the same transaction.
 pub(super) async fn revoke_all(
     tx: &mut Tx,
     account_id: &str,

@@ -1,7 +1,9 @@
-//! Second factors: time-based codes and recovery codes. Each code can be used one time, and wrong codes are rate-limited.
+//! Second factors: time-based codes and recovery codes. Each code can be used one time, and wrong
+//! codes are rate-limited.
 //!
-//! The `accounts` crate opens the sealed secrets and checks codes. This module marks a code as used in the same transaction that creates the session. So a
-//! sign-in that fails for another reason does not consume the code.
+//! The `accounts` crate opens the sealed secrets and checks codes. This module marks a code as used
+//! in the same transaction that creates the session. So a sign-in that fails for another reason
+//! does not consume the code.
 
 use std::fmt;
 use std::time::Duration;
@@ -29,12 +31,15 @@ const DELETE_CODES: &str = "DELETE FROM recovery_codes WHERE account_id = $1";
 const COUNT_CODES: &str = "SELECT COUNT(*) FROM recovery_codes WHERE account_id = $1";
 const IS_ENABLED: &str = "SELECT 1 FROM two_factor WHERE account_id = $1";
 
-/// Returns a row if the account is active and its password has not changed since the check of the password.
+/// Returns a row if the account is active and its password has not changed since the check of the
+/// password.
 const UNCHANGED: &str = "SELECT 1 FROM accounts WHERE id = $1 AND active AND password_hash = $2";
-/// Marks the time step of a code as used. Concurrent sign-ins update the row one after the other. So the second sign-in with the same code matches no row.
+/// Marks the time step of a code as used. Concurrent sign-ins update the row one after the other.
+/// So the second sign-in with the same code matches no row.
 ///
-/// The query also matches no row if too many wrong codes were tried, or if the secret was replaced after the check of the code. `created_at` identifies the
-/// secret, because sealing the secret again does not change `created_at`.
+/// The query also matches no row if too many wrong codes were tried, or if the secret was replaced
+/// after the check of the code. `created_at` identifies the secret, because sealing the secret
+/// again does not change `created_at`.
 const CONSUME_STEP: &str = "UPDATE two_factor SET last_step = $2, wrong_codes = 0, refused_until = 0 \
     WHERE account_id = $1 AND last_step < $2 AND refused_until <= $3 AND created_at = $4";
 const RESET_WRONG_CODES: &str =
@@ -54,7 +59,8 @@ pub struct TwoFactor {
     pub created_at: Timestamp,
     /// The latest time step with an accepted code.
     pub last_step: i64,
-    /// The time until which codes are refused after too many consecutive wrong codes. Recovery codes are accepted during this time.
+    /// The time until which codes are refused after too many consecutive wrong codes. Recovery
+    /// codes are accepted during this time.
     pub refused_until: Timestamp,
     /// SHA-256 of each unused recovery code, lower-case hexadecimal.
     pub recovery_codes: Vec<String>,
@@ -85,9 +91,11 @@ pub enum Factor {
     },
     /// The recovery code with this hash.
     RecoveryCode(String),
-    /// The person signed in at the identity provider, which is responsible for second factors. The service checks no second factor of its own.
+    /// The person signed in at the identity provider, which is responsible for second factors. The
+    /// service checks no second factor of its own.
     Provider {
-        /// The hash of the sign-in code that the person's client exchanges. `None` if the sign-in needs no code.
+        /// The hash of the sign-in code that the person's client exchanges. `None` if the sign-in
+        /// needs no code.
         code: Option<String>,
     },
 }
@@ -105,13 +113,17 @@ pub struct Person<'a> {
     pub at: Timestamp,
 }
 
-/// The result of consuming a second factor. The transaction still holds the lock on the account's row.
+/// The result of consuming a second factor. The transaction still holds the lock on the account's
+/// row.
 pub(super) enum Consumption {
-    /// The factor is valid, and its code was consumed. The caller appends the text `with` to the detail of its event.
+    /// The factor is valid, and its code was consumed. The caller appends the text `with` to the
+    /// detail of its event.
     Valid { with: String },
-    /// A concurrent request consumed the code or replaced the factor, or too many wrong codes were tried.
+    /// A concurrent request consumed the code or replaced the factor, or too many wrong codes were
+    /// tried.
     Used,
-    /// A concurrent request disabled or deleted the account, or changed its password or second factor.
+    /// A concurrent request disabled or deleted the account, or changed its password or second
+    /// factor.
     AccountChanged,
 }
 
@@ -120,9 +132,11 @@ pub(super) enum Consumption {
 pub enum SignIn {
     /// The session was created and the code was consumed.
     Begun,
-    /// A concurrent request consumed the code or replaced the factor, or too many wrong codes were tried.
+    /// A concurrent request consumed the code or replaced the factor, or too many wrong codes were
+    /// tried.
     CodeUsed,
-    /// A concurrent request disabled or deleted the account, or changed its password or second factor.
+    /// A concurrent request disabled or deleted the account, or changed its password or second
+    /// factor.
     AccountChanged,
 }
 
@@ -150,11 +164,13 @@ impl Directory {
         }))
     }
 
-    /// Creates a session and consumes the code, in one transaction. If two sign-ins use the same code concurrently, only one sign-in succeeds. The account must
-    /// not have changed since its password was checked against `password_hash`.
+    /// Creates a session and consumes the code, in one transaction. If two sign-ins use the same
+    /// code concurrently, only one sign-in succeeds. The account must not have changed since its
+    /// password was checked against `password_hash`.
     ///
     /// # Errors
-    /// Returns [`Error`] if the database fails. No session is created and no code is consumed in that case.
+    /// Returns [`Error`] if the database fails. No session is created and no code is consumed in
+    /// that case.
     pub async fn sign_in(
         &self,
         session: &NewSession,
@@ -185,8 +201,9 @@ impl Directory {
         Ok(SignIn::Begun)
     }
 
-    /// Counts a wrong code in a sign-in with a correct password. Records the failed sign-in. From the tenth consecutive wrong code, codes are refused for some
-    /// time. Each further wrong code doubles this time, up to one day. A correct code or a recovery code resets the count.
+    /// Counts a wrong code in a sign-in with a correct password. Records the failed sign-in. From
+    /// the tenth consecutive wrong code, codes are refused for some time. Each further wrong code
+    /// doubles this time, up to one day. A correct code or a recovery code resets the count.
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails. Nothing is counted in that case.
@@ -221,7 +238,8 @@ impl Directory {
         events::commit(tx, failed, origin).await
     }
 
-    /// Consumes a factor for another purpose than a sign-in. Returns `true` if the factor is valid. [`Factor::None`] is always valid.
+    /// Consumes a factor for another purpose than a sign-in. Returns `true` if the factor is valid.
+    /// [`Factor::None`] is always valid.
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails. No code is consumed in that case.
@@ -236,7 +254,8 @@ impl Directory {
         Ok(right)
     }
 
-    /// Adds a second factor to an account. Returns `false` if the account already has a second factor.
+    /// Adds a second factor to an account. Returns `false` if the account already has a second
+    /// factor.
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails. Nothing is changed in that case.
@@ -264,7 +283,8 @@ impl Directory {
         Ok(true)
     }
 
-    /// Removes an account's second factor and its recovery codes. Returns `true` if the account had a second factor.
+    /// Removes an account's second factor and its recovery codes. Returns `true` if the account had
+    /// a second factor.
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails. Nothing is changed in that case.
@@ -313,7 +333,8 @@ impl Directory {
     }
 }
 
-/// Consumes the factor of a person. The caller must lock the account first. The account must not have changed since the check of the password.
+/// Consumes the factor of a person. The caller must lock the account first. The account must not
+/// have changed since the check of the password.
 pub(super) async fn consume(tx: &mut Tx, person: Person<'_>) -> Result<Consumption, Error> {
     let account = person.account_id;
     let unchanged: Option<i32> = on_tx!(&mut *tx, db => sqlx::query_scalar(UNCHANGED)

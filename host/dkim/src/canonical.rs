@@ -1,8 +1,11 @@
-//! The canonicalization `relaxed` for headers and body (RFC 6376, sections 3.4.2 and 3.4.4). Converts a message to the form that is signed. Signatures of this
-//! form stay valid if mail servers change white space.
+//! The canonicalization `relaxed` for headers and body (RFC 6376, sections 3.4.2 and 3.4.4).
+//! Converts a message to the form that is signed. Signatures of this form stay valid if mail
+//! servers change white space.
 //!
-//! This is our own code, because the canonicalizer of mail-auth 0.13.3 differs from the RFC in 7 of 18 tested bodies. For example, mail-auth does not remove a
-//! last line with only white space. Other DKIM crates are not suitable: they sign with the `rsa` crate, or depend on another resolver and a second TLS library.
+//! This is our own code, because the canonicalizer of mail-auth 0.13.3 differs from the RFC in 7 of
+//! 18 tested bodies. For example, mail-auth does not remove a last line with only white space.
+//! Other DKIM crates are not suitable: they sign with the `rsa` crate, or depend on another
+//! resolver and a second TLS library.
 
 use memchr::{memchr_iter, memchr2};
 
@@ -12,7 +15,8 @@ pub(crate) fn write_field(name: &[u8], value: &[u8], out: &mut Vec<u8>) {
     out.extend_from_slice(b"\r\n");
 }
 
-/// Appends the canonical form of a header field to `out`, without its line break. The field `DKIM-Signature` itself is signed in this form (section 3.7).
+/// Appends the canonical form of a header field to `out`, without its line break. The field
+/// `DKIM-Signature` itself is signed in this form (section 3.7).
 pub(crate) fn write_unterminated_field(name: &[u8], value: &[u8], out: &mut Vec<u8>) {
     out.extend(name.trim_ascii_end().iter().map(u8::to_ascii_lowercase));
     out.push(b':');
@@ -32,7 +36,8 @@ pub(crate) fn write_unterminated_field(name: &[u8], value: &[u8], out: &mut Vec<
     }
 }
 
-/// Passes the canonical form of `body` to `write` in pieces. The canonical form is empty if the body has only empty lines.
+/// Passes the canonical form of `body` to `write` in pieces. The canonical form is empty if the
+/// body has only empty lines.
 pub(crate) fn write_body(body: &[u8], mut write: impl FnMut(&[u8])) {
     let mut empty_lines = 0_usize;
     let mut rest = body;

@@ -1,4 +1,5 @@
-//! Reads and checks the DKIM keys of platform domains in the configuration, at the start of the service.
+//! Reads and checks the DKIM keys of platform domains in the configuration, at the start of the
+//! service.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -39,15 +40,18 @@ impl std::fmt::Debug for Pem {
 /// Returns the configured keys by domain.
 ///
 /// # Errors
-/// Returns an error if a key is invalid or if two keys have the same domain. The error names the setting of the key.
+/// Returns an error if a key is invalid or if two keys have the same domain. The error names the
+/// setting of the key.
 pub(crate) fn read(config: &config::Dkim) -> Result<HashMap<String, ConfiguredKey>, StartError> {
     read_with(config, |file| secret_file::read_text("the key file", file))
 }
 
-/// Returns the public keys of the configured keys, by domain. The service runs as the user with the id `user`.
+/// Returns the public keys of the configured keys, by domain. The service runs as the user with the
+/// id `user`.
 ///
 /// # Errors
-/// Returns an error if a key is invalid or if two keys have the same domain. The error names the setting of the key.
+/// Returns an error if a key is invalid or if two keys have the same domain. The error names the
+/// setting of the key.
 pub fn public_keys(
     config: &config::Dkim,
     user: u32,
@@ -122,7 +126,8 @@ fn signer(domain: &str, selector: &str, pem: &str) -> Result<Signer, String> {
     signer.map_err(|error| error.to_string())
 }
 
-/// Returns `true` if each label consists of lower-case letters, digits, hyphens and underscores. These characters are valid in a header field and in the DNS.
+/// Returns `true` if each label consists of lower-case letters, digits, hyphens and underscores.
+/// These characters are valid in a header field and in the DNS.
 fn is_dns_name(name: &str) -> bool {
     let is_label = |label: &str| {
         (1..=63).contains(&label.len())

@@ -1,7 +1,9 @@
-//! Generates the key pair of a domain: RSA with 2048 bits, which every verifier accepts (RFC 8301, section 3.2).
+//! Generates the key pair of a domain: RSA with 2048 bits, which every verifier accepts (RFC 8301,
+//! section 3.2).
 //!
-//! The `rsa` crate generates the keys, because `ring` cannot generate RSA keys. `ring` signs the messages. To use the timing side channel of `rsa`
-//! (RUSTSEC-2023-0071), an attacker must observe many operations of `rsa` with one private key. The generation of a key is only one operation.
+//! The `rsa` crate generates the keys, because `ring` cannot generate RSA keys. `ring` signs the
+//! messages. To use the timing side channel of `rsa` (RUSTSEC-2023-0071), an attacker must observe
+//! many operations of `rsa` with one private key. The generation of a key is only one operation.
 
 use std::fmt;
 
@@ -21,7 +23,8 @@ use super::error::Error;
 
 const BITS: usize = 2048;
 
-/// The number of hexadecimal digits in a selector. With this number, all keys of a domain have different selectors, including the keys of previous owners.
+/// The number of hexadecimal digits in a selector. With this number, all keys of a domain have
+/// different selectors, including the keys of previous owners.
 const SELECTOR_DIGITS: usize = 16;
 
 /// A private key, its public key and the selector.
@@ -32,10 +35,12 @@ pub struct KeyPair {
 }
 
 impl KeyPair {
-    /// Generates a key pair on a blocking thread, because the generation needs some tenths of a second.
+    /// Generates a key pair on a blocking thread, because the generation needs some tenths of a
+    /// second.
     ///
     /// # Errors
-    /// Returns [`Error::Generation`] if the system's random number generator fails or no thread can be started.
+    /// Returns [`Error::Generation`] if the system's random number generator fails or no thread can
+    /// be started.
     pub async fn generate() -> Result<Self, Error> {
         tokio::task::spawn_blocking(Self::generate_blocking)
             .await
@@ -70,7 +75,8 @@ impl KeyPair {
         &self.public
     }
 
-    /// Returns the selector under which the key is published. The selector is derived from the key, so two keys of a domain have different selectors.
+    /// Returns the selector under which the key is published. The selector is derived from the key,
+    /// so two keys of a domain have different selectors.
     #[must_use]
     pub fn selector(&self) -> &str {
         &self.selector

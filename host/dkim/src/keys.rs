@@ -1,5 +1,6 @@
-//! Selects the key that signs for a domain. A platform domain uses the configured key. A custom domain uses the key that was generated when the domain was
-//! verified. If a signing milter is configured, this module also stores the keys for the milter.
+//! Selects the key that signs for a domain. A platform domain uses the configured key. A custom
+//! domain uses the key that was generated when the domain was verified. If a signing milter is
+//! configured, this module also stores the keys for the milter.
 
 use std::collections::{BTreeSet, HashMap};
 use std::fmt;
@@ -30,7 +31,8 @@ pub struct Keys {
     configured: HashMap<String, ConfiguredKey>,
     /// `true` if a signing milter is configured.
     has_milter: bool,
-    /// The signers by domain, with the sealed key of each signer. A signer is used only if the directory contains the same sealed key.
+    /// The signers by domain, with the sealed key of each signer. A signer is used only if the
+    /// directory contains the same sealed key.
     cache: Cache<String, (SealedKey, Arc<Signer>)>,
 }
 
@@ -53,11 +55,13 @@ impl Keys {
         })
     }
 
-    /// Returns the current signer of a domain, which must be in lower case and ASCII. Returns `None` if the domain has no key.
+    /// Returns the current signer of a domain, which must be in lower case and ASCII. Returns
+    /// `None` if the domain has no key.
     ///
     /// # Errors
-    /// Returns an [`Error`] if the key cannot be used or the directory fails. In this case, the caller must not send the message unsigned, because receivers
-    /// would treat the message as forged.
+    /// Returns an [`Error`] if the key cannot be used or the directory fails. In this case, the
+    /// caller must not send the message unsigned, because receivers would treat the message as
+    /// forged.
     pub async fn signer(&self, domain: &str) -> Result<Option<Arc<Signer>>, Error> {
         if let Some(key) = self.configured(domain).await? {
             return Ok(Some(Arc::clone(&key.signer)));
@@ -78,12 +82,14 @@ impl Keys {
         Ok(Some(signer))
     }
 
-    /// Removes the key of a released domain from memory. Even without this call, the key is not used after the release.
+    /// Removes the key of a released domain from memory. Even without this call, the key is not
+    /// used after the release.
     pub fn evict(&self, domain: &str) {
         self.cache.remove(domain);
     }
 
-    /// Clears the cache. Call this function about every hour, so that keys of released domains do not stay in memory.
+    /// Clears the cache. Call this function about every hour, so that keys of released domains do
+    /// not stay in memory.
     pub fn clear_cache(&self) {
         self.cache.clear();
     }
@@ -91,7 +97,8 @@ impl Keys {
     /// Stores the key of a newly verified domain for the milter. Does nothing without a milter.
     ///
     /// # Errors
-    /// Returns an [`Error`] if the key cannot be opened or stored. In this case, [`Keys::sync_milter`] stores the key within an hour.
+    /// Returns an [`Error`] if the key cannot be opened or stored. In this case,
+    /// [`Keys::sync_milter`] stores the key within an hour.
     pub async fn add_to_milter(&self, domain: &str) -> Result<(), Error> {
         if !self.has_milter || self.configured(domain).await?.is_some() {
             return Ok(());
@@ -103,8 +110,9 @@ impl Keys {
         Ok(self.directory.add_milter_keys(&[key]).await?)
     }
 
-    /// Synchronizes the milter's keys with the directory and the configuration. Logs and omits a key that cannot be opened. Call this function at the start of
-    /// the service and about every hour.
+    /// Synchronizes the milter's keys with the directory and the configuration. Logs and omits a
+    /// key that cannot be opened. Call this function at the start of the service and about every
+    /// hour.
     ///
     /// # Errors
     /// Returns an [`Error`] if the directory fails.
@@ -139,8 +147,9 @@ impl Keys {
         Ok(self.directory.set_milter_keys(&keys).await?)
     }
 
-    /// Returns the configured key of a platform domain. Returns `None` for a domain that is not a platform domain, even if the configuration contains a key.
-    /// Such a domain can belong to an account.
+    /// Returns the configured key of a platform domain. Returns `None` for a domain that is not a
+    /// platform domain, even if the configuration contains a key. Such a domain can belong to an
+    /// account.
     async fn configured(&self, domain: &str) -> Result<Option<&ConfiguredKey>, Error> {
         let Some(key) = self.configured.get(domain) else {
             return Ok(None);

@@ -1,6 +1,7 @@
 //! DKIM (RFC 6376): the signing keys of domains, and signing.
 //!
-//! This crate uses neither HTTP nor DNS. Callers must check whether a sender is authorized for a domain before signing.
+//! This crate uses neither HTTP nor DNS. Callers must check whether a sender is authorized for a
+//! domain before signing.
 //!
 //! | file | purpose |
 //! |---|---|

@@ -12,10 +12,12 @@ use ring::{rsa, signature};
 use super::canonical;
 use super::error::Error;
 
-/// The signed header fields, in this order. Fields that other servers may add (Sender, List-…, Resent-…) are not signed.
+/// The signed header fields, in this order. Fields that other servers may add (Sender, List-…,
+/// Resent-…) are not signed.
 ///
-/// If a message contains a field n times, the signature lists the field n + 1 times. So the signature becomes invalid if a field of the same name is added to
-/// the message (RFC 6376, section 8.15).
+/// If a message contains a field n times, the signature lists the field n + 1 times. So the
+/// signature becomes invalid if a field of the same name is added to the message (RFC 6376, section
+/// 8.15).
 const SIGNED_FIELDS: [&str; 12] = [
     "From",
     "To",
@@ -31,7 +33,8 @@ const SIGNED_FIELDS: [&str; 12] = [
     "Content-Transfer-Encoding",
 ];
 
-/// Maximum length of a line of the header field `DKIM-Signature`, in characters (RFC 5322, section 2.1.1).
+/// Maximum length of a line of the header field `DKIM-Signature`, in characters (RFC 5322, section
+/// 2.1.1).
 const MAX_LINE_LENGTH: usize = 76;
 
 /// A domain's signing key.
@@ -81,7 +84,8 @@ impl Signer {
         self.key.public().as_ref()
     }
 
-    /// Returns the header field `DKIM-Signature` with its CRLF. The caller inserts the field before the message. Every line of `message` must end with CRLF.
+    /// Returns the header field `DKIM-Signature` with its CRLF. The caller inserts the field before
+    /// the message. Every line of `message` must end with CRLF.
     ///
     /// # Errors
     /// Returns [`Error::Unusable`] if the key is inconsistent.

@@ -1,4 +1,5 @@
-//! The task that accepts connections, and the graceful shutdown of this task. This module does not depend on the type of the listener or on the protocol.
+//! The task that accepts connections, and the graceful shutdown of this task. This module does not
+//! depend on the type of the listener or on the protocol.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,16 +12,20 @@ use tokio_util::task::TaskTracker;
 
 use crate::state::State;
 
-/// The delay after a failed accept. Usually, the operating system lacks a resource, for example file descriptors, so an immediate retry would also fail.
+/// The delay after a failed accept. Usually, the operating system lacks a resource, for example
+/// file descriptors, so an immediate retry would also fail.
 pub(crate) const RETRY_DELAY: Duration = Duration::from_millis(100);
 
-/// A task that accepts connections. Dropping this value does not end the task. Call [`AcceptTask::stop`] to end the task.
+/// A task that accepts connections. Dropping this value does not end the task. Call
+/// [`AcceptTask::stop`] to end the task.
 #[derive(Debug)]
 pub(crate) struct AcceptTask {
     shutdown_grace: Duration,
-    /// The token for a graceful stop. Cancelling the token ends the accept loop, and ends each connection after its current request.
+    /// The token for a graceful stop. Cancelling the token ends the accept loop, and ends each
+    /// connection after its current request.
     stop: CancellationToken,
-    /// The token for an abort. Cancelling the token immediately ends all connections and all tasks that change data.
+    /// The token for an abort. Cancelling the token immediately ends all connections and all tasks
+    /// that change data.
     abort: CancellationToken,
     task: JoinHandle<()>,
     connections: TaskTracker,
@@ -28,7 +33,8 @@ pub(crate) struct AcceptTask {
 }
 
 impl AcceptTask {
-    /// Spawns a task that runs the future of `accept`. The future must end when the token is cancelled, and must add every connection to the tracker.
+    /// Spawns a task that runs the future of `accept`. The future must end when the token is
+    /// cancelled, and must add every connection to the tracker.
     pub(crate) fn spawn<S: State, A>(
         state: &Arc<S>,
         accept: impl FnOnce(Arc<S>, CancellationToken, TaskTracker) -> A,
@@ -54,8 +60,9 @@ impl AcceptTask {
         &self.connections
     }
 
-    /// Ends the accept loop, closes idle connections, and waits for requests in progress and for tasks that change data. After `http.shutdown_grace`, aborts
-    /// the unfinished requests and tasks, and logs a warning with the name `listener`.
+    /// Ends the accept loop, closes idle connections, and waits for requests in progress and for
+    /// tasks that change data. After `http.shutdown_grace`, aborts the unfinished requests and
+    /// tasks, and logs a warning with the name `listener`.
     pub(crate) async fn stop(self, listener: &str) {
         self.stop.cancel();
         let _ = self.task.await;

@@ -1,5 +1,6 @@
-//! The access rules of routes (specification, sections 5 and 7). A rule determines which credentials a route accepts. The pipeline enforces the rules. The API
-//! description contains the rules.
+//! The access rules of routes (specification, sections 5 and 7). A rule determines which
+//! credentials a route accepts. The pipeline enforces the rules. The API description contains the
+//! rules.
 
 use http::{HeaderValue, header};
 use latchmail_core::caller::{Audience, Caller, Credential, SESSION_ONLY, Scope, missing};
@@ -13,8 +14,8 @@ const ADMINS_ONLY: &str = "This endpoint is only available to administrators";
 /// Checks that `caller` is authorized to use a route.
 ///
 /// # Errors
-/// Returns 403 if the credential or the account of `caller` lacks a permission. Returns 401 if the route requires an OAuth token for the agent endpoint and
-/// `caller` has another credential.
+/// Returns 403 if the credential or the account of `caller` lacks a permission. Returns 401 if the
+/// route requires an OAuth token for the agent endpoint and `caller` has another credential.
 pub fn authorize(access: Access, caller: &Caller) -> Result<(), Rejection> {
     match (access, &caller.credential) {
         (Access::Public, _)
@@ -40,8 +41,9 @@ pub fn authorize(access: Access, caller: &Caller) -> Result<(), Rejection> {
     }
 }
 
-/// Returns `true` if a route accepts OAuth access tokens. Returns `false` if the scope of the route is not available to OAuth tokens. `agents_send` states
-/// whether the operator allows agents to send mail.
+/// Returns `true` if a route accepts OAuth access tokens. Returns `false` if the scope of the route
+/// is not available to OAuth tokens. `agents_send` states whether the operator allows agents to
+/// send mail.
 #[must_use]
 pub fn takes_oauth(access: Access, agents_send: bool) -> bool {
     match access {
@@ -53,7 +55,8 @@ pub fn takes_oauth(access: Access, agents_send: bool) -> bool {
     }
 }
 
-/// Returns the scope that an API token needs for a route. Returns `None` if the route does not accept API tokens.
+/// Returns the scope that an API token needs for a route. Returns `None` if the route does not
+/// accept API tokens.
 #[must_use]
 pub fn scope(access: Access) -> Option<Scope> {
     match access {
@@ -62,13 +65,15 @@ pub fn scope(access: Access) -> Option<Scope> {
     }
 }
 
-/// Returns `true` if a route accepts the parameter `mailbox`, which selects a shared mailbox. Only mail and alias routes accept this parameter.
+/// Returns `true` if a route accepts the parameter `mailbox`, which selects a shared mailbox. Only
+/// mail and alias routes accept this parameter.
 #[must_use]
 pub fn takes_mailbox(access: Access) -> bool {
     scope(access).is_some_and(Scope::allowed_in_shared_mailbox)
 }
 
-/// Checks that `caller` is authorized to select a shared mailbox. Only a caller with a web session is authorized.
+/// Checks that `caller` is authorized to select a shared mailbox. Only a caller with a web session
+/// is authorized.
 ///
 /// # Errors
 /// Returns 403 if `caller` has no web session.
@@ -81,7 +86,8 @@ pub fn authorize_mailbox(caller: &Caller) -> Result<(), Rejection> {
     }
 }
 
-/// Returns a 403 error. The body and the header `WWW-Authenticate` (RFC 6750, section 3.1) contain the missing scope.
+/// Returns a 403 error. The body and the header `WWW-Authenticate` (RFC 6750, section 3.1) contain
+/// the missing scope.
 fn insufficient_scope(scope: Scope) -> Rejection {
     let rejection = Rejection::from(Failure::forbidden(missing(scope)));
     let challenge = format!("Bearer error=\"insufficient_scope\", scope=\"{scope}\"");
@@ -91,7 +97,8 @@ fn insufficient_scope(scope: Scope) -> Rejection {
     }
 }
 
-/// Returns the 401 error of the agent endpoint. The calling function must add the header `WWW-Authenticate`.
+/// Returns the 401 error of the agent endpoint. The calling function must add the header
+/// `WWW-Authenticate`.
 #[must_use]
 pub fn unauthorized() -> Rejection {
     Failure::unauthorized("Missing or invalid Authorization header").into()

@@ -1,4 +1,5 @@
-//! The state of the service, which all handlers of the host use. The routes are in [`crate::routes`].
+//! The state of the service, which all handlers of the host use. The routes are in
+//! [`crate::routes`].
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -57,7 +58,8 @@ pub struct App {
 }
 
 impl App {
-    /// Returns why this host should get no further requests, although the database and the mail server can be reached. Returns `None` if the host is ready.
+    /// Returns why this host should get no further requests, although the database and the mail
+    /// server can be reached. Returns `None` if the host is ready.
     ///
     /// # Errors
     /// Returns an error if the database fails.

@@ -33,7 +33,8 @@ const SITE_DIVISOR: usize = 4;
 /// The same for the large bodies of callers. Each account has its own limit, and all users of an
 /// organization can have the same address.
 const CALLERS_DIVISOR: usize = 2;
-/// The maximum size of a body that does not count as large, in bytes. Only large bodies need a permit of their account.
+/// The maximum size of a body that does not count as large, in bytes. Only large bodies need a
+/// permit of their account.
 pub(crate) const LARGE: usize = 1024 * 1024;
 /// The maximum number of large bodies of one account that are in memory concurrently.
 const LARGE_PER_ACCOUNT: usize = 2;
@@ -100,7 +101,8 @@ pub(crate) struct Reservation {
     memory: Arc<BodyMemory>,
     /// The account, if the request has a caller, followed by the client network and the site.
     consumers: Vec<Consumer>,
-    /// The maximum size of a request body on the route, in KiB. A consumer can always use at least this much memory.
+    /// The maximum size of a request body on the route, in KiB. A consumer can always use at least
+    /// this much memory.
     max_body: usize,
     /// The pool and the size of the reserved memory, in KiB.
     used: Option<(PoolName, usize)>,
@@ -159,7 +161,8 @@ impl BodyMemory {
 }
 
 impl Pool {
-    /// Checks that the pool has `kibibytes` left, and that no consumer exceeds its part of the pool.
+    /// Checks that the pool has `kibibytes` left, and that no consumer exceeds its part of the
+    /// pool.
     fn check(
         &self,
         name: PoolName,
@@ -205,8 +208,9 @@ impl Pool {
 }
 
 impl Reservation {
-    /// Acquires a permit for a large body. Waits if the account has the maximum number of large bodies. A request without a caller uses the permits of its
-    /// client network. Dropping the reservation releases the permit.
+    /// Acquires a permit for a large body. Waits if the account has the maximum number of large
+    /// bodies. A request without a caller uses the permits of its client network. Dropping the
+    /// reservation releases the permit.
     pub(crate) async fn acquire_large_body_permit(&mut self) {
         if self.large_body_permit.is_none()
             && let Some(consumer) = self.consumers.first()

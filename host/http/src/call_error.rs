@@ -5,8 +5,9 @@ use latchmail_runtime::modules::CallError;
 
 use crate::rejection::Rejection;
 
-/// Converts a failed call of a module to an error response. The status 503 means that the request changed nothing, so the client can retry. The status is 500
-/// if the call exceeded its deadline and data might have changed.
+/// Converts a failed call of a module to an error response. The status 503 means that the request
+/// changed nothing, so the client can retry. The status is 500 if the call exceeded its deadline
+/// and data might have changed.
 #[must_use]
 pub fn rejection(method: &Method, error: CallError) -> Rejection {
     match error {
@@ -30,7 +31,8 @@ pub fn deadline_exceeded() -> Rejection {
     Rejection::unavailable("The operation took too long, please try again in a moment")
 }
 
-/// Returns the 500 error for a call that exceeded its deadline. The call might have changed data, and might continue.
+/// Returns the 500 error for a call that exceeded its deadline. The call might have changed data,
+/// and might continue.
 #[must_use]
 pub fn outcome_unknown() -> Rejection {
     Rejection::new(

@@ -1,6 +1,7 @@
 //! Finds the client's IP address, the id of a request, and its trace.
 //!
-//! Any client can send the headers `X-Forwarded-For`, `X-Request-Id` and `traceparent`. So the service uses these headers only if the connection comes from a trusted proxy.
+//! Any client can send the headers `X-Forwarded-For`, `X-Request-Id` and `traceparent`. So the
+//! service uses these headers only if the connection comes from a trusted proxy.
 
 use std::net::{IpAddr, Ipv4Addr};
 
@@ -23,7 +24,8 @@ const FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 pub struct Peer {
     /// The IP address. A local process has the address 127.0.0.1.
     pub address: IpAddr,
-    /// Whether the peer is a local process on a Unix socket. Such a peer is a trusted proxy, because the permissions of the socket select the processes.
+    /// Whether the peer is a local process on a Unix socket. Such a peer is a trusted proxy,
+    /// because the permissions of the socket select the processes.
     is_local_process: bool,
 }
 
@@ -51,7 +53,8 @@ impl From<IpAddr> for Peer {
 pub struct TrustedProxies(ArcSwap<Vec<IpNet>>);
 
 impl TrustedProxies {
-    /// Parses the entries of `http.trusted_proxies`. An entry is an IP address or a network such as `10.0.0.0/8`.
+    /// Parses the entries of `http.trusted_proxies`. An entry is an IP address or a network such as
+    /// `10.0.0.0/8`.
     ///
     /// # Errors
     /// Returns an error if an entry is invalid. The error contains the entry.
@@ -78,9 +81,10 @@ impl TrustedProxies {
         networks.iter().any(|network| network.contains(&address))
     }
 
-    /// Returns the client's IP address. If `peer` is not a trusted proxy, returns the address of `peer`. Otherwise, returns the last address in
-    /// `X-Forwarded-For` that does not belong to a trusted proxy. Earlier entries and invalid entries are not trusted, because the client can forge such
-    /// entries.
+    /// Returns the client's IP address. If `peer` is not a trusted proxy, returns the address of
+    /// `peer`. Otherwise, returns the last address in `X-Forwarded-For` that does not belong to a
+    /// trusted proxy. Earlier entries and invalid entries are not trusted, because the client can
+    /// forge such entries.
     #[must_use]
     pub fn client(&self, peer: Peer, headers: &HeaderMap) -> IpAddr {
         let mut client = peer.address;
@@ -105,7 +109,8 @@ impl TrustedProxies {
     }
 }
 
-/// Parses an IP address that a proxy wrote. The address can have a port, and an IPv6 address can have brackets.
+/// Parses an IP address that a proxy wrote. The address can have a port, and an IPv6 address can
+/// have brackets.
 fn parse_forwarded(entry: &str) -> Option<IpAddr> {
     let address = entry
         .parse()
@@ -120,7 +125,8 @@ fn parse_forwarded(entry: &str) -> Option<IpAddr> {
     Some(IpAddr::to_canonical(&address))
 }
 
-/// Returns the id that a trusted proxy sent, or 22 random characters. The id of a proxy must consist of at most 64 characters of `[A-Za-z0-9._-]`.
+/// Returns the id that a trusted proxy sent, or 22 random characters. The id of a proxy must
+/// consist of at most 64 characters of `[A-Za-z0-9._-]`.
 #[must_use]
 pub fn request_id(trusted: bool, headers: &HeaderMap) -> String {
     headers
@@ -136,8 +142,8 @@ pub fn request_id(trusted: bool, headers: &HeaderMap) -> String {
         .map_or_else(new_id, Into::into)
 }
 
-/// Returns the position in a trace that a trusted proxy sent in the header `traceparent`. Returns `None` if the header is missing or invalid, or if the peer is
-/// not trusted.
+/// Returns the position in a trace that a trusted proxy sent in the header `traceparent`. Returns
+/// `None` if the header is missing or invalid, or if the peer is not trusted.
 #[must_use]
 pub fn trace_context(trusted: bool, headers: &HeaderMap) -> Option<TraceContext> {
     let mut values = headers.get_all(TRACEPARENT).iter();
@@ -153,7 +159,8 @@ pub fn trace_context(trusted: bool, headers: &HeaderMap) -> Option<TraceContext>
 pub fn new_id() -> String {
     let mut bytes = [0; 16];
     if getrandom::fill(&mut bytes).is_err() {
-        // The id is not a secret. So the service processes the request even if the random generator fails.
+        // The id is not a secret. So the service processes the request even if the random generator
+        // fails.
         return "unnamed".into();
     }
     URL_SAFE_NO_PAD.encode(bytes)

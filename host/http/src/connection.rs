@@ -1,5 +1,5 @@
-//! Serves one connection. This module adds size limits, time limits and a graceful close to hyper. Because of the graceful close, a client that is still
-//! sending data can receive the response.
+//! Serves one connection. This module adds size limits, time limits and a graceful close to hyper.
+//! Because of the graceful close, a client that is still sending data can receive the response.
 
 use std::convert::Infallible;
 use std::future::poll_fn;
@@ -32,12 +32,14 @@ use crate::rejection::Rejection;
 
 /// The size of hyper's read buffer, in bytes.
 const MAX_BUFFER: usize = 2 * MAX_HEAD;
-/// The limits for discarding unread data after a response. `LINGER` limits the total time, and `LINGER_SILENCE` limits the time without a received byte.
+/// The limits for discarding unread data after a response. `LINGER` limits the total time, and
+/// `LINGER_SILENCE` limits the time without a received byte.
 const LINGER_BYTES: usize = 64 * 1024 * 1024;
 const LINGER: Duration = Duration::from_secs(10);
 const LINGER_SILENCE: Duration = Duration::from_secs(2);
 
-/// Serves a connection until it ends. When `stop` is cancelled, the connection ends after its current request.
+/// Serves a connection until it ends. When `stop` is cancelled, the connection ends after its
+/// current request.
 pub(crate) async fn serve<S: State>(
     state: Arc<S>,
     stream: impl AsyncRead + AsyncWrite + Unpin,
@@ -52,7 +54,8 @@ pub(crate) async fn serve<S: State>(
     ));
     let stream = HttpStream::new(stream, Arc::clone(&connection_state), config.idle_timeout);
     let service = service_fn(|mut request: Request<Incoming>| {
-        // The state of the connection is updated before this closure creates the future, because hyper can read the body before hyper polls the future.
+        // The state of the connection is updated before this closure creates the future, because
+        // hyper can read the body before hyper polls the future.
         let head = connection_state.begin_request(request.body().size_hint().exact());
         if let Some(ambiguity) = framing::ambiguity(&head) {
             request.extensions_mut().insert(ambiguity);
@@ -71,8 +74,9 @@ pub(crate) async fn serve<S: State>(
         })
     });
     let mut connection = http1::Builder::new()
-        // A client can shut down its sending side of the connection and wait for the response. The server cannot distinguish such a client from a disconnected
-        // client. So a request of a disconnected client continues until the deadline of its route.
+        // A client can shut down its sending side of the connection and wait for the response. The
+        // server cannot distinguish such a client from a disconnected client. So a request of a
+        // disconnected client continues until the deadline of its route.
         .half_close(true)
         .header_read_timeout(None)
         .max_buf_size(MAX_BUFFER)
@@ -81,7 +85,8 @@ pub(crate) async fn serve<S: State>(
         .serve_connection(TokioIo::new(stream), service);
     let mut head_timer = HeadTimer::new(Arc::clone(&connection_state));
     let mut stopping = false;
-    // The status of the response to data that is not a valid request. `None` if no such response is sent.
+    // The status of the response to data that is not a valid request. `None` if no such response is
+    // sent.
     let status = loop {
         tokio::select! {
             // A head that has arrived is processed, even if its timeout has expired.
@@ -147,7 +152,8 @@ fn record_trailers(
     body: Incoming,
     connection_state: Arc<ConnectionState>,
 ) -> impl Body<Data = Bytes, Error: Send> + Send + Unpin {
-    // `map_frame` removes the exact size of a body, so a body with an exact size is returned unchanged.
+    // `map_frame` removes the exact size of a body, so a body with an exact size is returned
+    // unchanged.
     if body.size_hint().exact().is_some() {
         return Either::Left(body);
     }
@@ -159,8 +165,8 @@ fn record_trailers(
     }))
 }
 
-/// Closes a connection. First discards unread data, within limits. Otherwise the operating system would reset the connection, and the client could lose the
-/// response.
+/// Closes a connection. First discards unread data, within limits. Otherwise the operating system
+/// would reset the connection, and the client could lose the response.
 async fn close(mut stream: impl AsyncRead + AsyncWrite + Unpin, unread: bool) {
     // With TLS, the shutdown waits until the client has read all data.
     if timeout(LINGER_SILENCE, stream.shutdown()).await.is_err() || !unread {

@@ -1,9 +1,12 @@
-//! Cross-origin requests (CORS, the Fetch Standard). The allow-list contains the origins whose pages can call the service.
+//! Cross-origin requests (CORS, the Fetch Standard). The allow-list contains the origins whose
+//! pages can call the service.
 //!
-//! Clients send credentials only in the header `Authorization`, so no response allows browsers to send cookies.
+//! Clients send credentials only in the header `Authorization`, so no response allows browsers to
+//! send cookies.
 //!
-//! `CorsLayer` of tower-http 0.7.1 is not suitable. `CorsLayer` responds to every `OPTIONS` request with the same methods for all paths, and sends
-//! `Access-Control-Expose-Headers` also for origins that are not allowed.
+//! `CorsLayer` of tower-http 0.7.1 is not suitable. `CorsLayer` responds to every `OPTIONS` request
+//! with the same methods for all paths, and sends `Access-Control-Expose-Headers` also for origins
+//! that are not allowed.
 
 use http::{HeaderMap, HeaderName, HeaderValue, header};
 use latchmail_core::error::StartError;
@@ -19,7 +22,8 @@ const MAX_AGE: &str = "7200";
 pub struct Cors(Vec<HeaderValue>);
 
 impl Cors {
-    /// Parses the entries of `cors_origins`. An entry consists of a scheme, a host and a port, in the form that browsers send.
+    /// Parses the entries of `cors_origins`. An entry consists of a scheme, a host and a port, in
+    /// the form that browsers send.
     ///
     /// # Errors
     /// Returns an error if an entry is invalid. The error contains the entry.
@@ -42,7 +46,8 @@ impl Cors {
             .map(Self)
     }
 
-    /// Adds the CORS headers to a response, so that a page of an allowed origin can read the response.
+    /// Adds the CORS headers to a response, so that a page of an allowed origin can read the
+    /// response.
     pub fn write(&self, request: &HeaderMap, response: &mut HeaderMap) {
         if self.0.is_empty() {
             return;
@@ -57,8 +62,9 @@ impl Cors {
         }
     }
 
-    /// Returns the headers of the response to a preflight request. `allow` contains the methods of the path. Returns `None` if the request is not a preflight
-    /// request or its origin is not allowed.
+    /// Returns the headers of the response to a preflight request. `allow` contains the methods of
+    /// the path. Returns `None` if the request is not a preflight request or its origin is not
+    /// allowed.
     #[must_use]
     pub fn preflight(
         &self,

@@ -1,15 +1,19 @@
-//! The limit on open file descriptors of the process, and the number of client connections that this limit allows.
+//! The limit on open file descriptors of the process, and the number of client connections that
+//! this limit allows.
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-/// The number of file descriptors that are reserved for databases, connections to the mail server, compiled modules and the log.
+/// The number of file descriptors that are reserved for databases, connections to the mail server,
+/// compiled modules and the log.
 const RESERVE: u64 = 256;
 
-/// The limit that the process requests, unless the configured number of connections needs a higher limit. The limit is not higher, because child processes
-/// inherit the limit. A mail daemon closes all possible file descriptors when it starts, which would take minutes with a limit of 10^9.
+/// The limit that the process requests, unless the configured number of connections needs a higher
+/// limit. The limit is not higher, because child processes inherit the limit. A mail daemon closes
+/// all possible file descriptors when it starts, which would take minutes with a limit of 10^9.
 const USUAL_LIMIT: u64 = 65_536;
 
-/// Returns the number of file descriptors that the service needs for `max_connections` client connections.
+/// Returns the number of file descriptors that the service needs for `max_connections` client
+/// connections.
 #[must_use]
 pub fn required_descriptors(max_connections: usize) -> u64 {
     u64::try_from(max_connections)
@@ -17,7 +21,8 @@ pub fn required_descriptors(max_connections: usize) -> u64 {
         .saturating_add(RESERVE)
 }
 
-/// Raises the limit on file descriptors. Returns the number of connections that the new limit allows, which is at most `configured`.
+/// Raises the limit on file descriptors. Returns the number of connections that the new limit
+/// allows, which is at most `configured`.
 pub(crate) fn max_connections(configured: usize) -> usize {
     let limit = raise(configured);
     let allowed = allowed_connections(configured, limit);
@@ -32,7 +37,8 @@ pub(crate) fn max_connections(configured: usize) -> usize {
     allowed
 }
 
-/// Raises the limit on file descriptors, and returns the new limit. Returns `None` if there is no limit.
+/// Raises the limit on file descriptors, and returns the new limit. Returns `None` if there is no
+/// limit.
 fn raise(configured: usize) -> Option<u64> {
     let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
     let soft = current?;
@@ -55,7 +61,8 @@ fn raise(configured: usize) -> Option<u64> {
     }
 }
 
-/// Returns the number of connections that a limit on file descriptors allows. The result is at least one and at most `configured`.
+/// Returns the number of connections that a limit on file descriptors allows. The result is at
+/// least one and at most `configured`.
 fn allowed_connections(configured: usize, limit: Option<u64>) -> usize {
     let Some(limit) = limit else {
         return configured;

@@ -1,11 +1,13 @@
-//! Extracts fields from a JSON body while the body arrives. The extractor decodes the base64 strings at configured positions, and replaces each string with a
-//! number. So attachments never enter a sandbox, and the host stores only decoded bytes.
+//! Extracts fields from a JSON body while the body arrives. The extractor decodes the base64
+//! strings at configured positions, and replaces each string with a number. So attachments never
+//! enter a sandbox, and the host stores only decoded bytes.
 //!
-//! The tokenizer recognizes strings, keys, arrays and objects, and copies everything else unchanged. The tokenizer does not validate JSON, but an invalid body
-//! never becomes valid.
+//! The tokenizer recognizes strings, keys, arrays and objects, and copies everything else
+//! unchanged. The tokenizer does not validate JSON, but an invalid body never becomes valid.
 //!
-//! `serde_json` 1.0.154 with a `DeserializeSeed` needs the whole body in memory. For an attachment of 25 MB (33 MB in base64), `serde_json` needed 58 MB and 37
-//! ms, or 97 MB and 81 ms if slashes are escaped. This module needed 25 MB and 25 ms, or 35 ms if slashes are escaped.
+//! `serde_json` 1.0.154 with a `DeserializeSeed` needs the whole body in memory. For an attachment
+//! of 25 MB (33 MB in base64), `serde_json` needed 58 MB and 37 ms, or 97 MB and 81 ms if slashes
+//! are escaped. This module needed 25 MB and 25 ms, or 35 ms if slashes are escaped.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -14,19 +16,23 @@ use http::StatusCode;
 
 use crate::rejection::Rejection;
 
-/// The maximum size of a body without its extracted fields, in bytes. The sandbox makes several copies of these bytes.
+/// The maximum size of a body without its extracted fields, in bytes. The sandbox makes several
+/// copies of these bytes.
 const MAX_REMAINDER: usize = 8 * 1024 * 1024;
 
-/// The maximum nesting depth. No route accepts a body with deeper nesting, so values at a greater depth are copied without parsing.
+/// The maximum nesting depth. No route accepts a body with deeper nesting, so values at a greater
+/// depth are copied without parsing.
 const MAX_DEPTH: usize = 64;
 
 /// The maximum length of a key, in bytes. A longer key does not match any pointer.
 const MAX_KEY_LENGTH: usize = 256;
 
-/// The maximum number of fields that are extracted from one body. The module gets a handle for each field.
+/// The maximum number of fields that are extracted from one body. The module gets a handle for each
+/// field.
 const MAX_FIELDS: usize = 500;
 
-/// The number of base64 characters that one call of the decoder processes. The number must be a multiple of four.
+/// The number of base64 characters that one call of the decoder processes. The number must be a
+/// multiple of four.
 const DECODE_LENGTH: usize = 16 * 1024;
 
 /// A step of a JSON pointer (RFC 6901).
@@ -44,14 +50,16 @@ pub(crate) struct Fields {
     remainder: Vec<u8>,
     /// The extracted fields, in the order of the body.
     extracted: Vec<Bytes>,
-    /// The objects and arrays that contain the current position. The outermost container is the first.
+    /// The objects and arrays that contain the current position. The outermost container is the
+    /// first.
     path: Vec<Container>,
     state: State,
 }
 
 #[derive(Debug)]
 enum Container {
-    /// An object, and its current key without escapes. The key is `None` before the first key, or if the key is invalid or longer than [`MAX_KEY_LENGTH`].
+    /// An object, and its current key without escapes. The key is `None` before the first key, or
+    /// if the key is invalid or longer than [`MAX_KEY_LENGTH`].
     Object(Option<Vec<u8>>),
     /// An array, and its current index.
     Array(usize),
@@ -61,7 +69,8 @@ enum Container {
 enum State {
     /// Between two tokens. `is_key` is true if the next string is a key.
     Between { is_key: bool },
-    /// In a string that is copied. `key` contains the raw bytes if the string is a key. `is_escaped` is true after a backslash.
+    /// In a string that is copied. `key` contains the raw bytes if the string is a key.
+    /// `is_escaped` is true after a backslash.
     String {
         key: Option<Vec<u8>>,
         is_escaped: bool,
@@ -87,7 +96,8 @@ struct Field {
 }
 
 impl Fields {
-    /// Creates an extractor of the fields at the given JSON pointers. The step `*` of a pointer matches any array index.
+    /// Creates an extractor of the fields at the given JSON pointers. The step `*` of a pointer
+    /// matches any array index.
     pub(crate) fn new(pointers: &[String]) -> Self {
         let steps = |pointer: &String| {
             pointer
@@ -120,7 +130,8 @@ impl Fields {
     /// Processes the next bytes of the body. The caller must not use the extractor after an error.
     ///
     /// # Errors
-    /// Returns 400 with the name of the field if a field is not a string in standard base64. Returns 413 if the body without its fields is too large.
+    /// Returns 400 with the name of the field if a field is not a string in standard base64.
+    /// Returns 413 if the body without its fields is too large.
     pub(crate) fn push(&mut self, bytes: &[u8]) -> Result<(), Rejection> {
         self.process(bytes)?;
         if self.remainder.len() > MAX_REMAINDER {
@@ -193,7 +204,8 @@ impl Fields {
         Ok(())
     }
 
-    /// Processes one byte between two tokens. Returns `true` if the byte starts an extracted field, so that the caller does not copy the byte.
+    /// Processes one byte between two tokens. Returns `true` if the byte starts an extracted field,
+    /// so that the caller does not copy the byte.
     fn begin_token(&mut self, byte: u8, is_key: bool) -> Result<bool, Rejection> {
         let is_field = |this: &Self| !is_key && this.matches_pointer();
         match byte {
@@ -280,15 +292,16 @@ impl Fields {
         })
     }
 
-    /// Returns the body and the extracted fields. In the body, a number replaces each field. If the last field is incomplete, the body does not contain the
-    /// number of this field and is invalid JSON.
+    /// Returns the body and the extracted fields. In the body, a number replaces each field. If the
+    /// last field is incomplete, the body does not contain the number of this field and is invalid
+    /// JSON.
     pub(crate) fn finish(self) -> (Vec<u8>, Vec<Bytes>) {
         (self.remainder, self.extracted)
     }
 }
 
-/// Returns the number of bytes before the end of the string or before the next backslash. If `is_escaped` is true, the first byte belongs to an escape
-/// sequence.
+/// Returns the number of bytes before the end of the string or before the next backslash. If
+/// `is_escaped` is true, the first byte belongs to an escape sequence.
 fn unescaped_length(bytes: &[u8], is_escaped: bool) -> usize {
     let from = usize::from(is_escaped).min(bytes.len());
     memchr::memchr2(b'"', b'\\', &bytes[from..]).map_or(bytes.len(), |end| from + end)
@@ -303,8 +316,8 @@ fn append_to_key(key: &mut Option<Vec<u8>>, bytes: &[u8]) {
 }
 
 impl Field {
-    /// Processes bytes up to the end of the string. Returns the number of processed bytes including the closing quote. Returns `None` if the string has not
-    /// ended.
+    /// Processes bytes up to the end of the string. Returns the number of processed bytes including
+    /// the closing quote. Returns `None` if the string has not ended.
     fn push(&mut self, bytes: &[u8]) -> Result<Option<usize>, ()> {
         let mut at = 0;
         while at < bytes.len() {
@@ -339,7 +352,8 @@ impl Field {
 
     /// Decodes the first `length` base64 characters.
     fn decode(&mut self, length: usize) -> Result<(), ()> {
-        // The decoder checks padding only within one call. So this function itself rejects characters that follow the padding of an earlier call.
+        // The decoder checks padding only within one call. So this function itself rejects
+        // characters that follow the padding of an earlier call.
         if self.is_padded && length > 0 {
             return Err(());
         }
@@ -362,8 +376,8 @@ impl Field {
     }
 }
 
-/// Returns the byte that an escape sequence represents, or `None` if the sequence is incomplete. Only characters below U+0100 are supported, because base64 is
-/// ASCII.
+/// Returns the byte that an escape sequence represents, or `None` if the sequence is incomplete.
+/// Only characters below U+0100 are supported, because base64 is ASCII.
 fn unescape(escape: &[u8]) -> Result<Option<u8>, ()> {
     match escape {
         [b'\\', b'/'] => Ok(Some(b'/')),
@@ -389,7 +403,8 @@ fn not_base64(path: &[Container]) -> Rejection {
                 if !name.is_empty() {
                     name.push('.');
                 }
-                // This key is equal to a key of a pointer, so the client cannot choose the text of the error.
+                // This key is equal to a key of a pointer, so the client cannot choose the text of
+                // the error.
                 let key = key.as_deref().unwrap_or_default();
                 name.push_str(&String::from_utf8_lossy(key));
             }

@@ -1,17 +1,22 @@
-//! Checks the head of a request. RFC 9112 (HTTP/1) and RFC 9113 (HTTP/2) require these checks, but hyper does not perform the checks.
+//! Checks the head of a request. RFC 9112 (HTTP/1) and RFC 9113 (HTTP/2) require these checks, but
+//! hyper does not perform the checks.
 //!
-//! A proxy and the service can interpret an ambiguous head differently (request smuggling). This module rejects a head in the following cases. hyper 1.12.0
-//! (`proto/h1/role.rs`) with httparse 1.10.1 accepts the head in these cases:
+//! A proxy and the service can interpret an ambiguous head differently (request smuggling). This
+//! module rejects a head in the following cases. hyper 1.12.0 (`proto/h1/role.rs`) with httparse
+//! 1.10.1 accepts the head in these cases:
 //!
 //! - A line ends with a bare LF.
-//! - The head has both `Content-Length` and `Transfer-Encoding`. hyper removes `Content-Length`, and closes the connection after the response.
+//! - The head has both `Content-Length` and `Transfer-Encoding`. hyper removes `Content-Length`,
+//!   and closes the connection after the response.
 //! - The head has the same `Content-Length` twice. hyper removes one of the two headers.
-//! - `Transfer-Encoding` contains another coding before `chunked`. hyper does not decode the other coding.
+//! - `Transfer-Encoding` contains another coding before `chunked`. hyper does not decode the other
+//!   coding.
 //! - The head does not have exactly one Host header.
 //!
-//! The parsed request does not contain the information for the first three cases, so this module examines the bytes of the head. hyper itself rejects other
-//! invalid heads with 400. Examples are several `Content-Length` headers with different values, a last coding other than `chunked`, a CR without LF, a folded
-//! line, a space before a colon, and an invalid name or value of a header.
+//! The parsed request does not contain the information for the first three cases, so this module
+//! examines the bytes of the head. hyper itself rejects other invalid heads with 400. Examples are
+//! several `Content-Length` headers with different values, a last coding other than `chunked`, a CR
+//! without LF, a folded line, a space before a colon, and an invalid name or value of a header.
 
 use http::request::Parts;
 use http::uri::Authority;
@@ -22,19 +27,22 @@ use crate::rejection::Rejection;
 /// The maximum number of headers of a request.
 pub(crate) const MAX_HEADERS: usize = 100;
 
-/// The reason why a head is ambiguous, as an error text. The connection attaches this value to the request as an extension.
+/// The reason why a head is ambiguous, as an error text. The connection attaches this value to the
+/// request as an extension.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Ambiguity(&'static str);
 
 const LINE_ENDS: Ambiguity = Ambiguity("The lines of a request's head must end in CR LF");
 
-/// Returns the ambiguity of a head, or `None` if the head is not ambiguous. `head` contains the bytes of the head.
+/// Returns the ambiguity of a head, or `None` if the head is not ambiguous. `head` contains the
+/// bytes of the head.
 pub(crate) fn ambiguity(head: &[u8]) -> Option<Ambiguity> {
     let (mut lengths, mut codings, mut ended) = (0, 0, false);
     let lines = head.split_inclusive(|byte| *byte == b'\n');
     // Empty lines before a request are ignored (section 2.2).
     for line in lines.skip_while(|line| *line == b"\r\n") {
-        // Section 2.2 permits recipients to accept a bare LF as the end of a line, but some recipients do not accept a bare LF.
+        // Section 2.2 permits recipients to accept a bare LF as the end of a line, but some
+        // recipients do not accept a bare LF.
         if ended || !line.ends_with(b"\r\n") {
             return Some(LINE_ENDS);
         }
@@ -59,8 +67,8 @@ pub(crate) fn ambiguity(head: &[u8]) -> Option<Ambiguity> {
 /// Checks that the head of a request is unambiguous.
 ///
 /// # Errors
-/// Returns 400 if the head is ambiguous ([`ambiguity`]), or if the head does not contain exactly one host (section 3.2). Returns 501 for a transfer coding
-/// other than `chunked` (section 6.1).
+/// Returns 400 if the head is ambiguous ([`ambiguity`]), or if the head does not contain exactly
+/// one host (section 3.2). Returns 501 for a transfer coding other than `chunked` (section 6.1).
 pub(crate) fn check(parts: &Parts) -> Result<(), Rejection> {
     if parts.version == Version::HTTP_2 {
         return check_http2(parts);
@@ -88,7 +96,8 @@ pub(crate) fn check(parts: &Parts) -> Result<(), Rejection> {
     Ok(())
 }
 
-/// Checks the head of an HTTP/2 request. h2 rejects connection-specific headers, invalid pseudo-headers, and `Content-Length` headers with different values.
+/// Checks the head of an HTTP/2 request. h2 rejects connection-specific headers, invalid
+/// pseudo-headers, and `Content-Length` headers with different values.
 fn check_http2(parts: &Parts) -> Result<(), Rejection> {
     let headers = &parts.headers;
     if headers.len() > MAX_HEADERS {
@@ -131,7 +140,8 @@ fn is_transfer_encoding_supported(headers: &HeaderMap) -> bool {
     }
 }
 
-/// Returns `true` if the value has the form `uri-host [ ":" port ]` (RFC 9110, section 7.2) and the host is not empty.
+/// Returns `true` if the value has the form `uri-host [ ":" port ]` (RFC 9110, section 7.2) and the
+/// host is not empty.
 fn is_host(value: &[u8]) -> bool {
     let Ok(authority) = Authority::try_from(value) else {
         return false;

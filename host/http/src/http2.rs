@@ -1,9 +1,12 @@
-//! Serves one HTTP/2 connection. This module adds limits to hyper and h2. The requests pass through the same [`pipeline`] as those of HTTP/1.
+//! Serves one HTTP/2 connection. This module adds limits to hyper and h2. The requests pass through
+//! the same [`pipeline`] as those of HTTP/1.
 //!
-//! h2 0.4.20 itself limits frames (16 KiB), header lists, CONTINUATION frames, small DATA frames, and streams that are reset before hyper accepts them. h2
-//! reads no further frame before the acknowledgements of PING and SETTINGS frames are written. h2 rejects requests with connection-specific headers, with
-//! invalid pseudo-headers, and with a body whose length differs from `Content-Length`. After a complete response to an unread body, h2 resets the stream
-//! with `NO_ERROR`.
+//! h2 0.4.20 itself limits frames (16 KiB), header lists, CONTINUATION frames, small DATA frames,
+//! and streams that are reset before hyper accepts them. h2 reads no further frame before the
+//! acknowledgements of PING and SETTINGS frames are written. h2 rejects requests with
+//! connection-specific headers, with invalid pseudo-headers, and with a body whose length differs
+//! from `Content-Length`. After a complete response to an unread body, h2 resets the stream with
+//! `NO_ERROR`.
 
 mod frames;
 mod progress;
@@ -34,12 +37,14 @@ use crate::stream::MAX_HEAD;
 
 /// The maximum number of concurrent requests on a connection. RFC 9113 recommends at least 100.
 const MAX_STREAMS: u32 = 100;
-/// The maximum size of the unread data of all request bodies of a connection, in bytes. This limits the memory of the connection, and the speed of an upload to
-/// this size per round trip.
+/// The maximum size of the unread data of all request bodies of a connection, in bytes. This limits
+/// the memory of the connection, and the speed of an upload to this size per round trip.
 const WINDOW: u32 = 256 * 1024;
-/// The maximum size of the unsent data of a response that h2 requests from the response's body, in bytes.
+/// The maximum size of the unsent data of a response that h2 requests from the response's body, in
+/// bytes.
 const SEND_BUFFER: usize = 64 * 1024;
-/// The maximum number of streams that h2 resets because of errors of the client, before h2 closes the connection.
+/// The maximum number of streams that h2 resets because of errors of the client, before h2 closes
+/// the connection.
 const MAX_RESETS: usize = 256;
 
 /// The values that the connections of a server share.
@@ -53,7 +58,8 @@ pub(crate) struct Context {
     pub(crate) abort: CancellationToken,
 }
 
-/// Serves a connection until it ends. When `stop` is cancelled, the connection ends after its current requests.
+/// Serves a connection until it ends. When `stop` is cancelled, the connection ends after its
+/// current requests.
 pub(crate) async fn serve<S: State>(
     state: Arc<S>,
     stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
@@ -131,12 +137,14 @@ async fn respond<S: State>(
 ) -> Response<crate::response_body::ResponseBody> {
     join_cookies(request.headers_mut());
     let mut response = pipeline::handle(state, peer, request).await;
-    // HTTP/2 has no such header (RFC 9113, section 8.2.2). If the body was not read to its end, h2 resets the stream.
+    // HTTP/2 has no such header (RFC 9113, section 8.2.2). If the body was not read to its end, h2
+    // resets the stream.
     response.headers_mut().remove(header::CONNECTION);
     response
 }
 
-/// Joins the values of `Cookie`, which a client can send as several headers (RFC 9113, section 8.2.3).
+/// Joins the values of `Cookie`, which a client can send as several headers (RFC 9113, section
+/// 8.2.3).
 fn join_cookies(headers: &mut HeaderMap) {
     let cookies: Vec<_> = headers.get_all(header::COOKIE).iter().collect();
     if cookies.len() > 1 {

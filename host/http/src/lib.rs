@@ -1,7 +1,8 @@
 //! The HTTP server, the router, the host's own routes and the API description.
 //!
-//! The server rejects an invalid request as early as possible. The server passes a valid request to a handler of the host or to a module, and sends the
-//! response. The modules define the behavior of their own routes.
+//! The server rejects an invalid request as early as possible. The server passes a valid request to
+//! a handler of the host or to a module, and sends the response. The modules define the behavior of
+//! their own routes.
 //!
 //! | | |
 //! |---|---|
@@ -12,14 +13,14 @@
 //! | [`tls`] | TLS, and the certificate of the service |
 //! | `redirect` | redirects from HTTP to HTTPS |
 //! | `client_connections`, `descriptors` | limits on connections, per client and in total |
-//! | `connection`, `stream`, `write_timeout` | one connection: hyper, timeouts, the boundaries between requests, and the close |
+//! | `connection`, `stream`, `write_timeout` | one connection: hyper, timeouts, close |
 //! | `http2` | one HTTP/2 connection, with its timeouts |
 //! | [`pipeline`] | one request, from its headers to its response |
 //! | `framing`, [`request_body`] | checks of a request's head, and reading of its body |
 //! | [`router`], [`route_group`], [`openapi`] | the table of routes and the API description |
-//! | [`message`], `response` | requests and responses of handlers, and the headers of all responses |
-//! | [`app`], [`routes`] | the state that the host's handlers share, and the routes of the service |
-//! | [`admin`] | changes of modules while the service runs, for administrators and for the operator's socket |
+//! | [`message`], `response` | requests and responses of handlers, headers of all responses |
+//! | [`app`], [`routes`] | the state that the host's handlers share, and their routes |
+//! | [`admin`] | changes of modules, for administrators and the operator's socket |
 //! | [`operator_page`] | the HTML pages for administrators |
 //! | [`metrics`] | the listener for metrics |
 //! | [`auth`], [`oauth`] | sign-in, and the authorization server |

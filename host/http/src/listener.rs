@@ -1,4 +1,5 @@
-//! Opens the listeners of a server: a TCP port, a Unix socket, or the sockets that a service manager passes to the process (`sd_listen_fds`).
+//! Opens the listeners of a server: a TCP port, a Unix socket, or the sockets that a service
+//! manager passes to the process (`sd_listen_fds`).
 
 use std::fmt::Display;
 use std::io;
@@ -76,8 +77,8 @@ impl Listener {
         }
     }
 
-    /// Returns the listeners that a service manager passed to this process. Returns no listeners if there is no service manager. The second call returns no
-    /// listeners.
+    /// Returns the listeners that a service manager passed to this process. Returns no listeners if
+    /// there is no service manager. The second call returns no listeners.
     ///
     /// # Errors
     /// Returns an error if a file descriptor is neither a TCP socket nor a Unix socket that

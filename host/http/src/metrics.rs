@@ -1,6 +1,8 @@
-//! The separate listener for metrics, at the address `metrics.listen`. It serves `GET /metrics` without authentication, and nothing else.
+//! The separate listener for metrics, at the address `metrics.listen`. It serves `GET /metrics`
+//! without authentication, and nothing else.
 //!
-//! Most metrics are counted where an event happens. This module reads the others at each scrape: the state of pools, modules and hosts.
+//! Most metrics are counted where an event happens. This module reads the others at each scrape:
+//! the state of pools, modules and hosts.
 
 use std::net::SocketAddr;
 use std::sync::Arc;

@@ -1,7 +1,9 @@
-//! Composes the API description (OpenAPI 3.1.1) of a route table from the descriptions of the host and the modules.
+//! Composes the API description (OpenAPI 3.1.1) of a route table from the descriptions of the host
+//! and the modules.
 //!
-//! The host adds the security and the scope of each operation, and the errors of the request pipeline ([`responses`]). The description of a group must match
-//! the group's routes, and must not conflict with another description.
+//! The host adds the security and the scope of each operation, and the errors of the request
+//! pipeline ([`responses`]). The description of a group must match the group's routes, and must not
+//! conflict with another description.
 
 mod components;
 mod document;
@@ -25,8 +27,8 @@ use info::ApiInfo;
 /// Composes the API description of all groups, as JSON.
 ///
 /// # Errors
-/// Returns an error if a route has no description, or if a described operation has no route. Also returns an error if two descriptions conflict, or if a
-/// reference has no target.
+/// Returns an error if a route has no description, or if a described operation has no route. Also
+/// returns an error if two descriptions conflict, or if a reference has no target.
 pub fn compose<S>(info: &ApiInfo, groups: &[RouteGroup<S>]) -> Result<Bytes, StartError> {
     with_document(info, groups, |document| {
         serde_json::to_vec(document)
@@ -45,7 +47,8 @@ pub fn check<S>(info: &ApiInfo, groups: &[RouteGroup<S>]) -> Result<(), StartErr
     with_document(info, groups, |_| Ok(()))
 }
 
-/// Composes and checks the API description, and passes the description to `then`. The description borrows from local values, so this function cannot return it.
+/// Composes and checks the API description, and passes the description to `then`. The description
+/// borrows from local values, so this function cannot return it.
 fn with_document<S, T>(
     info: &ApiInfo,
     groups: &[RouteGroup<S>],

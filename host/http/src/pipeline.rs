@@ -1,5 +1,6 @@
-//! Processes one request, from its headers to its response. The steps are id, route, rate limit, credential, access, body and handler. This module does not
-//! depend on a connection, so tests can call this module directly.
+//! Processes one request, from its headers to its response. The steps are id, route, rate limit,
+//! credential, access, body and handler. This module does not depend on a connection, so tests can
+//! call this module directly.
 //!
 //! The log never contains `Authorization` headers, bodies or the values of a query.
 
@@ -33,14 +34,15 @@ use crate::state::State;
 use crate::{access, client, framing, query, rate_limit, response};
 use progress::{DisconnectLog, Progress};
 
-/// The maximum time between the verification of a credential and the end of the body. If the body takes longer, the credential is verified a second time.
+/// The maximum time between the verification of a credential and the end of the body. If the body
+/// takes longer, the credential is verified a second time.
 const REVERIFY_AFTER: Duration = Duration::from_secs(1);
 
 /// The query parameter that selects a shared mailbox.
 const MAILBOX: &str = "mailbox";
 
-/// Processes one request that arrived on a connection from `peer`. If the body of the request was not read to its end, the response contains `Connection:
-/// close`.
+/// Processes one request that arrived on a connection from `peer`. If the body of the request was
+/// not read to its end, the response contains `Connection: close`.
 pub async fn handle<S, B>(
     state: &Arc<S>,
     peer: impl Into<Peer>,
@@ -85,7 +87,8 @@ where
     let mut progress = Progress::new(span);
     let mut disconnect_log = DisconnectLog::new(&parts.method);
     let framing = framing::check(&parts);
-    // The service and a proxy can disagree about the end of an ambiguous request. So the service does not read the data that follows the head.
+    // The service and a proxy can disagree about the end of an ambiguous request. So the service
+    // does not read the data that follows the head.
     let is_ambiguous = framing.is_err();
     let result = match framing {
         Ok(()) => {
@@ -254,7 +257,8 @@ fn page_or_error<S: State>(
     }
 }
 
-/// Returns the headers of a request. In HTTP/2, the host is not in a header, so the header `Host` is added (RFC 9113, section 8.3.1).
+/// Returns the headers of a request. In HTTP/2, the host is not in a header, so the header `Host`
+/// is added (RFC 9113, section 8.3.1).
 fn with_host(parts: &Parts) -> HeaderMap {
     let mut headers = parts.headers.clone();
     if let Some(authority) = parts.uri.authority()
@@ -266,15 +270,18 @@ fn with_host(parts: &Parts) -> HeaderMap {
     headers
 }
 
-/// Returns `true` if a browser requests the script of a service worker (Service Workers, section "Service Worker Script Request"). A service worker of a module
-/// could replace the sign-in pages, because the pages have the same origin. The service worker would remain active after the removal of the module.
+/// Returns `true` if a browser requests the script of a service worker (Service Workers, section
+/// "Service Worker Script Request"). A service worker of a module could replace the sign-in pages,
+/// because the pages have the same origin. The service worker would remain active after the removal
+/// of the module.
 fn registers_service_worker(headers: &HeaderMap) -> bool {
     headers
         .get("service-worker")
         .is_some_and(|value| value == "script")
 }
 
-/// Handles a request whose path has no route for the method. Returns the response to a browser's preflight request, or the 405 error.
+/// Handles a request whose path has no route for the method. Returns the response to a browser's
+/// preflight request, or the 405 error.
 fn preflight_or_405<S: State>(
     state: &S,
     parts: &Parts,

@@ -11,13 +11,14 @@ use tokio::io::{AsyncRead, AsyncReadExt as _};
 const SIGNATURE: usize = 12;
 /// The length of the fixed part of a header of version 2, which ends with the length of the rest.
 const FIXED: usize = 16;
-/// The maximum length of a header of version 2, in bytes. A header with the addresses and the names of Unix sockets has 232 bytes. The rest is for additional
-/// fields, which are ignored.
+/// The maximum length of a header of version 2, in bytes. A header with the addresses and the names
+/// of Unix sockets has 232 bytes. The rest is for additional fields, which are ignored.
 const MAX_V2: usize = 2048;
 /// The maximum length of a header of version 1, in bytes.
 const MAX_V1: usize = 107;
 
-/// Returns the address of the client, or `None` if the proxy itself opened the connection (for example, a health check) or does not know the address.
+/// Returns the address of the client, or `None` if the proxy itself opened the connection (for
+/// example, a health check) or does not know the address.
 ///
 /// # Errors
 /// Returns an error if the header is invalid, incomplete or too long.
@@ -76,7 +77,8 @@ async fn read_v2(
             Ok(Some(addresses.source_address.into()))
         }
         (v2::Protocol::Datagram, _) => Err(invalid("the connection is not a stream")),
-        // A Unix socket has no IP address. For other types of addresses, the specification requires the address of the connection.
+        // A Unix socket has no IP address. For other types of addresses, the specification requires
+        // the address of the connection.
         _ => Ok(None),
     }
 }

@@ -1,4 +1,5 @@
-//! Decodes the named segments of a path (percent-encoding) and the query string (form encoding of the URL Standard). Returns an error for invalid encodings.
+//! Decodes the named segments of a path (percent-encoding) and the query string (form encoding of
+//! the URL Standard). Returns an error for invalid encodings.
 
 use percent_encoding::percent_decode_str;
 
@@ -7,12 +8,14 @@ use crate::rejection::Rejection;
 /// Decodes the value of one named segment of a path.
 ///
 /// # Errors
-/// Returns 400 if a percent escape is incomplete, if the decoded bytes are not UTF-8, or if they contain NUL.
+/// Returns 400 if a percent escape is incomplete, if the decoded bytes are not UTF-8, or if they
+/// contain NUL.
 pub fn decode_segment(raw: &str) -> Result<String, Rejection> {
     decode(raw).ok_or_else(|| Rejection::bad_request("The path is not valid percent-encoded UTF-8"))
 }
 
-/// Decodes the names and values of a query string, and preserves their order. `+` represents a space. A name without `=` has an empty value.
+/// Decodes the names and values of a query string, and preserves their order. `+` represents a
+/// space. A name without `=` has an empty value.
 ///
 /// # Errors
 /// Returns 400 if a name or a value has an invalid encoding, as in [`decode_segment`].
@@ -30,7 +33,8 @@ pub fn parse(raw: &str) -> Result<Vec<(String, String)>, Rejection> {
 /// Removes a parameter from a query and returns its value.
 ///
 /// # Errors
-/// Returns 400 if the query contains the parameter several times, because a proxy and the service could use different values.
+/// Returns 400 if the query contains the parameter several times, because a proxy and the service
+/// could use different values.
 pub fn take(query: &mut Vec<(String, String)>, name: &str) -> Result<Option<String>, Rejection> {
     let mut values = query.extract_if(.., |(key, _)| key == name);
     let value = values.next().map(|(_, value)| value);
@@ -48,7 +52,8 @@ fn decode_field(raw: &str) -> Option<String> {
 }
 
 fn decode(raw: &str) -> Option<String> {
-    // The decoder copies an incomplete escape unchanged. Other programs could decode such an escape differently, so this function rejects the escape.
+    // The decoder copies an incomplete escape unchanged. Other programs could decode such an escape
+    // differently, so this function rejects the escape.
     let complete = raw.split('%').skip(1).all(|rest| {
         let hex = rest.as_bytes();
         hex.len() >= 2 && hex[..2].iter().all(u8::is_ascii_hexdigit)

@@ -10,8 +10,9 @@ const REMAINING: HeaderName = HeaderName::from_static("x-ratelimit-remaining");
 /// The time at which the bucket is full, in seconds since the Unix epoch.
 const RESET: HeaderName = HeaderName::from_static("x-ratelimit-reset");
 
-/// Sets the rate-limit headers of a response. A handler can set the headers of another bucket. In this case, the headers of the bucket with fewer remaining
-/// requests apply, because the client reaches the limit of this bucket first.
+/// Sets the rate-limit headers of a response. A handler can set the headers of another bucket. In
+/// this case, the headers of the bucket with fewer remaining requests apply, because the client
+/// reaches the limit of this bucket first.
 pub(crate) fn write(verdict: Verdict, headers: &mut HeaderMap) {
     let present = headers
         .get(REMAINING)

@@ -1,4 +1,5 @@
-//! Responses of the listener that redirects clients to the URL of the service (`http.redirect_listen`).
+//! Responses of the listener that redirects clients to the URL of the service
+//! (`http.redirect_listen`).
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Request, StatusCode, Uri, header};
@@ -11,8 +12,9 @@ use crate::rejection::Rejection;
 use crate::response_body::ResponseBody;
 use crate::{client, framing, response};
 
-/// Returns the redirect to the same path at `base_url`. The path is the only part of the request that the response contains. If the request has a body, the
-/// response contains `Connection: close`, because the body is not read.
+/// Returns the redirect to the same path at `base_url`. The path is the only part of the request
+/// that the response contains. If the request has a body, the response contains
+/// `Connection: close`, because the body is not read.
 pub(crate) fn respond<B: Body>(
     base_url: &str,
     request: Request<B>,

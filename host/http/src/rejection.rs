@@ -1,4 +1,5 @@
-//! The error response to a failed request. It has a status and the body `{"error": text}` (specification, section 7).
+//! The error response to a failed request. It has a status and the body `{"error": text}`
+//! (specification, section 7).
 
 use std::borrow::Cow;
 use std::error::Error as StdError;
@@ -22,7 +23,8 @@ pub struct Rejection {
     pub text: Cow<'static, str>,
     /// Additional headers of the response (`Allow`, `Retry-After`, …).
     pub headers: Vec<(HeaderName, HeaderValue)>,
-    /// The internal cause of the error. The service logs the cause with the response, and never sends the cause to the client.
+    /// The internal cause of the error. The service logs the cause with the response, and never
+    /// sends the cause to the client.
     pub cause: Option<Box<dyn StdError + Send + Sync>>,
 }
 
@@ -38,13 +40,15 @@ impl Rejection {
         }
     }
 
-    /// Creates a rejection with the status 400. The request is malformed, or a field is missing or out of range. `text` contains the name of the field.
+    /// Creates a rejection with the status 400. The request is malformed, or a field is missing or
+    /// out of range. `text` contains the name of the field.
     #[must_use]
     pub fn bad_request(text: impl Into<Cow<'static, str>>) -> Self {
         Self::new(StatusCode::BAD_REQUEST, text)
     }
 
-    /// Creates a rejection with the status 503 and the header `Retry-After`. The request has changed nothing, so the client can retry.
+    /// Creates a rejection with the status 503 and the header `Retry-After`. The request has
+    /// changed nothing, so the client can retry.
     #[must_use]
     pub fn unavailable(text: impl Into<Cow<'static, str>>) -> Self {
         Self::new(StatusCode::SERVICE_UNAVAILABLE, text).with(header::RETRY_AFTER, RETRY_AFTER)

@@ -1,8 +1,9 @@
-//! Reads request bodies within limits. The limits are the size, the time between two chunks, the total time, and the memory that the client can use
-//! ([`crate::body_memory`]).
+//! Reads request bodies within limits. The limits are the size, the time between two chunks, the
+//! total time, and the memory that the client can use ([`crate::body_memory`]).
 //!
-//! If a body is rejected, the service sends the response without reading the rest of the body. After the response, the connection ([`crate::connection`])
-//! discards the rest. Otherwise a client that is sending data could lose the response.
+//! If a body is rejected, the service sends the response without reading the rest of the body.
+//! After the response, the connection ([`crate::connection`]) discards the rest. Otherwise a client
+//! that is sending data could lose the response.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,7 +18,8 @@ use crate::body_memory::{self, LARGE, Reservation};
 use crate::fields::Fields;
 use crate::rejection::Rejection;
 
-/// The maximum size of an unread body that is discarded before the response, in bytes. A connection with unread data cannot be reused.
+/// The maximum size of an unread body that is discarded before the response, in bytes. A connection
+/// with unread data cannot be reused.
 const MAX_DISCARD: u64 = 64 * 1024;
 /// The timeout for discarding an unread body.
 const DISCARD_TIMEOUT: Duration = Duration::from_secs(1);
@@ -75,7 +77,8 @@ pub struct ReceivedBody {
     pub fields: Vec<Bytes>,
 }
 
-/// The bytes of a body, together with the reservation of memory. Dropping the last reference to the bytes ends the reservation.
+/// The bytes of a body, together with the reservation of memory. Dropping the last reference to the
+/// bytes ends the reservation.
 struct CountedBytes {
     bytes: Bytes,
     _reservation: Arc<Reservation>,
@@ -89,8 +92,9 @@ impl AsRef<[u8]> for CountedBytes {
 
 /// The buffer of an incoming body.
 enum Buffer {
-    /// A body without extracted fields. A single chunk is stored in `first`. When a second chunk arrives, all chunks are copied to `all`. The capacity of `all`
-    /// is the announced size of the body. Pages of the buffer that are never written do not occupy physical memory.
+    /// A body without extracted fields. A single chunk is stored in `first`. When a second chunk
+    /// arrives, all chunks are copied to `all`. The capacity of `all` is the announced size of the
+    /// body. Pages of the buffer that are never written do not occupy physical memory.
     Whole { first: Bytes, all: BytesMut },
     /// A body with extracted fields.
     Split(Box<Fields>),
@@ -159,7 +163,8 @@ impl Buffer {
     }
 }
 
-/// Reads a body of at most `max_size` bytes, and extracts the fields at the JSON pointers in `pointers`. Each chunk must arrive within `chunk_timeout`.
+/// Reads a body of at most `max_size` bytes, and extracts the fields at the JSON pointers in
+/// `pointers`. Each chunk must arrive within `chunk_timeout`.
 ///
 /// A body must arrive at an average speed of at least [`MIN_SPEED`]. A body above [`LARGE`] must
 /// arrive at an average speed of at least [`MIN_SPEED_LARGE`], and needs a permit of its account.
@@ -167,8 +172,9 @@ impl Buffer {
 /// all received bytes are dropped.
 ///
 /// # Errors
-/// Returns 413 if the body is too large, 408 if a timeout expires, 400 if the body is incomplete or a field is invalid, and 503 if the memory is not available.
-/// If the announced size already exceeds a limit, returns 413 or 503 without reading the body.
+/// Returns 413 if the body is too large, 408 if a timeout expires, 400 if the body is incomplete or
+/// a field is invalid, and 503 if the memory is not available. If the announced size already
+/// exceeds a limit, returns 413 or 503 without reading the body.
 pub(crate) async fn read<B>(
     body: &mut IncomingBody<B>,
     max_size: usize,
@@ -201,7 +207,8 @@ where
     let body_deadline = Instant::now() + body_timeout;
     let mut chunk_deadline = Instant::now() + chunk_timeout;
     let mut buffer = Buffer::new(pointers);
-    // The total number of received bytes, and the number of received bytes since the last change of `chunk_deadline`.
+    // The total number of received bytes, and the number of received bytes since the last change of
+    // `chunk_deadline`.
     let (mut length, mut recent) = (0, 0);
     loop {
         let chunk = timeout_at(body_deadline.min(chunk_deadline), body.next_chunk())
@@ -244,8 +251,9 @@ async fn acquire_large_body_permit(
         .map_err(|_| body_memory::too_many_large_bodies())
 }
 
-/// Discards the rest of a body if the rest is small and the client does not wait for `100 Continue`. Returns `true` if the body was read to its end. If the
-/// result is `false`, the connection cannot be reused.
+/// Discards the rest of a body if the rest is small and the client does not wait for
+/// `100 Continue`. Returns `true` if the body was read to its end. If the result is `false`, the
+/// connection cannot be reused.
 pub async fn discard<B>(body: &mut IncomingBody<B>, headers: &HeaderMap) -> bool
 where
     B: Body<Data = Bytes> + Unpin,

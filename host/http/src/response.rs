@@ -10,9 +10,10 @@ use crate::message::{self, Response};
 use crate::rejection::Rejection;
 use crate::response_body::ResponseBody;
 
-/// The default headers of responses. A handler of the host can set other values, but a module cannot. The headers forbid caches to store responses, because a
-/// response contains data of one user. If a browser shows a response as a page, the headers prevent the page from running scripts and from accessing the
-/// sign-in pages.
+/// The default headers of responses. A handler of the host can set other values, but a module
+/// cannot. The headers forbid caches to store responses, because a response contains data of one
+/// user. If a browser shows a response as a page, the headers prevent the page from running scripts
+/// and from accessing the sign-in pages.
 const DEFAULT_HEADERS: [(HeaderName, HeaderValue); 6] = [
     (header::CACHE_CONTROL, HeaderValue::from_static("no-store")),
     (
@@ -34,7 +35,8 @@ const DEFAULT_HEADERS: [(HeaderName, HeaderValue); 6] = [
     (header::X_FRAME_OPTIONS, HeaderValue::from_static("DENY")),
 ];
 
-/// The headers that a handler cannot set. These headers are hop-by-hop headers (RFC 9110, section 7.6.1) or are computed by the server.
+/// The headers that a handler cannot set. These headers are hop-by-hop headers (RFC 9110, section
+/// 7.6.1) or are computed by the server.
 const SERVER_HEADERS: [HeaderName; 5] = [
     header::CONNECTION,
     header::CONTENT_LENGTH,
@@ -66,11 +68,12 @@ pub(crate) fn from_result(result: Result<Response, Rejection>) -> http::Response
     response
 }
 
-/// The header that makes browsers use TLS for one year (HSTS, RFC 6797). The name of the service may have subdomains without TLS, so the header does not cover
-/// them.
+/// The header that makes browsers use TLS for one year (HSTS, RFC 6797). The name of the service
+/// may have subdomains without TLS, so the header does not cover them.
 pub(crate) const HSTS: HeaderValue = HeaderValue::from_static("max-age=31536000");
 
-/// Adds the headers that all responses have: the id of the request, and security headers. `hsts` is the value of `Strict-Transport-Security`.
+/// Adds the headers that all responses have: the id of the request, and security headers. `hsts` is
+/// the value of `Strict-Transport-Security`.
 pub(crate) fn add_common_headers(id: &str, hsts: Option<&HeaderValue>, headers: &mut HeaderMap) {
     if let Ok(id) = HeaderValue::from_str(id) {
         headers.insert(REQUEST_ID, id);
@@ -87,7 +90,8 @@ pub(crate) fn add_common_headers(id: &str, hsts: Option<&HeaderValue>, headers: 
     }
 }
 
-/// Returns a response with the body `{"error": text}`, and with the status and the headers of the rejection.
+/// Returns a response with the body `{"error": text}`, and with the status and the headers of the
+/// rejection.
 fn error_response(rejection: Rejection) -> Response {
     let body = serde_json::json!({ "error": rejection.text }).to_string();
     let mut response = message::serialized_json(rejection.status, body.into());
@@ -105,7 +109,8 @@ pub(crate) fn panic_rejection(panic: &(dyn Any + Send)) -> Rejection {
     Failure::internal(format!("a handler panicked: {message}")).into()
 }
 
-/// Returns the name of a method for the log. A nonstandard method is logged as `other`, because a client can choose any text.
+/// Returns the name of a method for the log. A nonstandard method is logged as `other`, because a
+/// client can choose any text.
 pub(crate) fn method_name(method: &Method) -> &str {
     match *method {
         Method::GET
@@ -121,7 +126,8 @@ pub(crate) fn method_name(method: &Method) -> &str {
     }
 }
 
-/// Logs a rejection with its cause. The service calls this function exactly once for every rejection.
+/// Logs a rejection with its cause. The service calls this function exactly once for every
+/// rejection.
 pub(crate) fn log(rejection: &Rejection) {
     let status = rejection.status.as_u16();
     let cause = rejection.cause.as_ref().map(tracing::field::display);

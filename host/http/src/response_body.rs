@@ -1,5 +1,6 @@
-//! Response bodies. A body is either bytes in memory or a stream. The length of a body is always known in advance. If a stream does not have this length, the
-//! body returns an error and the connection is closed. So a client never accepts an incomplete body as complete.
+//! Response bodies. A body is either bytes in memory or a stream. The length of a body is always
+//! known in advance. If a stream does not have this length, the body returns an error and the
+//! connection is closed. So a client never accepts an incomplete body as complete.
 
 use std::fmt;
 use std::io;

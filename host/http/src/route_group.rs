@@ -1,5 +1,5 @@
-//! Groups of routes with their API description. The host has several groups, and each module has one group. [`crate::router`] combines the groups to the route
-//! table.
+//! Groups of routes with their API description. The host has several groups, and each module has
+//! one group. [`crate::router`] combines the groups to the route table.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -21,7 +21,8 @@ pub type HandlerFuture<'a> = Pin<Box<dyn Future<Output = Result<Response, Reject
 
 /// A handler of the host.
 ///
-/// To use an `async fn action(&S, &Request) -> Result<Response, Rejection>` as a handler, write `|state, request| Box::pin(action(state, request))`.
+/// To use an `async fn action(&S, &Request) -> Result<Response, Rejection>` as a handler, write
+/// `|state, request| Box::pin(action(state, request))`.
 pub type Handler<S> = for<'a> fn(&'a S, &'a Request) -> HandlerFuture<'a>;
 
 /// A route of the host with its handler.

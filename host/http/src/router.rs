@@ -1,7 +1,9 @@
-//! The route table. It contains the routes of the host and of the loaded modules, and the API description of all routes. All routes are checked for conflicts.
+//! The route table. It contains the routes of the host and of the loaded modules, and the API
+//! description of all routes. All routes are checked for conflicts.
 //!
-//! Paths are matched before percent-decoding, because an encoded slash must not split a segment. The values of named segments are decoded after the match
-//! ([`crate::query`]). Literal segments are compared byte by byte.
+//! Paths are matched before percent-decoding, because an encoded slash must not split a segment.
+//! The values of named segments are decoded after the match ([`crate::query`]). Literal segments
+//! are compared byte by byte.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -68,8 +70,10 @@ impl<S> RouteTable<S> {
     /// Builds a table from route groups.
     ///
     /// # Errors
-    /// Returns an error if two routes have the same method and path, or if routes of two owners match the same requests. Also returns an error if an operation
-    /// id is repeated, or if a path pattern or a rate-limit bucket is invalid. Also returns an error if an API description does not match its routes.
+    /// Returns an error if two routes have the same method and path, or if routes of two owners
+    /// match the same requests. Also returns an error if an operation id is repeated, or if a path
+    /// pattern or a rate-limit bucket is invalid. Also returns an error if an API description does
+    /// not match its routes.
     pub fn build(info: &ApiInfo, groups: Vec<RouteGroup<S>>) -> Result<Self, StartError> {
         // JSON contains `<` only in strings. In a script element of a page, `<` can begin the end
         // tag.
@@ -223,7 +227,8 @@ fn allow_header<S>(methods: &[Arc<RouteEntry<S>>]) -> Result<HeaderValue, StartE
         .map_err(|error| StartError::new(format!("{} cannot be routed: {error}", methods[0])))
 }
 
-/// Checks the method and the path of a route of the host. The routes of a module were checked when its manifest was read.
+/// Checks the method and the path of a route of the host. The routes of a module were checked when
+/// its manifest was read.
 fn check_host_route<S>(entry: &RouteEntry<S>) -> Result<(), StartError> {
     let error = |why: String| StartError::new(format!("{entry} cannot be routed: {why}"));
     if entry.route.method == Method::HEAD || entry.route.method == Method::OPTIONS {
@@ -270,7 +275,8 @@ fn check_pair<S>(a: &RouteEntry<S>, b: &RouteEntry<S>) -> Result<(), StartError>
             "{a} and {b} have the same path with different segment names"
         )));
     }
-    // Routes of the same owner can match the same requests. In this case, a literal segment has precedence over a named segment.
+    // Routes of the same owner can match the same requests. In this case, a literal segment has
+    // precedence over a named segment.
     if a.owner != b.owner {
         return Err(StartError::new(format!(
             "{a} and {b} match the same requests"

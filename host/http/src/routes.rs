@@ -50,7 +50,8 @@ pub fn route_groups(
     if config.admin.public_api {
         groups.push(admin::route_group("admin")?);
     }
-    // The main listener has no routes of the authorization server if the authorization server has a separate listener, or if another service issues the tokens.
+    // The main listener has no routes of the authorization server if the authorization server has a
+    // separate listener, or if another service issues the tokens.
     if config.oauth.listen.is_none() && config.oauth.introspection.is_none() {
         groups.push(oauth::route_group()?);
     }

@@ -1,4 +1,5 @@
-//! The server. It accepts connections up to the configured limits, in total and per client, and shuts down gracefully.
+//! The server. It accepts connections up to the configured limits, in total and per client, and
+//! shuts down gracefully.
 
 use std::io;
 use std::sync::Arc;
@@ -20,7 +21,8 @@ use crate::tls::{Protocol, Tls};
 use crate::transport::Transport;
 use crate::{connection, descriptors, http2, proxy_protocol};
 
-/// A running server. Dropping this value does not end the server. Call [`Running::stop`] to end the server.
+/// A running server. Dropping this value does not end the server. Call [`Running::stop`] to end the
+/// server.
 #[derive(Debug)]
 #[must_use = "the server runs until it is stopped"]
 pub struct Running {
@@ -47,8 +49,9 @@ impl Running {
         &self.addresses
     }
 
-    /// Ends the accept loop, closes idle connections, and waits for requests in progress and for tasks that change data. After `http.shutdown_grace`, aborts
-    /// the unfinished requests and tasks.
+    /// Ends the accept loop, closes idle connections, and waits for requests in progress and for
+    /// tasks that change data. After `http.shutdown_grace`, aborts the unfinished requests and
+    /// tasks.
     pub async fn stop(self) {
         self.accept_task.stop("the HTTP listener").await;
     }
@@ -96,7 +99,8 @@ async fn accept<S: State>(
 async fn accept_from<S: State>(shared: &Arc<Shared<S>>, listener: Listener) {
     let http = shared.state.http();
     let next = async || -> io::Result<_> {
-        // The permit is acquired before the connection is accepted, so that connections above the limit wait in the listener's queue.
+        // The permit is acquired before the connection is accepted, so that connections above the
+        // limit wait in the listener's queue.
         let permit = Arc::clone(&shared.permits)
             .acquire_owned()
             .await
@@ -113,7 +117,8 @@ async fn accept_from<S: State>(shared: &Arc<Shared<S>>, listener: Listener) {
                 continue;
             }
         };
-        // Only trusted proxies send the header of the PROXY protocol. The client is known after this header.
+        // Only trusted proxies send the header of the PROXY protocol. The client is known after
+        // this header.
         let sends_header = http.config.proxy_protocol && http.trusted_proxies.trusts(peer);
         let client_permit = if sends_header {
             None
@@ -139,7 +144,8 @@ async fn accept_from<S: State>(shared: &Arc<Shared<S>>, listener: Listener) {
 struct LimitReached;
 
 impl<S: State> Shared<S> {
-    /// Returns a permit for a connection of `peer`. Returns `None` for a trusted proxy above the limit, because a proxy sends the requests of many clients.
+    /// Returns a permit for a connection of `peer`. Returns `None` for a trusted proxy above the
+    /// limit, because a proxy sends the requests of many clients.
     fn client_permit(&self, peer: Peer) -> Result<Option<ConnectionPermit>, LimitReached> {
         let permit = self.clients.try_acquire(peer.address);
         if permit.is_none() && !self.state.http().trusted_proxies.trusts(peer) {
@@ -191,7 +197,8 @@ impl<S: State> Shared<S> {
         drop(client_permit);
     }
 
-    /// Returns the result of an operation that must end before the deadline and before the server stops.
+    /// Returns the result of an operation that must end before the deadline and before the server
+    /// stops.
     async fn until<T>(
         &self,
         deadline: Instant,

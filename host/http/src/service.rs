@@ -1,4 +1,5 @@
-//! The host's routes for health, readiness and the API description (specification, section 4.1), and the pages for a browser.
+//! The host's routes for health, readiness and the API description (specification, section 4.1),
+//! and the pages for a browser.
 
 pub mod health;
 pub mod openapi;
@@ -66,7 +67,8 @@ pub fn route_group() -> Result<RouteGroup<App>, StartError> {
     )
 }
 
-/// Creates a route that counts towards the rate limit `bucket`. If `bucket` is an empty string, the route has no rate limit.
+/// Creates a route that counts towards the rate limit `bucket`. If `bucket` is an empty string, the
+/// route has no rate limit.
 fn route(path: &str, operation: &str, bucket: &str) -> Route {
     Route {
         bucket: bucket.into(),

@@ -1,4 +1,5 @@
-//! The state of an HTTP server: its routes, its rate limits and its settings. Each listener of the service has its own state.
+//! The state of an HTTP server: its routes, its rate limits and its settings. Each listener of the
+//! service has its own state.
 
 use std::fmt;
 use std::future::ready;
@@ -24,7 +25,8 @@ use crate::rejection::Rejection;
 use crate::response::HSTS;
 use crate::router::RouteTable;
 
-/// The service behind an HTTP server. Implementations are [`crate::App`], the states of other listeners, and substitutes in tests.
+/// The service behind an HTTP server. Implementations are [`crate::App`], the states of other
+/// listeners, and substitutes in tests.
 pub trait State: Sized + Send + Sync + 'static {
     /// A parsed but unverified credential.
     type Credential: Send;
@@ -32,8 +34,9 @@ pub trait State: Sized + Send + Sync + 'static {
     /// Returns the state of the HTTP server.
     fn http(&self) -> &HttpState<Self>;
 
-    /// Returns whether the service is about to stop. Responses over HTTP/1 then close their connections, so that clients do not send another request on a
-    /// connection that the server closes.
+    /// Returns whether the service is about to stop. Responses over HTTP/1 then close their
+    /// connections, so that clients do not send another request on a connection that the server
+    /// closes.
     fn is_stopping(&self) -> bool {
         false
     }
@@ -45,11 +48,13 @@ pub trait State: Sized + Send + Sync + 'static {
         true
     }
 
-    /// Parses the credential of a request, without a lookup in the database. Also returns the rate-limit key of the credential if the form of the credential
-    /// proves that this service issued the credential. By default, a server has no credentials.
+    /// Parses the credential of a request, without a lookup in the database. Also returns the
+    /// rate-limit key of the credential if the form of the credential proves that this service
+    /// issued the credential. By default, a server has no credentials.
     ///
     /// # Errors
-    /// Returns 401 if the credential is missing or malformed, and 429 if the client has sent too many forged credentials.
+    /// Returns 401 if the credential is missing or malformed, and 429 if the client has sent too
+    /// many forged credentials.
     fn parse_credential(
         &self,
         _headers: &HeaderMap,
@@ -83,8 +88,8 @@ pub trait State: Sized + Send + Sync + 'static {
         ready(Err(Failure::forbidden(SESSION_ONLY)))
     }
 
-    /// Returns the rate-limit key for requests to the agent endpoint. Returns `None` if the form of the credential does not prove that this service issued the
-    /// credential.
+    /// Returns the rate-limit key for requests to the agent endpoint. Returns `None` if the form of
+    /// the credential does not prove that this service issued the credential.
     fn agent_key(&self, _credential: &Self::Credential) -> Option<Key> {
         None
     }
@@ -133,7 +138,8 @@ pub struct HttpState<S> {
     pub(crate) trusted_proxies: TrustedProxies,
     /// The URL to which the listener `http.redirect_listen` redirects.
     pub(crate) base_url: String,
-    /// The header `Strict-Transport-Security` of all responses. `None` if clients do not use TLS with the service itself.
+    /// The header `Strict-Transport-Security` of all responses. `None` if clients do not use TLS
+    /// with the service itself.
     pub(crate) hsts: Option<HeaderValue>,
     /// The `WWW-Authenticate` header of the agent endpoint for a request without a token.
     pub(crate) agent_challenge: HeaderValue,
@@ -141,7 +147,8 @@ pub struct HttpState<S> {
     pub(crate) agent_invalid_token: HeaderValue,
     /// The tasks of requests that change data. A task continues if the client disconnects.
     pub(crate) changes: Changes,
-    /// The token that aborts unfinished requests and unfinished tasks in `changes` at the end of the shutdown grace period.
+    /// The token that aborts unfinished requests and unfinished tasks in `changes` at the end of
+    /// the shutdown grace period.
     pub(crate) abort: CancellationToken,
 }
 
@@ -186,8 +193,8 @@ impl<S> HttpState<S> {
         })
     }
 
-    /// Shares the rate limits with other hosts. Does nothing if `budgets` is `None`. `server` identifies this server, because each server of a host has its own
-    /// rate limits.
+    /// Shares the rate limits with other hosts. Does nothing if `budgets` is `None`. `server`
+    /// identifies this server, because each server of a host has its own rate limits.
     #[must_use]
     pub fn with_shared_limits(
         mut self,
@@ -209,7 +216,8 @@ impl<S> HttpState<S> {
         self
     }
 
-    /// Excludes requests from the metrics and the log, because the requests belong to the monitoring. Errors are still logged.
+    /// Excludes requests from the metrics and the log, because the requests belong to the
+    /// monitoring. Errors are still logged.
     #[must_use]
     pub(crate) fn uncounted(mut self) -> Self {
         self.is_counted = false;
@@ -223,7 +231,8 @@ impl<S> HttpState<S> {
         self
     }
 
-    /// Applies the settings that can change while the server runs: `limits` and `http.trusted_proxies`.
+    /// Applies the settings that can change while the server runs: `limits` and
+    /// `http.trusted_proxies`.
     ///
     /// # Errors
     /// Returns an error if a setting is invalid. In this case, no setting changes.

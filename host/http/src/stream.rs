@@ -1,21 +1,27 @@
-//! A wrapper of the stream that hyper reads and writes. It provides features that hyper 1.12 does not have:
+//! A wrapper of the stream that hyper reads and writes. It provides features that hyper 1.12 does
+//! not have:
 //!
 //! - It records the bytes of each request's head for the checks in [`super::framing`].
-//! - It has a short timeout for a head that has started to arrive, and a long timeout for an idle connection. hyper has only one timeout.
+//! - It has a short timeout for a head that has started to arrive, and a long timeout for an idle
+//!   connection. hyper has only one timeout.
 //! - It limits the time for which the client can block a write.
-//! - It discards hyper's error responses, which have an empty body and cannot be configured. [`super::connection`] sends a response with a body instead.
+//! - It discards hyper's error responses, which have an empty body and cannot be configured.
+//!   [`super::connection`] sends a response with a body instead.
 //!
-//! The wrapper must find the bytes of each request's head, even if several requests arrive together. The wrapper does not parse bodies. Instead, the wrapper
-//! ensures that one read of hyper contains bytes of only one request. This method relies on these properties of hyper 1.12.0 (`proto/h1/io.rs`, `decode.rs`)
-//! and httparse 1.10.1:
+//! The wrapper must find the bytes of each request's head, even if several requests arrive
+//! together. The wrapper does not parse bodies. Instead, the wrapper ensures that one read of hyper
+//! contains bytes of only one request. This method relies on these properties of hyper 1.12.0
+//! (`proto/h1/io.rs`, `decode.rs`) and httparse 1.10.1:
 //!
 //! - hyper reads from the stream only if its buffer is empty or contains an incomplete head.
-//! - hyper reads no byte of the next head before the response to the current request is complete. The exception is a connection that hyper closes after the
-//!   response.
-//! - A head ends at its first empty line. A body with `Content-Length` ends after that number of bytes. A chunked body ends with CR LF CR LF.
+//! - hyper reads no byte of the next head before the response to the current request is complete.
+//!   The exception is a connection that hyper closes after the response.
+//! - A head ends at its first empty line. A body with `Content-Length` ends after that number of
+//!   bytes. A chunked body ends with CR LF CR LF.
 //!
-//! Therefore each read ends at the next empty line or at the end of the body. If a new version of hyper or httparse changes a property, the recorded bytes are
-//! not exactly one head. The service then rejects the request.
+//! Therefore each read ends at the next empty line or at the end of the body. If a new version of
+//! hyper or httparse changes a property, the recorded bytes are not exactly one head. The service
+//! then rejects the request.
 
 use std::io::{self, IoSlice};
 use std::pin::Pin;
@@ -43,7 +49,8 @@ struct Inner {
     phase: Phase,
     /// The deadline of the next request's head. `None` during a request.
     deadline: Option<Instant>,
-    /// The received bytes of the next request's head. The length is at most [`MAX_HEAD`]. The bytes can contain a credential.
+    /// The received bytes of the next request's head. The length is at most [`MAX_HEAD`]. The bytes
+    /// can contain a credential.
     head: Vec<u8>,
     /// The number of unread bytes of the request's body. `None` if the body is chunked.
     body: Option<u64>,
@@ -65,7 +72,8 @@ enum Phase {
 }
 
 impl ConnectionState {
-    /// Creates the state of a new connection. The client must send its first byte within the shorter of the two timeouts.
+    /// Creates the state of a new connection. The client must send its first byte within the
+    /// shorter of the two timeouts.
     pub(crate) fn new(head_timeout: Duration, idle_timeout: Duration) -> Self {
         let first = Instant::now() + head_timeout.min(idle_timeout);
         Self {
@@ -88,8 +96,8 @@ impl ConnectionState {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Records that hyper has passed a request to the HTTP service. `length` is the length of the request's body, or `None` for a chunked body. Returns the
-    /// bytes of the request's head.
+    /// Records that hyper has passed a request to the HTTP service. `length` is the length of the
+    /// request's body, or `None` for a chunked body. Returns the bytes of the request's head.
     pub(crate) fn begin_request(&self, length: Option<u64>) -> Vec<u8> {
         let mut inner = self.lock();
         inner.phase = Phase::Request;
@@ -105,8 +113,9 @@ impl ConnectionState {
         self.lock().has_trailers = true;
     }
 
-    /// Returns `true` if hyper and another recipient can find different ends of the chunked body. A recipient can find an earlier end if the recipient accepts
-    /// a bare LF as the end of a line. hyper itself accepts a bare LF only in the trailer section of a chunked body.
+    /// Returns `true` if hyper and another recipient can find different ends of the chunked body. A
+    /// recipient can find an earlier end if the recipient accepts a bare LF as the end of a line.
+    /// hyper itself accepts a bare LF only in the trailer section of a chunked body.
     pub(crate) fn is_body_end_ambiguous(&self) -> bool {
         let inner = self.lock();
         inner.has_trailers && inner.scanner.lenient_empty_line
@@ -136,7 +145,8 @@ impl ConnectionState {
         !self.lock().head.is_empty()
     }
 
-    /// Returns `true` if hyper has rejected the bytes of a head. The stream then discards hyper's response.
+    /// Returns `true` if hyper has rejected the bytes of a head. The stream then discards hyper's
+    /// response.
     pub(crate) fn hyper_responded(&self) -> bool {
         self.lock().hyper_responded
     }
@@ -151,7 +161,8 @@ impl ConnectionState {
         self.lock().unread
     }
 
-    /// Records received bytes, and returns the number of bytes that hyper can read. If `bytes` is not empty, this number is at least one.
+    /// Records received bytes, and returns the number of bytes that hyper can read. If `bytes` is
+    /// not empty, this number is at least one.
     fn received(&self, bytes: &[u8]) -> usize {
         let mut inner = self.lock();
         match (inner.phase, &mut inner.body) {
@@ -173,7 +184,8 @@ impl ConnectionState {
         taken
     }
 
-    /// Returns `true` if the stream must discard the output of hyper. While hyper waits for a head, the output contains only error responses.
+    /// Returns `true` if the stream must discard the output of hyper. While hyper waits for a head,
+    /// the output contains only error responses.
     fn discards(&self) -> bool {
         let mut inner = self.lock();
         inner.hyper_responded |= inner.phase == Phase::Head;
@@ -181,7 +193,8 @@ impl ConnectionState {
     }
 }
 
-/// The timer for the head of the next request on a connection. The timer runs on the task of the connection, because only this task changes the deadline.
+/// The timer for the head of the next request on a connection. The timer runs on the task of the
+/// connection, because only this task changes the deadline.
 pub(crate) struct HeadTimer {
     state: Arc<ConnectionState>,
     sleep: Pin<Box<Sleep>>,
@@ -194,10 +207,12 @@ impl HeadTimer {
         Self { state, sleep }
     }
 
-    /// Returns `Ready` if the timeout for the head of the next request has expired. Otherwise, the task is woken when this timeout expires. The caller must
-    /// call this function after each step of the connection.
+    /// Returns `Ready` if the timeout for the head of the next request has expired. Otherwise, the
+    /// task is woken when this timeout expires. The caller must call this function after each step
+    /// of the connection.
     ///
-    /// A later deadline does not change a running timer, because changing a timer takes longer than ignoring one early expiry.
+    /// A later deadline does not change a running timer, because changing a timer takes longer than
+    /// ignoring one early expiry.
     pub(crate) fn poll_expired(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         let Some(until) = self.state.lock().deadline else {
             return Poll::Pending;
@@ -220,13 +235,15 @@ impl HeadTimer {
 struct LineScanner {
     /// The last three bytes of the scanned data.
     last: [u8; 3],
-    /// Whether the scanned data contains an empty line. Here, a bare LF also counts as the end of a line.
+    /// Whether the scanned data contains an empty line. Here, a bare LF also counts as the end of a
+    /// line.
     lenient_empty_line: bool,
 }
 
 impl LineScanner {
-    /// Returns the number of bytes up to the end of the next empty line. Returns the length of `bytes` if there is no empty line. If `strict` is true, only CR
-    /// LF CR LF counts as an empty line.
+    /// Returns the number of bytes up to the end of the next empty line. Returns the length of
+    /// `bytes` if there is no empty line. If `strict` is true, only CR LF CR LF counts as an empty
+    /// line.
     fn take(&mut self, bytes: &[u8], strict: bool) -> usize {
         for end in memchr::memchr_iter(b'\n', bytes) {
             let found = match last_three(self.last, &bytes[..end]) {
@@ -386,7 +403,8 @@ mod tests {
         HttpStream::new(ByteStream { bytes, step }, state, TIMEOUT)
     }
 
-    /// Reads until `is_end` returns `true` for everything that was read, or until the end of the data.
+    /// Reads until `is_end` returns `true` for everything that was read, or until the end of the
+    /// data.
     async fn read(stream: &mut TestStream<'_>, is_end: impl Fn(&str) -> bool) -> String {
         let mut all = String::new();
         while !is_end(&all) {
@@ -407,8 +425,8 @@ mod tests {
         .await
     }
 
-    /// Returns the heads and bodies that hyper reads from `bytes` if `step` bytes arrive at a time. Each request has a body of `length` bytes, or a chunked body
-    /// that ends with `end`.
+    /// Returns the heads and bodies that hyper reads from `bytes` if `step` bytes arrive at a time.
+    /// Each request has a body of `length` bytes, or a chunked body that ends with `end`.
     async fn split(bytes: &str, length: Option<usize>, end: &str, step: usize) -> Vec<String> {
         let mut stream = stream(bytes, step);
         let mut parts = Vec::new();

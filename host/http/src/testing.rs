@@ -1,4 +1,5 @@
-//! A small service for tests of the HTTP server, with its own routes. A credential is the name of a caller.
+//! A small service for tests of the HTTP server, with its own routes. A credential is the name of a
+//! caller.
 
 use std::future::ready;
 use std::net::IpAddr;
@@ -22,7 +23,8 @@ use crate::route_group::{Handler, RouteGroup, Target};
 use crate::router::RouteTable;
 use crate::state::{HttpState, State};
 
-/// Returns a group of routes whose handlers are never called, and an API description of these routes.
+/// Returns a group of routes whose handlers are never called, and an API description of these
+/// routes.
 pub(crate) fn group<S: 'static>(owner: &str, routes: Vec<Route>) -> RouteGroup<S> {
     let handler: Handler<S> = |_, _| Box::pin(async { message::success() });
     group_with_handlers(
@@ -126,7 +128,8 @@ impl State for TestService {
             .get(header::AUTHORIZATION)
             .and_then(|value| value.to_str().ok()?.strip_prefix("Bearer "));
         let id = credential.unwrap_or_default().to_owned();
-        // Credentials with these prefixes prove that the service issued them. The prefix `ended-` marks a credential that is no longer valid.
+        // Credentials with these prefixes prove that the service issued them. The prefix `ended-`
+        // marks a credential that is no longer valid.
         let key = ["session-", "ended-"]
             .iter()
             .any(|prefix| id.starts_with(prefix))

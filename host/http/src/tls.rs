@@ -1,5 +1,5 @@
-//! TLS of the listeners. This module selects the protocol versions, the cipher suites and the certificate. The connection is served by [`crate::connection`] or
-//! [`crate::http2`].
+//! TLS of the listeners. This module selects the protocol versions, the cipher suites and the
+//! certificate. The connection is served by [`crate::connection`] or [`crate::http2`].
 
 mod acme;
 mod files;
@@ -30,7 +30,8 @@ const HTTP_1: &[u8] = b"http/1.1";
 pub(crate) enum Protocol {
     Http1,
     Http2,
-    /// A certificate authority has verified the name of the service. The connection has no further purpose.
+    /// A certificate authority has verified the name of the service. The connection has no further
+    /// purpose.
     AcmeChallenge,
 }
 
@@ -53,7 +54,8 @@ impl fmt::Debug for Tls {
 }
 
 impl Tls {
-    /// Loads the certificate, or prepares the order of a certificate. Returns `None` if the configuration has no certificate.
+    /// Loads the certificate, or prepares the order of a certificate. Returns `None` if the
+    /// configuration has no certificate.
     ///
     /// # Errors
     /// Returns an error if a file is unreadable or invalid. The error names the file.
@@ -72,8 +74,8 @@ impl Tls {
         Ok(Some(Arc::new(Self { acceptor, source })))
     }
 
-    /// Reads the files of the certificate again if their content has changed. If the new content is invalid, keeps the previous certificate and logs the
-    /// reason once.
+    /// Reads the files of the certificate again if their content has changed. If the new content is
+    /// invalid, keeps the previous certificate and logs the reason once.
     pub async fn reload(&self) {
         if let Source::Files(files) = &self.source {
             files.reload().await;
@@ -111,8 +113,9 @@ impl Tls {
     }
 }
 
-/// Returns an acceptor for TLS 1.3, and for TLS 1.2 with forward secrecy and authenticated encryption. All cipher suites of rustls have these properties.
-/// `protocols` are the names for ALPN, in the order of preference.
+/// Returns an acceptor for TLS 1.3, and for TLS 1.2 with forward secrecy and authenticated
+/// encryption. All cipher suites of rustls have these properties. `protocols` are the names for
+/// ALPN, in the order of preference.
 fn acceptor(
     certificate: Arc<dyn ResolvesServerCert>,
     protocols: &[&[u8]],
@@ -123,7 +126,8 @@ fn acceptor(
         .map_err(cannot)?
         .with_no_client_auth()
         .with_cert_resolver(certificate);
-    // A client can resume a session with a ticket. The server stores no sessions, so its memory does not grow with the number of handshakes.
+    // A client can resume a session with a ticket. The server stores no sessions, so its memory
+    // does not grow with the number of handshakes.
     config.ticketer = ring::Ticketer::new().map_err(cannot)?;
     config.alpn_protocols = protocols.iter().map(|&name| name.into()).collect();
     Ok(TlsAcceptor::from(Arc::new(config)))

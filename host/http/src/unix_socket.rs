@@ -17,10 +17,12 @@ pub(crate) struct SocketFile {
 
 /// Creates a socket with the permissions `mode`. Removes the old socket file of a killed service.
 ///
-/// Another user's process can connect before the permissions are set if the umask of this process permits it.
+/// Another user's process can connect before the permissions are set if the umask of this process
+/// permits it.
 ///
 /// # Errors
-/// Returns the reason if the path exists and is not a socket, or if another service uses the socket.
+/// Returns the reason if the path exists and is not a socket, or if another service uses the
+/// socket.
 pub(crate) async fn bind(path: &Path, mode: u32) -> Result<(UnixListener, SocketFile), String> {
     match std::fs::symlink_metadata(path) {
         Ok(metadata) if !metadata.file_type().is_socket() => {

@@ -1,5 +1,6 @@
-//! Stores a new message with APPEND (RFC 3501, section 6.3.11) in two steps. The server stores the message only after the second step. Therefore the caller can
-//! repeat the first step if the connection fails.
+//! Stores a new message with APPEND (RFC 3501, section 6.3.11) in two steps. The server stores the
+//! message only after the second step. Therefore the caller can repeat the first step if the
+//! connection fails.
 
 use bytes::Bytes;
 use imap_proto::Status;
@@ -11,8 +12,9 @@ use super::wire::{OnReply, SMALL_LITERAL, Sent};
 use super::{Error, quoted, utf7};
 
 impl Session {
-    /// Uploads a message with the flag `\Seen` for the folder `path`. Returns `false` if the path is not a valid folder name. The next command must be
-    /// [`Session::end_append`], which stores the message.
+    /// Uploads a message with the flag `\Seen` for the folder `path`. Returns `false` if the path
+    /// is not a valid folder name. The next command must be [`Session::end_append`], which stores
+    /// the message.
     ///
     /// # Errors
     /// Returns an [`Error`] if the command fails.
@@ -35,9 +37,10 @@ impl Session {
         let exchange = async move {
             let wire = &mut idle.wire;
             let on: OnReply<'_> = &mut |_, _| Ok(());
-            // The client must receive a response that proves that the connection works. Without LITERAL+, this response is the continuation request. With
-            // LITERAL+, the server sends no continuation request, so the client also sends CAPABILITY. NOOP is not suitable, because Dovecot can delay the
-            // response to NOOP until the next command has ended.
+            // The client must receive a response that proves that the connection works. Without
+            // LITERAL+, this response is the continuation request. With LITERAL+, the server sends
+            // no continuation request, so the client also sends CAPABILITY. NOOP is not suitable,
+            // because Dovecot can delay the response to NOOP until the next command has ended.
             let capability = literal_plus.then(|| wire.queue("CAPABILITY"));
             let sent = wire.queue_literals(&command, literal_plus, on).await?;
             for outcome in wire.finish(capability.as_slice(), on).await? {

@@ -2,20 +2,24 @@
 
 use latchmail_mime::bounds::BODY;
 
-/// The number of bytes of a message that the first round trip reads. Further requests read the rest of a larger message.
+/// The number of bytes of a message that the first round trip reads. Further requests read the rest
+/// of a larger message.
 pub const FIRST: usize = 1024 * 1024;
 
-/// Maximum size of one reply of the mail server, in bytes. The largest requested item is an encoded text.
+/// Maximum size of one reply of the mail server, in bytes. The largest requested item is an encoded
+/// text.
 pub const REPLY: usize = 4 * BODY + 1024 * 1024;
 
-/// Maximum length of one line of a reply, in bytes. Literals are not part of the line. This is enough for the UIDs of a million search results.
+/// Maximum length of one line of a reply, in bytes. Literals are not part of the line. This is
+/// enough for the UIDs of a million search results.
 pub const REPLY_LINE: usize = 12 * 1024 * 1024;
 
-/// Maximum number of recent messages in a folder before the session clears `\Recent` with SELECT. Dovecot needs more time to open a folder read-only if the
-/// folder has many recent messages.
+/// Maximum number of recent messages in a folder before the session clears `\Recent` with SELECT.
+/// Dovecot needs more time to open a folder read-only if the folder has many recent messages.
 pub const RECENT: u32 = 1000;
 
-/// The number of bytes of header fields that a listing reads first. If the header is longer, the listing reads up to `HEADER` of `latchmail-mime` bytes.
+/// The number of bytes of header fields that a listing reads first. If the header is longer, the
+/// listing reads up to `HEADER` of `latchmail-mime` bytes.
 pub const LISTED_HEADER: usize = 64 * 1024;
 
 /// Maximum size of a message's flags in a response, in bytes.

@@ -26,25 +26,30 @@ pub struct Capabilities {
     pub list_status: bool,
     /// `SPECIAL-USE`: folders have roles (RFC 6154).
     pub special_use: bool,
-    /// `LITERAL+`: the client can send literals of any length without waiting for the server (RFC 7888).
+    /// `LITERAL+`: the client can send literals of any length without waiting for the server (RFC
+    /// 7888).
     pub literal_plus: bool,
     /// `MOVE` (RFC 6851).
     pub r#move: bool,
     /// `OBJECTID`: folders and messages have ids (RFC 8474).
     pub object_id: bool,
-    /// Dovecot's `X-GUID`: ids of folders and messages. CAPABILITY does not list `X-GUID`, so the client tests for `X-GUID` at log-in.
+    /// Dovecot's `X-GUID`: ids of folders and messages. CAPABILITY does not list `X-GUID`, so the
+    /// client tests for `X-GUID` at log-in.
     pub guid: bool,
     /// `UNSELECT` (RFC 3691).
     pub unselect: bool,
-    /// `UIDPLUS`: EXPUNGE can be limited to some UIDs, and COPY, MOVE and APPEND return new UIDs (RFC 4315).
+    /// `UIDPLUS`: EXPUNGE can be limited to some UIDs, and COPY, MOVE and APPEND return new UIDs
+    /// (RFC 4315).
     pub uid_plus: bool,
-    /// `QRESYNC`: the server reports the changes of a folder since an earlier state (RFC 7162). QRESYNC includes CONDSTORE and ENABLE.
+    /// `QRESYNC`: the server reports the changes of a folder since an earlier state (RFC 7162).
+    /// QRESYNC includes CONDSTORE and ENABLE.
     pub qresync: bool,
 }
 
 impl Capabilities {
-    /// Returns the required extensions that the server does not offer. Each item contains the name of an extension and the consequence for users. The caller
-    /// must log in first, because some servers list extensions only after the log-in.
+    /// Returns the required extensions that the server does not offer. Each item contains the name
+    /// of an extension and the consequence for users. The caller must log in first, because some
+    /// servers list extensions only after the log-in.
     pub fn missing_extensions(self) -> impl Iterator<Item = (&'static str, &'static str)> {
         [
             (
@@ -63,7 +68,8 @@ impl Capabilities {
         .map(|(_, extension, effect)| (extension, effect))
     }
 
-    /// Returns the STATUS item for folder ids, if the server has ids. Prefers `X-GUID`. Therefore ids do not change when a new Dovecot version adds `OBJECTID`.
+    /// Returns the STATUS item for folder ids, if the server has ids. Prefers `X-GUID`. Therefore
+    /// ids do not change when a new Dovecot version adds `OBJECTID`.
     #[must_use]
     pub fn folder_ids(self) -> Option<&'static str> {
         self.ids("MAILBOXID")
@@ -75,8 +81,8 @@ impl Capabilities {
         self.ids("EMAILID")
     }
 
-    /// Returns the name of the STATUS or FETCH item for ids. Returns `None` if the server has no ids. `of_object_id` is the name that the extension `OBJECTID`
-    /// defines for the item.
+    /// Returns the name of the STATUS or FETCH item for ids. Returns `None` if the server has no
+    /// ids. `of_object_id` is the name that the extension `OBJECTID` defines for the item.
     fn ids(self, of_object_id: &'static str) -> Option<&'static str> {
         if self.guid {
             Some("X-GUID")

@@ -1,5 +1,5 @@
-//! Changes messages with STORE, MOVE (RFC 6851) and UID EXPUNGE (RFC 4315). The messages must be in the folder that is open for writing. The commands do not
-//! check the folder's UIDVALIDITY.
+//! Changes messages with STORE, MOVE (RFC 6851) and UID EXPUNGE (RFC 4315). The messages must be in
+//! the folder that is open for writing. The commands do not check the folder's UIDVALIDITY.
 
 use std::collections::BTreeSet;
 
@@ -42,17 +42,21 @@ impl Session {
         Ok(Some(folder))
     }
 
-    /// Returns `true` if STORE can be sent without a new SELECT of `path`. All of these conditions must be met:
+    /// Returns `true` if STORE can be sent without a new SELECT of `path`. All of these conditions
+    /// must be met:
     ///
     /// - `path` is INBOX, and INBOX was opened for writing with `uid_validity`.
     /// - All `uids` are below the UIDNEXT that the server reported.
     /// - The server stores `flags` permanently.
     /// - The server has sent nothing since its last reply.
     ///
-    /// Under these conditions, the messages exist. If a message was removed, the server reports the removal in the response to the next command.
+    /// Under these conditions, the messages exist. If a message was removed, the server reports the
+    /// removal in the response to the next command.
     ///
-    /// INBOX cannot be deleted or created again (RFC 3501, sections 6.3.4 and 6.3.5). Any other folder can be replaced by a new folder with the same name.
-    /// Dovecot finds the transaction log of a folder by the folder's name. Therefore Dovecot would write the change to the log of the new folder.
+    /// INBOX cannot be deleted or created again (RFC 3501, sections 6.3.4 and 6.3.5). Any other
+    /// folder can be replaced by a new folder with the same name. Dovecot finds the transaction log
+    /// of a folder by the folder's name. Therefore Dovecot would write the change to the log of the
+    /// new folder.
     pub fn can_store_without_select(
         &mut self,
         path: &str,
@@ -72,8 +76,9 @@ impl Session {
 
     /// Adds or removes flags. Returns the UIDs of the messages that exist.
     ///
-    /// A search after the change finds the messages that exist. If the server reports removed messages, the search is repeated. Dovecot can return a removed
-    /// message in a search result and report the removal after the result.
+    /// A search after the change finds the messages that exist. If the server reports removed
+    /// messages, the search is repeated. Dovecot can return a removed message in a search result
+    /// and report the removal after the result.
     ///
     /// # Errors
     /// Returns an [`Error`] if the command fails.
@@ -98,7 +103,8 @@ impl Session {
     /// Deletes messages permanently. Returns the UIDs of the messages that existed.
     ///
     /// # Errors
-    /// Returns [`Error::MissingExtension`] if the server has no UIDPLUS. Returns another [`Error`] if the command fails.
+    /// Returns [`Error::MissingExtension`] if the server has no UIDPLUS. Returns another [`Error`]
+    /// if the command fails.
     pub async fn expunge(&mut self, uids: &[u32]) -> Result<BTreeSet<u32>, Error> {
         if !self.capabilities.uid_plus {
             return Err(missing_extension("UIDPLUS (RFC 4315)"));
@@ -112,8 +118,8 @@ impl Session {
         Ok(self.run_search(&commands).await?.0)
     }
 
-    /// Runs commands that include one search. Returns the search result, and `true` if the server reported removed messages. Returns an error if a command
-    /// fails.
+    /// Runs commands that include one search. Returns the search result, and `true` if the server
+    /// reported removed messages. Returns an error if a command fails.
     async fn run_search(&mut self, commands: &[String]) -> Result<(BTreeSet<u32>, bool), Error> {
         let (mut found, mut expunged, mut flags_unchanged) = (Vec::new(), false, true);
         let outcomes = self
@@ -141,7 +147,8 @@ impl Session {
     /// Moves messages to the folder `destination`. Returns `None` if this folder does not exist.
     ///
     /// # Errors
-    /// Returns [`Error::MissingExtension`] if the server has no MOVE or no UIDPLUS. Returns another [`Error`] if the command fails.
+    /// Returns [`Error::MissingExtension`] if the server has no MOVE or no UIDPLUS. Returns another
+    /// [`Error`] if the command fails.
     pub async fn move_to(
         &mut self,
         uids: &[u32],
@@ -199,7 +206,8 @@ fn has_permanent_flags(outcome: &imap_proto::Outcome<'_>) -> bool {
     matches!(outcome.code, Some(ResponseCode::PermanentFlags(_)))
 }
 
-/// Returns the new locations in a COPYUID response code (RFC 4315, section 3). Returns `None` if the code contains more than `limit` messages.
+/// Returns the new locations in a COPYUID response code (RFC 4315, section 3). Returns `None` if
+/// the code contains more than `limit` messages.
 fn parse_copyuid(code: Option<&ResponseCode<'_>>, limit: usize) -> Option<Moved> {
     let Some(ResponseCode::CopyUid(uid_validity, from, to)) = code else {
         return None;

@@ -1,4 +1,5 @@
-//! Opens connections with TCP and TLS, reads the greeting and the capabilities, and logs in with [`super::log_in`].
+//! Opens connections with TCP and TLS, reads the greeting and the capabilities, and logs in with
+//! [`super::log_in`].
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -26,7 +27,8 @@ pub struct Connector {
     timeout: Duration,
     /// `true` after the missing extensions have been logged.
     logged_missing: Arc<AtomicBool>,
-    /// The result of the last test for X-GUID, and the server's capabilities at the time of the test. `None` before the first test.
+    /// The result of the last test for X-GUID, and the server's capabilities at the time of the
+    /// test. `None` before the first test.
     guid: Arc<Mutex<Option<(Capabilities, bool)>>>,
 }
 
@@ -61,7 +63,8 @@ impl Connector {
     /// Connects, and logs in with `credential`.
     ///
     /// # Errors
-    /// Returns [`Error::Refused`] if the server rejects the credential. Returns [`Error::Unavailable`] if the log-in fails for another reason.
+    /// Returns [`Error::Refused`] if the server rejects the credential. Returns
+    /// [`Error::Unavailable`] if the log-in fails for another reason.
     pub async fn logged_in(&self, credential: &MailCredential) -> Result<Session, Error> {
         self.within(async {
             let (mut wire, greeted) = self.greet().await?;
@@ -81,8 +84,9 @@ impl Connector {
         .await
     }
 
-    /// Returns `true` if the server supports X-GUID. Tests the server at the first log-in. Repeats the test if the capabilities have changed, because a changed
-    /// list means an updated or replaced server.
+    /// Returns `true` if the server supports X-GUID. Tests the server at the first log-in. Repeats
+    /// the test if the capabilities have changed, because a changed list means an updated or
+    /// replaced server.
     async fn supports_guid(
         &self,
         wire: &mut Wire,
@@ -102,7 +106,8 @@ impl Connector {
                 Ok(())
             })
             .await?;
-        // NO means that the server cannot open INBOX. In that case it is unknown whether the server supports X-GUID.
+        // NO means that the server cannot open INBOX. In that case it is unknown whether the server
+        // supports X-GUID.
         if !outcomes.iter().any(|o| matches!(o.status, Status::No)) {
             let mut guid = self.guid.lock().unwrap_or_else(PoisonError::into_inner);
             *guid = Some((capabilities, supports));
@@ -120,7 +125,8 @@ impl Connector {
         }
     }
 
-    /// Runs `work` with a timeout. `work` must only connect and log in. Therefore every failure except a rejected credential becomes [`Error::Unavailable`].
+    /// Runs `work` with a timeout. `work` must only connect and log in. Therefore every failure
+    /// except a rejected credential becomes [`Error::Unavailable`].
     pub(crate) async fn within<T>(
         &self,
         work: impl Future<Output = Result<T, Error>>,

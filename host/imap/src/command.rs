@@ -1,4 +1,5 @@
-//! IMAP commands with literals (RFC 3501, section 4.3). A literal can contain any bytes, for example a search term or a complete message.
+//! IMAP commands with literals (RFC 3501, section 4.3). A literal can contain any bytes, for
+//! example a search term or a complete message.
 
 use bytes::Bytes;
 
@@ -32,7 +33,8 @@ impl Command {
         self
     }
 
-    /// Appends a string (RFC 3501, section 4.3). Uses a literal if the text cannot be quoted or is too long.
+    /// Appends a string (RFC 3501, section 4.3). Uses a literal if the text cannot be quoted or is
+    /// too long.
     pub(crate) fn string(self, text: &str) -> Self {
         match quoted(text) {
             Some(quoted) if text.len() <= MAX_QUOTED => self.text(&quoted),
@@ -41,7 +43,8 @@ impl Command {
     }
 }
 
-/// Maximum length of a quoted string, in bytes. Servers limit the length of a line. RFC 7162, section 4, requires support of only 8192 bytes.
+/// Maximum length of a quoted string, in bytes. Servers limit the length of a line. RFC 7162,
+/// section 4, requires support of only 8192 bytes.
 const MAX_QUOTED: usize = 1000;
 
 #[cfg(test)]

@@ -9,8 +9,8 @@ use latchmail_core::traces::{Kind, Span};
 /// The name of the connection up to the greeting.
 pub(crate) const CONNECT: &str = "CONNECT";
 
-/// A running command. If this value is dropped without a result, the command counts as failed: the connection was lost, a time limit passed, or the request was
-/// cancelled.
+/// A running command. If this value is dropped without a result, the command counts as failed: the
+/// connection was lost, a time limit passed, or the request was cancelled.
 #[derive(Debug)]
 pub(crate) struct CommandTimer {
     name: &'static str,
@@ -20,8 +20,8 @@ pub(crate) struct CommandTimer {
 }
 
 impl CommandTimer {
-    /// Starts the measurement of a command. `command` begins with the name of the command. Returns `None` for LOGOUT, because the client does not wait for its
-    /// result.
+    /// Starts the measurement of a command. `command` begins with the name of the command. Returns
+    /// `None` for LOGOUT, because the client does not wait for its result.
     pub(crate) fn start(command: &str) -> Option<Self> {
         let name = name(command);
         (name != LOGOUT).then(|| Self {

@@ -1,7 +1,8 @@
 //! FETCH commands and the collection of their responses.
 //!
-//! The commands request header fields instead of ENVELOPE. Therefore listings and single messages use the same parser. Another reason is that `imap-proto` does
-//! not unescape the quoted strings of ENVELOPE. The commands use BODY.PEEK, which does not set `\Seen`.
+//! The commands request header fields instead of ENVELOPE. Therefore listings and single messages
+//! use the same parser. Another reason is that `imap-proto` does not unescape the quoted strings of
+//! ENVELOPE. The commands use BODY.PEEK, which does not set `\Seen`.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -15,7 +16,8 @@ use super::bounds;
 use super::set::set;
 use super::wire::Frame;
 
-/// The header fields for listings, threads, previews and identities of messages (see `identity` in `latchmail-mailbox`).
+/// The header fields for listings, threads, previews and identities of messages (see `identity` in
+/// `latchmail-mailbox`).
 const FIELDS: &str = "DATE FROM TO CC SUBJECT MESSAGE-ID CONTENT-TYPE CONTENT-TRANSFER-ENCODING CONTENT-DISPOSITION REFERENCES IN-REPLY-TO";
 
 /// A fetched message. Fields that were not requested are empty.
@@ -31,7 +33,8 @@ pub struct Fetched {
     pub internal_date: Option<Timestamp>,
     /// The size in bytes.
     pub size: u32,
-    /// The server's id of the message, if the server has ids: EMAILID (RFC 8474) or X-GUID. A copy of the message has the same id.
+    /// The server's id of the message, if the server has ids: EMAILID (RFC 8474) or X-GUID. A copy
+    /// of the message has the same id.
     pub id: Option<String>,
     /// The requested header fields.
     pub header: Bytes,
@@ -41,7 +44,8 @@ pub struct Fetched {
     pub whole: Bytes,
 }
 
-/// Returns the command that requests the data for summaries. `ids` is the FETCH item for message ids, or `None` if the server has no ids.
+/// Returns the command that requests the data for summaries. `ids` is the FETCH item for message
+/// ids, or `None` if the server has no ids.
 pub(crate) fn summaries(uids: &[u32], ids: Option<&str>) -> String {
     format!(
         "UID FETCH {} (UID FLAGS {}{}INTERNALDATE RFC822.SIZE BODY.PEEK[HEADER.FIELDS ({FIELDS})]<0.{}> BODY.PEEK[TEXT]<0.{}>)",
@@ -58,7 +62,8 @@ pub(crate) fn flags((low, high): (u32, u32)) -> String {
     format!("FETCH {low}:{high} (UID FLAGS)")
 }
 
-/// Returns the command that requests headers and texts of messages with higher length limits than [`summaries`].
+/// Returns the command that requests headers and texts of messages with higher length limits than
+/// [`summaries`].
 pub(crate) fn longer(uids: &[u32]) -> String {
     format!(
         "UID FETCH {} (UID BODY.PEEK[HEADER.FIELDS ({FIELDS})]<0.{}> BODY.PEEK[TEXT]<0.{}>)",
@@ -68,7 +73,8 @@ pub(crate) fn longer(uids: &[u32]) -> String {
     )
 }
 
-/// Returns the command that requests flags and the data for identities of messages (see `identity` in `latchmail-mailbox`).
+/// Returns the command that requests flags and the data for identities of messages (see `identity`
+/// in `latchmail-mailbox`).
 pub(crate) fn identities(uids: &[u32], ids: Option<&str>) -> String {
     if let Some(ids) = ids {
         return format!("UID FETCH {} (UID FLAGS {ids})", set(uids));
@@ -85,12 +91,14 @@ pub(crate) fn positions(uids: &[u32]) -> String {
     format!("UID FETCH {} (UID FLAGS INTERNALDATE)", set(uids))
 }
 
-/// Returns the command that requests the flags of all messages, or of those that were changed after a HIGHESTMODSEQ. In the latter case, the server also reports
-/// the UIDs of expunged messages (RFC 7162, section 3.2.6).
+/// Returns the command that requests the flags of all messages, or of those that were changed after
+/// a HIGHESTMODSEQ. In the latter case, the server also reports the UIDs of expunged messages (RFC
+/// 7162, section 3.2.6).
 pub(crate) fn all_flags(since: Option<u64>) -> String {
     match since {
         None => "UID FETCH 1:* (UID FLAGS)".to_owned(),
-        // `*` means the UID of the last message (RFC 3501, section 9). Messages with higher UIDs can have been expunged.
+        // `*` means the UID of the last message (RFC 3501, section 9). Messages with higher UIDs
+        // can have been expunged.
         Some(since) => {
             format!(
                 "UID FETCH 1:{} (UID FLAGS) (CHANGEDSINCE {since} VANISHED)",
@@ -125,8 +133,9 @@ pub(crate) fn piece(uid: u32, range: &Range<usize>) -> String {
     )
 }
 
-/// The merged responses to a FETCH, by the position of the message. A server can split the data of a message over several responses. A server can also send
-/// data of messages that were not requested.
+/// The merged responses to a FETCH, by the position of the message. A server can split the data of
+/// a message over several responses. A server can also send data of messages that were not
+/// requested.
 #[derive(Debug, Default)]
 pub(crate) struct Collected(BTreeMap<u32, (Fetched, Received)>);
 
@@ -184,8 +193,9 @@ impl Collected {
         }
     }
 
-    /// Removes and returns a message if its UID, header and text have arrived. If `ids` is `true`, the message's id must also have arrived. The caller can
-    /// process the message immediately. Therefore the message's bytes do not stay in memory until the command ends.
+    /// Removes and returns a message if its UID, header and text have arrived. If `ids` is `true`,
+    /// the message's id must also have arrived. The caller can process the message immediately.
+    /// Therefore the message's bytes do not stay in memory until the command ends.
     pub(crate) fn take(&mut self, seq: u32, ids: bool) -> Option<Fetched> {
         let (message, received) = self.0.get(&seq)?;
         let complete = message.uid != 0 && received.sections >= 2 && (message.id.is_some() || !ids);
@@ -228,7 +238,8 @@ fn slice_of(frame: &Bytes, piece: &[u8]) -> Bytes {
     }
 }
 
-/// Parses `date-time` of RFC 3501, for example `17-Jul-1996 02:44:25 -0700`. A space precedes a one-digit day.
+/// Parses `date-time` of RFC 3501, for example `17-Jul-1996 02:44:25 -0700`. A space precedes a
+/// one-digit day.
 fn date_time(text: &str) -> Option<Timestamp> {
     let parsed = DateTime::parse_from_str(text.trim(), "%d-%b-%Y %H:%M:%S %z").ok()?;
     Some(Timestamp::from_millis(parsed.timestamp_millis()))

@@ -1,17 +1,20 @@
-//! The flags that an API client can set (RFC 3501, section 2.3.2): four system flags, and keywords. The mail server never receives an invalid flag name.
+//! The flags that an API client can set (RFC 3501, section 2.3.2): four system flags, and keywords.
+//! The mail server never receives an invalid flag name.
 
 /// A valid flag.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Flag(String);
 
-/// The system flags that a client can set. `\Deleted` is excluded because the API deletes messages immediately.
+/// The system flags that a client can set. `\Deleted` is excluded because the API deletes messages
+/// immediately.
 const SYSTEM: [&str; 4] = ["\\Seen", "\\Answered", "\\Flagged", "\\Draft"];
 
 /// Maximum length of a keyword, in bytes.
 const MAX_KEYWORD: usize = 100;
 
 impl Flag {
-    /// Returns the flag with this name. Returns `None` if clients must not set the flag. Also returns `None` if the name is not an atom (RFC 3501, section 9).
+    /// Returns the flag with this name. Returns `None` if clients must not set the flag. Also
+    /// returns `None` if the name is not an atom (RFC 3501, section 9).
     #[must_use]
     pub fn named(name: &str) -> Option<Self> {
         if name.starts_with('\\') {

@@ -1,5 +1,6 @@
-//! Finds the end of a reply of the mail server. A reply has at least one line. If a line announces a literal, the reply continues with the literal and another
-//! line (RFC 3501, sections 2.2 and 4.3).
+//! Finds the end of a reply of the mail server. A reply has at least one line. If a line announces
+//! a literal, the reply continues with the literal and another line (RFC 3501, sections 2.2 and
+//! 4.3).
 
 use memchr::memmem;
 
@@ -49,8 +50,9 @@ impl Framing {
     }
 }
 
-/// Returns the length of the literal that a line announces. Returns an error if the number exceeds 32 bits (RFC 3501, section 9). Otherwise the bytes of the
-/// literal would be parsed as the next reply.
+/// Returns the length of the literal that a line announces. Returns an error if the number exceeds
+/// 32 bits (RFC 3501, section 9). Otherwise the bytes of the literal would be parsed as the next
+/// reply.
 pub(super) fn literal(reply: &[u8], line: &[u8]) -> Result<Option<usize>, Error> {
     let Some(digits) = announced(reply, line) else {
         return Ok(None);
@@ -59,8 +61,8 @@ pub(super) fn literal(reply: &[u8], line: &[u8]) -> Result<Option<usize>, Error>
     Ok(Some(usize::try_from(length).map_err(|_| too_large())?))
 }
 
-/// Returns the digits in braces at the end of a line (RFC 3501, section 4.3). Returns `None` for a status reply, because its free text never announces a
-/// literal.
+/// Returns the digits in braces at the end of a line (RFC 3501, section 4.3). Returns `None` for a
+/// status reply, because its free text never announces a literal.
 fn announced<'l>(reply: &[u8], line: &'l [u8]) -> Option<&'l str> {
     let data = reply.strip_prefix(b"* ")?;
     let word = data.split(|b| matches!(b, b' ' | b'\r')).next()?;

@@ -1,4 +1,5 @@
-//! Checks properties that must hold for any reply of a mail server and for any folder name. See [`latchmail_core::fuzzing`].
+//! Checks properties that must hold for any reply of a mail server and for any folder name. See
+//! [`latchmail_core::fuzzing`].
 
 use std::collections::VecDeque;
 use std::pin::Pin;
@@ -23,7 +24,8 @@ use crate::flag::Flag;
 /// The timeout has no effect, because the connection closes after the last reply.
 const TIMEOUT: Duration = Duration::from_mins(1);
 
-/// Checks that encoding and decoding do not change the name. Also checks that no character of the name ends a line or a string of the command.
+/// Checks that encoding and decoding do not change the name. Also checks that no character of the
+/// name ends a line or a string of the command.
 ///
 /// # Panics
 /// Panics if the name changes, or if the command contains a character that is not printable ASCII.
@@ -57,7 +59,8 @@ pub fn encoded_name(name: &str) {
     }
 }
 
-/// Reads replies of a mail server. Checks that the result does not depend on the sizes of the network packets.
+/// Reads replies of a mail server. Checks that the result does not depend on the sizes of the
+/// network packets.
 ///
 /// # Panics
 /// Panics if the result depends on the packet sizes.
@@ -86,8 +89,9 @@ pub fn imap_replies(bytes: &[u8]) {
     assert_eq!(whole, read(7));
 }
 
-/// Runs every operation of a session against a test server. The server sends the next of `replies` in response to each command. The bits of `can` are the
-/// server's capabilities. `name` is the folder name and the search term.
+/// Runs every operation of a session against a test server. The server sends the next of `replies`
+/// in response to each command. The bits of `can` are the server's capabilities. `name` is the
+/// folder name and the search term.
 ///
 /// # Panics
 /// Panics if a command contains a character that is not printable ASCII.
@@ -109,7 +113,8 @@ pub fn imap_session(can: u8, name: &str, replies: &[Vec<u8>]) {
     block_on(operations(capabilities, name, replies));
 }
 
-/// Runs the operations on several connections, because a connection cannot be used after an invalid reply.
+/// Runs the operations on several connections, because a connection cannot be used after an invalid
+/// reply.
 async fn operations(capabilities: Capabilities, name: &str, replies: &[Vec<u8>]) {
     let session = || {
         let wire = Wire::new(Box::new(Server::replying(replies)));
@@ -241,7 +246,8 @@ impl Server {
         let Some(mut reply) = self.replies.pop_front() else {
             return;
         };
-        // The text after `!` is the status of the command. The status is OK if the reply contains no `!`.
+        // The text after `!` is the status of the command. The status is OK if the reply contains
+        // no `!`.
         let end = memchr::memchr(b'!', &reply).map(|at| reply.split_off(at).split_off(1));
         let tag = line.split(' ').next().unwrap_or_default();
         reply.extend_from_slice(tag.as_bytes());

@@ -1,13 +1,16 @@
 //! An IMAP client (RFC 3501) for the commands that mailboxes need.
 //!
-//! `imap-proto` only parses the replies. This crate itself reads the replies and finds the end of each reply (module `framing`). Therefore this crate can send
-//! several commands in one write, limit the size of replies, and return the response code of a NO. The crate encodes client input before it writes a command:
-//! see [`quoted`].
+//! `imap-proto` only parses the replies. This crate itself reads the replies and finds the end of
+//! each reply (module `framing`). Therefore this crate can send several commands in one write,
+//! limit the size of replies, and return the response code of a NO. The crate encodes client input
+//! before it writes a command: see [`quoted`].
 //!
-//! This crate has no pool of connections and no cache. It identifies messages by the server's UIDs, and does not parse messages.
+//! This crate has no pool of connections and no cache. It identifies messages by the server's UIDs,
+//! and does not parse messages.
 //!
 //! ```no_run
-//! # async fn example(credential: latchmail_core::caller::MailCredential) -> Result<(), Box<dyn std::error::Error>> {
+//! # use latchmail_core::caller::MailCredential;
+//! # async fn example(credential: MailCredential) -> Result<(), Box<dyn std::error::Error>> {
 //! use latchmail_core::config::Imap;
 //! use latchmail_imap::Connector;
 //! use latchmail_imap::list::COUNTS;
@@ -94,7 +97,8 @@ impl From<std::io::Error> for Error {
     }
 }
 
-/// Returns `text` as a quoted string (RFC 3501, section 4.3). Returns `None` if `text` contains a character that is not printable ASCII.
+/// Returns `text` as a quoted string (RFC 3501, section 4.3). Returns `None` if `text` contains a
+/// character that is not printable ASCII.
 #[must_use]
 pub fn quoted(text: &str) -> Option<String> {
     if !text.bytes().all(|b| (0x20..0x7f).contains(&b)) {

@@ -1,5 +1,5 @@
-//! Lists folders with LIST (RFC 5258, RFC 6154). If the server supports LIST-STATUS (RFC 5819), the response contains the message counts. Then no second round
-//! trip is needed.
+//! Lists folders with LIST (RFC 5258, RFC 6154). If the server supports LIST-STATUS (RFC 5819), the
+//! response contains the message counts. Then no second round trip is needed.
 
 use std::collections::HashMap;
 
@@ -11,7 +11,8 @@ use super::session::Session;
 use super::wire::Frame;
 use super::{Error, INBOX, bounds, quoted, utf7};
 
-/// A folder's role: a special use of RFC 6154, or `\Inbox`. Folder lists are sorted by role, in the order of these variants.
+/// A folder's role: a special use of RFC 6154, or `\Inbox`. Folder lists are sorted by role, in the
+/// order of these variants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Role {
     /// `\Inbox`
@@ -32,7 +33,8 @@ pub enum Role {
     Trash,
 }
 
-/// Maximum number of STATUS commands in one write. Used only if the server does not support LIST-STATUS.
+/// Maximum number of STATUS commands in one write. Used only if the server does not support
+/// LIST-STATUS.
 const STATUS_AT_ONCE: usize = 64;
 
 /// A folder in a LIST response.
@@ -65,13 +67,15 @@ pub struct FolderStatus {
     pub uid_validity: u32,
     /// UIDNEXT: the smallest UID that the next message can get.
     pub uid_next: u32,
-    /// HIGHESTMODSEQ (RFC 7162). `None` if the server has no QRESYNC, or does not store the modification sequences of this folder.
+    /// HIGHESTMODSEQ (RFC 7162). `None` if the server has no QRESYNC, or does not store the
+    /// modification sequences of this folder.
     pub highest_modseq: Option<u64>,
 }
 
 /// STATUS items for the folder lists of API clients.
 pub const COUNTS: &str = "MESSAGES UNSEEN UIDNEXT UIDVALIDITY";
-/// STATUS items for the reconciliation of the message index (see `reconcile` in `latchmail-mailbox`).
+/// STATUS items for the reconciliation of the message index (see `reconcile` in
+/// `latchmail-mailbox`).
 pub const POSITIONS: &str = "MESSAGES UIDNEXT UIDVALIDITY";
 /// STATUS items for a sync. If the server has no QRESYNC, [`POSITIONS`] replaces this value.
 pub const MODSEQS: &str = "MESSAGES UIDNEXT UIDVALIDITY HIGHESTMODSEQ";
@@ -131,7 +135,8 @@ impl FolderStatus {
                 StatusAttribute::Unseen(n) => status.unseen = *n,
                 StatusAttribute::UidValidity(n) => status.uid_validity = *n,
                 StatusAttribute::UidNext(n) => status.uid_next = *n,
-                // The server returns 0 if it does not store the modification sequences of the folder.
+                // The server returns 0 if it does not store the modification sequences of the
+                // folder.
                 StatusAttribute::HighestModSeq(n) => {
                     status.highest_modseq = Some(*n).filter(|n| *n > 0);
                 }
@@ -159,8 +164,9 @@ impl Session {
         let (extended, special_use) = (capabilities.list_extended, capabilities.special_use);
         let mut collected = if extended && special_use && capabilities.list_status {
             let list = format!(r#"LIST "" "*" RETURN (SPECIAL-USE STATUS ({items}))"#);
-            // EXAMINE closes the open folder, because its STATUS might be outdated (see `closing`). If INBOX is open and current, Dovecot does not have to open it
-            // for its STATUS, so EXAMINE and LIST together take less time than LIST alone.
+            // EXAMINE closes the open folder, because its STATUS might be outdated (see `closing`).
+            // If INBOX is open and current, Dovecot does not have to open it for its STATUS, so
+            // EXAMINE and LIST together take less time than LIST alone.
             let opening = self.open(OpenMode::Examine, INBOX, Some(&list)).await?;
             if let Some(listed) = opening.outcome {
                 listed.ok()?;
@@ -189,7 +195,8 @@ impl Session {
             return Err(Error::TooManyFolders);
         }
         let can_open = |folder: &Listed| folder.selectable && utf7::name(&folder.path).is_some();
-        // Without LIST-STATUS, no folder has STATUS data at this point. With LIST-STATUS, a server can omit the data of some folders.
+        // Without LIST-STATUS, no folder has STATUS data at this point. With LIST-STATUS, a server
+        // can omit the data of some folders.
         let without_status: Vec<String> = collected
             .folders
             .iter()
@@ -226,7 +233,8 @@ impl Session {
         Ok(folders)
     }
 
-    /// Returns the STATUS data of the folder `path`. `items` selects the STATUS items, as in [`Session::folders`]. Returns `None` if the folder does not exist.
+    /// Returns the STATUS data of the folder `path`. `items` selects the STATUS items, as in
+    /// [`Session::folders`]. Returns `None` if the folder does not exist.
     ///
     /// # Errors
     /// Returns an [`Error`] if the command fails.
@@ -288,7 +296,8 @@ impl Session {
         collected.into_folders()
     }
 
-    /// Returns the server's name of the folder with this path. Returns `None` if no such folder can be opened.
+    /// Returns the server's name of the folder with this path. Returns `None` if no such folder can
+    /// be opened.
     pub(crate) async fn find_name(&mut self, path: &str) -> Result<Option<String>, Error> {
         let folders = self.list().await?;
         let found = folders.into_iter().find(|f| f.selectable && f.path == path);
@@ -333,8 +342,9 @@ fn listed(data: &MailboxListData<'_>, frame: &Bytes) -> Listed {
     }
 }
 
-/// Removes the escapes of a quoted string (RFC 3501, section 4.3), because `imap-proto` does not remove them. `frame` is the reply that contains `text`. A
-/// quotation mark before the text means that the text is a quoted string and not a literal.
+/// Removes the escapes of a quoted string (RFC 3501, section 4.3), because `imap-proto` does not
+/// remove them. `frame` is the reply that contains `text`. A quotation mark before the text means
+/// that the text is a quoted string and not a literal.
 fn unescaped(text: &str, frame: &Bytes) -> String {
     let start = (text.as_ptr() as usize).checked_sub(frame.as_ptr() as usize);
     let was_quoted = start

@@ -1,5 +1,5 @@
-//! Logs in with an app password (PLAIN or LOGIN) or an access token (OAUTHBEARER or XOAUTH2). A rejected credential and an unavailable server cause different
-//! errors.
+//! Logs in with an app password (PLAIN or LOGIN) or an access token (OAUTHBEARER or XOAUTH2). A
+//! rejected credential and an unavailable server cause different errors.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -95,13 +95,15 @@ async fn with_token(
     if let Some(outcome) = wire.continuation(on).await? {
         return Ok(outcome);
     }
-    // The server has sent the reason of the failure as a continuation request. The server completes the command after the client's response.
+    // The server has sent the reason of the failure as a continuation request. The server completes
+    // the command after the client's response.
     wire.queue_line(mechanism.error_response());
     wire.finish_one(tag, on).await
 }
 
-/// Starts AUTHENTICATE, queues the client's response and returns the tag. With SASL-IR, the response is part of the command. Without SASL-IR, waits until the
-/// server has requested the response.
+/// Starts AUTHENTICATE, queues the client's response and returns the tag. With SASL-IR, the
+/// response is part of the command. Without SASL-IR, waits until the server has requested the
+/// response.
 async fn authenticate(
     wire: &mut Wire,
     capabilities: Capabilities,
@@ -122,7 +124,8 @@ async fn authenticate(
     Ok(tag)
 }
 
-/// Converts the outcome of the log-in to a result. The response code distinguishes a rejected credential from an unavailable server (RFC 5530).
+/// Converts the outcome of the log-in to a result. The response code distinguishes a rejected
+/// credential from an unavailable server (RFC 5530).
 fn check_outcome(outcome: Outcome) -> Result<(), Error> {
     let refused = ["AUTHENTICATIONFAILED", "AUTHORIZATIONFAILED", "EXPIRED"]
         .iter()

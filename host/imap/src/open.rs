@@ -1,4 +1,5 @@
-//! Opens folders with EXAMINE and SELECT (RFC 3501, sections 6.3.1 and 6.3.2). The same write can contain a command that reads from the folder.
+//! Opens folders with EXAMINE and SELECT (RFC 3501, sections 6.3.1 and 6.3.2). The same write can
+//! contain a command that reads from the folder.
 
 use std::fmt;
 
@@ -35,11 +36,13 @@ impl fmt::Display for OpenMode {
 #[derive(Debug, Default)]
 pub(crate) struct OpenResult {
     pub(crate) opened: Opened,
-    /// The permanent flags (RFC 3501, section 7.1, PERMANENTFLAGS), or `None` if the server does not report them.
+    /// The permanent flags (RFC 3501, section 7.1, PERMANENTFLAGS), or `None` if the server does
+    /// not report them.
     pub(crate) permanent: Option<Vec<String>>,
     /// The HIGHESTMODSEQ (RFC 7162, section 3.1.2.1). `None` if the server does not report it.
     pub(crate) highest_modseq: Option<u64>,
-    /// The number of recent messages. A message is recent if no session with write access has seen it (RFC 3501, section 2.3.2).
+    /// The number of recent messages. A message is recent if no session with write access has seen
+    /// it (RFC 3501, section 2.3.2).
     recent: u32,
     /// The NO response, if the folder could not be opened.
     pub(crate) refused: Option<Outcome>,
@@ -56,7 +59,8 @@ pub(crate) struct OpenResult {
 impl OpenResult {
     fn add(&mut self, reply: &Response<'_>, frame: &Frame) {
         match reply {
-            // The first EXISTS is the state at opening. A later EXISTS includes messages that arrived after the opening.
+            // The first EXISTS is the state at opening. A later EXISTS includes messages that
+            // arrived after the opening.
             Response::MailboxData(MailboxDatum::Exists(n)) if !self.collected.has_messages() => {
                 self.opened.exists = *n;
             }
@@ -85,8 +89,9 @@ impl OpenResult {
 impl Session {
     /// Opens the folder `name` and sends `command` in the same write.
     ///
-    /// Also reopens a folder that is already open. Otherwise the client could miss new messages, changed flags, or a renamed folder. Opening a folder takes 0.2
-    /// ms. If `command` is a FETCH, opening the folder needs no additional round trip.
+    /// Also reopens a folder that is already open. Otherwise the client could miss new messages,
+    /// changed flags, or a renamed folder. Opening a folder takes 0.2 ms. If `command` is a FETCH,
+    /// opening the folder needs no additional round trip.
     pub(crate) async fn open(
         &mut self,
         mode: OpenMode,
@@ -95,7 +100,8 @@ impl Session {
     ) -> Result<OpenResult, Error> {
         let quoted =
             super::quoted(name).ok_or_else(|| Error::Protocol("invalid folder name".into()))?;
-        // Use SELECT once for a folder with many recent messages. SELECT clears `\Recent` and changes nothing else.
+        // Use SELECT once for a folder with many recent messages. SELECT clears `\Recent` and
+        // changes nothing else.
         let mode = if self.slow_folder.take_if(|slow| slow == name).is_some() {
             OpenMode::Select
         } else {
@@ -174,8 +180,9 @@ impl Session {
         Ok(None)
     }
 
-    /// Finds out why the server refused to open `name`. Returns the server's name for `path` if that name differs from `name`. Returns `None` if no folder with
-    /// this path can be opened. Returns an error if the server lists the folder under `name`.
+    /// Finds out why the server refused to open `name`. Returns the server's name for `path` if
+    /// that name differs from `name`. Returns `None` if no folder with this path can be opened.
+    /// Returns an error if the server lists the folder under `name`.
     ///
     /// Uses LIST, because the text of a NO is not standardized. Some servers send no response code.
     pub(crate) async fn resolve_refused(

@@ -9,10 +9,11 @@ use super::selected::Opened;
 use super::session::Session;
 
 impl Session {
-    /// Returns the UIDs and flags of at most `limit` messages of the folder `path`, in ascending order. Skips the newest `offset` messages. Returns `None` if
-    /// the folder does not exist.
+    /// Returns the UIDs and flags of at most `limit` messages of the folder `path`, in ascending
+    /// order. Skips the newest `offset` messages. Returns `None` if the folder does not exist.
     ///
-    /// Needs one round trip if the folder is already open and its number of messages has not changed. Otherwise needs two round trips.
+    /// Needs one round trip if the folder is already open and its number of messages has not
+    /// changed. Otherwise needs two round trips.
     ///
     /// # Errors
     /// Returns an [`Error`] if the command fails.
@@ -71,7 +72,8 @@ impl Session {
             match outcome.map(|o| o.status) {
                 Some(Status::Ok) if whole => return Ok(Some((opened, fetched))),
                 Some(Status::Ok | Status::No) => {
-                    // Another session expunged messages between the two commands (RFC 5530, EXPUNGEISSUED).
+                    // Another session expunged messages between the two commands (RFC 5530,
+                    // EXPUNGEISSUED).
                     may_guess = false;
                 }
                 _ => return Err(Error::Protocol("the server rejected FETCH with BAD".into())),
@@ -83,8 +85,8 @@ impl Session {
     }
 }
 
-/// Returns the first and the last position of a page with at most `limit` messages. The page skips the newest `offset` of `total` messages. Returns `None` if
-/// the page is empty.
+/// Returns the first and the last position of a page with at most `limit` messages. The page skips
+/// the newest `offset` of `total` messages. Returns `None` if the page is empty.
 fn range(total: u32, offset: u32, limit: u32) -> Option<(u32, u32)> {
     let high = total.checked_sub(offset).filter(|high| *high > 0)?;
     (limit > 0).then(|| (high.saturating_sub(limit - 1).max(1), high))

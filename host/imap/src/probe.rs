@@ -1,4 +1,5 @@
-//! Reads what a server reports before the log-in: its capabilities and its name (RFC 2971). Does not log in.
+//! Reads what a server reports before the log-in: its capabilities and its name (RFC 2971). Does
+//! not log in.
 
 use imap_proto::{Capability, Response};
 
@@ -10,7 +11,8 @@ use super::wire::OnReply;
 /// What a server reports before the log-in.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Probe {
-    /// The name of the server program, or `None` if the server does not report a name before the log-in.
+    /// The name of the server program, or `None` if the server does not report a name before the
+    /// log-in.
     pub name: Option<String>,
     /// The extensions before the log-in. Many servers list further extensions after the log-in.
     pub capabilities: Capabilities,

@@ -11,7 +11,8 @@ use super::open::OpenMode;
 use super::session::Session;
 use super::wire::Outcome;
 
-/// The location of a message. Only all three values together identify a message (RFC 3501, section 2.3.1.1).
+/// The location of a message. Only all three values together identify a message (RFC 3501, section
+/// 2.3.1.1).
 #[derive(Clone, Copy, Debug)]
 pub struct MessageRef<'a> {
     /// The folder's path.
@@ -23,7 +24,8 @@ pub struct MessageRef<'a> {
 }
 
 impl Session {
-    /// Returns a message, limited to [`super::bounds::FIRST`] bytes. Returns `None` if the message does not exist. Needs one round trip.
+    /// Returns a message, limited to [`super::bounds::FIRST`] bytes. Returns `None` if the message
+    /// does not exist. Needs one round trip.
     ///
     /// # Errors
     /// Returns an [`Error`] if the command fails.
@@ -31,8 +33,8 @@ impl Session {
         self.fetch_one(message, &fetch::whole(message.uid)).await
     }
 
-    /// Returns a range of bytes of a message. The result is shorter if the message ends within the range, and `None` if the message does not exist. Needs one
-    /// round trip.
+    /// Returns a range of bytes of a message. The result is shorter if the message ends within the
+    /// range, and `None` if the message does not exist. Needs one round trip.
     ///
     /// # Errors
     /// Returns an [`Error`] if the command fails.
@@ -47,8 +49,8 @@ impl Session {
         Ok(fetched.map(|fetched| fetched.whole))
     }
 
-    /// Returns a range of bytes of a message in the open folder. The result is shorter if the message ends within the range, and `None` if the message does not
-    /// exist.
+    /// Returns a range of bytes of a message in the open folder. The result is shorter if the
+    /// message ends within the range, and `None` if the message does not exist.
     ///
     /// # Errors
     /// Returns an [`Error`] if the command fails.
@@ -67,8 +69,9 @@ impl Session {
         }
     }
 
-    /// Returns the first `bytes` bytes of messages. All `messages` must be in one folder. Omits messages that do not exist. Returns an empty list if the folder
-    /// does not exist or has another UIDVALIDITY. Needs one round trip.
+    /// Returns the first `bytes` bytes of messages. All `messages` must be in one folder. Omits
+    /// messages that do not exist. Returns an empty list if the folder does not exist or has
+    /// another UIDVALIDITY. Needs one round trip.
     ///
     /// # Errors
     /// Returns an [`Error`] if the command fails.
@@ -99,7 +102,8 @@ impl Session {
         Ok(opening.collected.with_body())
     }
 
-    /// Runs a FETCH for `message` in its folder, in one round trip. Needs a second round trip if INBOX is open but does not contain the message.
+    /// Runs a FETCH for `message` in its folder, in one round trip. Needs a second round trip if
+    /// INBOX is open but does not contain the message.
     async fn fetch_one(
         &mut self,
         message: MessageRef<'_>,
@@ -129,13 +133,16 @@ impl Session {
         }
     }
 
-    /// Runs a FETCH for one message in the open inbox. Returns `None` if the server did not return the message, or if the server reported an error or a removed
-    /// message.
+    /// Runs a FETCH for one message in the open inbox. Returns `None` if the server did not return
+    /// the message, or if the server reported an error or a removed message.
     ///
-    /// NOOP in the same write makes the server report what other clients have changed. NOOP takes less time than EXAMINE. Only for INBOX, NOOP can replace
-    /// EXAMINE: if any other folder is replaced by a new folder with the same name, Dovecot continues to return the messages of the old folder.
+    /// NOOP in the same write makes the server report what other clients have changed. NOOP takes
+    /// less time than EXAMINE. Only for INBOX, NOOP can replace EXAMINE: if any other folder is
+    /// replaced by a new folder with the same name, Dovecot continues to return the messages of the
+    /// old folder.
     ///
-    /// Dovecot can run the FETCH before NOOP. In that case, NOOP returns the changed flags, and [`Collected`] merges them.
+    /// Dovecot can run the FETCH before NOOP. In that case, NOOP returns the changed flags, and
+    /// [`Collected`] merges them.
     async fn fetch_in_open_inbox(
         &mut self,
         uid: u32,
@@ -164,7 +171,8 @@ impl Session {
         Ok(collected.with_body().into_iter().find(|f| f.uid == uid))
     }
 
-    /// Reads the data for summaries of messages in the open folder. Calls `each` for a message as soon as the message's data has arrived.
+    /// Reads the data for summaries of messages in the open folder. Calls `each` for a message as
+    /// soon as the message's data has arrived.
     ///
     /// # Errors
     /// Returns an [`Error`] if the command fails.
@@ -202,7 +210,8 @@ impl Session {
         Ok(())
     }
 
-    /// Reads headers and texts of messages in the open folder, with higher length limits than [`Session::summaries`].
+    /// Reads headers and texts of messages in the open folder, with higher length limits than
+    /// [`Session::summaries`].
     ///
     /// # Errors
     /// Returns an [`Error`] if the command fails.
@@ -246,7 +255,8 @@ mod tests {
         uid: 7,
     };
 
-    /// Reads [`MESSAGE`] twice. The server sends `second` in response to the commands of the second reading.
+    /// Reads [`MESSAGE`] twice. The server sends `second` in response to the commands of the second
+    /// reading.
     fn read_twice(second: &[&str]) -> Result<Option<Fetched>, Error> {
         let mut session = session(&[&[EXAMINE, FETCH], second].concat());
         assert!(block_on(session.message(MESSAGE)).unwrap().is_some());

@@ -1,4 +1,5 @@
-//! Searches with SEARCH (RFC 3501, section 6.4.4), and reads the positions and identities of messages.
+//! Searches with SEARCH (RFC 3501, section 6.4.4), and reads the positions and identities of
+//! messages.
 
 use std::collections::{BTreeSet, HashSet};
 
@@ -24,7 +25,8 @@ pub enum SearchKey {
     To(String),
     /// The text is in the subject.
     Subject(String),
-    /// The message has several parts of different kinds, as messages with attachments have. IMAP has no search key for attachments.
+    /// The message has several parts of different kinds, as messages with attachments have. IMAP
+    /// has no search key for attachments.
     Mixed,
     /// The message is not marked as read.
     Unseen,
@@ -88,7 +90,8 @@ impl SearchKey {
 }
 
 impl Session {
-    /// Returns the UIDs of the messages that match all keys, in ascending order. Returns `None` if the folder `path` does not exist.
+    /// Returns the UIDs of the messages that match all keys, in ascending order. Returns `None` if
+    /// the folder `path` does not exist.
     ///
     /// # Errors
     /// Returns an [`Error`] if the command fails.
@@ -123,7 +126,8 @@ impl Session {
         Ok(Some((opening.opened, found.into_iter().collect())))
     }
 
-    /// Returns the positions, flags and arrival times of the messages `uids` in the open folder, in ascending order. Omits messages that do not exist.
+    /// Returns the positions, flags and arrival times of the messages `uids` in the open folder, in
+    /// ascending order. Omits messages that do not exist.
     ///
     /// # Errors
     /// Returns an [`Error`] if the command fails.
@@ -143,7 +147,8 @@ impl Session {
         }
     }
 
-    /// Returns the UIDs of the messages that exist in the folder. Returns `None` if the folder does not exist or has another UIDVALIDITY. Needs one round trip.
+    /// Returns the UIDs of the messages that exist in the folder. Returns `None` if the folder does
+    /// not exist or has another UIDVALIDITY. Needs one round trip.
     ///
     /// # Errors
     /// Returns an [`Error`] if the command fails.
@@ -160,7 +165,8 @@ impl Session {
             .map(|(_, uids)| uids.into_iter().collect()))
     }
 
-    /// Returns all UIDs of the folder `path` from `from` upwards, in ascending order. Returns `None` if the folder does not exist. Needs one round trip.
+    /// Returns all UIDs of the folder `path` from `from` upwards, in ascending order. Returns
+    /// `None` if the folder does not exist. Needs one round trip.
     ///
     /// # Errors
     /// Returns an [`Error`] if the command fails.
@@ -172,7 +178,8 @@ impl Session {
         let command = format!("UID SEARCH UID {from}:*");
         let mut found = self.search_in(path, &command).await?;
         if let Some((_, uids)) = &mut found {
-            // The server's result always includes the last message, because `*` means the UID of the last message (RFC 3501, section 9).
+            // The server's result always includes the last message, because `*` means the UID of
+            // the last message (RFC 3501, section 9).
             uids.retain(|uid| *uid >= from);
             uids.sort_unstable();
         }
@@ -198,14 +205,16 @@ impl Session {
         Ok(Some((opening.opened, opening.searched)))
     }
 
-    /// Returns `true` if the server has ids of messages. Then [`Session::identities_at`] reads no header fields.
+    /// Returns `true` if the server has ids of messages. Then [`Session::identities_at`] reads no
+    /// header fields.
     #[must_use]
     pub fn has_message_ids(&self) -> bool {
         self.capabilities.message_ids().is_some()
     }
 
-    /// Returns the flags of messages and the data from which the messages' identities are computed. All `messages` must be in one folder. Returns an empty list
-    /// if the folder does not exist or has another UIDVALIDITY. Needs one round trip.
+    /// Returns the flags of messages and the data from which the messages' identities are computed.
+    /// All `messages` must be in one folder. Returns an empty list if the folder does not exist or
+    /// has another UIDVALIDITY. Needs one round trip.
     ///
     /// # Errors
     /// Returns an [`Error`] if the command fails.

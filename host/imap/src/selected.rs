@@ -1,4 +1,5 @@
-//! The open folder of a connection, and the server's response to the command that opened the folder.
+//! The open folder of a connection, and the server's response to the command that opened the
+//! folder.
 
 use super::flag::Flag;
 
@@ -11,7 +12,8 @@ pub(crate) struct Selected {
     pub(crate) uid_validity: u32,
     /// The number of messages when the folder was opened.
     pub(crate) exists: u32,
-    /// The response to SELECT. `None` if this folder is not INBOX, if INBOX is not open for writing, or if the permanent flags of INBOX have changed.
+    /// The response to SELECT. `None` if this folder is not INBOX, if INBOX is not open for
+    /// writing, or if the permanent flags of INBOX have changed.
     pub(crate) writable: Option<Writable>,
 }
 
@@ -22,7 +24,8 @@ pub struct Opened {
     pub exists: u32,
     /// The UIDVALIDITY.
     pub uid_validity: u32,
-    /// UIDNEXT: the smallest UID that the next message can get, or 0 if the server does not report it.
+    /// UIDNEXT: the smallest UID that the next message can get, or 0 if the server does not report
+    /// it.
     pub uid_next: u32,
 }
 
@@ -31,8 +34,8 @@ pub struct Opened {
 pub struct Writable {
     /// The state of the folder when it was opened.
     pub opened: Opened,
-    /// The flags that the server stores permanently. `None` if the server does not report these flags. In that case the server stores all flags (RFC 3501,
-    /// section 6.3.1).
+    /// The flags that the server stores permanently. `None` if the server does not report these
+    /// flags. In that case the server stores all flags (RFC 3501, section 6.3.1).
     pub(crate) permanent: Option<Vec<String>>,
 }
 

@@ -1,28 +1,34 @@
-//! Extracts the mail server's ids of folders and messages: MAILBOXID and EMAILID (RFC 8474), and Dovecot's X-GUID.
+//! Extracts the mail server's ids of folders and messages: MAILBOXID and EMAILID (RFC 8474), and
+//! Dovecot's X-GUID.
 //!
-//! `imap-proto` does not support these attributes and rejects some replies with these attributes. A rejected reply would end the connection. Therefore this
-//! module removes the id from a STATUS or FETCH reply before `imap-proto` parses the reply.
+//! `imap-proto` does not support these attributes and rejects some replies with these attributes. A
+//! rejected reply would end the connection. Therefore this module removes the id from a STATUS or
+//! FETCH reply before `imap-proto` parses the reply.
 
 use bytes::{Buf as _, BytesMut};
 
 const STATUS: &[u8] = b"* STATUS ";
 const FETCH: &[u8] = b" FETCH (";
-/// The attributes with an id as their value. The second value is `true` if the id is in parentheses.
+/// The attributes with an id as their value. The second value is `true` if the id is in
+/// parentheses.
 const ATTRIBUTES: [(&[u8], bool); 3] =
     [(b"X-GUID", false), (b"MAILBOXID", true), (b"EMAILID", true)];
-/// Maximum length of an id, in bytes. RFC 8474, section 7, allows 255. Dovecot's ids are file names if the mailbox format is Maildir.
+/// Maximum length of an id, in bytes. RFC 8474, section 7, allows 255. Dovecot's ids are file names
+/// if the mailbox format is Maildir.
 const MAX_ID: usize = 255;
 
 /// Removes the id from a reply and returns the id. Does not change a reply without an id.
 pub(crate) fn take(reply: &mut BytesMut) -> Option<String> {
     let (id, before, after) = find_id(reply)?;
-    // Move the bytes before the id, because they are few. The bytes after the id can contain a complete message.
+    // Move the bytes before the id, because they are few. The bytes after the id can contain a
+    // complete message.
     reply.copy_within(..before, after - before);
     reply.advance(after - before);
     Some(id)
 }
 
-/// Returns the id, and the start and the end of the attribute with the id. The range includes one adjacent space.
+/// Returns the id, and the start and the end of the attribute with the id. The range includes one
+/// adjacent space.
 fn find_id(reply: &[u8]) -> Option<(String, usize, usize)> {
     let mut at = first_attribute(reply)?;
     loop {
@@ -67,7 +73,8 @@ fn name_end(reply: &[u8], from: usize) -> Option<usize> {
     Some(from + length)
 }
 
-/// Returns the end of a value. A value is a quoted string, a literal, an atom or a list (RFC 3501, section 4).
+/// Returns the end of a value. A value is a quoted string, a literal, an atom or a list (RFC 3501,
+/// section 4).
 fn value_end(reply: &[u8], from: usize) -> Option<usize> {
     let mut at = from;
     let mut depth = 0_usize;

@@ -1,7 +1,9 @@
 //! An authenticated IMAP connection, and the exchange of commands and replies on it.
 //!
-//! [`Session::exchange`] runs every exchange with the server. The session is broken from the start of an exchange until the exchange has succeeded. Therefore a
-//! session is not usable after a failed or cancelled command. The commands are in other modules, for example `open`, `read` and `change`.
+//! [`Session::exchange`] runs every exchange with the server. The session is broken from the start
+//! of an exchange until the exchange has succeeded. Therefore a session is not usable after a
+//! failed or cancelled command. The commands are in other modules, for example `open`, `read` and
+//! `change`.
 
 use std::mem;
 use std::time::Duration;
@@ -15,7 +17,8 @@ use super::state::{Idle, State};
 use super::wire::{OnReply, Outcome, Sent, Wire};
 use super::{Error, INBOX};
 
-/// Timeout factor for commands with literals. A search reads every message, and an appended message can have 25 MB.
+/// Timeout factor for commands with literals. A search reads every message, and an appended message
+/// can have 25 MB.
 pub(crate) const LITERAL_TIMEOUT_FACTOR: u32 = 4;
 
 /// An authenticated IMAP connection.
@@ -24,7 +27,8 @@ pub struct Session {
     pub(crate) capabilities: Capabilities,
     pub(crate) timeout: Duration,
     state: State,
-    /// A folder with many recent messages, which is slow to open. The session opens this folder once with SELECT, because SELECT clears `\Recent`.
+    /// A folder with many recent messages, which is slow to open. The session opens this folder
+    /// once with SELECT, because SELECT clears `\Recent`.
     pub(crate) slow_folder: Option<String>,
     /// `true` after `ENABLE QRESYNC`. From then on, the server sends VANISHED instead of EXPUNGE.
     pub(crate) qresync_enabled: bool,
@@ -47,13 +51,14 @@ impl Session {
         }
     }
 
-    /// Removes and returns the state for an exchange. The session is broken until the exchange has succeeded.
+    /// Removes and returns the state for an exchange. The session is broken until the exchange has
+    /// succeeded.
     pub(crate) fn take(&mut self) -> State {
         mem::take(&mut self.state)
     }
 
-    /// Removes and returns the idle connection for an exchange. The session is broken until the exchange has succeeded. Returns an error if the session is not
-    /// idle.
+    /// Removes and returns the idle connection for an exchange. The session is broken until the
+    /// exchange has succeeded. Returns an error if the session is not idle.
     pub(crate) fn take_idle(&mut self) -> Result<Idle, Error> {
         match self.take() {
             State::Idle(idle) => Ok(idle),
@@ -66,15 +71,17 @@ impl Session {
         }
     }
 
-    /// Works like [`Session::take_idle`], but also returns the open folder. Returns an error if no folder is open.
+    /// Works like [`Session::take_idle`], but also returns the open folder. Returns an error if no
+    /// folder is open.
     pub(crate) fn take_selected(&mut self) -> Result<(Wire, Selected), Error> {
         let Idle { wire, selected } = self.take_idle()?;
         let selected = selected.ok_or_else(|| Error::Protocol("no folder is open".into()))?;
         Ok((wire, selected))
     }
 
-    /// Runs one exchange with the server within `limit`. The exchange owns the connection and returns the next state. If the exchange fails, times out or is
-    /// cancelled, the session stays broken and the connection closes.
+    /// Runs one exchange with the server within `limit`. The exchange owns the connection and
+    /// returns the next state. If the exchange fails, times out or is cancelled, the session stays
+    /// broken and the connection closes.
     pub(crate) async fn exchange<T>(
         &mut self,
         limit: Duration,
@@ -165,10 +172,12 @@ impl Session {
         }
     }
 
-    /// Returns the commands that close the open folder without changing the folder. The caller can ignore the outcomes of these commands.
+    /// Returns the commands that close the open folder without changing the folder. The caller can
+    /// ignore the outcomes of these commands.
     ///
-    /// The client must close a folder before STATUS, because the STATUS of an open folder might be outdated (RFC 3501, section 6.3.10). If the folder was
-    /// replaced, Dovecot would return the state of the old folder.
+    /// The client must close a folder before STATUS, because the STATUS of an open folder might be
+    /// outdated (RFC 3501, section 6.3.10). If the folder was replaced, Dovecot would return the
+    /// state of the old folder.
     pub(crate) fn closing(&mut self) -> Vec<String> {
         match self
             .deselect()
@@ -181,7 +190,8 @@ impl Session {
         }
     }
 
-    /// Returns `true` if the server has sent nothing since its last reply and has not closed the connection.
+    /// Returns `true` if the server has sent nothing since its last reply and has not closed the
+    /// connection.
     pub(crate) fn is_quiet(&mut self) -> bool {
         match &mut self.state {
             State::Idle(idle) => idle.wire.is_quiet(),
@@ -195,7 +205,8 @@ impl Session {
         matches!(self.state, State::Idle(_))
     }
 
-    /// Returns `true` if `path` is INBOX, and INBOX is open with `uid_validity`. INBOX cannot be deleted or created again (RFC 3501, sections 6.3.4 and 6.3.5).
+    /// Returns `true` if `path` is INBOX, and INBOX is open with `uid_validity`. INBOX cannot be
+    /// deleted or created again (RFC 3501, sections 6.3.4 and 6.3.5).
     pub(crate) fn has_inbox_open(&self, path: &str, uid_validity: u32) -> bool {
         path == INBOX
             && self.selected().is_some_and(|selected| {

@@ -1,4 +1,5 @@
-//! Sets of UIDs (sequence-set in RFC 3501, section 9). A set is sorted and has no duplicates. Consecutive UIDs form a range.
+//! Sets of UIDs (sequence-set in RFC 3501, section 9). A set is sorted and has no duplicates.
+//! Consecutive UIDs form a range.
 
 use std::fmt::Write as _;
 
@@ -24,7 +25,8 @@ pub(crate) fn set(uids: &[u32]) -> String {
     set
 }
 
-/// Returns the UIDs of a set from the server (RFC 4315, section 4), in the order of the set. Returns `None` if the set contains more than `limit` UIDs.
+/// Returns the UIDs of a set from the server (RFC 4315, section 4), in the order of the set.
+/// Returns `None` if the set contains more than `limit` UIDs.
 pub(crate) fn members(set: &[UidSetMember], limit: usize) -> Option<Vec<u32>> {
     let mut uids = Vec::new();
     for member in set {

@@ -3,7 +3,8 @@
 use super::selected::Selected;
 use super::wire::{Sent, Wire};
 
-/// The state of the connection. Each variant owns the connection, so an operation for one state cannot run in another state.
+/// The state of the connection. Each variant owns the connection, so an operation for one state
+/// cannot run in another state.
 #[derive(Debug, Default)]
 pub(crate) enum State {
     /// No command is in progress.
@@ -12,7 +13,8 @@ pub(crate) enum State {
     Streaming(Streaming),
     /// The client has sent an APPEND except for its last line.
     Appending(Appending),
-    /// An exchange is in progress, has failed or was cancelled. This variant has no connection, because the connection is closed on failure.
+    /// An exchange is in progress, has failed or was cancelled. This variant has no connection,
+    /// because the connection is closed on failure.
     #[default]
     Broken,
 }
@@ -36,7 +38,8 @@ pub(crate) struct Streaming {
     pub(crate) remaining: usize,
 }
 
-/// A connection on which APPEND was sent except for its last line. The server discards the message if the connection closes.
+/// A connection on which APPEND was sent except for its last line. The server discards the message
+/// if the connection closes.
 #[derive(Debug)]
 pub(crate) struct Appending {
     pub(crate) idle: Idle,

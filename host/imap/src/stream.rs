@@ -1,4 +1,5 @@
-//! Streams bytes of a message. One FETCH requests all bytes, and the client reads the bytes in pieces as they arrive.
+//! Streams bytes of a message. One FETCH requests all bytes, and the client reads the bytes in
+//! pieces as they arrive.
 
 use std::ops::Range;
 
@@ -13,10 +14,12 @@ use super::wire::{Item, Wire, parse};
 use super::{Error, MessageRef};
 
 impl Session {
-    /// Requests a range of bytes of a message in the open folder. Returns the number of bytes that the server sends, or `None` if the message does not exist.
-    /// The number is smaller than the length of `range` if the message ends within the range.
+    /// Requests a range of bytes of a message in the open folder. Returns the number of bytes that
+    /// the server sends, or `None` if the message does not exist. The number is smaller than the
+    /// length of `range` if the message ends within the range.
     ///
-    /// [`Session::next_bytes`] returns the bytes. No other command is possible until the caller has read the last byte.
+    /// [`Session::next_bytes`] returns the bytes. No other command is possible until the caller has
+    /// read the last byte.
     ///
     /// # Errors
     /// Returns an [`Error`] if the command fails.
@@ -29,8 +32,9 @@ impl Session {
         self.start(wire, selected, Head::of(uid, None), range).await
     }
 
-    /// Opens the folder of `message` and works like [`Session::start_stream`]. Sends the commands in one write. If the result is `None`, the message might
-    /// exist. In that case the caller must check with [`Session::read_range_at`].
+    /// Opens the folder of `message` and works like [`Session::start_stream`]. Sends the commands
+    /// in one write. If the result is `None`, the message might exist. In that case the caller must
+    /// check with [`Session::read_range_at`].
     ///
     /// # Errors
     /// Returns an [`Error`] if the command fails.
@@ -57,7 +61,8 @@ impl Session {
         self.start(wire, selected, head, range).await
     }
 
-    /// Sends the queued commands and FETCH, and reads the replies before the requested bytes. `selected` is the open folder after the commands have succeeded.
+    /// Sends the queued commands and FETCH, and reads the replies before the requested bytes.
+    /// `selected` is the open folder after the commands have succeeded.
     async fn start(
         &mut self,
         mut wire: Wire,
@@ -87,7 +92,8 @@ impl Session {
                     };
                     return Ok((State::Streaming(streaming), Some(remaining)));
                 }
-                // The server is sending bytes of another message. Closing the connection is faster than reading these bytes.
+                // The server is sending bytes of another message. Closing the connection is faster
+                // than reading these bytes.
                 Start::Another => return Ok((State::Broken, None)),
                 Start::Empty => (Some(0), Some(selected)),
                 Start::Nothing => (None, head.is_open.then_some(selected)),
@@ -109,7 +115,8 @@ impl Session {
     }
 }
 
-/// Returns the next bytes and the next state. The next state is idle after the last bytes, otherwise streaming.
+/// Returns the next bytes and the next state. The next state is idle after the last bytes,
+/// otherwise streaming.
 async fn advance(mut streaming: Streaming) -> Result<(State, Bytes), Error> {
     let bytes = streaming.wire.literal_bytes(streaming.remaining).await?;
     streaming.remaining -= bytes.len();
@@ -137,7 +144,8 @@ enum Start {
     Empty,
     /// The message does not exist.
     Nothing,
-    /// The server is sending bytes of another message, because a new folder with the same name has replaced the folder.
+    /// The server is sending bytes of another message, because a new folder with the same name has
+    /// replaced the folder.
     Another,
 }
 
@@ -168,8 +176,8 @@ impl Head {
         }
     }
 
-    /// Writes the queued commands and reads the replies before the requested bytes. `tag` is the tag of the FETCH command. If the server sends no bytes, reads
-    /// to the end of this command.
+    /// Writes the queued commands and reads the replies before the requested bytes. `tag` is the
+    /// tag of the FETCH command. If the server sends no bytes, reads to the end of this command.
     async fn read(&mut self, wire: &mut Wire, tag: &str) -> Result<Start, Error> {
         wire.flush().await?;
         loop {
@@ -224,7 +232,8 @@ impl Head {
                 }
                 Ok(Response::MailboxData(MailboxDatum::Exists(n))) => self.exists = n,
                 Ok(Response::Fetch(_, attributes)) => {
-                    // The server can also report the flags of the message with its UID, even if the message was just expunged (RFC 7162, section 3.2).
+                    // The server can also report the flags of the message with its UID, even if the
+                    // message was just expunged (RFC 7162, section 3.2).
                     let is_content =
                         |a: &AttributeValue<'_>| matches!(a, AttributeValue::BodySection { .. });
                     let uid = AttributeValue::Uid(self.uid);
@@ -232,7 +241,8 @@ impl Head {
                         attributes.contains(&uid) && attributes.iter().any(is_content);
                 }
                 Ok(_) => {}
-                // This is the rest of a reply after an empty literal. `imap-proto` cannot parse the rest alone.
+                // This is the rest of a reply after an empty literal. `imap-proto` cannot parse the
+                // rest alone.
                 Err(Error::Protocol(_)) if self.has_message => {}
                 Err(error) => return Err(error),
             }

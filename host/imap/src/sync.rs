@@ -1,4 +1,5 @@
-//! Reads what has changed in a folder since an earlier state: the flags of new and changed messages, and the UIDs of expunged messages (RFC 7162).
+//! Reads what has changed in a folder since an earlier state: the flags of new and changed
+//! messages, and the UIDs of expunged messages (RFC 7162).
 
 use std::collections::HashSet;
 use std::ops::RangeInclusive;
@@ -17,20 +18,24 @@ use super::state::{Idle, State};
 /// The changes of a folder.
 #[derive(Debug, Default)]
 pub struct FolderChanges {
-    /// The state of the folder when it was opened. If its UIDVALIDITY is not the requested one, `flags` and `vanished` are empty.
+    /// The state of the folder when it was opened. If its UIDVALIDITY is not the requested one,
+    /// `flags` and `vanished` are empty.
     pub opened: Opened,
     /// The HIGHESTMODSEQ of the folder when it was opened. `None` if the server does not report it.
     pub highest_modseq: Option<u64>,
-    /// The UIDs and the flags of the messages, in any order. The flags are in the form of [`canonical_flags`].
+    /// The UIDs and the flags of the messages, in any order. The flags are in the form of
+    /// [`canonical_flags`].
     pub flags: Vec<(u32, Arc<str>)>,
     /// The UIDs of expunged messages. `None` if `flags` contains all messages of the folder.
     pub vanished: Option<Vec<RangeInclusive<u32>>>,
 }
 
-/// Maximum number of ranges of expunged messages. If the server reports more ranges, all flags are read instead.
+/// Maximum number of ranges of expunged messages. If the server reports more ranges, all flags are
+/// read instead.
 const MAX_VANISHED: usize = 100_000;
 
-/// Returns the flags in ascending order, separated by spaces, without `\Recent` and duplicates. Flags that differ only in case are equal.
+/// Returns the flags in ascending order, separated by spaces, without `\Recent` and duplicates.
+/// Flags that differ only in case are equal.
 #[must_use]
 pub fn canonical_flags<'f>(flags: impl Iterator<Item = &'f str>) -> String {
     let mut flags: Vec<&str> = flags
@@ -99,8 +104,9 @@ impl Collected {
 }
 
 impl Session {
-    /// Returns the changes of the folder `path` after the HIGHESTMODSEQ `since`. Reads all flags if `since` is `None`, if the server has no QRESYNC, or if the
-    /// folder's HIGHESTMODSEQ is smaller than `since`. Returns `None` if the folder does not exist.
+    /// Returns the changes of the folder `path` after the HIGHESTMODSEQ `since`. Reads all flags if
+    /// `since` is `None`, if the server has no QRESYNC, or if the folder's HIGHESTMODSEQ is smaller
+    /// than `since`. Returns `None` if the folder does not exist.
     ///
     /// A message can be in `flags` more than once. The last entry contains the newest flags.
     ///
@@ -145,7 +151,8 @@ impl Session {
         Ok(Some(changes))
     }
 
-    /// Reads flags in the open folder. A message that is expunged during the command can be missing in the result.
+    /// Reads flags in the open folder. A message that is expunged during the command can be missing
+    /// in the result.
     async fn collect_flags(&mut self, since: Option<u64>) -> Result<Collected, Error> {
         let (mut wire, selected) = self.take_selected()?;
         let exchange = async move {
@@ -166,7 +173,8 @@ impl Session {
             Status::Ok => Ok(collected),
             // Another client expunged messages during the command (RFC 5530).
             Status::No if outcome.has_code("EXPUNGEISSUED") => Ok(collected),
-            // The server could not return some of the messages. Therefore the result is not complete.
+            // The server could not return some of the messages. Therefore the result is not
+            // complete.
             Status::No => Err(Error::Unavailable(
                 "the mail server did not return the flags of all messages".into(),
             )),

@@ -14,7 +14,8 @@ const BASE64: GeneralPurpose = GeneralPurpose::new(
         .with_decode_padding_mode(DecodePaddingMode::RequireNone),
 );
 
-/// Returns the server's name of the folder with this path. Returns `None` if no folder can have this path.
+/// Returns the server's name of the folder with this path. Returns `None` if no folder can have
+/// this path.
 #[must_use]
 pub fn name(path: &str) -> Option<String> {
     let impossible =
@@ -53,7 +54,8 @@ fn flush(encoded: &mut String, shifted: &mut Vec<u8>) {
     }
 }
 
-/// Decodes modified UTF-7. Does not change invalid parts, so that a folder list contains every folder.
+/// Decodes modified UTF-7. Does not change invalid parts, so that a folder list contains every
+/// folder.
 #[must_use]
 pub fn decode(name: &str) -> String {
     let mut decoded = String::with_capacity(name.len());
@@ -110,7 +112,8 @@ mod tests {
 
     #[test]
     fn every_path_comes_back_and_travels_as_printable_ascii() {
-        // Paths of every length with a mixture of the kinds of characters that the encoding distinguishes.
+        // Paths of every length with a mixture of the kinds of characters that the encoding
+        // distinguishes.
         let kinds = [
             'a', '&', '-', '/', '"', '\\', '%', 'é', '語', '🦀', '\t', '\u{7f}', '\u{ffff}',
         ];

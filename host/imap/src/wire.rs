@@ -1,5 +1,5 @@
-//! Writes commands and reads replies on a connection. This module numbers commands, assigns outcomes to commands and sends literals. It does not interpret
-//! commands.
+//! Writes commands and reads replies on a connection. This module numbers commands, assigns
+//! outcomes to commands and sends literals. It does not interpret commands.
 
 use std::fmt;
 
@@ -34,7 +34,8 @@ pub(crate) struct Outcome {
     pub(crate) status: Status,
     /// The response code, if `imap-proto` supports it.
     pub(crate) code: Option<ResponseCode<'static>>,
-    /// The text after the status. The text begins with the response code if `imap-proto` does not support the code.
+    /// The text after the status. The text begins with the response code if `imap-proto` does not
+    /// support the code.
     pub(crate) text: String,
 }
 
@@ -76,7 +77,8 @@ impl Outcome {
             .is_some_and(|code| code.eq_ignore_ascii_case(name))
     }
 
-    /// Returns `true` if the response code means that the folder does not exist (RFC 3501, section 7.1; RFC 5530).
+    /// Returns `true` if the response code means that the folder does not exist (RFC 3501, section
+    /// 7.1; RFC 5530).
     pub(crate) fn is_missing_folder(&self) -> bool {
         matches!(self.code, Some(ResponseCode::TryCreate))
             || self.has_code("TRYCREATE")
@@ -152,10 +154,11 @@ impl Wire {
         Ok(())
     }
 
-    /// Writes the queue and reads replies until all commands with `tags` are complete. Returns the outcomes in the order of `tags`. `on` receives all other
-    /// replies.
+    /// Writes the queue and reads replies until all commands with `tags` are complete. Returns the
+    /// outcomes in the order of `tags`. `on` receives all other replies.
     ///
-    /// The commands can complete in any order. For example, if NOOP is followed by FETCH, Dovecot can complete the FETCH first.
+    /// The commands can complete in any order. For example, if NOOP is followed by FETCH, Dovecot
+    /// can complete the FETCH first.
     pub(crate) async fn finish(
         &mut self,
         tags: &[String],
@@ -193,13 +196,15 @@ impl Wire {
         outcome.ok_or_else(|| Error::Protocol("no response to a command".into()))
     }
 
-    /// Returns `true` if no unread data has arrived and the server has not closed the connection. Does not wait.
+    /// Returns `true` if no unread data has arrived and the server has not closed the connection.
+    /// Does not wait.
     pub(crate) fn is_quiet(&mut self) -> bool {
         self.read.is_empty() && self.read_more(0).now_or_never().is_none()
     }
 
-    /// Writes a command with its literals and queues the text after the last literal. If `literal_plus` is `true`, sends literals without waiting for the
-    /// server (RFC 7888). Otherwise waits for a continuation request before each literal.
+    /// Writes a command with its literals and queues the text after the last literal. If
+    /// `literal_plus` is `true`, sends literals without waiting for the server (RFC 7888).
+    /// Otherwise waits for a continuation request before each literal.
     pub(crate) async fn queue_command(
         &mut self,
         command: &Command,
@@ -213,7 +218,8 @@ impl Wire {
         Ok(sent)
     }
 
-    /// Writes a command with its literals, but not the text after the last literal. The server executes the command only after it has received this text.
+    /// Writes a command with its literals, but not the text after the last literal. The server
+    /// executes the command only after it has received this text.
     pub(crate) async fn queue_literals(
         &mut self,
         command: &Command,
@@ -242,8 +248,8 @@ impl Wire {
         Ok(Sent::Complete(tag))
     }
 
-    /// Waits for a continuation request (RFC 3501, section 7.5). Returns `None` if the request arrives. Returns the outcome of the command if the server ends
-    /// the command.
+    /// Waits for a continuation request (RFC 3501, section 7.5). Returns `None` if the request
+    /// arrives. Returns the outcome of the command if the server ends the command.
     pub(crate) async fn continuation(&mut self, on: OnReply<'_>) -> Result<Option<Outcome>, Error> {
         loop {
             let frame = self.frame().await?;
@@ -262,7 +268,8 @@ impl Wire {
         }
     }
 
-    /// Returns the next reply, including its literals. Moves the id of the folder or message from the reply's bytes to [`Frame::id`].
+    /// Returns the next reply, including its literals. Moves the id of the folder or message from
+    /// the reply's bytes to [`Frame::id`].
     pub(crate) async fn frame(&mut self) -> Result<Frame, Error> {
         let mut reply = self.next_frame().await?;
         let id = server_ids::take(&mut reply);
@@ -302,13 +309,14 @@ impl Wire {
 pub(crate) enum Item {
     /// A reply without literals.
     Reply(Bytes),
-    /// The beginning of a reply up to its first literal. The value is the length of the literal, in bytes.
+    /// The beginning of a reply up to its first literal. The value is the length of the literal, in
+    /// bytes.
     Literal(usize),
 }
 
 impl Wire {
-    /// Returns the next reply if it has no literals. Otherwise returns the length of the first literal. The caller then reads the literal with
-    /// [`Wire::literal_bytes`].
+    /// Returns the next reply if it has no literals. Otherwise returns the length of the first
+    /// literal. The caller then reads the literal with [`Wire::literal_bytes`].
     pub(crate) async fn next_item(&mut self) -> Result<Item, Error> {
         loop {
             if let Some(end) = memmem::find(&self.read, b"\r\n") {
@@ -325,7 +333,8 @@ impl Wire {
         }
     }
 
-    /// Returns the next bytes of a literal. The result has at least one byte and at most `limit` bytes.
+    /// Returns the next bytes of a literal. The result has at least one byte and at most `limit`
+    /// bytes.
     pub(crate) async fn literal_bytes(&mut self, limit: usize) -> Result<Bytes, Error> {
         if self.read.is_empty() {
             self.read_more(self.reserve_size()).await?;
@@ -334,7 +343,8 @@ impl Wire {
         Ok(self.read.split_to(length).freeze())
     }
 
-    /// Returns the number of bytes to reserve for a literal that the client reads in pieces. Returns 0 if the buffer has enough space.
+    /// Returns the number of bytes to reserve for a literal that the client reads in pieces.
+    /// Returns 0 if the buffer has enough space.
     fn reserve_size(&self) -> usize {
         if self.read.capacity() - self.read.len() < MIN_FREE {
             RESERVE
@@ -344,7 +354,8 @@ impl Wire {
     }
 }
 
-/// Maximum size of a literal that is sent in one write together with the text before and after the literal, in bytes.
+/// Maximum size of a literal that is sent in one write together with the text before and after the
+/// literal, in bytes.
 pub(crate) const SMALL_LITERAL: usize = 64 * 1024;
 
 /// The number of bytes to reserve if the buffer has less than [`MIN_FREE`] bytes of free space.
@@ -365,7 +376,8 @@ pub(crate) fn parse(frame: &[u8]) -> Result<Response<'_>, Error> {
             "the lists in a reply are nested too deeply".into(),
         ));
     }
-    // `imap-proto` 0.17 panics on some invalid replies, for example on a non-ASCII character after the response code.
+    // `imap-proto` 0.17 panics on some invalid replies, for example on a non-ASCII character after
+    // the response code.
     match std::panic::catch_unwind(|| Response::parse(frame)) {
         Ok(Ok((
             [],
@@ -384,7 +396,8 @@ pub(crate) fn parse(frame: &[u8]) -> Result<Response<'_>, Error> {
     }
 }
 
-/// Maximum nesting depth of lists in a reply. `imap-proto` parses lists by recursion. Expected replies have at most four levels.
+/// Maximum nesting depth of lists in a reply. `imap-proto` parses lists by recursion. Expected
+/// replies have at most four levels.
 const DEPTH: usize = 32;
 
 #[cfg(test)]

@@ -1,4 +1,5 @@
-//! The built-in modules in the program, with the feature `embed-modules`. The build script sets the variable with their folder.
+//! The built-in modules in the program, with the feature `embed-modules`. The build script sets the
+//! variable with their folder.
 
 use latchmail_core::config::{BUILT_IN, EmbeddedModule};
 

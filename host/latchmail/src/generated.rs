@@ -1,4 +1,5 @@
-//! The shell completions and the man pages, which are generated from the definition of the command line.
+//! The shell completions and the man pages, which are generated from the definition of the command
+//! line.
 
 use std::io::Write as _;
 use std::path::Path;

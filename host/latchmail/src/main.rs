@@ -25,8 +25,9 @@ use rustix::thread::disable_transparent_huge_pages;
 use sd_notify::NotifyState;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-/// The memory allocator. jemalloc returns freed memory to the operating system. Under load, mimalloc keeps several times the memory of the objects in use, and
-/// the allocator of glibc keeps freed memory in a separate arena for each thread.
+/// The memory allocator. jemalloc returns freed memory to the operating system. Under load,
+/// mimalloc keeps several times the memory of the objects in use, and the allocator of glibc keeps
+/// freed memory in a separate arena for each thread.
 #[cfg(feature = "jemalloc")]
 #[global_allocator]
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
@@ -70,11 +71,12 @@ enum Command {
         /// standard input.
         #[arg(long, value_name = "FILE")]
         database_file: Option<PathBuf>,
-        /// The folder of the built modules. Default: `$LATCHMAIL_MODULES`, or the folder of the build.
+        /// The folder of the built modules. Default: `$LATCHMAIL_MODULES`, or the folder of the
+        /// build.
         #[arg(long, value_name = "DIR")]
         modules: Option<PathBuf>,
-        /// A folder with the source of modules: a crate, or a folder of crates. Modules are built and replaced when a file is saved. Can be
-        /// repeated.
+        /// A folder with the source of modules: a crate, or a folder of crates. Modules are built
+        /// and replaced when a file is saved. Can be repeated.
         #[arg(long, value_name = "DIR")]
         watch: Vec<PathBuf>,
     },
@@ -120,9 +122,11 @@ enum Command {
         #[command(subcommand)]
         command: module::Command,
     },
-    /// Check the configuration, the files, the mail servers, the DNS records and the system. Changes nothing.
+    /// Check the configuration, the files, the mail servers, the DNS records and the system.
+    /// Changes nothing.
     ///
-    /// Prints one line for each check: `ok`, `warning` or `failed`, with a remedy. The exit status is 1 if a check failed.
+    /// Prints one line for each check: `ok`, `warning` or `failed`, with a remedy. The exit status
+    /// is 1 if a check failed.
     Doctor {
         #[command(flatten)]
         service: latchmail_cli::ServiceArgs,
@@ -130,7 +134,8 @@ enum Command {
         #[arg(long)]
         json: bool,
     },
-    /// Back up the database and the configuration to a folder, while the service runs. The key is not in the folder.
+    /// Back up the database and the configuration to a folder, while the service runs. The key is
+    /// not in the folder.
     Backup {
         #[command(flatten)]
         service: latchmail_cli::ServiceArgs,
@@ -144,7 +149,8 @@ enum Command {
         #[command(flatten)]
         args: restore::RestoreArgs,
     },
-    /// Add the service to a running Dovecot and Postfix: accept app passwords there, and let the mail server's users sign in.
+    /// Add the service to a running Dovecot and Postfix: accept app passwords there, and let the
+    /// mail server's users sign in.
     Attach {
         #[command(flatten)]
         service: latchmail_cli::ServiceArgs,
@@ -158,7 +164,8 @@ enum Command {
         #[command(flatten)]
         args: attach::DetachArgs,
     },
-    /// Check that the service on this machine responds. The exit status is 1 if it does not respond within five seconds.
+    /// Check that the service on this machine responds. The exit status is 1 if it does not respond
+    /// within five seconds.
     Health {
         #[command(flatten)]
         service: latchmail_cli::ServiceArgs,
@@ -191,14 +198,15 @@ fn main() -> ExitCode {
     }
 }
 
-/// Prints a sentence to standard error. Ignores write errors, because the exit status also reports the failure.
+/// Prints a sentence to standard error. Ignores write errors, because the exit status also reports
+/// the failure.
 fn print_error(sentence: &str) {
     use std::io::Write as _;
     let _ = writeln!(std::io::stderr(), "latchmail: {sentence}");
 }
 
-/// Prints an error of the argument parser and returns the exit status. Does not print the value of an unexpected argument, because the value could be a
-/// password.
+/// Prints an error of the argument parser and returns the exit status. Does not print the value of
+/// an unexpected argument, because the value could be a password.
 fn report_usage_error(error: &clap::Error) -> ExitCode {
     const MISUSE: u8 = 2;
     if error.kind() == ErrorKind::UnknownArgument {
@@ -219,8 +227,9 @@ fn report_usage_error(error: &clap::Error) -> ExitCode {
     ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(MISUSE))
 }
 
-/// Disables transparent huge pages for this process and its child processes. The allocator requests them, and then one object in use keeps 2 MiB in memory
-/// instead of 4 KiB. A kernel without them reports an error, which has no consequences.
+/// Disables transparent huge pages for this process and its child processes. The allocator requests
+/// them, and then one object in use keeps 2 MiB in memory instead of 4 KiB. A kernel without them
+/// reports an error, which has no consequences.
 fn disable_huge_pages() {
     let _ = disable_transparent_huge_pages(true);
 }

@@ -1,5 +1,5 @@
-//! SIGHUP: reads the configuration again and applies the settings that can change while the process runs. Logs the other changed keys by name, because a value
-//! can be a secret.
+//! SIGHUP: reads the configuration again and applies the settings that can change while the process
+//! runs. Logs the other changed keys by name, because a value can be a secret.
 
 use latchmail_core::config::Config;
 use latchmail_core::error::StartError;
@@ -57,8 +57,9 @@ pub(crate) fn milter(started: &Config, log: &LogFilter) {
     );
 }
 
-/// Reads the configuration file of the started process again. Calls `apply` with the new configuration, and then `report` with each changed key. An invalid
-/// configuration changes nothing.
+/// Reads the configuration file of the started process again. Calls `apply` with the new
+/// configuration, and then `report` with each changed key. An invalid configuration changes
+/// nothing.
 fn reload(
     started: &Config,
     log: &LogFilter,

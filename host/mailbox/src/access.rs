@@ -13,7 +13,8 @@ pub struct Access {
     pub account: String,
     /// The credential for the mail server.
     pub credential: MailCredential,
-    /// The member who uses the mailbox, or `None` for the owner. The service checks a member's rights for each folder.
+    /// The member who uses the mailbox, or `None` for the owner. The service checks a member's
+    /// rights for each folder.
     pub member: Option<Member>,
 }
 
@@ -26,7 +27,8 @@ pub struct Member {
     pub grants: Arc<Grants>,
     /// The origin of the request, for the audit log.
     pub origin: Origin,
-    /// The permit for one of the owner's connections. `None` if the request acquires a permit for each command. See `Pool::hold_member_permit`.
+    /// The permit for one of the owner's connections. `None` if the request acquires a permit for
+    /// each command. See `Pool::hold_member_permit`.
     pub permit: Option<Arc<OwnedSemaphorePermit>>,
 }
 

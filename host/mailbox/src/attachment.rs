@@ -20,8 +20,8 @@ pub struct AttachmentContent {
 }
 
 impl Mail {
-    /// Returns an attachment of the message with this number. Returns `None` if the message does not exist. Returns `Some(None)` if the message has no such
-    /// attachment.
+    /// Returns an attachment of the message with this number. Returns `None` if the message does
+    /// not exist. Returns `Some(None)` if the message has no such attachment.
     ///
     /// # Errors
     /// Returns an [`Error`] if the operation fails.

@@ -1,4 +1,5 @@
-//! Reads the result of the sender's authentication from the header field `Authentication-Results` (RFC 8601). The mail server adds this field to a message.
+//! Reads the result of the sender's authentication from the header field `Authentication-Results`
+//! (RFC 8601). The mail server adds this field to a message.
 //!
 //! With Latchmail's milter, only the topmost field counts that has the configured authserv-id and a
 //! valid mark of the milter ([`mark`](crate::mark)). A message that a client stores over IMAP has
@@ -95,8 +96,9 @@ impl Authentication {
         authentication.for_sender(from)
     }
 
-    /// Compares the domain of a passed result with the domains of the senders. If the domains differ, the result becomes a failure. If the domain or the sender
-    /// is missing, the result becomes [`Verdict::None`].
+    /// Compares the domain of a passed result with the domains of the senders. If the domains
+    /// differ, the result becomes a failure. If the domain or the sender is missing, the result
+    /// becomes [`Verdict::None`].
     fn for_sender(mut self, from: &[Address]) -> Self {
         let sender_domain = |address: &Address| {
             let (_, domain) = address.address.rsplit_once('@')?;
@@ -117,13 +119,14 @@ impl Authentication {
     }
 }
 
-/// Returns the addresses in the value of a field, as API clients receive them. The second returned value is `true` if the list is complete.
+/// Returns the addresses in the value of a field, as API clients receive them. The second returned
+/// value is `true` if the list is complete.
 #[must_use]
 pub fn parse_addresses(value: &[u8]) -> (Vec<String>, bool) {
     let (mut addresses, mut complete) = decode_addresses(value);
-    // API clients receive the field in the character set of the Content-Type field, which is unknown
-    // here. In some character sets, a backslash can be the second byte of a character. Then the
-    // backslash does not escape a quote.
+    // API clients receive the field in the character set of the Content-Type field, which is
+    // unknown here. In some character sets, a backslash can be the second byte of a character. Then
+    // the backslash does not escape a quote.
     let is_second = |bytes: &[u8]| !bytes[0].is_ascii() && bytes[1] == b'\\';
     if value.windows(2).any(is_second) {
         let mut other = value.to_vec();
@@ -183,8 +186,8 @@ impl MethodResult {
     }
 }
 
-/// Returns the results in the value of a field. Returns `None` if the field has a different authserv-id. An authserv-id with quotes or comments counts as
-/// different.
+/// Returns the results in the value of a field. Returns `None` if the field has a different
+/// authserv-id. An authserv-id with quotes or comments counts as different.
 fn parse_results(value: &str, authserv_id: &str) -> Option<Vec<MethodResult>> {
     let (id, rest) = value.split_once(';').unwrap_or((value, ""));
     let id = id.split_ascii_whitespace().next()?;
@@ -258,7 +261,8 @@ fn tokenize(text: &str) -> Vec<Token> {
     tokens
 }
 
-/// Derives the authentication from all results of a field. A result for `auth` means that an account submitted the message.
+/// Derives the authentication from all results of a field. A result for `auth` means that an
+/// account submitted the message.
 fn evaluate(results: &[MethodResult]) -> Authentication {
     let of = |method: &'static str| results.iter().filter(move |result| result.method == method);
     let header_from = |result: &MethodResult| result.property("header.from").map(domain);

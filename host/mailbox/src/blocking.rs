@@ -5,7 +5,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::bounds;
 
-/// Runs `work`, whose duration depends on `bytes`. Uses the current thread for few bytes, because a thread switch would take longer than the work.
+/// Runs `work`, whose duration depends on `bytes`. Uses the current thread for few bytes, because a
+/// thread switch would take longer than the work.
 pub(crate) async fn run_sized<T: Send + 'static>(
     bytes: usize,
     work: impl FnOnce() -> T + Send + 'static,

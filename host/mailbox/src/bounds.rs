@@ -5,26 +5,30 @@ use std::time::Duration;
 pub(crate) use latchmail_imap::bounds::{FIRST, LISTED_HEADER};
 pub(crate) use latchmail_mime::bounds::{FIELD, HEADER, LONG_PREFIX, PREFIX};
 
-/// Maximum number of bytes of one message that the service reads. The service omits the rest and marks the result as truncated.
+/// Maximum number of bytes of one message that the service reads. The service omits the rest and
+/// marks the result as truncated.
 pub(crate) const MESSAGE: usize = 128 * 1024 * 1024;
 
-/// Maximum size of inputs that are processed on the current thread, in bytes. Larger inputs are processed on a blocking thread.
+/// Maximum size of inputs that are processed on the current thread, in bytes. Larger inputs are
+/// processed on a blocking thread.
 pub(crate) const INLINE_WORK: usize = 64 * 1024;
 
-/// Size of the first chunk of a download, in bytes. For a slow client, all chunks have this size. A download stores about three chunks in memory.
+/// Size of the first chunk of a download, in bytes. For a slow client, all chunks have this size. A
+/// download stores about three chunks in memory.
 pub(crate) const DOWNLOAD_CHUNK: usize = 256 * 1024;
 
 /// Memory for all messages of at least [`FIRST`] bytes and all downloads together, in MiB.
 pub(crate) const MESSAGE_MEMORY_MIB: usize = 256;
 
-/// Memory for reading one message of at least [`FIRST`] bytes, in MiB. The memory contains the first [`FIRST`] bytes of the message, and its text and HTML
-/// in encoded and decoded form.
+/// Memory for reading one message of at least [`FIRST`] bytes, in MiB. The memory contains the
+/// first [`FIRST`] bytes of the message, and its text and HTML in encoded and decoded form.
 pub(crate) const LARGE_MESSAGE_MIB: u32 = 12;
 
 /// Memory for one download, in MiB.
 pub(crate) const DOWNLOAD_MIB: u32 = 1;
 
-/// Maximum number of bytes that a listing reads with one command, if the listing needs longer headers and texts.
+/// Maximum number of bytes that a listing reads with one command, if the listing needs longer
+/// headers and texts.
 pub(crate) const LISTING_BATCH: usize = 4 * 1024 * 1024;
 
 /// Memory for the longer headers and texts of all listings together, in MiB.
@@ -40,5 +44,6 @@ pub(crate) const SLOW_CLIENT: Duration = Duration::from_millis(100);
 /// download releases its memory.
 pub(crate) const VERY_SLOW_CLIENT: Duration = Duration::from_secs(1);
 
-/// Maximum size of one decoded header field in a listing, in bytes. The summaries of a hundred messages must fit into a sandbox's memory.
+/// Maximum size of one decoded header field in a listing, in bytes. The summaries of a hundred
+/// messages must fit into a sandbox's memory.
 pub(crate) const LISTED_FIELD: usize = 4 * 1024;

@@ -1,6 +1,8 @@
-//! Caches data of messages and folders: locations, structures, summaries without flags, folder ids and message counts.
+//! Caches data of messages and folders: locations, structures, summaries without flags, folder ids
+//! and message counts.
 //!
-//! The cache does not check rights. Each request with cached data also logs in at the mail server and checks that the message exists.
+//! The cache does not check rights. Each request with cached data also logs in at the mail server
+//! and checks that the message exists.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -30,7 +32,8 @@ pub(crate) struct MailboxCache {
     summaries: Cache<(FolderKey, u32), Arc<Summary>, EstimatedSize>,
     /// The number of calls of [`MailboxCache::remove_moved_summaries`].
     moves: AtomicU64,
-    /// The number of folders of each account, or 0 if the number is unknown. If an account has an entry, the index contains all folders of the account.
+    /// The number of folders of each account, or 0 if the number is unknown. If an account has an
+    /// entry, the index contains all folders of the account.
     folder_counts: Cache<String, usize>,
     /// The number of messages and the UIDNEXT of each folder at the last check for lost messages.
     message_counts: Cache<FolderKey, (u32, u32)>,
@@ -75,7 +78,8 @@ impl LookupCounter {
     }
 }
 
-/// The cached data of a message, which are its last known location and its structure. The structure of a message never changes.
+/// The cached data of a message, which are its last known location and its structure. The structure
+/// of a message never changes.
 #[derive(Clone, Default)]
 struct Message {
     location: Option<Arc<Location>>,
@@ -92,13 +96,14 @@ impl Equivalent<(String, u64)> for MessageKey<'_> {
     }
 }
 
-/// A key for the folder with a path and a UIDVALIDITY in an account. For one key, an IMAP UID always refers to the same message (RFC 3501, section 2.3.1.1).
+/// A key for the folder with a path and a UIDVALIDITY in an account. For one key, an IMAP UID
+/// always refers to the same message (RFC 3501, section 2.3.1.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct FolderKey([u8; 16]);
 
 impl FolderKey {
-    /// Creates the key from the first 16 bytes of SHA-256 over the three values. A cryptographic hash prevents that a user creates two folders with the same
-    /// key.
+    /// Creates the key from the first 16 bytes of SHA-256 over the three values. A cryptographic
+    /// hash prevents that a user creates two folders with the same key.
     pub(crate) fn new(account: &str, path: &str, uid_validity: u32) -> Self {
         let mut digest = Sha256::new();
         digest.update((account.len() as u64).to_be_bytes());
@@ -164,7 +169,8 @@ impl MailboxCache {
         }
     }
 
-    /// Returns the last known location of the message with this number. The location might be outdated.
+    /// Returns the last known location of the message with this number. The location might be
+    /// outdated.
     pub(crate) fn location(&self, account: &str, number: u64) -> Option<Arc<Location>> {
         let message = self.messages.get(&MessageKey(account, number));
         let location = message.and_then(|message| message.location);
@@ -177,7 +183,8 @@ impl MailboxCache {
         });
     }
 
-    /// Removes the location of a message. Callers use this function if the location might be outdated.
+    /// Removes the location of a message. Callers use this function if the location might be
+    /// outdated.
     pub(crate) fn remove_location(&self, account: &str, number: u64) {
         match self.messages.get(&MessageKey(account, number)) {
             Some(message) if message.structure.is_some() => {
@@ -208,7 +215,8 @@ impl MailboxCache {
         });
     }
 
-    /// Returns the summary of the message with this IMAP UID. The summary contains no flags, and its position might be outdated.
+    /// Returns the summary of the message with this IMAP UID. The summary contains no flags, and
+    /// its position might be outdated.
     pub(crate) fn summary(&self, folder: FolderKey, uid: u32) -> Option<Arc<Summary>> {
         let summary = self.summaries.get(&(folder, uid));
         self.lookups.summaries.count(summary)
@@ -256,7 +264,8 @@ impl MailboxCache {
         }
     }
 
-    /// Returns the number of an account's folders, or 0 if the number is unknown. Returns `None` if the index might not contain all folders.
+    /// Returns the number of an account's folders, or 0 if the number is unknown. Returns `None` if
+    /// the index might not contain all folders.
     pub(crate) fn folder_count(&self, account: &str) -> Option<usize> {
         self.folder_counts.get(account)
     }
@@ -265,8 +274,9 @@ impl MailboxCache {
         self.folder_counts.insert(account.to_owned(), folders);
     }
 
-    /// Returns `true` if the folder has certainly lost no message since the last call of [`MailboxCache::insert_message_counts`]. In that case the number of
-    /// messages and UIDNEXT have grown by the same number.
+    /// Returns `true` if the folder has certainly lost no message since the last call of
+    /// [`MailboxCache::insert_message_counts`]. In that case the number of messages and UIDNEXT
+    /// have grown by the same number.
     pub(crate) fn lost_no_message(&self, folder: FolderKey, now: Opened) -> bool {
         let growth = |now: u32, before: u32| i64::from(now) - i64::from(before);
         self.message_counts
@@ -306,7 +316,8 @@ impl MailboxCache {
         self.folder_ids.insert(folder, id);
     }
 
-    /// Returns the version after the last sync of an account, if that sync started after the sync with the number `ticket` was requested.
+    /// Returns the version after the last sync of an account, if that sync started after the sync
+    /// with the number `ticket` was requested.
     pub(crate) fn synced_after(&self, account: &str, ticket: u64) -> Option<u64> {
         let (started, version) = self.syncs.get(account)?;
         (started > ticket).then_some(version)

@@ -1,8 +1,10 @@
-//! Changes flags of messages, moves messages and deletes messages. Callers specify messages by number, and the messages can be in different folders. One
-//! command changes all messages of one folder.
+//! Changes flags of messages, moves messages and deletes messages. Callers specify messages by
+//! number, and the messages can be in different folders. One command changes all messages of one
+//! folder.
 //!
-//! Each change runs on its own task. It continues even if the caller no longer waits. If the outcome is unknown, the change returns [`Error::Unknown`].
-//! [`crate::reconcile`] finds messages that other clients have moved.
+//! Each change runs on its own task. It continues even if the caller no longer waits. If the
+//! outcome is unknown, the change returns [`Error::Unknown`]. [`crate::reconcile`] finds messages
+//! that other clients have moved.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -48,14 +50,16 @@ impl Source {
         Self::ReconciledIndex,
         Self::ReconciledIndex,
     ];
-    /// A member's rights depend on the locations of the messages. Therefore the index is reconciled before any message is changed.
+    /// A member's rights depend on the locations of the messages. Therefore the index is reconciled
+    /// before any message is changed.
     const FOR_MEMBER: &[Self] = &[
         Self::ReconciledIndex,
         Self::ReconciledIndex,
         Self::ReconciledIndex,
     ];
 
-    /// Returns the sources in the order in which a change uses them. A member's change uses other sources than the owner's change.
+    /// Returns the sources in the order in which a change uses them. A member's change uses other
+    /// sources than the owner's change.
     fn sequence(access: &Access) -> &'static [Self] {
         match access.member {
             None => Self::FOR_OWNER,
@@ -68,7 +72,8 @@ impl Source {
 enum FolderResult {
     /// The IMAP UIDs of the changed messages.
     Changed(BTreeSet<u32>),
-    /// Another client moved some of the messages before they could be deleted. The value contains the IMAP UIDs of the others, which were deleted.
+    /// Another client moved some of the messages before they could be deleted. The value contains
+    /// the IMAP UIDs of the others, which were deleted.
     MovedAway(BTreeSet<u32>),
     NoDestination,
 }
@@ -77,7 +82,8 @@ impl Mail {
     /// Adds or removes flags of messages. Returns the numbers of the messages that exist.
     ///
     /// # Errors
-    /// Returns [`Error::Rejected`] if the mail server cannot store a flag permanently. Returns another [`Error`] if the operation fails.
+    /// Returns [`Error::Rejected`] if the mail server cannot store a flag permanently. Returns
+    /// another [`Error`] if the operation fails.
     pub async fn flag(
         self: &Arc<Self>,
         access: &Access,
@@ -91,8 +97,8 @@ impl Mail {
         Ok(changed.unwrap_or_default())
     }
 
-    /// Moves messages to a folder. The numbers of the messages do not change. Returns the numbers of the messages that exist. Returns `None` if the destination
-    /// folder does not exist.
+    /// Moves messages to a folder. The numbers of the messages do not change. Returns the numbers
+    /// of the messages that exist. Returns `None` if the destination folder does not exist.
     ///
     /// # Errors
     /// Returns an [`Error`] if the operation fails.
@@ -143,12 +149,14 @@ impl Mail {
         mut remaining: Vec<u64>,
         change: &Change,
     ) -> Result<Option<Vec<u64>>, Error> {
-        // Two moves of one message must not overlap. Otherwise a server could copy the message twice and remove the original only once.
+        // Two moves of one message must not overlap. Otherwise a server could copy the message
+        // twice and remove the original only once.
         let (access, _lock) = &self.lock(&self.change_locks, access).await?;
         let mut rights = vec![Right::MailWrite];
         if let Change::Move { to } = change {
-            // A move command contains the destination folder's name. The server does not report which folder has this name. Therefore the index is updated
-            // before the member's rights are checked.
+            // A move command contains the destination folder's name. The server does not report
+            // which folder has this name. Therefore the index is updated before the member's rights
+            // are checked.
             if access.member.is_some() {
                 self.refresh_folders(access).await?;
             }
@@ -159,8 +167,8 @@ impl Mail {
             let Some(folder_access) = folder_access else {
                 return Ok(None);
             };
-            // Moving a message must not reveal the message to the member. Therefore a move to a readable folder also requires the right to read the message at
-            // its old location.
+            // Moving a message must not reveal the message to the member. Therefore a move to a
+            // readable folder also requires the right to read the message at its old location.
             if access.member.is_some()
                 && folder_access.authorize_path(to, Right::MailRead) == Decision::Allowed
             {
@@ -205,7 +213,8 @@ impl Mail {
             }
             changed.sort_unstable();
             remaining.retain(|number| changed.binary_search(number).is_err());
-            // Ignore a number that is neither in the cache nor in the index, because such a number was never assigned.
+            // Ignore a number that is neither in the cache nor in the index, because such a number
+            // was never assigned.
             if *source == Source::Index {
                 remaining.retain(|number| {
                     let mut known = tried.iter().chain(&locations);
@@ -224,8 +233,9 @@ impl Mail {
         Ok(Some(changed))
     }
 
-    /// Returns the locations of these messages in `source`. Omits messages that the caller is not allowed to see. Returns [`Error::Denied`] if the caller can
-    /// see a message, but lacks one of `rights` on the message's folder.
+    /// Returns the locations of these messages in `source`. Omits messages that the caller is not
+    /// allowed to see. Returns [`Error::Denied`] if the caller can see a message, but lacks one of
+    /// `rights` on the message's folder.
     async fn authorized_locations(
         &self,
         access: &Access,
@@ -273,7 +283,8 @@ impl Mail {
         Ok(locations.collect())
     }
 
-    /// Changes messages of one folder. `messages` contains the number and the IMAP UID of each message.
+    /// Changes messages of one folder. `messages` contains the number and the IMAP UID of each
+    /// message.
     async fn change_in_folder(
         &self,
         access: &Access,
@@ -329,8 +340,8 @@ impl Mail {
         }
     }
 
-    /// Stores the new locations of moved messages. Returns the former IMAP UIDs of these messages. If the locations cannot be stored, a later reconciliation
-    /// finds the messages by identity.
+    /// Stores the new locations of moved messages. Returns the former IMAP UIDs of these messages.
+    /// If the locations cannot be stored, a later reconciliation finds the messages by identity.
     pub(crate) async fn store_moved(
         &self,
         access: &Access,
@@ -373,8 +384,9 @@ impl Mail {
         moved.uids.iter().map(|(old, _)| *old).collect()
     }
 
-    /// Removes expunged messages from the index. Returns the IMAP UIDs of the expunged messages that are in no other folder. If another client moved a message
-    /// just before the expunge, the message still exists in its new folder.
+    /// Removes expunged messages from the index. Returns the IMAP UIDs of the expunged messages
+    /// that are in no other folder. If another client moved a message just before the expunge, the
+    /// message still exists in its new folder.
     async fn remove_expunged(
         &self,
         access: &Access,
@@ -448,7 +460,8 @@ async fn select<'l>(
     }
 }
 
-/// Adds or removes flags of messages in one folder. Returns the IMAP UIDs of the messages that exist.
+/// Adds or removes flags of messages in one folder. Returns the IMAP UIDs of the messages that
+/// exist.
 async fn store_flags(
     lease: &mut Lease<Connector>,
     path: &str,
@@ -487,7 +500,8 @@ async fn store_flags(
     })
 }
 
-/// Groups messages by the path and the UIDVALIDITY of their folders. Each group contains the numbers and the IMAP UIDs of its messages.
+/// Groups messages by the path and the UIDVALIDITY of their folders. Each group contains the
+/// numbers and the IMAP UIDs of its messages.
 fn group_by_folder(locations: &[(u64, Arc<Location>)]) -> BTreeMap<(&str, u32), Vec<(u64, u32)>> {
     let mut folders: BTreeMap<_, Vec<_>> = BTreeMap::new();
     for (number, location) in locations {
@@ -498,7 +512,8 @@ fn group_by_folder(locations: &[(u64, Arc<Location>)]) -> BTreeMap<(&str, u32), 
     folders
 }
 
-/// Converts the error of a command that changes messages. If the connection was lost, the server might have executed the command.
+/// Converts the error of a command that changes messages. If the connection was lost, the server
+/// might have executed the command.
 fn change_error(error: latchmail_imap::Error) -> Error {
     match error {
         latchmail_imap::Error::No(text) => Error::Rejected(sanitize(&text)),
@@ -509,7 +524,8 @@ fn change_error(error: latchmail_imap::Error) -> Error {
     }
 }
 
-/// Returns `error` if no message was changed. Otherwise returns [`Error::Unknown`] with the number of changed messages.
+/// Returns `error` if no message was changed. Otherwise returns [`Error::Unknown`] with the number
+/// of changed messages.
 fn after_changes(changed: &[u64], error: Error) -> Error {
     if changed.is_empty() {
         return error;

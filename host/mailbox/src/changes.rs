@@ -1,7 +1,7 @@
 //! Returns the changes of a mailbox since a cursor.
 //!
-//! The result contains the differences between the version of the cursor and the current version. Therefore several changes of a message are at most one change
-//! in the result.
+//! The result contains the differences between the version of the cursor and the current version.
+//! Therefore several changes of a message are at most one change in the result.
 
 mod cursor;
 mod page;
@@ -105,11 +105,13 @@ enum Visible<'a> {
 }
 
 impl Mail {
-    /// Returns at most `limit` changes since the cursor `since`, in one folder or in all folders. Without `since`, returns the current cursor and no changes.
-    /// Returns `None` if the folder does not exist.
+    /// Returns at most `limit` changes since the cursor `since`, in one folder or in all folders.
+    /// Without `since`, returns the current cursor and no changes. Returns `None` if the folder
+    /// does not exist.
     ///
     /// # Errors
-    /// Returns [`Error::CursorExpired`] if the cursor is not valid. Returns another [`Error`] if the operation fails.
+    /// Returns [`Error::CursorExpired`] if the cursor is not valid. Returns another [`Error`] if
+    /// the operation fails.
     pub async fn changes(
         &self,
         access: &Access,
@@ -200,7 +202,8 @@ fn cursor_row(access: &Access) -> String {
     )
 }
 
-/// Returns the folder of a request. `cursor.folder` is `None` if the request has no cursor. Returns `None` if the folder does not exist.
+/// Returns the folder of a request. `cursor.folder` is `None` if the request has no cursor. Returns
+/// `None` if the folder does not exist.
 ///
 /// # Errors
 /// Returns [`Error::CursorExpired`] if the cursor belongs to another folder.

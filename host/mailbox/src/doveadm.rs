@@ -1,7 +1,9 @@
-//! A client of Dovecot's doveadm HTTP API that ends open sessions. The client uses only the command `kick`.
+//! A client of Dovecot's doveadm HTTP API that ends open sessions. The client uses only the command
+//! `kick`.
 //!
-//! The user name of a session is `address/app password id` (`mailserver/dovecot/lookup.conf.ext`). Therefore a mask can select the sessions of one app
-//! password. If `imap.session_names` is `user`, the user name is the log-in name of the user. The caller handles failures.
+//! The user name of a session is `address/app password id` (`mailserver/dovecot/lookup.conf.ext`).
+//! Therefore a mask can select the sessions of one app password. If `imap.session_names` is `user`,
+//! the user name is the log-in name of the user. The caller handles failures.
 
 use std::fmt;
 use std::fs;
@@ -62,19 +64,20 @@ pub(crate) enum Error {
     Failed(String),
 }
 
-/// A mask for user names, with wildcards. The mask selects the sessions of one app password or of one account.
+/// A mask for user names, with wildcards. The mask selects the sessions of one app password or of
+/// one account.
 #[derive(Clone, Debug)]
 pub(crate) struct SessionMask(String);
 
 impl SessionMask {
-    /// Selects the sessions of an app password. The mask contains only the unique id, because the account's address can change. Returns `None` if no app
-    /// password can have this id.
+    /// Selects the sessions of an app password. The mask contains only the unique id, because the
+    /// account's address can change. Returns `None` if no app password can have this id.
     pub(crate) fn app_password(id: &str) -> Option<Self> {
         has_no_wildcards(id).then(|| Self(format!("*/{id}")))
     }
 
-    /// Selects all sessions of the user with this log-in name. Use this mask only if sessions have the names of users. Returns `None` if no user can have this
-    /// name.
+    /// Selects all sessions of the user with this log-in name. Use this mask only if sessions have
+    /// the names of users. Returns `None` if no user can have this name.
     pub(crate) fn user(name: &str) -> Option<Self> {
         has_no_wildcards(name).then(|| Self(name.to_owned()))
     }
@@ -85,7 +88,8 @@ impl SessionMask {
     }
 }
 
-/// Returns `true` if the name is not empty and contains no wildcards. Dovecot's `auth_username_chars` forbids wildcards in user names.
+/// Returns `true` if the name is not empty and contains no wildcards. Dovecot's
+/// `auth_username_chars` forbids wildcards in user names.
 fn has_no_wildcards(name: &str) -> bool {
     !name.is_empty() && !name.contains(['*', '?', '\\'])
 }
@@ -98,7 +102,8 @@ impl fmt::Debug for Doveadm {
     }
 }
 
-/// Sends a request that ends no session, to check the connection and the key. Returns `false` if `imap.doveadm` is not configured, otherwise `true`.
+/// Sends a request that ends no session, to check the connection and the key. Returns `false` if
+/// `imap.doveadm` is not configured, otherwise `true`.
 ///
 /// # Errors
 /// Returns an error if the key file cannot be used, or if the request fails.
@@ -114,7 +119,8 @@ pub(crate) async fn probe(config: &config::Imap) -> Result<bool, StartError> {
 }
 
 impl Doveadm {
-    /// Creates the client from the configuration. Returns `None` if `imap.doveadm` is not set. Does not connect.
+    /// Creates the client from the configuration. Returns `None` if `imap.doveadm` is not set. Does
+    /// not connect.
     pub(crate) fn new(config: &config::Imap) -> Result<Option<Self>, StartError> {
         if config.doveadm.is_empty() {
             tracing::warn!(
@@ -138,8 +144,9 @@ impl Doveadm {
 
     /// Ends sessions. Succeeds even if no such session exists.
     ///
-    /// Dovecot ends the process of the session. One process handles many sessions, one after the other. Therefore this function can also end a session that has
-    /// just started in this process. The client of that session reconnects.
+    /// Dovecot ends the process of the session. One process handles many sessions, one after the
+    /// other. Therefore this function can also end a session that has just started in this process.
+    /// The client of that session reconnects.
     pub(crate) async fn kick(&self, masks: &[SessionMask]) -> Result<(), Error> {
         for batch in masks.chunks(BATCH) {
             timeout(TIMEOUT, self.send_request(batch))
@@ -155,7 +162,8 @@ impl Doveadm {
             .iter()
             .map(|SessionMask(mask)| json!(["kick", { "mask": [mask] }, "kick"]))
             .collect();
-        // Do not send `Connection: close`. Otherwise Dovecot 2.3.19 sends no response to a request with a wrong key.
+        // Do not send `Connection: close`. Otherwise Dovecot 2.3.19 sends no response to a request
+        // with a wrong key.
         let request = Request::post("/doveadm/v1")
             .header(HOST, &self.host)
             .header(AUTHORIZATION, &self.authorization)
@@ -188,7 +196,8 @@ impl Doveadm {
 
 /// Checks that every command succeeded.
 fn check(response: &[u8], commands: usize) -> Result<(), Error> {
-    // The text must begin with a word, because `sanitize` removes text in brackets at the beginning as a response code. A JSON array begins with a bracket.
+    // The text must begin with a word, because `sanitize` removes text in brackets at the beginning
+    // as a response code. A JSON array begins with a bracket.
     let failed = || {
         Error::Failed(sanitize(&format!(
             "the response was {}",
@@ -211,7 +220,8 @@ fn unreachable(error: impl fmt::Display) -> Error {
     Error::Unreachable(error.to_string())
 }
 
-/// Reads the key file. For Dovecot, a trailing newline is part of the key, so this function does not remove the newline.
+/// Reads the key file. For Dovecot, a trailing newline is part of the key, so this function does
+/// not remove the newline.
 fn read_key(path: &Path) -> Result<Zeroizing<Vec<u8>>, StartError> {
     const SETTING: &str = "`imap.doveadm_key_file`";
     // Root can run commands for a service of another user.

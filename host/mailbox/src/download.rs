@@ -1,5 +1,5 @@
-//! Streams the bytes of an attachment. Reads chunks from the mail server, decodes them and passes them to the client. The memory use does not depend on the
-//! size of the attachment.
+//! Streams the bytes of an attachment. Reads chunks from the mail server, decodes them and passes
+//! them to the client. The memory use does not depend on the size of the attachment.
 //!
 //! If the client of a download is slower than the mail server, the download releases its connection
 //! to the mail server while it waits for the client. If the client is very slow, the download also
@@ -32,8 +32,8 @@ use buffer::{PIECE, Receiver, Sender, State, buffer};
 /// An attachment whose decoded bytes can be read.
 pub struct Download {
     source: Source,
-    /// The first chunk and the reader of the other chunks. The first chunk was read to check that the attachment exists. `None` after the first call of
-    /// [`Download::open`].
+    /// The first chunk and the reader of the other chunks. The first chunk was read to check that
+    /// the attachment exists. `None` after the first call of [`Download::open`].
     started: Mutex<Option<Started>>,
 }
 
@@ -121,7 +121,8 @@ impl Download {
         is_whole.then(|| decoder.decode(&started.first, true).into())
     }
 
-    /// Returns all bytes as a stream. The stream has exactly [`crate::Attachment::size`] bytes, or ends with an error.
+    /// Returns all bytes as a stream. The stream has exactly [`crate::Attachment::size`] bytes, or
+    /// ends with an error.
     #[must_use]
     pub fn open(&self) -> BoxStream<'static, Result<Bytes, Error>> {
         let started = self
@@ -143,7 +144,8 @@ impl Download {
 }
 
 impl Source {
-    /// Acquires the permits and reads the first chunk. Returns `None` if the message no longer exists.
+    /// Acquires the permits and reads the first chunk. Returns `None` if the message no longer
+    /// exists.
     async fn start(&self) -> Result<Option<Started>, Error> {
         let download = if self.needs_permits() {
             Some(self.mail.acquire_download(self.access.caller()).await?)
@@ -230,8 +232,9 @@ impl Reader {
 
     /// Returns the next bytes. Returns `None` if the message no longer exists.
     ///
-    /// Requests the rest of the attachment with one command, because the mail server parses the complete message for every command. For a slow client, requests
-    /// single chunks. Therefore other requests do not wait for the connection.
+    /// Requests the rest of the attachment with one command, because the mail server parses the
+    /// complete message for every command. For a slow client, requests single chunks. Therefore
+    /// other requests do not wait for the connection.
     async fn next(&mut self) -> Result<Option<Bytes>, Error> {
         let end = self.source.section.range.end;
         let chunk = self.position..end.min(self.position + bounds::DOWNLOAD_CHUNK);
@@ -254,7 +257,8 @@ impl Reader {
                     let bytes = lease.current_session()?.next_bytes().await?;
                     (bytes, Connection::Streaming(lease))
                 } else {
-                    // Request at least one byte, because IMAP has no empty range. The request also checks that the message of an empty attachment exists.
+                    // Request at least one byte, because IMAP has no empty range. The request also
+                    // checks that the message of an empty attachment exists.
                     let range = chunk.start..chunk.end.max(chunk.start + 1);
                     let bytes =
                         retry_read!(lease, session => session.read_range_at(message, &range));

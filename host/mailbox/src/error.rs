@@ -2,7 +2,8 @@
 
 use latchmail_core::permissions::{self, Right};
 
-/// The reason why an operation failed. A missing resource is not an error: the operation then returns `Ok(None)`.
+/// The reason why an operation failed. A missing resource is not an error: the operation then
+/// returns `Ok(None)`.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The mail server rejected the credential.
@@ -12,7 +13,8 @@ pub enum Error {
     /// data was changed.
     #[error("the mail server or the database is not available: {0}")]
     Unavailable(String),
-    /// The mail server rejected the command. The text comes from the server and can be shown to users.
+    /// The mail server rejected the command. The text comes from the server and can be shown to
+    /// users.
     #[error("the mail server rejected the command: {0}")]
     Rejected(String),
     /// A change has started and its outcome is unknown.
@@ -30,7 +32,8 @@ pub enum Error {
     /// The cursor of the change log is expired, unknown, or belongs to another mailbox or folder.
     #[error("cursor expired")]
     CursorExpired,
-    /// The search index of the account is disabled or being built, and only the index can perform the operation.
+    /// The search index of the account is disabled or being built, and only the index can perform
+    /// the operation.
     #[error("the search index is disabled or being built")]
     IndexNotReady,
     /// The mail server or the index failed, or the server's reply was invalid.
@@ -55,7 +58,8 @@ impl From<latchmail_imap::Error> for Error {
             latchmail_imap::Error::Unavailable(why) => Self::Unavailable(why),
             latchmail_imap::Error::Lost(_) => Self::Unavailable(error.to_string()),
             latchmail_imap::Error::TooManyFolders => Self::TooLarge(error.to_string()),
-            // Dovecot 2.3 returns this text without a code if another client deletes the open folder.
+            // Dovecot 2.3 returns this text without a code if another client deletes the open
+            // folder.
             latchmail_imap::Error::No(text) if text.contains("deleted under us") => {
                 Self::Unavailable(text)
             }

@@ -1,7 +1,9 @@
-//! Checks the rights of members on folders. Grants refer to folder ids, because a renamed folder has the same id.
+//! Checks the rights of members on folders. Grants refer to folder ids, because a renamed folder
+//! has the same id.
 //!
-//! A right applies to the path and the UIDVALIDITY of a folder. The path alone is not sufficient, because a path can belong to a new folder after a rename.
-//! [`latchmail_core::permissions`] defines the rights.
+//! A right applies to the path and the UIDVALIDITY of a folder. The path alone is not sufficient,
+//! because a path can belong to a new folder after a rename. [`latchmail_core::permissions`]
+//! defines the rights.
 
 use std::collections::HashMap;
 
@@ -21,7 +23,8 @@ pub(crate) enum FolderAccess {
     Granted {
         /// The rights on every folder.
         all: Rights,
-        /// Additional rights on single folders, by path. Each entry applies only to the folder with this path and this UIDVALIDITY.
+        /// Additional rights on single folders, by path. Each entry applies only to the folder with
+        /// this path and this UIDVALIDITY.
         folders: HashMap<String, Vec<(u32, Rights)>>,
     },
 }
@@ -66,13 +69,15 @@ impl Mail {
         Ok(FolderAccess::Granted { all, folders })
     }
 
-    /// Checks that the caller has `right` on the folder with this path. Returns all folders that `access` can use. Returns `None` if the caller must not learn
-    /// that the folder exists.
+    /// Checks that the caller has `right` on the folder with this path. Returns all folders that
+    /// `access` can use. Returns `None` if the caller must not learn that the folder exists.
     ///
-    /// If the index does not contain the path, updates the index first. Another client could have renamed the folder.
+    /// If the index does not contain the path, updates the index first. Another client could have
+    /// renamed the folder.
     ///
     /// # Errors
-    /// Returns [`Error::Denied`] if the caller can see the folder but does not have the right. Returns another [`Error`] if the operation fails.
+    /// Returns [`Error::Denied`] if the caller can see the folder but does not have the right.
+    /// Returns another [`Error`] if the operation fails.
     pub(crate) async fn require_folder(
         &self,
         access: &Access,
@@ -83,12 +88,14 @@ impl Mail {
         if folder_access.authorize_path(path, right) != Decision::Hidden {
             return folder_access.require_path(path, right);
         }
-        // These steps do not depend on the existence of the folder. Otherwise the response time would reveal whether the folder exists.
+        // These steps do not depend on the existence of the folder. Otherwise the response time
+        // would reveal whether the folder exists.
         self.refresh_folders(access).await?;
         self.folder_access(access).await?.require_path(path, right)
     }
 
-    /// Returns `true` if the caller is allowed to learn whether the folder exists. Always returns `true` for the owner.
+    /// Returns `true` if the caller is allowed to learn whether the folder exists. Always returns
+    /// `true` for the owner.
     ///
     /// # Errors
     /// Returns an [`Error`] if the operation fails.
@@ -106,7 +113,8 @@ pub(crate) fn applies(granted: &GrantedFolder, has_object_id: bool, uid_validity
 }
 
 impl FolderAccess {
-    /// Returns `self` if the caller has `right` on the folder with this path in the index. Returns `None` if the caller must not learn that the folder exists.
+    /// Returns `self` if the caller has `right` on the folder with this path in the index. Returns
+    /// `None` if the caller must not learn that the folder exists.
     ///
     /// # Errors
     /// Returns [`Error::Denied`] if the caller can see the folder but does not have the right.
@@ -133,8 +141,8 @@ impl FolderAccess {
         self.authorize(message.path, message.uid_validity, right)
     }
 
-    /// Checks a right by path only, so that a request can be rejected without the mail server. The caller must check the right a second time with the mail
-    /// server's UIDVALIDITY.
+    /// Checks a right by path only, so that a request can be rejected without the mail server. The
+    /// caller must check the right a second time with the mail server's UIDVALIDITY.
     pub(crate) fn authorize_path(&self, path: &str, right: Right) -> Decision {
         self.decide(path, right, |_| true)
     }

@@ -1,4 +1,5 @@
-//! Assigns folder ids. A renamed folder has the same id. An id is never used for another folder, because grants of shared folders refer to ids.
+//! Assigns folder ids. A renamed folder has the same id. An id is never used for another folder,
+//! because grants of shared folders refer to ids.
 
 use std::sync::Arc;
 
@@ -9,13 +10,15 @@ use crate::folder_index::FolderState;
 use crate::mail::Mail;
 
 impl Mail {
-    /// Returns the ids of the listed folders in the order of the list. Assigns a new id to a new folder.
+    /// Returns the ids of the listed folders in the order of the list. Assigns a new id to a new
+    /// folder.
     pub(crate) async fn folder_ids(
         &self,
         access: &Access,
         states: &[FolderState],
     ) -> Result<Vec<Arc<str>>, Error> {
-        // Do not use the cache for members, because their rights depend on the paths in the index. These paths are outdated if a folder was renamed.
+        // Do not use the cache for members, because their rights depend on the paths in the index.
+        // These paths are outdated if a folder was renamed.
         if access.member.is_none()
             && let Some(ids) = self.cached_folder_ids(access, states)
         {

@@ -95,8 +95,9 @@ impl Mail {
         Ok(message_index::update_folders(self.db(), account, &listed).await?)
     }
 
-    /// Stores all folders of the account in the index. This function must run before any message of the account gets a number. Otherwise, if another client
-    /// moved a message to a folder that is not in the index, the message would not be an arrival (see [`crate::reconcile`]).
+    /// Stores all folders of the account in the index. This function must run before any message of
+    /// the account gets a number. Otherwise, if another client moved a message to a folder that is
+    /// not in the index, the message would not be an arrival (see [`crate::reconcile`]).
     pub(crate) async fn ensure_folders_indexed(&self, access: &Access) -> Result<(), Error> {
         let account = &access.account;
         if self.cache.folder_count(account).is_some() {
@@ -117,7 +118,8 @@ impl Mail {
         self.list_and_index_folders(access).await.map(drop)
     }
 
-    /// Returns the UIDVALIDITY of the folder with this id in the mail server's current list. Returns `None` if the list contains no such folder.
+    /// Returns the UIDVALIDITY of the folder with this id in the mail server's current list.
+    /// Returns `None` if the list contains no such folder.
     ///
     /// # Errors
     /// Returns an [`Error`] if the operation fails.

@@ -2,7 +2,8 @@
 
 use latchmail_imap::INBOX;
 
-/// Returns the path with the inbox's name in upper case. The name of the inbox is case-insensitive (RFC 3501, section 5.1).
+/// Returns the path with the inbox's name in upper case. The name of the inbox is case-insensitive
+/// (RFC 3501, section 5.1).
 pub(crate) fn normalize(path: &str) -> &str {
     if path.eq_ignore_ascii_case(INBOX) {
         INBOX

@@ -15,8 +15,8 @@ use crate::roles::to_folders;
 use crate::types::Folder;
 
 impl Mail {
-    /// Returns all selectable folders with their ids. First come the folders with a role, in the order of [`crate::Role`]. The other folders follow in the
-    /// order of their paths.
+    /// Returns all selectable folders with their ids. First come the folders with a role, in the
+    /// order of [`crate::Role`]. The other folders follow in the order of their paths.
     ///
     /// # Errors
     /// Returns an [`Error`] if the operation fails.

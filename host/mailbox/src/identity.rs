@@ -4,15 +4,19 @@ pub(crate) use latchmail_directory::message_index::Identity;
 use latchmail_imap::Fetched;
 use sha2::{Digest as _, Sha256};
 
-/// Returns the identity of a message. The identity is the first 16 bytes of SHA-256 over the mail server's message id (X-GUID, or EMAILID of RFC 8474). If the
-/// server has no message ids, the hash covers values that do not change when a message is moved:
+/// Returns the identity of a message. The identity is the first 16 bytes of SHA-256 over the mail
+/// server's message id (X-GUID, or EMAILID of RFC 8474). If the server has no message ids, the hash
+/// covers values that do not change when a message is moved:
 ///
-/// - the arrival time (INTERNALDATE) in seconds since the epoch, 8 bytes, big-endian, independent of its time zone;
+/// - the arrival time (INTERNALDATE) in seconds since the epoch, 8 bytes, big-endian, independent
+///   of its time zone;
 /// - the size (RFC822.SIZE), 4 bytes, big-endian;
-/// - the header fields Date, From, To, Cc, Subject, Message-ID and three MIME fields, at most 256 KiB. The hash covers the fields as the server returns them,
-///   but without carriage returns and trailing empty lines. The other fetched fields are not covered.
+/// - the header fields Date, From, To, Cc, Subject, Message-ID and three MIME fields, at most 256
+///   KiB. The hash covers the fields as the server returns them, but without carriage returns and
+///   trailing empty lines. The other fetched fields are not covered.
 ///
-/// The lowest bit of the first byte is 0 if the identity is based on the server's id, and 1 otherwise.
+/// The lowest bit of the first byte is 0 if the identity is based on the server's id, and 1
+/// otherwise.
 pub(crate) fn identity(message: &Fetched) -> Identity {
     let mut digest = Sha256::new();
     if let Some(id) = &message.id {
@@ -54,7 +58,8 @@ fn without_thread_fields(header: &[u8]) -> Vec<u8> {
     kept
 }
 
-/// Returns `true` if the identity is not based on the server's id. Such an identity is not always unique.
+/// Returns `true` if the identity is not based on the server's id. Such an identity is not always
+/// unique.
 pub(crate) fn is_inferred(identity: Identity) -> bool {
     identity[0] & 1 == 1
 }

@@ -1,4 +1,5 @@
-//! The interface to the credentials of the search index. Background work has no request, so it cannot use the credential of a caller.
+//! The interface to the credentials of the search index. Background work has no request, so it
+//! cannot use the credential of a caller.
 
 use std::fmt;
 use std::sync::Arc;
@@ -10,11 +11,12 @@ use crate::access::Access;
 use crate::error::Error;
 use crate::mail::Mail;
 
-/// Provides the credentials of the search index. The crate `latchmail-service` implements this trait with the directory. Tests implement it with fixed
-/// credentials.
+/// Provides the credentials of the search index. The crate `latchmail-service` implements this
+/// trait with the directory. Tests implement it with fixed credentials.
 pub trait IndexCredentials: fmt::Debug + Send + Sync {
-    /// Returns the credential with which the service reads the mailbox of an account. The mail server accepts the credential over IMAP only. Returns `None` if
-    /// the account does not exist or is disabled.
+    /// Returns the credential with which the service reads the mailbox of an account. The mail
+    /// server accepts the credential over IMAP only. Returns `None` if the account does not exist
+    /// or is disabled.
     ///
     /// # Errors
     /// Returns [`Error::Internal`] if the database fails.
@@ -31,8 +33,9 @@ impl Mail {
         let _ = self.index_credentials.set(credentials);
     }
 
-    /// Returns the access with which the service reads the mailbox of an account in the background. Returns `None` if the account does not exist or is
-    /// disabled, or if no source of credentials is set.
+    /// Returns the access with which the service reads the mailbox of an account in the background.
+    /// Returns `None` if the account does not exist or is disabled, or if no source of credentials
+    /// is set.
     ///
     /// # Errors
     /// Returns [`Error::Internal`] if the database fails.

@@ -1,6 +1,8 @@
-//! Mailboxes over IMAP. This crate lists folders, lists, searches, reads and changes messages, assigns the service's message numbers, and sends messages.
+//! Mailboxes over IMAP. This crate lists folders, lists, searches, reads and changes messages,
+//! assigns the service's message numbers, and sends messages.
 //!
-//! This crate depends neither on HTTP nor on WIT. It receives a credential for each log-in and does not authenticate callers.
+//! This crate depends neither on HTTP nor on WIT. It receives a credential for each log-in and does
+//! not authenticate callers.
 //!
 //! Each module with an `impl Mail` block contains one operation on mailboxes.
 

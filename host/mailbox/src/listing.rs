@@ -1,7 +1,8 @@
 //! Reads a page of a folder or of a search result.
 //!
-//! A listing converts each message to a summary as soon as the data of the message has arrived. Therefore a listing uses little more memory than its result.
-//! Some summaries need longer headers and texts. The listing reads these data in batches, and each batch needs a memory permit.
+//! A listing converts each message to a summary as soon as the data of the message has arrived.
+//! Therefore a listing uses little more memory than its result. Some summaries need longer headers
+//! and texts. The listing reads these data in batches, and each batch needs a memory permit.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -44,8 +45,8 @@ struct Page {
     total: u32,
     /// The folder's key in the cache.
     folder: FolderKey,
-    /// The messages in ascending order of position. Each entry contains position, UID and flags of a message. If the cache contains the summary, the entry
-    /// contains the summary too.
+    /// The messages in ascending order of position. Each entry contains position, UID and flags of
+    /// a message. If the cache contains the summary, the entry contains the summary too.
     messages: Vec<(Fetched, Option<Arc<Summary>>)>,
     /// The messages without a cached summary, in any order.
     uncached: Vec<Uncached>,
@@ -63,7 +64,8 @@ struct Uncached {
 }
 
 impl Mail {
-    /// Returns at most `limit` messages of a folder, newest first. Skips the newest `offset` messages. Returns `None` if the folder does not exist.
+    /// Returns at most `limit` messages of a folder, newest first. Skips the newest `offset`
+    /// messages. Returns `None` if the folder does not exist.
     ///
     /// # Errors
     /// Returns an [`Error`] if the operation fails.
@@ -83,8 +85,8 @@ impl Mail {
         self.list(access, query).await
     }
 
-    /// Returns at most `limit` messages of a folder that match all keys, newest first. Skips the newest `offset` matching messages. Returns `None` if the folder
-    /// does not exist.
+    /// Returns at most `limit` messages of a folder that match all keys, newest first. Skips the
+    /// newest `offset` matching messages. Returns `None` if the folder does not exist.
     pub(crate) async fn search(
         &self,
         access: &Access,
@@ -150,7 +152,8 @@ impl Mail {
         }))
     }
 
-    /// Assigns numbers to messages without a cached summary. Returns the summaries of these messages by IMAP UID.
+    /// Assigns numbers to messages without a cached summary. Returns the summaries of these
+    /// messages by IMAP UID.
     async fn assign_numbers(
         &self,
         access: &Access,
@@ -181,7 +184,8 @@ impl Mail {
     }
 }
 
-/// Reads messages of a folder. Returns `None` if the folder does not exist. For messages with a cached summary, reads only the flags.
+/// Reads messages of a folder. Returns `None` if the folder does not exist. For messages with a
+/// cached summary, reads only the flags.
 async fn read_page(
     session: &mut Session,
     mail: &Mail,
@@ -232,7 +236,8 @@ pub(crate) fn to_usize(n: u32) -> usize {
     usize::try_from(n).unwrap_or(usize::MAX)
 }
 
-/// Returns a page of a search result: the folder, the number of all matches, and the page's messages in ascending order.
+/// Returns a page of a search result: the folder, the number of all matches, and the page's
+/// messages in ascending order.
 async fn search_page(
     session: &mut Session,
     path: &str,
@@ -249,7 +254,8 @@ async fn search_page(
     Ok(Some((opened, total, session.positions(page).await?)))
 }
 
-/// Reads the summaries of the messages with these IMAP UIDs. Omits messages that were just expunged.
+/// Reads the summaries of the messages with these IMAP UIDs. Omits messages that were just
+/// expunged.
 async fn read_summaries(
     session: &mut Session,
     mail: &Mail,
@@ -258,7 +264,8 @@ async fn read_summaries(
     let (mut complete, mut incomplete) = (Vec::new(), Vec::new());
     session
         .summaries(uids, &mut |message| {
-            // Do not use a truncated header. Otherwise another listing could return different data for the same message.
+            // Do not use a truncated header. Otherwise another listing could return different data
+            // for the same message.
             if message.header.len() >= bounds::LISTED_HEADER {
                 return incomplete.push(Incomplete::new(message, bounds::HEADER));
             }
@@ -289,7 +296,8 @@ struct Incomplete {
 }
 
 impl Incomplete {
-    /// Creates an incomplete summary from the result of the first FETCH. `max_header` is the maximum length of the header, in bytes.
+    /// Creates an incomplete summary from the result of the first FETCH. `max_header` is the
+    /// maximum length of the header, in bytes.
     fn new(message: Fetched, max_header: usize) -> Self {
         let size = to_usize(message.size);
         Self {
@@ -303,8 +311,9 @@ impl Incomplete {
     }
 }
 
-/// Splits messages into the next batch and the rest. The batch contains the first messages that together fit into [`bounds::LISTING_BATCH`]. The batch contains
-/// at least one message. Returns `None` if `messages` is empty.
+/// Splits messages into the next batch and the rest. The batch contains the first messages that
+/// together fit into [`bounds::LISTING_BATCH`]. The batch contains at least one message. Returns
+/// `None` if `messages` is empty.
 fn split_batch(messages: &[Incomplete]) -> Option<(&[Incomplete], &[Incomplete])> {
     let mut total = 0;
     let fits = |message: &&Incomplete| {
@@ -361,7 +370,8 @@ impl Uncached {
     }
 }
 
-/// Creates the summary of a fetched message, without the thread id. `number` is the service's number for the message.
+/// Creates the summary of a fetched message, without the thread id. `number` is the service's
+/// number for the message.
 pub(crate) fn summary(number: u64, message: &Fetched, header: &Header, preview: String) -> Summary {
     Summary {
         uid: number,

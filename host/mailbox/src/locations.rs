@@ -23,7 +23,8 @@ pub(crate) fn message_ref(location: &Location) -> MessageRef<'_> {
 /// Maximum number of locations that are tried for one message.
 const MAX_LOCATIONS: usize = 4;
 
-/// An iterator over the possible locations of a message. The first is the last known location. The others are the locations after a reconciliation.
+/// An iterator over the possible locations of a message. The first is the last known location. The
+/// others are the locations after a reconciliation.
 pub(crate) struct Locations<'a> {
     mail: &'a Mail,
     access: &'a Access,
@@ -34,7 +35,8 @@ pub(crate) struct Locations<'a> {
 }
 
 impl Locations<'_> {
-    /// Returns the next location. The caller must call this function repeatedly until it has found the message. Returns `None` if no location remains.
+    /// Returns the next location. The caller must call this function repeatedly until it has found
+    /// the message. Returns `None` if no location remains.
     pub(crate) async fn next(&mut self) -> Result<Option<Arc<Location>>, Error> {
         let Self { mail, access, .. } = *self;
         while self.remaining > 0 {
@@ -42,7 +44,8 @@ impl Locations<'_> {
                 mail.cache.remove_location(&access.account, self.number);
             }
             let location = mail.location(access, self.number).await?;
-            // For a member, the steps do not depend on the existence of the number. Otherwise the response time would reveal whether the number exists.
+            // For a member, the steps do not depend on the existence of the number. Otherwise the
+            // response time would reveal whether the number exists.
             let is_last = self.reconciled || (location.is_none() && access.member.is_none());
             let folder_access = mail.folder_access(access).await?;
             let location = location
@@ -64,8 +67,9 @@ impl Locations<'_> {
         Ok(None)
     }
 
-    /// Returns the location if the caller is allowed to read this folder. Returns [`Error::Denied`] only after the reconciliation. Before the reconciliation,
-    /// the message might be in another folder that the caller can read.
+    /// Returns the location if the caller is allowed to read this folder. Returns [`Error::Denied`]
+    /// only after the reconciliation. Before the reconciliation, the message might be in another
+    /// folder that the caller can read.
     fn authorize(
         &self,
         folder_access: &FolderAccess,
@@ -92,10 +96,12 @@ impl Mail {
         }
     }
 
-    /// Returns the last known location of a message. Returns `None` if the index does not contain the number.
+    /// Returns the last known location of a message. Returns `None` if the index does not contain
+    /// the number.
     async fn location(&self, access: &Access, number: u64) -> Result<Option<Arc<Location>>, Error> {
         let account = &access.account;
-        // Members do not use the cache. Otherwise the response time would reveal which messages other callers have just requested.
+        // Members do not use the cache. Otherwise the response time would reveal which messages
+        // other callers have just requested.
         if access.member.is_none()
             && let Some(location) = self.cache.location(account, number)
         {

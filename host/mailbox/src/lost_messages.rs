@@ -1,7 +1,9 @@
-//! Detects lost messages that have copies, and removes the lost messages from the index. A message is lost if it is in no folder. If the index still contained
-//! a lost message, a copy could get the number of the lost message when the copy is moved.
+//! Detects lost messages that have copies, and removes the lost messages from the index. A message
+//! is lost if it is in no folder. If the index still contained a lost message, a copy could get the
+//! number of the lost message when the copy is moved.
 //!
-//! A folder has certainly lost no message if its number of messages and its UIDNEXT have grown by the same number. A listing returns these two values.
+//! A folder has certainly lost no message if its number of messages and its UIDNEXT have grown by
+//! the same number. A listing returns these two values.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
@@ -17,7 +19,8 @@ use crate::mail::Mail;
 use crate::retry::retry_read;
 
 impl Mail {
-    /// Returns `true` if the opened folder might have lost a message that has copies. Otherwise caches the folder's counts for the next check.
+    /// Returns `true` if the opened folder might have lost a message that has copies. Otherwise
+    /// caches the folder's counts for the next check.
     pub(crate) async fn may_have_lost_copies(
         &self,
         access: &Access,
@@ -36,15 +39,16 @@ impl Mail {
         Ok(false)
     }
 
-    /// Returns `true` if any folder of the account might have lost a message of which another copy exists. Otherwise caches the number of messages of each
-    /// folder for the next check.
+    /// Returns `true` if any folder of the account might have lost a message of which another copy
+    /// exists. Otherwise caches the number of messages of each folder for the next check.
     pub(crate) async fn any_may_have_lost_copies(
         &self,
         access: &Access,
         states: &[FolderState],
     ) -> Result<bool, Error> {
         let account = &access.account;
-        // A deletion changes the number of folders, unless a new folder was created too. The cache does not contain the counts of a new folder.
+        // A deletion changes the number of folders, unless a new folder was created too. The cache
+        // does not contain the counts of a new folder.
         let is_same_number = self.cache.folder_count(account) == Some(states.len());
         if is_same_number
             && states
@@ -127,7 +131,8 @@ impl Mail {
         let mut present = BTreeSet::new();
         let unopened = self.find_present(access, &messages, &mut present).await?;
         if !unopened.is_empty() {
-            // Another client may have renamed these folders since they were listed. Their messages are then at their new paths.
+            // Another client may have renamed these folders since they were listed. Their messages
+            // are then at their new paths.
             let states = self.folder_states(access).await?;
             let indexed = self.index_folders(access, &states).await?;
             let paths: HashMap<&str, &str> = indexed
@@ -152,7 +157,8 @@ impl Mail {
             .collect())
     }
 
-    /// Adds the numbers of the messages that are at their locations to `present`. Returns the paths of the folders that do not exist.
+    /// Adds the numbers of the messages that are at their locations to `present`. Returns the paths
+    /// of the folders that do not exist.
     async fn find_present(
         &self,
         access: &Access,

@@ -1,4 +1,5 @@
-//! The mailboxes of one mail server, with the connections, caches, permits and locks for all operations.
+//! The mailboxes of one mail server, with the connections, caches, permits and locks for all
+//! operations.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -34,9 +35,11 @@ pub struct Mail {
     pub(crate) pool: Pool<Connector>,
     pub(crate) directory: Directory,
     pub(crate) cache: MailboxCache,
-    /// Memory for downloads, and for messages of at least [`bounds::FIRST`] bytes while they are read, in MiB.
+    /// Memory for downloads, and for messages of at least [`bounds::FIRST`] bytes while they are
+    /// read, in MiB.
     pub(crate) message_memory: Arc<Semaphore>,
-    /// Memory for longer headers and texts of listings, in MiB. A request releases this memory before its response is sent.
+    /// Memory for longer headers and texts of listings, in MiB. A request releases this memory
+    /// before its response is sent.
     listing_memory: Arc<Semaphore>,
     /// Limits the concurrent downloads of each account.
     download_permits: AccountPermits,
@@ -160,12 +163,14 @@ impl Mail {
     /// Checks that the mail server accepts connections and sends its greeting.
     ///
     /// # Errors
-    /// Returns [`Error::Unavailable`] if the mail server does not accept a connection or sends no greeting.
+    /// Returns [`Error::Unavailable`] if the mail server does not accept a connection or sends no
+    /// greeting.
     pub async fn ping(&self) -> Result<(), Error> {
         Ok(self.connector.ping().await?)
     }
 
-    /// Returns the number of connections of the pool to the IMAP server, and how many of them are in use.
+    /// Returns the number of connections of the pool to the IMAP server, and how many of them are
+    /// in use.
     #[must_use]
     pub fn pooled_connections(&self) -> (usize, usize) {
         self.pool.counts()
@@ -176,8 +181,8 @@ impl Mail {
         self.changes.finished().await;
     }
 
-    /// Acquires the mailbox's lock in `locks`. If the caller is a member, the returned access also holds the caller's connection permit
-    /// ([`Pool::hold_member_permit`]).
+    /// Acquires the mailbox's lock in `locks`. If the caller is a member, the returned access also
+    /// holds the caller's connection permit ([`Pool::hold_member_permit`]).
     pub(crate) async fn lock<'a>(
         &self,
         locks: &AccountPermits,

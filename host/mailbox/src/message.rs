@@ -1,4 +1,5 @@
-//! Reads a single message and converts the message to the form for API clients. [`latchmail_mime`] parses the parts of the message.
+//! Reads a single message and converts the message to the form for API clients. [`latchmail_mime`]
+//! parses the parts of the message.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -23,7 +24,8 @@ use crate::types::{Detail, Summary};
 use crate::{blocking, bounds};
 
 impl Mail {
-    /// Returns the message with this number, in any folder. Returns `None` if the message does not exist.
+    /// Returns the message with this number, in any folder. Returns `None` if the message does not
+    /// exist.
     ///
     /// # Errors
     /// Returns an [`Error`] if the operation fails.
@@ -68,7 +70,8 @@ impl Mail {
         Ok(Some(detail))
     }
 
-    /// Returns the first bytes of a message, and a connection that has the message's folder open. Returns `None` if the message is not at this location.
+    /// Returns the first bytes of a message, and a connection that has the message's folder open.
+    /// Returns `None` if the message is not at this location.
     async fn fetch(
         &self,
         access: &Access,
@@ -135,8 +138,9 @@ impl MessageParts {
         }
     }
 
-    /// Reads the missing parts of `message`. `structure` is the structure of the message if it is known. The session must have the message's folder open.
-    /// Returns `None` if the message no longer exists.
+    /// Reads the missing parts of `message`. `structure` is the structure of the message if it is
+    /// known. The session must have the message's folder open. Returns `None` if the message no
+    /// longer exists.
     pub(crate) async fn read(
         session: &mut Session,
         message: Fetched,
@@ -173,8 +177,8 @@ impl MessageParts {
     }
 }
 
-/// Returns the structure of a message. Returns `None` if the message no longer exists. Parses the bytes after the first [`bounds::FIRST`] bytes as they arrive,
-/// and does not store these bytes.
+/// Returns the structure of a message. Returns `None` if the message no longer exists. Parses the
+/// bytes after the first [`bounds::FIRST`] bytes as they arrive, and does not store these bytes.
 async fn read_structure(
     session: &mut Session,
     message: &Fetched,
@@ -225,7 +229,8 @@ pub(crate) async fn parse_complete(
     .map_err(Error::Internal)
 }
 
-/// Parses a message of at least [`bounds::FIRST`] bytes. Keeps `memory` until the parsing ends, even if the caller is dropped.
+/// Parses a message of at least [`bounds::FIRST`] bytes. Keeps `memory` until the parsing ends,
+/// even if the caller is dropped.
 async fn parse_large(
     number: u64,
     parts: MessageParts,

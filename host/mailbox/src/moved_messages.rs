@@ -1,4 +1,5 @@
-//! Recognizes moved messages. Compares arrivals in a folder with messages that are missing at their stored locations.
+//! Recognizes moved messages. Compares arrivals in a folder with messages that are missing at their
+//! stored locations.
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
 
@@ -24,7 +25,8 @@ pub(crate) struct Candidates {
 /// the flag `\Deleted` at its new location. An older copy does not have this flag. Therefore only
 /// the arrivals in `deleted` match expunged messages.
 ///
-/// Without the server's ids, messages with the same identity differ only in their locations. Therefore this function matches none of these messages.
+/// Without the server's ids, messages with the same identity differ only in their locations.
+/// Therefore this function matches none of these messages.
 pub(crate) fn find_moved(
     arrived: &[(u32, Identity)],
     deleted: &BTreeSet<u32>,

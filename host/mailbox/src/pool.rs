@@ -1,11 +1,14 @@
 //! A pool of authenticated connections.
 //!
-//! A connection is used only for the credential that opened the connection. Each account has a maximum number of connections, which includes busy and idle
-//! connections. A caller waits if all connections are busy. A member of a shared mailbox can use only some of the owner's connections.
+//! A connection is used only for the credential that opened the connection. Each account has a
+//! maximum number of connections, which includes busy and idle connections. A caller waits if all
+//! connections are busy. A member of a shared mailbox can use only some of the owner's connections.
 //!
-//! The pool also has a maximum number of idle connections of all accounts, because every connection uses a process of the mail server.
+//! The pool also has a maximum number of idle connections of all accounts, because every connection
+//! uses a process of the mail server.
 //!
-//! A connection returns to the pool only if its last command was completed and its credential is valid. The pool does not depend on a protocol.
+//! A connection returns to the pool only if its last command was completed and its credential is
+//! valid. The pool does not depend on a protocol.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -61,7 +64,8 @@ struct Inner<C: Connect> {
     accounts: Mutex<HashMap<String, Account<C::Session>>>,
     /// `true` if the task that closes idle connections is running.
     cleanup_running: AtomicBool,
-    /// The permits for each pair of member and owner. The permits limit how many of the owner's connections the member uses at the same time.
+    /// The permits for each pair of member and owner. The permits limit how many of the owner's
+    /// connections the member uses at the same time.
     member_permits: AccountPermits,
 }
 
@@ -88,7 +92,8 @@ impl<S> Idle<S> {
 
 struct Busy {
     credential: String,
-    /// `true` if the credential was revoked. The connection then closes and does not return to the pool.
+    /// `true` if the credential was revoked. The connection then closes and does not return to the
+    /// pool.
     evicted: Arc<AtomicBool>,
 }
 
@@ -99,7 +104,8 @@ pub(crate) struct Lease<C: Connect> {
     credential: MailCredential,
     session: Option<C::Session>,
     evicted: Arc<AtomicBool>,
-    /// The permit for this connection. The permit is released after the connection has returned to the pool. Therefore the next caller finds the connection.
+    /// The permit for this connection. The permit is released after the connection has returned to
+    /// the pool. Therefore the next caller finds the connection.
     permit: Option<OwnedSemaphorePermit>,
     _member_permit: Option<Arc<OwnedSemaphorePermit>>,
 }
@@ -119,8 +125,9 @@ impl<C: Connect> fmt::Debug for Pool<C> {
 }
 
 impl<C: Connect> Pool<C> {
-    /// Creates an empty pool with at most `max_connections` connections per account, and at most `max_idle` idle connections of all accounts. An idle connection
-    /// closes after `idle_timeout`. Callers wait at most `lease_timeout` for a connection. `wait` is the metric of this time.
+    /// Creates an empty pool with at most `max_connections` connections per account, and at most
+    /// `max_idle` idle connections of all accounts. An idle connection closes after `idle_timeout`.
+    /// Callers wait at most `lease_timeout` for a connection. `wait` is the metric of this time.
     pub(crate) fn new(
         connector: C,
         max_connections: usize,
@@ -142,8 +149,9 @@ impl<C: Connect> Pool<C> {
         }))
     }
 
-    /// Waits for a permit and returns a lease. The lease contains an idle connection with the caller's credential, preferably with `folder` open. If there is
-    /// no such connection, [`Lease::session`] opens a connection.
+    /// Waits for a permit and returns a lease. The lease contains an idle connection with the
+    /// caller's credential, preferably with `folder` open. If there is no such connection,
+    /// [`Lease::session`] opens a connection.
     pub(crate) async fn lease(
         &self,
         access: &Access,
@@ -157,7 +165,8 @@ impl<C: Connect> Pool<C> {
         Inner::start_cleanup(&self.0);
         let permits = self.0.permits(account);
         let acquire = async {
-            // A member must not use a permit of the owner while the member waits for the member permit.
+            // A member must not use a permit of the owner while the member waits for the member
+            // permit.
             let member_permit = self.0.member_permit(access).await;
             Some((member_permit, permits.acquire_owned().await.ok()?))
         };
@@ -186,8 +195,9 @@ impl<C: Connect> Pool<C> {
         })
     }
 
-    /// Returns an access that contains one of the member's permits. All leases with this access share the permit. A member must acquire the permit before any
-    /// lock that the owner's requests also need. Otherwise a member with slow requests would delay the owner.
+    /// Returns an access that contains one of the member's permits. All leases with this access
+    /// share the permit. A member must acquire the permit before any lock that the owner's requests
+    /// also need. Otherwise a member with slow requests would delay the owner.
     pub(crate) async fn hold_member_permit<'a>(
         &self,
         access: &'a Access,
@@ -207,7 +217,8 @@ impl<C: Connect> Pool<C> {
         }))
     }
 
-    /// Closes the connections of a revoked credential. A busy connection closes when its lease is dropped.
+    /// Closes the connections of a revoked credential. A busy connection closes when its lease is
+    /// dropped.
     pub(crate) fn close(&self, revoked: &str) {
         for account in self.0.lock().values_mut() {
             account.idle.retain(|idle| idle.credential != revoked);
@@ -218,7 +229,8 @@ impl<C: Connect> Pool<C> {
         }
     }
 
-    /// Returns the number of idle and busy connections of all accounts, and the number of busy connections.
+    /// Returns the number of idle and busy connections of all accounts, and the number of busy
+    /// connections.
     pub(crate) fn counts(&self) -> (usize, usize) {
         let accounts = self.0.lock();
         let idle: usize = accounts.values().map(|account| account.idle.len()).sum();
@@ -250,9 +262,11 @@ fn busy() -> Error {
 }
 
 impl<S: Session> Account<S> {
-    /// Removes and returns an idle connection with this credential: the last used connection that has `folder` open, otherwise the last used connection.
+    /// Removes and returns an idle connection with this credential: the last used connection that
+    /// has `folder` open, otherwise the last used connection.
     ///
-    /// The server reports to a connection what other connections changed in the open folder. The last used connection has the fewest of these reports to read.
+    /// The server reports to a connection what other connections changed in the open folder. The
+    /// last used connection has the fewest of these reports to read.
     fn take(&mut self, credential: &str, folder: Option<&str>) -> Option<S> {
         let now = Instant::now();
         self.idle.retain(|idle| !idle.is_expired(now));
@@ -269,7 +283,8 @@ impl<S: Session> Account<S> {
         Some(self.idle.remove(index).session)
     }
 
-    /// Closes excess connections until the account has at most `max_connections` connections. Closes the connections with the longest idle time first.
+    /// Closes excess connections until the account has at most `max_connections` connections.
+    /// Closes the connections with the longest idle time first.
     fn close_excess(&mut self, max_connections: usize) {
         let excess = (self.busy.len() + self.idle.len()).saturating_sub(max_connections);
         self.idle.drain(..excess.min(self.idle.len()));
@@ -295,9 +310,11 @@ impl<C: Connect> Inner<C> {
         Arc::clone(&account.permits)
     }
 
-    /// If there are too many idle connections, closes the connection with the longest idle time. Each call follows the return of one connection.
+    /// If there are too many idle connections, closes the connection with the longest idle time.
+    /// Each call follows the return of one connection.
     fn close_longest_idle(&self, accounts: &mut HashMap<String, Account<C::Session>>) {
-        // Fewer accounts than this cannot have too many idle connections, so the count is not necessary.
+        // Fewer accounts than this cannot have too many idle connections, so the count is not
+        // necessary.
         if accounts.len() * self.max_connections <= self.max_idle {
             return;
         }
@@ -325,7 +342,8 @@ impl<C: Connect> Inner<C> {
         self.member_permits.acquire(&key).await.map(Arc::new)
     }
 
-    /// Starts the task that closes idle connections, unless the task is already running. The task ends when the pool is dropped.
+    /// Starts the task that closes idle connections, unless the task is already running. The task
+    /// ends when the pool is dropped.
     fn start_cleanup(this: &Arc<Self>) {
         if this.cleanup_running.swap(true, Ordering::SeqCst) {
             return;
@@ -341,7 +359,8 @@ impl<C: Connect> Inner<C> {
                     account.idle.retain(|idle| {
                         now.duration_since(idle.since) < pool.idle_timeout && !idle.is_expired(now)
                     });
-                    // Keep accounts with waiting callers. A waiting caller has a reference to the semaphore.
+                    // Keep accounts with waiting callers. A waiting caller has a reference to the
+                    // semaphore.
                     !account.idle.is_empty()
                         || !account.busy.is_empty()
                         || Arc::strong_count(&account.permits) > 1
@@ -352,7 +371,8 @@ impl<C: Connect> Inner<C> {
 }
 
 impl<C: Connect> Lease<C> {
-    /// Returns `true` if the lease already contains a connection. The server might have closed this connection.
+    /// Returns `true` if the lease already contains a connection. The server might have closed this
+    /// connection.
     pub(crate) fn is_reused(&self) -> bool {
         self.session.is_some()
     }
@@ -364,7 +384,8 @@ impl<C: Connect> Lease<C> {
             .ok_or_else(|| Error::Internal("the lease has no connection".into()))
     }
 
-    /// Returns the connection of the lease. Opens a new connection if the lease has no reusable connection.
+    /// Returns the connection of the lease. Opens a new connection if the lease has no reusable
+    /// connection.
     pub(crate) async fn session(&mut self) -> Result<&mut C::Session, Error> {
         if !self.session.as_ref().is_some_and(Session::is_reusable) {
             self.session = None;

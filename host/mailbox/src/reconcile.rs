@@ -1,18 +1,27 @@
-//! Reconciles the index with the mail server after other clients have renamed, moved, copied or deleted folders or messages.
+//! Reconciles the index with the mail server after other clients have renamed, moved, copied or
+//! deleted folders or messages.
 //!
-//! The mail server's ids identify folders. A message and its copies have the same [`Identity`]. The stored locations distinguish a message from its copies.
+//! The mail server's ids identify folders. A message and its copies have the same [`Identity`]. The
+//! stored locations distinguish a message from its copies.
 //!
-//! For each folder, the index stores the first UID that is not reconciled. The messages from that UID upwards are the arrivals of the folder. If a message is
-//! missing at its stored location, the reconciliation searches only the arrivals for the message. The following rules apply to each arrival:
+//! For each folder, the index stores the first UID that is not reconciled. The messages from that
+//! UID upwards are the arrivals of the folder. If a message is missing at its stored location, the
+//! reconciliation searches only the arrivals for the message. The following rules apply to each
+//! arrival:
 //!
-//! - If a message with the same identity is missing at its stored location, the arrival is that message. The number of the message does not change.
-//! - If all messages with the same identity are at their stored locations, the arrival is a copy and gets a new number.
+//! - If a message with the same identity is missing at its stored location, the arrival is that
+//!   message. The number of the message does not change.
+//! - If all messages with the same identity are at their stored locations, the arrival is a copy
+//!   and gets a new number.
 //!
-//! After all arrivals are processed, the reconciliation permanently removes a missing message from the index if the message has copies. Otherwise, when a copy
-//! is moved, the copy could get the number of the missing message. A sync ([`crate::sync`]) also removes missing messages without copies.
+//! After all arrivals are processed, the reconciliation permanently removes a missing message from
+//! the index if the message has copies. Otherwise, when a copy is moved, the copy could get the
+//! number of the missing message. A sync ([`crate::sync`]) also removes missing messages without
+//! copies.
 //!
-//! A missing message is removed only after a list of all folders without arrivals. The message might have moved again during the processing of the arrivals.
-//! Then it is an arrival in the next list.
+//! A missing message is removed only after a list of all folders without arrivals. The message
+//! might have moved again during the processing of the arrivals. Then it is an arrival in the next
+//! list.
 //!
 //! docs/http-api.md has a table of the cases.
 
@@ -34,7 +43,8 @@ const BATCH: usize = 100;
 /// Maximum number of lists of all folders in one reconciliation.
 const MAX_LISTS: usize = 6;
 
-/// The messages that are missing at their stored locations, by number. The messages that remain after the processing of all arrivals are lost.
+/// The messages that are missing at their stored locations, by number. The messages that remain
+/// after the processing of all arrivals are lost.
 #[derive(Default)]
 struct MissingMessages(BTreeMap<u64, IndexedMessage>);
 
@@ -88,7 +98,8 @@ impl Mail {
         Ok(())
     }
 
-    /// Returns the service's numbers for messages of a folder, by IMAP UID. Assigns a number to each message without a number.
+    /// Returns the service's numbers for messages of a folder, by IMAP UID. Assigns a number to
+    /// each message without a number.
     pub(crate) async fn numbers(
         &self,
         access: &Access,
@@ -123,8 +134,8 @@ impl Mail {
         if known.folder.is_none() || message_index::has_identity(db, account, &unchecked).await? {
             let (access, _lock) = &self.lock(&self.reconcile_locks, access).await?;
             self.reconcile_locked(access, &BTreeSet::new()).await?;
-            // A message is not an arrival if it was in the folder before the folder was first indexed. Therefore check here whether such a message is a copy of
-            // a lost message.
+            // A message is not an arrival if it was in the folder before the folder was first
+            // indexed. Therefore check here whether such a message is a copy of a lost message.
             let known = message_index::known(db, account, path, opened.uid_validity, &uids).await?;
             let unnumbered = identities_without_number(messages, &known.numbers);
             let unchecked: Vec<Identity> = unnumbered.difference(checked).copied().collect();
@@ -139,8 +150,9 @@ impl Mail {
         numbers.ok_or_else(|| Error::Unavailable("the folders changed while they were read".into()))
     }
 
-    /// Reconciles the index with the mail server. The caller must have acquired the mailbox's lock in `reconcile_locks`. `expunged` contains the numbers of
-    /// messages that the caller has expunged under this lock.
+    /// Reconciles the index with the mail server. The caller must have acquired the mailbox's lock
+    /// in `reconcile_locks`. `expunged` contains the numbers of messages that the caller has
+    /// expunged under this lock.
     pub(crate) async fn reconcile_locked(
         &self,
         access: &Access,
@@ -151,8 +163,9 @@ impl Mail {
         Ok(())
     }
 
-    /// Reconciles the index with the mail server, and removes the messages of `vanished` that are in no folder. Returns the folders of `vanished` that do not
-    /// exist. Returns `None` and removes no message if other clients moved messages during every attempt.
+    /// Reconciles the index with the mail server, and removes the messages of `vanished` that are
+    /// in no folder. Returns the folders of `vanished` that do not exist. Returns `None` and
+    /// removes no message if other clients moved messages during every attempt.
     pub(crate) async fn remove_vanished(
         &self,
         access: &Access,
@@ -180,8 +193,8 @@ impl Mail {
         for list in 0..MAX_LISTS {
             let none_missing = missing.0.is_empty() && vanished.folders.is_empty();
             if list > 0 || !none_missing {
-                // List the folders again. A message that had left its stored location before the first listing has arrived in its new folder before the second
-                // listing.
+                // List the folders again. A message that had left its stored location before the
+                // first listing has arrived in its new folder before the second listing.
                 states = self.folder_states(access).await?;
                 indexed = self.index_folders(access, &states).await?;
             }
@@ -231,7 +244,8 @@ impl Mail {
                 let mut lease = self.pool.lease(access, Some(path)).await?;
                 retry_read!(lease, session => session.arrivals(path, from))
             };
-            // An arrival that has left the folder again is in another folder. If the server does not report UIDNEXT, such an arrival is not detected.
+            // An arrival that has left the folder again is in another folder. If the server does
+            // not report UIDNEXT, such an arrival is not detected.
             arrived |= next > 0;
             if let Some((opened, uids)) = found {
                 arrived |= !uids.is_empty();
@@ -312,7 +326,8 @@ impl Mail {
         Ok(())
     }
 
-    /// Assigns a number to each arrival in a folder. The number is the number of a moved message, or a new number.
+    /// Assigns a number to each arrival in a folder. The number is the number of a moved message,
+    /// or a new number.
     async fn number_arrivals(
         &self,
         access: &Access,

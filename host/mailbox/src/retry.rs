@@ -1,7 +1,8 @@
 //! Repeats a read operation if the server has closed the pooled connection.
 
-/// Runs a read operation on the session of a lease. If the server has closed a reused connection, repeats the operation once on a new connection. Commands that
-/// change data must not use this macro.
+/// Runs a read operation on the session of a lease. If the server has closed a reused connection,
+/// repeats the operation once on a new connection. Commands that change data must not use this
+/// macro.
 macro_rules! retry_read {
     ($lease:ident, $session:ident => $read:expr) => {{
         let is_reused = $lease.is_reused();

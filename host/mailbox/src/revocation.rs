@@ -1,8 +1,10 @@
-//! Closes connections of revoked credentials: the service's own connections, and the sessions of mail clients at the mail server.
+//! Closes connections of revoked credentials: the service's own connections, and the sessions of
+//! mail clients at the mail server.
 //!
-//! The directory has already revoked the credential. Therefore no new log-in succeeds, even if this module fails. The mail server checks the password only at
-//! log-in, so an open session stays open until its client closes the session. If a session cannot be ended, a warning is logged. The directory stores the app
-//! password in a list for another attempt.
+//! The directory has already revoked the credential. Therefore no new log-in succeeds, even if this
+//! module fails. The mail server checks the password only at log-in, so an open session stays open
+//! until its client closes the session. If a session cannot be ended, a warning is logged. The
+//! directory stores the app password in a list for another attempt.
 
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
@@ -18,8 +20,8 @@ use crate::doveadm::{self, Doveadm, SessionMask};
 use crate::error::Error;
 use crate::mail::Mail;
 
-/// Delay before the second attempt to end sessions. The first attempt can miss a session during its log-in. A log-in needs milliseconds, or seconds on an
-/// overloaded machine.
+/// Delay before the second attempt to end sessions. The first attempt can miss a session during its
+/// log-in. A log-in needs milliseconds, or seconds on an overloaded machine.
 const SECOND_ATTEMPT: Duration = Duration::from_secs(5);
 
 /// The time after a revocation during which the service repeats failed attempts.
@@ -37,8 +39,10 @@ pub enum SessionSelector<'a> {
     Account(&'a str),
 }
 
-/// Ends sessions at the mail server, and makes a second attempt after five seconds. Commands that change the directory outside the running service use this
-/// function. Returns `false` if `imap.doveadm` is not configured, otherwise `true`. If sessions have the names of users, ends only the sessions of an account.
+/// Ends sessions at the mail server, and makes a second attempt after five seconds. Commands that
+/// change the directory outside the running service use this function. Returns `false` if
+/// `imap.doveadm` is not configured, otherwise `true`. If sessions have the names of users, ends
+/// only the sessions of an account.
 ///
 /// # Errors
 /// Returns an error if the second attempt failed. Some sessions might then be open.
@@ -51,7 +55,8 @@ pub async fn end_server_sessions(
     };
     let masks: Vec<SessionMask> = match (selector, config.imap.session_names) {
         (SessionSelector::AppPasswords(ids), SessionNames::AppPassword) => app_password_masks(ids),
-        // The commands of the operator revoke single app passwords only if the service uses them. The service closes its own connections.
+        // The commands of the operator revoke single app passwords only if the service uses them.
+        // The service closes its own connections.
         (SessionSelector::AppPasswords(_), SessionNames::User) => Vec::new(),
         (SessionSelector::Account(address), SessionNames::AppPassword) => {
             SessionMask::account(address).into_iter().collect()
@@ -63,7 +68,8 @@ pub async fn end_server_sessions(
     if masks.is_empty() {
         return Ok(true);
     }
-    // Only the second result counts. The second attempt also ends sessions whose log-in was in progress at the first attempt.
+    // Only the second result counts. The second attempt also ends sessions whose log-in was in
+    // progress at the first attempt.
     if let Err(error) = doveadm.kick(&masks).await {
         tracing::debug!(%error, "first attempt to end sessions failed");
     }
@@ -74,9 +80,11 @@ pub async fn end_server_sessions(
 }
 
 impl Mail {
-    /// Ends all connections of the revoked app passwords with these ids. Returns when the mail server has ended the connections, or after two seconds.
+    /// Ends all connections of the revoked app passwords with these ids. Returns when the mail
+    /// server has ended the connections, or after two seconds.
     ///
-    /// A running command on such a connection can take a few seconds longer. A change that has started must report its outcome.
+    /// A running command on such a connection can take a few seconds longer. A change that has
+    /// started must report its outcome.
     pub async fn end_sessions(&self, app_passwords: &[String]) {
         for id in app_passwords {
             self.close_connections(id);
@@ -91,8 +99,9 @@ impl Mail {
         self.end_twice(masks, app_passwords).await;
     }
 
-    /// Ends all sessions of the user with this address at the mail server, if sessions have the names of users. Otherwise does nothing. Returns when the mail
-    /// server has ended the sessions, or after two seconds. Makes a second attempt after the delay `SECOND_ATTEMPT`.
+    /// Ends all sessions of the user with this address at the mail server, if sessions have the
+    /// names of users. Otherwise does nothing. Returns when the mail server has ended the sessions,
+    /// or after two seconds. Makes a second attempt after the delay `SECOND_ATTEMPT`.
     pub async fn end_user_sessions(&self, address: &str) {
         let Some(doveadm) = self.doveadm.clone() else {
             return;
@@ -110,11 +119,14 @@ impl Mail {
         let _ = timeout(doveadm::TIMEOUT, first).await;
     }
 
-    /// Ends the remaining sessions of app passwords that were revoked at least five seconds ago. Sessions can remain if the service stopped or the mail server
-    /// did not respond. Makes no attempt later than 24 hours after the revocation. The service must call this function at its start and every minute.
+    /// Ends the remaining sessions of app passwords that were revoked at least five seconds ago.
+    /// Sessions can remain if the service stopped or the mail server did not respond. Makes no
+    /// attempt later than 24 hours after the revocation. The service must call this function at its
+    /// start and every minute.
     ///
     /// # Errors
-    /// Returns an error if the database or the mail server failed. The next call processes the remaining app passwords.
+    /// Returns an error if the database or the mail server failed. The next call processes the
+    /// remaining app passwords.
     pub async fn retry_end_sessions(&self) -> Result<(), Error> {
         let now = Clock::system().now();
         loop {
@@ -148,7 +160,8 @@ impl Mail {
         callbacks.push(Box::new(callback));
     }
 
-    /// Closes the service's own connections of the credential with this id. A busy connection closes after its current use.
+    /// Closes the service's own connections of the credential with this id. A busy connection
+    /// closes after its current use.
     pub fn close_connections(&self, credential: &str) {
         self.pool.close(credential);
         let callbacks = self.close_callbacks.lock();
@@ -164,8 +177,9 @@ impl Mail {
         self.pool.connections(account)
     }
 
-    /// Ends the sessions that `masks` selects. After the delay `SECOND_ATTEMPT`, ends the sessions of all `app_passwords` and removes these app passwords from
-    /// the directory's list. The attempts continue if the caller is dropped.
+    /// Ends the sessions that `masks` selects. After the delay `SECOND_ATTEMPT`, ends the sessions
+    /// of all `app_passwords` and removes these app passwords from the directory's list. The
+    /// attempts continue if the caller is dropped.
     async fn end_twice(&self, masks: Vec<SessionMask>, app_passwords: &[String]) {
         let Some(doveadm) = self.doveadm.clone().filter(|_| !app_passwords.is_empty()) else {
             return;
@@ -193,7 +207,8 @@ fn app_password_masks(ids: &[String]) -> Vec<SessionMask> {
         .collect()
 }
 
-/// Returns the names that the sessions of a user can have. On the default domain, the name can have a domain or not.
+/// Returns the names that the sessions of a user can have. On the default domain, the name can have
+/// a domain or not.
 fn user_masks(sign_in: &config::SignIn, address: &str) -> Vec<SessionMask> {
     let mut names = vec![address, sign_in.login_name(address)];
     names.dedup();

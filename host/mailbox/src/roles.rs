@@ -1,7 +1,8 @@
 //! Assigns roles to folders and sorts the folders.
 //!
-//! Each role belongs to at most one folder. RFC 6154 permits that a server assigns a role to several folders. In that case the first folder by path gets the
-//! role. Each folder has at most one role. A folder gets its first role, in the order of [`Role`], that no other folder has.
+//! Each role belongs to at most one folder. RFC 6154 permits that a server assigns a role to
+//! several folders. In that case the first folder by path gets the role. Each folder has at most
+//! one role. A folder gets its first role, in the order of [`Role`], that no other folder has.
 
 use latchmail_imap::INBOX;
 use latchmail_imap::list::{Listed, Role};
@@ -11,7 +12,8 @@ use crate::types::Folder;
 /// The names that mail clients give the folder for sent messages.
 const SENT_NAMES: [&str; 3] = ["Sent", "Sent Items", "Sent Messages"];
 
-/// Converts and sorts listed folders. First come the folders with a role, in the order of [`Role`]. The other folders follow in the order of their paths.
+/// Converts and sorts listed folders. First come the folders with a role, in the order of [`Role`].
+/// The other folders follow in the order of their paths.
 pub(crate) fn to_folders(mut listed: Vec<Listed>) -> Vec<Folder> {
     listed.sort_by(|a, b| a.path.cmp(&b.path));
     let mut assigned: Vec<Role> = Vec::new();
@@ -42,8 +44,9 @@ pub(crate) fn to_folders(mut listed: Vec<Listed>) -> Vec<Folder> {
     folders
 }
 
-/// Returns the folder for copies of sent messages: the folder with the role `\Sent`. If the server assigns this role to no folder, returns a folder with a usual
-/// name, at the top level or in INBOX.
+/// Returns the folder for copies of sent messages: the folder with the role `\Sent`. If the server
+/// assigns this role to no folder, returns a folder with a usual name, at the top level or in
+/// INBOX.
 pub(crate) fn sent_folder(folders: Vec<Folder>) -> Option<Folder> {
     let is_sent = |folder: &Folder| folder.role == Some(Role::Sent);
     if let Some(index) = folders.iter().position(is_sent) {

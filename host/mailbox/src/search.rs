@@ -1,4 +1,5 @@
-//! Searches messages. The search index of the account serves a search if the index is complete. Otherwise the mail server searches.
+//! Searches messages. The search index of the account serves a search if the index is complete.
+//! Otherwise the mail server searches.
 
 use std::collections::{HashMap, HashSet};
 
@@ -30,7 +31,8 @@ pub struct SearchRequest<'a> {
     pub query: &'a str,
     /// Whether `query` can contain operators. If `false`, the whole query is literal text.
     pub operators: bool,
-    /// The folder's path. `None` searches all folders. Then Junk and Trash are excluded unless `in:` names them.
+    /// The folder's path. `None` searches all folders. Then Junk and Trash are excluded unless
+    /// `in:` names them.
     pub folder: Option<&'a str>,
     /// The order of the result.
     pub sort: Sort,
@@ -77,7 +79,8 @@ impl Mail {
     /// Searches one folder or all folders. Returns `None` if the folder does not exist.
     ///
     /// # Errors
-    /// Returns [`Error::InvalidQuery`] if an operator has an invalid value. Returns another [`Error`] if the operation fails.
+    /// Returns [`Error::InvalidQuery`] if an operator has an invalid value. Returns another
+    /// [`Error`] if the operation fails.
     pub async fn find(
         &self,
         access: &Access,
@@ -150,8 +153,9 @@ impl Mail {
             .await
     }
 
-    /// Searches the index of the account. `folders` are the states of the folders that the request uses. `searched` selects the folders to search. Returns the
-    /// status for the mail server's result if the index cannot serve the search.
+    /// Searches the index of the account. `folders` are the states of the folders that the request
+    /// uses. `searched` selects the folders to search. Returns the status for the mail server's
+    /// result if the index cannot serve the search.
     async fn search_current_index(
         &self,
         access: &Access,
@@ -174,8 +178,8 @@ impl Mail {
         Ok(found.await?.ok_or(IndexStatus::Building))
     }
 
-    /// Returns the current state of a folder, and the folders that the caller can read. Returns `None` if the folder does not exist or the caller must not learn
-    /// that it exists.
+    /// Returns the current state of a folder, and the folders that the caller can read. Returns
+    /// `None` if the folder does not exist or the caller must not learn that it exists.
     pub(crate) async fn readable_folder(
         &self,
         access: &Access,
@@ -197,7 +201,8 @@ impl Mail {
         Ok(can_read.then_some((folder_access, folder)))
     }
 
-    /// Returns the current states of all folders, the folders that the caller can read, and the role of each folder by path.
+    /// Returns the current states of all folders, the folders that the caller can read, and the
+    /// role of each folder by path.
     pub(crate) async fn readable_folders(
         &self,
         access: &Access,

@@ -13,8 +13,8 @@ use crate::pool::Lease;
 use crate::retry::retry_read;
 use crate::roles::{sent_folder, to_folders};
 
-/// A copy that was uploaded to the mail server except for its last line. [`UploadedCopy::store`] stores the copy. If this value is dropped, the mail server
-/// discards the copy.
+/// A copy that was uploaded to the mail server except for its last line. [`UploadedCopy::store`]
+/// stores the copy. If this value is dropped, the mail server discards the copy.
 pub(crate) struct UploadedCopy {
     mail: Arc<Mail>,
     account: String,
@@ -23,7 +23,8 @@ pub(crate) struct UploadedCopy {
 }
 
 impl Mail {
-    /// Uploads a copy while the message is being sent. Therefore storing the copy afterwards is fast. Returns `None` if no Sent folder exists.
+    /// Uploads a copy while the message is being sent. Therefore storing the copy afterwards is
+    /// fast. Returns `None` if no Sent folder exists.
     ///
     /// # Errors
     /// Returns an [`Error`] if the operation fails.
@@ -57,7 +58,8 @@ impl Mail {
 }
 
 impl UploadedCopy {
-    /// Stores the copy with the flag `\Seen`. Returns the path of the folder. Returns `None` if the folder no longer exists.
+    /// Stores the copy with the flag `\Seen`. Returns the path of the folder. Returns `None` if the
+    /// folder no longer exists.
     ///
     /// # Errors
     /// Returns an [`Error`] if the operation fails.

@@ -1,4 +1,5 @@
-//! Checks the connections to the IMAP server, to doveadm and to the submission service. Does not log in.
+//! Checks the connections to the IMAP server, to doveadm and to the submission service. Does not
+//! log in.
 
 use std::time::Duration;
 
@@ -16,7 +17,8 @@ const IMAP: &str = "imap";
 const DOVEADM: &str = "doveadm";
 const SMTP: &str = "smtp";
 
-/// The name that Dovecot reports. Dovecot lists most extensions only after the log-in, and offers all required extensions.
+/// The name that Dovecot reports. Dovecot lists most extensions only after the log-in, and offers
+/// all required extensions.
 const DOVECOT: &str = "Dovecot";
 
 /// Connects to the IMAP server and reads its capabilities.

@@ -1,7 +1,8 @@
 //! Searches on the mail server, for accounts without a complete search index.
 //!
-//! The mail server searches for texts, not for words: a text also matches inside a word. It does not search HTML entities and words across tags. The result has no
-//! snippets and is always sorted by arrival.
+//! The mail server searches for texts, not for words: a text also matches inside a word. It does
+//! not search HTML entities and words across tags. The result has no snippets and is always sorted
+//! by arrival.
 
 use latchmail_core::clock::Timestamp;
 use latchmail_imap::SearchKey;
@@ -25,7 +26,8 @@ struct Match<'a> {
     seq: u32,
 }
 
-/// Converts a query to search keys for one folder. Returns `None` if no message of the folder can match.
+/// Converts a query to search keys for one folder. Returns `None` if no message of the folder can
+/// match.
 fn search_keys(query: &Query, text: &str, path: &str) -> Option<Vec<SearchKey>> {
     if query.clauses().is_empty() {
         return Some(vec![SearchKey::Text(text.to_owned())]);
@@ -49,7 +51,8 @@ fn search_keys(query: &Query, text: &str, path: &str) -> Option<Vec<SearchKey>> 
     Some(keys)
 }
 
-/// Converts a term to a search key. Returns `Err` with the result if the term has the same result for all messages of the folder.
+/// Converts a term to a search key. Returns `Err` with the result if the term has the same result
+/// for all messages of the folder.
 fn term_key(term: &Term, path: &str) -> Result<SearchKey, bool> {
     let key = match &term.condition {
         Condition::Text { scope, text, .. } => match scope {
@@ -123,7 +126,8 @@ impl Mail {
         }))
     }
 
-    /// Searches several folders on the mail server. The caller must be allowed to read these folders.
+    /// Searches several folders on the mail server. The caller must be allowed to read these
+    /// folders.
     pub(crate) async fn search_folders_on_server(
         &self,
         access: &Access,

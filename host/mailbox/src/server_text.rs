@@ -1,6 +1,7 @@
 //! Makes texts from the mail server safe for display.
 
-/// Returns the text on one line, without its IMAP response code and without control characters. The result has at most 200 characters.
+/// Returns the text on one line, without its IMAP response code and without control characters. The
+/// result has at most 200 characters.
 #[must_use]
 pub(crate) fn sanitize(text: &str) -> String {
     let sentence = match text.strip_prefix('[') {

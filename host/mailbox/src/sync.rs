@@ -1,11 +1,14 @@
-//! Syncs the index of messages with the mail server: folders, locations and flags, including the changes of other clients. The directory adds each difference to
-//! the change log.
+//! Syncs the index of messages with the mail server: folders, locations and flags, including the
+//! changes of other clients. The directory adds each difference to the change log.
 //!
-//! A sync lists all folders with their HIGHESTMODSEQ, and reads the changes of those folders whose HIGHESTMODSEQ differs from the stored one. If the server has
-//! no QRESYNC, a sync compares the flags of all messages. New messages get numbers as in listings ([`crate::reconcile`]), so a message that another client has
-//! moved keeps its number. A message that is not at its stored location is removed only if it has arrived in no folder.
+//! A sync lists all folders with their HIGHESTMODSEQ, and reads the changes of those folders whose
+//! HIGHESTMODSEQ differs from the stored one. If the server has no QRESYNC, a sync compares the
+//! flags of all messages. New messages get numbers as in listings ([`crate::reconcile`]), so a
+//! message that another client has moved keeps its number. A message that is not at its stored
+//! location is removed only if it has arrived in no folder.
 //!
-//! The HIGHESTMODSEQ of a folder is stored after all of its changes. Therefore, if a sync ends early, the next sync reads the same changes again.
+//! The HIGHESTMODSEQ of a folder is stored after all of its changes. Therefore, if a sync ends
+//! early, the next sync reads the same changes again.
 
 use std::collections::{BTreeMap, HashSet};
 use std::ops::RangeInclusive;
@@ -30,7 +33,8 @@ use crate::retry::retry_read;
 const ATTEMPTS: usize = 6;
 /// Maximum number of messages that get numbers in one transaction.
 const BATCH: usize = 500;
-/// Like [`BATCH`], for a server without message ids. Each message then needs up to 256 KiB of memory for its header.
+/// Like [`BATCH`], for a server without message ids. Each message then needs up to 256 KiB of
+/// memory for its header.
 const BATCH_WITH_HEADERS: usize = 100;
 /// Estimated memory of a message while its flags are compared, in bytes.
 const BYTES_PER_MESSAGE: usize = 64;
@@ -40,11 +44,12 @@ const SEARCH_BATCH: usize = 1000;
 impl Mail {
     /// Brings the index to the state of the mail server. Returns the version of the change log.
     ///
-    /// Only one sync of an account runs at a time on this host. A call that has waited uses the result of another call's sync if that sync started after this
-    /// call.
+    /// Only one sync of an account runs at a time on this host. A call that has waited uses the
+    /// result of another call's sync if that sync started after this call.
     ///
     /// # Errors
-    /// Returns [`Error::Unavailable`] if the mailbox changed during every attempt. Returns another [`Error`] if the operation fails.
+    /// Returns [`Error::Unavailable`] if the mailbox changed during every attempt. Returns another
+    /// [`Error`] if the operation fails.
     pub async fn sync(&self, access: &Access) -> Result<u64, Error> {
         let asked = self.sync_ticket.fetch_add(1, Ordering::Relaxed);
         let (access, _lock) = &self.lock(&self.sync_locks, access).await?;
@@ -63,7 +68,8 @@ impl Mail {
         ))
     }
 
-    /// Syncs once. Returns `None` if the sync must be repeated. `again` is `true` if an earlier attempt was not successful.
+    /// Syncs once. Returns `None` if the sync must be repeated. `again` is `true` if an earlier
+    /// attempt was not successful.
     async fn sync_once(&self, access: &Access, again: bool) -> Result<Option<u64>, Error> {
         let (db, account) = (self.db(), &access.account);
         let states = self.folder_modseqs(access).await?;
@@ -102,8 +108,9 @@ impl Mail {
         Ok(message_index::start_log(db, account).await?)
     }
 
-    /// Syncs the messages of one folder. Adds the messages that are not at their stored locations to `vanished`. Returns the HIGHESTMODSEQ of the folder, or 0 if
-    /// the server has no QRESYNC. Returns `None` if the folder was changed by another sync, or does not exist any longer.
+    /// Syncs the messages of one folder. Adds the messages that are not at their stored locations
+    /// to `vanished`. Returns the HIGHESTMODSEQ of the folder, or 0 if the server has no QRESYNC.
+    /// Returns `None` if the folder was changed by another sync, or does not exist any longer.
     async fn sync_folder(
         &self,
         access: &Access,
@@ -168,8 +175,8 @@ impl Mail {
         Ok(messages)
     }
 
-    /// Adds the folders that are not in the mail server's list, and their messages, to `vanished`. If `again` is `true`, also adds the messages of folders whose
-    /// deletion is in the change log.
+    /// Adds the folders that are not in the mail server's list, and their messages, to `vanished`.
+    /// If `again` is `true`, also adds the messages of folders whose deletion is in the change log.
     async fn find_missing_folders(
         &self,
         access: &Access,
@@ -187,7 +194,8 @@ impl Mail {
             if listed.contains(folder.id.as_str()) {
                 continue;
             }
-            // The list can omit a folder if the server fails to open it. This command returns an error in that case.
+            // The list can omit a folder if the server fails to open it. This command returns an
+            // error in that case.
             let (path, uid_validity) = (&folder.path, folder.uid_validity());
             let mut lease = self.pool.lease(access, None).await?;
             let _ = retry_read!(lease, session => session.existing(path, uid_validity, &[1]));

@@ -1,4 +1,5 @@
-//! Tests of the mailbox with a real Dovecot, and with scripted servers for faults that a real server does not produce.
+//! Tests of the mailbox with a real Dovecot, and with scripted servers for faults that a real
+//! server does not produce.
 
 mod change_pages;
 mod changes;

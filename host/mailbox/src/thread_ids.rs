@@ -1,4 +1,5 @@
-//! The ids of threads in listings and details. An id is computed from the message's header, unless the search index has merged the thread with another thread.
+//! The ids of threads in listings and details. An id is computed from the message's header, unless
+//! the search index has merged the thread with another thread.
 
 use std::collections::HashMap;
 
@@ -10,13 +11,15 @@ use crate::error::Error;
 use crate::mail::Mail;
 use crate::types::Summary;
 
-/// Returns the id of a message's thread if no other message of the thread is known. Returns `None` if the id depends on the message's number. The id is the
-/// same for the header in a listing and for the complete header.
+/// Returns the id of a message's thread if no other message of the thread is known. Returns `None`
+/// if the id depends on the message's number. The id is the same for the header in a listing and
+/// for the complete header.
 pub(crate) fn own_thread_id(header: &Header) -> Option<ThreadId> {
     thread_fields(header).own_thread_id()
 }
 
-/// Returns the text of a thread's id. `own` is the result of [`own_thread_id`], and `number` is the service's number for the message.
+/// Returns the text of a thread's id. `own` is the result of [`own_thread_id`], and `number` is the
+/// service's number for the message.
 pub(crate) fn thread_id(own: Option<ThreadId>, number: u64) -> String {
     own.unwrap_or_else(|| ThreadId::of_number(number))
         .to_string()

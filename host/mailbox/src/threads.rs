@@ -48,10 +48,12 @@ pub struct ThreadMessages {
 }
 
 impl Mail {
-    /// Returns the threads with a message in the folder, or all threads without a folder. Returns `None` if the folder does not exist.
+    /// Returns the threads with a message in the folder, or all threads without a folder. Returns
+    /// `None` if the folder does not exist.
     ///
     /// # Errors
-    /// Returns [`Error::IndexNotReady`] if the search index is disabled or being built. Returns another [`Error`] if the operation fails.
+    /// Returns [`Error::IndexNotReady`] if the search index is disabled or being built. Returns
+    /// another [`Error`] if the operation fails.
     pub async fn threads(
         &self,
         access: &Access,
@@ -81,7 +83,8 @@ impl Mail {
     /// messages. Returns `None` if the thread does not exist.
     ///
     /// # Errors
-    /// Returns [`Error::IndexNotReady`] if the search index is disabled or being built. Returns another [`Error`] if the operation fails.
+    /// Returns [`Error::IndexNotReady`] if the search index is disabled or being built. Returns
+    /// another [`Error`] if the operation fails.
     pub async fn thread(
         &self,
         access: &Access,

@@ -42,7 +42,8 @@ pub struct Summary {
     pub flags: Vec<String>,
     /// The size of the stored message, in bytes.
     pub size: u64,
-    /// The beginning of the text, at most 256 characters. Each sequence of white space is a single space.
+    /// The beginning of the text, at most 256 characters. Each sequence of white space is a single
+    /// space.
     pub preview: String,
     /// The id of the message's thread.
     pub thread_id: String,
@@ -72,7 +73,8 @@ pub struct Detail {
     pub in_reply_to: Option<String>,
     /// The Message-IDs of the References field in order, with angle brackets.
     pub references: Vec<String>,
-    /// The plain text part, if there is one. The lines of `format=flowed` (RFC 3676) are not joined.
+    /// The plain text part, if there is one. The lines of `format=flowed` (RFC 3676) are not
+    /// joined.
     pub text: Option<String>,
     /// The HTML part, if there is one.
     pub html: Option<String>,

@@ -1,10 +1,12 @@
-//! Runs one daemon of the local servers. The daemon ends on request, and also if this process dies for any reason.
+//! Runs one daemon of the local servers. The daemon ends on request, and also if this process dies
+//! for any reason.
 //!
-//! A supervisor process runs between this process and the daemon. The supervisor is a short bash script. The script reads from a pipe, and only this process
-//! can write to the pipe.
+//! A supervisor process runs between this process and the daemon. The supervisor is a short bash
+//! script. The script reads from a pipe, and only this process can write to the pipe.
 //!
-//! When the write end of the pipe closes, the supervisor ends the process group of the daemon. So the daemon also ends after a SIGKILL of this process. If
-//! several processes share a daemon, the caller supplies the pipe.
+//! When the write end of the pipe closes, the supervisor ends the process group of the daemon. So
+//! the daemon also ends after a SIGKILL of this process. If several processes share a daemon, the
+//! caller supplies the pipe.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -17,7 +19,8 @@ use tokio::time::timeout;
 
 const SUPERVISOR: &str = include_str!("supervisor.sh");
 
-/// `PATH` of the daemons. Daemons inherit no other environment variable, because an inherited variable could contain a secret of the service.
+/// `PATH` of the daemons. Daemons inherit no other environment variable, because an inherited
+/// variable could contain a secret of the service.
 const PATH: &str = "/usr/sbin:/usr/bin:/sbin:/bin";
 
 /// Timeout for stopping a daemon. The supervisor sends SIGKILL before this timeout.
@@ -36,9 +39,11 @@ pub(crate) struct Daemon {
 }
 
 impl Daemon {
-    /// Starts `command` in `folder`. The output of the daemon is written to a file in `log`. When the daemon must end, it is killed after the time `grace`.
+    /// Starts `command` in `folder`. The output of the daemon is written to a file in `log`. When
+    /// the daemon must end, it is killed after the time `grace`.
     ///
-    /// If `pipe` is given, the daemon can outlive this process. The daemon ends when the last process with the write end of the pipe closes the pipe.
+    /// If `pipe` is given, the daemon can outlive this process. The daemon ends when the last
+    /// process with the write end of the pipe closes the pipe.
     pub(crate) fn start(
         name: &'static str,
         command: &[String],
@@ -64,7 +69,8 @@ impl Daemon {
             .stdin(stdin)
             .stdout(Stdio::null())
             .stderr(Stdio::null())
-            // A Ctrl-C in the terminal must reach only this process. This process then ends the daemons in order.
+            // A Ctrl-C in the terminal must reach only this process. This process then ends the
+            // daemons in order.
             .process_group(0)
             .spawn()
             .with_context(|| format!("cannot start bash, which supervises {name}"))?;

@@ -1,4 +1,5 @@
-//! Writes Dovecot's configuration for the installed version from the templates in `host/mailserver/dovecot`.
+//! Writes Dovecot's configuration for the installed version from the templates in
+//! `host/mailserver/dovecot`.
 
 use std::path::Path;
 use std::process::Command;
@@ -40,7 +41,8 @@ const V2_4_POSTGRES: Template = ("database.conf", include_str!("../dovecot/2.4/p
 /// The path of the program on Debian and Ubuntu.
 pub(crate) const PROGRAM: &str = "/usr/sbin/dovecot";
 
-/// The time between the request to end Dovecot and the SIGKILL. During this time, Dovecot completes its writes to mailboxes.
+/// The time between the request to end Dovecot and the SIGKILL. During this time, Dovecot completes
+/// its writes to mailboxes.
 pub(crate) const GRACE: GracePeriod = GracePeriod(250);
 
 /// Writes the configuration and returns the command that starts Dovecot.
@@ -138,7 +140,8 @@ fn quoted(value: &str) -> String {
     format!("\"{}\"", value.replace('\\', r"\\").replace('"', r#"\""#))
 }
 
-/// Writes a new API key for doveadm to a file that only root can read. The service and Dovecot read the file as root.
+/// Writes a new API key for doveadm to a file that only root can read. The service and Dovecot read
+/// the file as root.
 fn write_new_key(file: &Path) -> anyhow::Result<()> {
     let mut random = [0_u8; 32];
     getrandom::fill(&mut random)

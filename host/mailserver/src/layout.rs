@@ -1,5 +1,5 @@
-//! The private folder of the local servers. This module checks the folder's path. This module also creates the subfolders and files of the daemons, with the
-//! required owners and modes.
+//! The private folder of the local servers. This module checks the folder's path. This module also
+//! creates the subfolders and files of the daemons, with the required owners and modes.
 
 use std::ffi::OsStr;
 use std::fs::{self, OpenOptions, Permissions};
@@ -14,14 +14,15 @@ use std::time::{Duration, SystemTime};
 use crate::pinned::Pinned;
 use anyhow::{Context as _, bail};
 
-/// The maximum length of the folder's path, in bytes. The path of a UNIX socket can have at most 107 bytes. The longest socket path in the folder is
-/// `/run-xxxxxx/token-login/imap-urlauth`.
+/// The maximum length of the folder's path, in bytes. The path of a UNIX socket can have at most
+/// 107 bytes. The longest socket path in the folder is `/run-xxxxxx/token-login/imap-urlauth`.
 const MAX_PATH_LENGTH: usize = 70;
 
 /// The user that owns the mail. This system user exists on every Debian and Ubuntu system.
 pub(crate) const MAIL_USER: &str = "mail";
 
-/// The group that can read the database of the mail servers. Postfix runs with this group. The configuration adds Dovecot's process `auth-worker` to the group.
+/// The group that can read the database of the mail servers. Postfix runs with this group. The
+/// configuration adds Dovecot's process `auth-worker` to the group.
 pub(crate) const LOOKUP_GROUP: &str = "postfix";
 
 /// The subfolders of Postfix's queue folder that only Postfix can read.
@@ -35,7 +36,8 @@ const PRIVATE_QUEUES: [&str; 11] = [
 pub(crate) struct Layout {
     pub(crate) root: PathBuf,
     pub(crate) dovecot: PathBuf,
-    /// The file with the API key of doveadm. The service uses the key to end open Dovecot sessions (see `imap.doveadm_key_file`).
+    /// The file with the API key of doveadm. The service uses the key to end open Dovecot sessions
+    /// (see `imap.doveadm_key_file`).
     pub(crate) doveadm_key: PathBuf,
     pub(crate) postfix: PathBuf,
     pub(crate) run: PathBuf,
@@ -69,7 +71,8 @@ pub fn check_folder(folder: &Path) -> Result<(), String> {
             "{text} has characters that are not allowed in the mail servers' configuration; use letters, digits and /._-+@"
         ));
     }
-    // The daemons drop root privileges. Without root privileges, a daemon can enter only folders that are open to all users.
+    // The daemons drop root privileges. Without root privileges, a daemon can enter only folders
+    // that are open to all users.
     let closed = folder.ancestors().skip(1).find(|ancestor| {
         fs::metadata(ancestor).is_ok_and(|found| found.permissions().mode() & 0o001 == 0)
     });
@@ -83,8 +86,9 @@ pub fn check_folder(folder: &Path) -> Result<(), String> {
 }
 
 impl Layout {
-    /// Creates the missing subfolders. The name of the folder for sockets contains `instance`. Without a unique name, a daemon of an earlier start could remove
-    /// the new sockets while it ends.
+    /// Creates the missing subfolders. The name of the folder for sockets contains `instance`.
+    /// Without a unique name, a daemon of an earlier start could remove the new sockets while it
+    /// ends.
     pub(crate) fn create(folder: &Path, instance: &str) -> anyhow::Result<Self> {
         fs::create_dir_all(folder)
             .with_context(|| format!("cannot create {}", folder.display()))?;
@@ -125,7 +129,8 @@ impl Layout {
         ];
         create_folders("root", "root", "0755", &open)?;
         create_folders(MAIL_USER, MAIL_USER, "0700", &[mail, sink])?;
-        // Set the same owners as `postfix set-permissions`. Postfix's master exits without an error message if another user owns queue/private.
+        // Set the same owners as `postfix set-permissions`. Postfix's master exits without an error
+        // message if another user owns queue/private.
         let private = PRIVATE_QUEUES.map(|name| queue.join(name));
         create_folders("postfix", "root", "0700", &private)?;
         create_folders("postfix", "postfix", "0700", &[data])?;
@@ -135,7 +140,8 @@ impl Layout {
         Ok(layout)
     }
 
-    /// Writes a configuration file that only root and Postfix's daemons can read. The file can contain a database password.
+    /// Writes a configuration file that only root and Postfix's daemons can read. The file can
+    /// contain a database password.
     pub(crate) fn write(&self, path: &Path, text: &str) -> anyhow::Result<()> {
         let write = || {
             let mut file = OpenOptions::new()
@@ -146,7 +152,8 @@ impl Layout {
                 .open(path)?;
             fchown(&file, None, Some(self.postfix_group))?;
             file.write_all(text.as_bytes())?;
-            // Set an old modification time. After a recent change of a file, each Postfix program reads the file again every 0.3 s for some time.
+            // Set an old modification time. After a recent change of a file, each Postfix program
+            // reads the file again every 0.3 s for some time.
             file.set_modified(SystemTime::now() - Duration::from_mins(1))
         };
         write().with_context(|| format!("cannot write {}", path.display()))
@@ -157,11 +164,12 @@ impl Layout {
     }
 }
 
-/// Gives the mail servers access to the SQLite database `file`, and write access to its folder. In WAL mode, a reader of a database must be able to write to
-/// the folder. Creates an empty file if `file` does not exist. The service creates the tables.
+/// Gives the mail servers access to the SQLite database `file`, and write access to its folder. In
+/// WAL mode, a reader of a database must be able to write to the folder. Creates an empty file if
+/// `file` does not exist. The service creates the tables.
 ///
-/// A compromised mail server could replace the file with a link. Therefore this function does not follow links. The function changes the group and the mode
-/// only of a regular file.
+/// A compromised mail server could replace the file with a link. Therefore this function does not
+/// follow links. The function changes the group and the mode only of a regular file.
 pub(crate) fn share_lookup_file(file: &Path) -> anyhow::Result<PathBuf> {
     let folder = file
         .parent()
@@ -178,7 +186,8 @@ pub(crate) fn share_lookup_file(file: &Path) -> anyhow::Result<PathBuf> {
         })?;
     }
     let file = file.canonicalize()?;
-    // All users must be able to enter the parent folders. Only the group can enter the folder of the file.
+    // All users must be able to enter the parent folders. Only the group can enter the folder of
+    // the file.
     if let Some(Err(reason)) = file.parent().map(check_folder) {
         bail!("the mail servers cannot read {}: {reason}", file.display());
     }
@@ -211,7 +220,8 @@ fn share_with_group(path: &Path, group: u32) -> io::Result<()> {
     fs::set_permissions(opened.path(), Permissions::from_mode(0o660))
 }
 
-/// Creates folders with `install -d`, because this command resolves user and group names with all configured name services.
+/// Creates folders with `install -d`, because this command resolves user and group names with all
+/// configured name services.
 fn create_folders(
     user: &str,
     group: &str,

@@ -1,6 +1,7 @@
-//! Configures and runs Dovecot and Postfix on one machine, for development and tests. [`LocalServers`] runs both servers in a private folder on free loopback
-//! ports.
-//! The local servers are not for production. Production mail servers use the same configuration templates, which are in the folder of this crate.
+//! Configures and runs Dovecot and Postfix on one machine, for development and tests.
+//! [`LocalServers`] runs both servers in a private folder on free loopback ports. The local servers
+//! are not for production. Production mail servers use the same configuration templates, which are
+//! in the folder of this crate.
 
 mod daemon;
 mod dovecot;

@@ -1,4 +1,5 @@
-//! Starts and stops Dovecot, Postfix and a sink for outgoing mail, in a private folder on free loopback ports.
+//! Starts and stops Dovecot, Postfix and a sink for outgoing mail, in a private folder on free
+//! loopback ports.
 
 use std::fs::File;
 use std::net::SocketAddr;
@@ -15,17 +16,20 @@ use crate::milter::{self, MilterOptions};
 use crate::ports::{Ports, StartupState, loopback, wait_for_greeting};
 use crate::{dovecot, postfix, requirements};
 
-/// Timeout for starting all daemons. A start takes half a second on an idle machine, and longer on a busy machine.
+/// Timeout for starting all daemons. A start takes half a second on an idle machine, and longer on
+/// a busy machine.
 const START_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// Maximum number of attempts to start the daemons. Each attempt uses other ports, because another process can take a free port before a daemon opens it.
+/// Maximum number of attempts to start the daemons. Each attempt uses other ports, because another
+/// process can take a free port before a daemon opens it.
 const MAX_ATTEMPTS: u32 = 5;
 
-/// Error messages of a daemon if its port is in use, or if a daemon of an earlier start still uses its folder.
+/// Error messages of a daemon if its port is in use, or if a daemon of an earlier start still uses
+/// its folder.
 const CONFLICTS: [&str; 2] = ["Address already in use", "unable to set exclusive lock"];
 
-/// The running mail servers. The servers end shortly after this value is dropped or this process dies. [`LocalServers::stop`] also waits until the servers have
-/// ended.
+/// The running mail servers. The servers end shortly after this value is dropped or this process
+/// dies. [`LocalServers::stop`] also waits until the servers have ended.
 #[derive(Debug)]
 pub struct LocalServers {
     /// The address for IMAP without TLS (RFC 9051).
@@ -40,7 +44,8 @@ pub struct LocalServers {
     pub doveadm: SocketAddr,
     /// The file with the API key of doveadm.
     pub doveadm_key: PathBuf,
-    /// The folder that contains outgoing mail, one file per message. The first lines of a file contain the envelope (`X-Mail-Args`, `X-Rcpt-Args`).
+    /// The folder that contains outgoing mail, one file per message. The first lines of a file
+    /// contain the envelope (`X-Mail-Args`, `X-Rcpt-Args`).
     pub sink: PathBuf,
     /// The folder with the logs of the servers: `dovecot.log`, `postfix.log`.
     pub log: PathBuf,
@@ -77,16 +82,19 @@ impl<E: Into<anyhow::Error>> From<E> for StartError {
 }
 
 impl LocalServers {
-    /// Starts the mail servers and waits until each server has sent its greeting. Keeps the mail and the queue of an earlier start in `folder`.
+    /// Starts the mail servers and waits until each server has sent its greeting. Keeps the mail
+    /// and the queue of an earlier start in `folder`.
     ///
     /// # Errors
-    /// Returns an error if a program is missing, if the folder cannot be used (see [`crate::check_folder`]), or if a daemon exits. The error about a daemon
-    /// contains the last output of the daemon.
+    /// Returns an error if a program is missing, if the folder cannot be used (see
+    /// [`crate::check_folder`]), or if a daemon exits. The error about a daemon contains the last
+    /// output of the daemon.
     pub async fn start(folder: &Path, lookup: &Lookup) -> anyhow::Result<Self> {
         Self::start_with_retries(folder, lookup, None, None).await
     }
 
-    /// Starts the mail servers together with the service's milter. The milter checks the sender of each message.
+    /// Starts the mail servers together with the service's milter. The milter checks the sender of
+    /// each message.
     ///
     /// # Errors
     /// Returns an error under the same conditions as [`LocalServers::start`].
@@ -98,7 +106,8 @@ impl LocalServers {
         Self::start_with_retries(folder, lookup, Some(milter), None).await
     }
 
-    /// Starts mail servers that can outlive this process. The servers end when the last process with the write end of `pipe` closes the pipe.
+    /// Starts mail servers that can outlive this process. The servers end when the last process
+    /// with the write end of `pipe` closes the pipe.
     ///
     /// # Errors
     /// Returns an error under the same conditions as [`LocalServers::start`].
@@ -192,7 +201,8 @@ impl LocalServers {
         Ok(servers)
     }
 
-    /// Ends the mail servers and waits until all their processes have ended. Does not delete the folder.
+    /// Ends the mail servers and waits until all their processes have ended. Does not delete the
+    /// folder.
     ///
     /// # Errors
     /// Returns an error if a daemon does not end after SIGKILL.
@@ -216,7 +226,8 @@ impl LocalServers {
         stop_daemon(&mut self.milter).await
     }
 
-    /// Ends Dovecot. IMAP, LMTP and log-ins to Postfix are unavailable until [`LocalServers::start_imap`] is called.
+    /// Ends Dovecot. IMAP, LMTP and log-ins to Postfix are unavailable until
+    /// [`LocalServers::start_imap`] is called.
     ///
     /// # Errors
     /// Returns an error if Dovecot does not end after SIGKILL.
@@ -224,10 +235,12 @@ impl LocalServers {
         stop_daemon(&mut self.dovecot).await
     }
 
-    /// Starts Dovecot on the same ports as before, and waits for its greeting. Does nothing if Dovecot is running.
+    /// Starts Dovecot on the same ports as before, and waits for its greeting. Does nothing if
+    /// Dovecot is running.
     ///
     /// # Errors
-    /// Returns an error if Dovecot does not start, for example because another process uses a port. The error contains the last output of Dovecot.
+    /// Returns an error if Dovecot does not start, for example because another process uses a port.
+    /// The error contains the last output of Dovecot.
     pub async fn start_imap(&mut self) -> anyhow::Result<()> {
         if self.dovecot.is_some() {
             return Ok(());
@@ -249,7 +262,8 @@ impl LocalServers {
     /// Restarts Dovecot on the same ports. Closes all connections and keeps the mail.
     ///
     /// # Errors
-    /// Returns an error under the same conditions as [`LocalServers::stop_imap`] and [`LocalServers::start_imap`].
+    /// Returns an error under the same conditions as [`LocalServers::stop_imap`] and
+    /// [`LocalServers::start_imap`].
     pub async fn restart_imap(&mut self) -> anyhow::Result<()> {
         self.stop_imap().await?;
         self.start_imap().await
@@ -345,7 +359,8 @@ fn require_ready(
     }
 }
 
-/// Returns six random hexadecimal digits. The digits distinguish the greetings and sockets of these servers from those of other local servers.
+/// Returns six random hexadecimal digits. The digits distinguish the greetings and sockets of these
+/// servers from those of other local servers.
 fn random_instance() -> anyhow::Result<String> {
     let mut random = [0_u8; 4];
     getrandom::fill(&mut random)

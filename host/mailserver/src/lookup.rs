@@ -1,4 +1,5 @@
-//! The database that the mail servers read. This module creates the database settings for Dovecot and Postfix.
+//! The database that the mail servers read. This module creates the database settings for Dovecot
+//! and Postfix.
 
 use std::path::{Path, PathBuf};
 
@@ -8,8 +9,8 @@ use url::Url;
 
 use crate::layout::share_lookup_file;
 
-/// The URL parameter that sets the database role of mail servers. The role can read only the data that mail servers need. Mail servers in production use the
-/// same role.
+/// The URL parameter that sets the database role of mail servers. The role can read only the data
+/// that mail servers need. Mail servers in production use the same role.
 const ROLE: &str = "options=-crole%3Dlatchmail_mailserver";
 
 /// The connection parameters that Dovecot 2.4 supports, with their names in libpq.
@@ -18,12 +19,15 @@ const PARAMETERS: [&str; 6] = ["host", "port", "user", "password", "dbname", "ss
 /// The value of each parameter in [`PARAMETERS`]. An empty value means libpq's default.
 type Parameters = [(&'static str, String); PARAMETERS.len()];
 
-/// The database that the mail servers read. `docs/mailserver.md` describes its views `mailserver_*`.
+/// The database that the mail servers read. `docs/mailserver.md` describes its views
+/// `mailserver_*`.
 #[derive(Clone, Debug)]
 pub enum Lookup {
-    /// The path of an SQLite file. The file is created if it does not exist. The mail servers get write access to the folder of the file.
+    /// The path of an SQLite file. The file is created if it does not exist. The mail servers get
+    /// write access to the folder of the file.
     Sqlite(PathBuf),
-    /// The `postgres://` URL of a database with the views. The login must be a member of the role `latchmail_mailserver`.
+    /// The `postgres://` URL of a database with the views. The login must be a member of the role
+    /// `latchmail_mailserver`.
     Postgres(String),
 }
 
@@ -32,9 +36,11 @@ pub enum Lookup {
 pub struct LookupSettings {
     /// The value of Dovecot's setting `driver`.
     pub driver: &'static str,
-    /// The value of `connect` for Dovecot 2.3. If the database is an SQLite file, Dovecot 2.4 uses this value too, as the path of the file.
+    /// The value of `connect` for Dovecot 2.3. If the database is an SQLite file, Dovecot 2.4 uses
+    /// this value too, as the path of the file.
     pub dovecot: String,
-    /// The URL of a `PostgreSQL` database, without the parameter for the role. [`parameters`] splits this URL.
+    /// The URL of a `PostgreSQL` database, without the parameter for the role. [`parameters`]
+    /// splits this URL.
     pub url: Option<String>,
     /// Like `dovecot`, but for the database to which Dovecot writes the last log-ins.
     pub last_logins: String,
@@ -54,7 +60,8 @@ impl LookupSettings {
         }
     }
 
-    /// Creates the settings. Creates the SQLite file if it does not exist, and lets the mail servers read the file.
+    /// Creates the settings. Creates the SQLite file if it does not exist, and lets the mail
+    /// servers read the file.
     pub(crate) fn new(lookup: &Lookup) -> anyhow::Result<Self> {
         match lookup {
             Lookup::Sqlite(file) => {
@@ -78,7 +85,8 @@ impl LookupSettings {
     }
 
     fn postgres(given: &str) -> Self {
-        // libpq accepts the schemes `postgres` and `postgresql`. Postfix recognizes only `postgresql`.
+        // libpq accepts the schemes `postgres` and `postgresql`. Postfix recognizes only
+        // `postgresql`.
         let rest = given.split_once("://").map_or(given, |(_, rest)| rest);
         let separator = if rest.contains('?') { '&' } else { '?' };
         let url = format!("postgresql://{rest}{separator}{ROLE}");
@@ -88,15 +96,16 @@ impl LookupSettings {
             url: Some(given.to_owned()),
             last_logins: url.clone(),
             maps: "proxy:pgsql",
-            // Postfix up to 3.8 does not use a server for a minute after a failure, so a closed connection would be a failure of a minute. The second entry
-            // is the same server, which Postfix tries immediately.
+            // Postfix up to 3.8 does not use a server for a minute after a failure, so a closed
+            // connection would be a failure of a minute. The second entry is the same server, which
+            // Postfix tries immediately.
             postfix: format!("hosts = {url} {url}"),
         }
     }
 }
 
-/// Splits a database URL into parameters by libpq's rules (`PostgreSQL` documentation, section "Connection URIs"). Dovecot 2.4 accepts these parameters, but no
-/// URL.
+/// Splits a database URL into parameters by libpq's rules (`PostgreSQL` documentation, section
+/// "Connection URIs"). Dovecot 2.4 accepts these parameters, but no URL.
 ///
 /// # Errors
 /// Returns an error if the URL is invalid, or if it has a parameter that Dovecot does not support.

@@ -12,8 +12,8 @@ use crate::lookup::Lookup;
 use crate::ports::{POLL_INTERVAL, Ports, StartupState, loopback};
 use crate::private_file::write_private;
 
-/// The time between the request to end the milter and the SIGKILL. Postfix sends a temporary error to its client if the milter ends during a message, so a
-/// short time is enough.
+/// The time between the request to end the milter and the SIGKILL. Postfix sends a temporary error
+/// to its client if the milter ends during a message, so a short time is enough.
 pub(crate) const GRACE: GracePeriod = GracePeriod(5);
 
 /// The options for starting the service's milter.
@@ -21,11 +21,13 @@ pub(crate) const GRACE: GracePeriod = GracePeriod(5);
 pub struct MilterOptions {
     /// The path of the program `latchmail`.
     pub program: PathBuf,
-    /// Additional configuration lines in dotted form. These lines must not set the database, the address or the log.
+    /// Additional configuration lines in dotted form. These lines must not set the database, the
+    /// address or the log.
     pub settings: String,
     /// `true` if the milter uses the DNS.
     pub dns: bool,
-    /// The text that the milter logs when it accepts connections. This crate does not depend on `latchmail_milter`, so callers pass `latchmail_milter::READY`.
+    /// The text that the milter logs when it accepts connections. This crate does not depend on
+    /// `latchmail_milter`, so callers pass `latchmail_milter::READY`.
     pub ready_text: &'static str,
 }
 

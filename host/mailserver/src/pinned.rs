@@ -8,7 +8,8 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{Mode, OFlags};
 
-/// An open file or folder of another user. The path of this value refers to the opened file, even if the user has replaced the original path by a link.
+/// An open file or folder of another user. The path of this value refers to the opened file, even
+/// if the user has replaced the original path by a link.
 #[derive(Debug)]
 pub struct Pinned {
     handle: File,
@@ -18,8 +19,9 @@ pub struct Pinned {
 impl Pinned {
     /// Opens a regular file or a folder without following links.
     ///
-    /// SQLite may have locks on the file in this process. Closing this handle does not release these locks, because the handle is opened with `O_PATH`
-    /// (fcntl(2), "Advisory record locking"). Opening a pipe does not wait for the other end.
+    /// SQLite may have locks on the file in this process. Closing this handle does not release
+    /// these locks, because the handle is opened with `O_PATH` (fcntl(2), "Advisory record
+    /// locking"). Opening a pipe does not wait for the other end.
     ///
     /// # Errors
     /// Returns an error if the path is something else, or if the file has another hard link.
@@ -46,7 +48,8 @@ impl Pinned {
         &self.metadata
     }
 
-    /// Returns a path for functions that accept no `O_PATH` handle, such as fchown and fchmod (proc(5), "/proc/pid/fd").
+    /// Returns a path for functions that accept no `O_PATH` handle, such as fchown and fchmod
+    /// (proc(5), "/proc/pid/fd").
     #[must_use]
     pub fn path(&self) -> PathBuf {
         format!("/proc/self/fd/{}", self.handle.as_raw_fd()).into()

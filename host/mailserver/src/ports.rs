@@ -43,7 +43,8 @@ pub(crate) enum StartupState {
 }
 
 impl Ports {
-    /// Returns ports that are currently free. Another process can take a port before the daemon opens it.
+    /// Returns ports that are currently free. Another process can take a port before the daemon
+    /// opens it.
     pub(crate) fn choose() -> anyhow::Result<Self> {
         let listeners = [
             free_port()?,
@@ -69,8 +70,9 @@ impl Ports {
     }
 }
 
-/// Returns a listener on a free loopback port. The port is outside the port range for outgoing connections. Therefore no outgoing connection can take the port
-/// of a daemon while the daemon restarts.
+/// Returns a listener on a free loopback port. The port is outside the port range for outgoing
+/// connections. Therefore no outgoing connection can take the port of a daemon while the daemon
+/// restarts.
 ///
 /// # Errors
 /// Returns an error if the system cannot supply a random number or cannot open the port.
@@ -86,7 +88,8 @@ pub fn free_port() -> io::Result<TcpListener> {
     }
 }
 
-/// Returns the lowest port for outgoing connections (ip(7), `ip_local_port_range`). Returns Linux's default if the value is unknown or too low.
+/// Returns the lowest port for outgoing connections (ip(7), `ip_local_port_range`). Returns Linux's
+/// default if the value is unknown or too low.
 fn first_outgoing_port() -> u16 {
     let range = std::fs::read_to_string("/proc/sys/net/ipv4/ip_local_port_range");
     let first = range.ok().and_then(|range| {
@@ -102,7 +105,8 @@ pub(crate) fn loopback(port: u16) -> SocketAddr {
     SocketAddr::from((Ipv4Addr::LOCALHOST, port))
 }
 
-/// Waits until `daemon` sends a greeting on `port` that contains `instance`. A greeting without `instance` comes from a daemon of other local servers.
+/// Waits until `daemon` sends a greeting on `port` that contains `instance`. A greeting without
+/// `instance` comes from a daemon of other local servers.
 pub(crate) async fn wait_for_greeting(
     port: u16,
     instance: &str,

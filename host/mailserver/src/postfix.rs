@@ -1,5 +1,5 @@
-//! Writes Postfix's configuration from the templates in `host/mailserver/postfix`. Also builds the command of the sink, a program that receives the outgoing
-//! mail.
+//! Writes Postfix's configuration from the templates in `host/mailserver/postfix`. Also builds the
+//! command of the sink, a program that receives the outgoing mail.
 
 use std::fs;
 use std::path::Path;
@@ -24,21 +24,24 @@ const TABLES: [(&str, &str); 5] = [
     ("senders.cf", include_str!("../postfix/senders.cf")),
 ];
 
-/// The folder of Postfix's libraries on Debian and Ubuntu. The database drivers are also in this folder.
+/// The folder of Postfix's libraries on Debian and Ubuntu. The database drivers are also in this
+/// folder.
 const LIBRARIES: &str = "/usr/lib/postfix";
 
-/// The path of Postfix's master on Debian and Ubuntu. The command `postfix start` is not used, because its checks take a hundred times longer.
+/// The path of Postfix's master on Debian and Ubuntu. The command `postfix start` is not used,
+/// because its checks take a hundred times longer.
 pub(crate) const PROGRAM: &str = "/usr/lib/postfix/sbin/master";
 
-/// The time between SIGTERM and SIGKILL of the master. On SIGTERM, the master ends all other processes and sleeps for a second. SIGKILL does not damage the
-/// queue.
+/// The time between SIGTERM and SIGKILL of the master. On SIGTERM, the master ends all other
+/// processes and sleeps for a second. SIGKILL does not damage the queue.
 pub(crate) const GRACE: GracePeriod = GracePeriod(5);
 
-/// The path of the sink, a program of Postfix. The sink accepts all mail and stores each message in a file.
+/// The path of the sink, a program of Postfix. The sink accepts all mail and stores each message in
+/// a file.
 pub(crate) const SINK: &str = "/usr/sbin/smtp-sink";
 
-/// The recipient of mail to `postmaster` without a domain. The local servers have no operator, so the sink receives this mail. The domain is reserved (RFC
-/// 2606).
+/// The recipient of mail to `postmaster` without a domain. The local servers have no operator, so
+/// the sink receives this mail. The domain is reserved (RFC 2606).
 const POSTMASTER: &str = "postmaster@sink.invalid";
 
 /// Writes the configuration and returns the command that starts Postfix.
@@ -105,12 +108,14 @@ pub(crate) fn configure(
     Ok([PROGRAM, "-c", &config, "-d"].map(Into::into).to_vec())
 }
 
-/// Copies the database driver into the configuration folder, and writes the path of the copy into `dynamicmaps.cf`. Postfix loads a library only if root owns
-/// the file. In a user namespace, root does not own the files of installed packages.
+/// Copies the database driver into the configuration folder, and writes the path of the copy into
+/// `dynamicmaps.cf`. Postfix loads a library only if root owns the file. In a user namespace, root
+/// does not own the files of installed packages.
 fn copy_library(layout: &Layout, driver: &str) -> anyhow::Result<()> {
     let name = format!("postfix-{driver}.so");
     let (from, to) = (Path::new(LIBRARIES).join(&name), layout.postfix.join(&name));
-    // An earlier daemon that is still ending may use the old file. Therefore the old file is removed instead of overwritten.
+    // An earlier daemon that is still ending may use the old file. Therefore the old file is
+    // removed instead of overwritten.
     let _ = fs::remove_file(&to);
     fs::copy(&from, &to)
         .with_context(|| format!("cannot copy {} to {}", from.display(), to.display()))?;
@@ -120,7 +125,8 @@ fn copy_library(layout: &Layout, driver: &str) -> anyhow::Result<()> {
     )
 }
 
-/// Returns the command that starts the sink. The sink writes one file per message into its working folder.
+/// Returns the command that starts the sink. The sink writes one file per message into its working
+/// folder.
 pub(crate) fn sink_command(ports: &Ports, instance: &str) -> Vec<String> {
     let address = format!("127.0.0.1:{}", ports.sink);
     let command = [

@@ -1,4 +1,5 @@
-//! Checks whether the machine can run the local servers. The local servers need installed packages and root privileges.
+//! Checks whether the machine can run the local servers. The local servers need installed packages
+//! and root privileges.
 
 use std::path::Path;
 
@@ -33,7 +34,8 @@ const POSTGRES: [(&str, &str); 2] = [
 /// Checks whether the local servers can be started on this machine.
 ///
 /// # Errors
-/// Returns an error if a requirement is missing. The error contains the missing requirement and the way to install it.
+/// Returns an error if a requirement is missing. The error contains the missing requirement and the
+/// way to install it.
 pub(crate) fn check(lookup: &Lookup) -> anyhow::Result<()> {
     let database_files = match lookup {
         Lookup::Sqlite(_) => SQLITE,

@@ -1,5 +1,7 @@
-# Runs one daemon. Ends the daemon and all its processes when standard input closes, which happens when the host stops the daemon or dies. Exits early if the
-# daemon exits. Arguments: the file for the daemon's output, the time before the daemon is killed (in fiftieths of a second), and the command.
+# Runs one daemon. Ends the daemon and all its processes when standard input closes, which happens
+# when the host stops the daemon or dies. Exits early if the daemon exits. Arguments: the file for
+# the daemon's output, the time before the daemon is killed (in fiftieths of a second), and the
+# command.
 
 output=$1
 grace=$2
@@ -19,7 +21,8 @@ done 2>/dev/null
 # The process group does not exist until setsid has run.
 signal() { kill "-$1" -- "-$daemon" || kill "-$1" "$daemon"; } 2>/dev/null
 
-# Succeeds if a process of the group is running. Zombies do not count, because their new parent may take seconds to reap them.
+# Succeeds if a process of the group is running. Zombies do not count, because their new parent may
+# take seconds to reap them.
 is_running() {
     local stat line
     for stat in /proc/[0-9]*/stat; do

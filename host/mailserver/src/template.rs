@@ -1,12 +1,13 @@
-//! Fills the placeholders in the configuration templates. An unknown placeholder is an error. A value that would change the structure of a file is an error
-//! too.
+//! Fills the placeholders in the configuration templates. An unknown placeholder is an error. A
+//! value that would change the structure of a file is an error too.
 
 use anyhow::{Context as _, bail};
 
 /// Replaces every `{{name}}` of a template with its value.
 ///
 /// # Errors
-/// Returns an error if a placeholder has no value, or if its value contains a line break or braces. The error contains the name of the placeholder.
+/// Returns an error if a placeholder has no value, or if its value contains a line break or braces.
+/// The error contains the name of the placeholder.
 pub fn fill(template: &str, values: &[(&str, &str)]) -> anyhow::Result<String> {
     let mut filled = String::with_capacity(template.len());
     let mut rest = template;

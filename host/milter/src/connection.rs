@@ -1,4 +1,5 @@
-//! Handles one connection from the mail server. The mail server uses the connection for several of its clients, one client after the other.
+//! Handles one connection from the mail server. The mail server uses the connection for several of
+//! its clients, one client after the other.
 
 use std::io;
 use std::net::IpAddr;
@@ -16,7 +17,8 @@ use super::protocol::{self, Command, Replies};
 use super::results;
 use super::verify::Envelope;
 
-/// Timeout of a connection without commands. Postfix allows its own clients five minutes for each command.
+/// Timeout of a connection without commands. Postfix allows its own clients five minutes for each
+/// command.
 const IDLE_TIMEOUT: Duration = Duration::from_mins(15);
 
 /// The state of a connection.
@@ -60,8 +62,9 @@ impl<'a> Connection<'a> {
             if !replies.bytes().is_empty() {
                 write.write_all(replies.bytes()).await?;
             } else if read.buffer().is_empty() {
-                // Postfix does not set TCP_NODELAY, so it sends the rest of a message only after the acknowledgement of the previous bytes. Without this option,
-                // the kernel delays an acknowledgement without a reply by 40 ms. The kernel resets the option.
+                // Postfix does not set TCP_NODELAY, so it sends the rest of a message only after
+                // the acknowledgement of the previous bytes. Without this option, the kernel delays
+                // an acknowledgement without a reply by 40 ms. The kernel resets the option.
                 read.get_ref().as_ref().set_quickack(true)?;
             }
         }
@@ -115,7 +118,8 @@ impl<'a> Connection<'a> {
         };
         match self.policy.results(envelope, &message).await {
             Ok(value) => {
-                // Delete the fields from the last to the first, because a deletion changes the indexes of the fields after it.
+                // Delete the fields from the last to the first, because a deletion changes the
+                // indexes of the fields after it.
                 for index in message.forged_results.iter().rev() {
                     replies.delete(*index, results::NAME);
                 }

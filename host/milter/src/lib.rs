@@ -1,11 +1,13 @@
 //! `latchmail milter`: checks the sender of each message before the mail server accepts it.
 //!
-//! Postfix passes every message through this milter. The milter verifies a message from the internet with SPF, DKIM and DMARC. The milter rejects or marks such
-//! a message if a sender in the message is local and DMARC does not pass for this sender. In a message that an account submits, all senders must be addresses
-//! of the account.
+//! Postfix passes every message through this milter. The milter verifies a message from the
+//! internet with SPF, DKIM and DMARC. The milter rejects or marks such a message if a sender in the
+//! message is local and DMARC does not pass for this sender. In a message that an account submits,
+//! all senders must be addresses of the account.
 //!
-//! For all messages, the milter writes the result into an `Authentication-Results` field. The milter deletes received `Authentication-Results` fields that
-//! claim to come from this server. `docs/senders.md` is the description for operators.
+//! For all messages, the milter writes the result into an `Authentication-Results` field. The
+//! milter deletes received `Authentication-Results` fields that claim to come from this server.
+//! `docs/senders.md` is the description for operators.
 //!
 //! This crate neither stores mail nor connects to the mail server.
 //!
@@ -46,10 +48,12 @@ use connection::Connection;
 use policy::Policy;
 use verify::Verifier;
 
-/// Maximum number of concurrent connections from the mail server. Postfix has 100 processes per port by default.
+/// Maximum number of concurrent connections from the mail server. Postfix has 100 processes per
+/// port by default.
 const MAX_CONNECTIONS: usize = 1000;
 
-/// Maximum memory for the bodies of signed messages, in KiB. All messages that the milter is receiving share this memory.
+/// Maximum memory for the bodies of signed messages, in KiB. All messages that the milter is
+/// receiving share this memory.
 const BODY_MEMORY_KIB: usize = 512 * 1024;
 
 /// Pause after an error while the milter accepts a connection.
@@ -65,10 +69,12 @@ pub struct Milter {
 }
 
 impl Milter {
-    /// Listens for connections from the mail server. If `dns` is `false`, the milter does not use DNS and does not verify senders from the internet.
+    /// Listens for connections from the mail server. If `dns` is `false`, the milter does not use
+    /// DNS and does not verify senders from the internet.
     ///
     /// # Errors
-    /// Returns an error if a setting is missing or cannot be used. The error contains the name of the setting.
+    /// Returns an error if a setting is missing or cannot be used. The error contains the name of
+    /// the setting.
     pub async fn bind(config: &Config, dns: bool) -> anyhow::Result<Self> {
         let inbound = &config.inbound;
         if !inbound.listen.ip().is_loopback() {

@@ -1,4 +1,5 @@
-//! Collects one message while the milter receives it: the senders in the header, and a copy of limited size. The copy is used to verify the signatures.
+//! Collects one message while the milter receives it: the senders in the header, and a copy of
+//! limited size. The copy is used to verify the signatures.
 
 use std::sync::Arc;
 
@@ -8,8 +9,8 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use super::results;
 use super::senders::{MAX_SENDERS, MAX_SENDERS_SIZE, Senders};
 
-/// The fields besides From that contain the sender of a submission. Resent-From and Resent-Sender contain the address of the account that resends a message
-/// (RFC 5322, section 3.6.6).
+/// The fields besides From that contain the sender of a submission. Resent-From and Resent-Sender
+/// contain the address of the account that resends a message (RFC 5322, section 3.6.6).
 const OTHER_SENDER_FIELDS: [&str; 3] = ["Sender", "Resent-From", "Resent-Sender"];
 
 /// Maximum number of signatures that are verified. Further signatures are ignored.
@@ -25,7 +26,8 @@ const MAX_SIGNATURE_COLONS: usize = 200;
 /// rejected, because the mail server searches its whole file to delete a field.
 const MAX_FORGED_RESULTS: usize = 100;
 
-/// Maximum number of header fields, and maximum size of the header in bytes. The signatures of a message with a larger header are not verified.
+/// Maximum number of header fields, and maximum size of the header in bytes. The signatures of a
+/// message with a larger header are not verified.
 const MAX_FIELDS: usize = 1000;
 const MAX_HEADER_SIZE: usize = 512 * 1024;
 
@@ -48,7 +50,8 @@ pub(crate) struct Message {
     pub(crate) from_fields: usize,
     /// The senders in each field of [`OTHER_SENDER_FIELDS`], for submissions only.
     pub(crate) other_senders: Vec<(&'static str, Senders)>,
-    /// The indexes of the `Authentication-Results` fields that claim to come from this server. The index of the first `Authentication-Results` field is 1.
+    /// The indexes of the `Authentication-Results` fields that claim to come from this server. The
+    /// index of the first `Authentication-Results` field is 1.
     pub(crate) forged_results: Vec<u32>,
     /// The reason why the message must be rejected, if the header exceeded a limit.
     pub(crate) excess: Option<Excess>,
@@ -144,8 +147,9 @@ impl Message {
         self.copy.extend_from_slice(b"\r\n");
     }
 
-    /// Adds a piece of the body. Copies the piece if the message has signatures to verify. `memory` has one permit for each KiB of memory. If no permits are left, discards the
-    /// copy of the body and sets `out_of_memory`.
+    /// Adds a piece of the body. Copies the piece if the message has signatures to verify. `memory`
+    /// has one permit for each KiB of memory. If no permits are left, discards the copy of the body
+    /// and sets `out_of_memory`.
     pub(crate) fn add_body(&mut self, piece: &[u8], memory: &Arc<Semaphore>) {
         self.marked.add_body(piece);
         if self.login.is_some() || self.signatures == 0 || self.out_of_memory {

@@ -123,7 +123,8 @@ impl Policy {
         Ok(())
     }
 
-    /// Checks a message from another server. A local sender in the message is allowed only if DMARC passes for this sender.
+    /// Checks a message from another server. A local sender in the message is allowed only if DMARC
+    /// passes for this sender.
     async fn check_incoming(
         &self,
         envelope: Envelope<'_>,
@@ -137,7 +138,8 @@ impl Policy {
         }
         let mut verified = self.verifier.verify(envelope, message.copy()).await;
         let domain = only_domain(message);
-        // Accept the result only if no program can read another domain from the From field than the verified domain.
+        // Accept the result only if no program can read another domain from the From field than the
+        // verified domain.
         let is_unambiguous = message.from_fields == 1 && domain == Some(&verified.domain);
         if verified.dmarc.has_result("pass") && !is_unambiguous {
             verified.dmarc.set_result("permerror");
@@ -161,7 +163,8 @@ impl Policy {
         Ok(verified.checks)
     }
 
-    /// Returns `true` if the envelope or From contains a local domain other than `proven`. DMARC passed for the domain `proven`.
+    /// Returns `true` if the envelope or From contains a local domain other than `proven`. DMARC
+    /// passed for the domain `proven`.
     async fn names_other_local_domain(
         &self,
         message: &Message,

@@ -1,6 +1,7 @@
 //! The milter protocol, version 6: frames, commands and replies.
 //!
-//! This module does not interpret messages. The only specification of the protocol is libmilter's `mfdef.h`. Postfix implements the protocol in `milter8.c`.
+//! This module does not interpret messages. The only specification of the protocol is libmilter's
+//! `mfdef.h`. Postfix implements the protocol in `milter8.c`.
 
 use std::io;
 use std::net::{IpAddr, Ipv6Addr};
@@ -10,15 +11,17 @@ use tokio::io::{AsyncRead, AsyncReadExt as _};
 /// The protocol version of this program. No earlier version supports [`ACTIONS`] and [`STEPS`].
 const VERSION: u32 = 6;
 
-/// Maximum length of a frame in bytes. Postfix sends at most 64 KiB of a body in one frame. A header field has at most `header_size_limit` bytes (100 KiB).
+/// Maximum length of a frame in bytes. Postfix sends at most 64 KiB of a body in one frame. A
+/// header field has at most `header_size_limit` bytes (100 KiB).
 const MAX_FRAME_LENGTH: usize = 1024 * 1024;
 
 /// Actions of the milter: add header fields (0x01) and change header fields (0x10).
 const ACTIONS: u32 = 0x01 | 0x10;
 
-/// Options of the protocol. The mail server does not send recipients (0x08), unknown commands (0x100) and DATA (0x200). The milter does not reply to header
-/// fields (0x80), connection (0x1000), HELO (0x2000), sender (0x4000), end of header (0x40000) and body (0x80000). Header values include their leading space
-/// (0x100000).
+/// Options of the protocol. The mail server does not send recipients (0x08), unknown commands
+/// (0x100) and DATA (0x200). The milter does not reply to header fields (0x80), connection
+/// (0x1000), HELO (0x2000), sender (0x4000), end of header (0x40000) and body (0x80000). Header
+/// values include their leading space (0x100000).
 const STEPS: u32 =
     0x08 | 0x80 | 0x100 | 0x200 | 0x1000 | 0x2000 | 0x4000 | 0x4_0000 | 0x8_0000 | 0x10_0000;
 
@@ -29,7 +32,8 @@ pub(crate) enum Command {
     Negotiate([u32; 3]),
     /// The names and values of macros. The macros belong to the command that follows.
     Macros(Vec<(String, String)>),
-    /// The IP address of the client that is connected to the mail server. `None` if the client uses a UNIX socket.
+    /// The IP address of the client that is connected to the mail server. `None` if the client uses
+    /// a UNIX socket.
     Connect(Option<IpAddr>),
     Hello(String),
     /// The envelope sender without angle brackets. Empty for the null sender.
@@ -105,7 +109,8 @@ fn parse(code: u8, data: Vec<u8>) -> io::Result<Command> {
     })
 }
 
-/// Returns the IP address of a client. `data` contains the client's name, a zero byte, the address family, the port, the address and a zero byte.
+/// Returns the IP address of a client. `data` contains the client's name, a zero byte, the address
+/// family, the port, the address and a zero byte.
 fn client_address(data: &[u8]) -> Option<IpAddr> {
     let after_name = data.iter().position(|byte| *byte == 0)? + 1;
     let (family, rest) = data.get(after_name..)?.split_first()?;
@@ -156,7 +161,8 @@ impl Replies {
     /// Replies with the version, actions and steps that the milter needs.
     ///
     /// # Errors
-    /// Returns an error if the mail server does not support this protocol version or one of the actions and steps.
+    /// Returns an error if the mail server does not support this protocol version or one of the
+    /// actions and steps.
     pub(crate) fn negotiate(&mut self, [version, actions, steps]: [u32; 3]) -> io::Result<()> {
         if version < VERSION || actions & ACTIONS != ACTIONS || steps & STEPS != STEPS {
             return Err(io::Error::new(

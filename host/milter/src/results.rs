@@ -1,12 +1,15 @@
-//! The `Authentication-Results` field (RFC 8601). This module recognizes fields that claim to come from this server, and writes the field of this server.
+//! The `Authentication-Results` field (RFC 8601). This module recognizes fields that claim to come
+//! from this server, and writes the field of this server.
 
 use mail_auth::{DkimResult, DmarcResult, SpfResult};
 
 /// The name of the header field.
 pub(crate) const NAME: &str = "Authentication-Results";
 
-/// Returns `true` if a field claims to come from this server. In such a field, the authserv-id contains the id of this server, in upper or lower case.
-/// [`latchmail_mailbox`] reads only fields that begin with exactly this id. So this function returns `true` for every field that the service reads.
+/// Returns `true` if a field claims to come from this server. In such a field, the authserv-id
+/// contains the id of this server, in upper or lower case. [`latchmail_mailbox`] reads only fields
+/// that begin with exactly this id. So this function returns `true` for every field that the
+/// service reads.
 pub(crate) fn claims_to_be_from(value: &[u8], authserv_id: &str) -> bool {
     let value = String::from_utf8_lossy(value).to_ascii_lowercase();
     let id = value.split(';').next().unwrap_or_default();
@@ -30,7 +33,8 @@ impl Check {
         }
     }
 
-    /// Adds a property. Omits a value that needs quotes, because the sender may have chosen the value to forge a result.
+    /// Adds a property. Omits a value that needs quotes, because the sender may have chosen the
+    /// value to forge a result.
     pub(crate) fn with(mut self, name: &'static str, value: &str) -> Self {
         let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._".contains(&byte);
         if !value.is_empty() && value.len() <= 255 && value.bytes().all(plain) {

@@ -1,14 +1,16 @@
 //! Extracts the addresses and domains from a header field such as From.
 //!
-//! Different programs can read a malformed field in different ways. Therefore the result contains every address that this service displays for the field. The
-//! result also contains every domain after an `@` outside of quotes and comments.
+//! Different programs can read a malformed field in different ways. Therefore the result contains
+//! every address that this service displays for the field. The result also contains every domain
+//! after an `@` outside of quotes and comments.
 
 use std::collections::BTreeSet;
 
 use latchmail_core::address;
 
-/// Maximum number of addresses in a sender field of a submission. Also the maximum number of sender fields besides From in a submission, and of domains in the
-/// From fields of incoming mail. A message that exceeds one of these limits is rejected.
+/// Maximum number of addresses in a sender field of a submission. Also the maximum number of sender
+/// fields besides From in a submission, and of domains in the From fields of incoming mail. A
+/// message that exceeds one of these limits is rejected.
 pub(crate) const MAX_SENDERS: usize = 100;
 
 /// Maximum size of all sender fields of a message together, in bytes. The parsing of this size
@@ -48,15 +50,17 @@ impl Senders {
         }
     }
 
-    /// Adds the domains of another field of the same name. The addresses of this field are not needed, because a submission with two From fields is rejected,
-    /// and only the domains of incoming mail are checked.
+    /// Adds the domains of another field of the same name. The addresses of this field are not
+    /// needed, because a submission with two From fields is rejected, and only the domains of
+    /// incoming mail are checked.
     pub(crate) fn merge(&mut self, other: Self) {
         self.domains.extend(other.domains);
         self.is_unambiguous = false;
     }
 }
 
-/// Converts a domain to lower case and ASCII, as in the directory. An invalid domain is only converted to lower case.
+/// Converts a domain to lower case and ASCII, as in the directory. An invalid domain is only
+/// converted to lower case.
 pub(crate) fn fold_domain(domain: &str) -> String {
     let domain = domain.trim_end_matches('.');
     address::fold_domain(domain).unwrap_or_else(|| domain.to_lowercase())
@@ -102,7 +106,8 @@ fn written_domains(value: &[u8]) -> (Vec<String>, bool) {
     (domains, comments == 0)
 }
 
-/// Returns the length of a quoted string. `rest` begins after the first quote, and the length includes the last quote.
+/// Returns the length of a quoted string. `rest` begins after the first quote, and the length
+/// includes the last quote.
 fn quoted_length(rest: &str) -> Option<usize> {
     let mut escaped = false;
     for (at, character) in rest.char_indices() {

@@ -1,4 +1,5 @@
-//! Verifies SPF, DKIM and DMARC of one message with the crate mail-auth. Limits the time and the CPU use.
+//! Verifies SPF, DKIM and DMARC of one message with the crate mail-auth. Limits the time and the
+//! CPU use.
 
 use std::net::IpAddr;
 use std::time::Duration;
@@ -90,7 +91,8 @@ impl Verifier {
         let sender_domain = sender.rsplit_once('@').map_or(hello, |(_, domain)| domain);
         let host = &*self.authserv_id;
         let spf = async {
-            // SPF checks IP addresses, so there is no SPF result for a client without an IP address.
+            // SPF checks IP addresses, so there is no SPF result for a client without an IP
+            // address.
             let ip = ip?;
             let parameters = if sender.is_empty() {
                 SpfParameters::verify_ehlo(ip, hello, host)

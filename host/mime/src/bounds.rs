@@ -1,4 +1,5 @@
-//! Limits for the data of a message that the parser reads. They limit the memory and time for one message.
+//! Limits for the data of a message that the parser reads. They limit the memory and time for one
+//! message.
 
 /// Maximum size of one decoded header field of a single message, in bytes.
 pub const FIELD: usize = 64 * 1024;
@@ -6,7 +7,8 @@ pub const FIELD: usize = 64 * 1024;
 /// Overhead of one list entry in the JSON response, in bytes.
 pub const ENTRY: usize = 32;
 
-/// Maximum length of a media type, in bytes. RFC 6838, section 4.2, allows 127 bytes on each side of the slash.
+/// Maximum length of a media type, in bytes. RFC 6838, section 4.2, allows 127 bytes on each side
+/// of the slash.
 pub const MEDIA: usize = 255;
 
 /// Maximum number of bytes of a part's header that the parser reads.
@@ -15,7 +17,8 @@ pub const HEADER: usize = 256 * 1024;
 /// The number of bytes of a message's text that a listing reads first for the preview.
 pub const PREFIX: usize = 4 * 1024;
 
-/// The number of bytes that a listing reads if the first [`PREFIX`] bytes contain too little text. For example, newsletters begin with a style sheet.
+/// The number of bytes that a listing reads if the first [`PREFIX`] bytes contain too little text.
+/// For example, newsletters begin with a style sheet.
 pub const LONG_PREFIX: usize = 64 * 1024;
 
 /// Maximum length of a preview, in characters.
@@ -27,7 +30,8 @@ pub const DEPTH: usize = 32;
 /// Maximum number of parts of one message.
 pub const PARTS: usize = 1000;
 
-/// Maximum size of the text and of the HTML in a response, in bytes. The limit applies to each of the two separately.
+/// Maximum size of the text and of the HTML in a response, in bytes. The limit applies to each of
+/// the two separately.
 pub const BODY: usize = 1024 * 1024;
 
 /// Maximum length of an attachment's file name, in characters.

@@ -1,4 +1,5 @@
-//! Parses Date fields (RFC 5322, sections 3.3 and 4.3; RFC 3339). Returns `None` for an ambiguous date. Callers then use the arrival time.
+//! Parses Date fields (RFC 5322, sections 3.3 and 4.3; RFC 3339). Returns `None` for an ambiguous
+//! date. Callers then use the arrival time.
 
 use chrono::{DateTime, NaiveDate};
 use latchmail_core::clock::Timestamp;

@@ -4,7 +4,8 @@ use memchr::memchr;
 
 use super::transfer::{Encoding, QuotedPrintable, Sink, base64_value};
 
-/// A counter for the decoded bytes of encoded content. The result is the number of bytes that [`crate::Decoder`] returns.
+/// A counter for the decoded bytes of encoded content. The result is the number of bytes that
+/// [`crate::Decoder`] returns.
 #[derive(Debug)]
 pub(super) enum DecodedSize {
     Base64(Base64Size),
@@ -12,7 +13,8 @@ pub(super) enum DecodedSize {
 }
 
 impl DecodedSize {
-    /// Creates a counter for content with this encoding. Returns `None` if the content is not encoded.
+    /// Creates a counter for content with this encoding. Returns `None` if the content is not
+    /// encoded.
     pub(super) fn new(encoding: Encoding) -> Option<Self> {
         match encoding {
             Encoding::Identity => None,
@@ -66,7 +68,8 @@ impl Base64Size {
         self.letters += count_letters(encoded);
     }
 
-    /// Ends a run of letters. Four letters encode three bytes. Excess bits and a single remaining letter encode no byte.
+    /// Ends a run of letters. Four letters encode three bytes. Excess bits and a single remaining
+    /// letter encode no byte.
     fn end_run(&mut self) {
         self.decoded += self.letters / 4 * 3 + self.letters % 4 * 3 / 4;
         self.letters = 0;
@@ -75,7 +78,8 @@ impl Base64Size {
 
 /// Returns the number of letters of the base64 alphabet in `bytes`.
 fn count_letters(bytes: &[u8]) -> usize {
-    // The sum for 255 bytes fits into one byte. Therefore the compiler can count many bytes with one instruction.
+    // The sum for 255 bytes fits into one byte. Therefore the compiler can count many bytes with
+    // one instruction.
     let chunks = bytes.chunks(255).map(|chunk| {
         let is_letter = |byte: &u8| u8::from(base64_value(*byte).is_some());
         chunk.iter().map(is_letter).sum::<u8>()

@@ -1,8 +1,10 @@
-//! Makes the file names of attachments safe, because file dialogs display these names and clients create files with them.
+//! Makes the file names of attachments safe, because file dialogs display these names and clients
+//! create files with them.
 
 use crate::bounds;
 
-/// Returns the sender's file name without misleading characters. If no character remains, returns a name for the media type.
+/// Returns the sender's file name without misleading characters. If no character remains, returns a
+/// name for the media type.
 pub(super) fn sanitize(sent: Option<&str>, media: &str, index: u32) -> String {
     let name: String = sent
         .unwrap_or_default()
@@ -21,7 +23,8 @@ pub(super) fn sanitize(sent: Option<&str>, media: &str, index: u32) -> String {
     truncate(name)
 }
 
-/// Returns `true` for control characters, invisible characters, and characters that change the direction of text.
+/// Returns `true` for control characters, invisible characters, and characters that change the
+/// direction of text.
 fn is_misleading(c: char) -> bool {
     c.is_control()
         || matches!(c,

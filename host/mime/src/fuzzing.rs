@@ -1,4 +1,5 @@
-//! Checks properties of the results for any message and any header. The fuzz targets and tests use this module.
+//! Checks properties of the results for any message and any header. The fuzz targets and tests use
+//! this module.
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
@@ -22,7 +23,8 @@ pub struct Found {
     pub files: Vec<(String, String, Vec<u8>)>,
 }
 
-/// Parses a message with every function and checks the limits of the results. `complete` is `true` if `bytes` is the complete message.
+/// Parses a message with every function and checks the limits of the results. `complete` is `true`
+/// if `bytes` is the complete message.
 ///
 /// # Panics
 /// Panics if a result exceeds a limit, or if the results of two functions contradict each other.
@@ -32,7 +34,8 @@ pub fn message(bytes: &[u8], complete: bool) {
     name(&String::from_utf8_lossy(head));
     label(&String::from_utf8_lossy(body), head);
     drop(read(bytes, complete));
-    // A listing reads only the beginning of a message. The preview in the listing must be the same as the preview of the complete message.
+    // A listing reads only the beginning of a message. The preview in the listing must be the same
+    // as the preview of the complete message.
     let whole = Preview::of_body(head, body, complete);
     assert!(whole.text.chars().count() <= bounds::PREVIEW);
     let begun = body.get(..bounds::PREFIX).unwrap_or(body);
@@ -118,7 +121,8 @@ pub fn read(bytes: &[u8], complete: bool) -> Found {
     let structure = walked(bytes.len().max(1));
     let sections: Vec<_> = crate::sections(&structure).collect();
     let ranges = crate::texts(&structure);
-    // The size of the pieces is a prime number. Therefore pieces end at different positions in lines.
+    // The size of the pieces is a prime number. Therefore pieces end at different positions in
+    // lines.
     let cut = walked(61);
     assert_eq!(sections, crate::sections(&cut).collect::<Vec<_>>());
     assert_eq!(ranges, crate::texts(&cut));

@@ -91,7 +91,8 @@ impl Header {
         let charset = || *charset;
         let text = |index| to_text(values(index).next_back().unwrap_or_default(), charset);
         let cut = &mut truncated;
-        // If a field occurs twice, return the addresses from all occurrences. Otherwise a sender could hide an address.
+        // If a field occurs twice, return the addresses from all occurrences. Otherwise a sender
+        // could hide an address.
         let mut address_list = |index| {
             let all = values(index).flat_map(|value| {
                 let value = to_text(value, charset);
@@ -187,8 +188,8 @@ impl Part {
         self.media.len() + optional.sum::<usize>()
     }
 
-    /// Parses the header of a part. `in_digest` is `true` for a part of a multipart/digest. Without a Content-Type field, such a part is a message (RFC 2046,
-    /// section 5.1.5).
+    /// Parses the header of a part. `in_digest` is `true` for a part of a multipart/digest. Without
+    /// a Content-Type field, such a part is a message (RFC 2046, section 5.1.5).
     pub(super) fn of(header: &[u8], in_digest: bool) -> Self {
         let (header, truncated) = limit_header(header);
         let selected = select(header, &PART_FIELDS);
@@ -227,7 +228,8 @@ impl Part {
     }
 }
 
-/// Returns the first word of a field. Removes quotes, comments and semicolons, because some senders add them.
+/// Returns the first word of a field. Removes quotes, comments and semicolons, because some senders
+/// add them.
 fn first_word(field: &str) -> &str {
     let field = match field.strip_prefix('(') {
         Some(_) => comment(field).1.map_or("", |length| &field[length..]),
@@ -241,7 +243,8 @@ fn first_word(field: &str) -> &str {
         .unwrap_or_default()
 }
 
-/// Returns `type/subtype` in lower case. Returns `None` if the subtype is missing, except for `text`, which means plain text (RFC 2045, section 5.2).
+/// Returns `type/subtype` in lower case. Returns `None` if the subtype is missing, except for
+/// `text`, which means plain text (RFC 2045, section 5.2).
 fn media_type(media: &str) -> Option<String> {
     let (kind, subtype) = media.split_once('/').unwrap_or((media, ""));
     let (kind, subtype) = (kind.trim(), subtype.trim());
@@ -268,7 +271,8 @@ fn limit_header(header: &[u8]) -> (&[u8], bool) {
     (complete, true)
 }
 
-/// Replaces control characters with spaces. A decoded field can contain characters that are not allowed in a header field, for example line breaks.
+/// Replaces control characters with spaces. A decoded field can contain characters that are not
+/// allowed in a header field, for example line breaks.
 fn to_single_line(text: &str) -> String {
     if crate::contains_control(text, |_| false) {
         text.replace(char::is_control, " ").trim().to_owned()

@@ -1,5 +1,5 @@
-//! Converts HTML to text for previews and for the search index. The result is plain text and can contain `<` and `&`. It must be escaped before it is inserted
-//! into HTML.
+//! Converts HTML to text for previews and for the search index. The result is plain text and can
+//! contain `<` and `&`. It must be escaped before it is inserted into HTML.
 
 use encoding_rs::WINDOWS_1252;
 use mail_parser::decoders::html::add_html_token;
@@ -38,21 +38,23 @@ const BARE: [&str; 5] = ["amp", "gt", "lt", "nbsp", "quot"];
 /// Maximum length of an entity, in bytes.
 const MAX_ENTITY: usize = 40;
 
-/// Returns the text of a document. The document can be cut off at the start and at the end. Time and memory are linear in its length.
+/// Returns the text of a document. The document can be cut off at the start and at the end. Time
+/// and memory are linear in its length.
 #[must_use]
 pub fn to_text(html: &str) -> String {
     convert(html, 0)
 }
 
-/// Returns the text of a document like [`to_text`], but without the content of hidden elements. An element is hidden if it has the attribute `hidden`, or if its
-/// attribute `style` hides it. Style sheets are ignored. Time and memory are linear in the length of the document.
+/// Returns the text of a document like [`to_text`], but without the content of hidden elements. An
+/// element is hidden if it has the attribute `hidden`, or if its attribute `style` hides it. Style
+/// sheets are ignored. Time and memory are linear in the length of the document.
 #[must_use]
 pub fn to_visible_text(html: &str) -> String {
     convert(html, html.len().saturating_mul(SEARCH_FACTOR))
 }
 
-/// Returns the text of a document. `search_limit` is the total number of bytes in which the ends of hidden elements are searched. After that, hidden elements
-/// are not skipped.
+/// Returns the text of a document. `search_limit` is the total number of bytes in which the ends of
+/// hidden elements are searched. After that, hidden elements are not skipped.
 fn convert(html: &str, mut search_limit: usize) -> String {
     let mut text = String::with_capacity(html.len() / 2);
     let mut rest = html;
@@ -69,7 +71,8 @@ fn convert(html: &str, mut search_limit: usize) -> String {
     text
 }
 
-/// Converts an entity or a plain `&` at the beginning of `rest` and appends the result to `text`. Returns the remaining input.
+/// Converts an entity or a plain `&` at the beginning of `rest` and appends the result to `text`.
+/// Returns the remaining input.
 pub(super) fn entity<'a>(rest: &'a str, text: &mut String) -> &'a str {
     let length = rest
         .bytes()
@@ -154,7 +157,8 @@ pub(super) fn parse_markup(rest: &str) -> (Markup<'_>, &str) {
     (markup, after)
 }
 
-/// Skips a comment or a tag at the beginning of `rest`, or appends a plain `<` to `text`. Returns the remaining input.
+/// Skips a comment or a tag at the beginning of `rest`, or appends a plain `<` to `text`. Returns
+/// the remaining input.
 fn markup<'a>(rest: &'a str, text: &mut String, search_limit: &mut usize) -> &'a str {
     let (markup, after) = parse_markup(rest);
     let (name, closing, tag) = match markup {
@@ -202,8 +206,8 @@ pub(super) fn is_hidden(attributes: &str) -> bool {
         })
 }
 
-/// Returns the text after the end tag of the element `name` that begins before `rest`. Returns `None` if the end tag is missing, or if `search_limit` is
-/// exceeded.
+/// Returns the text after the end tag of the element `name` that begins before `rest`. Returns
+/// `None` if the end tag is missing, or if `search_limit` is exceeded.
 fn after_element<'a>(rest: &'a str, name: &str, search_limit: &mut usize) -> Option<&'a str> {
     let (mut depth, mut at) = (1_u32, 0);
     while let Some(found) = rest[at..].find('<') {

@@ -1,4 +1,5 @@
-//! Parses messages (RFC 5322, RFC 2045 to 2049) within limits on memory and time. This crate does not write messages and does no I/O.
+//! Parses messages (RFC 5322, RFC 2045 to 2049) within limits on memory and time. This crate does
+//! not write messages and does no I/O.
 //!
 //! ```
 //! use latchmail_mime::{Header, StructureParser, bounds, content, sections, split, texts};
@@ -18,12 +19,12 @@
 //! assert_eq!(sections(&structure).count(), 0);
 //! ```
 //!
-//! This crate finds the structure of a message itself. The parser processes the message line by line and has a nesting limit ([`bounds::DEPTH`]). `mail-parser`
-//! would need the complete message and has no limits: a message with a hundred thousand nested
-//! parts overflows the stack. This crate also decodes header fields and character sets itself, so
-//! that each text is the same everywhere. `mail-parser` only decodes the entities of HTML. A
-//! message inside another message is one attachment. This crate does not parse the parts of such a
-//! message.
+//! This crate finds the structure of a message itself. The parser processes the message line by
+//! line and has a nesting limit ([`bounds::DEPTH`]). `mail-parser` would need the complete message
+//! and has no limits: a message with a hundred thousand nested parts overflows the stack. This
+//! crate also decodes header fields and character sets itself, so that each text is the same
+//! everywhere. `mail-parser` only decodes the entities of HTML. A message inside another message is
+//! one attachment. This crate does not parse the parts of such a message.
 
 pub mod bounds;
 mod charset;
@@ -66,7 +67,8 @@ pub struct Address {
 /// attachments.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Attachment {
-    /// The index among the attachments of the message, from 0. The attachments have the order of the parts.
+    /// The index among the attachments of the message, from 0. The attachments have the order of
+    /// the parts.
     pub index: u32,
     /// The decoded file name, without path separators and control characters.
     pub filename: String,
@@ -133,7 +135,8 @@ pub fn texts(structure: &Structure) -> [Vec<Range<usize>>; 2] {
     })
 }
 
-/// Decodes the chosen plain text and the chosen HTML. The parameter `texts` contains the bytes at the positions from the function [`texts`].
+/// Decodes the chosen plain text and the chosen HTML. The parameter `texts` contains the bytes at
+/// the positions from the function [`texts`].
 #[must_use]
 pub fn content<B: AsRef<[u8]>>(structure: &Structure, texts: &[Vec<B>; 2]) -> Content {
     let mut truncated = structure.truncated;
@@ -246,11 +249,12 @@ fn is_blank(text: &str) -> bool {
         .all(|c| c.is_whitespace() || invisible(c).is_some())
 }
 
-/// Maximum number of encoded bytes that are read for one text. Quoted-printable uses at most three bytes for a decoded byte, and adds line breaks.
+/// Maximum number of encoded bytes that are read for one text. Quoted-printable uses at most three
+/// bytes for a decoded byte, and adds line breaks.
 const ENCODED_BODY: usize = bounds::BODY * 4;
 
-/// Decodes the text of a part, up to `limit` bytes. `encoded` is the beginning of the part's encoded content. The second returned value is `true` if the
-/// returned text is incomplete.
+/// Decodes the text of a part, up to `limit` bytes. `encoded` is the beginning of the part's
+/// encoded content. The second returned value is `true` if the returned text is incomplete.
 fn decode_leaf(leaf: &Leaf, encoded: &[u8], limit: usize) -> (String, bool) {
     let mut cut = encoded.len() < leaf.range.len();
     let bytes = transfer::decoded(encoded, leaf.part.encoding);
@@ -259,8 +263,9 @@ fn decode_leaf(leaf: &Leaf, encoded: &[u8], limit: usize) -> (String, bool) {
     (text, cut)
 }
 
-/// Replaces control characters except tabs and line breaks, and cuts the text to `limit` bytes. A control character takes six bytes in JSON and can control a
-/// terminal. The second returned value is `true` if the returned text is incomplete.
+/// Replaces control characters except tabs and line breaks, and cuts the text to `limit` bytes. A
+/// control character takes six bytes in JSON and can control a terminal. The second returned value
+/// is `true` if the returned text is incomplete.
 fn printable(mut text: String, limit: usize) -> (String, bool) {
     let is_printable = |c: char| !c.is_control() || matches!(c, '\t' | '\r' | '\n');
     if contains_control(&text, |b| matches!(b, b'\t' | b'\r' | b'\n')) {
@@ -278,7 +283,8 @@ fn printable(mut text: String, limit: usize) -> (String, bool) {
     (text, cut)
 }
 
-/// Returns `true` if the text contains a control character that is not allowed. The loops have no early exit, so the compiler can vectorize them.
+/// Returns `true` if the text contains a control character that is not allowed. The loops have no
+/// early exit, so the compiler can vectorize them.
 fn contains_control(text: &str, is_allowed: impl Fn(u8) -> bool) -> bool {
     let bytes = text.as_bytes();
     let ascii = bytes.iter().fold(0, |found, b| {

@@ -4,10 +4,13 @@
 //! Italian, Dutch, Czech, Hungarian, Finnish, Romanian, Greek, Ukrainian, Hebrew, Arabic and
 //! Korean. They prefer to keep too much:
 //!
-//! - A line with `>` at the beginning is a quote, and the line that introduces the quote belongs to it. Answers between quotes are kept, in order.
-//! - Everything after the header of a message (`From:`, `Sent:`, `To:`, `Subject:`) or after a line like `-----Original Message-----` is a quote, unless that
-//!   text has `>` at the beginning of its lines.
-//! - A closing phrase and the name after it are part of the text. Only the following lines with phone numbers or addresses are a signature.
+//! - A line with `>` at the beginning is a quote, and the line that introduces the quote belongs to
+//!   it. Answers between quotes are kept, in order.
+//! - Everything after the header of a message (`From:`, `Sent:`, `To:`, `Subject:`) or after a line
+//!   like `-----Original Message-----` is a quote, unless that text has `>` at the beginning of its
+//!   lines.
+//! - A closing phrase and the name after it are part of the text. Only the following lines with
+//!   phone numbers or addresses are a signature.
 //! - If no other text remains, a forwarded or quoted message without `>` is the text.
 //!
 //! Time and memory are linear in the length of the text.
@@ -74,8 +77,8 @@ impl<'a> Line<'a> {
     }
 }
 
-/// Returns the new part of a message. Uses the HTML only if there is no plain text. Returns `None` if there is neither, and an empty text if the message
-/// contains only quotes and a signature.
+/// Returns the new part of a message. Uses the HTML only if there is no plain text. Returns `None`
+/// if there is neither, and an empty text if the message contains only quotes and a signature.
 #[must_use]
 pub fn new_text(text: Option<&str>, html: Option<&str>) -> Option<String> {
     if let Some(text) = text.filter(|text| !crate::is_blank(text) || html.is_none()) {

@@ -1,5 +1,6 @@
-//! Computes previews, which contain the first words of a message. A preview depends only on the bytes that a listing reads. Therefore the preview is the same
-//! in a listing and in a single message.
+//! Computes previews, which contain the first words of a message. A preview depends only on the
+//! bytes that a listing reads. Therefore the preview is the same in a listing and in a single
+//! message.
 
 use latchmail_shape::invisible;
 use memchr::memrchr;
@@ -7,20 +8,23 @@ use unicode_segmentation::UnicodeSegmentation as _;
 
 use crate::{Beginning, Decoder, Structure, beginning, bounds, decode_leaf, html_to_text, split};
 
-/// Maximum length of a grapheme cluster that is not split, in code points. The longest emoji have ten code points.
+/// Maximum length of a grapheme cluster that is not split, in code points. The longest emoji have
+/// ten code points.
 const MAX_CLUSTER: usize = 32;
 
 /// The preview of a message.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Preview {
-    /// The beginning of the text, at most [`bounds::PREVIEW`] characters. Each sequence of white space is a single space.
+    /// The beginning of the text, at most [`bounds::PREVIEW`] characters. Each sequence of white
+    /// space is a single space.
     pub text: String,
     /// `true` if more bytes of the message would not change the preview.
     pub is_final: bool,
 }
 
 impl Preview {
-    /// Computes the preview from a header and the beginning of the body. `complete` is `true` if `body` is the complete body.
+    /// Computes the preview from a header and the beginning of the body. `complete` is `true` if
+    /// `body` is the complete body.
     #[must_use]
     pub fn of(header: &[u8], body: &[u8], complete: bool) -> Self {
         let Some((beginning, whole)) = beginning(header, body, complete) else {
@@ -40,7 +44,8 @@ impl Preview {
         }
     }
 
-    /// Computes the preview that a listing contains. `body` must contain at least the bytes that a listing reads. This function ignores all other bytes.
+    /// Computes the preview that a listing contains. `body` must contain at least the bytes that a
+    /// listing reads. This function ignores all other bytes.
     #[must_use]
     pub fn of_body(header: &[u8], body: &[u8], complete: bool) -> Self {
         let mut preview = Self::default();
@@ -54,8 +59,10 @@ impl Preview {
         preview
     }
 
-    /// Computes the same preview as [`Preview::of_body`], usually without parsing the body again. `structure` is the structure of the complete message.
-    /// `message` is the beginning of the message, with at least the bytes that a listing reads. `complete` is `true` if `message` is the complete message.
+    /// Computes the same preview as [`Preview::of_body`], usually without parsing the body again.
+    /// `structure` is the structure of the complete message. `message` is the beginning of the
+    /// message, with at least the bytes that a listing reads. `complete` is `true` if `message` is
+    /// the complete message.
     #[must_use]
     pub fn of_message(structure: &Structure, message: &[u8], complete: bool) -> Self {
         let (header, body) = split(message);
@@ -65,11 +72,12 @@ impl Preview {
             .unwrap_or_else(|| Self::of_body(header, body, complete))
     }
 
-    /// Computes the preview from the plain text in the first bytes of a message. Returns `None` if the structure of the first bytes alone can have another
-    /// text.
+    /// Computes the preview from the plain text in the first bytes of a message. Returns `None` if
+    /// the structure of the first bytes alone can have another text.
     fn of_text(structure: &Structure, first: &[u8], is_whole: bool) -> Option<Self> {
         let leaf = structure.text().filter(|leaf| !leaf.is_named())?;
-        // Ignore the last line and the line break before this line. Without the following bytes, the last line can look like a delimiter.
+        // Ignore the last line and the line break before this line. Without the following bytes,
+        // the last line can look like a delimiter.
         let limit = memrchr(b'\n', first)?.checked_sub(1)?;
         let end = leaf.range.end.min(leaf.range.start + WINDOW).min(limit);
         let encoded = first.get(leaf.range.start..end)?;
@@ -80,7 +88,8 @@ impl Preview {
                 return Some(Self { text, is_final });
             }
         }
-        // The delimiter line starts at most two bytes after the content. `first` must contain the complete delimiter line.
+        // The delimiter line starts at most two bytes after the content. `first` must contain the
+        // complete delimiter line.
         if !leaf.complete || !(is_whole || leaf.range.end + 2 <= limit) {
             return None;
         }
@@ -96,8 +105,8 @@ impl Preview {
 /// The number of encoded bytes that usually fill a preview.
 const WINDOW: usize = 1024;
 
-/// Returns the first words, and `true` if the words fill the preview. Skips words of invisible characters. Newsletters add such words after the first line to
-/// fill the preview.
+/// Returns the first words, and `true` if the words fill the preview. Skips words of invisible
+/// characters. Newsletters add such words after the first line to fill the preview.
 fn collapse(text: &str) -> (String, bool) {
     let mut collapsed = String::new();
     let mut length = 0;
@@ -124,13 +133,15 @@ fn collapse(text: &str) -> (String, bool) {
     (collapsed, full)
 }
 
-/// Cuts a text to the length of a preview. Does not split a grapheme cluster (Unicode Standard Annex 29), for example a letter with accents.
+/// Cuts a text to the length of a preview. Does not split a grapheme cluster (Unicode Standard
+/// Annex 29), for example a letter with accents.
 fn truncate(text: &str) -> &str {
     let limit = text
         .char_indices()
         .nth(bounds::PREVIEW)
         .map_or(text.len(), |(at, _)| at);
-    // A cluster ends between two ASCII characters, because the text contains no line breaks. Search from the last such position.
+    // A cluster ends between two ASCII characters, because the text contains no line breaks. Search
+    // from the last such position.
     let start = text.as_bytes()[..limit]
         .windows(2)
         .rposition(<[u8]>::is_ascii)
@@ -141,7 +152,8 @@ fn truncate(text: &str) -> &str {
         .take_while(|end| *end <= limit)
         .last()
         .unwrap_or(start);
-    // Split a very long cluster, because such a cluster is one letter with many accents and not a real character.
+    // Split a very long cluster, because such a cluster is one letter with many accents and not a
+    // real character.
     let cluster_bytes = text[..limit]
         .chars()
         .rev()

@@ -1,8 +1,9 @@
-//! Finds the parts of a message (RFC 2046, section 5) while the bytes of the message arrive. Determines the type, the position and the decoded size of each
-//! part.
+//! Finds the parts of a message (RFC 2046, section 5) while the bytes of the message arrive.
+//! Determines the type, the position and the decoded size of each part.
 //!
-//! The parser stores only the current header and the current line. Therefore its memory use does not depend on the size of the message. The parser does not
-//! parse a message inside another message.
+//! The parser stores only the current header and the current line. Therefore its memory use does
+//! not depend on the size of the message. The parser does not parse a message inside another
+//! message.
 
 use std::mem;
 use std::ops::Range;
@@ -57,7 +58,8 @@ impl Leaf {
     }
 }
 
-/// Returns `true` if the part is an attachment because of its file name. An alternative of the text is never an attachment.
+/// Returns `true` if the part is an attachment because of its file name. An alternative of the text
+/// is never an attachment.
 fn is_named(part: &Part, alternative: bool) -> bool {
     part.filename.is_some() && !alternative
 }
@@ -167,7 +169,8 @@ fn shown(leaves: &[Leaf], first: Option<usize>) -> Vec<usize> {
     shown
 }
 
-/// Maximum length of a delimiter line, in bytes. A longer line is not a delimiter. RFC 2046, section 5.1.1, allows 70 characters.
+/// Maximum length of a delimiter line, in bytes. A longer line is not a delimiter. RFC 2046,
+/// section 5.1.1, allows 70 characters.
 const MAX_DELIMITER: usize = 4096;
 
 /// A parser that finds the parts of a message. The bytes of the message can arrive in pieces.
@@ -198,7 +201,8 @@ struct Multipart {
     parts: usize,
     /// `true` if the next part is an alternative of the text.
     alternative: bool,
-    /// `true` if the first delimiter was found. The parser treats a multipart without a delimiter as text.
+    /// `true` if the first delimiter was found. The parser treats a multipart without a delimiter
+    /// as text.
     found: bool,
 }
 
@@ -223,7 +227,8 @@ enum Element {
 struct Body {
     part: Part,
     start: usize,
-    /// The line break of the previous line. The line break belongs to the delimiter if a delimiter follows, otherwise to the body.
+    /// The line break of the previous line. The line break belongs to the delimiter if a delimiter
+    /// follows, otherwise to the body.
     line_break: &'static [u8],
     /// `None` if the content is not encoded. Also `None` for the first part of the plain text and
     /// of the HTML, because their decoded sizes are not needed.
@@ -318,7 +323,8 @@ impl StructureParser {
         }
     }
 
-    /// Returns the structure. `complete` must be `true` if the caller has passed all bytes of the message.
+    /// Returns the structure. `complete` must be `true` if the caller has passed all bytes of the
+    /// message.
     #[must_use]
     pub fn finish(mut self, complete: bool) -> Structure {
         let last = mem::take(&mut self.partial_line);
@@ -333,7 +339,8 @@ impl StructureParser {
         Structure::new(self.leaves, self.truncated || !complete)
     }
 
-    /// Returns the length of the complete lines at the beginning of `bytes` that are neither delimiters nor the end of a header.
+    /// Returns the length of the complete lines at the beginning of `bytes` that are neither
+    /// delimiters nor the end of a header.
     fn ordinary_lines(&self, bytes: &[u8]) -> usize {
         match &self.element {
             Element::Header { bytes: header, .. } => {
@@ -372,7 +379,8 @@ impl StructureParser {
         self.at += lines.len();
     }
 
-    /// Processes the beginning of a line that is too long for a delimiter. Therefore the parser does not store long lines.
+    /// Processes the beginning of a line that is too long for a delimiter. Therefore the parser
+    /// does not store long lines.
     fn flush_long_line(&mut self) {
         let mut partial_line = mem::take(&mut self.partial_line);
         // The last byte can be the first half of a line break.
@@ -385,7 +393,8 @@ impl StructureParser {
         self.partial_line = partial_line;
     }
 
-    /// Processes a line including its line break. Only the last line of a message can lack a line break.
+    /// Processes a line including its line break. Only the last line of a message can lack a line
+    /// break.
     fn line(&mut self, line: &[u8]) {
         let (text, line_break) = match line {
             [text @ .., b'\r', b'\n'] => (text, &b"\r\n"[..]),
@@ -411,7 +420,8 @@ impl StructureParser {
                         (mem::take(bytes), *in_digest, *alternative);
                     self.start_body(&header, in_digest, alternative, self.at + line_break.len());
                 } else if bytes.len() <= bounds::HEADER {
-                    // Store one more byte than the limit, so that `Part::of` detects an oversized header.
+                    // Store one more byte than the limit, so that `Part::of` detects an oversized
+                    // header.
                     let free = bounds::HEADER + 1 - bytes.len();
                     bytes.extend_from_slice(text.get(..free).unwrap_or(text));
                     bytes.extend_from_slice(line_break);
@@ -476,8 +486,9 @@ impl StructureParser {
         }
     }
 
-    /// Processes a delimiter line (RFC 2046, section 5.1.1): ends the current part and starts the next part. The delimiter of an outer multipart also ends the
-    /// inner multiparts. Returns `false` if the line is not a delimiter.
+    /// Processes a delimiter line (RFC 2046, section 5.1.1): ends the current part and starts the
+    /// next part. The delimiter of an outer multipart also ends the inner multiparts. Returns
+    /// `false` if the line is not a delimiter.
     fn process_delimiter(&mut self, line: &[u8]) -> bool {
         let Some(name) = line
             .strip_prefix(b"--")
@@ -486,7 +497,8 @@ impl StructureParser {
             return false;
         };
         let found = self.open.iter().enumerate().find_map(|(index, multipart)| {
-            // If text follows the boundary, the line belongs to a longer boundary with the same beginning.
+            // If text follows the boundary, the line belongs to a longer boundary with the same
+            // beginning.
             match name.strip_prefix(&multipart.boundary[..])?.trim_ascii() {
                 b"" => Some((index, false)),
                 b"--" => Some((index, true)),
@@ -503,8 +515,9 @@ impl StructureParser {
             };
             self.end_part(before, true, index + 1 < self.open.len());
         } else if closes {
-            // This multipart has a closing delimiter but no other delimiter. The parser treats the body of such a multipart as text. Only the innermost open
-            // multipart can be in this state.
+            // This multipart has a closing delimiter but no other delimiter. The parser treats the
+            // body of such a multipart as text. Only the innermost open multipart can be in this
+            // state.
             self.open.pop();
             if let Element::Body(body) = &mut self.element {
                 body.part.media = "text/plain".into();
@@ -537,7 +550,8 @@ impl StructureParser {
         let multipart = &mut self.open[index];
         multipart.parts += 1;
         let alternative = multipart.alternative;
-        // Only the first part of a multipart/related can be the text. The other parts are images and other resources of the text (RFC 2387).
+        // Only the first part of a multipart/related can be the text. The other parts are images
+        // and other resources of the text (RFC 2387).
         multipart.alternative &= multipart.media != "multipart/related";
         self.element = Element::Header {
             bytes: Vec::new(),
@@ -546,7 +560,8 @@ impl StructureParser {
         };
     }
 
-    /// Ends the current part at the offset `end`. `ended_by_outer` is `true` if a delimiter of an outer multipart or the end of the message ends the part.
+    /// Ends the current part at the offset `end`. `ended_by_outer` is `true` if a delimiter of an
+    /// outer multipart or the end of the message ends the part.
     fn end_part(&mut self, end: usize, complete: bool, ended_by_outer: bool) {
         if let Element::Header {
             bytes,
@@ -565,7 +580,8 @@ impl StructureParser {
             body.part.media = "text/plain".into();
         }
         let [header, is_blank] = body.blank;
-        // A line break after the last delimiter is not a part. An empty multipart is not a part either, because it must not be chosen as the text.
+        // A line break after the last delimiter is not a part. An empty multipart is not a part
+        // either, because it must not be chosen as the text.
         let is_empty = is_blank && (without_delimiter || (header && ended_by_outer));
         if is_empty && !self.open.is_empty() {
             return;

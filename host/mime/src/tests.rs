@@ -301,7 +301,8 @@ fn the_parts_of_a_text_are_limited() {
 
 #[test]
 fn a_multipart_that_is_broken_still_shows_what_is_there() {
-    // Without an end, without a delimiter, without a boundary, and with a boundary that begins like another.
+    // Without an end, without a delimiter, without a boundary, and with a boundary that begins like
+    // another.
     let open = read(b"Content-Type: multipart/mixed; boundary=b\n\n--b\n\ntext\n--b\nContent-Type: image/gif\n\nGIF");
     assert_eq!(
         (open.text.as_deref(), shown(&open)),

@@ -1,5 +1,5 @@
-//! Decodes Content-Transfer-Encodings (RFC 2045, section 6) while bytes arrive. Decoding never fails, even for invalid input. The result does not depend on the
-//! sizes of the input pieces.
+//! Decodes Content-Transfer-Encodings (RFC 2045, section 6) while bytes arrive. Decoding never
+//! fails, even for invalid input. The result does not depend on the sizes of the input pieces.
 
 use base64_simd::STANDARD_NO_PAD;
 use memchr::{memchr, memchr2_iter};
@@ -61,8 +61,8 @@ impl Decoder {
         })
     }
 
-    /// Decodes the next bytes. If the meaning of some bytes depends on later bytes, stores them until the next call. `last` is `true` for the last bytes of the
-    /// content.
+    /// Decodes the next bytes. If the meaning of some bytes depends on later bytes, stores them
+    /// until the next call. `last` is `true` for the last bytes of the content.
     pub fn decode(&mut self, encoded: &[u8], last: bool) -> Vec<u8> {
         let mut decoded = Vec::with_capacity(match self.0 {
             State::Base64(_) => encoded.len() / 4 * 3 + 3,
@@ -92,7 +92,8 @@ pub(super) fn decoded(encoded: &[u8], encoding: Encoding) -> Vec<u8> {
     Decoder::new(encoding).decode(encoded, true)
 }
 
-/// Returns the value of a letter of the base64 alphabet (RFC 2045, table 1). Returns `None` for other bytes.
+/// Returns the value of a letter of the base64 alphabet (RFC 2045, table 1). Returns `None` for
+/// other bytes.
 pub(super) const fn base64_value(byte: u8) -> Option<u8> {
     match byte {
         b'A'..=b'Z' => Some(byte - b'A'),
@@ -104,7 +105,8 @@ pub(super) const fn base64_value(byte: u8) -> Option<u8> {
     }
 }
 
-/// A base64 decoder. It ignores bytes outside the alphabet (RFC 2045, section 6.8). Padding ends a run of letters, and another run can follow.
+/// A base64 decoder. It ignores bytes outside the alphabet (RFC 2045, section 6.8). Padding ends a
+/// run of letters, and another run can follow.
 #[derive(Debug, Default)]
 struct Base64 {
     /// The bits of the letters in an incomplete group.
@@ -115,7 +117,8 @@ struct Base64 {
 impl Base64 {
     fn push(&mut self, encoded: &[u8], decoded: &mut Vec<u8>) {
         let mut letters = Vec::new();
-        // If a line does not have the usual form, the decoder processes this line without the fast path. `behind` is the number of bytes after this line.
+        // If a line does not have the usual form, the decoder processes this line without the fast
+        // path. `behind` is the number of bytes after this line.
         let (mut rest, mut behind) = (encoded, encoded.len());
         loop {
             if self.filled == 0 {
@@ -148,8 +151,10 @@ impl Base64 {
     }
 }
 
-/// Decodes many lines together. The lines must have the usual form: complete groups of letters, then CRLF. Almost all content has this form, so this function
-/// is the fast path. Stops at the first line with another form. Returns the remaining bytes, and the number of bytes after that line. `letters` is a buffer.
+/// Decodes many lines together. The lines must have the usual form: complete groups of letters,
+/// then CRLF. Almost all content has this form, so this function is the fast path. Stops at the
+/// first line with another form. Returns the remaining bytes, and the number of bytes after that
+/// line. `letters` is a buffer.
 fn decode_lines<'e>(
     encoded: &'e [u8],
     letters: &mut Vec<u8>,
@@ -182,7 +187,8 @@ fn decode_lines<'e>(
     }
 }
 
-/// Decodes groups of four letters up to the first byte outside the alphabet. Returns the remaining bytes.
+/// Decodes groups of four letters up to the first byte outside the alphabet. Returns the remaining
+/// bytes.
 fn decode_groups<'e>(encoded: &'e [u8], decoded: &mut Vec<u8>) -> &'e [u8] {
     let letters = encoded.iter().position(|b| base64_value(*b).is_none());
     let (groups, rest) = encoded.split_at(letters.unwrap_or(encoded.len()) / 4 * 4);
@@ -192,13 +198,15 @@ fn decode_groups<'e>(encoded: &'e [u8], decoded: &mut Vec<u8>) -> &'e [u8] {
     }
 }
 
-/// Maximum number of letters that are decoded together on the fast path. The letters fit into the fastest cache of the processor.
+/// Maximum number of letters that are decoded together on the fast path. The letters fit into the
+/// fastest cache of the processor.
 const MAX_LETTERS: usize = 8192;
 
 /// Maximum length of a line on the fast path, in bytes. RFC 2045 allows 76 letters.
 const MAX_LINE: usize = 1024;
 
-/// Maximum length of white space that is removed at the end of a line, in bytes. Mail servers added such white space (RFC 2045, section 6.7, rule 3).
+/// Maximum length of white space that is removed at the end of a line, in bytes. Mail servers added
+/// such white space (RFC 2045, section 6.7, rule 3).
 const MAX_SPACE: usize = 1024;
 
 /// A quoted-printable decoder. It returns an invalid escape unchanged as text.
@@ -300,10 +308,12 @@ impl QuotedPrintable {
     }
 }
 
-/// Decodes text, valid escapes and soft line breaks. This function is the fast path and needs no state. Returns the remaining bytes, which begin with another
-/// form or with white space whose end is missing.
+/// Decodes text, valid escapes and soft line breaks. This function is the fast path and needs no
+/// state. Returns the remaining bytes, which begin with another form or with white space whose end
+/// is missing.
 fn decode_regular<'e>(encoded: &'e [u8], sink: &mut impl Sink) -> &'e [u8] {
-    // The text from `start` has not been passed to the sink. `line` is the beginning of the current line, or the end of the last escape in this line.
+    // The text from `start` has not been passed to the sink. `line` is the beginning of the current
+    // line, or the end of the last escape in this line.
     let (mut start, mut line) = (0, 0);
     for at in memchr2_iter(b'=', b'\n', encoded) {
         if at < line {

@@ -12,10 +12,12 @@ use x509_cert::der::Decode as _;
 use crate::dns::normalize_host;
 use crate::endpoint::tls_connector;
 
-/// Performs a TLS handshake on `stream`, and returns the time at which the certificate of the server expires. `server` is a host name or an IP address.
+/// Performs a TLS handshake on `stream`, and returns the time at which the certificate of the
+/// server expires. `server` is a host name or an IP address.
 ///
 /// # Errors
-/// Returns an error if the handshake fails, for example because the certificate is expired, not trusted, or not valid for `server`.
+/// Returns an error if the handshake fails, for example because the certificate is expired, not
+/// trusted, or not valid for `server`.
 pub async fn certificate_expiry(stream: TcpStream, server: &str) -> io::Result<Timestamp> {
     // An IP address is not a valid argument of `normalize_host`.
     let ascii = normalize_host(server).unwrap_or_else(|_| server.to_owned());

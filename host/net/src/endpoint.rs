@@ -1,8 +1,9 @@
-//! TCP connections to the mail server, and the TLS configuration for all clients. Connections use implicit TLS (RFC 8314) if configured. This module implements
-//! no protocol above TLS.
+//! TCP connections to the mail server, and the TLS configuration for all clients. Connections use
+//! implicit TLS (RFC 8314) if configured. This module implements no protocol above TLS.
 //!
-//! On a loopback address, the server's certificate is not verified. The service also accepts unencrypted connections to the machine itself, and the certificate
-//! of a mail server contains its public name, not `127.0.0.1`.
+//! On a loopback address, the server's certificate is not verified. The service also accepts
+//! unencrypted connections to the machine itself, and the certificate of a mail server contains its
+//! public name, not `127.0.0.1`.
 
 use std::fmt;
 use std::io;
@@ -50,7 +51,8 @@ impl fmt::Display for Endpoint {
     }
 }
 
-/// Returns the TLS settings of a client that trusts the certificates in the system's trust store. `server` names the server in the error message.
+/// Returns the TLS settings of a client that trusts the certificates in the system's trust store.
+/// `server` names the server in the error message.
 ///
 /// # Errors
 /// Returns an error if the trust store cannot be read.
@@ -63,12 +65,14 @@ pub fn client_tls(server: &str) -> Result<ClientConfig, StartError> {
     Ok(client)
 }
 
-/// Returns a TLS connector that trusts the certificates in the system's trust store. `server` names the server in the error message.
+/// Returns a TLS connector that trusts the certificates in the system's trust store. `server` names
+/// the server in the error message.
 pub(crate) fn tls_connector(server: &str) -> Result<TlsConnector, StartError> {
     Ok(TlsConnector::from(Arc::new(client_tls(server)?)))
 }
 
-/// Returns a TLS connector for servers on the machine itself. The connector accepts every certificate.
+/// Returns a TLS connector for servers on the machine itself. The connector accepts every
+/// certificate.
 fn loopback_tls_connector() -> Result<TlsConnector, StartError> {
     let provider = Arc::new(ring::default_provider());
     let client = ClientConfig::builder_with_provider(Arc::clone(&provider))
@@ -132,7 +136,8 @@ impl ServerCertVerifier for AnyCertificate {
 }
 
 impl Endpoint {
-    /// Parses the address `host:port`. `key` is the name of the setting, for error messages. Does not connect.
+    /// Parses the address `host:port`. `key` is the name of the setting, for error messages. Does
+    /// not connect.
     ///
     /// # Errors
     /// Returns an error if the address is invalid or the system's trust store cannot be read.
@@ -174,7 +179,8 @@ impl Endpoint {
         self.encrypt(self.connect_tcp().await?).await
     }
 
-    /// Connects to the server without TLS and sets `TCP_NODELAY`. A protocol that negotiates TLS (STARTTLS) calls [`encrypt`](Self::encrypt) afterwards.
+    /// Connects to the server without TLS and sets `TCP_NODELAY`. A protocol that negotiates TLS
+    /// (STARTTLS) calls [`encrypt`](Self::encrypt) afterwards.
     ///
     /// # Errors
     /// Returns an error if the connection fails.

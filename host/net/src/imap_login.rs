@@ -1,4 +1,5 @@
-//! Verifies passwords with IMAP LOGIN, for mail servers without Dovecot's authentication sockets. Reads no mail.
+//! Verifies passwords with IMAP LOGIN, for mail servers without Dovecot's authentication sockets.
+//! Reads no mail.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -13,7 +14,8 @@ use tokio::time::timeout;
 
 use crate::endpoint::{Endpoint, Io};
 
-/// Response codes of failures that are not caused by the credentials (RFC 5530, section 3). async-imap returns them as part of the text.
+/// Response codes of failures that are not caused by the credentials (RFC 5530, section 3).
+/// async-imap returns them as part of the text.
 const TEMPORARY: [&str; 4] = ["UNAVAILABLE", "INUSE", "SERVERBUG", "LIMIT"];
 
 /// The reason why the server could not verify the password at the moment. The text is for the log.
@@ -21,8 +23,9 @@ const TEMPORARY: [&str; 4] = ["UNAVAILABLE", "INUSE", "SERVERBUG", "LIMIT"];
 #[error("{0}")]
 pub struct Error(String);
 
-/// Returns `true` if the mail server accepts the password of a user. `client` is the IP address of the user's client. Dovecot uses this address if it trusts the
-/// service (`login_trusted_networks`).
+/// Returns `true` if the mail server accepts the password of a user. `client` is the IP address of
+/// the user's client. Dovecot uses this address if it trusts the service
+/// (`login_trusted_networks`).
 ///
 /// # Errors
 /// Returns an error if the server cannot verify the password at the moment.
@@ -134,7 +137,8 @@ mod tests {
 
     use super::*;
 
-    /// Logs in at a server that replies to LOGIN with `reply`. Returns the result and the commands without tags.
+    /// Logs in at a server that replies to LOGIN with `reply`. Returns the result and the commands
+    /// without tags.
     async fn with_reply(reply: &str, password: &str) -> (Result<bool, Error>, Vec<String>) {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap().to_string();

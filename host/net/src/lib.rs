@@ -1,4 +1,5 @@
-//! Connections to other hosts: TCP and TLS, DNS lookups, HTTP requests to allowed hosts, SASL, and the verification of passwords by a mail server.
+//! Connections to other hosts: TCP and TLS, DNS lookups, HTTP requests to allowed hosts, SASL, and
+//! the verification of passwords by a mail server.
 //!
 //! This crate does not depend on accounts or mailboxes, and does not handle requests.
 

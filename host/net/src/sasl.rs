@@ -1,5 +1,5 @@
-//! SASL messages that log in with an access token: OAUTHBEARER (RFC 7628) and its predecessor XOAUTH2. IMAP and SMTP use this module. This module depends on
-//! neither protocol.
+//! SASL messages that log in with an access token: OAUTHBEARER (RFC 7628) and its predecessor
+//! XOAUTH2. IMAP and SMTP use this module. This module depends on neither protocol.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -16,7 +16,8 @@ pub enum Mechanism {
 }
 
 impl Mechanism {
-    /// Returns the preferred mechanism. `offered` must return `true` for mechanisms that the server offers.
+    /// Returns the preferred mechanism. `offered` must return `true` for mechanisms that the server
+    /// offers.
     pub fn preferred(offered: impl Fn(Self) -> bool) -> Option<Self> {
         [Self::OAuthBearer, Self::XOAuth2]
             .into_iter()
@@ -38,8 +39,8 @@ impl Mechanism {
         name.eq_ignore_ascii_case(self.name())
     }
 
-    /// Returns the client's only message, in base64. Returns `None` if the user name or the token is empty or contains a forbidden character, such as the
-    /// separator of the fields.
+    /// Returns the client's only message, in base64. Returns `None` if the user name or the token
+    /// is empty or contains a forbidden character, such as the separator of the fields.
     #[must_use]
     pub fn response(self, username: &str, token: &SecretString) -> Option<Zeroizing<String>> {
         let token = token.expose_secret();
@@ -59,8 +60,8 @@ impl Mechanism {
         Some(Zeroizing::new(STANDARD.encode(message.as_bytes())))
     }
 
-    /// Returns the response to the server's error message, in base64. The server waits for this response and then reports the failure (RFC 7628, section
-    /// 3.2.3).
+    /// Returns the response to the server's error message, in base64. The server waits for this
+    /// response and then reports the failure (RFC 7628, section 3.2.3).
     #[must_use]
     pub const fn error_response(self) -> &'static str {
         match self {

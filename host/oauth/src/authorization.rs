@@ -1,5 +1,5 @@
-//! Checks authorization requests and issues codes (OAuth 2.1, section 4.1; RFC 7636; RFC 8707; RFC 9207). The crate `latchmail-http` contains the authorization
-//! endpoint.
+//! Checks authorization requests and issues codes (OAuth 2.1, section 4.1; RFC 7636; RFC 8707; RFC
+//! 9207). The crate `latchmail-http` contains the authorization endpoint.
 
 use std::time::Duration;
 
@@ -48,9 +48,11 @@ pub struct Authorization {
 /// The reason why an authorization request is rejected.
 #[derive(Debug)]
 pub enum AuthorizationError {
-    /// The client or the redirect URI is invalid, so the service must not redirect the user. The text is a sentence for the user.
+    /// The client or the redirect URI is invalid, so the service must not redirect the user. The
+    /// text is a sentence for the user.
     NotRedirectable(String),
-    /// The client and the redirect URI are valid, but another parameter is invalid. The service can redirect the user to the client with the error.
+    /// The client and the redirect URI are valid, but another parameter is invalid. The service can
+    /// redirect the user to the client with the error.
     Redirectable {
         /// The client's name.
         client_name: String,
@@ -113,10 +115,12 @@ impl OAuth {
         })
     }
 
-    /// Verifies the user's credentials and stores the authorization. Returns the redirect URI with the authorization code in its query.
+    /// Verifies the user's credentials and stores the authorization. Returns the redirect URI with
+    /// the authorization code in its query.
     ///
     /// # Errors
-    /// Returns the errors of [`latchmail_accounts::auth::Auth::agree`] if the credentials are rejected or the authorization cannot be stored.
+    /// Returns the errors of [`latchmail_accounts::auth::Auth::agree`] if the credentials are
+    /// rejected or the authorization cannot be stored.
     pub async fn agree(
         &self,
         authorization: &Authorization,
@@ -161,7 +165,8 @@ impl OAuth {
         )
     }
 
-    /// Returns the redirect URI with the error `access_denied` in its query, for a user who cancels the sign-in.
+    /// Returns the redirect URI with the error `access_denied` in its query, for a user who cancels
+    /// the sign-in.
     #[must_use]
     pub fn declined(&self, authorization: &Authorization) -> String {
         let response = [("error", "access_denied")];
@@ -185,8 +190,8 @@ impl OAuth {
     }
 }
 
-/// Returns the redirect URI of the request, which must be registered for the client. Without a redirect URI in the request, returns the client's only redirect
-/// URI.
+/// Returns the redirect URI of the request, which must be registered for the client. Without a
+/// redirect URI in the request, returns the client's only redirect URI.
 fn redirect_uri<'a>(client: &'a Client, parameters: &'a Parameters) -> Result<&'a str, Refusal> {
     match parameters.one("redirect_uri")? {
         Some(requested) => {

@@ -1,7 +1,8 @@
 //! Registers and authenticates OAuth clients.
 //!
-//! There are three kinds of clients. Some clients register themselves (RFC 7591). The operator creates other clients, which have a secret. The third kind has
-//! the URL of a metadata document as client id (Client ID Metadata Documents).
+//! There are three kinds of clients. Some clients register themselves (RFC 7591). The operator
+//! creates other clients, which have a secret. The third kind has the URL of a metadata document as
+//! client id (Client ID Metadata Documents).
 
 use std::net::IpAddr;
 
@@ -20,11 +21,13 @@ use super::metadata::{client_name, grant_types, invalid_metadata, redirect_uris}
 use super::parameters::Parameters;
 use super::{BY_CODE, BY_DEVICE_CODE, GRANT_TYPES, GrantType, OAuth, document, redirect};
 
-/// The error text for a client that must not use the device grant because `oauth.device_grant` is `false`.
+/// The error text for a client that must not use the device grant because `oauth.device_grant` is
+/// `false`.
 pub(crate) const NO_DEVICES: &str =
     "The device code grant is only available to clients that the operator of this service added";
 
-/// The response to a registration (RFC 7591, section 3.2.1). The client has no secret. A registration cannot be changed.
+/// The response to a registration (RFC 7591, section 3.2.1). The client has no secret. A
+/// registration cannot be changed.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 #[schema(as = RegisteredClient)]
 pub struct Registered {
@@ -49,17 +52,20 @@ pub struct Registered {
     scope: String,
 }
 
-/// The credentials that a client sends to the token endpoint or to the device authorization endpoint.
+/// The credentials that a client sends to the token endpoint or to the device authorization
+/// endpoint.
 #[derive(Clone, Copy)]
 pub struct ClientCredentials<'a> {
     /// The values of the parameters `client_id` and `client_secret` in the body.
     body: (Option<&'a str>, Option<&'a str>),
-    /// The user name (the client's id) and the password (the client's secret) in the Authorization header.
+    /// The user name (the client's id) and the password (the client's secret) in the Authorization
+    /// header.
     basic: Option<(&'a str, &'a str)>,
 }
 
 impl<'a> ClientCredentials<'a> {
-    /// Returns the client's id, and the secret if the client sent a secret. The header and the body must not both contain a secret.
+    /// Returns the client's id, and the secret if the client sent a secret. The header and the body
+    /// must not both contain a secret.
     fn read(self) -> Result<(&'a str, Option<&'a str>), Refusal> {
         match (self.basic, self.body) {
             (Some((id, secret)), (None, None)) => Ok((id, Some(secret))),
@@ -72,7 +78,8 @@ impl<'a> ClientCredentials<'a> {
         }
     }
 
-    /// Reads the credentials in the parameters. `basic` contains the credentials in the Authorization header.
+    /// Reads the credentials in the parameters. `basic` contains the credentials in the
+    /// Authorization header.
     pub(crate) fn of(
         parameters: &'a Parameters,
         basic: Option<(&'a str, &'a str)>,
@@ -86,10 +93,12 @@ impl<'a> ClientCredentials<'a> {
 }
 
 impl OAuth {
-    /// Registers a client. Requires no credential. Of the metadata, the directory stores only the name, the redirect URIs and the grant types.
+    /// Registers a client. Requires no credential. Of the metadata, the directory stores only the
+    /// name, the redirect URIs and the grant types.
     ///
     /// # Errors
-    /// Returns `invalid_redirect_uri` or `invalid_client_metadata` if the metadata is invalid, and 500 if the directory fails.
+    /// Returns `invalid_redirect_uri` or `invalid_client_metadata` if the metadata is invalid, and
+    /// 500 if the directory fails.
     pub async fn register(&self, body: &[u8], client: IpAddr) -> Result<Registered, Error> {
         let Ok(metadata) = serde_json::from_slice::<Map<String, Value>>(body) else {
             return Err(invalid_metadata("The registration must be a JSON object"));
@@ -141,8 +150,8 @@ impl OAuth {
         })
     }
 
-    /// Returns the client with this id. The inner result is the error `invalid_client` if the client is unknown, or if the client's metadata document is
-    /// unavailable.
+    /// Returns the client with this id. The inner result is the error `invalid_client` if the
+    /// client is unknown, or if the client's metadata document is unavailable.
     ///
     /// # Errors
     /// Returns 500 if the directory fails.
@@ -154,10 +163,12 @@ impl OAuth {
         Ok(found.ok_or_else(|| Refusal::client("Unknown client; register it again")))
     }
 
-    /// Authenticates a client. A client with a secret must send the secret. A client without a secret must not send a secret.
+    /// Authenticates a client. A client with a secret must send the secret. A client without a
+    /// secret must not send a secret.
     ///
     /// # Errors
-    /// Returns `invalid_request` if the credentials are missing or ambiguous, `invalid_client` if the authentication fails, and 500 if the directory fails.
+    /// Returns `invalid_request` if the credentials are missing or ambiguous, `invalid_client` if
+    /// the authentication fails, and 500 if the directory fails.
     pub async fn authenticated(&self, credentials: ClientCredentials<'_>) -> Result<Client, Error> {
         let (id, secret) = credentials.read()?;
         let client = self.client(id).await??;
@@ -165,8 +176,9 @@ impl OAuth {
         Ok(client)
     }
 
-    /// Authenticates a client and returns the client's id. If the id is a URL, does not fetch the client's metadata document, because such a client has no
-    /// secret. The caller must check that the client's code or token was issued to the returned id.
+    /// Authenticates a client and returns the client's id. If the id is a URL, does not fetch the
+    /// client's metadata document, because such a client has no secret. The caller must check that
+    /// the client's code or token was issued to the returned id.
     ///
     /// # Errors
     /// Returns the errors of [`Self::authenticated`] under the same conditions.
@@ -184,7 +196,8 @@ impl OAuth {
     }
 }
 
-/// Checks the secret that a client sent. `hash` is the stored hash, or `None` if the client has no secret.
+/// Checks the secret that a client sent. `hash` is the stored hash, or `None` if the client has no
+/// secret.
 fn check_secret(hash: Option<&str>, secret: Option<&str>) -> Result<(), Refusal> {
     let right = match (hash, secret) {
         (None, None) => true,
@@ -202,10 +215,12 @@ fn check_secret(hash: Option<&str>, secret: Option<&str>) -> Result<(), Refusal>
     }
 }
 
-/// Creates a client with a secret for the operator. The returned [`Client`] contains only the hash of the secret, so the operator can see the secret only once.
+/// Creates a client with a secret for the operator. The returned [`Client`] contains only the hash
+/// of the secret, so the operator can see the secret only once.
 ///
 /// # Errors
-/// Returns a sentence for the operator if the operating system provides no randomness, or if a redirect URI is invalid. The sentence names the invalid URI.
+/// Returns a sentence for the operator if the operating system provides no randomness, or if a
+/// redirect URI is invalid. The sentence names the invalid URI.
 pub fn confidential(name: &str, redirect_uris: &[String]) -> Result<(Client, IssuedToken), String> {
     for uri in redirect_uris {
         redirect::check(uri).map_err(|why| format!("{uri}: {why}"))?;

@@ -1,5 +1,5 @@
-//! Implements the device grant (RFC 8628) for devices without a browser. The device shows a code of eight letters. The user opens a page of this service in a
-//! browser, enters the code and signs in.
+//! Implements the device grant (RFC 8628) for devices without a browser. The device shows a code of
+//! eight letters. The user opens a page of this service in a browser, enters the code and signs in.
 
 use std::net::IpAddr;
 use std::time::Duration;
@@ -18,14 +18,17 @@ use super::error::{Error, Refusal};
 use super::parameters::Parameters;
 use super::{BY_DEVICE_CODE, OAuth};
 
-/// The letters of user codes (RFC 8628, section 6.1). The list omits vowels, so that codes are not words. It also omits letters that look like other letters.
+/// The letters of user codes (RFC 8628, section 6.1). The list omits vowels, so that codes are not
+/// words. It also omits letters that look like other letters.
 const LETTERS: &[u8; 20] = b"BCDFGHJKLMNPQRSTVWXZ";
-/// The length of a user code, in letters. Eight letters contain 34 random bits. The rate limit of the page allows each client five guesses per minute.
+/// The length of a user code, in letters. Eight letters contain 34 random bits. The rate limit of
+/// the page allows each client five guesses per minute.
 const LENGTH: usize = 8;
 
 /// The lifetime of a device code and its user code.
 const LIFETIME: Duration = Duration::from_mins(10);
-/// The minimum interval between two requests of a device to the token endpoint. The interval increases for a device that sends requests too quickly.
+/// The minimum interval between two requests of a device to the token endpoint. The interval
+/// increases for a device that sends requests too quickly.
 const POLL_INTERVAL: Duration = Duration::from_secs(5);
 
 /// The device authorization response (RFC 8628, section 3.2).
@@ -47,7 +50,8 @@ pub struct DeviceResponse {
 }
 
 impl OAuth {
-    /// Starts the authorization of a device with the IP address `from`. Returns a device code and a user code.
+    /// Starts the authorization of a device with the IP address `from`. Returns a device code and a
+    /// user code.
     ///
     /// # Errors
     /// Returns an OAuth error if the request is invalid, or 500 if the directory fails.
@@ -91,8 +95,8 @@ impl OAuth {
         })
     }
 
-    /// Returns the device with this user code, if the device waits for authorization. Otherwise returns `None`. The user code must be in the form that
-    /// [`read_code`] returns.
+    /// Returns the device with this user code, if the device waits for authorization. Otherwise
+    /// returns `None`. The user code must be in the form that [`read_code`] returns.
     ///
     /// # Errors
     /// Returns 500 if the directory fails.
@@ -104,7 +108,8 @@ impl OAuth {
     /// Verifies the user's credentials and authorizes the device with this user code.
     ///
     /// # Errors
-    /// Returns the errors of [`latchmail_accounts::auth::Auth::agree`] if the credentials are rejected or the authorization cannot be stored.
+    /// Returns the errors of [`latchmail_accounts::auth::Auth::agree`] if the credentials are
+    /// rejected or the authorization cannot be stored.
     pub async fn agree_to_device(
         &self,
         user_code: &str,
@@ -119,8 +124,8 @@ impl OAuth {
             .await
     }
 
-    /// Denies access to the device with this user code. An authorized device can be denied until the device receives tokens. Returns `false` if there is no
-    /// such device.
+    /// Denies access to the device with this user code. An authorized device can be denied until
+    /// the device receives tokens. Returns `false` if there is no such device.
     ///
     /// # Errors
     /// Returns 500 if the directory fails.
@@ -130,8 +135,8 @@ impl OAuth {
     }
 }
 
-/// Converts a user code that a user typed to the form in the database. Ignores letter case, white space and the separators `-`, `_` and `.`. Returns `None` if
-/// the text is not a user code.
+/// Converts a user code that a user typed to the form in the database. Ignores letter case, white
+/// space and the separators `-`, `_` and `.`. Returns `None` if the text is not a user code.
 #[must_use]
 pub fn read_code(typed: &str) -> Option<String> {
     let symbols = typed
@@ -152,7 +157,8 @@ pub fn shown_code(code: &str) -> String {
 fn user_code() -> Result<String, Failure> {
     let mut code = String::with_capacity(LENGTH);
     while code.len() < LENGTH {
-        // 240 is a multiple of 20. Bytes from 240 to 255 are skipped, because otherwise some letters would be more likely than others.
+        // 240 is a multiple of 20. Bytes from 240 to 255 are skipped, because otherwise some
+        // letters would be more likely than others.
         let random = secrets::random::<32>()?;
         let fair = random.iter().filter(|byte| **byte < 240);
         let missing = LENGTH - code.len();

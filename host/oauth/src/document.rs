@@ -1,7 +1,9 @@
-//! Fetches the metadata document of a client whose id is a URL (draft-ietf-oauth-client-id-metadata-document). Caches valid documents.
+//! Fetches the metadata document of a client whose id is a URL
+//! (draft-ietf-oauth-client-id-metadata-document). Caches valid documents.
 //!
-//! Clients can send any URL, so fetches are restricted. Only TLS and public IP addresses are allowed, except for hosts in `oauth.client_hosts`. Redirects are
-//! not followed, and size and time are limited.
+//! Clients can send any URL, so fetches are restricted. Only TLS and public IP addresses are
+//! allowed, except for hosts in `oauth.client_hosts`. Redirects are not followed, and size and time
+//! are limited.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -45,7 +47,8 @@ pub fn is_url(id: &str) -> bool {
 }
 
 impl Documents {
-    /// Creates an empty cache. `allowed` contains hosts that are allowed in addition to public hosts over TLS.
+    /// Creates an empty cache. `allowed` contains hosts that are allowed in addition to public
+    /// hosts over TLS.
     ///
     /// # Errors
     /// Returns an error if an entry of `allowed` is invalid.
@@ -60,7 +63,8 @@ impl Documents {
         })
     }
 
-    /// Returns the client that the metadata document at `url` describes. Fetches the document if the cache does not contain the document.
+    /// Returns the client that the metadata document at `url` describes. Fetches the document if
+    /// the cache does not contain the document.
     pub(crate) async fn client(&self, url: &str) -> Result<Client, Refusal> {
         if !is_valid(url) {
             return Err(Refusal::client(
@@ -98,7 +102,8 @@ impl Documents {
             Err(fetch::Error::TooLarge(_)) => {
                 return Err(format!("it exceeds {MAX_DOCUMENT} bytes"));
             }
-            // Only log the details. In a response, the details would reveal existing host names and their IP addresses.
+            // Only log the details. In a response, the details would reveal existing host names and
+            // their IP addresses.
             Err(error) => {
                 tracing::info!(client_id = url, "{error}");
                 return Err("it cannot be fetched".into());

@@ -1,4 +1,5 @@
-//! OAuth errors. An error consists of an error code and a sentence for the client's developer (RFC 6749, section 5.2; RFC 7591, section 3.2.2).
+//! OAuth errors. An error consists of an error code and a sentence for the client's developer (RFC
+//! 6749, section 5.2; RFC 7591, section 3.2.2).
 
 use std::borrow::Cow;
 
@@ -41,7 +42,8 @@ impl Refusal {
         Self::new("invalid_client", description)
     }
 
-    /// Creates the error `invalid_grant` for an invalid code or token, or for a code or token of another client.
+    /// Creates the error `invalid_grant` for an invalid code or token, or for a code or token of
+    /// another client.
     #[must_use]
     pub fn grant(description: impl Into<Cow<'static, str>>) -> Self {
         Self::new("invalid_grant", description)

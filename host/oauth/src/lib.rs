@@ -1,7 +1,8 @@
-//! The embedded authorization server (specification, section 5; OAuth 2.1). Users sign in on the pages of this server. Each grant has its own credential for
-//! the mail server.
+//! The embedded authorization server (specification, section 5; OAuth 2.1). Users sign in on the
+//! pages of this server. Each grant has its own credential for the mail server.
 //!
-//! This crate does not handle HTTP. The crate `latchmail-http` contains the endpoints and pages. [`latchmail_directory::oauth`] contains the database tables.
+//! This crate does not handle HTTP. The crate `latchmail-http` contains the endpoints and pages.
+//! [`latchmail_directory::oauth`] contains the database tables.
 //! [`latchmail_accounts::auth::oauth_tokens`] contains the codes and tokens.
 //!
 //! | file | content |
@@ -80,7 +81,8 @@ pub struct OAuth {
     issuer: String,
     /// Whether the device grant is available to clients that the operator did not add.
     device_grant: bool,
-    /// The URIs to which a sign-in at the identity provider can return, in addition to loopback URIs.
+    /// The URIs to which a sign-in at the identity provider can return, in addition to loopback
+    /// URIs.
     sign_in_redirect_uris: Vec<String>,
     /// Whether a sign-in at the identity provider can return to any loopback URI.
     loopback_redirects: bool,
@@ -111,7 +113,8 @@ impl OAuth {
         })
     }
 
-    /// Returns the issuer identifier: the server's URL without a trailing slash (RFC 8414, section 2).
+    /// Returns the issuer identifier: the server's URL without a trailing slash (RFC 8414, section
+    /// 2).
     #[must_use]
     pub fn issuer(&self) -> &str {
         &self.issuer
@@ -121,8 +124,9 @@ impl OAuth {
         self.auth.audiences()
     }
 
-    /// Returns the requested resource (RFC 8707, section 2). If the request contains several resources, returns the first resource. All resources must be URLs
-    /// of this service. If the request contains no resource, returns the default resource.
+    /// Returns the requested resource (RFC 8707, section 2). If the request contains several
+    /// resources, returns the first resource. All resources must be URLs of this service. If the
+    /// request contains no resource, returns the default resource.
     fn resource(&self, parameters: &Parameters) -> Result<String, Refusal> {
         for resource in parameters.all("resource") {
             if self.audiences().of(resource).is_none() {

@@ -1,4 +1,5 @@
-//! Reads the metadata of a client. The metadata is the body of a registration request (RFC 7591, section 2) or a metadata document.
+//! Reads the metadata of a client. The metadata is the body of a registration request (RFC 7591,
+//! section 2) or a metadata document.
 
 use serde_json::{Map, Value};
 
@@ -36,7 +37,8 @@ pub(crate) fn redirect_uris(metadata: &Map<String, Value>) -> Result<Vec<String>
     uris.iter().map(read).collect()
 }
 
-/// Returns the supported grant types in a client's metadata. If the metadata contains no grant types, returns `authorization_code` and `refresh_token`.
+/// Returns the supported grant types in a client's metadata. If the metadata contains no grant
+/// types, returns `authorization_code` and `refresh_token`.
 pub(crate) fn grant_types(metadata: &Map<String, Value>) -> Result<Vec<&'static str>, Error> {
     let requested = match metadata.get("grant_types") {
         None | Some(Value::Null) => return Ok(vec![BY_CODE, BY_REFRESH_TOKEN]),
@@ -54,8 +56,8 @@ pub(crate) fn grant_types(metadata: &Map<String, Value>) -> Result<Vec<&'static 
     }
 }
 
-/// Returns a client's name in the form for users: on one line, without deceptive characters, and truncated to [`MAX_NAME`] characters. Returns an empty string
-/// if no letter or digit remains.
+/// Returns a client's name in the form for users: on one line, without deceptive characters, and
+/// truncated to [`MAX_NAME`] characters. Returns an empty string if no letter or digit remains.
 pub(crate) fn client_name(given: &str) -> String {
     let shown = given.chars().filter(|c| !is_deceptive(*c));
     let text: String = shown.collect();
@@ -68,11 +70,13 @@ pub(crate) fn client_name(given: &str) -> String {
     }
 }
 
-/// Returns `true` for control characters, characters without a width, and characters that change the direction of text.
+/// Returns `true` for control characters, characters without a width, and characters that change
+/// the direction of text.
 fn is_deceptive(c: char) -> bool {
     (c.is_control() && !c.is_whitespace())
         || latchmail_shape::invisible(c).is_some()
-        // The blank Braille pattern, and code points that Unicode reserves for future invisible characters.
+        // The blank Braille pattern, and code points that Unicode reserves for future invisible
+        // characters.
         || matches!(c, '\u{2800}' | '\u{e0080}'..='\u{e0fff}')
 }
 

@@ -1,11 +1,13 @@
-//! The parameters of an OAuth request (RFC 6749, section 3.1). A parameter with an empty value counts as missing. A parameter must not be repeated, unless a
-//! specification allows the repetition.
+//! The parameters of an OAuth request (RFC 6749, section 3.1). A parameter with an empty value
+//! counts as missing. A parameter must not be repeated, unless a specification allows the
+//! repetition.
 
 use std::fmt;
 
 use super::error::Refusal;
 
-/// The decoded names and values of the parameters. The values can be secrets, so `Debug` shows only the names.
+/// The decoded names and values of the parameters. The values can be secrets, so `Debug` shows only
+/// the names.
 pub struct Parameters(Vec<(String, String)>);
 
 impl fmt::Debug for Parameters {
@@ -23,7 +25,8 @@ impl Parameters {
         Self(pairs)
     }
 
-    /// Returns all non-empty values of a parameter. Use this method for parameters that are allowed to occur several times.
+    /// Returns all non-empty values of a parameter. Use this method for parameters that are allowed
+    /// to occur several times.
     pub fn all<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a str> {
         let values = self.0.iter().filter(move |(key, _)| key == name);
         values
@@ -34,7 +37,8 @@ impl Parameters {
     /// Returns the value of a parameter, or `None` if the parameter is missing or empty.
     ///
     /// # Errors
-    /// Returns `invalid_request` if the parameter is repeated, because two programs could use different values of the parameter.
+    /// Returns `invalid_request` if the parameter is repeated, because two programs could use
+    /// different values of the parameter.
     pub fn one(&self, name: &str) -> Result<Option<&str>, Refusal> {
         let mut values = self.0.iter().filter(|(key, _)| key == name);
         let value = values.next().map(|(_, value)| value.as_str());

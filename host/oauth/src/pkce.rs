@@ -1,4 +1,5 @@
-//! Checks challenges and verifiers of Proof Key for Code Exchange (PKCE, RFC 7636). Only the method S256 is supported.
+//! Checks challenges and verifiers of Proof Key for Code Exchange (PKCE, RFC 7636). Only the method
+//! S256 is supported.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;

@@ -1,5 +1,7 @@
-//! Checks and compares redirect URIs (specification, section 5; RFC 8252, section 7; RFC 9700, section 4.1). A redirect URI is an https URL, a loopback URL, or
-//! a URI with an application's private scheme. The requested URI must be identical to a registered URI, except for the port of a loopback URL.
+//! Checks and compares redirect URIs (specification, section 5; RFC 8252, section 7; RFC 9700,
+//! section 4.1). A redirect URI is an https URL, a loopback URL, or a URI with an application's
+//! private scheme. The requested URI must be identical to a registered URI, except for the port of
+//! a loopback URL.
 
 use std::net::Ipv6Addr;
 use std::num::NonZeroU16;
@@ -9,7 +11,8 @@ use url::{Host, Url};
 /// The maximum length of a redirect URI, in bytes.
 const LONGEST: usize = 2000;
 
-/// Schemes that are not allowed as an application's private scheme, because browsers or operating systems handle them.
+/// Schemes that are not allowed as an application's private scheme, because browsers or operating
+/// systems handle them.
 const NOT_PRIVATE: [&str; 30] = [
     "about",
     "blob",
@@ -60,18 +63,21 @@ enum Form<'a> {
 /// Checks a redirect URI.
 ///
 /// # Errors
-/// Returns a sentence for the client's developer if the URI violates a rule. The sentence states the rule.
+/// Returns a sentence for the client's developer if the URI violates a rule. The sentence states
+/// the rule.
 pub fn check(uri: &str) -> Result<(), &'static str> {
     form(uri).map(drop)
 }
 
-/// Returns `true` if the URI is a loopback URL. An application listens on any free port of a loopback address.
+/// Returns `true` if the URI is a loopback URL. An application listens on any free port of a
+/// loopback address.
 #[must_use]
 pub fn is_loopback(uri: &str) -> bool {
     matches!(form(uri), Ok(Form::Loopback { .. }))
 }
 
-/// Returns `true` if `requested` is identical to `registered`. Ignores the ports of loopback URLs, because an application listens on any free port.
+/// Returns `true` if `requested` is identical to `registered`. Ignores the ports of loopback URLs,
+/// because an application listens on any free port.
 #[must_use]
 pub fn matches(registered: &str, requested: &str) -> bool {
     match (form(registered), form(requested)) {
@@ -83,11 +89,11 @@ pub fn matches(registered: &str, requested: &str) -> bool {
     }
 }
 
-/// Returns the value of `form-action` in a content security policy that allows redirects to this URI. In such a policy, the scheme `http:` also allows `https:`
-/// (CSP Level 3, section 6.7.2.9).
+/// Returns the value of `form-action` in a content security policy that allows redirects to this
+/// URI. In such a policy, the scheme `http:` also allows `https:` (CSP Level 3, section 6.7.2.9).
 ///
-/// The value contains only the scheme of the URI, because a client may redirect the user to another origin. Chromium applies `form-action` to all redirects
-/// after a form is submitted.
+/// The value contains only the scheme of the URI, because a client may redirect the user to another
+/// origin. Chromium applies `form-action` to all redirects after a form is submitted.
 #[must_use]
 pub fn form_action(uri: &str) -> String {
     Url::parse(uri).map_or_else(|_| "'none'".into(), |url| format!("{}:", url.scheme()))

@@ -1,4 +1,5 @@
-//! Determines the scopes that a client requests and the scopes that the client gets (RFC 6749, section 3.3).
+//! Determines the scopes that a client requests and the scopes that the client gets (RFC 6749,
+//! section 3.3).
 
 use latchmail_accounts::auth::oauth_tokens::stored_scopes;
 use latchmail_core::caller::Scope;
@@ -7,8 +8,9 @@ use super::OAuth;
 use super::error::Refusal;
 use super::parameters::Parameters;
 
-/// Reads the parameter `scope`. Returns the requested scopes in canonical order and without duplicates, or `None` if the request has no such parameter.
-/// Ignores unknown names, because many clients also request `openid` or `offline_access`.
+/// Reads the parameter `scope`. Returns the requested scopes in canonical order and without
+/// duplicates, or `None` if the request has no such parameter. Ignores unknown names, because many
+/// clients also request `openid` or `offline_access`.
 ///
 /// # Errors
 /// Returns `invalid_scope` if the parameter contains no known name. Returns `invalid_request` if
@@ -35,7 +37,8 @@ impl OAuth {
     /// each requested scope that OAuth tokens can have.
     ///
     /// # Errors
-    /// Returns the errors of [`requested`] under the same conditions. Returns `invalid_scope` if OAuth tokens can have none of the requested scopes.
+    /// Returns the errors of [`requested`] under the same conditions. Returns `invalid_scope` if
+    /// OAuth tokens can have none of the requested scopes.
     pub(crate) fn granted_scope(&self, parameters: &Parameters) -> Result<String, Refusal> {
         let mut scopes = self.auth.oauth_scopes();
         if let Some(requested) = requested(parameters)? {

@@ -1,5 +1,6 @@
-//! Sign-in at the identity provider, for clients and for agents. A client starts the sign-in with a redirect URI, and exchanges a code for a web session. An
-//! agent continues the authorization that the user started on the pages of this server.
+//! Sign-in at the identity provider, for clients and for agents. A client starts the sign-in with a
+//! redirect URI, and exchanges a code for a web session. An agent continues the authorization that
+//! the user started on the pages of this server.
 
 use latchmail_accounts::auth::SignedIn;
 use latchmail_accounts::auth::oauth_tokens::{IssuedToken, Use};
@@ -63,7 +64,8 @@ impl OAuth {
     /// Checks the parameters of a client's request to sign a person in at the provider.
     ///
     /// # Errors
-    /// Returns a refusal if a parameter is missing or invalid. The service must not redirect the person to the client in this case.
+    /// Returns a refusal if a parameter is missing or invalid. The service must not redirect the
+    /// person to the client in this case.
     pub fn client_request(&self, parameters: &Parameters) -> Result<ClientRequest, Refusal> {
         let redirect_uri = parameters.needed("redirect_uri")?;
         let is_listed = self
@@ -97,7 +99,8 @@ impl OAuth {
         })
     }
 
-    /// Creates a code for a person who signed in at the provider. Returns the client's redirect URI with the code in its query.
+    /// Creates a code for a person who signed in at the provider. Returns the client's redirect URI
+    /// with the code in its query.
     ///
     /// # Errors
     /// Returns 500 for an internal error.
@@ -129,7 +132,8 @@ impl OAuth {
             .await
     }
 
-    /// Stores the authorization of an agent by a person who signed in at the provider. Returns the agent's redirect URI with a code in its query.
+    /// Stores the authorization of an agent by a person who signed in at the provider. Returns the
+    /// agent's redirect URI with a code in its query.
     ///
     /// # Errors
     /// Returns the errors of [`latchmail_accounts::auth::Auth::agree_by_provider`].

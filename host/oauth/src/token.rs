@@ -1,4 +1,5 @@
-//! Exchanges authorization codes, refresh tokens and device codes for tokens (OAuth 2.1, section 3.2). The crate `latchmail-http` contains the token endpoint.
+//! Exchanges authorization codes, refresh tokens and device codes for tokens (OAuth 2.1, section
+//! 3.2). The crate `latchmail-http` contains the token endpoint.
 
 use latchmail_accounts::auth::oauth_tokens::{
     ACCESS_LIFETIME, Count, GrantRequest, GrantTokens, InvalidGrant, IssuedToken, RefreshError,
@@ -38,7 +39,8 @@ impl OAuth {
     /// Exchanges an authorization code, a refresh token or a device code for tokens.
     ///
     /// # Errors
-    /// Returns an OAuth error if the exchange is rejected. Returns the error of `count` if `count` fails. Returns 500 if the directory fails.
+    /// Returns an OAuth error if the exchange is rejected. Returns the error of `count` if `count`
+    /// fails. Returns 500 if the directory fails.
     pub async fn token(
         &self,
         parameters: &Parameters,
@@ -98,8 +100,8 @@ impl OAuth {
         if !pkce::verifies(verifier, &found.challenge) {
             return Err(Refusal::grant("code_verifier does not match the code_challenge").into());
         }
-        // OAuth 2.1 does not require `redirect_uri` in this request. A `redirect_uri` in this request must be identical to the `redirect_uri` of the
-        // authorization request.
+        // OAuth 2.1 does not require `redirect_uri` in this request. A `redirect_uri` in this
+        // request must be identical to the `redirect_uri` of the authorization request.
         if redirect_uri.is_some_and(|sent| sent != found.redirect_uri) {
             return Err(
                 Refusal::grant("redirect_uri differs from the authorization request").into(),
@@ -202,7 +204,8 @@ impl OAuth {
         Ok(self.auth.exchange_device(&device, request, origin).await?)
     }
 
-    /// Returns the audience of the parameter `resource`, or `None` if the request has no such parameter. Several URLs can identify the same audience.
+    /// Returns the audience of the parameter `resource`, or `None` if the request has no such
+    /// parameter. Several URLs can identify the same audience.
     fn requested_audience(&self, parameters: &Parameters) -> Result<Option<Audience>, Refusal> {
         match parameters.all("resource").next() {
             None => Ok(None),

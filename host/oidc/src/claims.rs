@@ -1,4 +1,5 @@
-//! The claims about a person: from the ID token, and the claim with the mailbox also from the userinfo endpoint.
+//! The claims about a person: from the ID token, and the claim with the mailbox also from the
+//! userinfo endpoint.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -104,7 +105,8 @@ impl Provider {
         Ok(mailbox)
     }
 
-    /// Returns the mailbox that the userinfo endpoint reports. Returns `None` if there is no such endpoint, or if the response has no mailbox.
+    /// Returns the mailbox that the userinfo endpoint reports. Returns `None` if there is no such
+    /// endpoint, or if the response has no mailbox.
     async fn mailbox_from_userinfo(
         &self,
         client: &Client,

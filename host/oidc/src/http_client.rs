@@ -1,7 +1,8 @@
-//! Requests to the provider, over the service's HTTP client. The size and the time of each exchange are limited, and redirects are not followed.
+//! Requests to the provider, over the service's HTTP client. The size and the time of each exchange
+//! are limited, and redirects are not followed.
 //!
-//! All URLs come from the configured issuer and from the metadata that the issuer serves. So the servers can have any IP address. Requests to other machines
-//! use TLS.
+//! All URLs come from the configured issuer and from the metadata that the issuer serves. So the
+//! servers can have any IP address. Requests to other machines use TLS.
 
 use std::pin::Pin;
 use std::time::Duration;
@@ -56,7 +57,8 @@ impl<'c> AsyncHttpClient<'c> for HttpClient {
     }
 }
 
-/// Returns `true` if no other machine can read a request on the way to this URL. The connection must use TLS or a loopback address.
+/// Returns `true` if no other machine can read a request on the way to this URL. The connection
+/// must use TLS or a loopback address.
 pub(crate) fn is_safe(url: &str) -> bool {
     target(url).is_some_and(|server| is_safe_server(&server))
 }

@@ -1,7 +1,9 @@
-//! The client of an identity provider (OpenID Connect Core 1.0, Discovery 1.0 and Back-Channel Logout 1.0). The service sends people to the provider. The
-//! provider's ID token states who signed in.
+//! The client of an identity provider (OpenID Connect Core 1.0, Discovery 1.0 and Back-Channel
+//! Logout 1.0). The service sends people to the provider. The provider's ID token states who signed
+//! in.
 //!
-//! This crate knows no accounts and no HTTP endpoints of the service. The crate `openidconnect` implements the protocol, except logout tokens.
+//! This crate knows no accounts and no HTTP endpoints of the service. The crate `openidconnect`
+//! implements the protocol, except logout tokens.
 //!
 //! | file | content |
 //! |---|---|
@@ -38,7 +40,8 @@ pub use logout::Logout;
 use settings::Settings;
 pub use sign_in::{Pending, Request, Response};
 
-/// The accepted signature algorithms. A provider signs with an asymmetric key, so the service can verify tokens only with the provider's published keys.
+/// The accepted signature algorithms. A provider signs with an asymmetric key, so the service can
+/// verify tokens only with the provider's published keys.
 const ALGORITHMS: [Algorithm; 9] = [
     Algorithm::RsaSsaPkcs1V15Sha256,
     Algorithm::RsaSsaPkcs1V15Sha384,
@@ -54,13 +57,15 @@ const ALGORITHMS: [Algorithm; 9] = [
 /// The maximum number of seconds by which the provider's clock can be ahead.
 const MAX_SKEW: i64 = 60;
 
-/// The maximum length of an identifier from the provider, in bytes (OpenID Connect Core 1.0, section 8).
+/// The maximum length of an identifier from the provider, in bytes (OpenID Connect Core 1.0,
+/// section 8).
 const MAX_IDENTIFIER: usize = 255;
 
 /// The reason why a sign-in or a logout failed.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The provider does not respond, or its metadata or keys are unusable. The text is for the log.
+    /// The provider does not respond, or its metadata or keys are unusable. The text is for the
+    /// log.
     #[error("{0}")]
     Unavailable(String),
     /// The provider rejected the sign-in, or a token is not valid. The text is for the log.
@@ -87,7 +92,8 @@ impl fmt::Debug for Provider {
 }
 
 impl Provider {
-    /// Creates the client of the configured provider. Sends no request. Returns `None` if no domain uses a provider.
+    /// Creates the client of the configured provider. Sends no request. Returns `None` if no domain
+    /// uses a provider.
     ///
     /// # Errors
     /// Returns an error that names the configuration key if a setting is invalid.

@@ -1,5 +1,6 @@
-//! Logout tokens (OpenID Connect Back-Channel Logout 1.0, sections 2.4 and 2.6). The library has no support for them, so this module verifies the claims. The
-//! signature is verified with the library and the same keys as those of ID tokens.
+//! Logout tokens (OpenID Connect Back-Channel Logout 1.0, sections 2.4 and 2.6). The library has no
+//! support for them, so this module verifies the claims. The signature is verified with the library
+//! and the same keys as those of ID tokens.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -29,7 +30,8 @@ pub struct Logout {
     pub expires_at: Timestamp,
     /// The provider's id of the person.
     pub subject: Option<String>,
-    /// The provider's id of the session at the provider. At least one of `subject` and `sid` is present.
+    /// The provider's id of the session at the provider. At least one of `subject` and `sid` is
+    /// present.
     pub sid: Option<String>,
 }
 
@@ -67,7 +69,8 @@ impl Provider {
     /// Verifies a logout token.
     ///
     /// # Errors
-    /// Returns [`Error::Rejected`] if the token is not valid, and [`Error::Unavailable`] if the provider's keys cannot be requested.
+    /// Returns [`Error::Rejected`] if the token is not valid, and [`Error::Unavailable`] if the
+    /// provider's keys cannot be requested.
     pub async fn logout(&self, token: &str) -> Result<Logout, Error> {
         if token.len() > MAX_TOKEN {
             return Err(rejected("the token is too long"));

@@ -1,4 +1,5 @@
-//! The authorization code flow with PKCE (OpenID Connect Core 1.0, section 3.1; RFC 7636; RFC 9207).
+//! The authorization code flow with PKCE (OpenID Connect Core 1.0, section 3.1; RFC 7636; RFC
+//! 9207).
 
 use latchmail_core::error::Failure;
 use latchmail_core::secrets;
@@ -60,7 +61,8 @@ pub struct Response<'a> {
 }
 
 impl Provider {
-    /// Starts a sign-in. The provider redirects the browser to `redirect_uri` afterwards. `login_hint` is the address that the person entered.
+    /// Starts a sign-in. The provider redirects the browser to `redirect_uri` afterwards.
+    /// `login_hint` is the address that the person entered.
     ///
     /// # Errors
     /// Returns [`Error::Unavailable`] if the provider does not respond.
@@ -103,10 +105,12 @@ impl Provider {
         })
     }
 
-    /// Exchanges the authorization code, and verifies the ID token. Returns the person who signed in.
+    /// Exchanges the authorization code, and verifies the ID token. Returns the person who signed
+    /// in.
     ///
     /// # Errors
-    /// Returns [`Error::Unavailable`] if the provider does not respond, and [`Error::Rejected`] if the code or the ID token is not valid.
+    /// Returns [`Error::Unavailable`] if the provider does not respond, and [`Error::Rejected`] if
+    /// the code or the ID token is not valid.
     pub async fn finish(&self, pending: &Pending, response: Response<'_>) -> Result<Person, Error> {
         let metadata = self.metadata().await?;
         self.check_issuer(&metadata, response.issuer)?;

@@ -1,7 +1,8 @@
 //! Rate limits that several hosts share, in Redis or Valkey.
 //!
-//! [`RedisBudgets`] implements [`SharedBudgets`]: each request needs one round trip. If the server does not respond in time, the hosts use their own budgets
-//! until the server responds again. This crate does not select the limits and the keys of requests.
+//! [`RedisBudgets`] implements [`SharedBudgets`]: each request needs one round trip. If the server
+//! does not respond in time, the hosts use their own budgets until the server responds again. This
+//! crate does not select the limits and the keys of requests.
 
 mod scripts;
 
@@ -78,7 +79,8 @@ impl RedisBudgets {
         }))
     }
 
-    /// Connects to the server if a server is configured. If the server is unavailable, hosts use their own budgets until [`run`](Self::run) connects.
+    /// Connects to the server if a server is configured. If the server is unavailable, hosts use
+    /// their own budgets until [`run`](Self::run) connects.
     ///
     /// # Errors
     /// Returns an error that names the configuration key if the URL is invalid.
@@ -111,7 +113,8 @@ impl RedisBudgets {
         self.client.get_connection_info().addr().to_string()
     }
 
-    /// Checks that the server executes the scripts, as for a request. Connects first if there is no connection. Returns the time of one round trip.
+    /// Checks that the server executes the scripts, as for a request. Connects first if there is no
+    /// connection. Returns the time of one round trip.
     ///
     /// # Errors
     /// Returns the reason why the server is unavailable.
@@ -136,7 +139,8 @@ impl RedisBudgets {
         Ok(taken)
     }
 
-    /// Counts a request towards a budget that no client uses. The server must be able to write, and not only to read.
+    /// Counts a request towards a budget that no client uses. The server must be able to write, and
+    /// not only to read.
     async fn probe(&self, connection: &Arc<MultiplexedConnection>) -> Result<Duration, Error> {
         let budget = SharedBudget {
             name: "check".into(),
@@ -194,7 +198,8 @@ impl RedisBudgets {
         }
     }
 
-    /// Logs that the server is available, or the error if the server is unavailable. Logs nothing if the last log line says the same.
+    /// Logs that the server is available, or the error if the server is unavailable. Logs nothing
+    /// if the last log line says the same.
     fn report(&self, error: Option<&Error>) {
         if self.reported.swap(error.is_none(), Ordering::Relaxed) == error.is_none() {
             return;

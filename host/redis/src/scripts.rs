@@ -1,11 +1,15 @@
-//! The scripts that run in the server. Each script reads and writes all budgets of a request in one step.
+//! The scripts that run in the server. Each script reads and writes all budgets of a request in one
+//! step.
 //!
-//! The value of a budget is the time at which the budget is completely refilled, as two integers: seconds since the Unix epoch, and nanoseconds. A number of
-//! Lua is a double, which cannot store nanoseconds since the epoch exactly. So the scripts calculate with the time until the budget is refilled. A key expires
-//! when its budget is refilled, because a missing key is a full budget. The expiry is rounded up to the next millisecond.
+//! The value of a budget is the time at which the budget is completely refilled, as two integers:
+//! seconds since the Unix epoch, and nanoseconds. A number of Lua is a double, which cannot store
+//! nanoseconds since the epoch exactly. So the scripts calculate with the time until the budget is
+//! refilled. A key expires when its budget is refilled, because a missing key is a full budget. The
+//! expiry is rounded up to the next millisecond.
 //!
-//! The scripts use the clock of the server, so differences between the clocks of hosts have no effect. If the clock of the server was set back, a time can be
-//! further in the future than any request causes. Then the budget counts as full, because otherwise its client would be blocked.
+//! The scripts use the clock of the server, so differences between the clocks of hosts have no
+//! effect. If the clock of the server was set back, a time can be further in the future than any
+//! request causes. Then the budget counts as full, because otherwise its client would be blocked.
 
 /// Shared by both scripts: reads and writes the time until a budget is refilled, in nanoseconds.
 macro_rules! with_functions {
@@ -32,9 +36,10 @@ end
     };
 }
 
-/// Counts one request towards each budget in `KEYS`, or towards no budget if a budget rejects the request. `ARGV` contains two numbers for each budget: the
-/// interval and the tolerance, in nanoseconds. Returns two integers: 0 and the time until the first budget is refilled, or the index of the rejecting budget
-/// (from 1) and the time until this budget is refilled.
+/// Counts one request towards each budget in `KEYS`, or towards no budget if a budget rejects the
+/// request. `ARGV` contains two numbers for each budget: the interval and the tolerance, in
+/// nanoseconds. Returns two integers: 0 and the time until the first budget is refilled, or the
+/// index of the rejecting budget (from 1) and the time until this budget is refilled.
 pub const TAKE: &str = with_functions!(
     "local full_in = {}
 for i, key in ipairs(KEYS) do

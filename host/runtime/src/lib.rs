@@ -1,11 +1,13 @@
-//! Runs modules. A module is a WebAssembly component in a sandbox. This crate contains the sandbox, the host functions for modules, and the module manager.
+//! Runs modules. A module is a WebAssembly component in a sandbox. This crate contains the sandbox,
+//! the host functions for modules, and the module manager.
 //!
-//! This crate does not depend on the HTTP server. The server passes requests to modules, and implements [`manager::Router`].
+//! This crate does not depend on the HTTP server. The server passes requests to modules, and
+//! implements [`manager::Router`].
 //!
 //! | module | purpose |
 //! |---|---|
 //! | [`modules`] | the sandbox: loads components and calls them for requests |
-//! | [`manager`] | the module manager: decides which modules serve, and changes modules while the service runs |
+//! | [`manager`] | decides which modules serve, and changes them while the service runs |
 //! | [`api`] | the host functions of components, one file for each interface |
 //! | [`store`] | storage in which modules keep data for accounts |
 //! | [`module_log`] | recent log entries of each module, in memory |

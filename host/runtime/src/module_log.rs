@@ -1,7 +1,10 @@
-//! The recent log entries of each module. The entries are the lines that the module wrote, and the errors of its requests.
+//! The recent log entries of each module. The entries are the lines that the module wrote, and the
+//! errors of its requests.
 //!
-//! The entries are stored in memory, with a limit for each module, and are lost when the service stops. The log of the service ([`latchmail_core::logging`])
-//! contains the same lines. The host never writes bodies, headers or credentials of requests into an entry, but a module can write such data.
+//! The entries are stored in memory, with a limit for each module, and are lost when the service
+//! stops. The log of the service ([`latchmail_core::logging`]) contains the same lines. The host
+//! never writes bodies, headers or credentials of requests into an entry, but a module can write
+//! such data.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -42,8 +45,8 @@ pub enum Source {
     Log,
     /// A line that the module wrote to its standard output or standard error.
     Output,
-    /// A report of the host about a request for which the module returned no valid response: a trap, an invalid response, a missed deadline, or no free
-    /// sandbox.
+    /// A report of the host about a request for which the module returned no valid response: a
+    /// trap, an invalid response, a missed deadline, or no free sandbox.
     Host,
 }
 
@@ -54,7 +57,8 @@ pub struct Entry {
     /// The time of the entry.
     #[schema(value_type = String, format = DateTime)]
     pub at: Timestamp,
-    /// The id of the request, as in the header `X-Request-Id` of the response. Absent if the module wrote the entry outside of a request.
+    /// The id of the request, as in the header `X-Request-Id` of the response. Absent if the module
+    /// wrote the entry outside of a request.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub request: Option<String>,
@@ -145,7 +149,8 @@ impl ModuleLog {
         }
     }
 
-    /// Returns all entries, the oldest first. If `request` is given, returns only the entries of the request with this id.
+    /// Returns all entries, the oldest first. If `request` is given, returns only the entries of
+    /// the request with this id.
     #[must_use]
     pub fn read(&self, request: Option<&str>) -> Vec<Entry> {
         let entries = self.entries();

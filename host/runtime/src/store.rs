@@ -1,5 +1,6 @@
-//! Storage in which modules keep data for accounts. This module checks keys, values and sizes. The directory, which is the database of the service, stores the
-//! entries separately for each account and each module.
+//! Storage in which modules keep data for accounts. This module checks keys, values and sizes. The
+//! directory, which is the database of the service, stores the entries separately for each account
+//! and each module.
 
 use latchmail_core::caller::Caller;
 use latchmail_core::clock::Clock;
@@ -22,7 +23,8 @@ pub enum Error {
     /// The key or a parameter of the list is invalid. The text can be shown to users.
     #[error("{0}")]
     Invalid(&'static str),
-    /// The value is larger than the maximum size, or exceeds the module's quota for the account. The text can be shown to users.
+    /// The value is larger than the maximum size, or exceeds the module's quota for the account.
+    /// The text can be shown to users.
     #[error("{0}")]
     TooLarge(String),
     /// The caller's credential expired or was revoked.
@@ -64,7 +66,8 @@ impl Store {
     /// Returns the value of a key, or `None` if the key does not exist.
     ///
     /// # Errors
-    /// Returns [`Error::Invalid`] if the key is invalid, and [`Error::Directory`] if the directory fails.
+    /// Returns [`Error::Invalid`] if the key is invalid, and [`Error::Directory`] if the directory
+    /// fails.
     pub async fn get(&self, namespace: Namespace<'_>, key: &str) -> Result<Option<Vec<u8>>, Error> {
         let entry = namespace.entry(key)?;
         Ok(self
@@ -88,8 +91,9 @@ impl Store {
             .map(drop)
     }
 
-    /// Sets or deletes a key like [`set`](Self::set), but only if the current value is `expected`. If `expected` is `None`, the key must not exist. Returns
-    /// `true` if the current value was `expected`. Returns `false` if nothing changed.
+    /// Sets or deletes a key like [`set`](Self::set), but only if the current value is `expected`.
+    /// If `expected` is `None`, the key must not exist. Returns `true` if the current value was
+    /// `expected`. Returns `false` if nothing changed.
     ///
     /// # Errors
     /// Returns an [`Error`] if the key cannot be changed. In this case, nothing changes.
@@ -104,10 +108,12 @@ impl Store {
             .await
     }
 
-    /// Returns at most `limit` keys that begin with `prefix` and are greater than `after`, in byte order.
+    /// Returns at most `limit` keys that begin with `prefix` and are greater than `after`, in byte
+    /// order.
     ///
     /// # Errors
-    /// Returns [`Error::Invalid`] if a parameter is invalid, and [`Error::Directory`] if the directory fails.
+    /// Returns [`Error::Invalid`] if a parameter is invalid, and [`Error::Directory`] if the
+    /// directory fails.
     pub async fn list(
         &self,
         namespace: Namespace<'_>,
@@ -136,7 +142,8 @@ impl Store {
             .await?)
     }
 
-    /// Sets or deletes a key if its current value matches `expected`. Returns whether the value matched.
+    /// Sets or deletes a key if its current value matches `expected`. Returns whether the value
+    /// matched.
     async fn change(
         &self,
         namespace: Namespace<'_>,

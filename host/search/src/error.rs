@@ -11,7 +11,8 @@ use tantivy::directory::error::{LockError, OpenReadError, OpenWriteError};
 /// closes the index and searches on the mail server.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The files of the index are damaged or have another format. The caller deletes the folder and builds the index again.
+    /// The files of the index are damaged or have another format. The caller deletes the folder and
+    /// builds the index again.
     #[error("the search index is damaged: {0}")]
     Damaged(String),
     /// A file operation failed, for example because the disk is full.
@@ -42,7 +43,8 @@ impl From<TantivyError> for Error {
     }
 }
 
-/// Converts an error that tantivy shares. Data that is invalid or too short is damage, because tantivy reads only files that it wrote.
+/// Converts an error that tantivy shares. Data that is invalid or too short is damage, because
+/// tantivy reads only files that it wrote.
 fn from_io(error: &io::Error) -> Error {
     match error.kind() {
         io::ErrorKind::InvalidData | io::ErrorKind::UnexpectedEof | io::ErrorKind::NotFound => {
@@ -52,7 +54,8 @@ fn from_io(error: &io::Error) -> Error {
     }
 }
 
-/// Runs a function of tantivy. A panic becomes [`Error::Damaged`], because tantivy does not check everything that it reads.
+/// Runs a function of tantivy. A panic becomes [`Error::Damaged`], because tantivy does not check
+/// everything that it reads.
 ///
 /// The caller does not use values that `function` changed after an error.
 pub(crate) fn guard<T>(function: impl FnOnce() -> Result<T, Error>) -> Result<T, Error> {

@@ -1,8 +1,9 @@
 //! The files of an index: a layer over tantivy's directory of memory maps.
 //!
-//! The layer adds checksums to the two files that tantivy replaces atomically and does not verify (`meta.json` and `.managed.json`). Only the owner can access
-//! the files. Nothing is flushed to the disk: after a power failure, the checksums detect a damaged index, which is built again. This saves about ten flushes
-//! for each commit.
+//! The layer adds checksums to the two files that tantivy replaces atomically and does not verify
+//! (`meta.json` and `.managed.json`). Only the owner can access the files. Nothing is flushed to
+//! the disk: after a power failure, the checksums detect a damaged index, which is built again.
+//! This saves about ten flushes for each commit.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufWriter, Write};
@@ -28,7 +29,8 @@ const CHECKSUM: usize = 8;
 pub(crate) struct Files {
     maps: MmapDirectory,
     folder: Arc<Path>,
-    /// The first failure to write a file. tantivy does not report the reason if a thread of its own fails.
+    /// The first failure to write a file. tantivy does not report the reason if a thread of its own
+    /// fails.
     failure: Arc<Mutex<Option<io::Error>>>,
     /// The number of bytes that can be written before the disk is full. Tests reduce it.
     pub(crate) free: Arc<AtomicU64>,
@@ -59,7 +61,8 @@ impl Files {
         Ok(())
     }
 
-    /// Forgets the files that are no longer mapped. tantivy stores the path of each file that it has mapped, and removes the paths only here.
+    /// Forgets the files that are no longer mapped. tantivy stores the path of each file that it
+    /// has mapped, and removes the paths only here.
     pub(crate) fn forget_unmapped(&self) {
         let _ = self.maps.get_cache_info();
     }

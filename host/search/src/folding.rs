@@ -1,8 +1,10 @@
 //! Folds words, so that different spellings of the same word are equal.
 //!
-//! The steps are: removal of invisible characters, compatibility decomposition (full-width letters, ligatures), full case folding, removal of combining marks
-//! from Latin and Greek letters and from digits, replacement of the other Latin letters by their base letters (`ø`, `ł`, `ı`, `æ`, `ß`), and composition.
-//! Marks of all other scripts stay, so Cyrillic `й` and kana with dakuten remain distinct letters.
+//! The steps are: removal of invisible characters, compatibility decomposition (full-width letters,
+//! ligatures), full case folding, removal of combining marks from Latin and Greek letters and from
+//! digits, replacement of the other Latin letters by their base letters (`ø`, `ł`, `ı`, `æ`, `ß`),
+//! and composition. Marks of all other scripts stay, so Cyrillic `й` and kana with dakuten remain
+//! distinct letters.
 
 use std::collections::HashMap;
 use std::sync::LazyLock;
@@ -55,7 +57,8 @@ static BASE_LETTERS: LazyLock<HashMap<char, Box<str>>> = LazyLock::new(|| {
     letters
 });
 
-/// Appends the folded form of a word to `folded`. Appends nothing if the word has no visible letters.
+/// Appends the folded form of a word to `folded`. Appends nothing if the word has no visible
+/// letters.
 pub(crate) fn fold(word: &str, folded: &mut String) {
     if word.is_ascii() {
         folded.extend(

@@ -79,7 +79,8 @@ pub struct Hit {
     pub uid: u64,
     /// The data that the caller gave in [`Document::summary`](crate::Document::summary).
     pub summary: Vec<u8>,
-    /// The part of the text with the matches, or the beginning of the text if only other parts match.
+    /// The part of the text with the matches, or the beginning of the text if only other parts
+    /// match.
     pub snippet: Snippet,
 }
 
@@ -252,7 +253,8 @@ fn verify_segments(index: &tantivy::Index, segments: &[SegmentMeta]) -> Result<(
 }
 
 impl Index {
-    /// Opens the index in a folder, and creates both if they do not exist. Verifies the checksums of all files.
+    /// Opens the index in a folder, and creates both if they do not exist. Verifies the checksums
+    /// of all files.
     ///
     /// The folder must contain nothing else.
     ///
@@ -274,7 +276,8 @@ impl Index {
         self.shared.run(|| verify(&self.shared.index))
     }
 
-    /// Creates a writer. Only one writer can exist. `memory` is the size in bytes of the buffer for messages before they are written, at least 15 MB.
+    /// Creates a writer. Only one writer can exist. `memory` is the size in bytes of the buffer for
+    /// messages before they are written, at least 15 MB.
     ///
     /// # Errors
     /// Returns [`Error`] if the index is damaged or cannot be read, or if another writer exists.
@@ -328,7 +331,8 @@ impl Index {
             .run(|| find(&self.shared.segments(), state, search))
     }
 
-    /// Returns the summaries of messages, in the order of `uids`. `None` stands for a message that is not in the index.
+    /// Returns the summaries of messages, in the order of `uids`. `None` stands for a message that
+    /// is not in the index.
     ///
     /// # Errors
     /// Returns [`Error`] if the index is damaged or cannot be read.

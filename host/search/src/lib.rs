@@ -2,9 +2,10 @@
 //!
 //! This crate knows neither IMAP nor the database, and contains no asynchronous code.
 //!
-//! The index contains only facts about messages that never change. [`MailboxState`] holds folders, IMAP UIDs and flags in memory, so a change of flags does not
-//! change the index. A message is found if it is in both. The caller compares the message numbers of both, adds the messages that the index lacks, and removes
-//! the others. So nothing is lost if a commit is lost.
+//! The index contains only facts about messages that never change. [`MailboxState`] holds folders,
+//! IMAP UIDs and flags in memory, so a change of flags does not change the index. A message is
+//! found if it is in both. The caller compares the message numbers of both, adds the messages that
+//! the index lacks, and removes the others. So nothing is lost if a commit is lost.
 //!
 //! ```
 //! use std::sync::atomic::AtomicBool;
@@ -14,7 +15,12 @@
 //! # let folder = tempfile::tempdir()?;
 //! let index = Index::open(folder.path())?;
 //! let mut writer = index.writer(15_000_000)?;
-//! writer.add(&Document { uid: 7, subject: "Invoice INV-2024-00815", text: "Grüße aus Łódź", ..Document::default() })?;
+//! writer.add(&Document {
+//!     uid: 7,
+//!     subject: "Invoice INV-2024-00815",
+//!     text: "Grüße aus Łódź",
+//!     ..Document::default()
+//! })?;
 //! writer.commit()?;
 //!
 //! let mut state = MailboxState::new();

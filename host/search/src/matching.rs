@@ -1,7 +1,9 @@
 //! Finds the documents of a segment that satisfy a query.
 //!
-//! Each term of a query becomes a set of documents, so the number of matches and the length of lists do not matter much, and a prefix can stand for any number
-//! of words. Words are evaluated first, then conditions on single documents, then phrases, so that the expensive steps see few documents.
+//! Each term of a query becomes a set of documents, so the number of matches and the length of
+//! lists do not matter much, and a prefix can stand for any number of words. Words are evaluated
+//! first, then conditions on single documents, then phrases, so that the expensive steps see few
+//! documents.
 
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -263,7 +265,8 @@ impl Kind {
 }
 
 impl Term {
-    /// Adds the documents of `candidates` that satisfy the term to `docs`, which is empty. Other documents can be added too.
+    /// Adds the documents of `candidates` that satisfy the term to `docs`, which is empty. Other
+    /// documents can be added too.
     fn add(
         &self,
         segment: &Segment,
@@ -294,7 +297,8 @@ impl WordsIn {
             .try_for_each(|&field| self.add_field(segment, field, candidates, docs))
     }
 
-    /// Adds the documents with the words in a field to `docs`. A phrase is searched in `candidates` only.
+    /// Adds the documents with the words in a field to `docs`. A phrase is searched in `candidates`
+    /// only.
     pub(crate) fn add_field(
         &self,
         segment: &Segment,
@@ -310,7 +314,8 @@ impl WordsIn {
         }
     }
 
-    /// Removes documents from `candidates` that do not have each complete word of a phrase in one field.
+    /// Removes documents from `candidates` that do not have each complete word of a phrase in one
+    /// field.
     fn retain_candidates(
         &self,
         segment: &Segment,

@@ -6,7 +6,8 @@ use tantivy::index::SegmentId;
 /// The number of segments above which small segments are merged.
 pub(crate) const MAX_SEGMENTS: usize = 10;
 
-/// The number of segments above which small segments are merged while an index is built. Then [`all`] merges them only once.
+/// The number of segments above which small segments are merged while an index is built. Then
+/// [`all`] merges them only once.
 pub(crate) const MAX_SEGMENTS_OF_BUILD: usize = 64;
 
 /// The share of deleted documents above which a segment is written again, in per cent.
@@ -45,8 +46,9 @@ pub(crate) fn all(segments: &[SegmentMeta]) -> Option<Vec<SegmentId>> {
 
 /// Returns how many of the smallest segments are merged. `sizes` is ascending.
 ///
-/// The merge includes a larger segment only if the smaller ones together have at least half its size. So a message is copied only if its segment grows by
-/// half, which limits how often it is copied.
+/// The merge includes a larger segment only if the smaller ones together have at least half its
+/// size. So a message is copied only if its segment grows by half, which limits how often it is
+/// copied.
 fn smallest(sizes: &[u32], max: usize) -> usize {
     if sizes.len() <= max {
         return 0;
@@ -69,7 +71,8 @@ mod tests {
 
     #[test]
     fn few_segments_and_few_copies_remain() {
-        // Each commit adds one message. The second number is how often messages are copied on average.
+        // Each commit adds one message. The second number is how often messages are copied on
+        // average.
         for (commit, messages) in [(1, 20_000), (1_000, 1_000_000)] {
             let mut sizes: Vec<u32> = Vec::new();
             let mut copied = 0_u64;

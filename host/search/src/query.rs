@@ -4,7 +4,7 @@
 //!
 //! | Term | A message satisfies it if … |
 //! |---|---|
-//! | `word` | the subject, a participant's name or address, the text, or the name of an attachment has the word |
+//! | `word` | the subject, a participant, the text, or the name of an attachment has the word |
 //! | `"two words"` | one of these has the words, adjacent and in this order |
 //! | `from:word`, `from:"two words"` | a name or an address in From has the words |
 //! | `to:word`, `to:"two words"` | a name or an address in To or Cc has the words |
@@ -19,13 +19,17 @@
 //! | `-term` | it does not satisfy the term |
 //! | `term OR term` | it satisfies one of the two terms. `OR` binds tighter than white space |
 //!
-//! The names of operators ignore case. `OR` must have capital letters. No white space is allowed after `:` and `-`.
+//! The names of operators ignore case. `OR` must have capital letters. No white space is allowed
+//! after `:` and `-`.
 //!
-//! Words are compared as `folding.rs` describes, without case and diacritics. A word with punctuation, such as `INV-2024-00815` or an address, stands for its
-//! parts, which must be adjacent. The last bare word (not quoted, not negated, not the value of an operator) can be the beginning of a longer word.
+//! Words are compared as `folding.rs` describes, without case and diacritics. A word with
+//! punctuation, such as `INV-2024-00815` or an address, stands for its parts, which must be
+//! adjacent. The last bare word (not quoted, not negated, not the value of an operator) can be the
+//! beginning of a longer word.
 //!
-//! Everything else is literal text: unknown operators (`re: x`), quotation marks without a counterpart, a `-` or `OR` without a neighbour, and parentheses.
-//! A term without letters and digits is ignored. If no term remains, the query finds nothing.
+//! Everything else is literal text: unknown operators (`re: x`), quotation marks without a
+//! counterpart, a `-` or `OR` without a neighbour, and parentheses. A term without letters and
+//! digits is ignored. If no term remains, the query finds nothing.
 
 use chrono::NaiveDate;
 
@@ -114,7 +118,8 @@ impl Query {
     /// Parses a query with operators.
     ///
     /// # Errors
-    /// Returns [`QueryError`] if a known operator has an invalid value, or if the query is too long.
+    /// Returns [`QueryError`] if a known operator has an invalid value, or if the query is too
+    /// long.
     pub fn parse(text: &str) -> Result<Self, QueryError> {
         check_length(text)?;
         let mut parser = Parser { text, read: 0 };
@@ -128,7 +133,8 @@ impl Query {
         Ok(join(parts, true))
     }
 
-    /// Returns the query for text without operators: all words, in any order. The last word can be the beginning of a longer word.
+    /// Returns the query for text without operators: all words, in any order. The last word can be
+    /// the beginning of a longer word.
     ///
     /// # Errors
     /// Returns [`QueryError`] if the query is too long.
@@ -387,7 +393,8 @@ const OPERATORS: [(&str, ReadValue); 10] = [
     }),
 ];
 
-/// Returns the name of the operator at the beginning of `text`, and the function that reads its value.
+/// Returns the name of the operator at the beginning of `text`, and the function that reads its
+/// value.
 fn operator(text: &str) -> Option<(&str, ReadValue)> {
     let (name, _) = text.split_once(':')?;
     OPERATORS

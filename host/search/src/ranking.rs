@@ -207,7 +207,8 @@ fn score_word(
     }
     let average = searched.average(field)?;
     let weight = boost(field) * searched.inverse_frequency(frequency) * (K1 + 1.0);
-    // The part of the formula that depends on the length only, for each of the 256 lengths that tantivy distinguishes.
+    // The part of the formula that depends on the length only, for each of the 256 lengths that
+    // tantivy distinguishes.
     let by_length: Vec<f32> = (0..=u8::MAX)
         .map(|id| {
             let length = to_f32(f64::from(FieldNormReader::id_to_fieldnorm(id)));

@@ -8,7 +8,8 @@ use tantivy::schema::{
 };
 use tantivy::store::Compressor;
 
-/// The name of the tokenizer. The number must change if the words of a text change, because an index with another schema is built again.
+/// The name of the tokenizer. The number must change if the words of a text change, because an
+/// index with another schema is built again.
 pub(crate) const TOKENIZER: &str = "words1";
 
 /// The fields with words. Each word of a message is in one of them.
@@ -57,7 +58,8 @@ pub(crate) static FIELDS: LazyLock<Fields> = LazyLock::new(|| {
         ["body", "subject", "from", "to"].map(|name| schema.add_text_field(name, words.clone()));
     Fields {
         texts,
-        // The number is indexed, so that a message can be deleted. `INDEXED` would also store a length for scores.
+        // The number is indexed, so that a message can be deleted. `INDEXED` would also store a
+        // length for scores.
         uid: schema.add_u64_field("uid", NumericOptions::default().set_fast().set_indexed()),
         arrival: schema.add_i64_field("arrival", FAST),
         date: schema.add_i64_field("date", FAST),

@@ -97,7 +97,8 @@ impl Segment {
         Ok(info.doc_freq)
     }
 
-    /// Adds the documents with a word that begins with `prefix` to `docs`. Stops as soon as `docs` includes all candidates.
+    /// Adds the documents with a word that begins with `prefix` to `docs`. Stops as soon as `docs`
+    /// includes all candidates.
     pub(crate) fn add_prefix(
         &self,
         field: TextField,
@@ -184,7 +185,8 @@ fn add_blocks(postings: &mut BlockSegmentPostings, docs: &mut Docs) {
     }
 }
 
-/// Adds the documents of `candidates` in which a field has the words, adjacent and in this order, to `docs`.
+/// Adds the documents of `candidates` in which a field has the words, adjacent and in this order,
+/// to `docs`.
 pub(crate) fn add_phrase(
     segment: &Segment,
     field: TextField,
@@ -240,7 +242,8 @@ pub(crate) fn add_phrase(
     })
 }
 
-/// Calls `f` with each document of `candidates` in which a field has the words, adjacent and in this order, and with the positions after the last word.
+/// Calls `f` with each document of `candidates` in which a field has the words, adjacent and in
+/// this order, and with the positions after the last word.
 fn for_each_phrase(
     segment: &Segment,
     field: TextField,
@@ -301,7 +304,8 @@ fn seek(postings: &mut SegmentPostings, target: u32) -> u32 {
 
 /// Intersects lists of positions in the same document.
 ///
-/// A bit for each position replaces the comparisons of a merge, whose results the processor cannot predict.
+/// A bit for each position replaces the comparisons of a merge, whose results the processor cannot
+/// predict.
 #[derive(Default)]
 struct Intersection {
     /// All bits are zero between two calls.

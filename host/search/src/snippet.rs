@@ -17,7 +17,8 @@ const MAX_LENGTH: usize = 800;
 /// The maximum number of words before the first match.
 const WORDS_BEFORE: usize = 8;
 
-/// The maximum length of the text before the first match, in code points. Without a limit, long words could fill the snippet.
+/// The maximum length of the text before the first match, in code points. Without a limit, long
+/// words could fill the snippet.
 const LENGTH_BEFORE: usize = LENGTH / 2;
 
 /// The maximum number of words of a phrase that is highlighted.
@@ -28,7 +29,8 @@ const MAX_PHRASE: usize = 64;
 pub struct Snippet {
     /// The text, about 200 characters. White space is collapsed.
     pub text: String,
-    /// The positions of the matches in `text`, in Unicode code points, ascending. Empty if only header fields match.
+    /// The positions of the matches in `text`, in Unicode code points, ascending. Empty if only
+    /// header fields match.
     pub matches: Vec<Range<u32>>,
 }
 

@@ -187,9 +187,11 @@ impl MailboxState {
         Some(&self.folders.get(usize::from(folder))?.as_ref()?.path)
     }
 
-    /// Adds a message, or changes its location and flags. `flags` is the canonical text: flags and keywords, separated by spaces.
+    /// Adds a message, or changes its location and flags. `flags` is the canonical text: flags and
+    /// keywords, separated by spaces.
     ///
-    /// A message in a folder without a path is ignored: call [`set_folder`](Self::set_folder) first.
+    /// A message in a folder without a path is ignored: call [`set_folder`](Self::set_folder)
+    /// first.
     pub fn set(&mut self, uid: u64, folder: u16, imap_uid: u32, flags: &str) {
         self.remove(uid);
         let Some(Some(_)) = self.folders.get(usize::from(folder)) else {
@@ -275,7 +277,8 @@ impl MailboxState {
         Some(&self.flag_sets.get(self.entry(uid)?.flags as usize)?.text)
     }
 
-    /// Returns the position of a message in its folder, beginning with 1. Returns 0 if the folder has no message with this UID.
+    /// Returns the position of a message in its folder, beginning with 1. Returns 0 if the folder
+    /// has no message with this UID.
     #[must_use]
     pub fn seq(&self, folder: u16, imap_uid: u32) -> u32 {
         match self.folders.get(usize::from(folder)) {

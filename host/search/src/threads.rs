@@ -1,20 +1,23 @@
 //! Groups messages into threads.
 //!
-//! The rules are those of the algorithm of Jamie Zawinski (<https://www.jwz.org/doc/threading.html>) without its trees:
+//! The rules are those of the algorithm of Jamie Zawinski
+//! (<https://www.jwz.org/doc/threading.html>) without its trees:
 //!
-//! 1. Messages are linked if one refers to the other, or if both refer to the same message, even if that message does not exist. Linked messages form a
-//!    *component*.
-//! 2. The *root* of a component is the first reference of its oldest message, or the oldest message if it has no references. If the root is a message with
-//!    references, the first of these references is the root, and so on.
-//! 3. The subject of a component is the subject of its root, or of its oldest message if the root does not exist. Components with the same subject form one
-//!    thread if at least one of the subjects has a reply prefix.
-//!    A reply whose subject has a tag, for example `[list] Re: Plan`, belongs to the subject
-//!    `[list] Plan` if another component has this subject without a reply prefix. Otherwise it
-//!    belongs to the subject `Plan`, if another component has that subject.
+//! 1. Messages are linked if one refers to the other, or if both refer to the same message, even if
+//!    that message does not exist. Linked messages form a *component*.
+//! 2. The *root* of a component is the first reference of its oldest message, or the oldest message
+//!    if it has no references. If the root is a message with references, the first of these
+//!    references is the root, and so on.
+//! 3. The subject of a component is the subject of its root, or of its oldest message if the root
+//!    does not exist. Components with the same subject form one thread if at least one of the
+//!    subjects has a reply prefix. A reply whose subject has a tag, for example `[list] Re: Plan`,
+//!    belongs to the subject `[list] Plan` if another component has this subject without a reply
+//!    prefix. Otherwise it belongs to the subject `Plan`, if another component has that subject.
 //! 4. The id of a thread is the root of its oldest component.
 //!
-//! The oldest of several messages has the smallest date, and with equal dates the smallest keys. Therefore the threads do not depend on the order in which
-//! messages arrive, and not on the numbers of messages.
+//! The oldest of several messages has the smallest date, and with equal dates the smallest keys.
+//! Therefore the threads do not depend on the order in which messages arrive, and not on the
+//! numbers of messages.
 
 mod keys;
 mod subject;
@@ -28,7 +31,8 @@ pub use keys::{InvalidThreadId, ThreadFields, ThreadId, ThreadKeys};
 /// Marks a missing index.
 const NONE: u32 = u32::MAX;
 
-/// Maximum number of references that are followed to the root of a component. References can form a cycle.
+/// Maximum number of references that are followed to the root of a component. References can form a
+/// cycle.
 const MAX_DEPTH: usize = 100;
 
 /// The threads of a mailbox.
@@ -70,7 +74,8 @@ struct Message {
     next: u32,
 }
 
-/// A Message-ID that belongs to a message or that a message refers to. The nodes of a component form a tree for union-find.
+/// A Message-ID that belongs to a message or that a message refers to. The nodes of a component
+/// form a tree for union-find.
 #[derive(Debug)]
 struct Node {
     /// The oldest message with this Message-ID.
@@ -95,11 +100,13 @@ struct Component {
     subject: u64,
 }
 
-/// The subject, the date and the Message-ID of the oldest message, and the node of a component. The first three values are unique.
+/// The subject, the date and the Message-ID of the oldest message, and the node of a component. The
+/// first three values are unique.
 type SubjectEntry = (u64, i64, u64, u32);
 
 impl Threads {
-    /// Groups messages into threads. Each message has a number, a date in milliseconds, and keys. If a number occurs twice, the second message is ignored.
+    /// Groups messages into threads. Each message has a number, a date in milliseconds, and keys.
+    /// If a number occurs twice, the second message is ignored.
     #[must_use]
     pub fn build(messages: impl IntoIterator<Item = (u64, i64, ThreadKeys)>) -> Self {
         let messages = messages.into_iter();
@@ -123,7 +130,8 @@ impl Threads {
         threads
     }
 
-    /// Adds a message. The result is the same as if the message had been passed to [`Threads::build`]. Does nothing if the number is known.
+    /// Adds a message. The result is the same as if the message had been passed to
+    /// [`Threads::build`]. Does nothing if the number is known.
     pub fn add(&mut self, uid: u64, date: i64, keys: ThreadKeys) {
         if !self.by_uid.contains_key(&uid) {
             self.insert(uid, date, keys);
@@ -147,8 +155,9 @@ impl Threads {
         self.classify(node);
     }
 
-    /// Removes messages. The result is the same as if the messages had never been added. Unknown numbers are ignored. The time depends on the number of
-    /// messages that are linked with the removed messages.
+    /// Removes messages. The result is the same as if the messages had never been added. Unknown
+    /// numbers are ignored. The time depends on the number of messages that are linked with the
+    /// removed messages.
     pub fn remove(&mut self, uids: &[u64]) {
         let removed: Vec<u32> = uids
             .iter()
@@ -198,8 +207,9 @@ impl Threads {
         Some(self.thread_of_component(self.component_of(node)))
     }
 
-    /// Returns the id of the thread to which an id belongs. The argument can be the id of a thread before it was merged with another thread, and the own thread
-    /// id of any message. Returns `None` if there is no such thread.
+    /// Returns the id of the thread to which an id belongs. The argument can be the id of a thread
+    /// before it was merged with another thread, and the own thread id of any message. Returns
+    /// `None` if there is no such thread.
     #[must_use]
     pub fn find(&self, id: &str) -> Option<ThreadId> {
         let ThreadId(id) = id.parse().ok()?;
@@ -207,7 +217,8 @@ impl Threads {
         Some(self.thread_of_component(self.component_of(node)))
     }
 
-    /// Returns the numbers of the messages of a thread, oldest first. The result is empty if `thread` is not the id of a thread.
+    /// Returns the numbers of the messages of a thread, oldest first. The result is empty if
+    /// `thread` is not the id of a thread.
     #[must_use]
     pub fn members(&self, thread: ThreadId) -> Vec<u64> {
         let Some(&node) = self.by_id.get(&thread.0) else {
@@ -229,7 +240,8 @@ impl Threads {
         members.into_iter().map(uid).collect()
     }
 
-    /// Returns the numbers and the threads of the messages whose thread id is not their own thread id ([`ThreadKeys::own_thread_id`]), in any order.
+    /// Returns the numbers and the threads of the messages whose thread id is not their own thread
+    /// id ([`ThreadKeys::own_thread_id`]), in any order.
     pub fn merged(&self) -> impl Iterator<Item = (u64, ThreadId)> {
         self.by_uid.iter().filter_map(|(uid, message)| {
             let thread = self.thread_of(*uid)?;
@@ -258,7 +270,8 @@ impl Threads {
         ThreadId(component.root)
     }
 
-    /// Returns the components with the same subject, oldest first. Returns `None` if the component is a thread.
+    /// Returns the components with the same subject, oldest first. Returns `None` if the component
+    /// is a thread.
     fn components_with_subject_of(&self, node: u32) -> Option<impl Iterator<Item = u32>> {
         let subject = self.nodes[node as usize].component.subject;
         self.replies.get(&subject)?;
@@ -357,7 +370,8 @@ impl Threads {
         index
     }
 
-    /// Returns the root of the tree that contains `node`. The height of a tree is logarithmic, because `unite` adds the smaller tree to the larger tree.
+    /// Returns the root of the tree that contains `node`. The height of a tree is logarithmic,
+    /// because `unite` adds the smaller tree to the larger tree.
     fn component_of(&self, node: u32) -> u32 {
         let mut node = node;
         while self.nodes[node as usize].parent != node {
@@ -390,7 +404,8 @@ impl Threads {
         large
     }
 
-    /// Joins the rings of two messages of different rings. Does nothing if one of the messages is `NONE`.
+    /// Joins the rings of two messages of different rings. Does nothing if one of the messages is
+    /// `NONE`.
     fn join_rings(&mut self, a: u32, b: u32) {
         if a != NONE && b != NONE {
             let (after_a, after_b) = (

@@ -5,7 +5,8 @@ const CHUNK: usize = 1024;
 
 /// A sorted set of IMAP UIDs.
 ///
-/// The UIDs are stored in sorted chunks of limited size, so that an insertion moves few UIDs and a position is the sum of few lengths.
+/// The UIDs are stored in sorted chunks of limited size, so that an insertion moves few UIDs and a
+/// position is the sum of few lengths.
 #[derive(Debug, Default)]
 pub(crate) struct UidSet {
     /// The chunks, ascending. No chunk is empty.

@@ -1,10 +1,11 @@
 //! Splits text into folded words. The index, queries and snippets use the same words.
 //!
-//! A word is a maximal run of letters, digits and marks. All other characters separate words, so `INV-2024-00815`, `anna@example.com` and `report_final.pdf`
-//! consist of several adjacent words.
+//! A word is a maximal run of letters, digits and marks. All other characters separate words, so
+//! `INV-2024-00815`, `anna@example.com` and `report_final.pdf` consist of several adjacent words.
 //!
-//! Chinese, Japanese, Korean, Thai, Lao, Khmer and Burmese have no spaces between words, or none around particles. A run of their letters becomes one word for
-//! each two adjacent letters, and one for the last letter. For example, `東京都` becomes `東京`, `京都` and `都`.
+//! Chinese, Japanese, Korean, Thai, Lao, Khmer and Burmese have no spaces between words, or none
+//! around particles. A run of their letters becomes one word for each two adjacent letters, and one
+//! for the last letter. For example, `東京都` becomes `東京`, `京都` and `都`.
 
 use std::sync::LazyLock;
 
@@ -112,7 +113,8 @@ pub(crate) struct Words<'a> {
     text: &'a str,
     /// The end of the part of `text` that was read.
     read: usize,
-    /// The letters of the current run of paired letters, and the index of the next word's first letter.
+    /// The letters of the current run of paired letters, and the index of the next word's first
+    /// letter.
     run: Vec<Letter>,
     next_letter: usize,
     /// The folded word.
@@ -291,10 +293,11 @@ pub(crate) struct TermWords {
 }
 
 impl TermWords {
-    /// Returns the words of the text of a term. `prefix` says whether the last word can be the beginning of a longer word.
+    /// Returns the words of the text of a term. `prefix` says whether the last word can be the
+    /// beginning of a longer word.
     ///
-    /// The last letters of a run of paired letters can be inside a longer run. So the word for the last letter is omitted, or it is a prefix if it is the only
-    /// letter of the run.
+    /// The last letters of a run of paired letters can be inside a longer run. So the word for the
+    /// last letter is omitted, or it is a prefix if it is the only letter of the run.
     pub(crate) fn new(text: &str, prefix: bool) -> Self {
         let mut words = Words::new(text);
         let mut all = Vec::new();

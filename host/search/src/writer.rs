@@ -26,10 +26,12 @@ const MAX_STORED: usize = 64 << 10;
 /// The maximum size of messages that wait for the indexing thread, in bytes.
 const MAX_QUEUED: usize = 4 << 20;
 
-/// The number of added messages above which a writer builds an index, and [`Writer::optimize`] is expected.
+/// The number of added messages above which a writer builds an index, and [`Writer::optimize`] is
+/// expected.
 const BUILD: u32 = 1000;
 
-/// The limits of the buffer for messages before they are written, in bytes. tantivy sets the minimum.
+/// The limits of the buffer for messages before they are written, in bytes. tantivy sets the
+/// minimum.
 const BUFFER: std::ops::RangeInclusive<usize> = 15_000_000..=1_000_000_000;
 
 /// A person or a group in an address header field.
@@ -76,7 +78,8 @@ pub struct Document<'a> {
 }
 
 impl Document<'_> {
-    /// Converts the message to tantivy's form. Each part of the message is a value of its own, so no phrase spans two parts.
+    /// Converts the message to tantivy's form. Each part of the message is a value of its own, so
+    /// no phrase spans two parts.
     fn convert(&self) -> (TantivyDocument, usize) {
         let fields = &*FIELDS;
         let mut document = TantivyDocument::new();
@@ -166,15 +169,18 @@ fn cut(text: &str, limit: usize) -> &str {
     &text[..text.floor_char_boundary(limit)]
 }
 
-/// Adds messages to an index and removes them. Changes take effect with [`commit`](Self::commit). Dropping a writer discards the other changes.
+/// Adds messages to an index and removes them. Changes take effect with [`commit`](Self::commit).
+/// Dropping a writer discards the other changes.
 ///
-/// A writer has one thread for indexing. The methods block while the thread is behind. After an error, the writer must be dropped.
+/// A writer has one thread for indexing. The methods block while the thread is behind. After an
+/// error, the writer must be dropped.
 pub struct Writer {
     /// `None` only while the writer is dropped.
     inner: Option<IndexWriter<Queued>>,
     shared: Arc<Shared>,
     queue: Arc<Queue>,
-    /// The message numbers in the index and in the messages that were added, as bits. The key is the number of the first bit, divided by 64.
+    /// The message numbers in the index and in the messages that were added, as bits. The key is
+    /// the number of the first bit, divided by 64.
     known: HashMap<u64, u64>,
     /// The number of messages that were added.
     added: u32,
@@ -256,7 +262,8 @@ impl Writer {
         })
     }
 
-    /// Makes all changes visible to searches. Merges small parts of the index if there are too many.
+    /// Makes all changes visible to searches. Merges small parts of the index if there are too
+    /// many.
     ///
     /// # Errors
     /// Returns [`Error`] if the index is damaged or cannot be written.
@@ -279,8 +286,9 @@ impl Writer {
         self.publish()
     }
 
-    /// Merges all segments, if it is worth the effort. Call it after more than 1,000 messages were added, because
-    /// [`commit`](Self::commit) leaves many segments then: a large index becomes smaller and searches become faster.
+    /// Merges all segments, if it is worth the effort. Call it after more than 1,000 messages were
+    /// added, because [`commit`](Self::commit) leaves many segments then: a large index becomes
+    /// smaller and searches become faster.
     ///
     /// # Errors
     /// Returns [`Error`] if the index is damaged or cannot be written.
@@ -294,7 +302,8 @@ impl Writer {
         self.publish()
     }
 
-    /// Makes the last commit visible to searches. Then deletes the files of merged segments, which are kept as long as they are open.
+    /// Makes the last commit visible to searches. Then deletes the files of merged segments, which
+    /// are kept as long as they are open.
     fn publish(&mut self) -> Result<(), Error> {
         self.shared.reload()?;
         self.with_writer(|writer| {
@@ -316,7 +325,8 @@ impl Writer {
     }
 }
 
-/// The maximum number of elements of [`Writer::known`], to limit the memory if a message number is wrong.
+/// The maximum number of elements of [`Writer::known`], to limit the memory if a message number is
+/// wrong.
 const MAX_KNOWN: usize = 1 << 20;
 
 impl Drop for Writer {
@@ -324,7 +334,8 @@ impl Drop for Writer {
         let Some(writer) = self.inner.take() else {
             return;
         };
-        // The thread ends before the writer is dropped. Errors do not matter, because the changes are discarded.
+        // The thread ends before the writer is dropped. Errors do not matter, because the changes
+        // are discarded.
         let _ = guard(|| Ok(writer.wait_merging_threads()?));
     }
 }
@@ -349,7 +360,8 @@ impl TantivyDocumentTrait for Queued {
     }
 }
 
-/// Limits the size of the messages that wait for the indexing thread. tantivy limits only their number.
+/// Limits the size of the messages that wait for the indexing thread. tantivy limits only their
+/// number.
 #[derive(Default)]
 struct Queue {
     size: Mutex<usize>,
@@ -357,7 +369,8 @@ struct Queue {
 }
 
 impl Queue {
-    /// Waits until the queue has space. If the indexing thread has ended, the message is rejected later.
+    /// Waits until the queue has space. If the indexing thread has ended, the message is rejected
+    /// later.
     fn acquire(self: &Arc<Self>, size: usize) -> Permit {
         let queued = self.size.lock().unwrap_or_else(PoisonError::into_inner);
         let full = |queued: &mut usize| *queued > MAX_QUEUED;

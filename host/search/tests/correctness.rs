@@ -181,7 +181,8 @@ type Predicate = Box<dyn Fn(&Message) -> bool>;
 
 const FOLDERS: [&str; 4] = ["INBOX", "Old Mail", "Junk", "Archive/Übersicht"];
 
-/// Returns a term, its text, and whether it is a bare word. `prefix` says whether a bare word is a prefix.
+/// Returns a term, its text, and whether it is a bare word. `prefix` says whether a bare word is a
+/// prefix.
 fn term(random: &mut Random, prefix: bool) -> (Predicate, String, bool) {
     let scoped = |units: Vec<Unit>, scope: usize, prefix: bool| -> Predicate {
         Box::new(move |message: &Message| {

@@ -1,4 +1,5 @@
-//! This process as one of the hosts that share a database: announces the host, and handles the events of other hosts.
+//! This process as one of the hosts that share a database: announces the host, and handles the
+//! events of other hosts.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -76,7 +77,8 @@ pub(super) async fn handle_events(app: Arc<App>, mut events: HostEvents) {
             Ok(events) => {
                 for event in events {
                     match event {
-                        // The host that ended the credential also ends the sessions at the mail server.
+                        // The host that ended the credential also ends the sessions at the mail
+                        // server.
                         HostEvent::CredentialEnded(id) => app.mail.close_connections(&id),
                         HostEvent::ModulesChanged => modules_changed = true,
                         HostEvent::KeysChanged => app.service_keys.wake(),

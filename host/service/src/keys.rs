@@ -1,4 +1,5 @@
-//! The tasks that keep the keys of this host up to date: follow the key file and the database, and seal stored secrets again with a new current key.
+//! The tasks that keep the keys of this host up to date: follow the key file and the database, and
+//! seal stored secrets again with a new current key.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,13 +15,15 @@ use tokio::time::timeout;
 
 use crate::hosts;
 
-/// The delay of the second pass after a change of the current key. It seals values again that requests in progress sealed with the previous key.
+/// The delay of the second pass after a change of the current key. It seals values again that
+/// requests in progress sealed with the previous key.
 const SECOND_PASS_DELAY: Duration = Duration::from_mins(1);
 
 /// The interval between further passes while the key file contains several keys.
 const PASS_INTERVAL: Duration = Duration::from_hours(1);
 
-/// Reads the key file, and seals stored secrets again with the current key. The task [`reseal`] does the same with sessions, because their number can be large.
+/// Reads the key file, and seals stored secrets again with the current key. The task [`reseal`]
+/// does the same with sessions, because their number can be large.
 ///
 /// # Errors
 /// Returns a sentence for the operator if the keys cannot be used.
@@ -37,8 +40,9 @@ pub(super) async fn open(
     Ok(keys)
 }
 
-/// Follows changes of the key file and of the current key until the task is aborted. Announces each change immediately, because `latchmail key rotate` waits
-/// for the announcements of all hosts. Sends the `kid` of the current key to [`reseal`].
+/// Follows changes of the key file and of the current key until the task is aborted. Announces each
+/// change immediately, because `latchmail key rotate` waits for the announcements of all hosts.
+/// Sends the `kid` of the current key to [`reseal`].
 pub(super) async fn follow(app: Arc<App>, current: watch::Sender<String>) {
     loop {
         match app.service_keys.update().await {
@@ -58,7 +62,8 @@ pub(super) async fn follow(app: Arc<App>, current: watch::Sender<String>) {
     }
 }
 
-/// Seals stored secrets again with the current key until the task is aborted: after the start, after each change of the current key, and periodically.
+/// Seals stored secrets again with the current key until the task is aborted: after the start,
+/// after each change of the current key, and periodically.
 pub(super) async fn reseal(app: Arc<App>, mut current: watch::Receiver<String>) {
     let mut delays = [SECOND_PASS_DELAY].into_iter();
     let mut is_first = true;

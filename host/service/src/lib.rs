@@ -1,6 +1,7 @@
 //! Starts the service. The program `latchmail` and the tests call [`start`] with a configuration.
 //!
-//! This crate creates all parts of the service and the periodic tasks. The crate `latchmail-http` handles requests.
+//! This crate creates all parts of the service and the periodic tasks. The crate `latchmail-http`
+//! handles requests.
 
 mod hosts;
 mod keys;
@@ -81,7 +82,8 @@ pub struct Running {
 /// # Errors
 /// Returns a sentence for the operator if the service cannot start.
 pub async fn start(mut config: Config, clock: Clock) -> Result<Running, StartError> {
-    // This must be the first step. If the configured port is 0, the operating system chooses the port. The base URL contains this port.
+    // This must be the first step. If the configured port is 0, the operating system chooses the
+    // port. The base URL contains this port.
     let tls = Tls::load(&config)?;
     let mut listeners = listen(&config).await?;
     if let Some(first) = listeners.first() {
@@ -107,7 +109,8 @@ pub async fn start(mut config: Config, clock: Clock) -> Result<Running, StartErr
     let (tracer, trace_exporter) = traces::start(&config.telemetry, fetch.clone(), &host_id)?;
     let network = Network { dns, fetch, tracer };
     let (app, failing) = Box::pin(build(config, clock, host_id, shared_limits, network)).await?;
-    // This host reads the events from now on, so the modules that it loads next include all earlier changes.
+    // This host reads the events from now on, so the modules that it loads next include all earlier
+    // changes.
     let events = app.directory.host_events().await.map_err(start_error)?;
     app.directory.set_own_host(&app.host_id);
     let announcement = hosts::announcement(&app);
@@ -181,8 +184,8 @@ struct Network {
     tracer: Tracer,
 }
 
-/// Builds the service's state. Also returns a channel, on which the module manager reports failing modules. `shared_limits` is `None` if each host has its own
-/// rate limits.
+/// Builds the service's state. Also returns a channel, on which the module manager reports failing
+/// modules. `shared_limits` is `None` if each host has its own rate limits.
 async fn build(
     config: Config,
     clock: Clock,
@@ -283,7 +286,8 @@ async fn build(
     Ok((app, failing))
 }
 
-/// Returns the trusted `Authentication-Results` fields. Creates the key of the milter's marks if it does not exist.
+/// Returns the trusted `Authentication-Results` fields. Creates the key of the milter's marks if it
+/// does not exist.
 async fn trusted_results(
     config: &Config,
     directory: &Directory,
@@ -314,7 +318,8 @@ async fn listen(config: &Config) -> Result<Vec<Listener>, StartError> {
     Ok(inherited)
 }
 
-/// Logs a warning if neither the configuration nor the program contains modules, and built-in modules do not serve.
+/// Logs a warning if neither the configuration nor the program contains modules, and built-in
+/// modules do not serve.
 fn warn_about_missing_modules(app: &App) {
     if !app.config.modules.is_empty() {
         return;
@@ -331,7 +336,8 @@ fn warn_about_missing_modules(app: &App) {
     }
 }
 
-/// Deletes expired data periodically, starting immediately. Also ends the mail server sessions of expired credentials and updates the milter's keys.
+/// Deletes expired data periodically, starting immediately. Also ends the mail server sessions of
+/// expired credentials and updates the milter's keys.
 async fn clean_up(app: Arc<App>) {
     loop {
         match app.directory.sweep(app.clock.now()).await {
@@ -369,7 +375,8 @@ async fn run_circuit_breaker(app: Arc<App>, failing: mpsc::UnboundedReceiver<Fai
     app.module_manager.run_circuit_breaker(&*app, failing).await;
 }
 
-/// Periodically ends mail server sessions of revoked credentials, starting immediately. This task handles sessions that could not be ended at the revocation.
+/// Periodically ends mail server sessions of revoked credentials, starting immediately. This task
+/// handles sessions that could not be ended at the revocation.
 async fn end_sessions(app: Arc<App>) {
     loop {
         if let Err(error) = app.mail.retry_end_sessions().await {
@@ -379,7 +386,8 @@ async fn end_sessions(app: Arc<App>) {
     }
 }
 
-/// Looks up the users of the mail server periodically, and ends the access of removed users. Does nothing if the mail server verifies no passwords.
+/// Looks up the users of the mail server periodically, and ends the access of removed users. Does
+/// nothing if the mail server verifies no passwords.
 async fn recheck_users(app: Arc<App>) {
     let sign_in = &app.config.sign_in;
     while sign_in.uses_mail_server() {
@@ -408,7 +416,8 @@ impl Running {
         hosts::converge(&self.app).await;
     }
 
-    /// Applies the settings of a changed configuration that can change while the service runs: `limits` and `http.trusted_proxies`.
+    /// Applies the settings of a changed configuration that can change while the service runs:
+    /// `limits` and `http.trusted_proxies`.
     ///
     /// # Errors
     /// Returns an error if a setting is invalid. In this case, no setting changes.
@@ -430,14 +439,16 @@ impl Running {
         self.app.service_keys.wake();
     }
 
-    /// Reads the files of the TLS certificate again. If a file is invalid, the previous certificate stays in use, and the reason is logged.
+    /// Reads the files of the TLS certificate again. If a file is invalid, the previous certificate
+    /// stays in use, and the reason is logged.
     pub async fn reload_certificate(&self) {
         if let Some(tls) = &self.tls {
             tls.reload().await;
         }
     }
 
-    /// Returns the addresses of the listeners of the API, and the address that redirects to the API.
+    /// Returns the addresses of the listeners of the API, and the address that redirects to the
+    /// API.
     #[must_use]
     pub fn addresses(&self) -> &[Listen] {
         self.server.addresses()
@@ -449,18 +460,21 @@ impl Running {
         self.operator_page.as_ref()?.address()
     }
 
-    /// Returns the address of the listener for metrics. Returns `None` if the metrics are not served.
+    /// Returns the address of the listener for metrics. Returns `None` if the metrics are not
+    /// served.
     #[must_use]
     pub fn metrics_address(&self) -> Option<&Listen> {
         self.metrics_server.as_ref()?.addresses().first()
     }
 
-    /// Reports that the service is not ready, and still accepts requests for `http.drain_delay`. Then stops accepting requests. Waits for running requests until
-    /// the end of the configured grace period. Then releases all resources.
+    /// Reports that the service is not ready, and still accepts requests for `http.drain_delay`.
+    /// Then stops accepting requests. Waits for running requests until the end of the configured
+    /// grace period. Then releases all resources.
     pub async fn stop(self) {
         self.app.stopping.store(true, Ordering::Relaxed);
         tokio::time::sleep(self.app.config.http.drain_delay).await;
-        // All servers stop concurrently, so that no server accepts requests while another server waits for running requests.
+        // All servers stop concurrently, so that no server accepts requests while another server
+        // waits for running requests.
         let socket = async {
             if let Some(socket) = self.socket {
                 socket.stop().await;

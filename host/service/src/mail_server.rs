@@ -1,4 +1,5 @@
-//! Connects the crates `latchmail-accounts` and `latchmail-mailbox`: implements a trait of each crate with the other crate.
+//! Connects the crates `latchmail-accounts` and `latchmail-mailbox`: implements a trait of each
+//! crate with the other crate.
 
 use std::sync::Arc;
 

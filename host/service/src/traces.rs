@@ -1,7 +1,9 @@
-//! Sends the spans of requests to a collector: OTLP over HTTP, as protobuf (OpenTelemetry Protocol 1.0). The crate `latchmail-core` records the spans.
+//! Sends the spans of requests to a collector: OTLP over HTTP, as protobuf (OpenTelemetry Protocol
+//! 1.0). The crate `latchmail-core` records the spans.
 //!
-//! This module uses only the messages of OpenTelemetry and the HTTP client of the service. The batch processor of the OpenTelemetry SDK needs a thread, and the
-//! SDK and its exporter also read the variables `OTEL_*`, which are not a part of our configuration.
+//! This module uses only the messages of OpenTelemetry and the HTTP client of the service. The
+//! batch processor of the OpenTelemetry SDK needs a thread, and the SDK and its exporter also read
+//! the variables `OTEL_*`, which are not a part of our configuration.
 
 mod messages;
 mod queue;
@@ -48,7 +50,8 @@ enum Failure {
     Permanent(String),
 }
 
-/// Starts a task that sends spans. If no collector is configured, returns a tracer that records no spans.
+/// Starts a task that sends spans. If no collector is configured, returns a tracer that records no
+/// spans.
 ///
 /// # Errors
 /// Returns an error if the host in the URL of the collector is invalid.
@@ -116,7 +119,8 @@ impl Sender {
         }
     }
 
-    /// Sends the spans that wait. Spans that end during the request wait for the next call, because many small requests would cost much time.
+    /// Sends the spans that wait. Spans that end during the request wait for the next call, because
+    /// many small requests would cost much time.
     async fn send_waiting(&mut self) {
         let Some(batch) = self.queue.take() else {
             return;

@@ -1,4 +1,5 @@
-//! `latchmail attach` and `latchmail detach` with a running Dovecot and Postfix that have their own users.
+//! `latchmail attach` and `latchmail detach` with a running Dovecot and Postfix that have their own
+//! users.
 
 use std::process::Stdio;
 use std::sync::Arc;

@@ -13,7 +13,8 @@ async fn attack(service: &Service, script: &str, arguments: &[&str]) {
     assert_withstands(script, &arguments, &passwords).await;
 }
 
-/// Runs a script and expects that the service withstands it. Each password has the name of its owner.
+/// Runs a script and expects that the service withstands it. Each password has the name of its
+/// owner.
 async fn assert_withstands(script: &str, arguments: &[&str], passwords: &[(&str, &str)]) {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("attacks");
     let mut command = Command::new("python3");

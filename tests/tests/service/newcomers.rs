@@ -1,4 +1,5 @@
-//! Errors of `./just run` on a machine that lacks requirements, before anything is compiled; and a run beside other mail servers.
+//! Errors of `./just run` on a machine that lacks requirements, before anything is compiled; and a
+//! run beside other mail servers.
 
 use std::net::TcpListener;
 use std::os::unix::fs::{PermissionsExt as _, symlink};

@@ -1,4 +1,5 @@
-//! Traces: the trace id in the log, the header `traceparent`, and the spans that a collector receives.
+//! Traces: the trace id in the log, the header `traceparent`, and the spans that a collector
+//! receives.
 
 use latchmail_tests::collector::{
     Answer, Collector, SpanKind, Trace, attribute, hexadecimal, is_error,

@@ -9,7 +9,8 @@ use utoipa::ToSchema;
 use crate::mark;
 use crate::settings::Settings;
 
-/// The number of messages to check in each folder, newest first. The digest does not contain older messages.
+/// The number of messages to check in each folder, newest first. The digest does not contain older
+/// messages.
 const MAX_CHECKED: u32 = 100;
 
 const SEEN: &str = "\\Seen";
@@ -22,7 +23,8 @@ pub(crate) struct DigestMessage {
     uid: u64,
     /// The folder of the message.
     folder: String,
-    /// The sender: the name, or the address if there is no name, or an empty string if there is neither.
+    /// The sender: the name, or the address if there is no name, or an empty string if there is
+    /// neither.
     from: String,
     /// The subject, or an empty string if there is none.
     subject: String,
@@ -40,13 +42,15 @@ pub(crate) struct Digest {
     messages: Vec<DigestMessage>,
     /// The number of new messages that the digest does not contain.
     more: usize,
-    /// The value to send as the next mark: the highest `uid` of the new messages, or the last mark if there are no new messages.
+    /// The value to send as the next mark: the highest `uid` of the new messages, or the last mark
+    /// if there are no new messages.
     upto: u64,
 }
 
 /// Read the digest
 ///
-/// Returns the unread messages of the chosen folders that arrived after the last mark. Reading the digest changes neither the messages nor the mark.
+/// Returns the unread messages of the chosen folders that arrived after the last mark. Reading the
+/// digest changes neither the messages nor the mark.
 #[utoipa::path(
     get,
     path = "/api/v1/digest",

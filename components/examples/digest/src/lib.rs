@@ -1,8 +1,9 @@
-//! An example of a module: a digest of new messages in a mailbox. For each account, the module stores the number of the newest message that the user has read,
-//! and the paths of the folders to include.
+//! An example of a module: a digest of new messages in a mailbox. For each account, the module
+//! stores the number of the newest message that the user has read, and the paths of the folders to
+//! include.
 //!
-//! This file lists the routes. Each action has its own file. The host selects the mailbox and the stored values of the caller's account. The code therefore
-//! contains no account names.
+//! This file lists the routes. Each action has its own file. The host selects the mailbox and the
+//! stored values of the caller's account. The code therefore contains no account names.
 
 mod digest;
 mod mark;
@@ -37,7 +38,8 @@ pub fn module<H: Caller + Mailbox + Store>() -> Module<H> {
                 .with_oauth(),
         )
         .route(
-            // The mark determines which messages are new. Users do not expect that a token for reading can change the mark.
+            // The mark determines which messages are new. Users do not expect that a token for
+            // reading can change the mark.
             Route::new("markDigest", mark::mark_digest)
                 .scoped(Scope::MailWrite)
                 .takes(SMALL),

@@ -23,7 +23,8 @@ pub(crate) fn read(host: &impl Store) -> Result<u64, Error> {
 
 /// Move the mark
 ///
-/// A mark only moves forward: if two requests are concurrent, the higher mark is stored. The response contains the current mark.
+/// A mark only moves forward: if two requests are concurrent, the higher mark is stored. The
+/// response contains the current mark.
 #[utoipa::path(
     post,
     path = "/api/v1/digest/mark",

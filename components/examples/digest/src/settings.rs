@@ -8,7 +8,8 @@ use utoipa::ToSchema;
 /// The key of the settings in the store.
 const KEY: &str = "settings";
 
-/// The maximum number of folders in a digest. A digest requires one request to the mail server for each folder.
+/// The maximum number of folders in a digest. A digest requires one request to the mail server for
+/// each folder.
 const MAX_FOLDERS: usize = 10;
 
 /// The maximum number of messages in a digest.

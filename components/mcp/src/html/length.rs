@@ -1,6 +1,7 @@
 //! Parses CSS lengths.
 
-/// The maximum number of terms in a `calc()` expression. The length of a longer expression is unknown.
+/// The maximum number of terms in a `calc()` expression. The length of a longer expression is
+/// unknown.
 const MAX_TERMS: usize = 16;
 
 /// Splits a length into a number and its unit.
@@ -32,7 +33,8 @@ pub(super) fn measure(value: &str) -> Option<(f32, &str)> {
     Some((number, unit))
 }
 
-/// Returns the approximate length in pixels. A percentage is relative to 600 pixels, the usual width of a mail.
+/// Returns the approximate length in pixels. A percentage is relative to 600 pixels, the usual
+/// width of a mail.
 pub(super) fn pixels(value: &str) -> Option<f32> {
     if let Some(sum) = value.strip_prefix("calc(") {
         return calculated(sum.strip_suffix(')')?);

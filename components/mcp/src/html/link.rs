@@ -1,11 +1,13 @@
-//! Resolves link targets in the same way as browsers. For example, `https:/x`, `https:\\x` and `//x` all lead to the host `x`.
+//! Resolves link targets in the same way as browsers. For example, `https:/x`, `https:\\x` and
+//! `//x` all lead to the host `x`.
 
 use url::Url;
 
 /// The maximum length of a displayed target, in characters.
 const MAX_TARGET: usize = 4000;
 
-/// Returns the target of a link. Returns `None` if the link does not lead outside the message. `base` is the message's base URL for relative links.
+/// Returns the target of a link. Returns `None` if the link does not lead outside the message.
+/// `base` is the message's base URL for relative links.
 pub(super) fn target(href: &str, base: Option<&Url>) -> Option<String> {
     let href = href.trim_matches(|c: char| c <= ' ');
     if href.is_empty() || href.starts_with('#') {
@@ -15,7 +17,8 @@ pub(super) fn target(href: &str, base: Option<&Url>) -> Option<String> {
         Ok(url) => url,
         Err(url::ParseError::RelativeUrlWithoutBase) => match base {
             Some(base) => base.join(href).ok()?,
-            // A link such as `//host/path` has no scheme. Browsers use the scheme of the page that displays the mail.
+            // A link such as `//host/path` has no scheme. Browsers use the scheme of the page that
+            // displays the mail.
             None if starts_a_host(href) => {
                 Url::parse("https://mail.invalid/").ok()?.join(href).ok()?
             }
@@ -53,7 +56,8 @@ fn starts_a_host(href: &str) -> bool {
     (0..2).all(|_| slashes.next().is_some_and(|c| matches!(c, '/' | '\\')))
 }
 
-/// Returns the target as one line without spaces. The target therefore cannot imitate the surrounding text.
+/// Returns the target as one line without spaces. The target therefore cannot imitate the
+/// surrounding text.
 fn shortened(target: &str) -> String {
     let mut line = String::new();
     for c in target.chars().filter(|c| !c.is_control()).take(MAX_TARGET) {

@@ -2,10 +2,11 @@
 
 use super::length::{measure, pixels};
 
-/// The limit for negative offsets, in pixels. An offset of this value or less moves an element beyond the upper or left edge of the page.
+/// The limit for negative offsets, in pixels. An offset of this value or less moves an element
+/// beyond the upper or left edge of the page.
 const MIN_OFFSET: f32 = -500.0;
-/// The limit for positive offsets, in pixels. An offset of this value or more moves an element outside the page. Pages can be scrolled, so the limit is larger
-/// than screens.
+/// The limit for positive offsets, in pixels. An offset of this value or more moves an element
+/// outside the page. Pages can be scrolled, so the limit is larger than screens.
 const MAX_OFFSET: f32 = 5000.0;
 
 /// Returns whether an offset or a margin moves an element outside the page.
@@ -60,8 +61,8 @@ pub(super) fn clip_path(value: &str) -> Option<bool> {
     let of = of.split(" round ").next().unwrap_or(of);
     let lengths = || of.split_ascii_whitespace().map(pixels);
     Some(match shape.trim() {
-        // An inset hides the element if the insets of two opposite sides add up to the size of the element. The assumed size is about 600 pixels, which is the
-        // usual width of a mail.
+        // An inset hides the element if the insets of two opposite sides add up to the size of the
+        // element. The assumed size is about 600 pixels, which is the usual width of a mail.
         "inset" => {
             let sides: Vec<f32> = lengths().map(Option::unwrap_or_default).collect();
             let side = |at: usize, or: usize, else_or: usize| {
@@ -119,8 +120,9 @@ pub(super) fn scales_to_nothing(factors: &[&str]) -> bool {
     })
 }
 
-/// Returns whether at least one of these lengths moves an element outside the page. Percentages are relative to the size of the element. Centring moves an
-/// element by half of the element's size, so small percentages are allowed.
+/// Returns whether at least one of these lengths moves an element outside the page. Percentages are
+/// relative to the size of the element. Centring moves an element by half of the element's size, so
+/// small percentages are allowed.
 pub(super) fn moves_outside(lengths: &[&str]) -> bool {
     lengths.iter().any(|length| match measure(length) {
         Some((number, "%")) => number.abs() >= 200.0,
@@ -128,7 +130,8 @@ pub(super) fn moves_outside(lengths: &[&str]) -> bool {
     })
 }
 
-/// Returns whether at least one of these angles turns the element edge-on. Such an element is invisible.
+/// Returns whether at least one of these angles turns the element edge-on. Such an element is
+/// invisible.
 fn rotates_edge_on(angles: &[&str]) -> bool {
     angles.iter().any(|angle| {
         let degrees = match angle.strip_suffix("deg") {

@@ -1,7 +1,9 @@
 //! Processes the rules in style elements. Only rules with an effect on visibility are relevant.
 //!
-//! Rules are split in the same way as in browsers. The crate `simplecss` parses and matches selectors. If `simplecss` does not support a selector, the rule is
-//! skipped. [`Sheet::is_incomplete`] reports whether a skipped rule might hide text. [`Steps`] limits the cost of a sheet.
+//! Rules are split in the same way as in browsers. The crate `simplecss` parses and matches
+//! selectors. If `simplecss` does not support a selector, the rule is skipped.
+//! [`Sheet::is_incomplete`] reports whether a skipped rule might hide text. [`Steps`] limits the
+//! cost of a sheet.
 
 use std::collections::HashMap;
 use std::rc::Rc;
@@ -13,7 +15,8 @@ use super::steps::Steps;
 use super::style::{Cascade, Declaration, declarations};
 use super::tree::Node;
 
-/// The maximum size of all style sheets in a message, in bytes. Newsletters have up to 100,000 bytes of style sheets.
+/// The maximum size of all style sheets in a message, in bytes. Newsletters have up to 100,000
+/// bytes of style sheets.
 const MAX_SIZE: usize = 256 * 1024;
 /// The maximum number of rules. Each selector of a rule counts separately.
 const MAX_RULES: usize = 4000;
@@ -43,7 +46,8 @@ struct Rule {
 }
 
 impl Rules {
-    /// Adds the rules of a style element. `text` is the content of the element, and `media` is the element's media query.
+    /// Adds the rules of a style element. `text` is the content of the element, and `media` is the
+    /// element's media query.
     pub(super) fn add(&mut self, text: &str, media: &str) {
         if !matches_window(media) {
             return;
@@ -78,7 +82,8 @@ impl Rules {
         }
     }
 
-    /// Adds the rules of a nested block. `prelude` is the text before the block: a selector or an at-rule.
+    /// Adds the rules of a nested block. `prelude` is the text before the block: a selector or an
+    /// at-rule.
     fn add_nested(&mut self, prelude: &str, body: &str, outer: &str, depth: usize) {
         let Some(at_rule) = prelude.strip_prefix('@') else {
             return match nested_selectors(outer, prelude) {
@@ -168,12 +173,14 @@ impl<'r> Sheet<'r> {
         self.rules.is_empty()
     }
 
-    /// Returns whether an ignored rule might hide text. A rule is ignored if its selector is unsupported or no steps are left.
+    /// Returns whether an ignored rule might hide text. A rule is ignored if its selector is
+    /// unsupported or no steps are left.
     pub(super) fn is_incomplete(&self, steps: &Steps) -> bool {
         self.skipped_hiding || !steps.are_left()
     }
 
-    /// Adds the declarations of the matching rules to `cascade`. The rule with the highest specificity is added last.
+    /// Adds the declarations of the matching rules to `cascade`. The rule with the highest
+    /// specificity is added last.
     pub(super) fn apply(&self, node: &Node<'_>, steps: &Steps, cascade: &mut Cascade) {
         if !steps.take() {
             return;
@@ -206,7 +213,8 @@ impl<'r> Sheet<'r> {
     }
 }
 
-/// Returns the complete selectors of a nested block, or `None` if the selectors exceed [`MAX_NESTED`].
+/// Returns the complete selectors of a nested block, or `None` if the selectors exceed
+/// [`MAX_NESTED`].
 fn nested_selectors(outer: &str, inner: &str) -> Option<String> {
     if outer.is_empty() {
         return Some(inner.to_owned());
@@ -329,8 +337,9 @@ fn without_comments(text: &str) -> String {
     plain.replace("<!--", " ").replace("-->", " ")
 }
 
-/// Returns the key of a selector, taken from the selector's last part. The key is `#id`, `.class`, an element name, or empty. The selector matches only
-/// elements with this id, class or name. A selector with an empty key can match all elements.
+/// Returns the key of a selector, taken from the selector's last part. The key is `#id`, `.class`,
+/// an element name, or empty. The selector matches only elements with this id, class or name. A
+/// selector with an empty key can match all elements.
 fn key(selector: &str) -> String {
     let mut depth = 0_usize;
     let mut begins = 0;

@@ -4,8 +4,8 @@ use super::colour::{self, Paint};
 use super::length::{is_negligible, measure, pixels};
 use super::position;
 
-/// The number of inherited properties that can hide text. The properties are font size, visibility, line height and indentation. Child elements can override
-/// these properties.
+/// The number of inherited properties that can hide text. The properties are font size, visibility,
+/// line height and indentation. Child elements can override these properties.
 pub(super) const INHERITED: usize = 4;
 /// The index of the property `visibility` among the inherited properties.
 pub(super) const VISIBILITY: usize = 1;
@@ -14,7 +14,8 @@ pub(super) const VISIBILITY: usize = 1;
 pub(super) struct Style {
     /// Whether the whole element is invisible.
     pub(super) invisible: bool,
-    /// For each inherited property, whether the property hides the text. `None` if the style does not set the property.
+    /// For each inherited property, whether the property hides the text. `None` if the style does
+    /// not set the property.
     pub(super) hides: [Option<bool>; INHERITED],
     pub(super) colour: Option<Paint>,
     pub(super) background: Option<Paint>,
@@ -60,12 +61,14 @@ const PROPERTIES: usize = Property::Scale as usize + 1;
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Value {
-    /// A boolean. Depending on the property, `true` means that the element is hidden, is clipped, is outside the page, or has a background image.
+    /// A boolean. Depending on the property, `true` means that the element is hidden, is clipped,
+    /// is outside the page, or has a background image.
     Flag(bool),
     Extent(Extent),
     FontSize(FontSize),
     Paint(Paint),
-    /// `offset` is `true` if the properties `left`, `top`, `right` and `bottom` apply. `absolute` is `true` if the element is outside the normal flow.
+    /// `offset` is `true` if the properties `left`, `top`, `right` and `bottom` apply. `absolute`
+    /// is `true` if the element is outside the normal flow.
     Position {
         offset: bool,
         absolute: bool,
@@ -116,14 +119,16 @@ impl Declaration {
     }
 }
 
-/// The declarations that apply to an element. Contains only the last declaration of each property. Important declarations take precedence.
+/// The declarations that apply to an element. Contains only the last declaration of each property.
+/// Important declarations take precedence.
 #[derive(Debug, Default)]
 pub(super) struct Cascade {
     declarations: [Option<Declaration>; PROPERTIES],
 }
 
 impl Cascade {
-    /// Adds a declaration. Replaces the existing declaration of the same property, unless only the existing declaration is important.
+    /// Adds a declaration. Replaces the existing declaration of the same property, unless only the
+    /// existing declaration is important.
     pub(super) fn add(&mut self, declaration: Declaration) {
         let current = &mut self.declarations[declaration.property as usize];
         if declaration.important || !current.is_some_and(|current| current.important) {
@@ -131,7 +136,8 @@ impl Cascade {
         }
     }
 
-    /// Adds a declaration from a presentational attribute. Styles take precedence over attributes, so callers add attributes first.
+    /// Adds a declaration from a presentational attribute. Styles take precedence over attributes,
+    /// so callers add attributes first.
     pub(super) fn hint(&mut self, property: &str, value: &str) {
         let mut add = |declaration| self.add(declaration);
         parse(property, value, false, &mut add);
@@ -251,8 +257,9 @@ impl Cascade {
     }
 }
 
-/// Parses the style of an element or the body of a rule. Passes each supported declaration to `add`. As in browsers, comments are removed and escapes are
-/// decoded. Separators in strings and brackets are ignored.
+/// Parses the style of an element or the body of a rule. Passes each supported declaration to
+/// `add`. As in browsers, comments are removed and escapes are decoded. Separators in strings and
+/// brackets are ignored.
 pub(super) fn declarations(style: &str, add: &mut impl FnMut(Declaration)) {
     let mut current = String::new();
     let (mut quote, mut depth) = (None, 0_usize);
@@ -288,8 +295,8 @@ pub(super) fn declarations(style: &str, add: &mut impl FnMut(Declaration)) {
     declaration(&current, add);
 }
 
-/// Decodes an escaped character. `rest` starts after the backslash. Replaces all characters except letters, digits and hyphens, because such
-/// characters could be read as CSS syntax.
+/// Decodes an escaped character. `rest` starts after the backslash. Replaces all characters except
+/// letters, digits and hyphens, because such characters could be read as CSS syntax.
 pub(super) fn escaped(rest: &mut std::str::Chars<'_>) -> char {
     let text = rest.as_str();
     let digits = text
@@ -331,7 +338,8 @@ fn declaration(text: &str, add: &mut impl FnMut(Declaration)) {
     parse(&property, plain, important, add);
 }
 
-/// Parses a declaration, which must be in lower case. Ignores an unsupported declaration, as browsers do.
+/// Parses a declaration, which must be in lower case. Ignores an unsupported declaration, as
+/// browsers do.
 fn parse(property: &str, value: &str, important: bool, add: &mut impl FnMut(Declaration)) {
     use Property as P;
     let mut set = |property, value: Option<Value>| {
@@ -464,7 +472,8 @@ fn sides(
     }
 }
 
-/// Returns whether browsers support a value of `display`. For other values, browsers keep the previous value.
+/// Returns whether browsers support a value of `display`. For other values, browsers keep the
+/// previous value.
 fn is_display(value: &str) -> bool {
     let known = ["inline", "table", "block", "-webkit-", "-ms-"];
     known.iter().any(|begin| value.starts_with(begin))

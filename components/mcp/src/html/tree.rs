@@ -1,7 +1,9 @@
-//! Tracks the elements of a message. [`Stack`] contains the open elements, and [`Nodes`] contains the data for selectors.
+//! Tracks the elements of a message. [`Stack`] contains the open elements, and [`Nodes`] contains
+//! the data for selectors.
 //!
-//! Elements end in the same places as in browsers, even without an end tag. For example, a paragraph ends at the next block, and a cell ends at the next cell.
-//! An open formatting element continues after the end of a block.
+//! Elements end in the same places as in browsers, even without an end tag. For example, a
+//! paragraph ends at the next block, and a cell ends at the next cell. An open formatting element
+//! continues after the end of a block.
 
 use std::collections::HashMap;
 
@@ -18,8 +20,8 @@ const MAX_DEPTH: usize = 256;
 #[derive(Debug)]
 struct NodeData {
     name: String,
-    /// The names and values of the attributes, in lower case. Mail often has no document type. Without a document type, selectors ignore the case of ids and
-    /// classes.
+    /// The names and values of the attributes, in lower case. Mail often has no document type.
+    /// Without a document type, selectors ignore the case of ids and classes.
     attributes: Vec<(String, String)>,
     parent: Option<usize>,
     previous_sibling: Option<usize>,
@@ -83,7 +85,8 @@ impl Nodes {
     }
 }
 
-/// An element with the step budget for matching selectors. Each query uses one step. If no steps are left, queries find nothing.
+/// An element with the step budget for matching selectors. Each query uses one step. If no steps
+/// are left, queries find nothing.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Node<'n> {
     nodes: &'n Nodes,
@@ -169,7 +172,8 @@ pub(super) struct Stack<T> {
     open: Vec<Open<T>>,
     /// The number of open elements with each name.
     names: HashMap<Vec<u8>, usize>,
-    /// The number of open elements with each name beyond the depth limit. Such elements count as content of the innermost element within the limit.
+    /// The number of open elements with each name beyond the depth limit. Such elements count as
+    /// content of the innermost element within the limit.
     beyond_limit: HashMap<Vec<u8>, usize>,
 }
 
@@ -191,7 +195,8 @@ impl<T: Copy + PartialEq> Stack<T> {
         self.open.last_mut().map(|open| &mut open.value)
     }
 
-    /// Returns the names and values of the open elements, starting at index `at`. The outermost element is first.
+    /// Returns the names and values of the open elements, starting at index `at`. The outermost
+    /// element is first.
     pub(super) fn from(&mut self, at: usize) -> impl Iterator<Item = (&[u8], &mut T)> {
         self.open[at..]
             .iter_mut()
@@ -220,8 +225,8 @@ impl<T: Copy + PartialEq> Stack<T> {
         }
     }
 
-    /// Closes the elements that end at the start tag of an element with this name. Returns the index of the first changed element, or `None` if no element
-    /// changed.
+    /// Closes the elements that end at the start tag of an element with this name. Returns the
+    /// index of the first changed element, or `None` if no element changed.
     pub(super) fn close_implied(&mut self, name: &[u8]) -> Option<usize> {
         if !self.beyond_limit.is_empty() {
             return None;
@@ -257,8 +262,8 @@ impl<T: Copy + PartialEq> Stack<T> {
         changed
     }
 
-    /// Closes an element at its end tag. Returns the index of the first changed element and the value of the closed element. Returns `None` if no element was
-    /// closed.
+    /// Closes an element at its end tag. Returns the index of the first changed element and the
+    /// value of the closed element. Returns `None` if no element was closed.
     pub(super) fn close(&mut self, name: &[u8]) -> Option<(usize, T)> {
         if let Some(count) = self.beyond_limit.get_mut(name) {
             *count -= 1;
@@ -280,7 +285,8 @@ impl<T: Copy + PartialEq> Stack<T> {
         Some((self.close_at(at), value))
     }
 
-    /// Returns the index of the innermost open element with a name in `names`. The search ends at an element with a name in `within`.
+    /// Returns the index of the innermost open element with a name in `names`. The search ends at
+    /// an element with a name in `within`.
     fn find(&self, names: &[&[u8]], within: &[&[u8]]) -> Option<usize> {
         if !names.iter().any(|name| self.names.contains_key(*name)) {
             return None;
@@ -296,7 +302,8 @@ impl<T: Copy + PartialEq> Stack<T> {
         None
     }
 
-    /// Closes the element at index `at` and its content. Formatting elements in the content stay open if they continue after the element. Returns `at`.
+    /// Closes the element at index `at` and its content. Formatting elements in the content stay
+    /// open if they continue after the element. Returns `at`.
     fn close_at(&mut self, at: usize) -> usize {
         let mut rest = self.open.split_off(at).into_iter();
         let first = rest.next();
@@ -304,7 +311,8 @@ impl<T: Copy + PartialEq> Stack<T> {
         let name = name.unwrap_or_default();
         let mut closed: Vec<Open<T>> = first.into_iter().collect();
         for open in rest {
-            // The end of a formatting element does not close the elements inside it. The end of a cell or a table closes all elements inside it.
+            // The end of a formatting element does not close the elements inside it. The end of a
+            // cell or a table closes all elements inside it.
             let continues =
                 is_formatting(&name) || is_formatting(&open.name) && !is_of_a_table(&name);
             let equal = |other: &Open<T>| other.name == open.name && other.value == open.value;
@@ -327,7 +335,8 @@ impl<T: Copy + PartialEq> Stack<T> {
     }
 }
 
-/// Returns whether an element is a formatting element. A formatting element continues after the end of its block.
+/// Returns whether an element is a formatting element. A formatting element continues after the end
+/// of its block.
 fn is_formatting(name: &[u8]) -> bool {
     matches!(
         name,
@@ -372,7 +381,8 @@ fn is_in_head(name: &[u8]) -> bool {
     )
 }
 
-/// Converts the presentational attributes of an element to style properties. Passes each property to `add`.
+/// Converts the presentational attributes of an element to style properties. Passes each property
+/// to `add`.
 pub(super) fn presentational_hints(tag: &StartTag<()>, mut add: impl FnMut(&str, &str)) {
     let has = |name: &[u8]| tag.attributes.keys().any(|known| ***known == *name);
     let given = |name: &[u8]| {

@@ -1,4 +1,5 @@
-//! Revisions 2025-03-26, 2025-06-18 and 2025-11-25, in the order in which a client proceeds: a handshake that the server does not store, then requests.
+//! Revisions 2025-03-26, 2025-06-18 and 2025-11-25, in the order in which a client proceeds: a
+//! handshake that the server does not store, then requests.
 
 use latchmail_sdk::testing::Letter;
 use serde_json::{Value, json};

@@ -1,4 +1,5 @@
-//! Mail that addresses the agent instead of its reader. The content is returned as data within the boundary lines, and hidden content is reported.
+//! Mail that addresses the agent instead of its reader. The content is returned as data within the
+//! boundary lines, and hidden content is reported.
 
 use latchmail_sdk::capability::Verdict;
 use latchmail_sdk::testing::{Letter, Service};
@@ -6,7 +7,8 @@ use serde_json::{Value, json};
 
 use super::client::{call, endpoint, result, rpc};
 
-/// Splits a framed text into the text before the frame and the framed text. Fails if the frame is incomplete.
+/// Splits a framed text into the text before the frame and the framed text. Fails if the frame is
+/// incomplete.
 #[track_caller]
 fn unframed(text: &str) -> (String, Value) {
     let lines: Vec<&str> = text.lines().collect();
@@ -23,7 +25,8 @@ fn unframed(text: &str) -> (String, Value) {
     (lines[..at].join("\n"), serde_json::from_str(mail).unwrap())
 }
 
-/// Delivers a message. Returns the message and the list as the tools return them, and the text before the framed mail.
+/// Delivers a message. Returns the message and the list as the tools return them, and the text
+/// before the framed mail.
 #[track_caller]
 fn read_and_list(service: &Service, letter: Letter) -> (Value, Value, String) {
     let uid = service.host.deliver(letter);

@@ -133,7 +133,8 @@ fn invalid_messages_have_the_error_codes_of_json_rpc() {
             assert_eq!(error(&response), (400, code), "{revision} {body:.80}");
         }
     }
-    // The error contains the id if it can be read. Otherwise the id is null, or absent if the revision requires it.
+    // The error contains the id if it can be read. Otherwise the id is null, or absent if the
+    // revision requires it.
     let id = |revision: &str, body: &str| {
         let response = post(&service, &[("mcp-protocol-version", revision)], body).json();
         response.get("id").cloned()

@@ -1,4 +1,5 @@
-//! The tools that read: the shapes of the routes, pieces of long bodies, and the error messages of the routes.
+//! The tools that read: the shapes of the routes, pieces of long bodies, and the error messages of
+//! the routes.
 
 use latchmail_sdk::capability::{Error, Verdict};
 use latchmail_sdk::testing::{Letter, NOW};

@@ -6,7 +6,8 @@ use serde_json::{Value, json};
 
 use super::client::{call, endpoint, result, rpc};
 
-/// Returns why a value does not match a schema, or `None` if it does. Supports only the keywords that these schemas use.
+/// Returns why a value does not match a schema, or `None` if it does. Supports only the keywords
+/// that these schemas use.
 fn mismatch(value: &Value, schema: &Value) -> Option<String> {
     let fits = |kind: &str| match kind {
         "object" => value.is_object(),

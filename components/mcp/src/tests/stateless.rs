@@ -1,4 +1,5 @@
-//! Revision 2026-07-28: every request describes itself in the body and in headers, which must match.
+//! Revision 2026-07-28: every request describes itself in the body and in headers, which must
+//! match.
 
 use latchmail_sdk::capability::Scope;
 use serde_json::{Value, json};

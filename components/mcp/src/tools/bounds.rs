@@ -1,5 +1,5 @@
-//! Limits the size of a message's fields in a result, except `text` and `html`. For example, a message can have a thousand recipients. Warnings list the shortened
-//! fields.
+//! Limits the size of a message's fields in a result, except `text` and `html`. For example, a
+//! message can have a thousand recipients. Warnings list the shortened fields.
 
 use latchmail_common::{Address, Detail, Headline, NewText, Snippet, Summary};
 
@@ -9,11 +9,13 @@ use crate::cut;
 const MAX_ADDRESSES: usize = 50;
 /// The maximum number of attachments.
 const MAX_ATTACHMENTS: usize = 100;
-/// The maximum number of Message-IDs of a thread. The last Message-IDs are kept, because they identify the nearest messages.
+/// The maximum number of Message-IDs of a thread. The last Message-IDs are kept, because they
+/// identify the nearest messages.
 const MAX_REFERENCES: usize = 20;
 /// The maximum number of flags and keywords.
 const MAX_FLAGS: usize = 50;
-/// The maximum length of a subject, a snippet or a Message-ID, in characters. Lines of a mail have the same limit (RFC 5322, section 2.1.1).
+/// The maximum length of a subject, a snippet or a Message-ID, in characters. Lines of a mail have
+/// the same limit (RFC 5322, section 2.1.1).
 const MAX_LINE: usize = 998;
 /// The maximum length of a name, in characters.
 const MAX_NAME: usize = 255;
@@ -32,7 +34,8 @@ impl Bounds {
         self.headline(&mut summary.headline);
     }
 
-    /// Limits a snippet of a search result. Removes the matches that are not in the rest of the text.
+    /// Limits a snippet of a search result. Removes the matches that are not in the rest of the
+    /// text.
     pub(super) fn snippet(&mut self, snippet: &mut Snippet) {
         self.text("snippet", &mut snippet.text, MAX_LINE);
         snippet.matches.retain(|one| one.end as usize <= MAX_LINE);
@@ -68,7 +71,8 @@ impl Bounds {
         }
     }
 
-    /// Returns a warning with the names of the shortened fields, or `None` if no field was shortened. The warning contains no text of the message.
+    /// Returns a warning with the names of the shortened fields, or `None` if no field was
+    /// shortened. The warning contains no text of the message.
     pub(super) fn warning(&self, message: &str) -> Option<String> {
         let cut = || self.cut.join(", ");
         (!self.cut.is_empty()).then(|| format!("{message} was cut in: {}", cut()))

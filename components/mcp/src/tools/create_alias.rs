@@ -14,9 +14,11 @@ use crate::{Capabilities, schema};
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 struct Arguments {
-    /// The domain of the alias: the part after the `@` of `mailbox` in `list_aliases`, or a custom domain of the user.
+    /// The domain of the alias: the part after the `@` of `mailbox` in `list_aliases`, or a custom
+    /// domain of the user.
     domain: String,
-    /// The part before the `@`: lower-case letters, digits, dots, hyphens and underscores. Random if absent.
+    /// The part before the `@`: lower-case letters, digits, dots, hyphens and underscores. Random
+    /// if absent.
     #[schema(
         nullable = false,
         min_length = 2,

@@ -8,7 +8,8 @@ pub(super) const DEFAULT_LIMIT: u32 = 20;
 /// Returns the requested page.
 ///
 /// # Errors
-/// Returns 400 if a value is out of range. The error message contains `complaint` and the allowed values.
+/// Returns 400 if a value is out of range. The error message contains `complaint` and the allowed
+/// values.
 pub(super) fn read(
     page: Option<u32>,
     limit: Option<u32>,

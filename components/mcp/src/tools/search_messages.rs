@@ -14,10 +14,12 @@ use crate::{Capabilities, schema};
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 struct Arguments {
-    /// Words and operators. All of them must match: `from:grace@example.org has:attachment invoice`.
+    /// Words and operators. All of them must match:
+    /// `from:grace@example.org has:attachment invoice`.
     #[schema(min_length = 1)]
     query: String,
-    /// The path of the folder to search, as returned by `list_folders`. `*` searches all folders except Junk and Trash.
+    /// The path of the folder to search, as returned by `list_folders`. `*` searches all folders
+    /// except Junk and Trash.
     #[schema(nullable = false, default = "INBOX")]
     folder: Option<String>,
     /// The order of the results. `relevance`: the best match first.

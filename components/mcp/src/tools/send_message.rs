@@ -15,10 +15,12 @@ use crate::{Capabilities, schema};
 #[derive(Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct Arguments {
-    /// The mailbox's own address or one of its enabled aliases, without a name. The default is the mailbox's own address.
+    /// The mailbox's own address or one of its enabled aliases, without a name. The default is the
+    /// mailbox's own address.
     #[schema(nullable = false)]
     from: Option<String>,
-    /// The recipients: addresses separated by commas, each with or without a name (`Name <address>`), or an array of such strings.
+    /// The recipients: addresses separated by commas, each with or without a name
+    /// (`Name <address>`), or an array of such strings.
     to: Recipients,
     /// The recipients in `Cc`. At most 50 recipients in `to`, `cc` and `bcc` together.
     #[serde(default)]
@@ -35,13 +37,16 @@ struct Arguments {
     /// The HTML. A message may have both plain text and HTML.
     #[schema(nullable = false)]
     html: Option<String>,
-    /// The Message-ID (`messageId`) of the message that this message replies to, with angle brackets.
+    /// The Message-ID (`messageId`) of the message that this message replies to, with angle
+    /// brackets.
     #[schema(nullable = false)]
     in_reply_to: Option<String>,
-    /// The Message-IDs of the conversation, oldest first: an array like `references` of a message, or one string with Message-IDs separated by spaces.
+    /// The Message-IDs of the conversation, oldest first: an array like `references` of a message,
+    /// or one string with Message-IDs separated by spaces.
     #[schema(nullable = false)]
     references: Option<MessageIds>,
-    /// A unique key for the message, 1 to 255 visible ASCII characters. A repeated call with the same key within 24 hours only returns the first result.
+    /// A unique key for the message, 1 to 255 visible ASCII characters. A repeated call with the
+    /// same key within 24 hours only returns the first result.
     #[schema(nullable = false, min_length = 1, max_length = 255)]
     idempotency_key: Option<String>,
 }

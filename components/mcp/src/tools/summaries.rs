@@ -5,7 +5,8 @@ use latchmail_common::{Address, FoundMessage, Summary};
 use super::bounds::Bounds;
 use crate::hidden::InvisibleCharacters;
 
-/// Limits the fields of each message. Returns warnings about shortened fields and invisible characters.
+/// Limits the fields of each message. Returns warnings about shortened fields and invisible
+/// characters.
 pub(super) fn bounded(messages: &mut [Summary]) -> Vec<String> {
     let warnings = |summary: &mut Summary| {
         let bounds = bounded_summary(summary);
@@ -14,7 +15,8 @@ pub(super) fn bounded(messages: &mut [Summary]) -> Vec<String> {
     messages.iter_mut().flat_map(warnings).collect()
 }
 
-/// Limits the fields of each message in a search result. Returns warnings about shortened fields and invisible characters.
+/// Limits the fields of each message in a search result. Returns warnings about shortened fields
+/// and invisible characters.
 pub(super) fn bounded_hits(messages: &mut [FoundMessage]) -> Vec<String> {
     let warnings = |hit: &mut FoundMessage| {
         let mut bounds = bounded_summary(&mut hit.summary);

@@ -4,10 +4,12 @@ use super::{Error, Host};
 use crate::bindings::latchmail::host::aliases;
 pub use crate::bindings::latchmail::host::aliases::Alias;
 
-/// The caller's aliases. Functions that read aliases need the scope `aliases:read`. Functions that change aliases need the scope `aliases:write`.
+/// The caller's aliases. Functions that read aliases need the scope `aliases:read`. Functions that
+/// change aliases need the scope `aliases:write`.
 ///
-/// Every function returns [`Error::Denied`] if the caller lacks the permission, and [`Error::Internal`] if the host fails. A function that changes aliases also
-/// returns [`Error::CredentialRefused`] if the mail server rejects the caller's credential.
+/// Every function returns [`Error::Denied`] if the caller lacks the permission, and
+/// [`Error::Internal`] if the host fails. A function that changes aliases also returns
+/// [`Error::CredentialRefused`] if the mail server rejects the caller's credential.
 pub trait Aliases {
     /// Returns the aliases, sorted by address.
     ///
@@ -15,7 +17,8 @@ pub trait Aliases {
     /// Returns an error in the cases that the description of [`Aliases`] lists.
     fn list_aliases(&self) -> Result<Vec<Alias>, Error>;
 
-    /// Returns the domains on which the caller can create aliases. The platform domains precede the caller's own active domains.
+    /// Returns the domains on which the caller can create aliases. The platform domains precede the
+    /// caller's own active domains.
     ///
     /// # Errors
     /// Returns an error in the cases that the description of [`Aliases`] lists.
@@ -24,8 +27,9 @@ pub trait Aliases {
     /// Creates an alias. `name` is the local part.
     ///
     /// # Errors
-    /// Returns [`Error::Invalid`] if the domain does not allow the name, or if the caller cannot create aliases on the domain. Returns [`Error::Conflict`] if
-    /// the address is used or reserved. Returns [`Error::TooLarge`] if the account has the maximum number of aliases.
+    /// Returns [`Error::Invalid`] if the domain does not allow the name, or if the caller cannot
+    /// create aliases on the domain. Returns [`Error::Conflict`] if the address is used or
+    /// reserved. Returns [`Error::TooLarge`] if the account has the maximum number of aliases.
     fn create_alias(&self, name: &str, domain: &str) -> Result<Alias, Error>;
 
     /// Checks whether an alias can be created. The check does not reserve the address.

@@ -9,7 +9,8 @@ pub use crate::bindings::latchmail::host::credentials::{
 
 /// The credentials of the caller's account. Each function needs a web session.
 pub trait Credentials {
-    /// Creates an API token that expires after `days` days. If `days` is `None`, the token does not expire.
+    /// Creates an API token that expires after `days` days. If `days` is `None`, the token does not
+    /// expire.
     ///
     /// # Errors
     /// Returns [`Error::Conflict`] if the account already has `at_most` tokens or more.
@@ -21,7 +22,8 @@ pub trait Credentials {
         at_most: u32,
     ) -> Result<CreatedToken, Error>;
 
-    /// Returns the API tokens, newest first. The list includes expired tokens and excludes revoked tokens.
+    /// Returns the API tokens, newest first. The list includes expired tokens and excludes revoked
+    /// tokens.
     ///
     /// # Errors
     /// Returns [`Error::Internal`] if the host fails.
@@ -45,7 +47,8 @@ pub trait Credentials {
     /// Returns [`Error::Internal`] if the host fails.
     fn list_credentials(&self) -> Result<Vec<Credential>, Error>;
 
-    /// Revokes an app password. If an API token uses the app password, revokes nothing and returns [`Revocation::BacksToken`].
+    /// Revokes an app password. If an API token uses the app password, revokes nothing and returns
+    /// [`Revocation::BacksToken`].
     ///
     /// # Errors
     /// Returns [`Error::NotFound`] if the account has no app password with this id.

@@ -16,13 +16,16 @@ pub struct DetailWithBlobs {
     pub detail: Detail,
     /// The plain text. `None` if the message has no plain text.
     pub text: Option<Blob>,
-    /// The HTML. `None` if the message has no HTML. The HTML comes from the sender: treat it as hostile.
+    /// The HTML. `None` if the message has no HTML. The HTML comes from the sender: treat it as
+    /// hostile.
     pub html: Option<Blob>,
-    /// The text that the sender wrote, without quotes of other messages, signature and disclaimer. `None` if the message has no text.
+    /// The text that the sender wrote, without quotes of other messages, signature and disclaimer.
+    /// `None` if the message has no text.
     pub new_text: Option<Blob>,
 }
 
-/// The caller's mail. Functions that read mail need the scope `mail:read`. Functions that change mail need the scope `mail:write`.
+/// The caller's mail. Functions that read mail need the scope `mail:read`. Functions that change
+/// mail need the scope `mail:write`.
 ///
 /// Every function can return these errors:
 ///
@@ -31,10 +34,13 @@ pub struct DetailWithBlobs {
 /// - [`Error::Denied`] if the caller lacks the permission;
 /// - [`Error::Internal`] if the host fails.
 ///
-/// A function that changes mail can also return [`Error::Rejected`] if the mail server refuses the change, and [`Error::OutcomeUnknown`] if the outcome is
-/// unknown. A function that changes mail skips every `uid` for which no message exists. The function returns the `uid`s that were not skipped.
+/// A function that changes mail can also return [`Error::Rejected`] if the mail server refuses the
+/// change, and [`Error::OutcomeUnknown`] if the outcome is unknown. A function that changes mail
+/// skips every `uid` for which no message exists. The function returns the `uid`s that were not
+/// skipped.
 pub trait Mailbox {
-    /// Returns all folders. The folders with a role are first, in the order of [`Role`]. The other folders are sorted by path.
+    /// Returns all folders. The folders with a role are first, in the order of [`Role`]. The other
+    /// folders are sorted by path.
     ///
     /// # Errors
     /// Returns an error in the cases that the description of [`Mailbox`] lists.
@@ -43,7 +49,8 @@ pub trait Mailbox {
     /// Returns a page of a folder's messages, newest first.
     ///
     /// # Errors
-    /// Returns [`Error::NotFound`] if the folder does not exist. Returns [`Error::Invalid`] if the limit is not 1 to 100.
+    /// Returns [`Error::NotFound`] if the folder does not exist. Returns [`Error::Invalid`] if the
+    /// limit is not 1 to 100.
     fn list_messages(&self, folder: &str, page: Page) -> Result<Listing, Error>;
 
     /// Returns a message of any folder by its `uid`.
@@ -52,11 +59,13 @@ pub trait Mailbox {
     /// Returns [`Error::NotFound`] if the message does not exist.
     fn get_message(&self, uid: u64) -> Result<Detail, Error>;
 
-    /// Returns the same message as [`Mailbox::get_message`], but its texts are blobs. This function is faster for a module that only passes the texts on with
+    /// Returns the same message as [`Mailbox::get_message`], but its texts are blobs. This function
+    /// is faster for a module that only passes the texts on with
     /// [`Reply::json_with_texts`](crate::Reply::json_with_texts).
     ///
     /// # Errors
-    /// Returns [`Error::NotFound`] if the message does not exist. Returns [`Error::TooLarge`] if the calls in one request return more than 64 MiB of texts.
+    /// Returns [`Error::NotFound`] if the message does not exist. Returns [`Error::TooLarge`] if
+    /// the calls in one request return more than 64 MiB of texts.
     fn get_message_with_blobs(&self, uid: u64) -> Result<DetailWithBlobs, Error> {
         let mut detail = self.get_message(uid)?;
         let blob = |text: String| Blob::Bytes(text.into());
@@ -68,27 +77,31 @@ pub trait Mailbox {
         })
     }
 
-    /// Returns an attachment of the message `uid`. Returns `None` if the message exists but has no attachment with this index.
+    /// Returns an attachment of the message `uid`. Returns `None` if the message exists but has no
+    /// attachment with this index.
     ///
     /// # Errors
-    /// Returns [`Error::NotFound`] if the message does not exist. Returns [`Error::TooLarge`] if the attachment is in the part of the message that the host
-    /// does not read.
+    /// Returns [`Error::NotFound`] if the message does not exist. Returns [`Error::TooLarge`] if
+    /// the attachment is in the part of the message that the host does not read.
     fn get_attachment(&self, uid: u64, index: u32) -> Result<Option<(Attachment, Blob)>, Error>;
 
-    /// Returns a page of the messages that match a query in their subject, participants, body or attachment names.
+    /// Returns a page of the messages that match a query in their subject, participants, body or
+    /// attachment names.
     ///
     /// # Errors
-    /// Returns [`SearchError::InvalidQuery`] if a known operator has an invalid value. Returns [`Error::NotFound`] if the folder does not exist. Returns
-    /// [`Error::Invalid`] if the limit is not 1 to 100. Also returns [`Error::Invalid`] if the query is empty, is longer than 1,000 bytes or contains control
-    /// characters.
+    /// Returns [`SearchError::InvalidQuery`] if a known operator has an invalid value. Returns
+    /// [`Error::NotFound`] if the folder does not exist. Returns [`Error::Invalid`] if the limit is
+    /// not 1 to 100. Also returns [`Error::Invalid`] if the query is empty, is longer than 1,000
+    /// bytes or contains control characters.
     fn search_messages(&self, search: &Search) -> Result<SearchResult, SearchError>;
 
-    /// Returns a page of the threads that have a message in the folder. The thread with the newest message is first. Without a folder, returns a page of all
-    /// threads.
+    /// Returns a page of the threads that have a message in the folder. The thread with the newest
+    /// message is first. Without a folder, returns a page of all threads.
     ///
     /// # Errors
-    /// Returns [`ThreadsError::IndexNotReady`] if the search index is disabled or being built. Returns [`Error::NotFound`] if the folder does not exist.
-    /// Returns [`Error::Invalid`] if the limit is not 1 to 100.
+    /// Returns [`ThreadsError::IndexNotReady`] if the search index is disabled or being built.
+    /// Returns [`Error::NotFound`] if the folder does not exist. Returns [`Error::Invalid`] if the
+    /// limit is not 1 to 100.
     fn list_threads(&self, folder: Option<&str>, page: Page) -> Result<ThreadList, ThreadsError>;
 
     /// Returns a page of the messages of a thread from all folders, oldest first. The offset counts
@@ -100,12 +113,14 @@ pub trait Mailbox {
     /// limit is not 1 to 100.
     fn get_thread(&self, id: &str, page: Page) -> Result<ThreadMessages, ThreadsError>;
 
-    /// Returns at most `limit` changes since a cursor, in one folder or in all folders. Without a cursor, returns the current cursor and no changes. A cursor
-    /// is valid only with the folder with which it was obtained.
+    /// Returns at most `limit` changes since a cursor, in one folder or in all folders. Without a
+    /// cursor, returns the current cursor and no changes. A cursor is valid only with the folder
+    /// with which it was obtained.
     ///
     /// # Errors
-    /// Returns [`ChangesError::CursorExpired`] if the cursor is not valid. Returns [`Error::NotFound`] if the folder does not exist. Returns
-    /// [`Error::Invalid`] if the limit is not 1 to 500.
+    /// Returns [`ChangesError::CursorExpired`] if the cursor is not valid. Returns
+    /// [`Error::NotFound`] if the folder does not exist. Returns [`Error::Invalid`] if the limit is
+    /// not 1 to 500.
     fn list_changes(
         &self,
         since: Option<&str>,

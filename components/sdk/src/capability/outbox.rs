@@ -45,14 +45,17 @@ pub trait Outbox {
     /// Checks whether the caller is allowed to send from an address.
     ///
     /// # Errors
-    /// Returns [`Error::Denied`] if the caller is not allowed to send from the address. Returns [`Error::Internal`] if the check fails.
+    /// Returns [`Error::Denied`] if the caller is not allowed to send from the address. Returns
+    /// [`Error::Internal`] if the check fails.
     fn check_sender(&self, address: &str) -> Result<(), Error>;
 
-    /// Sends a message to all recipients or to no recipient, and stores a copy in Sent. Within 24 hours, a repeated call with the same `key` sends nothing and
-    /// returns the result of the first call.
+    /// Sends a message to all recipients or to no recipient, and stores a copy in Sent. Within 24
+    /// hours, a repeated call with the same `key` sends nothing and returns the result of the first
+    /// call.
     ///
     /// # Errors
-    /// Returns an error if the message was not sent, or if the outcome is unknown. `wit/outbox.wit` describes each error.
+    /// Returns an error if the message was not sent, or if the outcome is unknown. `wit/outbox.wit`
+    /// describes each error.
     fn send(&self, draft: Draft, key: Option<&str>) -> Result<Sent, Error>;
 }
 

@@ -12,14 +12,16 @@ pub trait Profile {
     /// Returns [`Error::NotFound`] if the account has no profile.
     fn get(&self) -> Result<Details, Error>;
 
-    /// Changes the profile. Creates the profile if it does not exist and all fields are set. Needs a web session.
+    /// Changes the profile. Creates the profile if it does not exist and all fields are set. Needs
+    /// a web session.
     ///
     /// # Errors
-    /// Returns [`Error::Invalid`] if a value is invalid. Returns [`Error::NotFound`] if the profile does not exist and a field is missing.
+    /// Returns [`Error::Invalid`] if a value is invalid. Returns [`Error::NotFound`] if the profile
+    /// does not exist and a field is missing.
     fn update(&self, changes: &Changes) -> Result<(), Error>;
 
-    /// Changes the password. Needs a web session. Revokes all credentials of the account, except the caller's web session and the app passwords of mail
-    /// clients.
+    /// Changes the password. Needs a web session. Revokes all credentials of the account, except
+    /// the caller's web session and the app passwords of mail clients.
     ///
     /// # Errors
     /// Returns [`Error::Invalid`] if the new password is invalid.

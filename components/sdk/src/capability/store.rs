@@ -3,10 +3,12 @@
 use super::{Error, Host};
 use crate::bindings::latchmail::host::store;
 
-/// The keys and values that the module stores for the caller's account. A key has 1 to 256 bytes without control characters. A value has at most 65,536 bytes.
+/// The keys and values that the module stores for the caller's account. A key has 1 to 256 bytes
+/// without control characters. A value has at most 65,536 bytes.
 ///
-/// Every function returns [`Error::Denied`] if there is no caller, [`Error::Invalid`] if the key is invalid, and [`Error::Internal`] if the host fails. A
-/// function that changes values also returns [`Error::CredentialRefused`] if the caller's credential becomes invalid during the request.
+/// Every function returns [`Error::Denied`] if there is no caller, [`Error::Invalid`] if the key is
+/// invalid, and [`Error::Internal`] if the host fails. A function that changes values also returns
+/// [`Error::CredentialRefused`] if the caller's credential becomes invalid during the request.
 pub trait Store {
     /// Returns the value of a key, or `None` if the key does not exist.
     ///
@@ -17,7 +19,8 @@ pub trait Store {
     /// Sets the value of a key.
     ///
     /// # Errors
-    /// Returns [`Error::TooLarge`] if the value is too long, or if the module's quota for the account would be exceeded.
+    /// Returns [`Error::TooLarge`] if the value is too long, or if the module's quota for the
+    /// account would be exceeded.
     fn set_value(&self, key: &str, value: &[u8]) -> Result<(), Error>;
 
     /// Deletes a key. Succeeds even if the key does not exist.
@@ -26,11 +29,13 @@ pub trait Store {
     /// Returns an error in the cases that the description of [`Store`] lists.
     fn delete_value(&self, key: &str) -> Result<(), Error>;
 
-    /// Atomically replaces the value of a key with `value` if the current value equals `expected`. Returns whether the values were equal. An `expected` of
-    /// `None` means that the key does not exist. A `value` of `None` deletes the key.
+    /// Atomically replaces the value of a key with `value` if the current value equals `expected`.
+    /// Returns whether the values were equal. An `expected` of `None` means that the key does not
+    /// exist. A `value` of `None` deletes the key.
     ///
     /// # Errors
-    /// Returns [`Error::TooLarge`] if the value is too long, or if the module's quota for the account would be exceeded.
+    /// Returns [`Error::TooLarge`] if the value is too long, or if the module's quota for the
+    /// account would be exceeded.
     fn compare_and_set(
         &self,
         key: &str,
@@ -38,7 +43,8 @@ pub trait Store {
         value: Option<&[u8]>,
     ) -> Result<bool, Error>;
 
-    /// Returns the keys that start with `prefix` and are greater than `after`. Returns at most `limit` keys, in byte order.
+    /// Returns the keys that start with `prefix` and are greater than `after`. Returns at most
+    /// `limit` keys, in byte order.
     ///
     /// # Errors
     /// Returns [`Error::Invalid`] if the limit is not 1 to 1,000.

@@ -1,12 +1,13 @@
-//! Blob fields. A blob field is a base64 field of a JSON body. The host decodes the field and stores the bytes outside the body.
+//! Blob fields. A blob field is a base64 field of a JSON body. The host decodes the field and
+//! stores the bytes outside the body.
 
 use serde_json::Value;
 
 use crate::capability::Blob;
 use crate::failure::Failure;
 
-/// Decodes the fields at these JSON pointers. In a pointer, `*` matches any array index. Replaces each field with the index of its value. Returns the values in
-/// the order of the pointers.
+/// Decodes the fields at these JSON pointers. In a pointer, `*` matches any array index. Replaces
+/// each field with the index of its value. Returns the values in the order of the pointers.
 pub(super) fn take(body: &mut Value, pointers: &[String]) -> Result<Vec<Blob>, Failure> {
     let mut found = Vec::new();
     for pointer in pointers {

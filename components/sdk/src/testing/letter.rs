@@ -11,7 +11,8 @@ pub struct Letter {
 }
 
 impl Letter {
-    /// Creates an unread message without a subject or body. `sender` is `address` or `Name <address>`.
+    /// Creates an unread message without a subject or body. `sender` is `address` or
+    /// `Name <address>`.
     #[must_use]
     pub fn from(sender: &str) -> Self {
         Self {
@@ -47,7 +48,8 @@ impl Letter {
         }
     }
 
-    /// Sets the authentication result of the sender, and the domain for which the result is valid. By default, a message has no result.
+    /// Sets the authentication result of the sender, and the domain for which the result is valid.
+    /// By default, a message has no result.
     #[must_use]
     pub fn authenticated(mut self, verdict: Verdict, domain: &str) -> Self {
         self.detail.authentication = Authentication {
@@ -113,7 +115,8 @@ impl Letter {
         self
     }
 
-    /// Makes the message a reply to the message with this Message-ID. The Message-ID includes the angle brackets.
+    /// Makes the message a reply to the message with this Message-ID. The Message-ID includes the
+    /// angle brackets.
     #[must_use]
     pub fn in_reply_to(mut self, id: &str) -> Self {
         self.detail.in_reply_to = Some(id.into());
@@ -149,7 +152,8 @@ impl Letter {
     }
 }
 
-/// Returns the plain text without quoted lines. If there is no plain text, returns the HTML without its tags.
+/// Returns the plain text without quoted lines. If there is no plain text, returns the HTML without
+/// its tags.
 fn new_text(detail: &Detail) -> Option<String> {
     if let Some(text) = &detail.text {
         let lines: Vec<&str> = text.lines().filter(|line| !line.starts_with('>')).collect();

@@ -15,9 +15,11 @@ const MAX_DESCRIPTION: usize = 1024 * 1024;
 /// Maximum size of a request body in bytes.
 const MAX_BODY: u32 = 40 * 1024 * 1024;
 
-/// Returns the reason why hosts refuse this module. Returns `None` if the manifest of the module is valid.
+/// Returns the reason why hosts refuse this module. Returns `None` if the manifest of the module is
+/// valid.
 ///
-/// Does not check conditions that depend on a host. These conditions are grants, permitted paths, routes of other modules, and names of rate limits.
+/// Does not check conditions that depend on a host. These conditions are grants, permitted paths,
+/// routes of other modules, and names of rate limits.
 #[must_use]
 pub fn manifest_error<H>(module: &Module<H>) -> Option<String> {
     check(&module.manifest()).err()

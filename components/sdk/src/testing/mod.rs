@@ -1,8 +1,10 @@
 //! Calls the routes and handlers of a module in unit tests, without a host and without WebAssembly.
 //!
-//! [`FakeHost`] replaces the real host. A `FakeHost` stores accounts, aliases and values in memory, and refuses the same calls as the real host. A test can
-//! call a handler directly with a `FakeHost`. [`Service`] is a complete module with a `FakeHost`. A `Service` finds the route, checks the credential and the
-//! scope, and parses the path and the query. The test receives the same response as a client.
+//! [`FakeHost`] replaces the real host. A `FakeHost` stores accounts, aliases and values in memory,
+//! and refuses the same calls as the real host. A test can call a handler directly with a
+//! `FakeHost`. [`Service`] is a complete module with a `FakeHost`. A `Service` finds the route,
+//! checks the credential and the scope, and parses the path and the query. The test receives the
+//! same response as a client.
 //!
 //! ```
 //! use latchmail_sdk::capability::{Caller, Mailbox, Scope};
@@ -11,9 +13,13 @@
 //! use serde_json::json;
 //! use utoipa::OpenApi;
 //!
-//! #[utoipa::path(get, path = "/api/v1/unread", operation_id = "countUnread", responses((status = 200)))]
+//! #[utoipa::path(
+//!     get, path = "/api/v1/unread", operation_id = "countUnread", responses((status = 200))
+//! )]
 //! fn count_unread(host: &(impl Caller + Mailbox), _: &Request) -> Result<Reply, Failure> {
-//!     let folders = host.list_folders().map_err(|error| Failure::of(error, "Folder not found", host))?;
+//!     let folders = host
+//!         .list_folders()
+//!         .map_err(|error| Failure::of(error, "Folder not found", host))?;
 //!     let unread: u32 = folders.iter().map(|folder| folder.unseen).sum();
 //!     Reply::json(&json!({ "unread": unread }))
 //! }
@@ -35,10 +41,11 @@
 //! service.get("/api/v1/unread").fails(403, "This credential is missing the \"mail:read\" scope");
 //! ```
 //!
-//! The fake host sends nothing over the network. The fake host has no limits on time, memory or request rate. To test how a mail server processes a message,
-//! use the real service.
+//! The fake host sends nothing over the network. The fake host has no limits on time, memory or
+//! request rate. To test how a mail server processes a message, use the real service.
 //!
-//! Functions panic at the line of the test if the test uses them incorrectly. For example, reading a response as JSON panics if the response is not JSON.
+//! Functions panic at the line of the test if the test uses them incorrectly. For example, reading
+//! a response as JSON panics if the response is not JSON.
 #![allow(
     clippy::panic,
     reason = "tests fail at the line of the invalid request"

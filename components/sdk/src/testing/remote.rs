@@ -1,10 +1,12 @@
-//! The remote servers that receive the module's requests. A test defines the responses of the servers.
+//! The remote servers that receive the module's requests. A test defines the responses of the
+//! servers.
 
 use crate::capability::{Error, HttpRequest, HttpResponse};
 
 #[derive(Debug, Default)]
 pub(super) struct RemoteServers {
-    /// The method, the URL and the response of each definition. The last matching definition applies.
+    /// The method, the URL and the response of each definition. The last matching definition
+    /// applies.
     responses: Vec<(String, String, Result<HttpResponse, Error>)>,
     requests: Vec<HttpRequest>,
 }

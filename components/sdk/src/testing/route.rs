@@ -12,7 +12,8 @@ pub(super) fn method(method: Method) -> &'static str {
     }
 }
 
-/// Returns whether a path is a valid pattern. Each segment is either plain text or a single `{name}`.
+/// Returns whether a path is a valid pattern. Each segment is either plain text or a single
+/// `{name}`.
 pub(super) fn is_pattern(path: &str) -> bool {
     let Some(rest) = path.strip_prefix('/') else {
         return false;
@@ -30,7 +31,8 @@ fn named(segment: &str) -> Option<&str> {
     segment.strip_prefix('{')?.strip_suffix('}')
 }
 
-/// Returns the routes for a path, with all methods. Plain segments take precedence over named segments.
+/// Returns the routes for a path, with all methods. Plain segments take precedence over named
+/// segments.
 pub(super) fn at<'r>(routes: &'r [Route], path: &str) -> Vec<&'r Route> {
     let mut fitting: Vec<&Route> = routes.iter().filter(|r| fits(&r.path, path)).collect();
     let shape = |route: &Route| -> Vec<bool> {
@@ -56,7 +58,8 @@ fn fits(pattern: &str, path: &str) -> bool {
             })
 }
 
-/// Returns the values of the named segments in a path. Returns `None` if a value is not valid percent-encoded text.
+/// Returns the values of the named segments in a path. Returns `None` if a value is not valid
+/// percent-encoded text.
 pub(super) fn values(pattern: &str, path: &str) -> Option<Vec<(String, String)>> {
     let pairs = pattern.split('/').zip(path.split('/'));
     let values = pairs.filter_map(|(pattern, segment)| Some((named(pattern)?, segment)));
@@ -65,7 +68,8 @@ pub(super) fn values(pattern: &str, path: &str) -> Option<Vec<(String, String)>>
         .collect()
 }
 
-/// Returns the names and values of a query. Returns `None` if a name or a value is not valid percent-encoded text.
+/// Returns the names and values of a query. Returns `None` if a name or a value is not valid
+/// percent-encoded text.
 pub(super) fn query(query: &str) -> Option<Vec<(String, String)>> {
     let pairs = query.split('&').filter(|pair| !pair.is_empty());
     pairs

@@ -1,5 +1,5 @@
-//! Processes requests to a complete module in the same way as the host. The service finds the route, checks the credential and the scope, and parses the
-//! request.
+//! Processes requests to a complete module in the same way as the host. The service finds the
+//! route, checks the credential and the scope, and parses the request.
 
 use std::cell::RefCell;
 
@@ -81,7 +81,8 @@ impl Service {
         self.request("DELETE", path, &[], Vec::new())
     }
 
-    /// Sends any request and returns the response. `path` is the percent-encoded path with the query. Headers that modules never receive are removed.
+    /// Sends any request and returns the response. `path` is the percent-encoded path with the
+    /// query. Headers that modules never receive are removed.
     pub fn request(
         &self,
         method: &str,

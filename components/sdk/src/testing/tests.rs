@@ -1,4 +1,5 @@
-//! Tests of the fake host and of [`Service`]: they accept and refuse the same requests as the real host.
+//! Tests of the fake host and of [`Service`]: they accept and refuse the same requests as the real
+//! host.
 
 use serde_json::{Value, json};
 use utoipa::OpenApi;

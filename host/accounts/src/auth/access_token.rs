@@ -1,7 +1,9 @@
-//! Access tokens of web sessions: JWTs (RFC 7519) that are signed with Ed25519 (RFC 8037). A token is valid for 15 minutes and only for this service.
+//! Access tokens of web sessions: JWTs (RFC 7519) that are signed with Ed25519 (RFC 8037). A token
+//! is valid for 15 minutes and only for this service.
 //!
-//! This module accepts only tokens in the form that [`AccessTokens::sign`] writes. A token must have the same header that `sign` writes, with the `kid` of a
-//! key in the keyring. Every claim is required.
+//! This module accepts only tokens in the form that [`AccessTokens::sign`] writes. A token must
+//! have the same header that `sign` writes, with the `kid` of a key in the keyring. Every claim is
+//! required.
 //!
 //! [`super::by_access_token`] checks whether the token's session exists.
 
@@ -22,7 +24,8 @@ use sha2::{Digest as _, Sha256};
 /// Lifetime of an access token (specification, section 8).
 pub const LIFETIME: Duration = Duration::from_mins(15);
 
-/// Maximum clock difference between hosts of the same service, in seconds. The difference is allowed at the start of a token's validity but not at the end.
+/// Maximum clock difference between hosts of the same service, in seconds. The difference is
+/// allowed at the start of a token's validity but not at the end.
 const SKEW: i64 = 5;
 
 const REQUIRED: [&str; 5] = ["exp", "nbf", "iss", "aud", "sub"];
@@ -32,8 +35,8 @@ pub struct AccessTokens {
     issuer: String,
     audience: String,
     validation: Validation,
-    /// Claims of tokens with a verified signature, by the digest of the token. Without this cache, the verification of a token would take longer than all other
-    /// work for a small request.
+    /// Claims of tokens with a verified signature, by the digest of the token. Without this cache,
+    /// the verification of a token would take longer than all other work for a small request.
     signed: Cache<Digest, Signed>,
 }
 
@@ -41,7 +44,8 @@ pub struct AccessTokens {
 #[derive(Clone)]
 struct Signed {
     claims: Claims,
-    /// The key that signed the token. The token is not valid after the key was removed from the keyring.
+    /// The key that signed the token. The token is not valid after the key was removed from the
+    /// keyring.
     key: KeyId,
 }
 
@@ -75,7 +79,8 @@ impl fmt::Debug for AccessTokens {
 }
 
 impl AccessTokens {
-    /// Creates the signer of the service at `base_url`. The issuer of tokens is `base_url`. The audience is the URL of the API.
+    /// Creates the signer of the service at `base_url`. The issuer of tokens is `base_url`. The
+    /// audience is the URL of the API.
     #[must_use]
     pub fn new(base_url: &str) -> Self {
         let audience = format!("{base_url}/api/v1");
@@ -83,7 +88,8 @@ impl AccessTokens {
         validation.set_issuer(&[base_url]);
         validation.set_audience(&[&audience]);
         validation.set_required_spec_claims(&REQUIRED);
-        // Do not check the times with the system clock. `verify` checks the times with the service's clock.
+        // Do not check the times with the system clock. `verify` checks the times with the
+        // service's clock.
         validation.validate_exp = false;
         validation.validate_nbf = false;
         Self {
@@ -125,9 +131,11 @@ impl AccessTokens {
         Ok(token.into())
     }
 
-    /// Returns the claims of a token if this service signed the token and the token is valid at `now`. Otherwise returns `None`.
+    /// Returns the claims of a token if this service signed the token and the token is valid at
+    /// `now`. Otherwise returns `None`.
     ///
-    /// For a token that is not in the cache, awaits `attempt` before the check of the signature. An invalid signature counts as a failed attempt.
+    /// For a token that is not in the cache, awaits `attempt` before the check of the signature. An
+    /// invalid signature counts as a failed attempt.
     ///
     /// # Errors
     /// Returns the error of `attempt` if `attempt` fails.
@@ -156,11 +164,13 @@ impl AccessTokens {
         Ok(good.then_some(claims))
     }
 
-    /// Returns the claims of a token, or `None` if the signature, the header or a required claim is invalid.
+    /// Returns the claims of a token, or `None` if the signature, the header or a required claim is
+    /// invalid.
     fn signed_claims(&self, keys: &Keyring, token: &str) -> Option<Signed> {
         let given = decode_header(token).ok()?;
         let key = keys.by_kid(given.kid.as_deref()?)?;
-        // Accept only the header that `sign` writes. Reject other algorithms, embedded or linked keys, and critical or unknown members.
+        // Accept only the header that `sign` writes. Reject other algorithms, embedded or linked
+        // keys, and critical or unknown members.
         if given != header(&key.kid) {
             return None;
         }

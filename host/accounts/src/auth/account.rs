@@ -1,4 +1,5 @@
-//! Operations on the caller's own account: app passwords of mail clients, the list of credentials, the profile and the password.
+//! Operations on the caller's own account: app passwords of mail clients, the list of credentials,
+//! the profile and the password.
 
 use std::num::NonZeroU32;
 use std::sync::Arc;
@@ -27,7 +28,8 @@ use super::uses::to_the_minute;
 use super::{Auth, passwords, person};
 use crate::mail_server_users::Verdict;
 
-/// The limit on wrong passwords for all sessions of an account is this number times the limit for one session.
+/// The limit on wrong passwords for all sessions of an account is this number times the limit for
+/// one session.
 const ALL_SESSIONS: NonZeroU32 = NonZeroU32::new(4).unwrap();
 
 /// The web session that requests an operation on its account.
@@ -85,10 +87,12 @@ pub enum PasswordChange {
 }
 
 impl Auth {
-    /// Creates an app password for a mail client. Returns `None` if the account already has the maximum number of app passwords.
+    /// Creates an app password for a mail client. Returns `None` if the account already has the
+    /// maximum number of app passwords.
     ///
     /// # Errors
-    /// Returns 401 if the session ended concurrently, or 500 for an internal error. On error, no app password is created.
+    /// Returns 401 if the session ended concurrently, or 500 for an internal error. On error, no
+    /// app password is created.
     pub async fn create_app_password(
         &self,
         session: Session<'_>,
@@ -117,8 +121,9 @@ impl Auth {
         }
     }
 
-    /// Returns all credentials of an account, newest first, without OAuth grants. For the time of last use, also considers uses that are recorded only in
-    /// memory, and log-ins that the mail server reports.
+    /// Returns all credentials of an account, newest first, without OAuth grants. For the time of
+    /// last use, also considers uses that are recorded only in memory, and log-ins that the mail
+    /// server reports.
     ///
     /// # Errors
     /// Returns 500 for an internal error.
@@ -128,7 +133,8 @@ impl Auth {
         self.with_last_uses(account, credentials).await
     }
 
-    /// Returns the same as [`Auth::credentials`], with OAuth grants and the credential of the search index.
+    /// Returns the same as [`Auth::credentials`], with OAuth grants and the credential of the
+    /// search index.
     ///
     /// # Errors
     /// Returns 500 for an internal error.
@@ -153,7 +159,8 @@ impl Auth {
         Ok(credentials)
     }
 
-    /// Revokes an app password of an account. If the app password belongs to a web session, the session ends. App passwords of API tokens are not revoked.
+    /// Revokes an app password of an account. If the app password belongs to a web session, the
+    /// session ends. App passwords of API tokens are not revoked.
     ///
     /// # Errors
     /// Returns 500 for an internal error. On error, nothing is changed.
@@ -191,12 +198,13 @@ impl Auth {
         Ok(self.directory.profile(account).await?)
     }
 
-    /// Changes the profile of the session's account. If the account has no profile and `changes` contains all fields, creates a profile. If the account has no
-    /// profile and a field is missing, returns `false`.
+    /// Changes the profile of the session's account. If the account has no profile and `changes`
+    /// contains all fields, creates a profile. If the account has no profile and a field is
+    /// missing, returns `false`.
     ///
     /// # Errors
-    /// Returns 400 if a field is invalid, 401 if the session ended concurrently, or 500 for an internal error. The error text for 400 names the first invalid
-    /// field.
+    /// Returns 400 if a field is invalid, 401 if the session ended concurrently, or 500 for an
+    /// internal error. The error text for 400 names the first invalid field.
     pub async fn change_profile(
         &self,
         session: Session<'_>,
@@ -225,15 +233,18 @@ impl Auth {
         }
     }
 
-    /// Returns `true` if the password and the two-factor code of the confirmation are correct. Otherwise records an audit event of the kind `failed`. Use this
-    /// function for requests that a session alone does not authorize.
+    /// Returns `true` if the password and the two-factor code of the confirmation are correct.
+    /// Otherwise records an audit event of the kind `failed`. Use this function for requests that a
+    /// session alone does not authorize.
     ///
-    /// A user of the identity provider has no password here. A recent sign-in confirms the request of such a user.
+    /// A user of the identity provider has no password here. A recent sign-in confirms the request
+    /// of such a user.
     ///
     /// # Errors
-    /// Returns 400 if the password is empty. Returns 403 if a user of the identity provider did not sign in within the last five minutes.
-    /// Returns 401 `Two-factor code required` if the password is correct and the code is missing. Returns 429 if the session or the account has had too many
-    /// wrong passwords. Returns 500 for an internal error.
+    /// Returns 400 if the password is empty. Returns 403 if a user of the identity provider did not
+    /// sign in within the last five minutes. Returns 401 `Two-factor code required` if the password
+    /// is correct and the code is missing. Returns 429 if the session or the account has had too
+    /// many wrong passwords. Returns 500 for an internal error.
     pub async fn confirm(
         &self,
         confirmation: Confirmation<'_>,
@@ -257,10 +268,11 @@ impl Auth {
         Ok(verified.is_some())
     }
 
-    /// Returns the stored password hash if the password and the two-factor code are correct. Otherwise records an audit event of the kind `failed` and returns
-    /// `None`.
+    /// Returns the stored password hash if the password and the two-factor code are correct.
+    /// Otherwise records an audit event of the kind `failed` and returns `None`.
     ///
-    /// This function applies the limit on wrong passwords. Failures in this function do not count towards the limits for signing in.
+    /// This function applies the limit on wrong passwords. Failures in this function do not count
+    /// towards the limits for signing in.
     async fn verified(
         &self,
         confirmation: Confirmation<'_>,
@@ -349,12 +361,14 @@ impl Auth {
         Ok(hash.filter(|_| right))
     }
 
-    /// Changes the password of an account. The session of this request continues with a new app password. All other web sessions, all OAuth grants and all API
-    /// tokens of the account end.
+    /// Changes the password of an account. The session of this request continues with a new app
+    /// password. All other web sessions, all OAuth grants and all API tokens of the account end.
     ///
     /// # Errors
-    /// Returns 403 if the service does not store the password. Returns 400 if the new password is invalid. Returns 401 if the session has ended, or if the
-    /// two-factor code is missing. Returns 429 after too many wrong passwords. Returns 500 for an internal error. On error, nothing is changed.
+    /// Returns 403 if the service does not store the password. Returns 400 if the new password is
+    /// invalid. Returns 401 if the session has ended, or if the two-factor code is missing. Returns
+    /// 429 after too many wrong passwords. Returns 500 for an internal error. On error, nothing is
+    /// changed.
     pub async fn change_password(
         &self,
         confirmation: Confirmation<'_>,

@@ -1,7 +1,10 @@
-//! Sessions of administrators on the operator's page, and changes that administrators make to accounts there.
+//! Sessions of administrators on the operator's page, and changes that administrators make to
+//! accounts there.
 //!
-//! A session of this page is a web session of the account that has a shorter lifetime. It has no tokens, so it cannot be used with the API. The session ends
-//! when web sessions of the account end, for example after a change of the password. The page stores the session's id in a sealed cookie.
+//! A session of this page is a web session of the account that has a shorter lifetime. It has no
+//! tokens, so it cannot be used with the API. The session ends when web sessions of the account
+//! end, for example after a change of the password. The page stores the session's id in a sealed
+//! cookie.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -32,12 +35,14 @@ pub struct Administrator {
     pub account: String,
     /// Address of the account.
     pub address: String,
-    /// Id of the session's app password, which identifies the session in the list of credentials and in audit events.
+    /// Id of the session's app password, which identifies the session in the list of credentials
+    /// and in audit events.
     pub credential: String,
 }
 
 impl Administrator {
-    /// Returns the origin of the administrator's actions for audit events. `origin` is the origin of the request.
+    /// Returns the origin of the administrator's actions for audit events. `origin` is the origin
+    /// of the request.
     #[must_use]
     pub fn origin(&self, origin: Origin) -> Origin {
         Origin {
@@ -49,11 +54,13 @@ impl Administrator {
 }
 
 impl Auth {
-    /// Starts a session on the operator's page for the administrator `address`, which must be in lower case. Returns the id of the session.
+    /// Starts a session on the operator's page for the administrator `address`, which must be in
+    /// lower case. Returns the id of the session.
     ///
     /// # Errors
-    /// Returns the errors of [`Auth::sign_in`] for wrong credentials. Returns 403 if the credentials are correct, but the account is not an administrator or
-    /// has no second factor. On error, the code is not consumed.
+    /// Returns the errors of [`Auth::sign_in`] for wrong credentials. Returns 403 if the
+    /// credentials are correct, but the account is not an administrator or has no second factor. On
+    /// error, the code is not consumed.
     pub async fn sign_in_administrator(
         &self,
         address: &str,
@@ -98,8 +105,9 @@ impl Auth {
         Err(self.reject_changed(account, reason, origin).await?)
     }
 
-    /// Returns the administrator with the session `sid`. Returns `None` if the session has ended or the account is disabled. If the account is no longer an
-    /// administrator, ends the session and returns `None`.
+    /// Returns the administrator with the session `sid`. Returns `None` if the session has ended or
+    /// the account is disabled. If the account is no longer an administrator, ends the session and
+    /// returns `None`.
     ///
     /// # Errors
     /// Returns 500 for an internal error.
@@ -164,7 +172,8 @@ impl Auth {
         }
     }
 
-    /// Disables an account, and ends its sessions at the mail server. Returns `false` if the account was already disabled and had no credentials.
+    /// Disables an account, and ends its sessions at the mail server. Returns `false` if the
+    /// account was already disabled and had no credentials.
     ///
     /// # Errors
     /// Returns 500 for an internal error. On error, nothing is changed.

@@ -1,8 +1,9 @@
-//! Creates, authenticates and revokes personal API tokens. A token consists of `lmk_` and 43 letters and digits (256 random bits). The user sees the token only
-//! once.
+//! Creates, authenticates and revokes personal API tokens. A token consists of `lmk_` and 43
+//! letters and digits (256 random bits). The user sees the token only once.
 //!
-//! For each token, the directory stores a public selector, a hash of the complete token, and a sealed app password. The sealing key is derived from the
-//! complete token. So an attacker with the database and the service's key file cannot open a mailbox.
+//! For each token, the directory stores a public selector, a hash of the complete token, and a
+//! sealed app password. The sealing key is derived from the complete token. So an attacker with the
+//! database and the service's key file cannot open a mailbox.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,8 +21,8 @@ use super::Auth;
 use super::account::{Session, session_over};
 use super::header::API_TOKEN_PREFIX;
 
-/// Length of the selector, which follows the prefix. The directory finds a token by the selector. The 29 characters between the selector and the hint are
-/// secret (172 bits).
+/// Length of the selector, which follows the prefix. The directory finds a token by the selector.
+/// The 29 characters between the selector and the hint are secret (172 bits).
 const SELECTOR: usize = 10;
 /// Length of the hint. The hint is the end of a token, with which users identify the token.
 const HINT: usize = 4;
@@ -29,13 +30,14 @@ const HINT: usize = 4;
 /// Label with which the sealing key is derived from a token.
 const SEALING: &str = "latchmail v1 api token XChaCha20-Poly1305";
 
-/// Hash with which the hash of an unknown token is compared. With this comparison, the check of an unknown token takes the same time as the check of a known
-/// token.
+/// Hash with which the hash of an unknown token is compared. With this comparison, the check of an
+/// unknown token takes the same time as the check of a known token.
 const DUMMY_HASH: &str = "0000000000000000000000000000000000000000000000000000000000000000";
 
 const DAY: Duration = Duration::from_hours(24);
 
-/// A string with the form of an API token (specification, section 2). The characters between the selector and the hint are secret.
+/// A string with the form of an API token (specification, section 2). The characters between the
+/// selector and the hint are secret.
 #[derive(Clone, Debug)]
 pub struct ApiToken(Prefixed);
 
@@ -66,7 +68,8 @@ impl ApiToken {
         Prefixed::generate(API_TOKEN_PREFIX).map(Self)
     }
 
-    /// Parses a credential that a client sent. Returns `None` if `text` does not have the form of an API token.
+    /// Parses a credential that a client sent. Returns `None` if `text` does not have the form of
+    /// an API token.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         Prefixed::parse(API_TOKEN_PREFIX, text).map(Self)
@@ -98,11 +101,12 @@ impl ApiToken {
 }
 
 impl Auth {
-    /// Returns the caller to whom a token belongs. Known and unknown tokens take the same time, so the response time does not reveal existing selectors.
+    /// Returns the caller to whom a token belongs. Known and unknown tokens take the same time, so
+    /// the response time does not reveal existing selectors.
     ///
     /// # Errors
-    /// Returns 401 with the specification's text if the token is unknown, revoked or expired, or if the token's app password cannot be opened. Returns 500 for
-    /// an internal error.
+    /// Returns 401 with the specification's text if the token is unknown, revoked or expired, or if
+    /// the token's app password cannot be opened. Returns 500 for an internal error.
     pub(super) async fn by_api_token(&self, token: &ApiToken) -> Result<Caller, Failure> {
         let now = self.clock.now();
         let found = self.directory.token_by_selector(token.selector()).await?;
@@ -144,10 +148,12 @@ impl Auth {
         })
     }
 
-    /// Creates a token for the session's account. Returns `None` if the account has the maximum number of tokens.
+    /// Creates a token for the session's account. Returns `None` if the account has the maximum
+    /// number of tokens.
     ///
     /// # Errors
-    /// Returns 401 if the session ended concurrently, or 500 for an internal error. On error, no token is created.
+    /// Returns 401 if the session ended concurrently, or 500 for an internal error. On error, no
+    /// token is created.
     pub async fn create_token(
         &self,
         session: Session<'_>,
@@ -205,7 +211,8 @@ impl Auth {
         }))
     }
 
-    /// Returns the tokens of an account, newest first. For the time of last use, also considers uses that are recorded only in memory.
+    /// Returns the tokens of an account, newest first. For the time of last use, also considers
+    /// uses that are recorded only in memory.
     ///
     /// # Errors
     /// Returns 500 for an internal error.
@@ -219,8 +226,8 @@ impl Auth {
         Ok(tokens)
     }
 
-    /// Revokes a token of an account. Returns `true` if the token is revoked, even if the token was revoked before this call. Returns `false` if the account
-    /// has no such token.
+    /// Revokes a token of an account. Returns `true` if the token is revoked, even if the token was
+    /// revoked before this call. Returns `false` if the account has no such token.
     ///
     /// # Errors
     /// Returns 500 for an internal error. On error, nothing is changed.
@@ -277,8 +284,8 @@ mod tests {
                 *counts.entry(symbol).or_default() += 1;
             }
         }
-        // There are 86,000 symbols, so 1387 of each are expected; the bounds are seven standard deviations. A byte modulo 62 would give
-        // 1680 of eight of the symbols.
+        // There are 86,000 symbols, so 1387 of each are expected; the bounds are seven standard
+        // deviations. A byte modulo 62 would give 1680 of eight of the symbols.
         assert_eq!(counts.len(), 62);
         for (symbol, count) in counts {
             assert!((1130..1650).contains(&count), "{symbol}: {count}");

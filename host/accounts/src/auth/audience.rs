@@ -1,5 +1,5 @@
-//! Audiences of access tokens (RFC 8707). A token for the service's URL or for the agent endpoint's URL is valid for the whole service. A token for the API's
-//! URL is valid only for the API.
+//! Audiences of access tokens (RFC 8707). A token for the service's URL or for the agent endpoint's
+//! URL is valid for the whole service. A token for the API's URL is valid only for the API.
 
 use latchmail_core::caller::Audience;
 
@@ -18,7 +18,8 @@ impl Audiences {
         }
     }
 
-    /// Returns the audience of a token for the URL `resource`, or `None` if `resource` is not a URL of this service. Ignores a trailing slash.
+    /// Returns the audience of a token for the URL `resource`, or `None` if `resource` is not a URL
+    /// of this service. Ignores a trailing slash.
     #[must_use]
     pub fn of(&self, resource: &str) -> Option<Audience> {
         let path = resource.strip_prefix(&self.base_url)?;

@@ -8,7 +8,8 @@ use super::Auth;
 use super::access_token::Claims;
 
 impl Auth {
-    /// Returns the caller of a verified access token. Returns 401 if the token's session does not exist, or if the session's app password cannot be opened.
+    /// Returns the caller of a verified access token. Returns 401 if the token's session does not
+    /// exist, or if the session's app password cannot be opened.
     pub(super) async fn by_access_token(&self, claims: &Claims) -> Result<Caller, Failure> {
         let now = self.clock.now();
         let session = self

@@ -7,10 +7,12 @@ use super::external::{External, OpaqueToken, TokenStatus};
 use super::{Auth, BAD_ACCESS_TOKEN};
 
 impl Auth {
-    /// Returns the caller of a token. The caller is the active account with the address in the external server's response.
+    /// Returns the caller of a token. The caller is the active account with the address in the
+    /// external server's response.
     ///
     /// # Errors
-    /// Returns 401 if the token is invalid, 503 if the external server cannot be queried, or 500 for an internal error.
+    /// Returns 401 if the token is invalid, 503 if the external server cannot be queried, or 500
+    /// for an internal error.
     pub(super) async fn by_external_token(
         &self,
         external: &External,
@@ -21,7 +23,8 @@ impl Auth {
             TokenStatus::Active(subject) => subject,
             TokenStatus::Rejected(why) => return Err(refused(why)),
         };
-        // The directory is queried at every request, so that disabling an account takes effect immediately.
+        // The directory is queried at every request, so that disabling an account takes effect
+        // immediately.
         let account = self.directory.account_by_address(&subject.address).await?;
         let account = account
             .filter(|account| account.active)

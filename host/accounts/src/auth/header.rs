@@ -1,5 +1,6 @@
-//! Parses the Authorization header and determines the kind of the credential from its form (specification, section 5; RFC 6750, section 2.1). Other modules
-//! check whether the credential is valid.
+//! Parses the Authorization header and determines the kind of the credential from its form
+//! (specification, section 5; RFC 6750, section 2.1). Other modules check whether the credential is
+//! valid.
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -25,7 +26,8 @@ pub enum BearerCredential<'a> {
 /// Returns the credential in the Authorization header of a request.
 ///
 /// # Errors
-/// Returns 401 if there is not exactly one Authorization header, if the scheme is not `Bearer`, or if the credential contains forbidden characters.
+/// Returns 401 if there is not exactly one Authorization header, if the scheme is not `Bearer`, or
+/// if the credential contains forbidden characters.
 pub fn bearer_credential(headers: &HeaderMap) -> Result<BearerCredential<'_>, Failure> {
     only_bearer(headers)
         .map(kind)
@@ -56,7 +58,8 @@ fn kind(credential: &str) -> BearerCredential<'_> {
     }
 }
 
-/// Returns `true` if the text before the first dot is a JSON object in base64url (RFC 7515, section 4).
+/// Returns `true` if the text before the first dot is a JSON object in base64url (RFC 7515, section
+/// 4).
 fn has_jose_header(credential: &str) -> bool {
     credential
         .split_once('.')

@@ -1,6 +1,8 @@
-//! Sign-in with the passwords of the mail server's users. The first sign-in of a user creates the account.
+//! Sign-in with the passwords of the mail server's users. The first sign-in of a user creates the
+//! account.
 //!
-//! The functions do not reveal whether an account exists: the mail server decides about the password before the account is considered.
+//! The functions do not reveal whether an account exists: the mail server decides about the
+//! password before the account is considered.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -20,7 +22,8 @@ use super::Auth;
 use super::sessions::DISABLED;
 use crate::mail_server_users::{LookupError, Verdict};
 
-/// Returns the entry of the first of these names that the mail server knows. Returns `None` if the mail server knows none of the names.
+/// Returns the entry of the first of these names that the mail server knows. Returns `None` if the
+/// mail server knows none of the names.
 ///
 /// # Errors
 /// Returns an error if the mail server cannot look up a name at the moment.
@@ -58,11 +61,12 @@ enum FingerprintChange {
 }
 
 impl Auth {
-    /// Verifies a password with the mail server. Returns the account of the user, and creates a missing account. Returns the reason for the audit event if the
-    /// user is rejected.
+    /// Verifies a password with the mail server. Returns the account of the user, and creates a
+    /// missing account. Returns the reason for the audit event if the user is rejected.
     ///
     /// # Errors
-    /// Returns 503 if the mail server cannot verify the password at the moment, or 500 for an internal error.
+    /// Returns 503 if the mail server cannot verify the password at the moment, or 500 for an
+    /// internal error.
     pub(super) async fn mail_server_account(
         &self,
         address: &str,
@@ -99,11 +103,12 @@ impl Auth {
         Ok(account.ok_or(super::sessions::ACCOUNT_CHANGED))
     }
 
-    /// Verifies a password with the mail server. Rejects app passwords, because they must not create sessions. Rejects users on domains that are not platform
-    /// domains.
+    /// Verifies a password with the mail server. Rejects app passwords, because they must not
+    /// create sessions. Rejects users on domains that are not platform domains.
     ///
     /// # Errors
-    /// Returns 503 if the mail server cannot verify the password at the moment, or 500 for an internal error.
+    /// Returns 503 if the mail server cannot verify the password at the moment, or 500 for an
+    /// internal error.
     pub(super) async fn mail_server_user(
         &self,
         address: &str,
@@ -115,7 +120,8 @@ impl Auth {
         if !self.is_on_platform_domain(address).await? {
             return Ok(FOREIGN);
         }
-        // The mail server accepts app passwords of every account, and it can replace the name of a user. So the account of the app password does not matter.
+        // The mail server accepts app passwords of every account, and it can replace the name of a
+        // user. So the account of the app password does not matter.
         if let Some(app_password) = AppPassword::parse(password)
             && self
                 .directory
@@ -138,7 +144,8 @@ impl Auth {
         Ok(self.directory.platform_domain(domain).await?.is_some())
     }
 
-    /// Creates the account of a user. Returns the existing account if a concurrent sign-in created it. Returns `None` if the address is not available.
+    /// Creates the account of a user. Returns the existing account if a concurrent sign-in created
+    /// it. Returns `None` if the address is not available.
     pub(super) async fn create_mail_server_account(
         &self,
         address: String,
@@ -155,8 +162,8 @@ impl Auth {
         Ok(self.directory.account_by_address(&account.address).await?)
     }
 
-    /// Compares the version of the password with the account's fingerprint after a correct password. Returns the current account, or `None` if the account was
-    /// disabled concurrently.
+    /// Compares the version of the password with the account's fingerprint after a correct
+    /// password. Returns the current account, or `None` if the account was disabled concurrently.
     async fn synchronized(&self, account: Account) -> Result<Option<Account>, Failure> {
         let entry = async {
             let mut lookups = self.users.lookups().await?;
@@ -179,7 +186,8 @@ impl Auth {
         Ok(self.directory.active_account(&account.id).await?)
     }
 
-    /// Stores the fingerprint of a password. If the password has changed, ends what a change of the password ends.
+    /// Stores the fingerprint of a password. If the password has changed, ends what a change of the
+    /// password ends.
     pub(super) async fn synchronize(
         &self,
         account: &Account,
@@ -217,7 +225,8 @@ impl Auth {
 impl<'a> PasswordVersion<'a> {
     pub(super) fn of(entry: &'a PassdbEntry) -> Self {
         match entry {
-            // The fingerprint of an empty version records that the user has an entry. So a missing entry is noticed later.
+            // The fingerprint of an empty version records that the user has an entry. So a missing
+            // entry is noticed later.
             PassdbEntry::Found { version, .. } => {
                 Self::Known(version.as_deref().unwrap_or_default())
             }

@@ -1,7 +1,8 @@
-//! Authentication. This module identifies the caller of a request from the Authorization header, manages web sessions and other credentials, and registers
-//! accounts.
+//! Authentication. This module identifies the caller of a request from the Authorization header,
+//! manages web sessions and other credentials, and registers accounts.
 //!
-//! This module contains no endpoints. The crate `latchmail-http` contains the endpoints and maps a [`Failure`] to a response.
+//! This module contains no endpoints. The crate `latchmail-http` contains the endpoints and maps a
+//! [`Failure`] to a response.
 //!
 //! | file | what it is for |
 //! |---|---|
@@ -10,10 +11,10 @@
 //! | `by_external_token` | finds the caller of an external authorization server's token |
 //! | `external` | queries an external authorization server about its tokens |
 //! | [`api_tokens`] | creates, checks and revokes personal API tokens |
-//! | [`oauth_tokens`], [`audience`] | the embedded authorization server's tokens and their audiences |
+//! | [`oauth_tokens`], [`audience`] | tokens of the embedded authorization server |
 //! | [`sessions`] | sign-in, refresh and sign-out |
 //! | [`single_sign_on`] | sign-in and sign-out of persons at the identity provider |
-//! | `mail_server_sign_in`, `recheck` | sign-in with the mail server's passwords, and the supervision of its users |
+//! | `mail_server_sign_in`, `recheck` | sign-in with passwords of the mail server, and the recheck |
 //! | [`provider_sessions`] | the supervision of sessions that began at the identity provider |
 //! | [`two_factor`] | second factors |
 //! | [`registration`] | creates accounts |
@@ -87,10 +88,12 @@ pub const CACHE_CAPACITY: usize = 10_000;
 
 const BAD_ACCESS_TOKEN: &str = "Invalid or expired access token";
 
-/// The parsed credential of a request. Neither the directory nor an external server has checked the credential.
+/// The parsed credential of a request. Neither the directory nor an external server has checked the
+/// credential.
 #[derive(Debug)]
 pub enum ParsedCredential {
-    /// The claims of a web session's access token. This service signed the token, and the token has not expired.
+    /// The claims of a web session's access token. This service signed the token, and the token has
+    /// not expired.
     Session(Claims),
     /// A token with the form of an API token.
     ApiToken {
@@ -139,7 +142,8 @@ pub struct Auth {
     /// The URL at which clients start a sign-in at the identity provider.
     provider_start_url: String,
     provider_sessions: ProviderSessions,
-    /// Counts wrong passwords in confirmations, per session and per account. Counts invalid signatures of access tokens, per client.
+    /// Counts wrong passwords in confirmations, per session and per account. Counts invalid
+    /// signatures of access tokens, per client.
     failures: Failures,
     /// Maximum number of wrong passwords per minute for one session.
     wrong_passwords: Limit,
@@ -148,9 +152,11 @@ pub struct Auth {
     uses: Uses,
     /// The external authorization server, if one is configured.
     external: Option<External>,
-    /// Ids of API tokens, by the hash of the token. The id selects the rate-limit budget of a request. Each request also checks whether the token is valid.
+    /// Ids of API tokens, by the hash of the token. The id selects the rate-limit budget of a
+    /// request. Each request also checks whether the token is valid.
     known_tokens: Cache<String, Box<str>>,
-    /// Accounts and grants of OAuth access tokens, by the hash of the token. The account and the grant select the rate-limit budget of a request.
+    /// Accounts and grants of OAuth access tokens, by the hash of the token. The account and the
+    /// grant select the rate-limit budget of a request.
     known_grants: Cache<String, Arc<Grantee>>,
     audiences: Audiences,
     /// Whether agents are allowed to send mail.
@@ -213,7 +219,8 @@ impl Auth {
         self.wrong_passwords.set(limits.password_change);
     }
 
-    /// Runs a change to completion, even if the client disconnects. For example, the connections of a revoked credential must always be closed.
+    /// Runs a change to completion, even if the client disconnects. For example, the connections of
+    /// a revoked credential must always be closed.
     pub(crate) async fn run_change<T: Send + 'static>(
         &self,
         change: impl Future<Output = Result<T, Failure>> + Send + 'static,
@@ -226,7 +233,8 @@ impl Auth {
         self.changes.finished().await;
     }
 
-    /// Adds the external authorization server if such a server is configured. Sends no request to this server.
+    /// Adds the external authorization server if such a server is configured. Sends no request to
+    /// this server.
     ///
     /// # Errors
     /// Returns an error that names the configuration key if a setting is invalid.
@@ -236,7 +244,8 @@ impl Auth {
         Ok(self)
     }
 
-    /// Adds the identity provider if users of a domain sign in there. Sends no request to the provider.
+    /// Adds the identity provider if users of a domain sign in there. Sends no request to the
+    /// provider.
     ///
     /// # Errors
     /// Returns an error that names the configuration key if a setting is invalid.
@@ -257,18 +266,20 @@ impl Auth {
         Arc::clone(&self.users)
     }
 
-    /// Returns the address with which a user signs in, in lower case. Accepts a name without a domain if the configuration has a default domain. Returns `None`
-    /// if the text is neither.
+    /// Returns the address with which a user signs in, in lower case. Accepts a name without a
+    /// domain if the configuration has a default domain. Returns `None` if the text is neither.
     #[must_use]
     pub fn sign_in_address(&self, text: &str) -> Option<String> {
         self.users.settings().address(text)
     }
 
-    /// Parses the credential of a request (specification, section 5) and checks its form, signature and expiry. Does not query the directory or another server.
+    /// Parses the credential of a request (specification, section 5) and checks its form, signature
+    /// and expiry. Does not query the directory or another server.
     ///
     /// # Errors
-    /// Returns 401 with the specification's text if the credential is missing or invalid. Returns 429 if the client has sent too many access tokens with an
-    /// invalid signature. This limit does not affect tokens that are in the cache of verified tokens.
+    /// Returns 401 with the specification's text if the credential is missing or invalid. Returns
+    /// 429 if the client has sent too many access tokens with an invalid signature. This limit does
+    /// not affect tokens that are in the cache of verified tokens.
     pub async fn parse_credential(
         &self,
         headers: &HeaderMap,
@@ -307,10 +318,12 @@ impl Auth {
         }
     }
 
-    /// Returns the caller to whom a credential belongs. Queries the directory. For a token of an external authorization server, also queries this server.
+    /// Returns the caller to whom a credential belongs. Queries the directory. For a token of an
+    /// external authorization server, also queries this server.
     ///
     /// # Errors
-    /// Returns 401 with the specification's text if the credential is expired or revoked, or 503 if the external server cannot be queried.
+    /// Returns 401 with the specification's text if the credential is expired or revoked, or 503 if
+    /// the external server cannot be queried.
     pub async fn authenticate(&self, credential: ParsedCredential) -> Result<Caller, Failure> {
         let caller = match credential {
             ParsedCredential::Session(claims) => self.by_access_token(&claims).await?,
@@ -333,8 +346,9 @@ impl Auth {
         Ok(caller)
     }
 
-    /// Caches the account and the grant of a valid OAuth access token. Removes the cache entry of an invalid token. So requests with an invalid token count
-    /// towards the client's rate limit and not towards the account's rate limit.
+    /// Caches the account and the grant of a valid OAuth access token. Removes the cache entry of
+    /// an invalid token. So requests with an invalid token count towards the client's rate limit
+    /// and not towards the account's rate limit.
     fn remember(&self, hash: &str, caller: Result<Caller, Failure>) -> Result<Caller, Failure> {
         match &caller {
             Ok(Caller {
@@ -358,8 +372,8 @@ impl Auth {
 }
 
 impl ParsedCredential {
-    /// Returns the key of the request's rate-limit budget. Returns `None` if the credential could be forged, because neither a signature nor an earlier check
-    /// proves the issuer.
+    /// Returns the key of the request's rate-limit budget. Returns `None` if the credential could
+    /// be forged, because neither a signature nor an earlier check proves the issuer.
     #[must_use]
     pub fn key(&self) -> Option<Key> {
         match self {
@@ -371,8 +385,8 @@ impl ParsedCredential {
         }
     }
 
-    /// Returns the key of the request's rate-limit budget at the agent endpoint. The result is always the key of an account. Returns `None` for credentials
-    /// other than OAuth tokens.
+    /// Returns the key of the request's rate-limit budget at the agent endpoint. The result is
+    /// always the key of an account. Returns `None` for credentials other than OAuth tokens.
     #[must_use]
     pub fn agent_key(&self) -> Option<Key> {
         match self {

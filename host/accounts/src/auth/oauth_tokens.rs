@@ -1,8 +1,11 @@
-//! Grants and secrets of the embedded authorization server. The secrets are codes, access tokens, refresh tokens and device codes. Each secret consists of a
-//! prefix for its type, and 43 letters and digits (256 random bits). The database stores only the hashes of the secrets.
+//! Grants and secrets of the embedded authorization server. The secrets are codes, access tokens,
+//! refresh tokens and device codes. Each secret consists of a prefix for its type, and 43 letters
+//! and digits (256 random bits). The database stores only the hashes of the secrets.
 //!
-//! The app password of a grant is sealed with keys that are derived from the grant's tokens. Each rotation of the tokens seals the app password with new keys.
-//! So an attacker with the database and the service's key file cannot open a mailbox. The crate `latchmail-oauth` implements the protocol.
+//! The app password of a grant is sealed with keys that are derived from the grant's tokens. Each
+//! rotation of the tokens seals the app password with new keys. So an attacker with the database
+//! and the service's key file cannot open a mailbox. The crate `latchmail-oauth` implements the
+//! protocol.
 
 use std::time::Duration;
 
@@ -90,7 +93,8 @@ pub fn read_stored_scopes(list: &str) -> Vec<Scope> {
     scopes
 }
 
-/// A text with the form of a secret of the authorization server. The server did not necessarily issue this text.
+/// A text with the form of a secret of the authorization server. The server did not necessarily
+/// issue this text.
 #[derive(Clone, Debug)]
 pub struct IssuedToken(Prefixed);
 
@@ -120,8 +124,9 @@ pub struct GrantRequest<'a> {
     pub scope: &'a str,
 }
 
-/// A function that counts a request towards the rate limit of a grant, code or device. The argument is the grant's id, or the hash of the authorization code or
-/// device code. The function is called only if the grant, code or device exists, and is called before any change.
+/// A function that counts a request towards the rate limit of a grant, code or device. The argument
+/// is the grant's id, or the hash of the authorization code or device code. The function is called
+/// only if the grant, code or device exists, and is called before any change.
 pub type Count<'a> = &'a (dyn Fn(&str) -> BoxFuture<'a, Result<(), Failure>> + Sync);
 
 /// A client's request to refresh a grant.
@@ -133,12 +138,14 @@ pub struct RefreshRequest<'a, 'c> {
     pub audience: Option<Audience>,
     /// The requested scopes of the next access token, or `None` if the client requests no scopes.
     pub scopes: Option<&'a [Scope]>,
-    /// A function that counts the request towards the rate limit of the grant with the given id. The function is called before any change.
+    /// A function that counts the request towards the rate limit of the grant with the given id.
+    /// The function is called before any change.
     pub count: Count<'c>,
 }
 
-/// The error for an invalid code or token. For example, the grant of the code or token has ended or belongs to another client. If a client used the code or
-/// token a second time, this second request ended the grant.
+/// The error for an invalid code or token. For example, the grant of the code or token has ended or
+/// belongs to another client. If a client used the code or token a second time, this second request
+/// ended the grant.
 #[derive(Debug)]
 pub struct InvalidGrant;
 
@@ -147,7 +154,8 @@ pub struct InvalidGrant;
 pub enum RefreshError {
     /// The refresh token is invalid. See [`InvalidGrant`].
     InvalidGrant,
-    /// The client requested an audience that differs from the grant's audience. The refresh token remains valid.
+    /// The client requested an audience that differs from the grant's audience. The refresh token
+    /// remains valid.
     WrongAudience,
     /// The client requested scopes that OAuth tokens can have and that the grant does not have, or
     /// no scope of the grant. The refresh token remains valid.
@@ -163,7 +171,8 @@ impl IssuedToken {
         Prefixed::generate(what.prefix()).map(Self)
     }
 
-    /// Parses a secret that a client sent. Returns `None` if `text` does not have the form of a secret of this type.
+    /// Parses a secret that a client sent. Returns `None` if `text` does not have the form of a
+    /// secret of this type.
     #[must_use]
     pub fn parse(what: Use, text: &str) -> Option<Self> {
         Prefixed::parse(what.prefix(), text).map(Self)
@@ -207,8 +216,8 @@ impl Auth {
     /// Returns the caller to whom an access token of the embedded authorization server belongs.
     ///
     /// # Errors
-    /// Returns 401 if the token is unknown or expired, or if its audience is not this service. Returns 401 if the token's app password cannot be opened.
-    /// Returns 500 for an internal error.
+    /// Returns 401 if the token is unknown or expired, or if its audience is not this service.
+    /// Returns 401 if the token's app password cannot be opened. Returns 500 for an internal error.
     pub(super) async fn by_oauth_token(&self, token: &IssuedToken) -> Result<Caller, Failure> {
         let refused = || Failure::unauthorized(BAD_ACCESS_TOKEN);
         let found = self
@@ -241,8 +250,8 @@ impl Auth {
         })
     }
 
-    /// Returns the scopes in `list` that OAuth tokens can currently have. The list is from the directory. `mail:send` is omitted if the operator has disabled
-    /// `mail:send` since the grant.
+    /// Returns the scopes in `list` that OAuth tokens can currently have. The list is from the
+    /// directory. `mail:send` is omitted if the operator has disabled `mail:send` since the grant.
     fn effective_scopes(&self, list: &str) -> Vec<Scope> {
         let mut scopes = self.oauth_scopes();
         let granted = read_stored_scopes(list);
@@ -263,11 +272,13 @@ impl Auth {
         &self.audiences
     }
 
-    /// Verifies the password and second factor of the account `address` and stores the authorization. On error, the authorization is not stored.
+    /// Verifies the password and second factor of the account `address` and stores the
+    /// authorization. On error, the authorization is not stored.
     ///
     /// # Errors
-    /// Returns the errors of [`Auth::sign_in`] under the same conditions. Returns 503 only if the mail server verifies the password. Returns 404
-    /// if the device code is expired or already used.
+    /// Returns the errors of [`Auth::sign_in`] under the same conditions. Returns 503 only if the
+    /// mail server verifies the password. Returns 404 if the device code is expired or already
+    /// used.
     pub async fn agree(
         &self,
         address: &str,
@@ -313,10 +324,12 @@ impl Auth {
             .await?)
     }
 
-    /// Exchanges an authorization code for the first tokens of a grant. A second use of the code ends the grant.
+    /// Exchanges an authorization code for the first tokens of a grant. A second use of the code
+    /// ends the grant.
     ///
     /// # Errors
-    /// Returns [`InvalidGrant`] if the code is invalid, expired or already used, or 500 for an internal error.
+    /// Returns [`InvalidGrant`] if the code is invalid, expired or already used, or 500 for an
+    /// internal error.
     pub async fn exchange_code(
         &self,
         code: &IssuedToken,
@@ -345,10 +358,12 @@ impl Auth {
         })
     }
 
-    /// Exchanges a device code for the first tokens of a grant, after the user has authorized the device.
+    /// Exchanges a device code for the first tokens of a grant, after the user has authorized the
+    /// device.
     ///
     /// # Errors
-    /// Returns [`InvalidGrant`] if the code is invalid, expired or already used, or 500 for an internal error.
+    /// Returns [`InvalidGrant`] if the code is invalid, expired or already used, or 500 for an
+    /// internal error.
     pub async fn exchange_device(
         &self,
         device: &IssuedToken,
@@ -367,13 +382,15 @@ impl Auth {
         Ok(Ok(tokens))
     }
 
-    /// Exchanges a refresh token for new tokens of its grant. A second use of the refresh token ends the grant.
+    /// Exchanges a refresh token for new tokens of its grant. A second use of the refresh token
+    /// ends the grant.
     ///
-    /// If the client requests scopes, the new access token has only these scopes. The new refresh token has the scopes of the grant (RFC 6749, section 6).
+    /// If the client requests scopes, the new access token has only these scopes. The new refresh
+    /// token has the scopes of the grant (RFC 6749, section 6).
     ///
     /// # Errors
-    /// Returns [`RefreshError`] if the token or the grant does not match the request. Returns the error of `count` if `count` fails. Returns 500 for an
-    /// internal error.
+    /// Returns [`RefreshError`] if the token or the grant does not match the request. Returns the
+    /// error of `count` if `count` fails. Returns 500 for an internal error.
     pub async fn refresh_grant(
         &self,
         token: &IssuedToken,
@@ -417,7 +434,8 @@ impl Auth {
                 Some(password) => password,
                 None => return Ok(Err(InvalidGrant)),
             },
-            // The refresh token was used before. The directory ends the grant and does not store the new tokens.
+            // The refresh token was used before. The directory ends the grant and does not store
+            // the new tokens.
             None => SecretString::default(),
         };
         let (mut next, tokens) = new_tokens(&grant.id, &password, &effective_scopes, now)?;
@@ -480,7 +498,8 @@ impl Auth {
     }
 }
 
-/// Generates the tokens of a grant. Returns the values for the directory and the tokens for the client.
+/// Generates the tokens of a grant. Returns the values for the directory and the tokens for the
+/// client.
 fn new_tokens(
     grant: &str,
     password: &SecretString,

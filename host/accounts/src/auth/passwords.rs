@@ -1,6 +1,6 @@
-//! Hashes the passwords of users with argon2id, on separate threads. Each computation needs 19 MiB of memory, so the number of concurrent computations is
-//! limited. Further computations wait in a bounded queue. The memory is reused, and freed if no
-//! password was hashed for some time.
+//! Hashes the passwords of users with argon2id, on separate threads. Each computation needs 19 MiB
+//! of memory, so the number of concurrent computations is limited. Further computations wait in a
+//! bounded queue. The memory is reused, and freed if no password was hashed for some time.
 
 use std::fmt;
 use std::mem;
@@ -48,7 +48,8 @@ pub struct Passwords {
     /// faster.
     queue: Arc<WorkQueue>,
     buffers: Buffers,
-    /// A random hash that no password matches. The hash is used for unknown accounts, so that a check takes the same time for all accounts.
+    /// A random hash that no password matches. The hash is used for unknown accounts, so that a
+    /// check takes the same time for all accounts.
     dummy_hash: String,
 }
 
@@ -90,9 +91,10 @@ impl Passwords {
         self.queue.acquire(client).await
     }
 
-    /// Returns `true` if `password` matches the hash `expected`. If `expected` is `None`, returns `false` after the same time. The same applies if `expected`
-    /// is empty or a fingerprint, because no password of such an account is stored here. `permit`
-    /// is a permit of [`Self::permit`].
+    /// Returns `true` if `password` matches the hash `expected`. If `expected` is `None`, returns
+    /// `false` after the same time. The same applies if `expected` is empty or a fingerprint,
+    /// because no password of such an account is stored here. `permit` is a permit of
+    /// [`Self::permit`].
     ///
     /// # Errors
     /// Returns 500 if the hash cannot be parsed.
@@ -118,7 +120,8 @@ impl Passwords {
     ) -> Result<T, Failure> {
         let buffers = self.buffers.clone();
         spawn_blocking(cpu::charged(move || {
-            // The task owns the permit, because the task uses the memory even after the client disconnects.
+            // The task owns the permit, because the task uses the memory even after the client
+            // disconnects.
             let _permit = permit;
             work(&mut buffers.take().blocks)
         }))
@@ -127,11 +130,13 @@ impl Passwords {
     }
 }
 
-/// The memory buffers for hash computations. The buffers are reused, because otherwise the allocator would keep several blocks of 19 MiB for every thread. The
-/// number of buffers does not exceed the number of permits. Unused buffers are freed after [`IDLE_TIMEOUT`].
+/// The memory buffers for hash computations. The buffers are reused, because otherwise the
+/// allocator would keep several blocks of 19 MiB for every thread. The number of buffers does not
+/// exceed the number of permits. Unused buffers are freed after [`IDLE_TIMEOUT`].
 ///
-/// Buffers are not zeroed after use, because zeroing would take time and not improve security. The last pass of argon2id overwrites every block. So an attacker
-/// with a buffer cannot test passwords faster than an attacker with the stored hash.
+/// Buffers are not zeroed after use, because zeroing would take time and not improve security. The
+/// last pass of argon2id overwrites every block. So an attacker with a buffer cannot test passwords
+/// faster than an attacker with the stored hash.
 #[derive(Clone)]
 struct Buffers {
     idle: Arc<Mutex<IdleBuffers>>,
@@ -222,7 +227,8 @@ fn hash(password: &SecretString, memory: &mut Vec<Block>) -> Result<String, Fail
     Ok(hash.to_string())
 }
 
-/// Compares a password with a stored hash. Uses the parameters of the stored hash, because the parameters of [`hash`] can change between versions.
+/// Compares a password with a stored hash. Uses the parameters of the stored hash, because the
+/// parameters of [`hash`] can change between versions.
 fn verify(
     password: &SecretString,
     expected: &str,
@@ -335,7 +341,8 @@ mod tests {
             assert!(!verified.unwrap(), "{expected:?}");
         }
         let unknown = begun.elapsed();
-        // The factor is large, because other tests run at the same time. Without a hash, the check would take a hundredth of the time.
+        // The factor is large, because other tests run at the same time. Without a hash, the check
+        // would take a hundredth of the time.
         assert!(unknown * 10 > known, "{unknown:?} against {known:?}");
     }
 

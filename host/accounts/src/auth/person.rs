@@ -1,4 +1,5 @@
-//! Validates personal data and passwords (specification, section 4.2). Each function validates one field. An error has the status 400 and names the field.
+//! Validates personal data and passwords (specification, section 4.2). Each function validates one
+//! field. An error has the status 400 and names the field.
 
 use chrono::{Datelike, NaiveDate};
 use latchmail_core::error::Failure;
@@ -9,11 +10,12 @@ const SHORTEST_PASSWORD: usize = 8;
 const LONGEST_NAME: usize = 64;
 const YOUNGEST: i32 = 13;
 
-/// Checks a new password. `field` is the name of the password's field in the request. Characters, upper case and lower case are as defined by Unicode. Digits
-/// are 0 to 9.
+/// Checks a new password. `field` is the name of the password's field in the request. Characters,
+/// upper case and lower case are as defined by Unicode. Digits are 0 to 9.
 ///
 /// # Errors
-/// Returns 400 if the password is too short or too long, or if it does not contain an upper-case letter, a lower-case letter and a digit.
+/// Returns 400 if the password is too short or too long, or if it does not contain an upper-case
+/// letter, a lower-case letter and a digit.
 pub fn new_password(field: &str, password: &str) -> Result<(), Failure> {
     let invalid = |text| Err(Failure::invalid(format!("{field} {text}")));
     if password.chars().count() < SHORTEST_PASSWORD {
@@ -34,10 +36,12 @@ pub fn new_password(field: &str, password: &str) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Checks a first or last name and returns it without surrounding white space. The result has 1 to 64 characters.
+/// Checks a first or last name and returns it without surrounding white space. The result has 1 to
+/// 64 characters.
 ///
 /// # Errors
-/// Returns 400 if the name has an invalid length or contains control characters. The error text contains `field`.
+/// Returns 400 if the name has an invalid length or contains control characters. The error text
+/// contains `field`.
 pub fn name(field: &str, text: &str) -> Result<String, Failure> {
     let text = text.trim();
     if text.is_empty() || text.chars().count() > LONGEST_NAME {
@@ -53,11 +57,12 @@ pub fn name(field: &str, text: &str) -> Result<String, Failure> {
     Ok(text.to_owned())
 }
 
-/// Checks a date of birth in the form `YYYY-MM-DD`. `today` is the current date. If a person was born on 29 February, the person's birthday is 1 March in years
-/// without this day.
+/// Checks a date of birth in the form `YYYY-MM-DD`. `today` is the current date. If a person was
+/// born on 29 February, the person's birthday is 1 March in years without this day.
 ///
 /// # Errors
-/// Returns 400 if the text is not a date of this form, if the date is in the future, or if the person is younger than 13.
+/// Returns 400 if the text is not a date of this form, if the date is in the future, or if the
+/// person is younger than 13.
 pub fn date_of_birth(text: &str, today: NaiveDate) -> Result<(), Failure> {
     let born =
         date(text).ok_or_else(|| Failure::invalid("dob must be a date in the form YYYY-MM-DD"))?;
@@ -72,7 +77,8 @@ pub fn date_of_birth(text: &str, today: NaiveDate) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Parses a date of exactly the form `YYYY-MM-DD`. The date parser of `chrono` also accepts signs and missing zeros.
+/// Parses a date of exactly the form `YYYY-MM-DD`. The date parser of `chrono` also accepts signs
+/// and missing zeros.
 fn date(text: &str) -> Option<NaiveDate> {
     let shaped = text.len() == 10
         && text.bytes().enumerate().all(|(at, byte)| match at {

@@ -15,8 +15,9 @@ use super::Auth;
 use super::mail_server_sign_in::{PasswordVersion, look_up};
 use crate::mail_server_users::LookupError;
 
-/// The time after which a removed user is looked up again. Credentials are revoked only if the second lookup has the same result, because a program can replace
-/// the mail server's list of users in several steps.
+/// The time after which a removed user is looked up again. Credentials are revoked only if the
+/// second lookup has the same result, because a program can replace the mail server's list of users
+/// in several steps.
 const CONFIRMATION: Duration = Duration::from_secs(2);
 
 /// The failed lookups of one round.
@@ -47,8 +48,10 @@ impl Failures {
 }
 
 impl Auth {
-    /// Looks up every user of the mail server who has credentials. Revokes all credentials of users who were removed. Ends the sessions, OAuth grants and API
-    /// tokens of users whose password has changed. A failed lookup changes nothing and is logged. Does nothing without `sign_in.mailserver.lookup_socket`.
+    /// Looks up every user of the mail server who has credentials. Revokes all credentials of users
+    /// who were removed. Ends the sessions, OAuth grants and API tokens of users whose password has
+    /// changed. A failed lookup changes nothing and is logged. Does nothing without
+    /// `sign_in.mailserver.lookup_socket`.
     ///
     /// # Errors
     /// Returns 500 if the database fails.
@@ -69,7 +72,8 @@ impl Auth {
         Ok(())
     }
 
-    /// Looks up the users of these accounts. Returns the accounts of users who must not have access, each with the reason.
+    /// Looks up the users of these accounts. Returns the accounts of users who must not have
+    /// access, each with the reason.
     async fn suspects(
         &self,
         accounts: Vec<Account>,
@@ -130,8 +134,9 @@ impl Auth {
     }
 }
 
-/// Returns the reason why the user must not have access, or `None` if the user has access. A missing passdb entry counts only if the user had an entry before,
-/// because some passdbs support no lookups.
+/// Returns the reason why the user must not have access, or `None` if the user has access. A
+/// missing passdb entry counts only if the user had an entry before, because some passdbs support
+/// no lookups.
 fn reason(account: &Account, entry: Option<&PassdbEntry>) -> Option<&'static str> {
     match entry {
         None => Some("the mail server has no such user"),

@@ -91,7 +91,8 @@ impl Auth {
         }
     }
 
-    /// Returns the domains on which accounts can be registered. The first domain is the default for a user name without a domain.
+    /// Returns the domains on which accounts can be registered. The first domain is the default for
+    /// a user name without a domain.
     #[must_use]
     pub fn registration_domains(&self) -> &[String] {
         &self.registration.domains
@@ -100,8 +101,9 @@ impl Auth {
     /// Creates an account, its profile and its first session in one transaction.
     ///
     /// # Errors
-    /// Returns 403 if registration is disabled on the domain, 400 if a field is invalid, or 409 if the address is in use or reserved. The error text for 400 names the first
-    /// invalid field. Returns 500 for an internal error.
+    /// Returns 403 if registration is disabled on the domain, 400 if a field is invalid, or 409 if
+    /// the address is in use or reserved. The error text for 400 names the first invalid field.
+    /// Returns 500 for an internal error.
     pub async fn register(&self, form: Form, origin: &Origin) -> Result<Registered, Failure> {
         self.registration_open()?;
         let username = address::username(&form.local_part).map_err(Failure::invalid)?;
@@ -149,8 +151,9 @@ impl Auth {
         }
     }
 
-    /// Returns whether a user name can be registered. This check does not consider aliases. If the address is or was an alias, this function returns
-    /// [`Availability::Available`], but the registration fails.
+    /// Returns whether a user name can be registered. This check does not consider aliases. If the
+    /// address is or was an alias, this function returns [`Availability::Available`], but the
+    /// registration fails.
     ///
     /// # Errors
     /// Returns 500 for an internal error.
@@ -173,11 +176,12 @@ impl Auth {
         Ok(Availability::Available { address })
     }
 
-    /// Creates an account without a profile for the operator. Accepts reserved names. The length is the only rule for the password. Does not change an existing
-    /// account.
+    /// Creates an account without a profile for the operator. Accepts reserved names. The length is
+    /// the only rule for the password. Does not change an existing account.
     ///
     /// # Errors
-    /// Returns 400 if the address is not on a registration domain, or if the password is empty or too long. Returns 500 for an internal error.
+    /// Returns 400 if the address is not on a registration domain, or if the password is empty or
+    /// too long. Returns 500 for an internal error.
     pub async fn create_account(
         &self,
         address: &str,

@@ -1,7 +1,9 @@
-//! Web sessions: sign-in with a password, refresh with refresh tokens, and sign-out of all sessions.
+//! Web sessions: sign-in with a password, refresh with refresh tokens, and sign-out of all
+//! sessions.
 //!
-//! Each session has its own app password for the mail server. The directory stores the app password, sealed for the session's id. [`super::by_access_token`]
-//! finds the caller of an access token.
+//! Each session has its own app password for the mail server. The directory stores the app
+//! password, sealed for the session's id. [`super::by_access_token`] finds the caller of an access
+//! token.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -69,7 +71,8 @@ struct Attempt<'a> {
     origin: &'a Origin,
 }
 
-/// Returns the label `outcome` of the metric for the reason of a rejected password. The mail server and its rules have further reasons.
+/// Returns the label `outcome` of the metric for the reason of a rejected password. The mail server
+/// and its rules have further reasons.
 fn outcome(reason: &str) -> &'static str {
     match reason {
         WRONG_PASSWORD => "wrong_password",
@@ -86,7 +89,8 @@ pub(super) struct Identified {
 }
 
 impl Identified {
-    /// Returns the origin of the account's actions for audit events. `credential` is the id of the new credential, or `None` without a new credential.
+    /// Returns the origin of the account's actions for audit events. `credential` is the id of the
+    /// new credential, or `None` without a new credential.
     pub(super) fn origin(&self, origin: &Origin, credential: Option<&str>) -> Origin {
         Origin {
             actor: self.account.address.clone(),
@@ -112,15 +116,19 @@ impl<T> Drop for AbortOnDrop<T> {
 }
 
 impl Auth {
-    /// Starts a session for the account `address`, which must be in lower case. The session's label is derived from the User-Agent header. `code` is a
-    /// two-factor code or a recovery code. Ignores `code` if the account has no second factor.
+    /// Starts a session for the account `address`, which must be in lower case. The session's label
+    /// is derived from the User-Agent header. `code` is a two-factor code or a recovery code.
+    /// Ignores `code` if the account has no second factor.
     ///
-    /// The function returns the same error and takes the same time for an unknown address, an inactive account and a wrong password.
+    /// The function returns the same error and takes the same time for an unknown address, an
+    /// inactive account and a wrong password.
     ///
     /// # Errors
-    /// Returns 403 with the URL for the sign-in if the user signs in at the identity provider. Returns 401 `Two-factor code required` if the password is
-    /// correct and `code` is missing. Returns 401 `Invalid credentials` for all other wrong credentials. Returns 503 if the mail server is unavailable and the
-    /// credentials are correct, or must be verified by the mail server. Returns 500 for an internal error. On error, the code is not consumed.
+    /// Returns 403 with the URL for the sign-in if the user signs in at the identity provider.
+    /// Returns 401 `Two-factor code required` if the password is correct and `code` is missing.
+    /// Returns 401 `Invalid credentials` for all other wrong credentials. Returns 503 if the mail
+    /// server is unavailable and the credentials are correct, or must be verified by the mail
+    /// server. Returns 500 for an internal error. On error, the code is not consumed.
     pub async fn sign_in(
         &self,
         address: &str,
@@ -129,8 +137,8 @@ impl Auth {
         origin: &Origin,
     ) -> Result<SignedIn, Failure> {
         self.require_password_sign_in(address)?;
-        // A session needs the mail server. The service pings the mail server during the password check. Both must succeed. For a wrong password, the service
-        // does not wait for the ping.
+        // A session needs the mail server. The service pings the mail server during the password
+        // check. Both must succeed. For a wrong password, the service does not wait for the ping.
         let permit = self.password_permit(address, origin).await?;
         let mail_server = Arc::clone(&self.mail_server);
         let ping = in_request(async move { mail_server.ping().await });
@@ -186,12 +194,14 @@ impl Auth {
     /// sign-in creates the account. The caller must consume the two-factor code in the transaction
     /// of the authorized action.
     ///
-    /// The function returns the same error and takes the same time for an unknown address, an inactive account and a wrong password.
+    /// The function returns the same error and takes the same time for an unknown address, an
+    /// inactive account and a wrong password.
     ///
     /// # Errors
-    /// Returns 403 if the user signs in at the identity provider. Returns 401 `Two-factor code required` if the password is correct and `code` is missing.
-    /// Returns 401 `Invalid credentials` for all other wrong credentials. Returns 503 if the mail server verifies the password and is unavailable. Returns 500
-    /// for an internal error.
+    /// Returns 403 if the user signs in at the identity provider. Returns 401
+    /// `Two-factor code required` if the password is correct and `code` is missing. Returns 401
+    /// `Invalid credentials` for all other wrong credentials. Returns 503 if the mail server
+    /// verifies the password and is unavailable. Returns 500 for an internal error.
     pub(super) async fn identify(
         &self,
         address: &str,
@@ -244,7 +254,8 @@ impl Auth {
         })
     }
 
-    /// Verifies a password with the stored hash of an account. Returns the reason for the audit event if the password is rejected.
+    /// Verifies a password with the stored hash of an account. Returns the reason for the audit
+    /// event if the password is rejected.
     async fn verify_stored(
         &self,
         found: Option<Account>,
@@ -262,7 +273,8 @@ impl Auth {
         })
     }
 
-    /// Records an audit event for credentials that became invalid after the verification. Returns the failure for the client.
+    /// Records an audit event for credentials that became invalid after the verification. Returns
+    /// the failure for the client.
     pub(super) async fn reject_changed(
         &self,
         account: &Account,
@@ -304,8 +316,9 @@ impl Auth {
     /// Exchanges a refresh token for a new pair of tokens of the same session.
     ///
     /// # Errors
-    /// Returns 401 `Invalid or expired refresh token` for every invalid token, or 500 for an internal error. If a refresh token is used a second time more than
-    /// ten seconds (`REUSE_GRACE`) after the first use, the session ends.
+    /// Returns 401 `Invalid or expired refresh token` for every invalid token, or 500 for an
+    /// internal error. If a refresh token is used a second time more than ten seconds
+    /// (`REUSE_GRACE`) after the first use, the session ends.
     pub async fn refresh(&self, token: &SecretString, origin: &Origin) -> Result<Tokens, Failure> {
         let now = self.clock.now();
         let refresh = secrets::refresh_token()?;
@@ -339,10 +352,12 @@ impl Auth {
         }
     }
 
-    /// Ends all web sessions of the account, on all devices. The refresh token must be valid and belong to the account.
+    /// Ends all web sessions of the account, on all devices. The refresh token must be valid and
+    /// belong to the account.
     ///
     /// # Errors
-    /// Returns 401 `Invalid or expired refresh token` if the token is invalid, or 500 for an internal error. On error, no session is ended.
+    /// Returns 401 `Invalid or expired refresh token` if the token is invalid, or 500 for an
+    /// internal error. On error, no session is ended.
     pub async fn sign_out(
         &self,
         account: &str,

@@ -1,4 +1,5 @@
-//! Opens mailboxes that are shared with the caller, and reads the caller's grants in these mailboxes.
+//! Opens mailboxes that are shared with the caller, and reads the caller's grants in these
+//! mailboxes.
 
 use std::sync::Arc;
 
@@ -9,11 +10,13 @@ use latchmail_core::sealing::Purpose;
 use super::Auth;
 
 impl Auth {
-    /// Switches the caller to the shared mailbox with the id `mailbox`. The caller must have a grant in this mailbox. The grants are read from the directory at
-    /// every request, so a changed grant takes effect at the next request.
+    /// Switches the caller to the shared mailbox with the id `mailbox`. The caller must have a
+    /// grant in this mailbox. The grants are read from the directory at every request, so a changed
+    /// grant takes effect at the next request.
     ///
     /// # Errors
-    /// Returns 404 if the mailbox does not exist or the caller has no access. Returns 500 for an internal error.
+    /// Returns 404 if the mailbox does not exist or the caller has no access. Returns 500 for an
+    /// internal error.
     pub async fn switch_mailbox(&self, caller: Caller, mailbox: &str) -> Result<Caller, Failure> {
         let shared = self.shared(mailbox, &caller.account).await?;
         Ok(Caller {
@@ -25,7 +28,8 @@ impl Auth {
     /// Returns the mailbox with the id `mailbox`, which must be shared with the account.
     ///
     /// # Errors
-    /// Returns 404 if the mailbox does not exist or the account has no access. Returns 500 for an internal error.
+    /// Returns 404 if the mailbox does not exist or the account has no access. Returns 500 for an
+    /// internal error.
     pub(crate) async fn shared(&self, mailbox: &str, account: &str) -> Result<Shared, Failure> {
         let shared = self.directory.shared_mailbox(mailbox, account);
         let shared = shared.await?.ok_or_else(Failure::no_mailbox)?;

@@ -1,6 +1,8 @@
-//! Persons who sign in at the identity provider: the accounts of their mailboxes, their sessions, and their logout.
+//! Persons who sign in at the identity provider: the accounts of their mailboxes, their sessions,
+//! and their logout.
 //!
-//! The crate `latchmail-oidc` verifies the provider's tokens. The crate `latchmail-oauth` redirects clients and issues codes.
+//! The crate `latchmail-oidc` verifies the provider's tokens. The crate `latchmail-oauth` redirects
+//! clients and issues codes.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -59,7 +61,8 @@ pub enum NoMailbox {
     MissingClaim,
     /// The provider does not report that the person's address is verified.
     Unverified(String),
-    /// No account has this address, or the address is not on a domain whose users sign in at the provider.
+    /// No account has this address, or the address is not on a domain whose users sign in at the
+    /// provider.
     NotFound(String),
     /// The account with this address is disabled.
     Disabled(String),
@@ -111,8 +114,9 @@ impl Auth {
         )))
     }
 
-    /// Returns the mailbox of a person who signed in at the provider. The first sign-in of a user of the mail server creates the account. If the person opened
-    /// another mailbox before, ends the person's web sessions of that mailbox.
+    /// Returns the mailbox of a person who signed in at the provider. The first sign-in of a user
+    /// of the mail server creates the account. If the person opened another mailbox before, ends
+    /// the person's web sessions of that mailbox.
     ///
     /// # Errors
     /// Returns 503 if the mail server cannot look up the user, or 500 for an internal error.
@@ -183,7 +187,8 @@ impl Auth {
         })
     }
 
-    /// Creates the account of a user of the mail server. Returns `None` if the mail server has no such user, or if the address is not available.
+    /// Creates the account of a user of the mail server. Returns `None` if the mail server has no
+    /// such user, or if the address is not available.
     async fn account_of_mail_server_user(
         &self,
         address: String,
@@ -228,7 +233,8 @@ impl Auth {
         Ok(self.directory.record(failed, origin).await?)
     }
 
-    /// Creates a code with which a client can begin a web session of the person. The client must also have the code verifier of `challenge`.
+    /// Creates a code with which a client can begin a web session of the person. The client must
+    /// also have the code verifier of `challenge`.
     ///
     /// # Errors
     /// Returns 500 for an internal error.
@@ -255,12 +261,12 @@ impl Auth {
         Ok(code)
     }
 
-    /// Exchanges a sign-in code for a web session. `verifies` returns `true` if the client's code verifier matches the given challenge. A wrong code verifier
-    /// consumes the code.
+    /// Exchanges a sign-in code for a web session. `verifies` returns `true` if the client's code
+    /// verifier matches the given challenge. A wrong code verifier consumes the code.
     ///
     /// # Errors
-    /// Returns 400 if the code or the code verifier is wrong. Returns 503 if the mail server is unavailable, and the code remains valid. Returns 500 for an
-    /// internal error.
+    /// Returns 400 if the code or the code verifier is wrong. Returns 503 if the mail server is
+    /// unavailable, and the code remains valid. Returns 500 for an internal error.
     pub async fn exchange_sign_in_code(
         &self,
         code: &IssuedToken,
@@ -318,10 +324,12 @@ impl Auth {
         }
     }
 
-    /// Stores the authorization of a client by a person who signed in at the provider. On error, the authorization is not stored.
+    /// Stores the authorization of a client by a person who signed in at the provider. On error,
+    /// the authorization is not stored.
     ///
     /// # Errors
-    /// Returns 404 if the device code is expired or already used. Returns 401 if the account was changed concurrently. Returns 500 for an internal error.
+    /// Returns 404 if the device code is expired or already used. Returns 401 if the account was
+    /// changed concurrently. Returns 500 for an internal error.
     pub async fn agree_by_provider(
         &self,
         owner: Owner,
@@ -335,7 +343,8 @@ impl Auth {
         self.approve(&identified, agreement, origin).await
     }
 
-    /// Ends the web sessions that a logout token of the provider names. Returns `false` if the token was accepted before.
+    /// Ends the web sessions that a logout token of the provider names. Returns `false` if the
+    /// token was accepted before.
     ///
     /// # Errors
     /// Returns 500 for an internal error.
@@ -368,7 +377,8 @@ impl Auth {
         .await
     }
 
-    /// Returns whether the user of a session signed in at the provider within the last five minutes. Returns `None` if the user signs in with a password.
+    /// Returns whether the user of a session signed in at the provider within the last five
+    /// minutes. Returns `None` if the user signs in with a password.
     pub(super) async fn has_recent_sign_in(
         &self,
         session: Session<'_>,

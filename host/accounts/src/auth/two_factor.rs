@@ -1,8 +1,11 @@
-//! Second factors: time-based one-time codes (RFC 6238), and recovery codes for users who have lost their device.
+//! Second factors: time-based one-time codes (RFC 6238), and recovery codes for users who have lost
+//! their device.
 //!
-//! A time-based code uses SHA-1, has six digits and changes every 30 seconds. The previous and the next code are also accepted.
+//! A time-based code uses SHA-1, has six digits and changes every 30 seconds. The previous and the
+//! next code are also accepted.
 //!
-//! This module checks codes. The directory ensures that a code is accepted only once, in the transaction that starts the session.
+//! This module checks codes. The directory ensures that a code is accepted only once, in the
+//! transaction that starts the session.
 
 use latchmail_core::clock::Timestamp;
 use latchmail_core::error::Failure;
@@ -23,7 +26,8 @@ const DIGITS: usize = 6;
 /// Number of symbols in a recovery code. 16 symbols contain 80 random bits.
 const RECOVERY_SYMBOLS: usize = 16;
 const RECOVERY_CODES: usize = 10;
-/// Number of base32 symbols in a secret. RFC 4226, section 4, recommends 160 bits. Each symbol contains five bits.
+/// Number of base32 symbols in a secret. RFC 4226, section 4, recommends 160 bits. Each symbol
+/// contains five bits.
 const SECRET_SYMBOLS: usize = 32;
 
 /// A new second factor of an account. The user sees the secrets only once.
@@ -165,7 +169,8 @@ impl Typed {
 }
 
 impl Auth {
-    /// Checks the second factor of an account whose password was verified. If the account has no second factor, the check passes with or without a code.
+    /// Checks the second factor of an account whose password was verified. If the account has no
+    /// second factor, the check passes with or without a code.
     pub(super) async fn second_factor(
         &self,
         account_id: &str,
@@ -177,7 +182,8 @@ impl Auth {
         };
         match code.map(Typed::parse) {
             None => Ok(Checked::Missing),
-            // Correct and wrong codes have the same result, so that an attacker learns nothing from further attempts.
+            // Correct and wrong codes have the same result, so that an attacker learns nothing from
+            // further attempts.
             Some(Typed::Code(_)) if two_factor.refused_until > now => Ok(Checked::Wrong(
                 "two-factor code refused, too many were wrong",
             )),
@@ -203,7 +209,8 @@ fn totp(secret: &SecretString) -> Result<Totp, Failure> {
     let unusable =
         |_| Failure::internal("the secret of an account's second factor is not valid base32");
     let secret = Secret::try_from_base32(secret.expose_secret()).map_err(unusable)?;
-    // The skew is 0, because `by_code` always compares the previous, the current and the next step separately.
+    // The skew is 0, because `by_code` always compares the previous, the current and the next step
+    // separately.
     let builder = Builder::new().with_skew(0).with_secret(secret);
     builder
         .build()

@@ -1,5 +1,5 @@
-//! Derives the label of a web session from the User-Agent header, so that users can recognize their sessions. Labels must not be used for access decisions,
-//! because clients choose the User-Agent.
+//! Derives the label of a web session from the User-Agent header, so that users can recognize their
+//! sessions. Labels must not be used for access decisions, because clients choose the User-Agent.
 
 /// Label of a session whose User-Agent is missing or unknown.
 const UNNAMED: &str = "Web session";
@@ -7,8 +7,8 @@ const UNNAMED: &str = "Web session";
 /// Maximum length of a program's name in characters.
 const LONGEST: usize = 32;
 
-/// Pairs of a substring of the User-Agent and the name of a browser. Specific substrings are first, because many browsers also send the substring of another
-/// browser.
+/// Pairs of a substring of the User-Agent and the name of a browser. Specific substrings are first,
+/// because many browsers also send the substring of another browser.
 const BROWSERS: [(&str, &str); 11] = [
     ("Edg", "Edge"),
     ("OPR/", "Opera"),
@@ -23,7 +23,8 @@ const BROWSERS: [(&str, &str); 11] = [
     ("Safari/", "Safari"),
 ];
 
-/// Pairs of a substring of the User-Agent and the name of an operating system. Specific substrings are first.
+/// Pairs of a substring of the User-Agent and the name of an operating system. Specific substrings
+/// are first.
 const SYSTEMS: [(&str, &str); 8] = [
     ("Android", "Android"),
     ("iPhone", "iOS"),
@@ -35,8 +36,9 @@ const SYSTEMS: [(&str, &str); 8] = [
     ("FreeBSD", "FreeBSD"),
 ];
 
-/// Returns the label of a session. For a browser, the label contains the browser and the operating system (`Firefox on Linux`). For another program, the label
-/// is the program's name (`curl`). Without either name, the label is `Web session`.
+/// Returns the label of a session. For a browser, the label contains the browser and the operating
+/// system (`Firefox on Linux`). For another program, the label is the program's name (`curl`).
+/// Without either name, the label is `Web session`.
 ///
 /// A label has at most 32 characters: ASCII letters, digits, spaces, dots, hyphens and underscores.
 #[must_use]
@@ -59,8 +61,9 @@ fn marked<'a>(user_agent: &str, marks: &[(&str, &'a str)]) -> Option<&'a str> {
         .map(|(_, name)| *name)
 }
 
-/// Returns the name of the first product in the header (RFC 9110, section 10.1.5). Returns `None` if the name is too long or contains other characters than
-/// letters, digits, dots, hyphens and underscores.
+/// Returns the name of the first product in the header (RFC 9110, section 10.1.5). Returns `None`
+/// if the name is too long or contains other characters than letters, digits, dots, hyphens and
+/// underscores.
 fn program(user_agent: &str) -> Option<&str> {
     let name = user_agent.split(['/', ' ', '(', ';']).next()?;
     let plain = name.starts_with(|c: char| c.is_ascii_alphanumeric())

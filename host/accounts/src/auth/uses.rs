@@ -1,5 +1,6 @@
-//! Records the time of the last use of each credential, rounded down to the minute. The times are collected in memory and written to the directory every
-//! minute, so that no request waits for the write. A crash loses at most the times of the last minute.
+//! Records the time of the last use of each credential, rounded down to the minute. The times are
+//! collected in memory and written to the directory every minute, so that no request waits for the
+//! write. A crash loses at most the times of the last minute.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -20,7 +21,8 @@ impl Uses {
     pub(super) fn note(&self, app_password: &str, now: Timestamp) {
         let minute = to_the_minute(now);
         let mut noted = self.lock();
-        // The map usually has an entry for the app password, so most requests allocate no memory here.
+        // The map usually has an entry for the app password, so most requests allocate no memory
+        // here.
         match noted.get_mut(app_password) {
             Some(latest) => *latest = minute.max(*latest),
             None => drop(noted.insert(app_password.to_owned(), minute)),

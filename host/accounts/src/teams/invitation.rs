@@ -1,5 +1,6 @@
-//! Invites members to a mailbox. This module checks the caller's password, converts a user name to an address, and generates a key for the mailbox. The
-//! directory stores the new key only for a mailbox without a key.
+//! Invites members to a mailbox. This module checks the caller's password, converts a user name to
+//! an address, and generates a key for the mailbox. The directory stores the new key only for a
+//! mailbox without a key.
 
 use latchmail_core::caller::{MailCredential, Origin};
 use latchmail_core::{address, secrets};
@@ -24,11 +25,13 @@ pub struct Invited {
 }
 
 impl Teams {
-    /// Adds a member and the member's first grant if the caller's own password is correct. For a wrong password, the result does not reveal whether the invited
-    /// account exists. `mail` is the credential of the caller's own mailbox.
+    /// Adds a member and the member's first grant if the caller's own password is correct. For a
+    /// wrong password, the result does not reveal whether the invited account exists. `mail` is the
+    /// credential of the caller's own mailbox.
     ///
     /// # Errors
-    /// Returns an [`Error`] if the request is invalid or refused, or if an operation fails. On error, no member is added.
+    /// Returns an [`Error`] if the request is invalid or refused, or if an operation fails. On
+    /// error, no member is added.
     pub async fn invite(
         &self,
         confirmation: Confirmation<'_>,
@@ -52,7 +55,8 @@ impl Teams {
         self.look_up(&mut grant, session.account, mail, mailbox)
             .await?;
         let team = access.team;
-        // The invitation creates a key for the mailbox. Members cannot use the key while the mail server is unavailable.
+        // The invitation creates a key for the mailbox. Members cannot use the key while the mail
+        // server is unavailable.
         if !team.shared {
             self.mail_server.ping().await?;
         }
@@ -73,7 +77,8 @@ impl Teams {
         })
     }
 
-    /// Returns the address, in lower case, of a user name with or without a domain. Returns `None` if no account can have this address.
+    /// Returns the address, in lower case, of a user name with or without a domain. Returns `None`
+    /// if no account can have this address.
     fn invitee(&self, username: &str) -> Result<Option<String>, Error> {
         let (name, domain) = match username.rsplit_once('@') {
             Some((name, domain)) => (name, address::fold_domain(domain)),

@@ -1,4 +1,5 @@
-//! The key of a shared mailbox: an app password with which the service opens the mailbox for members. The key is sealed with the service's keyring.
+//! The key of a shared mailbox: an app password with which the service opens the mailbox for
+//! members. The key is sealed with the service's keyring.
 
 use latchmail_core::error::Failure;
 use latchmail_core::sealing::Purpose;

@@ -1,4 +1,5 @@
-//! Lists teams and the members of a team. The list contains only members that are visible to the caller.
+//! Lists teams and the members of a team. The list contains only members that are visible to the
+//! caller.
 
 use latchmail_core::clock::Timestamp;
 use latchmail_core::error::Failure;
@@ -15,7 +16,8 @@ pub struct TeamSummary {
     pub mailbox: String,
     /// The mailbox's address.
     pub address: String,
-    /// The team's name: the name of the owner, or the local part of the mailbox's address if the owner has no profile.
+    /// The team's name: the name of the owner, or the local part of the mailbox's address if the
+    /// owner has no profile.
     pub name: String,
     /// Whether the mailbox is the caller's own.
     pub own: bool,
@@ -38,7 +40,8 @@ pub struct TeamMember {
     pub rights: Rights,
     /// The account's grants. Empty for the owner.
     pub grants: Vec<Grant>,
-    /// The time at which the account became a member. For the owner, the time at which the account was created.
+    /// The time at which the account became a member. For the owner, the time at which the account
+    /// was created.
     pub joined_at: Timestamp,
 }
 
@@ -81,7 +84,8 @@ impl Teams {
             .collect())
     }
 
-    /// Returns the members of a team that are visible to the session's account. Returns `None` if the account has no access to the team.
+    /// Returns the members of a team that are visible to the session's account. Returns `None` if
+    /// the account has no access to the team.
     ///
     /// # Errors
     /// Returns a 500 failure if the database fails.
@@ -117,8 +121,9 @@ impl Teams {
         }))
     }
 
-    /// Returns a team and the account's grants, or `None` if the account has no access to the team. The owner always has access. A member has access if the
-    /// mailbox has a key and the owner's account is active.
+    /// Returns a team and the account's grants, or `None` if the account has no access to the team.
+    /// The owner always has access. A member has access if the mailbox has a key and the owner's
+    /// account is active.
     pub(super) async fn access(
         &self,
         account: &str,
@@ -139,8 +144,9 @@ impl Teams {
         Ok(grants.map(|grants| Access { team, grants }))
     }
 
-    /// Returns a team if the account is allowed to manage the members. The transaction of a change repeats this check. This function runs the check before the
-    /// service verifies a password or looks up another account. So other callers learn nothing about accounts.
+    /// Returns a team if the account is allowed to manage the members. The transaction of a change
+    /// repeats this check. This function runs the check before the service verifies a password or
+    /// looks up another account. So other callers learn nothing about accounts.
     pub(super) async fn managed(&self, account: &str, mailbox: &str) -> Result<Access, Error> {
         let access = self.access(account, mailbox).await?;
         let access = access.ok_or(Refusal::NoTeam)?;
@@ -163,8 +169,9 @@ impl Teams {
         }
     }
 
-    /// Returns the user name with which an address is invited. For an address on the first registration domain, the user name is the local part. For an address
-    /// on another domain, the user name is the complete address.
+    /// Returns the user name with which an address is invited. For an address on the first
+    /// registration domain, the user name is the local part. For an address on another domain, the
+    /// user name is the complete address.
     pub(super) fn username(&self, address: &str) -> String {
         let (name, domain) = address.rsplit_once('@').unwrap_or((address, ""));
         let first = self.auth.registration_domains().first();

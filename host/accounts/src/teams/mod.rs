@@ -1,7 +1,10 @@
-//! Shared mailboxes (teams): the members, the grants of each member, and the key with which the service opens the mailbox for members.
+//! Shared mailboxes (teams): the members, the grants of each member, and the key with which the
+//! service opens the mailbox for members.
 //!
-//! This module validates grants and checks whether the caller can manage members. It does not handle HTTP or WIT. The directory stores members and grants. In
-//! the transaction of a change, the directory repeats the checks of the caller's rights and limits the numbers of members and grants.
+//! This module validates grants and checks whether the caller can manage members. It does not
+//! handle HTTP or WIT. The directory stores members and grants. In the transaction of a change, the
+//! directory repeats the checks of the caller's rights and limits the numbers of members and
+//! grants.
 
 mod invitation;
 mod key;
@@ -103,10 +106,12 @@ impl Teams {
         }
     }
 
-    /// Creates a further grant for a member. Returns the grant's id. `mail` is the credential of the caller's own mailbox.
+    /// Creates a further grant for a member. Returns the grant's id. `mail` is the credential of
+    /// the caller's own mailbox.
     ///
     /// # Errors
-    /// Returns an [`Error`] if the request is invalid or refused, or if an operation fails. On error, no grant is created.
+    /// Returns an [`Error`] if the request is invalid or refused, or if an operation fails. On
+    /// error, no grant is created.
     pub async fn add_grant(
         &self,
         session: Session<'_>,
@@ -129,7 +134,8 @@ impl Teams {
     /// Changes the rights of a grant.
     ///
     /// # Errors
-    /// Returns an [`Error`] if the request is invalid or refused, or if an operation fails. On error, nothing is changed.
+    /// Returns an [`Error`] if the request is invalid or refused, or if an operation fails. On
+    /// error, nothing is changed.
     pub async fn change_grant(
         &self,
         session: Session<'_>,
@@ -148,7 +154,8 @@ impl Teams {
     /// Revokes a grant. The member remains a member.
     ///
     /// # Errors
-    /// Returns an [`Error`] if the request is invalid or refused, or if an operation fails. On error, nothing is changed.
+    /// Returns an [`Error`] if the request is invalid or refused, or if an operation fails. On
+    /// error, nothing is changed.
     pub async fn revoke_grant(
         &self,
         session: Session<'_>,
@@ -161,10 +168,12 @@ impl Teams {
         revoked.await.map_err(Error::of)
     }
 
-    /// Removes a member. If no members remain, also deletes the mailbox's key and ends the sessions that logged in with the key.
+    /// Removes a member. If no members remain, also deletes the mailbox's key and ends the sessions
+    /// that logged in with the key.
     ///
     /// # Errors
-    /// Returns an [`Error`] if the request is invalid or refused, or if an operation fails. On error, the account is still a member.
+    /// Returns an [`Error`] if the request is invalid or refused, or if an operation fails. On
+    /// error, the account is still a member.
     pub async fn remove_member(
         &self,
         session: Session<'_>,
@@ -194,7 +203,8 @@ impl Teams {
         removed.await?.map(drop).map_err(Error::of)
     }
 
-    /// Sets the UIDVALIDITY of the grant's folder to the value from the mail server, or to 0 for an unknown folder. Does nothing for other resources.
+    /// Sets the UIDVALIDITY of the grant's folder to the value from the mail server, or to 0 for an
+    /// unknown folder. Does nothing for other resources.
     async fn look_up(
         &self,
         grant: &mut Grant,

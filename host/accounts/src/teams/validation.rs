@@ -1,4 +1,5 @@
-//! Validates requested grants. The same rules apply to the first grant of a member and to further grants.
+//! Validates requested grants. The same rules apply to the first grant of a member and to further
+//! grants.
 //!
 //! The directory checks whether the caller is allowed to make the grant.
 
@@ -11,7 +12,8 @@ use super::Error;
 /// Maximum length of a label, in characters.
 const LONGEST_LABEL: usize = 200;
 
-/// Maximum length of a folder's id, in bytes. Other checks limit the length of addresses and domains.
+/// Maximum length of a folder's id, in bytes. Other checks limit the length of addresses and
+/// domains.
 const LONGEST_ID: usize = 255;
 
 /// A requested grant.
@@ -47,7 +49,8 @@ impl GrantRequest {
     }
 }
 
-/// Returns the resource in the form that the directory stores, with addresses and domains in lower case.
+/// Returns the resource in the form that the directory stores, with addresses and domains in lower
+/// case.
 fn folded(resource: Resource) -> Result<Resource, Error> {
     Ok(match resource {
         // No folder has an id of this length.

@@ -1,4 +1,5 @@
-//! `latchmail account adopt`: creates accounts for users of the mail server before their first sign-in.
+//! `latchmail account adopt`: creates accounts for users of the mail server before their first
+//! sign-in.
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
@@ -16,8 +17,8 @@ use crate::mail_server_users::{Lookup, MailServerUsers};
 /// Arguments of `latchmail account adopt`.
 #[derive(Debug, clap::Args)]
 pub struct Adopt {
-    /// File with one log-in name or address per line, or a passwd-file. Only the text before the first colon of a line is used.
-    /// `-` is standard input.
+    /// File with one log-in name or address per line, or a passwd-file. Only the text before the
+    /// first colon of a line is used. `-` is standard input.
     #[arg(required_unless_present = "all", conflicts_with = "all")]
     file: Option<PathBuf>,
     /// Adopt all users that `doveadm user '*'` lists.
@@ -34,7 +35,8 @@ pub struct Adopt {
 /// Runs the command.
 ///
 /// # Errors
-/// Returns an error if a user was not adopted, or if the command fails. A failed command can be repeated.
+/// Returns an error if a user was not adopted, or if the command fails. A failed command can be
+/// repeated.
 pub(super) async fn run(context: &CliContext, arguments: &Adopt) -> anyhow::Result<()> {
     let names = match &arguments.file {
         // The file can contain hashes of passwords.
@@ -86,7 +88,8 @@ pub(super) async fn run(context: &CliContext, arguments: &Adopt) -> anyhow::Resu
     report.print(arguments.json)
 }
 
-/// Returns the canonical log-in name of a user, or the reason why the user cannot be adopted. If the mail server cannot be asked, returns the name as it is.
+/// Returns the canonical log-in name of a user, or the reason why the user cannot be adopted. If
+/// the mail server cannot be asked, returns the name as it is.
 async fn known_name(
     context: &CliContext,
     users: &mut MailServerUsers<'_>,

@@ -1,4 +1,5 @@
-//! Formats accounts, aliases and credentials as text and as JSON. The output contains no passwords, keys or hashes.
+//! Formats accounts, aliases and credentials as text and as JSON. The output contains no passwords,
+//! keys or hashes.
 
 use std::fmt::Write as _;
 
@@ -106,7 +107,8 @@ pub(crate) fn detail_json(
     detail
 }
 
-/// Returns the id with which the operator refers to a credential. For the app password of an API token, returns the id of the token.
+/// Returns the id with which the operator refers to a credential. For the app password of an API
+/// token, returns the id of the token.
 fn id(credential: &Credential) -> &str {
     let token = credential.token.as_ref().map(|(id, _)| id);
     token.unwrap_or(&credential.id)

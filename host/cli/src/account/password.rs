@@ -1,6 +1,7 @@
 //! Generates new passwords, or reads a password from standard input as one line.
 //!
-//! Other processes can read the arguments and the environment. This module therefore never reads passwords from arguments or environment variables.
+//! Other processes can read the arguments and the environment. This module therefore never reads
+//! passwords from arguments or environment variables.
 
 use std::io::{self, IsTerminal as _, Read as _, Write as _};
 
@@ -48,8 +49,8 @@ impl NewPassword {
     }
 }
 
-/// Generates a password with about 120 random bits, in groups of five characters. The password contains an upper-case letter and a digit, as the password rules
-/// require.
+/// Generates a password with about 120 random bits, in groups of five characters. The password
+/// contains an upper-case letter and a digit, as the password rules require.
 fn generate_password() -> anyhow::Result<SecretString> {
     loop {
         let symbols = secrets::symbols::<25>()?;
@@ -73,7 +74,8 @@ fn generate_password() -> anyhow::Result<SecretString> {
     }
 }
 
-/// Reads a password from standard input. On a terminal, asks for the password twice and does not display the password.
+/// Reads a password from standard input. On a terminal, asks for the password twice and does not
+/// display the password.
 fn read_password() -> anyhow::Result<SecretString> {
     if !io::stdin().is_terminal() {
         return read_line(&[]);
@@ -86,7 +88,8 @@ fn read_password() -> anyhow::Result<SecretString> {
     Ok(first)
 }
 
-/// Reads the existing password of `user` from standard input. On a terminal, asks for the password and does not display it.
+/// Reads the existing password of `user` from standard input. On a terminal, asks for the password
+/// and does not display it.
 ///
 /// # Errors
 /// Returns an error if standard input contains no password.
@@ -109,7 +112,8 @@ fn prompt_line(prompt: &str) -> anyhow::Result<SecretString> {
     line
 }
 
-/// Reads one line of standard input without the line ending. Returns an error if the input contains a byte of `abort_keys`.
+/// Reads one line of standard input without the line ending. Returns an error if the input contains
+/// a byte of `abort_keys`.
 fn read_line(abort_keys: &[u8]) -> anyhow::Result<SecretString> {
     let mut bytes = Zeroizing::new(Vec::with_capacity(passwords::MAX_LENGTH + 3));
     let limit = u64::try_from(passwords::MAX_LENGTH + 3)?;
@@ -136,8 +140,8 @@ fn read_line(abort_keys: &[u8]) -> anyhow::Result<SecretString> {
 
 /// Disables the echo of the terminal until this value is dropped.
 ///
-/// While the echo is disabled, the keys that interrupt, quit or suspend the program send no signal and are read as input. A signal would end the program while
-/// the echo is still disabled.
+/// While the echo is disabled, the keys that interrupt, quit or suspend the program send no signal
+/// and are read as input. A signal would end the program while the echo is still disabled.
 struct EchoOff {
     before: Termios,
     abort_keys: Vec<u8>,
@@ -155,8 +159,9 @@ impl EchoOff {
             SpecialCodeIndex::VQUIT,
             SpecialCodeIndex::VSUSP,
         ];
-        // The interrupt key and the quit key end the line, so that the program reads the keys immediately. A terminal supports only two additional end-of-line
-        // characters. The program therefore reads the suspend key only when the line ends.
+        // The interrupt key and the quit key end the line, so that the program reads the keys
+        // immediately. A terminal supports only two additional end-of-line characters. The program
+        // therefore reads the suspend key only when the line ends.
         let [interrupt, quit, suspend] = keys.map(|key| before.special_codes[key]);
         settings.special_codes[SpecialCodeIndex::VEOL] = interrupt;
         settings.special_codes[SpecialCodeIndex::VEOL2] = quit;

@@ -1,4 +1,5 @@
-//! `latchmail account two-factor`: enables and disables two-factor sign-in, and replaces recovery codes. The commands print new secrets only once.
+//! `latchmail account two-factor`: enables and disables two-factor sign-in, and replaces recovery
+//! codes. The commands print new secrets only once.
 
 use std::io::IsTerminal as _;
 
@@ -105,8 +106,9 @@ fn print_codes(codes: &RecoveryCodes) -> anyhow::Result<()> {
     codes.shown().try_for_each(|code| print_line(&code))
 }
 
-/// Returns the QR code of `url` for a terminal, or `None` if the URL is too long. Most terminals have a dark background, so the code is light. Cameras can read
-/// a light code on a dark background.
+/// Returns the QR code of `url` for a terminal, or `None` if the URL is too long. Most terminals
+/// have a dark background, so the code is light. Cameras can read a light code on a dark
+/// background.
 fn qr_code(url: &str) -> Option<String> {
     let code = QrCode::new(url).ok()?;
     let mut renderer = code.render::<Dense1x2>();

@@ -9,7 +9,8 @@ use latchmail_net::dns::DomainName;
 use crate::adoption::PlatformDomains;
 use crate::postfix_table::{Entry, Format, Table, Target};
 
-/// Maximum number of aliases between an address and its target. Postfix allows 1000 (`virtual_alias_recursion_limit`).
+/// Maximum number of aliases between an address and its target. Postfix allows 1000
+/// (`virtual_alias_recursion_limit`).
 const MAX_STEPS: usize = 100;
 
 /// The domains of names without a domain.
@@ -19,8 +20,9 @@ pub(super) struct Names {
 }
 
 impl Names {
-    /// Creates the names with the domain that the operator gave. Otherwise the first registration domain completes names, and
-    /// `sign_in.mailserver.default_domain` completes targets, because such a target is a log-in name.
+    /// Creates the names with the domain that the operator gave. Otherwise the first registration
+    /// domain completes names, and `sign_in.mailserver.default_domain` completes targets, because
+    /// such a target is a log-in name.
     pub(super) fn new(config: &Config, domain: Option<String>) -> Self {
         let first = config.registration.domains.first();
         let keys = domain.clone().or_else(|| first.cloned());
@@ -33,7 +35,8 @@ impl Names {
     }
 }
 
-/// Returns the canonical form of an address, or of a name with `domain` as its domain. Returns `None` if it is not an address.
+/// Returns the canonical form of an address, or of a name with `domain` as its domain. Returns
+/// `None` if it is not an address.
 fn complete(name: &str, domain: Option<&str>) -> Option<String> {
     let (local, domain) = match name.rsplit_once('@') {
         Some((local, domain)) => (local, domain),
@@ -68,8 +71,8 @@ pub(super) enum Resolved {
 }
 
 impl Aliases {
-    /// Reads the entries of a table. Returns the aliases, and all lines in the order of the file. As in Postfix, the first of several entries with the same key
-    /// applies.
+    /// Reads the entries of a table. Returns the aliases, and all lines in the order of the file.
+    /// As in Postfix, the first of several entries with the same key applies.
     pub(super) fn new(table: Table, names: Names, platform: &PlatformDomains) -> (Self, Vec<Row>) {
         let format = table.format;
         let domains: HashSet<String> = table.entries.iter().flatten().filter_map(domain).collect();
@@ -192,8 +195,8 @@ fn domain(entry: &Entry) -> Option<String> {
     address::fold_domain(domain)
 }
 
-/// Returns `true` if a key without `@` is a domain. virtual(5) has such entries for virtual alias domains. A name can contain dots too, so the domain must be known
-/// or have a public suffix.
+/// Returns `true` if a key without `@` is a domain. virtual(5) has such entries for virtual alias
+/// domains. A name can contain dots too, so the domain must be known or have a public suffix.
 fn is_domain(name: &str, domains: &HashSet<String>, platform: &PlatformDomains) -> bool {
     let folded = address::fold_domain(name);
     folded.is_some_and(|folded| platform.contains(&folded) || domains.contains(&folded))

@@ -1,6 +1,8 @@
-//! Inspects an existing Dovecot, and writes the configuration files that accept Latchmail's app passwords.
+//! Inspects an existing Dovecot, and writes the configuration files that accept Latchmail's app
+//! passwords.
 //!
-//! The settings are read with `doveconf`, so this module does not parse configuration files, with one exception: the list of passdb blocks in the plan.
+//! The settings are read with `doveconf`, so this module does not parse configuration files, with
+//! one exception: the list of passdb blocks in the plan.
 
 use std::fs;
 use std::net::TcpListener;
@@ -20,8 +22,9 @@ const LOOKUP_2_3: &str = include_str!("templates/lookup-2.3.conf");
 const SERVICES: &str = include_str!("templates/services.conf");
 const DOVEADM: &str = include_str!("templates/doveadm.conf");
 
-/// The files in `conf.d`. The passdb must be the first one, because an existing passdb can delay a wrong password by seconds. The settings of services must be
-/// the last ones, because another file can set the same settings.
+/// The files in `conf.d`. The passdb must be the first one, because an existing passdb can delay a
+/// wrong password by seconds. The settings of services must be the last ones, because another file
+/// can set the same settings.
 const PASSDB_FILE: &str = "05-latchmail.conf";
 const SERVICES_FILE: &str = "99-latchmail.conf";
 /// The file with the query, for Dovecot 2.3.
@@ -45,7 +48,8 @@ pub(super) struct Dovecot {
     /// The drivers of the passdb blocks, in the order of the configuration.
     pub(super) passdbs: Vec<String>,
     pub(super) mail_format: String,
-    /// The separator between a user name and the name of a master user. Empty if there are no master users.
+    /// The separator between a user name and the name of a master user. Empty if there are no
+    /// master users.
     pub(super) master_separator: String,
     /// Whether `auth_username_format` removes the domain from log-in names.
     pub(super) removes_domains: bool,
@@ -102,7 +106,8 @@ impl Dovecot {
     /// Reads the configuration.
     ///
     /// # Errors
-    /// Returns an error if Dovecot is missing or too old, or if its configuration does not allow the change.
+    /// Returns an error if Dovecot is missing or too old, or if its configuration does not allow
+    /// the change.
     pub(super) fn inspect(config: &Path) -> anyhow::Result<Self> {
         let mut dovecot = Self::at(config)?;
         let text = run("dovecot", &["--version"])?;
@@ -164,8 +169,9 @@ impl Dovecot {
         Ok(())
     }
 
-    /// Returns a port for the doveadm API. Returns `None` if the server already uses remote doveadm, for example for replication. In that case, the restriction
-    /// to one command would break the existing use.
+    /// Returns a port for the doveadm API. Returns `None` if the server already uses remote
+    /// doveadm, for example for replication. In that case, the restriction to one command would
+    /// break the existing use.
     fn free_doveadm_port(&self) -> anyhow::Result<Option<u16>> {
         for name in [
             "doveadm_api_key",
@@ -234,12 +240,14 @@ impl Dovecot {
         self.base_dir.join("latchmail-auth")
     }
 
-    /// Returns the path of the socket at which the service looks up users. Dovecot 2.3 determines the protocol from the last part of the name.
+    /// Returns the path of the socket at which the service looks up users. Dovecot 2.3 determines
+    /// the protocol from the last part of the name.
     pub(super) fn lookup_socket(&self) -> PathBuf {
         self.base_dir.join("latchmail-master")
     }
 
-    /// Returns the files to create. `user` is the system user of the service. `group` is the group that can read the database.
+    /// Returns the files to create. `user` is the system user of the service. `group` is the group
+    /// that can read the database.
     pub(super) fn changes(
         &self,
         lookup: &Lookup,
@@ -453,7 +461,8 @@ fn database_2_4(lookup: &Lookup) -> anyhow::Result<String> {
     })
 }
 
-/// Returns `true` if a value of `auth_username_format` contains the user name without its domain: `%n` and `%Ln` in 2.3, `%{user | username}` in 2.4.
+/// Returns `true` if a value of `auth_username_format` contains the user name without its domain:
+/// `%n` and `%Ln` in 2.3, `%{user | username}` in 2.4.
 fn is_without_domain(format: &str) -> bool {
     let percent_n = format.split('%').skip(1).any(|rest| {
         rest.trim_start_matches(|c: char| "LUTXRN0123456789.-".contains(c))

@@ -1,7 +1,9 @@
 //! The journal of an attachment: every changed file with its content before and after the change.
 //!
-//! The journal is written before the first change and removed after the last change was undone. So after a crash at any time, the changes can be undone. The
-//! journal contains the content of `main.cf`, and root writes files by it. Therefore only root can read and write the journal and its folder.
+//! The journal is written before the first change and removed after the last change was undone. So
+//! after a crash at any time, the changes can be undone. The journal contains the content of
+//! `main.cf`, and root writes files by it. Therefore only root can read and write the journal and
+//! its folder.
 
 use std::fs::{self, File, OpenOptions, Permissions};
 use std::io::{ErrorKind, Write as _};
@@ -17,7 +19,8 @@ use serde::{Deserialize, Serialize};
 const FILE: &str = "attach-journal.json";
 /// The name of the folder for temporary files, beside the journal.
 const SCRATCH: &str = "attach-scratch";
-/// The suffix of the temporary file that replaces a file. Dovecot includes only files that end with `.conf`.
+/// The suffix of the temporary file that replaces a file. Dovecot includes only files that end with
+/// `.conf`.
 const TEMPORARY: &str = ".latchmail-tmp";
 
 const VERSION: u32 = 1;
@@ -233,7 +236,8 @@ impl Location {
     /// Locks the folder of the configuration file `config`.
     ///
     /// # Errors
-    /// Returns an error if another user can write to the folder, or if another `attach` or `detach` is running.
+    /// Returns an error if another user can write to the folder, or if another `attach` or `detach`
+    /// is running.
     pub(super) fn beside(config: &Path) -> anyhow::Result<Self> {
         let config = std::path::absolute(config)?;
         let folder = config

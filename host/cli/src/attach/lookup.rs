@@ -15,7 +15,8 @@ use super::journal::OwnerChange;
 const FOLDER_MODE: u32 = 0o2750;
 const FILE_MODE: u32 = 0o660;
 
-/// Returns the database of the service. `mail_database` is the URL for mail servers if the service uses PostgreSQL.
+/// Returns the database of the service. `mail_database` is the URL for mail servers if the service
+/// uses PostgreSQL.
 pub(super) fn find(config: &Config, mail_database: Option<&str>) -> anyhow::Result<Lookup> {
     match (sqlite_files(&config.database())?, mail_database) {
         (Some(files), None) => Ok(Lookup::Sqlite(files.mailserver)),
@@ -33,8 +34,8 @@ pub(super) fn find(config: &Config, mail_database: Option<&str>) -> anyhow::Resu
     }
 }
 
-/// Opens the directory. If the service has not been started yet, creates the SQLite database. Then all files belong to the owner of the database's folder, which
-/// is the service's user.
+/// Opens the directory. If the service has not been started yet, creates the SQLite database. Then
+/// all files belong to the owner of the database's folder, which is the service's user.
 ///
 /// # Errors
 /// Returns an error if the folder of the database does not exist or the database cannot be opened.
@@ -59,7 +60,8 @@ pub(super) async fn open_directory(config: &Config) -> anyhow::Result<Directory>
     Ok(directory)
 }
 
-/// Creates an empty file for the owner of a folder. An empty file is a valid SQLite database. The service accepts existing folders of its database's owner only.
+/// Creates an empty file for the owner of a folder. An empty file is a valid SQLite database. The
+/// service accepts existing folders of its database's owner only.
 fn create_for_owner_of(folder: &Path, file: &Path) -> anyhow::Result<()> {
     let owner = fs::metadata(folder)?.uid();
     OpenOptions::new()
@@ -80,7 +82,8 @@ fn give_to_service(files: &SqliteFiles) -> anyhow::Result<()> {
             .and_then(|opened| chown(opened.path(), Some(owner), None))
             .with_context(|| format!("cannot change {}", path.display()))
     };
-    // SQLite and the service create further files beside the database, whose names begin with its name.
+    // SQLite and the service create further files beside the database, whose names begin with its
+    // name.
     let name = files
         .main
         .file_name()
@@ -98,7 +101,8 @@ fn give_to_service(files: &SqliteFiles) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Returns a warning if the mail servers probably cannot enter the folders above the folder of the SQLite file.
+/// Returns a warning if the mail servers probably cannot enter the folders above the folder of the
+/// SQLite file.
 pub(super) fn access_warning(lookup: &Lookup) -> Option<String> {
     let Lookup::Sqlite(file) = lookup else {
         return None;
@@ -113,7 +117,8 @@ pub(super) fn access_warning(lookup: &Lookup) -> Option<String> {
     ))
 }
 
-/// Returns the changes that let the group of Postfix read the SQLite file. Returns nothing for PostgreSQL.
+/// Returns the changes that let the group of Postfix read the SQLite file. Returns nothing for
+/// PostgreSQL.
 pub(super) fn owner_changes(lookup: &Lookup, group: u32) -> anyhow::Result<Vec<OwnerChange>> {
     let Lookup::Sqlite(file) = lookup else {
         return Ok(Vec::new());
@@ -153,7 +158,8 @@ fn folder_and_files(file: &Path) -> anyhow::Result<Vec<PathBuf>> {
     Ok(paths)
 }
 
-/// Returns the name of the service's user: the owner of the key file if it exists, otherwise of its folder.
+/// Returns the name of the service's user: the owner of the key file if it exists, otherwise of its
+/// folder.
 ///
 /// # Errors
 /// Returns an error if the owner has no name.

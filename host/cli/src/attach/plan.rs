@@ -1,4 +1,5 @@
-//! The plan of an attachment: what `latchmail attach` found and what it changes. Building the plan changes nothing.
+//! The plan of an attachment: what `latchmail attach` found and what it changes. Building the plan
+//! changes nothing.
 
 use std::path::Path;
 
@@ -16,7 +17,8 @@ use crate::output::escape;
 
 const SETTINGS: &str = include_str!("templates/attached.toml");
 
-/// The connections that remain for mail clients of a user on the machine itself, such as a web mail program.
+/// The connections that remain for mail clients of a user on the machine itself, such as a web mail
+/// program.
 const OTHER_CONNECTIONS: usize = 2;
 
 const PASSWORD_NOTE: &str = "after a password change at the mail server, existing sessions end only if the passdb returns the field `latchmail_password_version` \

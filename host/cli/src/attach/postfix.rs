@@ -1,4 +1,5 @@
-//! Inspects an existing Postfix, and determines the changed parameters of `main.cf` and the lookup tables of Latchmail.
+//! Inspects an existing Postfix, and determines the changed parameters of `main.cf` and the lookup
+//! tables of Latchmail.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -40,14 +41,16 @@ const LARGEST_MESSAGE: u64 = 26_214_400;
 /// The time until Postfix must be able to read new tables.
 const TABLES_TIMEOUT: Duration = Duration::from_secs(10);
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
-/// The number of consecutive successful lookups. Several `proxymap` processes can run, and old ones end shortly after a reload.
+/// The number of consecutive successful lookups. Several `proxymap` processes can run, and old ones
+/// end shortly after a reload.
 const REQUIRED_LOOKUPS: u32 = 3;
 
 /// An existing Postfix.
 pub(super) struct Postfix {
     config: String,
     pub(super) version: String,
-    /// The domains in `mydestination`, `virtual_mailbox_domains` and `virtual_alias_domains` that are not in lookup tables.
+    /// The domains in `mydestination`, `virtual_mailbox_domains` and `virtual_alias_domains` that
+    /// are not in lookup tables.
     pub(super) domains: BTreeSet<String>,
     /// The domains in `mydestination`.
     pub(super) local_domains: BTreeSet<String>,
@@ -69,7 +72,8 @@ pub(super) struct Parameter {
 }
 
 impl Postfix {
-    /// Returns the Postfix with the configuration folder `config`, without reading the configuration.
+    /// Returns the Postfix with the configuration folder `config`, without reading the
+    /// configuration.
     pub(super) fn at(config: &Path) -> anyhow::Result<Self> {
         let config = config
             .to_str()
@@ -221,7 +225,8 @@ impl Postfix {
         Ok(output.status.success())
     }
 
-    /// Returns the source files of the existing alias tables, each with the domain of names without a domain. Tables in databases have no file.
+    /// Returns the source files of the existing alias tables, each with the domain of names without
+    /// a domain. Tables in databases have no file.
     pub(super) fn alias_files(&self, domains: &[String]) -> anyhow::Result<Vec<AliasFile>> {
         let mut files = Vec::new();
         let local = domains.iter().find(|d| self.local_domains.contains(*d));
@@ -307,7 +312,8 @@ impl Postfix {
             self.extended("virtual_alias_maps", table(ALIASES.0))?,
             self.extended("virtual_alias_domains", table(DOMAINS.0))?,
         ];
-        // Without such tables, Postfix does not compare the sender with the log-in. In this case, a table would have no effect.
+        // Without such tables, Postfix does not compare the sender with the log-in. In this case, a
+        // table would have no effect.
         if !self.value("smtpd_sender_login_maps")?.is_empty() {
             parameters.push(self.extended("smtpd_sender_login_maps", table(SENDERS.0))?);
         }
@@ -324,10 +330,13 @@ impl Postfix {
         Ok(Parameter { name, added, value })
     }
 
-    /// Returns the two new versions of `main.cf` with this content. `postconf -e` edits a copy in the folder `scratch`. So the file itself can be replaced in one step.
+    /// Returns the two new versions of `main.cf` with this content. `postconf -e` edits a copy in
+    /// the folder `scratch`. So the file itself can be replaced in one step.
     ///
-    /// The first version only allows `proxymap` to read the new tables. Without this step, a process that starts between the change and the reload would ask a
-    /// running `proxymap` for a table that this `proxymap` does not know. Then the process exits, and Postfix does not start it again for a minute.
+    /// The first version only allows `proxymap` to read the new tables. Without this step, a
+    /// process that starts between the change and the reload would ask a running `proxymap` for a
+    /// table that this `proxymap` does not know. Then the process exits, and Postfix does not start
+    /// it again for a minute.
     pub(super) fn edited_main_cf(
         &self,
         content: &[u8],
@@ -353,7 +362,8 @@ impl Postfix {
     /// Waits until Postfix's processes can read the tables.
     ///
     /// # Errors
-    /// Returns the reason if a table is still not readable after ten seconds, for example because of missing permissions.
+    /// Returns the reason if a table is still not readable after ten seconds, for example because
+    /// of missing permissions.
     pub(super) fn wait_for_tables(&self, parameters: &[Parameter]) -> anyhow::Result<()> {
         for parameter in parameters {
             let start = Instant::now();
@@ -392,7 +402,8 @@ impl Postfix {
         }
     }
 
-    /// Removes Latchmail's tables from the parameters of a `main.cf` with this content, which was changed after the attachment. Returns the new content.
+    /// Removes Latchmail's tables from the parameters of a `main.cf` with this content, which was
+    /// changed after the attachment. Returns the new content.
     pub(super) fn cleaned_main_cf(
         &self,
         content: &[u8],
@@ -449,7 +460,8 @@ fn source_file(table: &str) -> Option<&Path> {
     (FILE_TABLES.contains(&kind) && path.is_file()).then_some(path)
 }
 
-/// Splits a list of tables or domains at commas and white space, but not inside of braces (`inline:{ … }`).
+/// Splits a list of tables or domains at commas and white space, but not inside of braces
+/// (`inline:{ … }`).
 fn split_tables(value: &str) -> Vec<&str> {
     let mut depth = 0_usize;
     let parts = value.split(|character: char| {
@@ -471,7 +483,8 @@ fn is_default(name: &str, value: &str) -> bool {
     )
 }
 
-/// Returns `true` if an element of a list of domains is a domain. Excludes lookup tables, parameters and file names.
+/// Returns `true` if an element of a list of domains is a domain. Excludes lookup tables,
+/// parameters and file names.
 fn is_domain(name: &str) -> bool {
     name.contains('.') && !name.contains([':', '/', '$', '{', '}'])
 }

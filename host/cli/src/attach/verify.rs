@@ -1,4 +1,5 @@
-//! Verifies an attached mail server: looks up a user, logs in, and delivers and sends a message. Removes everything that the checks created.
+//! Verifies an attached mail server: looks up a user, logs in, and delivers and sends a message.
+//! Removes everything that the checks created.
 
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -20,7 +21,8 @@ use super::dovecot::Dovecot;
 use super::test_users::TestUser;
 use crate::output::print_line;
 
-/// The time until a log-in with an app password must succeed. After a reload, old processes of Dovecot can serve log-ins for a short time.
+/// The time until a log-in with an app password must succeed. After a reload, old processes of
+/// Dovecot can serve log-ins for a short time.
 const LOG_IN_TIMEOUT: Duration = Duration::from_secs(15);
 /// The time until a message must be in the mailbox. Spam filters can take several seconds.
 const DELIVERY_TIMEOUT: Duration = Duration::from_mins(1);
@@ -81,7 +83,8 @@ pub(super) async fn attached_with_any(
     )
 }
 
-/// Checks a log-in with an app password, a delivery and a submitted message. Creates an account for the user if necessary, and deletes it afterwards.
+/// Checks a log-in with an app password, a delivery and a submitted message. Creates an account for
+/// the user if necessary, and deletes it afterwards.
 ///
 /// # Errors
 /// Returns an error that names the failed check.
@@ -155,7 +158,8 @@ async fn create_account(
     }
 }
 
-/// Logs in, delivers a message with Postfix's `sendmail`, and submits a message. Deletes both messages.
+/// Logs in, delivers a message with Postfix's `sendmail`, and submits a message. Deletes both
+/// messages.
 async fn use_mailbox(
     config: &Config,
     credential: &MailCredential,

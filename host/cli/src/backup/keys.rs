@@ -50,7 +50,8 @@ impl KeyFile {
         kids(self) == kids(other)
     }
 
-    /// Returns an error if the file exists and has other keys. A key is never overwritten, because the data that it sealed would be lost.
+    /// Returns an error if the file exists and has other keys. A key is never overwritten, because
+    /// the data that it sealed would be lost.
     pub(crate) fn require_free(&self, path: &Path) -> anyhow::Result<()> {
         if fs::symlink_metadata(path).is_ok() && !self.is_same(&Self::read(path)?) {
             bail!(
@@ -61,7 +62,8 @@ impl KeyFile {
         Ok(())
     }
 
-    /// Writes the keys to a file with mode 0600. Returns `false` and changes nothing if the file exists with the same keys.
+    /// Writes the keys to a file with mode 0600. Returns `false` and changes nothing if the file
+    /// exists with the same keys.
     pub(crate) fn copy_to(&self, path: &Path) -> anyhow::Result<bool> {
         self.require_free(path)?;
         if path.exists() {

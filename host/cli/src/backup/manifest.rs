@@ -130,7 +130,8 @@ impl Manifest {
         let manifest: Self = serde_json::from_slice(&text).with_context(damaged)?;
         manifest.time()?;
         for entry in &manifest.files {
-            // The names are those that `write` chose. A name with a path would be outside of the backup.
+            // The names are those that `write` chose. A name with a path would be outside of the
+            // backup.
             if Path::new(&entry.name).file_name() != Some(entry.name.as_ref()) {
                 bail!("{}", damaged());
             }
@@ -164,7 +165,8 @@ impl Manifest {
         Ok(Timestamp::from_millis(time.timestamp_millis()))
     }
 
-    /// Checks that the keyring contains the current key of the backup. Returns the ids of missing earlier keys.
+    /// Checks that the keyring contains the current key of the backup. Returns the ids of missing
+    /// earlier keys.
     pub(crate) fn check_keys(&self, keyring: &Keyring) -> anyhow::Result<Vec<&str>> {
         let is_missing = |kid: &&str| keyring.by_kid(kid).is_none();
         if is_missing(&self.current_key.as_str()) {

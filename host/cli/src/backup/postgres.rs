@@ -1,6 +1,7 @@
 //! Runs `pg_dump`, `pg_restore` and `psql`.
 //!
-//! The connection parameters are in the environment of the programs, because every user of the machine can read the arguments of a process.
+//! The connection parameters are in the environment of the programs, because every user of the
+//! machine can read the arguments of a process.
 
 use std::borrow::Cow;
 use std::fs::OpenOptions;
@@ -20,8 +21,9 @@ use url::Url;
 
 use crate::output::escape;
 
-/// Tables whose rows are not in a backup. The service fills `mailserver_dkim_keys` at its start with private keys in plain text. A restore expires all cursors,
-/// so the change logs are not needed. The other tables describe the running hosts.
+/// Tables whose rows are not in a backup. The service fills `mailserver_dkim_keys` at its start
+/// with private keys in plain text. A restore expires all cursors, so the change logs are not
+/// needed. The other tables describe the running hosts.
 const OMITTED: [&str; 4] = [
     "mailserver_dkim_keys",
     "mailbox_changes",
@@ -38,7 +40,8 @@ const TRANSACTION_TIMEOUT: &str = "SET transaction_timeout = 0;";
 /// Maximum length of an error text of a program.
 const MAX_ERROR: u64 = 4096;
 
-/// Writes an archive of the database to a new file. `pg_dump` reads one snapshot, so the archive contains only complete transactions.
+/// Writes an archive of the database to a new file. `pg_dump` reads one snapshot, so the archive
+/// contains only complete transactions.
 pub(crate) async fn dump(
     database: &config::Database,
     state: &PostgresState,
@@ -72,10 +75,12 @@ pub(crate) async fn dump(
     Ok(())
 }
 
-/// Restores an archive in one transaction, which also makes the changes of `restore`. Nothing is changed if the transaction fails.
+/// Restores an archive in one transaction, which also makes the changes of `restore`. Nothing is
+/// changed if the transaction fails.
 ///
-/// `pg_restore` has an option for one transaction too, but the changes would not be part of it: a service that starts after an interruption would give the
-/// numbers of other messages to new messages.
+/// `pg_restore` has an option for one transaction too, but the changes would not be part of it: a
+/// service that starts after an interruption would give the numbers of other messages to new
+/// messages.
 pub(crate) async fn restore(
     database: &config::Database,
     state: &PostgresState,
@@ -242,7 +247,8 @@ fn program(name: &str, database: &config::Database) -> anyhow::Result<Command> {
     Ok(command)
 }
 
-/// Returns the environment variables of libpq for a URL. The variables of the current environment apply to what the URL does not contain.
+/// Returns the environment variables of libpq for a URL. The variables of the current environment
+/// apply to what the URL does not contain.
 fn environment(url: &str) -> anyhow::Result<Vec<(&'static str, String)>> {
     // The error does not contain the URL, because the URL can contain a password.
     let url = Url::parse(url).map_err(|_| anyhow!("`database.url` is not a PostgreSQL URL"))?;

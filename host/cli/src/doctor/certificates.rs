@@ -1,4 +1,5 @@
-//! Checks the certificate of the service, and those of the mail servers: those that the service sees, and those that mail clients see. Does not check STARTTLS.
+//! Checks the certificate of the service, and those of the mail servers: those that the service
+//! sees, and those that mail clients see. Does not check STARTTLS.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -33,7 +34,8 @@ struct Server {
     address: String,
     /// The name for which the certificate must be valid.
     name: String,
-    /// Whether the service itself connects to the server. Otherwise, only mail clients do, and a problem is a warning.
+    /// Whether the service itself connects to the server. Otherwise, only mail clients do, and a
+    /// problem is a warning.
     required: bool,
 }
 
@@ -44,7 +46,8 @@ pub(super) async fn check(config: &Config) -> Vec<Finding> {
     findings
 }
 
-/// Checks the certificate of the service. Without a certificate, checks that no client can connect from another machine without a proxy.
+/// Checks the certificate of the service. Without a certificate, checks that no client can connect
+/// from another machine without a proxy.
 fn check_service(config: &Config, now: Timestamp) -> Option<Finding> {
     if !config.serves_tls() {
         let is_public = |address: SocketAddr| !address.ip().to_canonical().is_loopback();
@@ -95,7 +98,8 @@ fn check_service(config: &Config, now: Timestamp) -> Option<Finding> {
     })
 }
 
-/// Returns the servers of the service if the service uses TLS, and the ports for mail clients on the same machines.
+/// Returns the servers of the service if the service uses TLS, and the ports for mail clients on
+/// the same machines.
 fn servers(config: &Config) -> Vec<Server> {
     let (imap, smtp) = (&config.imap, &config.smtp);
     let mut servers = Vec::new();
@@ -163,7 +167,8 @@ async fn check_certificate(server: Server) -> Finding {
     }
 }
 
-/// The TLS handshake fails with an expired certificate, so this function gets valid certificates only.
+/// The TLS handshake fails with an expired certificate, so this function gets valid certificates
+/// only.
 fn assess_expiry(address: &str, end: Timestamp, now: Timestamp) -> Finding {
     let remaining = end.since(now);
     let days = remaining.as_secs() / DAY.as_secs();

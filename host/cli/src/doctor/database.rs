@@ -1,4 +1,5 @@
-//! Checks that the database can be read and that its tables match this version of the program. Runs no migrations.
+//! Checks that the database can be read and that its tables match this version of the program. Runs
+//! no migrations.
 
 use latchmail_core::config::Config;
 use latchmail_directory::{Error, Inspection, Schema, inspect, sqlite_files};

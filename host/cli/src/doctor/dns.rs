@@ -1,4 +1,5 @@
-//! Checks the MX, SPF, DKIM and DMARC records of the domains in `registration.domains`. Custom domains of accounts are not checked.
+//! Checks the MX, SPF, DKIM and DMARC records of the domains in `registration.domains`. Custom
+//! domains of accounts are not checked.
 
 use std::collections::HashMap;
 
@@ -61,7 +62,8 @@ async fn check_domain(
     findings
 }
 
-/// Reports a domain without a DKIM key. `error` is the reason why the configured keys cannot be read.
+/// Reports a domain without a DKIM key. `error` is the reason why the configured keys cannot be
+/// read.
 fn missing_key(domain: &str, error: Option<&StartError>) -> Finding {
     let check = check_name(Kind::Dkim);
     match error {

@@ -1,4 +1,5 @@
-//! Checks the configuration file, the key files and the folders of the service. Does not check the contents of the database.
+//! Checks the configuration file, the key files and the folders of the service. Does not check the
+//! contents of the database.
 
 use std::io::ErrorKind;
 use std::os::unix::fs::MetadataExt as _;
@@ -44,7 +45,8 @@ pub(super) fn check_configuration(config: &Config, user: &ServiceUser) -> Vec<Fi
     findings
 }
 
-/// Returns a finding if the service cannot read a file. A missing file is a finding of the check that reads the file.
+/// Returns a finding if the service cannot read a file. A missing file is a finding of the check
+/// that reads the file.
 fn check_readable(file: &Path, user: &ServiceUser) -> Option<Finding> {
     let is_readable = user.has_access(file, Access::READ_OK).unwrap_or(true);
     (!is_readable).then(|| {
@@ -125,8 +127,8 @@ fn check_folder(name: &str, folder: &Path, user: &ServiceUser) -> Finding {
     }
 }
 
-/// Checks the folder of compiled modules. The service runs the code in this folder, so no other user must be able to write to it. The service creates a missing
-/// folder.
+/// Checks the folder of compiled modules. The service runs the code in this folder, so no other
+/// user must be able to write to it. The service creates a missing folder.
 fn check_cache(folder: &Path, user: &ServiceUser) -> Finding {
     let Ok(metadata) = folder.metadata() else {
         return match first_existing(folder) {
@@ -149,7 +151,8 @@ fn check_cache(folder: &Path, user: &ServiceUser) -> Finding {
     check_folder("cache", folder, user)
 }
 
-/// Checks the folder of the operator's socket. systemd removes the folder `RuntimeDirectory` while the service is stopped, so a missing folder is a warning.
+/// Checks the folder of the operator's socket. systemd removes the folder `RuntimeDirectory` while
+/// the service is stopped, so a missing folder is a warning.
 fn check_socket(folder: &Path, user: &ServiceUser) -> Finding {
     if folder.exists() {
         return check_folder("socket", folder, user);

@@ -1,4 +1,5 @@
-//! Checks that the identity provider of `[sign_in.oidc]` serves its metadata and keys. Does not check the client secret, which only the provider knows.
+//! Checks that the identity provider of `[sign_in.oidc]` serves its metadata and keys. Does not
+//! check the client secret, which only the provider knows.
 
 use std::path::PathBuf;
 use std::sync::Arc;

@@ -1,4 +1,5 @@
-//! Checks the folder of the search index: its permissions, its size and the free space. Does not open the indexes.
+//! Checks the folder of the search index: its permissions, its size and the free space. Does not
+//! open the indexes.
 
 use std::fs::Metadata;
 use std::io::{self, ErrorKind};
@@ -31,7 +32,8 @@ struct Usage {
     largest: Option<(String, u64)>,
 }
 
-/// Checks the search index. A problem is a warning, because the mail server searches if there is no index.
+/// Checks the search index. A problem is a warning, because the mail server searches if there is no
+/// index.
 pub(super) fn check(config: &Config, user: &ServiceUser) -> Finding {
     let index = &config.index;
     if !index.enabled {
@@ -85,7 +87,8 @@ struct Status {
     lag: u64,
 }
 
-/// Describes the state of the indexes that the running service has written. Returns an empty text if there is none.
+/// Describes the state of the indexes that the running service has written. Returns an empty text
+/// if there is none.
 fn status(folder: &Path) -> String {
     let read = std::fs::read(folder.join("status.json"));
     let status = read
@@ -155,7 +158,8 @@ fn usage(root: &Path) -> io::Result<Usage> {
     Ok(usage)
 }
 
-/// Returns the entries of a folder. The running service can delete files at any time, so a missing file or folder is no error. Returns no entries for a file.
+/// Returns the entries of a folder. The running service can delete files at any time, so a missing
+/// file or folder is no error. Returns no entries for a file.
 fn entries(folder: &Path) -> io::Result<Vec<(PathBuf, Metadata)>> {
     let is_gone =
         |error: &io::Error| matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory);

@@ -14,14 +14,15 @@ const DESCRIPTORS: &str = "descriptors";
 
 const MAX_INSTANCES: &str = "/proc/sys/fs/inotify/max_user_instances";
 
-/// Dovecot's default limit on IMAP processes (`service imap { process_limit }`). Dovecot has one process for each IMAP connection.
+/// Dovecot's default limit on IMAP processes (`service imap { process_limit }`). Dovecot has one
+/// process for each IMAP connection.
 const MAX_IMAP_PROCESSES: u64 = 1024;
 
 /// The name of the limit on open files in `/proc/PID/limits`.
 const NAME_OF_DESCRIPTORS: &str = "Max open files";
 
-/// Compares the number of inotify instances with the number of IMAP connections. All IMAP processes of Dovecot belong to one user, and each process can use an
-/// instance.
+/// Compares the number of inotify instances with the number of IMAP connections. All IMAP processes
+/// of Dovecot belong to one user, and each process can use an instance.
 pub(super) fn check_inotify(config: &Config, accounts: u64) -> Finding {
     if !is_on_this_machine(&config.imap.address) {
         return Finding::ok(INOTIFY, "the IMAP server is on another machine");
@@ -49,7 +50,8 @@ fn assess_inotify(limit: Option<u64>, connections: u64) -> Finding {
     }
 }
 
-/// Compares the limit on open files with the connections of clients and the connections to the IMAP server. `pid` is the process of the running service.
+/// Compares the limit on open files with the connections of clients and the connections to the IMAP
+/// server. `pid` is the process of the running service.
 pub(super) fn check_descriptors(config: &Config, accounts: u64, pid: Option<i32>) -> Finding {
     let of_service = pid.and_then(|pid| {
         let limits = fs::read_to_string(format!("/proc/{pid}/limits")).ok()?;
@@ -83,7 +85,8 @@ fn assess_descriptors(process: &str, limit: u64, required: u64) -> Finding {
     }
 }
 
-/// Returns the hard limit on open files in the text of `/proc/PID/limits`. The service raises its soft limit to the hard limit if necessary.
+/// Returns the hard limit on open files in the text of `/proc/PID/limits`. The service raises its
+/// soft limit to the hard limit if necessary.
 fn hard_limit(limits: &str) -> Option<u64> {
     let values = limits
         .lines()

@@ -23,7 +23,8 @@ const FOLDERS: [&str; 3] = ["/usr/sbin", "/usr/bin", "/usr/local/sbin"];
 /// The first version of Postfix for which the templates work.
 const FIRST_POSTFIX: (u32, u32) = (3, 6);
 
-/// The setting that prevents SMTP smuggling (CVE-2023-51764). Distributions also add the setting to older versions.
+/// The setting that prevents SMTP smuggling (CVE-2023-51764). Distributions also add the setting to
+/// older versions.
 const SMUGGLING_FIX: &str = "smtpd_forbid_bare_newline";
 
 /// Checks whether systemd-timesyncd, chrony or another time service has synchronized the clock.
@@ -58,7 +59,8 @@ fn assess_clock(timedatectl: Option<&str>, chrony: Option<&str>) -> Finding {
     )
 }
 
-/// Reports the versions of this program and of the mail servers on this machine. Without a configuration, assumes that the mail servers are on this machine.
+/// Reports the versions of this program and of the mail servers on this machine. Without a
+/// configuration, assumes that the mail servers are on this machine.
 pub(super) async fn check_versions(config: Option<&Config>) -> Vec<Finding> {
     let is_local = |address: fn(&Config) -> &str| {
         config.is_none_or(|config| is_on_this_machine(address(config)))
@@ -120,7 +122,8 @@ fn major_and_minor(version: &str) -> Option<(u32, u32)> {
     Some((numbers.next()?.ok()?, numbers.next()?.ok()?))
 }
 
-/// Runs a program and returns its standard output. Returns `None` if the program does not exist, fails or does not end within [`TIMEOUT`].
+/// Runs a program and returns its standard output. Returns `None` if the program does not exist,
+/// fails or does not end within [`TIMEOUT`].
 pub(super) async fn output(program: &str, arguments: &[&str]) -> Option<String> {
     let folders = FOLDERS.iter().map(|folder| Path::new(folder).join(program));
     let file = folders.into_iter().find(|file| file.is_file())?;

@@ -1,4 +1,5 @@
-//! Checks that the server of `[redis]`, which stores the rate limits that several hosts share, executes the scripts of the service.
+//! Checks that the server of `[redis]`, which stores the rate limits that several hosts share,
+//! executes the scripts of the service.
 
 use latchmail_core::config::Config;
 use latchmail_redis::RedisBudgets;
@@ -7,8 +8,8 @@ use super::finding::Finding;
 
 const CHECK: &str = "redis";
 
-/// Connects to the server and executes a script. Returns `None` if no server is configured. A problem is a warning, because each host then has its own rate
-/// limits.
+/// Connects to the server and executes a script. Returns `None` if no server is configured. A
+/// problem is a warning, because each host then has its own rate limits.
 pub(super) async fn check(config: &Config) -> Option<Finding> {
     let budgets = match RedisBudgets::new(&config.redis) {
         Ok(budgets) => budgets?,

@@ -19,12 +19,13 @@ use super::programs::output;
 #[derive(Clone, Debug)]
 pub(super) struct ServiceUser {
     pub(super) id: u32,
-    /// The groups of the user. Empty if the user is the current user, or if the system does not know the user.
+    /// The groups of the user. Empty if the user is the current user, or if the system does not
+    /// know the user.
     groups: Vec<u32>,
 }
 
-/// Returns the process of the running service and its user. Returns `None` if the service is stopped or has no socket, or if the current user must not use the
-/// socket.
+/// Returns the process of the running service and its user. Returns `None` if the service is
+/// stopped or has no socket, or if the current user must not use the socket.
 pub(crate) async fn find_running(config: &Config) -> Option<UCred> {
     let connecting = UnixStream::connect(&config.admin.socket);
     let stream = timeout(TIMEOUT, connecting).await.ok()?.ok()?;
@@ -32,8 +33,9 @@ pub(crate) async fn find_running(config: &Config) -> Option<UCred> {
 }
 
 impl ServiceUser {
-    /// Returns the current user. Root can check the service of another user: if the current user is root, returns the user of the running service, or the owner
-    /// of the key file if the service is stopped.
+    /// Returns the current user. Root can check the service of another user: if the current user is
+    /// root, returns the user of the running service, or the owner of the key file if the service
+    /// is stopped.
     pub(super) async fn find(config: &Config, running: Option<UCred>) -> Self {
         let current = geteuid();
         let mut id = current.as_raw();
@@ -61,7 +63,8 @@ impl ServiceUser {
         Ok(self.permits(&metadata, access))
     }
 
-    /// Returns `true` if the mode of a file gives the user this access. Does not check the folders above the file.
+    /// Returns `true` if the mode of a file gives the user this access. Does not check the folders
+    /// above the file.
     fn permits(&self, metadata: &Metadata, access: Access) -> bool {
         let shift = if metadata.uid() == self.id {
             6

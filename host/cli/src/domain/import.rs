@@ -14,7 +14,8 @@ use crate::postfix_table::first_column;
 /// Arguments of `latchmail domain import`.
 #[derive(Debug, clap::Args)]
 pub struct Import {
-    /// File with one domain per line, or a Postfix table whose first column has the domains. `-` is standard input.
+    /// File with one domain per line, or a Postfix table whose first column has the domains. `-` is
+    /// standard input.
     file: PathBuf,
     /// Print one JSON object for each domain.
     #[arg(long)]
@@ -24,7 +25,8 @@ pub struct Import {
 /// Runs the command.
 ///
 /// # Errors
-/// Returns an error if a domain was not added, or if the command fails. A failed command can be repeated.
+/// Returns an error if a domain was not added, or if the command fails. A failed command can be
+/// repeated.
 pub(super) async fn run(context: &CliContext, arguments: &Import) -> anyhow::Result<()> {
     let mut report = Report::default();
     for (line, text) in first_column(&import::read(&arguments.file)?) {

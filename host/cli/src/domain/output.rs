@@ -15,7 +15,8 @@ pub(crate) struct DomainDetail<'a> {
     pub(crate) name: &'a str,
     pub(crate) platform: Option<&'a PlatformDomain>,
     pub(crate) claims: &'a [Claim],
-    /// Whether the DNS contains the challenge, for each claim. The value is `None` if the claim is already verified, or if the lookup failed.
+    /// Whether the DNS contains the challenge, for each claim. The value is `None` if the claim is
+    /// already verified, or if the lookup failed.
     pub(crate) published: &'a [Option<bool>],
     pub(crate) in_use: InUse,
     pub(crate) reserved: &'a [String],

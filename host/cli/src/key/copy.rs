@@ -1,5 +1,6 @@
-//! `latchmail key export` and `latchmail key import`: copy keys to other hosts. The commands keep the owner and the mode of the key file, and need no other
-//! program, so that they work in containers.
+//! `latchmail key export` and `latchmail key import`: copy keys to other hosts. The commands keep
+//! the owner and the mode of the key file, and need no other program, so that they work in
+//! containers.
 
 use std::io::{IsTerminal as _, Read as _, Write as _};
 use std::os::unix::fs::{MetadataExt as _, chown};

@@ -1,6 +1,8 @@
-//! `latchmail key rotate`. Each step can be repeated, so running the command again completes a rotation that was interrupted:
+//! `latchmail key rotate`. Each step can be repeated, so running the command again completes a
+//! rotation that was interrupted:
 //!
-//! 1. Add a new key to the key file, and record the key as pending. A key in the file that the database does not know is used instead of another new key.
+//! 1. Add a new key to the key file, and record the key as pending. A key in the file that the
+//!    database does not know is used instead of another new key.
 //! 2. Wait until all running hosts have the key.
 //! 3. Make the key the current key, and wait until all running hosts use it.
 //! 4. Move the key to the top of the key file.
@@ -17,8 +19,8 @@ use super::{FileKey, IN_USE, NOTICE_TIMEOUT, POLL_INTERVAL, has, in_state, names
 use crate::context::CliContext;
 use crate::output::{escape, print_line};
 
-/// A current key that is not the first key of the file after this time is not the result of an interrupted rotation. For example, the key file was copied from
-/// another host.
+/// A current key that is not the first key of the file after this time is not the result of an
+/// interrupted rotation. For example, the key file was copied from another host.
 const INTERRUPTED: Duration = Duration::from_hours(1);
 
 pub(super) async fn rotate(context: &CliContext) -> anyhow::Result<()> {
@@ -50,7 +52,8 @@ pub(super) async fn rotate(context: &CliContext) -> anyhow::Result<()> {
     finish(context, &file, &kid).await
 }
 
-/// Returns the keys that the database knows. If no service has used the database yet, registers the keys of the file first.
+/// Returns the keys that the database knows. If no service has used the database yet, registers the
+/// keys of the file first.
 async fn known_keys(context: &CliContext, keys: &[FileKey]) -> anyhow::Result<Vec<ServiceKey>> {
     if context.directory.current_service_key().await?.is_none() {
         let kids: Vec<&str> = keys.iter().map(FileKey::kid).collect();
@@ -121,7 +124,8 @@ async fn activate(context: &CliContext, kid: &str) -> anyhow::Result<()> {
     );
 }
 
-/// Waits until all running hosts use the key as their current key, and moves the key to the top of the file.
+/// Waits until all running hosts use the key as their current key, and moves the key to the top of
+/// the file.
 async fn finish(context: &CliContext, file: &KeyFile, kid: &str) -> anyhow::Result<()> {
     let path = context.config.key_file.display();
     let without = wait_for_hosts(context, |host| host.key_id == kid).await?;
@@ -157,7 +161,8 @@ async fn finish(context: &CliContext, file: &KeyFile, kid: &str) -> anyhow::Resu
     Ok(())
 }
 
-/// Waits until all running hosts meet a condition. Returns the names of hosts that do not meet it in time.
+/// Waits until all running hosts meet a condition. Returns the names of hosts that do not meet it
+/// in time.
 async fn wait_for_hosts(
     context: &CliContext,
     is_met: impl Fn(&Host) -> bool,

@@ -1,4 +1,5 @@
-//! A client of the operator's socket. Each request uses a new connection. See [`latchmail_http::admin`] for the routes.
+//! A client of the operator's socket. Each request uses a new connection. See
+//! [`latchmail_http::admin`] for the routes.
 
 use std::path::Path;
 
@@ -11,7 +12,8 @@ use hyper_util::rt::TokioIo;
 use serde_json::Value;
 use tokio::net::UnixStream;
 
-/// The maximum size of a response, in bytes. Even a list of modules that have a thousand routes each is smaller.
+/// The maximum size of a response, in bytes. Even a list of modules that have a thousand routes
+/// each is smaller.
 const MAX_RESPONSE: usize = 16 * 1024 * 1024;
 
 /// An error response of the service.
@@ -25,7 +27,8 @@ pub(super) struct ErrorResponse {
 /// Sends a request to the running service and returns its JSON response.
 ///
 /// # Errors
-/// Returns [`ErrorResponse`] if the service responds with an error. Returns another error if no service is running, or if the response cannot be read.
+/// Returns [`ErrorResponse`] if the service responds with an error. Returns another error if no
+/// service is running, or if the response cannot be read.
 pub(super) async fn send(
     socket: &Path,
     method: Method,
@@ -60,7 +63,8 @@ pub(super) async fn send(
     };
     tokio::pin!(exchange);
     let (status, body) = tokio::select! {
-        // The response and the end of the connection can arrive together. The future of the response is polled first, so that the response is not lost.
+        // The response and the end of the connection can arrive together. The future of the
+        // response is polled first, so that the response is not lost.
         biased;
         result = &mut exchange => result,
         _ = connection => exchange.await,

@@ -10,7 +10,8 @@ use url::form_urlencoded;
 use super::client::send;
 use crate::output::{escape, print_lines};
 
-/// Prints all log entries of a module, or only the entries of `request`. `module` is the URL path of the module.
+/// Prints all log entries of a module, or only the entries of `request`. `module` is the URL path
+/// of the module.
 pub(super) async fn show(
     socket: &Path,
     module: &str,
@@ -37,7 +38,8 @@ pub(super) async fn show(
     print_lines(entries.iter().flat_map(lines))
 }
 
-/// Formats a log entry as lines. The first line contains the entry, and each further line contains a function of the backtrace.
+/// Formats a log entry as lines. The first line contains the entry, and each further line contains
+/// a function of the backtrace.
 fn lines(entry: &Value) -> Vec<String> {
     let text = |key: &str| entry[key].as_str().map(escape).unwrap_or_default();
     let request = match text("request") {

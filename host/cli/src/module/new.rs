@@ -1,4 +1,5 @@
-//! `latchmail module new`: creates the project of a new module. The command does not need a running service.
+//! `latchmail module new`: creates the project of a new module. The command does not need a running
+//! service.
 
 use std::path::Path;
 

@@ -4,7 +4,8 @@ use serde_json::Value;
 
 use crate::output::{escape, table};
 
-/// The length of the digests in the tables, in characters. `rollback --to` accepts such a prefix of a digest.
+/// The length of the digests in the tables, in characters. `rollback --to` accepts such a prefix of
+/// a digest.
 const DIGEST_PREFIX: usize = 12;
 
 /// Returns a table with one row for each module.
@@ -150,7 +151,8 @@ fn manifest_lines(value: &Value) -> Vec<String> {
     lines
 }
 
-/// Returns the settings that only some modules have, such as the storage quota and the allowed hosts.
+/// Returns the settings that only some modules have, such as the storage quota and the allowed
+/// hosts.
 fn optional_settings(policy: &Value) -> Vec<String> {
     let granted = |grant: &str| {
         let grants = policy["grants"].as_array();
@@ -193,7 +195,8 @@ fn joined(value: &Value) -> String {
     joined.collect::<Vec<_>>().join(", ")
 }
 
-/// Returns the text of a JSON string with escaped control characters. The author of the module wrote the text and can use any characters.
+/// Returns the text of a JSON string with escaped control characters. The author of the module
+/// wrote the text and can use any characters.
 fn text(value: &Value) -> String {
     value.as_str().map(escape).unwrap_or_default()
 }

@@ -1,10 +1,11 @@
-//! Converts the manifest of a workspace member to a manifest without a workspace. Each inherited value is replaced with the value from the workspace, as cargo
-//! does when it publishes a crate. The code supports only the TOML syntax that the manifests of this repository use.
+//! Converts the manifest of a workspace member to a manifest without a workspace. Each inherited
+//! value is replaced with the value from the workspace, as cargo does when it publishes a crate.
+//! The code supports only the TOML syntax that the manifests of this repository use.
 
 use anyhow::{Context as _, bail};
 
-/// Returns the manifest `member` without inherited values. A dependency on a crate of the workspace becomes a path dependency on a folder next to this crate's
-/// folder.
+/// Returns the manifest `member` without inherited values. A dependency on a crate of the workspace
+/// becomes a path dependency on a folder next to this crate's folder.
 pub(super) fn standalone(member: &str, workspace: &str) -> anyhow::Result<String> {
     let mut text = String::new();
     let mut section = "";

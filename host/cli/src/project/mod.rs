@@ -1,7 +1,8 @@
-//! Creates the project of a new module in Rust, JavaScript or Python. The user can build the project and install the module without changes.
+//! Creates the project of a new module in Rust, JavaScript or Python. The user can build the
+//! project and install the module without changes.
 //!
-//! This program contains the templates, the SDK and the WIT files, so a project does not need this repository. This code does not build the project and does
-//! not connect to a service.
+//! This program contains the templates, the SDK and the WIT files, so a project does not need this
+//! repository. This code does not build the project and does not connect to a service.
 
 mod lock;
 mod manifest;
@@ -16,7 +17,8 @@ use latchmail_runtime::modules::CONTRACT;
 
 pub(crate) use name::Name;
 
-/// Pairs of the path of a file in a project and the text of the file. Files with the suffix [`TEMPLATE_SUFFIX`] contain placeholders.
+/// Pairs of the path of a file in a project and the text of the file. Files with the suffix
+/// [`TEMPLATE_SUFFIX`] contain placeholders.
 type Files = &'static [(&'static str, &'static str)];
 const RUST: Files = include!(concat!(env!("OUT_DIR"), "/rust.rs"));
 const JAVASCRIPT: Files = include!(concat!(env!("OUT_DIR"), "/javascript.rs"));
@@ -34,15 +36,16 @@ pub enum Language {
     Python,
 }
 
-/// The manifest of the workspace. `LOCK` is the lock file of the workspace. The lock file contains the versions of the dependencies with which the SDK was
-/// tested.
+/// The manifest of the workspace. `LOCK` is the lock file of the workspace. The lock file contains
+/// the versions of the dependencies with which the SDK was tested.
 const WORKSPACE: &str = include_str!("../../../../Cargo.toml");
 const LOCK: &str = include_str!("../../../../Cargo.lock");
 const SDK: &str = include_str!("../../../../components/sdk/Cargo.toml");
 const SHAPE: &str = include_str!("../../../../shape/Cargo.toml");
 
 impl Language {
-    /// Returns the commands that test and build a project, and the path of the built component. The README of the project contains the same commands.
+    /// Returns the commands that test and build a project, and the path of the built component. The
+    /// README of the project contains the same commands.
     #[must_use]
     pub fn commands(self, name: &Name) -> (&'static [&'static str], String) {
         let file = name.file_name();
@@ -79,7 +82,8 @@ impl Language {
 /// Creates the folder `into` with a project for the module `name`.
 ///
 /// # Errors
-/// Returns an error if `into` already exists, and writes nothing in this case. Returns an error with the path if a file or folder cannot be written.
+/// Returns an error if `into` already exists, and writes nothing in this case. Returns an error
+/// with the path if a file or folder cannot be written.
 pub(crate) fn create(name: &Name, language: Language, into: &Path) -> anyhow::Result<()> {
     let files = files(name, language)?;
     match DirBuilder::new().create(into) {

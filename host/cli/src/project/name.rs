@@ -74,8 +74,9 @@ const RESERVED: [&str; 67] = [
     "yield",
 ];
 
-/// The name of a module. The name has 1 to 32 lower-case letters, digits and hyphens. The name starts with a letter, does not end with a hyphen, and is not
-/// reserved (see [`NameError::Reserved`]).
+/// The name of a module. The name has 1 to 32 lower-case letters, digits and hyphens. The name
+/// starts with a letter, does not end with a hyphen, and is not reserved (see
+/// [`NameError::Reserved`]).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Name(String);
 

@@ -8,14 +8,16 @@ use crate::error::StartError;
 /// The directory of Let's Encrypt.
 const LETS_ENCRYPT: &str = "https://acme-v02.api.letsencrypt.org/directory";
 
-/// `[acme]`: the settings for certificates from a certificate authority. If `domains` is empty, the service orders no certificates.
+/// `[acme]`: the settings for certificates from a certificate authority. If `domains` is empty, the
+/// service orders no certificates.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Acme {
     /// The names in the certificate.
     #[serde(deserialize_with = "list")]
     pub domains: Vec<String>,
-    /// The URLs at which the certificate authority can contact the operator, for example `mailto:admin@example.com`.
+    /// The URLs at which the certificate authority can contact the operator, for example
+    /// `mailto:admin@example.com`.
     #[serde(deserialize_with = "list")]
     pub contact: Vec<String>,
     /// The URL of the directory of the certificate authority.

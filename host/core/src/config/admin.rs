@@ -21,7 +21,8 @@ const RUNTIME_FOLDER: &str = "/run/latchmail";
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Admin {
-    /// The address and port of the operator's page. It must be a loopback address unless TLS is configured. If `None`, there is no such page.
+    /// The address and port of the operator's page. It must be a loopback address unless TLS is
+    /// configured. If `None`, there is no such page.
     pub listen: Option<SocketAddr>,
     /// The path of the Unix socket for `latchmail module …`. Only the owner of the socket can
     /// connect. If empty, there is no socket. If the key is not set, [`Config::parse`] sets a path

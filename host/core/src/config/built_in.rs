@@ -1,4 +1,5 @@
-//! The built-in modules: the modules that serve the routes of the service. A program can contain their components.
+//! The built-in modules: the modules that serve the routes of the service. A program can contain
+//! their components.
 
 use std::fmt;
 use std::io;
@@ -86,7 +87,8 @@ impl fmt::Debug for EmbeddedModule {
 }
 
 impl Config {
-    /// Adds the modules that the program contains. A section with `source` replaces the module. Other sections override only the settings that they contain.
+    /// Adds the modules that the program contains. A section with `source` replaces the module.
+    /// Other sections override only the settings that they contain.
     #[must_use]
     pub fn with_embedded(mut self, modules: &[EmbeddedModule]) -> Self {
         self.embedded = modules.to_vec();

@@ -9,18 +9,21 @@ use serde::Deserialize;
 #[derive(Clone, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Database {
-    /// The URL of the database: `sqlite:FILE` or `postgres://…`. The URL may contain a password, so `Debug` does not show it.
+    /// The URL of the database: `sqlite:FILE` or `postgres://…`. The URL may contain a password, so
+    /// `Debug` does not show it.
     pub url: String,
     /// Whether an unencrypted connection to another machine is allowed.
     pub insecure: bool,
-    /// The path of the file that mail servers read. Used only with SQLite. If empty, the file is `mailserver/mailserver.db` in the folder of the database.
+    /// The path of the file that mail servers read. Used only with SQLite. If empty, the file is
+    /// `mailserver/mailserver.db` in the folder of the database.
     pub mailserver: PathBuf,
-    /// The path of the file that a milter reads. Used only with SQLite and `dkim.milter`. If empty, the file is `milter/dkim-keys.db` in the folder of the
-    /// database.
+    /// The path of the file that a milter reads. Used only with SQLite and `dkim.milter`. If empty,
+    /// the file is `milter/dkim-keys.db` in the folder of the database.
     pub milter: PathBuf,
     /// The maximum number of connections.
     pub max_connections: u32,
-    /// Whether a milter reads the database. This field is not a configuration key. [`Config::database`](super::Config::database) sets it to `dkim.milter`.
+    /// Whether a milter reads the database. This field is not a configuration key.
+    /// [`Config::database`](super::Config::database) sets it to `dkim.milter`.
     #[serde(skip)]
     pub with_milter: bool,
 }

@@ -9,9 +9,11 @@ use serde::Deserialize;
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Dkim {
-    /// Whether a milter of the mail server can read the keys. The milter signs mail that mail clients submit to the mail server.
+    /// Whether a milter of the mail server can read the keys. The milter signs mail that mail
+    /// clients submit to the mail server.
     pub milter: bool,
-    /// The keys of the platform's own domains, by the name of the configuration section. The service does not use the names of the sections.
+    /// The keys of the platform's own domains, by the name of the configuration section. The
+    /// service does not use the names of the sections.
     pub keys: BTreeMap<String, DkimKey>,
 }
 
@@ -23,6 +25,7 @@ pub struct DkimKey {
     pub domain: String,
     /// The selector. The key is published as `<selector>._domainkey.<domain>`.
     pub selector: String,
-    /// The path of the file with the private RSA key in PEM format (PKCS #8 or PKCS #1). Other users must not be able to read the file.
+    /// The path of the file with the private RSA key in PEM format (PKCS #8 or PKCS #1). Other
+    /// users must not be able to read the file.
     pub key_file: PathBuf,
 }

@@ -11,15 +11,17 @@ use crate::error::StartError;
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Dns {
-    /// `address:port` of the resolver. If empty, the service uses the resolver of the operating system.
+    /// `address:port` of the resolver. If empty, the service uses the resolver of the operating
+    /// system.
     pub server: String,
     /// The timeout of one lookup, in seconds.
     #[serde(deserialize_with = "seconds")]
     pub timeout: Duration,
     /// The maximum number of attempts for one query within the timeout.
     pub attempts: u32,
-    /// The public name of the mail server. The MX record and the SPF record of a custom domain must contain this name. If empty,
-    /// [`Config::mail_host`](super::Config::mail_host) returns the default.
+    /// The public name of the mail server. The MX record and the SPF record of a custom domain must
+    /// contain this name. If empty, [`Config::mail_host`](super::Config::mail_host) returns the
+    /// default.
     pub mail_host: String,
 }
 

@@ -16,34 +16,42 @@ use crate::network;
 pub struct Http {
     /// The maximum number of connections. Further connections wait to be accepted.
     pub max_connections: usize,
-    /// The maximum number of connections of one client. A client is an IPv4 address or an IPv6 /64 network. Further connections are closed immediately. This
-    /// limit does not apply to trusted proxies.
+    /// The maximum number of connections of one client. A client is an IPv4 address or an IPv6 /64
+    /// network. Further connections are closed immediately. This limit does not apply to trusted
+    /// proxies.
     pub connections_per_client: usize,
-    /// The memory for all request bodies together, in MiB. The value must be at least the maximum body size of every route. If too little memory is free for a
-    /// request, the request is rejected with 503 and `Retry-After`.
+    /// The memory for all request bodies together, in MiB. The value must be at least the maximum
+    /// body size of every route. If too little memory is free for a request, the request is
+    /// rejected with 503 and `Retry-After`.
     pub body_memory: usize,
     /// The timeout from the first byte of a request to the end of its headers.
     #[serde(deserialize_with = "seconds")]
     pub header_timeout: Duration,
-    /// The timeout between two parts of a request body. The timeout for the complete body is ten times as long.
+    /// The timeout between two parts of a request body. The timeout for the complete body is ten
+    /// times as long.
     #[serde(deserialize_with = "seconds")]
     pub body_timeout: Duration,
-    /// The timeout of an idle connection after its first request. Before the first request, `header_timeout` applies.
+    /// The timeout of an idle connection after its first request. Before the first request,
+    /// `header_timeout` applies.
     #[serde(deserialize_with = "seconds")]
     pub idle_timeout: Duration,
     /// The maximum time that a shutdown waits for running requests.
     #[serde(deserialize_with = "seconds")]
     pub shutdown_grace: Duration,
-    /// The time at the start of a shutdown during which the service still accepts requests, while it reports that it is not ready. A load balancer can take the
-    /// service out of use in this time.
+    /// The time at the start of a shutdown during which the service still accepts requests, while
+    /// it reports that it is not ready. A load balancer can take the service out of use in this
+    /// time.
     #[serde(deserialize_with = "seconds")]
     pub drain_delay: Duration,
-    /// The addresses or networks (`10.0.0.0/8`) of the proxies whose `X-Forwarded-For` header is trusted.
+    /// The addresses or networks (`10.0.0.0/8`) of the proxies whose `X-Forwarded-For` header is
+    /// trusted.
     #[serde(deserialize_with = "list")]
     pub trusted_proxies: Vec<String>,
-    /// Whether every connection of a trusted proxy starts with a header of the PROXY protocol, version 1 or 2.
+    /// Whether every connection of a trusted proxy starts with a header of the PROXY protocol,
+    /// version 1 or 2.
     pub proxy_protocol: bool,
-    /// The address of a listener without TLS that redirects all requests to `base_url`. If `None`, there is no such listener.
+    /// The address of a listener without TLS that redirects all requests to `base_url`. If `None`,
+    /// there is no such listener.
     pub redirect_listen: Option<SocketAddr>,
 }
 

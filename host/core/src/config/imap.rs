@@ -20,17 +20,20 @@ pub struct Imap {
     /// The timeout for connecting, and for each command, in seconds.
     #[serde(deserialize_with = "seconds")]
     pub timeout: Duration,
-    /// The maximum number of connections of one account. The value must be less than the limit of the mail server.
+    /// The maximum number of connections of one account. The value must be less than the limit of
+    /// the mail server.
     pub connections_per_account: usize,
-    /// The maximum number of idle connections of all accounts. Each connection uses a process of the mail server.
+    /// The maximum number of idle connections of all accounts. Each connection uses a process of
+    /// the mail server.
     pub idle_connections: usize,
     /// The time after which an idle connection is closed, in seconds.
     #[serde(deserialize_with = "seconds")]
     pub idle_timeout: Duration,
-    /// `host:port` of Dovecot's doveadm API (HTTP without TLS). The service uses this API to end the IMAP sessions of revoked credentials. If empty, the
-    /// service does not end these sessions.
+    /// `host:port` of Dovecot's doveadm API (HTTP without TLS). The service uses this API to end
+    /// the IMAP sessions of revoked credentials. If empty, the service does not end these sessions.
     pub doveadm: String,
-    /// The path of the file with the key of the doveadm API. The key is the complete content of the file, as in Dovecot.
+    /// The path of the file with the key of the doveadm API. The key is the complete content of the
+    /// file, as in Dovecot.
     pub doveadm_key_file: PathBuf,
     /// The user name of IMAP sessions at the mail server.
     pub session_names: SessionNames,
@@ -40,7 +43,8 @@ pub struct Imap {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum SessionNames {
-    /// The address, a slash, and the id of the app password. The service can end the sessions of a single app password.
+    /// The address, a slash, and the id of the app password. The service can end the sessions of a
+    /// single app password.
     #[default]
     AppPassword,
     /// The log-in name of the user. The service can only end all sessions of a user.

@@ -13,17 +13,19 @@ use crate::network;
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Inbound {
-    /// The name (authserv-id) of the mail server in `Authentication-Results` headers (RFC 8601). If empty, no such header is trusted.
+    /// The name (authserv-id) of the mail server in `Authentication-Results` headers (RFC 8601). If
+    /// empty, no such header is trusted.
     pub authserv_id: String,
     /// The filter that writes these headers. The default is [`Filter::Other`] if the mail server
     /// has its own users, and otherwise [`Filter::Latchmail`].
     pub filter: Option<Filter>,
     /// The loopback address that `latchmail milter` listens on.
     pub listen: SocketAddr,
-    /// The action for mail that comes from another mail server and has a sender address on a local domain. The action applies if the milter cannot verify that
-    /// the domain authorized the mail.
+    /// The action for mail that comes from another mail server and has a sender address on a local
+    /// domain. The action applies if the milter cannot verify that the domain authorized the mail.
     pub local_from: LocalFrom,
-    /// The IP addresses and networks of mailing list servers. Messages from these servers are marked instead of rejected.
+    /// The IP addresses and networks of mailing list servers. Messages from these servers are
+    /// marked instead of rejected.
     #[serde(deserialize_with = "list")]
     pub list_servers: Vec<String>,
 }
@@ -38,8 +40,8 @@ pub enum Filter {
     Other,
 }
 
-/// The action for mail that comes from another mail server and has a sender address on a local domain. The action applies if the milter cannot verify that the
-/// domain authorized the mail.
+/// The action for mail that comes from another mail server and has a sender address on a local
+/// domain. The action applies if the milter cannot verify that the domain authorized the mail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum LocalFrom {

@@ -13,7 +13,8 @@ const FOLDER: &str = "index";
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Index {
-    /// Whether the service builds an index of each mailbox. Without an index, the mail server searches.
+    /// Whether the service builds an index of each mailbox. Without an index, the mail server
+    /// searches.
     pub enabled: bool,
     /// The path of the folder with the indexes. The default is `index` in `cache_dir`.
     pub path: PathBuf,

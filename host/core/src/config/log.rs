@@ -8,7 +8,8 @@ use serde::Deserialize;
 pub struct Log {
     /// The format of the log.
     pub format: LogFormat,
-    /// The filter that selects log lines: a level such as `info`, or directives such as `latchmail=debug,info`.
+    /// The filter that selects log lines: a level such as `info`, or directives such as
+    /// `latchmail=debug,info`.
     pub filter: String,
 }
 

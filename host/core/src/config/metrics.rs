@@ -8,6 +8,7 @@ use serde::Deserialize;
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Metrics {
-    /// The address and port of a separate listener that serves `/metrics` without authentication. If `None`, the metrics are not served.
+    /// The address and port of a separate listener that serves `/metrics` without authentication.
+    /// If `None`, the metrics are not served.
     pub listen: Option<SocketAddr>,
 }

@@ -14,14 +14,15 @@ use super::values::{list, seconds};
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Module {
-    /// The path of the component file. The service installs a new or changed file at the start of the service. If `None`, the component is `embedded`, or the
-    /// operator installs the module while the service runs.
+    /// The path of the component file. The service installs a new or changed file at the start of
+    /// the service. If `None`, the component is `embedded`, or the operator installs the module
+    /// while the service runs.
     pub source: Option<PathBuf>,
     /// The component in the program ([`Config::with_embedded`](super::Config::with_embedded)).
     #[serde(skip)]
     pub embedded: Option<EmbeddedModule>,
-    /// The names of the interfaces of `latchmail:host` that the module may import, for example `["caller", "mailbox"]`. Every module may import `blobs`, `log`
-    /// and `config`.
+    /// The names of the interfaces of `latchmail:host` that the module may import, for example
+    /// `["caller", "mailbox"]`. Every module may import `blobs`, `log` and `config`.
     #[serde(deserialize_with = "list")]
     pub grants: Vec<String>,
     /// The allowed path prefixes of the module's routes.
@@ -32,11 +33,13 @@ pub struct Module {
     /// The maximum CPU time of one request, in seconds.
     #[serde(deserialize_with = "seconds")]
     pub cpu: Duration,
-    /// The maximum number of host calls in one request. Each growth of the sandbox's memory counts as a host call.
+    /// The maximum number of host calls in one request. Each growth of the sandbox's memory counts
+    /// as a host call.
     pub host_calls: u32,
     /// The maximum size of a response body that is not a blob, in MiB.
     pub response: u32,
-    /// Whether responses may have content types that can contain scripts: HTML, JavaScript, SVG and other XML.
+    /// Whether responses may have content types that can contain scripts: HTML, JavaScript, SVG and
+    /// other XML.
     pub active_content: bool,
     /// The maximum wall-clock time of a request, in seconds. A route can have a shorter limit.
     #[serde(deserialize_with = "seconds")]
@@ -47,13 +50,15 @@ pub struct Module {
     pub reuse: bool,
     /// The action if most requests of the module fail.
     pub breaker: Breaker,
-    /// The path of a public GET route of the module, without named segments. The service calls this route of a new version before the version serves requests.
-    /// If the status is 500 or more, the new version is not used. If `probe` is empty, no route is called.
+    /// The path of a public GET route of the module, without named segments. The service calls this
+    /// route of a new version before the version serves requests. If the status is 500 or more, the
+    /// new version is not used. If `probe` is empty, no route is called.
     pub probe: String,
     /// The maximum size of the data in `store` for one account, in KiB.
     pub store: u32,
-    /// The hosts to which the module may connect through `http-client`, for example `api.example.com`, `*.example.com:8443` or `http://127.0.0.1:8080`. For a
-    /// host outside the public internet, the list must also contain the network, for example `10.0.0.0/8`.
+    /// The hosts to which the module may connect through `http-client`, for example
+    /// `api.example.com`, `*.example.com:8443` or `http://127.0.0.1:8080`. For a host outside the
+    /// public internet, the list must also contain the network, for example `10.0.0.0/8`.
     #[serde(deserialize_with = "list")]
     pub hosts: Vec<String>,
     /// The module's own settings. The module reads them through the interface `config`.

@@ -1,6 +1,8 @@
-//! Rejects a configuration with an unencrypted connection to a mail server on another machine. The directory checks its own connection to the database.
+//! Rejects a configuration with an unencrypted connection to a mail server on another machine. The
+//! directory checks its own connection to the database.
 //!
-//! This module reads only the configuration. It does not resolve names: every name except `localhost` counts as another machine.
+//! This module reads only the configuration. It does not resolve names: every name except
+//! `localhost` counts as another machine.
 
 use super::Config;
 use crate::error::StartError;

@@ -12,15 +12,17 @@ use crate::network::is_local;
 #[derive(Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Redis {
-    /// The URL of the server: `redis://HOST:PORT/DATABASE`, `rediss://…` with TLS, or `unix:/PATH`. If empty, each host has its own rate limits. The URL may
-    /// contain a password, so `Debug` does not show it.
+    /// The URL of the server: `redis://HOST:PORT/DATABASE`, `rediss://…` with TLS, or `unix:/PATH`.
+    /// If empty, each host has its own rate limits. The URL may contain a password, so `Debug` does
+    /// not show it.
     pub url: String,
     /// Whether an unencrypted connection to another machine is allowed.
     pub insecure: bool,
 }
 
 impl Redis {
-    /// Checks the form of the URL. Errors do not contain the URL, because it may contain a password.
+    /// Checks the form of the URL. Errors do not contain the URL, because it may contain a
+    /// password.
     pub(super) fn check(&self) -> Result<(), StartError> {
         if self.url.is_empty() {
             return Ok(());

@@ -5,7 +5,8 @@ use std::path::Path;
 
 use super::{BUILT_IN, Config};
 
-/// The sections that contain keys. The documentation has a table for each section. `<name>` is any name.
+/// The sections that contain keys. The documentation has a table for each section. `<name>` is any
+/// name.
 const SECTIONS: [&str; 28] = [
     "log",
     "http",
@@ -57,7 +58,8 @@ fn keys(section: &str) -> Vec<String> {
     quoted.map(|key| format!("{prefix}{key}")).collect()
 }
 
-/// Returns the keys in the first column of all tables with the header `Key`. A key that starts with a dot has the prefix of the preceding key.
+/// Returns the keys in the first column of all tables with the header `Key`. A key that starts with
+/// a dot has the prefix of the preceding key.
 fn documented(text: &str) -> BTreeSet<String> {
     let mut keys = BTreeSet::new();
     let mut in_table = false;

@@ -49,16 +49,19 @@ pub struct DomainSignIn {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct MailserverSignIn {
-    /// The path of Dovecot's socket with the authentication client protocol. If empty, the service verifies passwords with IMAP LOGIN.
+    /// The path of Dovecot's socket with the authentication client protocol. If empty, the service
+    /// verifies passwords with IMAP LOGIN.
     pub auth_socket: PathBuf,
-    /// The path of Dovecot's socket with the auth-master protocol. If empty, the service cannot notice changed passwords and removed users.
+    /// The path of Dovecot's socket with the auth-master protocol. If empty, the service cannot
+    /// notice changed passwords and removed users.
     pub lookup_socket: PathBuf,
     /// The interval between two lookups of all users.
     #[serde(deserialize_with = "seconds")]
     pub recheck: Duration,
     /// The domain of log-in names without a domain. If empty, every log-in name must have a domain.
     pub default_domain: String,
-    /// The separator between a user name and the name of a master user. Log-in names with this character are rejected. If empty, all log-in names are allowed.
+    /// The separator between a user name and the name of a master user. Log-in names with this
+    /// character are rejected. If empty, all log-in names are allowed.
     pub master_user_separator: String,
     /// The URL at which users change their password. If empty, the service names no URL.
     pub password_url: String,
@@ -175,7 +178,8 @@ impl SignIn {
         self.source_of_address(address) == PasswordSource::Oidc
     }
 
-    /// Returns `true` if the address can belong to a user of the mail server who has no account yet. The first sign-in creates the account.
+    /// Returns `true` if the address can belong to a user of the mail server who has no account
+    /// yet. The first sign-in creates the account.
     #[must_use]
     pub fn can_be_mail_server_user(&self, address: &str) -> bool {
         match self.source_of_address(address) {
@@ -185,7 +189,8 @@ impl SignIn {
         }
     }
 
-    /// Returns the mail server's log-in name of an address: the local part on the default domain, otherwise the address.
+    /// Returns the mail server's log-in name of an address: the local part on the default domain,
+    /// otherwise the address.
     #[must_use]
     pub fn login_name<'a>(&self, address: &'a str) -> &'a str {
         match address.rsplit_once('@') {
@@ -194,8 +199,8 @@ impl SignIn {
         }
     }
 
-    /// Returns the address of a log-in name, in lower case. Returns `None` if no address has this form, or if the name has no domain and no default domain is
-    /// configured.
+    /// Returns the address of a log-in name, in lower case. Returns `None` if no address has this
+    /// form, or if the name has no domain and no default domain is configured.
     #[must_use]
     pub fn address(&self, login_name: &str) -> Option<String> {
         if login_name.contains('@') {
@@ -207,7 +212,8 @@ impl SignIn {
             .flatten()
     }
 
-    /// Returns the text for users who try to change a password that the service does not store. Returns `None` if the service stores the password.
+    /// Returns the text for users who try to change a password that the service does not store.
+    /// Returns `None` if the service stores the password.
     #[must_use]
     pub fn password_hint(&self, address: &str) -> Option<String> {
         match self.source_of_address(address) {
@@ -273,7 +279,8 @@ impl SignIn {
     }
 }
 
-/// Returns the canonical form of a domain: lower case, ASCII (RFC 5890), without the last dot. `key` is the name of the setting, for error messages.
+/// Returns the canonical form of a domain: lower case, ASCII (RFC 5890), without the last dot.
+/// `key` is the name of the setting, for error messages.
 pub(super) fn folded(key: &str, domain: &str) -> Result<String, StartError> {
     let bare = domain.trim();
     address::fold_domain(bare.strip_suffix('.').unwrap_or(bare)).ok_or_else(|| {

@@ -15,7 +15,8 @@ pub struct Smtp {
     pub address: String,
     /// Whether connections use TLS from the first byte (implicit TLS, RFC 8314).
     pub tls: bool,
-    /// Whether connections start without TLS and then switch to TLS (STARTTLS, RFC 3207). Excludes `tls`.
+    /// Whether connections start without TLS and then switch to TLS (STARTTLS, RFC 3207). Excludes
+    /// `tls`.
     pub starttls: bool,
     /// Whether an unencrypted connection to another machine is allowed.
     pub insecure: bool,
@@ -24,9 +25,11 @@ pub struct Smtp {
     pub timeout: Duration,
     /// The maximum number of connections of one account.
     pub connections_per_account: usize,
-    /// The maximum number of idle connections of all accounts. Each connection uses a process of the mail server.
+    /// The maximum number of idle connections of all accounts. Each connection uses a process of
+    /// the mail server.
     pub idle_connections: usize,
-    /// The time after which an idle connection is closed, in seconds. The value must be less than the time that the submission service waits for a command.
+    /// The time after which an idle connection is closed, in seconds. The value must be less than
+    /// the time that the submission service waits for a command.
     #[serde(deserialize_with = "seconds")]
     pub idle_timeout: Duration,
 }

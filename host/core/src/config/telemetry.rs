@@ -13,11 +13,13 @@ const TRACES_PATH: &str = "/v1/traces";
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Telemetry {
-    /// The base URL of a collector that accepts OTLP over HTTP. If empty, the service records no spans.
+    /// The base URL of a collector that accepts OTLP over HTTP. If empty, the service records no
+    /// spans.
     pub otlp_endpoint: String,
     /// Whether the connection to a collector on another machine can be unencrypted.
     pub insecure: bool,
-    /// The part of the traces that are recorded, from 0 to 1. It does not apply to traces that a trusted proxy started.
+    /// The part of the traces that are recorded, from 0 to 1. It does not apply to traces that a
+    /// trusted proxy started.
     pub sample_ratio: f64,
 }
 

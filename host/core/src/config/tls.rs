@@ -6,11 +6,13 @@ use serde::Deserialize;
 
 use crate::error::StartError;
 
-/// `[tls]`: the files of the certificate. If both paths are empty, the service does not use these files.
+/// `[tls]`: the files of the certificate. If both paths are empty, the service does not use these
+/// files.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Tls {
-    /// The path of the file with the certificate chain in PEM form. The first certificate is the certificate of the service.
+    /// The path of the file with the certificate chain in PEM form. The first certificate is the
+    /// certificate of the service.
     pub certificate: PathBuf,
     /// The path of the file with the private key in PEM form.
     pub key: PathBuf,

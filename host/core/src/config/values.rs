@@ -13,7 +13,8 @@ pub(super) fn seconds<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Dura
     Duration::try_from_secs_f64(seconds).map_err(D::Error::custom)
 }
 
-/// Reads a list of strings. In the environment, a list is one string with elements separated by commas.
+/// Reads a list of strings. In the environment, a list is one string with elements separated by
+/// commas.
 pub(super) fn list<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<String>, D::Error> {
     struct List;
 

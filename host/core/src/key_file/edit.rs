@@ -1,7 +1,9 @@
-//! Changes the key file: adds, removes and reorders keys. Keeps comments, the owner and the mode of the file.
+//! Changes the key file: adds, removes and reorders keys. Keeps comments, the owner and the mode of
+//! the file.
 //!
-//! Each change replaces the file in one step, so that other processes never read a partial file. A change that was interrupted leaves the previous file and a
-//! file with the suffix `.new`, which the next change replaces.
+//! Each change replaces the file in one step, so that other processes never read a partial file. A
+//! change that was interrupted leaves the previous file and a file with the suffix `.new`, which
+//! the next change replaces.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::Write as _;
@@ -23,7 +25,8 @@ use crate::{secret_file, secrets};
 pub struct KeyFile {
     /// The path without symbolic links.
     path: PathBuf,
-    /// The lock on the folder. The file cannot be locked itself, because each change replaces the file.
+    /// The lock on the folder. The file cannot be locked itself, because each change replaces the
+    /// file.
     _lock: File,
 }
 
@@ -46,10 +49,12 @@ impl KeyFile {
         })
     }
 
-    /// Returns the keys in the file, in the order of the lines. Root can read the file of every user.
+    /// Returns the keys in the file, in the order of the lines. Root can read the file of every
+    /// user.
     ///
     /// # Errors
-    /// Returns an error if the file cannot be read, is readable by other users, or contains an invalid line.
+    /// Returns an error if the file cannot be read, is readable by other users, or contains an
+    /// invalid line.
     pub fn keys(&self) -> Result<Vec<Key>, StartError> {
         Self::read(&self.path)
     }
@@ -57,7 +62,8 @@ impl KeyFile {
     /// Returns the keys in the file `path` without a lock, as [`KeyFile::keys`] does.
     ///
     /// # Errors
-    /// Returns an error if the file cannot be read, is readable by other users, or contains an invalid line.
+    /// Returns an error if the file cannot be read, is readable by other users, or contains an
+    /// invalid line.
     pub fn read(path: &Path) -> Result<Vec<Key>, StartError> {
         parse(&text(path)?).map_err(|problem| {
             StartError::new(format!("the key file {} {problem}", path.display()))
@@ -143,7 +149,8 @@ impl KeyFile {
 
     fn write_lines(&self, lines: &[&str]) -> Result<(), StartError> {
         let size = lines.iter().map(|line| line.len() + 1).sum();
-        // Allocate the full capacity at once. A buffer that grows would leave copies of the secrets in memory.
+        // Allocate the full capacity at once. A buffer that grows would leave copies of the secrets
+        // in memory.
         let mut text = Zeroizing::new(String::with_capacity(size));
         for line in lines {
             text.push_str(line);

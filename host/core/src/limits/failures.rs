@@ -1,7 +1,8 @@
 //! Limits on failed attempts to sign in or to confirm a password.
 //!
-//! Each attempt counts as a failure until the attempt succeeds. So concurrent attempts cannot exceed the limit together. Each key has a bucket that refills
-//! evenly over one minute (generic cell rate algorithm, GCRA). The caller of this module selects the keys of an attempt.
+//! Each attempt counts as a failure until the attempt succeeds. So concurrent attempts cannot
+//! exceed the limit together. Each key has a bucket that refills evenly over one minute (generic
+//! cell rate algorithm, GCRA). The caller of this module selects the keys of an attempt.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -19,7 +20,8 @@ pub struct Failures {
     clock: Clock,
     buckets: Mutex<Buckets>,
     hashes: RandomState,
-    /// The budgets that hosts share, and the purpose of these failures in the names of the budgets. `None` if each host has its own buckets.
+    /// The budgets that hosts share, and the purpose of these failures in the names of the budgets.
+    /// `None` if each host has its own buckets.
     shared: Option<(Arc<dyn SharedBudgets>, &'static str)>,
 }
 
@@ -35,7 +37,8 @@ struct Buckets {
 impl Buckets {
     /// Returns `true` if another bucket can be stored.
     fn can_add_bucket(&mut self, now: Duration) -> bool {
-        // Search for full buckets at most once per second. Otherwise a flood of new keys would cause a search at each attempt.
+        // Search for full buckets at most once per second. Otherwise a flood of new keys would
+        // cause a search at each attempt.
         if self.full_at.len() >= MAX_KEYS && self.cleared.as_secs() != now.as_secs() {
             self.full_at.retain(|_, full_at| *full_at > now);
             self.cleared = now;
@@ -53,7 +56,8 @@ impl Buckets {
     }
 }
 
-/// A started attempt. The attempt counts as a failure unless [`succeeded`](Self::succeeded) is called.
+/// A started attempt. The attempt counts as a failure unless [`succeeded`](Self::succeeded) is
+/// called.
 #[must_use]
 pub struct Attempt<'f> {
     failures: &'f Failures,
@@ -92,10 +96,12 @@ impl Failures {
         self.shared = Some((budgets, purpose));
     }
 
-    /// Starts an attempt that counts towards each key in `keys`. Each key has a maximum number of failures per minute.
+    /// Starts an attempt that counts towards each key in `keys`. Each key has a maximum number of
+    /// failures per minute.
     ///
     /// # Errors
-    /// Returns [`Kind::RateLimited`] if the limit of a key is reached. In this case, the attempt counts towards no key.
+    /// Returns [`Kind::RateLimited`] if the limit of a key is reached. In this case, the attempt
+    /// counts towards no key.
     pub async fn attempt(
         &self,
         keys: impl IntoIterator<Item = (Key, NonZeroU32)>,
@@ -110,7 +116,8 @@ impl Failures {
         self.attempt_in_process(keys)
     }
 
-    /// Counts the attempt in the budgets that hosts share. Returns `None` if these budgets are unavailable.
+    /// Counts the attempt in the budgets that hosts share. Returns `None` if these budgets are
+    /// unavailable.
     async fn attempt_shared(
         &self,
         budgets: &dyn SharedBudgets,
@@ -174,8 +181,8 @@ impl Failures {
 }
 
 impl<'f> Attempt<'f> {
-    /// Removes the attempt from the count of failures, unless `result` is a failure of the kind [`Kind::Unauthorized`]. Only wrong credentials count as a
-    /// failure.
+    /// Removes the attempt from the count of failures, unless `result` is a failure of the kind
+    /// [`Kind::Unauthorized`]. Only wrong credentials count as a failure.
     pub fn finish<T>(self, result: &Result<T, Failure>) -> impl Future<Output = ()> + use<'f, T> {
         let failed = matches!(result, Err(failure) if failure.kind == Kind::Unauthorized);
         async move {

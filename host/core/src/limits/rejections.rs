@@ -1,5 +1,6 @@
-//! Counts the requests that rate limits rejected. The numbers are the metric [`metrics::RATE_LIMITED`]. This module adds the time of the last rejection, which the
-//! operator's page shows. Like the metrics, the times are global.
+//! Counts the requests that rate limits rejected. The numbers are the metric
+//! [`metrics::RATE_LIMITED`]. This module adds the time of the last rejection, which the operator's
+//! page shows. Like the metrics, the times are global.
 
 use std::array;
 use std::sync::LazyLock;
@@ -29,7 +30,8 @@ fn last_at(area: &str) -> Option<&'static AtomicI64> {
     LAST_AT.get(index)
 }
 
-/// Counts a request that a rate limit rejected. `area` is a value of the label `area` of the metric.
+/// Counts a request that a rate limit rejected. `area` is a value of the label `area` of the
+/// metric.
 pub fn record_rejection(area: &str, now: Timestamp) {
     metrics::RATE_LIMITED.increment([area]);
     if let Some(last_at) = last_at(area) {
@@ -37,7 +39,8 @@ pub fn record_rejection(area: &str, now: Timestamp) {
     }
 }
 
-/// Returns the requests that a rate limit rejected. `area` is a value of the label `area` of the metric.
+/// Returns the requests that a rate limit rejected. `area` is a value of the label `area` of the
+/// metric.
 #[must_use]
 pub fn rejections(area: &str) -> Rejections {
     let at = last_at(area).map(|at| at.load(Ordering::Relaxed));

@@ -1,4 +1,5 @@
-//! Budgets that several hosts share. This crate has no network, so another crate implements [`SharedBudgets`].
+//! Budgets that several hosts share. This crate has no network, so another crate implements
+//! [`SharedBudgets`].
 //!
 //! If the shared budgets are unavailable, each host uses its own budgets.
 
@@ -22,14 +23,16 @@ pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
 /// The store of shared budgets.
 ///
-/// The store keeps one time for each budget: the time at which the budget is completely refilled. A request moves this time forward by
-/// [`SharedBudget::interval`] (generic cell rate algorithm, GCRA).
+/// The store keeps one time for each budget: the time at which the budget is completely refilled. A
+/// request moves this time forward by [`SharedBudget::interval`] (generic cell rate algorithm,
+/// GCRA).
 pub trait SharedBudgets: fmt::Debug + Send + Sync {
-    /// Returns `true` if hosts share the budgets, and `false` if each host must use its own budgets.
+    /// Returns `true` if hosts share the budgets, and `false` if each host must use its own
+    /// budgets.
     fn is_available(&self) -> bool;
 
-    /// Counts one request towards each budget. If a budget rejects the request, the request counts towards no budget. Returns `None` if the store is
-    /// unavailable.
+    /// Counts one request towards each budget. If a budget rejects the request, the request counts
+    /// towards no budget. Returns `None` if the store is unavailable.
     fn take<'a>(&'a self, budgets: &'a [SharedBudget]) -> BoxFuture<'a, Option<Taken>>;
 
     /// Reverts [`take`](Self::take). Does nothing if the store is unavailable.
@@ -39,11 +42,13 @@ pub trait SharedBudgets: fmt::Debug + Send + Sync {
 /// A budget in the store.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SharedBudget {
-    /// The name of the budget. All hosts use the same name. The name contains no mail address, client address or id.
+    /// The name of the budget. All hosts use the same name. The name contains no mail address,
+    /// client address or id.
     pub name: String,
     /// The time in which the budget refills by one request.
     pub interval: Duration,
-    /// The budget rejects a request if the time until it is completely refilled is longer than this.
+    /// The budget rejects a request if the time until it is completely refilled is longer than
+    /// this.
     pub tolerance: Duration,
 }
 
@@ -65,8 +70,10 @@ pub enum Taken {
 }
 
 impl SharedBudget {
-    /// Creates the budget of a key in a bucket. `server` identifies the server, because each server of a host has its own budgets. The name contains the
-    /// limit, so clients start with a full budget after a change of the limit, and hosts with different limits do not affect each other.
+    /// Creates the budget of a key in a bucket. `server` identifies the server, because each server
+    /// of a host has its own budgets. The name contains the limit, so clients start with a full
+    /// budget after a change of the limit, and hosts with different limits do not affect each
+    /// other.
     #[must_use]
     pub fn of_requests(server: &str, bucket: Bucket, limit: NonZeroU32, key: &Key) -> Self {
         let interval = super::interval(limit);
@@ -77,7 +84,8 @@ impl SharedBudget {
         }
     }
 
-    /// Creates the budget of a key for failed attempts. Counted failures stay after a change of the limit.
+    /// Creates the budget of a key for failed attempts. Counted failures stay after a change of the
+    /// limit.
     pub(super) fn of_failures(purpose: &str, limit: NonZeroU32, key: &Key) -> Self {
         let interval = super::interval(limit);
         Self {
@@ -100,7 +108,8 @@ impl SharedBudget {
     }
 }
 
-/// Returns a hash of a key. All hosts compute the same hash. Persons who can read the store cannot read mail addresses and client addresses.
+/// Returns a hash of a key. All hosts compute the same hash. Persons who can read the store cannot
+/// read mail addresses and client addresses.
 fn hash(key: &Key) -> String {
     let mut hasher = Sha256::new();
     let mut add = |kind: &str, text: &str, address: Option<IpAddr>| {

@@ -1,4 +1,5 @@
-//! A family of metrics: a name, a help text, labels, and one series for each combination of label values.
+//! A family of metrics: a name, a help text, labels, and one series for each combination of label
+//! values.
 
 use std::fmt;
 use std::sync::OnceLock;
@@ -13,7 +14,8 @@ const BUCKETS: [f64; 15] = [
     0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0,
 ];
 
-/// A label. The list contains the values whose series exist from the start. If the list is empty, the values are known only while the service runs.
+/// A label. The list contains the values whose series exist from the start. If the list is empty,
+/// the values are known only while the service runs.
 pub type Label = (&'static str, &'static [&'static str]);
 
 /// One series of a [`Counter`].
@@ -36,7 +38,8 @@ pub trait Series: Collector + Sized {
     /// Returns an error if a name is invalid.
     fn create(name: &str, help: &str, labels: &[&str]) -> prometheus::Result<Self>;
 
-    /// Returns the series with these label values. Creates the series if it does not exist. There must be one value for each label.
+    /// Returns the series with these label values. Creates the series if it does not exist. There
+    /// must be one value for each label.
     fn one(&self, values: &[&str]) -> Self::One;
 }
 
@@ -90,8 +93,9 @@ impl<V: Series, const N: usize> Family<V, N> {
         }
     }
 
-    /// Returns the series with these values of the labels. Values must come from a fixed set, because each combination of values uses memory permanently.
-    /// Clients must not be able to choose a value.
+    /// Returns the series with these values of the labels. Values must come from a fixed set,
+    /// because each combination of values uses memory permanently. Clients must not be able to
+    /// choose a value.
     #[must_use]
     pub fn with(&self, values: [&str; N]) -> V::One {
         self.series().one(&values)
@@ -107,7 +111,8 @@ impl<V: Series, const N: usize> Family<V, N> {
             let series = V::create(self.name, self.help, &labels).expect("valid names");
             let count = self.labels.iter().map(|(_, values)| values.len()).product();
             for mut number in 0..count {
-                // The number has one digit for each label. The base of the digit is the number of values.
+                // The number has one digit for each label. The base of the digit is the number of
+                // values.
                 let values = self.labels.map(|(_, values): Label| {
                     let value = values[number % values.len()];
                     number /= values.len();
@@ -126,7 +131,8 @@ impl<const N: usize> Counter<N> {
         self.with(values).inc();
     }
 
-    /// Returns the values of all series that exist. The values of the labels have the order of the family's labels.
+    /// Returns the values of all series that exist. The values of the labels have the order of the
+    /// family's labels.
     #[must_use]
     pub fn read(&self) -> Vec<([String; N], f64)> {
         let families = self.series().collect();

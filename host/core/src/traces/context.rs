@@ -1,4 +1,5 @@
-//! The ids of traces and spans, and the header `traceparent` (W3C Trace Context, version 00). The header `tracestate` is not used.
+//! The ids of traces and spans, and the header `traceparent` (W3C Trace Context, version 00). The
+//! header `tracestate` is not used.
 
 use std::fmt;
 use std::sync::LazyLock;
@@ -21,7 +22,8 @@ impl TraceId {
         Self(random())
     }
 
-    /// Returns a number from 0 (inclusive) to 1 (exclusive) that depends only on this id. It is evenly distributed for random ids.
+    /// Returns a number from 0 (inclusive) to 1 (exclusive) that depends only on this id. It is
+    /// evenly distributed for random ids.
     pub(super) fn fraction(self) -> f64 {
         let [.., a, b, c, d] = self.0;
         f64::from(u32::from_be_bytes([a, b, c, d])) / (f64::from(u32::MAX) + 1.0)
@@ -29,18 +31,21 @@ impl TraceId {
 }
 
 impl SpanId {
-    /// Creates the id of a new span. The first id of the process is random. The ids after it differ by an odd constant, so an id is repeated only after 2⁶⁴ spans.
+    /// Creates the id of a new span. The first id of the process is random. The ids after it differ
+    /// by an odd constant, so an id is repeated only after 2⁶⁴ spans.
     pub(super) fn next() -> Self {
         static NEXT: LazyLock<AtomicU64> =
             LazyLock::new(|| AtomicU64::new(u64::from_ne_bytes(random())));
-        // 2⁶⁴ divided by the golden ratio distributes the ids evenly (Knuth, "The Art of Computer Programming", volume 3, section 6.4).
+        // 2⁶⁴ divided by the golden ratio distributes the ids evenly (Knuth, "The Art of Computer
+        // Programming", volume 3, section 6.4).
         const STEP: u64 = 0x9e37_79b9_7f4a_7c15;
         let id = NEXT.fetch_add(STEP, Ordering::Relaxed);
         Self(id.max(1).to_be_bytes())
     }
 }
 
-/// Returns random bytes, of which at least one is not zero. An id is not a secret, so an error of the random generator is ignored.
+/// Returns random bytes, of which at least one is not zero. An id is not a secret, so an error of
+/// the random generator is ignored.
 fn random<const N: usize>() -> [u8; N] {
     let mut bytes = [0; N];
     let _ = getrandom::fill(&mut bytes);
@@ -60,7 +65,8 @@ impl fmt::Display for SpanId {
     }
 }
 
-/// A position in a trace: the trace, the current span, and whether the trace is sampled. The text form is the value of the header `traceparent`.
+/// A position in a trace: the trace, the current span, and whether the trace is sampled. The text
+/// form is the value of the header `traceparent`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TraceContext {
     /// The trace.
@@ -72,8 +78,9 @@ pub struct TraceContext {
 }
 
 impl TraceContext {
-    /// Parses the value of the header `traceparent`. Returns `None` if the value is invalid. In a value of a later version, only the fields of version 00 are
-    /// used (W3C Trace Context, section 4.1).
+    /// Parses the value of the header `traceparent`. Returns `None` if the value is invalid. In a
+    /// value of a later version, only the fields of version 00 are used (W3C Trace Context, section
+    /// 4.1).
     #[must_use]
     pub fn parse(value: &str) -> Option<Self> {
         let mut fields = value.split('-');

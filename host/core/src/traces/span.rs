@@ -1,4 +1,5 @@
-//! Spans: the parts of a request, with their times. A span is passed to the sink when it is dropped, so a cancelled request has spans too.
+//! Spans: the parts of a request, with their times. A span is passed to the sink when it is
+//! dropped, so a cancelled request has spans too.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -38,7 +39,8 @@ pub struct SpanData {
     pub trace_id: TraceId,
     /// The id of this span.
     pub id: SpanId,
-    /// The parent, which is a span of another service if this span has the kind [`Kind::Server`]. `None` for the first span of a trace.
+    /// The parent, which is a span of another service if this span has the kind [`Kind::Server`].
+    /// `None` for the first span of a trace.
     pub parent: Option<SpanId>,
     /// The name.
     pub name: Name,
@@ -54,7 +56,8 @@ pub struct SpanData {
     pub is_error: bool,
 }
 
-/// A span that has not ended. The span ends when this value is dropped. If the request is not recorded, all functions do nothing.
+/// A span that has not ended. The span ends when this value is dropped. If the request is not
+/// recorded, all functions do nothing.
 #[derive(Default)]
 #[must_use = "the span ends when it is dropped"]
 pub struct Span(Option<Box<Active>>);
@@ -68,7 +71,8 @@ struct Active {
 }
 
 impl Span {
-    /// Begins a span in the trace of the current request. The name is computed only if the span is recorded.
+    /// Begins a span in the trace of the current request. The name is computed only if the span is
+    /// recorded.
     pub fn start(kind: Kind, name: impl FnOnce() -> Name) -> Self {
         with_current(|trace| Self::begin(trace, kind, Some(trace.parent.get()), name))
             .unwrap_or_default()
@@ -106,7 +110,8 @@ impl Span {
         self.0.as_ref().map(|active| active.data.id)
     }
 
-    /// Makes this span the parent of the spans that begin on this task until this span ends. Spans that have been entered must end in the reverse order.
+    /// Makes this span the parent of the spans that begin on this task until this span ends. Spans
+    /// that have been entered must end in the reverse order.
     pub fn entered(mut self) -> Self {
         if let Some(active) = &mut self.0 {
             let id = active.data.id;
@@ -137,7 +142,8 @@ impl Span {
         }
     }
 
-    /// Marks the span as failed. `reason` is a short constant, which becomes the attribute `error.type`.
+    /// Marks the span as failed. `reason` is a short constant, which becomes the attribute
+    /// `error.type`.
     pub fn fail(&mut self, reason: &str) {
         self.set("error.type", reason);
         if let Some(active) = &mut self.0 {

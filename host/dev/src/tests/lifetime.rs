@@ -51,7 +51,8 @@ async fn a_stack_that_restarts_in_the_same_folder_still_has_its_mail() {
     wait_for_messages(&mut imap(&stack).await, 1).await;
     stack.stop().await.unwrap();
     let stack = LocalServers::start(&folder.0, &lookup).await.unwrap();
-    // One or two copies: Postfix delivers a message again if it was stopped before it received the confirmation (RFC 5321, section 4.5.4.1).
+    // One or two copies: Postfix delivers a message again if it was stopped before it received the
+    // confirmation (RFC 5321, section 4.5.4.1).
     let inbox = imap(&stack).await.imap("SELECT INBOX").await;
     assert!(!inbox.contains("* 0 EXISTS"), "{inbox}");
     stack.stop().await.unwrap();
@@ -135,7 +136,8 @@ async fn the_error_of_a_daemon_that_cannot_start_names_the_cause() {
     assert!(error.to_string().contains("mailserver.db"), "{error}");
 }
 
-/// Returns the command lines of processes that have their working folder, standard output or standard error in `folder`.
+/// Returns the command lines of processes that have their working folder, standard output or
+/// standard error in `folder`.
 fn processes(folder: &Path) -> Vec<String> {
     let mut found = Vec::new();
     for entry in std::fs::read_dir("/proc").unwrap().flatten() {

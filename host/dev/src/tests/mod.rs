@@ -1,4 +1,5 @@
-//! Tests of the stack with real daemons and a real directory. They show how Dovecot and Postfix use the contract of `docs/mailserver.md`.
+//! Tests of the stack with real daemons and a real directory. They show how Dovecot and Postfix use
+//! the contract of `docs/mailserver.md`.
 
 mod lifetime;
 mod log_in;

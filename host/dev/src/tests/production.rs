@@ -1,4 +1,5 @@
-//! Tests of `production.conf`, the settings of Dovecot for production, together with the settings for development.
+//! Tests of `production.conf`, the settings of Dovecot for production, together with the settings
+//! for development.
 
 use std::fs::{File, OpenOptions};
 use std::io::Write as _;

@@ -1,4 +1,5 @@
-//! Tests of mail that Postfix rejects: unknown recipients, SMTP smuggling, unauthorized pipelining and an empty sender at submission.
+//! Tests of mail that Postfix rejects: unknown recipients, SMTP smuggling, unauthorized pipelining
+//! and an empty sender at submission.
 
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::time::timeout;
@@ -56,7 +57,8 @@ async fn mail_to_postmaster_without_a_domain_is_accepted_and_forwarded() {
     stack.stop().await.unwrap();
 }
 
-/// CVE-2023-51764: sequences that one mail server treats as the end of the data and another does not.
+/// CVE-2023-51764: sequences that one mail server treats as the end of the data and another does
+/// not.
 #[tokio::test]
 async fn no_message_can_be_smuggled_behind_another() {
     let folder = Folder::new("smuggle");

@@ -1,4 +1,5 @@
-//! Tests of the sessions of mail clients: a session ends when its app password is revoked, and logins are recorded.
+//! Tests of the sessions of mail clients: a session ends when its app password is revoked, and
+//! logins are recorded.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -26,7 +27,8 @@ const PHONE: &str = "phonephonephonephonephonephoneph";
 const DESK: &str = "deskdeskdeskdeskdeskdeskdeskdesk";
 const BOBS: &str = "bobsbobsbobsbobsbobsbobsbobsbobs";
 
-/// Mail servers with two accounts: Ann has two mail clients and a web session, Bob has a mail client.
+/// Mail servers with two accounts: Ann has two mail clients and a web session, Bob has a mail
+/// client.
 struct Servers {
     stack: LocalServers,
     directory: Directory,
@@ -184,7 +186,8 @@ async fn a_session_that_starts_during_the_revocation_also_ends() {
     servers.stack.stop().await.unwrap();
 }
 
-/// Postfix requires the password only at the start of a session, but checks the sender before every message.
+/// Postfix requires the password only at the start of a session, but checks the sender before every
+/// message.
 async fn a_submission_session_cannot_send_after_its_app_password_is_revoked(servers: Servers) {
     let mut phone = submission_as(&servers.stack, ANN, PHONE).await;
     let mut desk = submission_as(&servers.stack, ANN, DESK).await;
@@ -254,7 +257,8 @@ async fn sessions_that_could_not_be_ended_are_ended_later(servers: Servers) {
     execute(&servers.directory, revoke).await;
     let mail = servers.mail(&servers.config());
     mail.retry_end_sessions().await.unwrap();
-    // An app password that was revoked a moment ago is skipped, because another task may be ending its sessions.
+    // An app password that was revoked a moment ago is skipped, because another task may be ending
+    // its sessions.
     assert_responds(&mut phone).await;
     let some_seconds_later = "UPDATE ended_app_passwords SET ended_at = ended_at - 10000";
     execute(&servers.directory, some_seconds_later).await;
@@ -377,7 +381,8 @@ async fn a_doveadm_that_does_not_respond_causes_a_short_delay_and_a_warning() {
     servers.stack.stop().await.unwrap();
 }
 
-/// Ends the sessions of a mail client and returns the log output. Fails if this takes longer than `limit`.
+/// Ends the sessions of a mail client and returns the log output. Fails if this takes longer than
+/// `limit`.
 async fn log_of_ending(mail: &Mail, limit: Duration) -> String {
     logged(async {
         let started = Instant::now();

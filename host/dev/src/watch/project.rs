@@ -1,5 +1,5 @@
-//! Finds and builds the modules of a cargo project. A project is a crate, or a folder with crates of one workspace. `cargo metadata` reports the structure of
-//! the project.
+//! Finds and builds the modules of a cargo project. A project is a crate, or a folder with crates
+//! of one workspace. `cargo metadata` reports the structure of the project.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -11,9 +11,11 @@ use tokio::process::Command;
 
 const TARGET: &str = "wasm32-wasip2";
 
-/// A build profile for release builds of modules. If a workspace defines this profile, its `.cargo/config.toml` also optimizes `dev` builds of modules.
+/// A build profile for release builds of modules. If a workspace defines this profile, its
+/// `.cargo/config.toml` also optimizes `dev` builds of modules.
 ///
-/// For such a workspace, this program uses the profile `dev`, because a `dev` build takes less time. Otherwise this program uses the profile `release`.
+/// For such a workspace, this program uses the profile `dev`, because a `dev` build takes less
+/// time. Otherwise this program uses the profile `release`.
 const OWN_PROFILE: &str = "component";
 
 /// The modules of a folder. Cargo builds the modules together.
@@ -59,7 +61,8 @@ impl Package {
         self.manifest_path.parent().unwrap_or(Path::new("/"))
     }
 
-    /// Returns the name of the library that is compiled to a component, or `None` if the crate has no such library.
+    /// Returns the name of the library that is compiled to a component, or `None` if the crate has
+    /// no such library.
     fn component(&self) -> Option<&str> {
         let cdylib = |target: &&Target| target.kind.iter().any(|kind| kind == "cdylib");
         let target = self.targets.iter().find(cdylib)?;
@@ -140,7 +143,8 @@ impl Project {
         self.components.clone()
     }
 
-    /// Builds the modules and returns whether the build succeeded. The compiler prints its own messages.
+    /// Builds the modules and returns whether the build succeeded. The compiler prints its own
+    /// messages.
     ///
     /// # Errors
     /// Returns an error if cargo cannot be run.

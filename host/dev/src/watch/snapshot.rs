@@ -1,4 +1,5 @@
-//! Records the modification times of the files in some folders. If two snapshots are equal, no file changed between them.
+//! Records the modification times of the files in some folders. If two snapshots are equal, no file
+//! changed between them.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -13,7 +14,8 @@ const EXCLUDED_FOLDERS: [&str; 2] = ["target", "node_modules"];
 pub(super) struct Snapshot(BTreeMap<PathBuf, (SystemTime, u64)>);
 
 impl Snapshot {
-    /// Records all files in these folders. Hidden files, excluded folders and unreadable files are skipped.
+    /// Records all files in these folders. Hidden files, excluded folders and unreadable files are
+    /// skipped.
     pub(super) fn of<'a>(folders: impl Iterator<Item = &'a Path>) -> Self {
         let mut files = BTreeMap::new();
         for folder in folders {

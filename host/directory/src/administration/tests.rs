@@ -8,7 +8,8 @@ const PASSWORDS: &str =
 const ALIASES_READ: &str = "SELECT address, destination FROM mailserver_aliases";
 const EVENTS: &str = "SELECT COUNT(*) FROM security_events WHERE actor = 'operator'";
 
-/// Creates Ada, with two sessions, an alias, a mail client, a token with its app password, a grant and the key of a shared mailbox, and Bob, with a session.
+/// Creates Ada, with two sessions, an alias, a mail client, a token with its app password, a grant
+/// and the key of a shared mailbox, and Bob, with a session.
 async fn people(fresh: &Fresh) {
     let directory = &fresh.directory;
     directory.with("a", "ada@example.org", &["s1", "s2"]).await;

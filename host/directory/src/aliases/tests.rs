@@ -195,7 +195,8 @@ async fn aliases_are_on_the_platforms_domains_and_ones_own_that_are_active(fresh
     ] {
         assert_eq!(makes(&fresh, "ada", foreign).await, Err(Obstacle::Foreign));
     }
-    // An own domain that is also a platform domain counts as a platform domain: reserved names stay reserved.
+    // An own domain that is also a platform domain counts as a platform domain: reserved names stay
+    // reserved.
     fresh
         .execute("INSERT INTO platform_domains (domain) VALUES ('ada.example')")
         .await;
@@ -362,8 +363,8 @@ async fn a_credential_that_is_over_changes_nothing(fresh: Fresh) {
         let deleted = directory.delete_alias(caller, id, &origin);
         assert_eq!(deleted.await.unwrap(), Change::CredentialOver, "{caller:?}");
     }
-    // A session remains valid if its app password was replaced. A token needs its app password. The directory cannot check an access token of an external
-    // server.
+    // A session remains valid if its app password was replaced. A token needs its app password. The
+    // directory cannot check an access token of an external server.
     let elsewhere = AliasCaller {
         app_password_id: None,
         ..over("", "", NOW)

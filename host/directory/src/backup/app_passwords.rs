@@ -59,7 +59,8 @@ impl Directory {
 /// `PostgreSQL` server.
 ///
 /// # Errors
-/// Returns [`Error`] if the database cannot be read, or if it contains no account, because it cannot be the replaced database then.
+/// Returns [`Error`] if the database cannot be read, or if it contains no account, because it
+/// cannot be the replaced database then.
 pub async fn replaced_client_passwords(
     config: &config::Database,
     replaced: &str,

@@ -1,4 +1,5 @@
-//! Reads what `pg_dump` and `pg_restore` need to know about a `PostgreSQL` database, and creates the SQL text that completes a restore.
+//! Reads what `pg_dump` and `pg_restore` need to know about a `PostgreSQL` database, and creates
+//! the SQL text that completes a restore.
 
 use sqlx::postgres::PgConnection;
 use sqlx::{ConnectOptions as _, Connection as _};
@@ -8,7 +9,8 @@ use crate::config;
 use crate::db::{APPLIED, Error, compare_postgres, postgres_options};
 use crate::service_keys::CURRENT;
 
-/// Returns the schema of the tables, the version of the server, the number of other connections of services, and whether there are tables.
+/// Returns the schema of the tables, the version of the server, the number of other connections of
+/// services, and whether there are tables.
 const STATE: &str = "SELECT current_schema()::text, current_setting('server_version_num')::integer, \
     (SELECT COUNT(*) FROM pg_stat_activity \
         WHERE datname = current_database() AND application_name = 'latchmail' AND pid <> pg_backend_pid()), \

@@ -18,7 +18,8 @@ use crate::db::{
 use crate::last_logins;
 use crate::service_keys::CURRENT;
 
-/// Copies the database in one read transaction, so the copy contains only complete transactions. Writers do not wait.
+/// Copies the database in one read transaction, so the copy contains only complete transactions.
+/// Writers do not wait.
 const COPY: &str = "VACUUM INTO ?1";
 const CLIENTS: &str = "SELECT id FROM app_passwords WHERE kind = 'app_password'";
 const HAS_TABLES: &str = "SELECT EXISTS (SELECT 1 FROM sqlite_schema WHERE name = 'accounts')";
@@ -34,10 +35,12 @@ const RESTORE_TIMEOUT: Duration = Duration::from_secs(2);
 /// Time limit for writing the last log-ins.
 const LAST_LOGINS_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Copies the database to the new file `copy`, while the service uses the database. The copy has mode 0600. Returns the version of the schema.
+/// Copies the database to the new file `copy`, while the service uses the database. The copy has
+/// mode 0600. Returns the version of the schema.
 ///
 /// # Errors
-/// Returns [`Error`] if the database cannot be read, if its schema is not current, or if the file cannot be written.
+/// Returns [`Error`] if the database cannot be read, if its schema is not current, or if the file
+/// cannot be written.
 pub async fn copy_sqlite(config: &config::Database, copy: &Path) -> Result<i64, Error> {
     let main = SqlitePaths::of(config)?.main;
     let copy = copy.to_owned();
@@ -60,8 +63,8 @@ pub async fn copy_sqlite(config: &config::Database, copy: &Path) -> Result<i64, 
     .await
 }
 
-/// Returns the last log-ins of the app passwords in `copy`. The mail server records the log-ins in a separate file. The times are in seconds since the Unix
-/// epoch.
+/// Returns the last log-ins of the app passwords in `copy`. The mail server records the log-ins in
+/// a separate file. The times are in seconds since the Unix epoch.
 ///
 /// # Errors
 /// Returns [`Error`] if the copy or the file of the mail server cannot be read.
@@ -117,11 +120,12 @@ pub(super) async fn restore_last_logins(
     Ok(())
 }
 
-/// Restores the copy `copy` to the configured file. The change is atomic: other processes see the old or the new database.
+/// Restores the copy `copy` to the configured file. The change is atomic: other processes see the
+/// old or the new database.
 ///
 /// # Errors
-/// Returns [`Error`] if the configured database contains data or is in use, if the copy is damaged or newer than this program, or if a file cannot be written.
-/// Nothing is changed in that case.
+/// Returns [`Error`] if the configured database contains data or is in use, if the copy is damaged
+/// or newer than this program, or if a file cannot be written. Nothing is changed in that case.
 pub async fn restore_sqlite(
     config: &config::Database,
     copy: &Path,
@@ -147,7 +151,8 @@ pub async fn restore_sqlite(
     .await
 }
 
-/// Checks that the database does not exist, or that it is empty and no other process uses it. Returns the user and the group of the new file.
+/// Checks that the database does not exist, or that it is empty and no other process uses it.
+/// Returns the user and the group of the new file.
 fn require_empty(main: &Path) -> Result<(u32, u32), Error> {
     let metadata = match fs::metadata(main) {
         Ok(metadata) => metadata,
@@ -175,7 +180,8 @@ fn require_empty(main: &Path) -> Result<(u32, u32), Error> {
     }
 }
 
-/// Checks that no other database left its journal. `SQLite` would apply the journal to the restored database.
+/// Checks that no other database left its journal. `SQLite` would apply the journal to the restored
+/// database.
 fn require_no_journal(main: &Path) -> Result<(), Error> {
     for suffix in ["-wal", "-shm", "-journal"] {
         let journal = beside(main, suffix);

@@ -1,5 +1,5 @@
-//! Inspects a database for the operator. Changes no data: runs no migrations and creates no files. Like every reader of an SQLite database in WAL mode, writes
-//! its position to the file `-shm`.
+//! Inspects a database for the operator. Changes no data: runs no migrations and creates no files.
+//! Like every reader of an SQLite database in WAL mode, writes its position to the file `-shm`.
 
 use std::path::{Path, PathBuf};
 
@@ -21,7 +21,8 @@ const UNDEFINED_TABLE: &str = "42P01";
 /// The schema of a database, compared with the migrations of this program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Schema {
-    /// The database has the migrations of this program, and possibly compatible ones of a later version.
+    /// The database has the migrations of this program, and possibly compatible ones of a later
+    /// version.
     Current,
     /// Migrations are missing. The service runs them at its start.
     Outdated,
@@ -66,7 +67,8 @@ pub fn sqlite_files(config: &config::Database) -> Result<Option<SqliteFiles>, Er
 /// Reads the state of the database. Also reads the data for mail servers.
 ///
 /// # Errors
-/// Returns [`Error`] if the database cannot be opened or read, or if a file that mail servers need is missing.
+/// Returns [`Error`] if the database cannot be opened or read, or if a file that mail servers need
+/// is missing.
 pub async fn inspect(config: &config::Database) -> Result<Inspection, Error> {
     if let Some(files) = sqlite_files(config)? {
         return inspect_sqlite(&files).await;
@@ -110,7 +112,8 @@ async fn inspect_sqlite(files: &SqliteFiles) -> Result<Inspection, Error> {
     Ok(Inspection::new(schema, accounts))
 }
 
-/// Opens a file read-only. If the file has no write-ahead log, opens the file as immutable. Otherwise SQLite would create the files `-wal` and `-shm`.
+/// Opens a file read-only. If the file has no write-ahead log, opens the file as immutable.
+/// Otherwise SQLite would create the files `-wal` and `-shm`.
 async fn open_read_only(file: &Path) -> Result<SqliteConnection, Error> {
     require(file)?;
     let connection = SqliteConnectOptions::new()
@@ -132,7 +135,8 @@ fn require(file: &Path) -> Result<(), Error> {
 type Migrations = Vec<(i64, Vec<u8>)>;
 type Applied = Vec<(i64, Vec<u8>, String)>;
 
-/// Returns an empty list if the table of migrations does not exist. Omits migrations that this program does not need to know.
+/// Returns an empty list if the table of migrations does not exist. Omits migrations that this
+/// program does not need to know.
 fn applied_or_none(applied: Result<Applied, sqlx::Error>) -> Result<Migrations, Error> {
     match applied {
         Err(sqlx::Error::Database(error))

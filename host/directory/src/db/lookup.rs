@@ -1,11 +1,13 @@
 //! Looks up single rows by key. Nearly every request needs a lookup.
 //!
-//! On SQLite, lookups read on the calling thread. A pooled sqlx connection uses its own thread, and a switch between threads takes several times as long as a
-//! lookup.
+//! On SQLite, lookups read on the calling thread. A pooled sqlx connection uses its own thread, and
+//! a switch between threads takes several times as long as a lookup.
 //!
-//! A lookup does not block the calling thread for long. A lookup reads one row through an index. In WAL mode, a reader does not wait for a writer.
+//! A lookup does not block the calling thread for long. A lookup reads one row through an index. In
+//! WAL mode, a reader does not wait for a writer.
 //!
-//! After a crash, SQLite recovers the write-ahead log and locks the file exclusively. Lookups are retried during this time.
+//! After a crash, SQLite recovers the write-ahead log and locks the file exclusively. Lookups are
+//! retried during this time.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -21,7 +23,8 @@ use tokio::time::{Instant, sleep};
 use super::Error;
 use super::sqlite::BUSY_TIMEOUT;
 
-/// The delay before the next attempt of a lookup, if another connection has locked the file exclusively.
+/// The delay before the next attempt of a lookup, if another connection has locked the file
+/// exclusively.
 const AGAIN: Duration = Duration::from_millis(1);
 
 /// The names of the parameters in a query.
@@ -112,8 +115,8 @@ impl Lookup {
         }
     }
 
-    /// Closes the idle connections. After that, the last connection of the pool is also the last connection to the file. A lookup after this call opens a new
-    /// connection.
+    /// Closes the idle connections. After that, the last connection of the pool is also the last
+    /// connection to the file. A lookup after this call opens a new connection.
     pub(crate) fn close(&self) {
         if let Self::Sqlite(file) = self {
             *file.idle() = None;
@@ -145,7 +148,8 @@ impl File {
         }
     }
 
-    /// Runs `read` with a connection, on a thread for blocking operations. For queries that return many rows.
+    /// Runs `read` with a connection, on a thread for blocking operations. For queries that return
+    /// many rows.
     pub(crate) async fn read<T: Send + 'static>(
         &self,
         read: impl Fn(&Connection) -> Result<T, Error> + Send + 'static,
@@ -209,7 +213,8 @@ fn first<T: FromLookup>(
     parameters: &[Parameter<'_>],
 ) -> Result<Option<T>, Error> {
     let mut statement = connection.prepare_cached(query)?;
-    // Bind parameters by name, because SQLite numbers parameters in the order of their first use in the query.
+    // Bind parameters by name, because SQLite numbers parameters in the order of their first use in
+    // the query.
     for (at, parameter) in parameters.iter().enumerate() {
         let name = NAMES.get(at).copied().unwrap_or_default();
         let index = statement.parameter_index(name)?;

@@ -1,6 +1,8 @@
-//! The database migrations, which are embedded in the program. Each migration has one SQL text for SQLite and one for PostgreSQL.
+//! The database migrations, which are embedded in the program. Each migration has one SQL text for
+//! SQLite and one for PostgreSQL.
 //!
-//! `sqlx::migrate!` is not used. The macro adds sqlx's query macros to every build, and an incremental build does not notice a new migration file.
+//! `sqlx::migrate!` is not used. The macro adds sqlx's query macros to every build, and an
+//! incremental build does not notice a new migration file.
 
 use sqlx::migrate::{Migrate, MigrateError, Migration, MigrationType, Migrator};
 use sqlx::{PgConnection, SqlStr, SqliteConnection};
@@ -12,19 +14,22 @@ const LATER: &str = "SELECT version, description FROM _sqlx_migrations WHERE ver
 /// The text between a description and [`Step::oldest`].
 const COMPATIBLE: &str = ", compatible with migration ";
 
-/// A migration runs while hosts with the previous version use the database, and these hosts must continue to work. So a migration only adds. What the new version
-/// does not use any more is removed by a later migration. A test enforces these two phases.
+/// A migration runs while hosts with the previous version use the database, and these hosts must
+/// continue to work. So a migration only adds. What the new version does not use any more is
+/// removed by a later migration. A test enforces these two phases.
 struct Step {
     version: i64,
     description: &'static str,
-    /// Programs can use the migrated database if they contain this migration. The database stores this number together with the description, so that such a
-    /// program recognizes later migrations that it does not contain.
+    /// Programs can use the migrated database if they contain this migration. The database stores
+    /// this number together with the description, so that such a program recognizes later
+    /// migrations that it does not contain.
     oldest: i64,
     sqlite: &'static str,
     postgres: &'static str,
 }
 
-/// Do not change a released migration, because each database stores the checksums of its migrations.
+/// Do not change a released migration, because each database stores the checksums of its
+/// migrations.
 const STEPS: &[Step] = &[
     Step {
         version: 1,
@@ -63,10 +68,12 @@ const STEPS: &[Step] = &[
     },
 ];
 
-/// Runs the missing migrations. The caller must begin a write transaction first, because the migrator does not lock an SQLite database.
+/// Runs the missing migrations. The caller must begin a write transaction first, because the
+/// migrator does not lock an SQLite database.
 ///
 /// # Errors
-/// Returns [`Error`] if a migration fails, or if a later version of the program has migrated the database and this version is not compatible with it.
+/// Returns [`Error`] if a migration fails, or if a later version of the program has migrated the
+/// database and this version is not compatible with it.
 pub(super) async fn sqlite(connection: &mut SqliteConnection) -> Result<(), Error> {
     run(|step| step.sqlite, connection).await?;
     let later = sqlx::query_as(LATER).bind(newest());
@@ -88,8 +95,9 @@ pub(super) fn newest() -> i64 {
     STEPS.iter().map(|step| step.version).max().unwrap_or(0)
 }
 
-/// Returns `true` if this program can use a database with this migration, which has this description in the database. The program contains the migration, or
-/// the migration is compatible with the program.
+/// Returns `true` if this program can use a database with this migration, which has this
+/// description in the database. The program contains the migration, or the migration is compatible
+/// with the program.
 pub(super) fn is_compatible(version: i64, description: &str) -> bool {
     let oldest = description.rsplit_once(COMPATIBLE);
     let oldest = oldest.and_then(|(_, oldest)| oldest.parse::<i64>().ok());
@@ -125,8 +133,8 @@ fn checksums(dialect: fn(&Step) -> &'static str) -> Vec<(i64, Vec<u8>)> {
         .collect()
 }
 
-/// Returns a digest of all migrations. Tests copy a template database instead of running the migrations. The name of the template database contains this
-/// digest.
+/// Returns a digest of all migrations. Tests copy a template database instead of running the
+/// migrations. The name of the template database contains this digest.
 #[cfg(any(test, feature = "testing"))]
 pub(crate) fn digest() -> String {
     let texts: Vec<String> = STEPS
@@ -136,7 +144,8 @@ pub(crate) fn digest() -> String {
     latchmail_core::secrets::sha256_hex(&texts.concat())[..16].to_owned()
 }
 
-/// Runs the missing migrations in one SQL dialect. `Migrator::run` is not used, because its future is not `Send`.
+/// Runs the missing migrations in one SQL dialect. `Migrator::run` is not used, because its future
+/// is not `Send`.
 async fn run<C: Migrate>(
     dialect: fn(&Step) -> &'static str,
     connection: &mut C,

@@ -1,4 +1,5 @@
-//! Opens a PostgreSQL database. Creates the connection pool, runs the migrations, and grants the mail servers access to their data.
+//! Opens a PostgreSQL database. Creates the connection pool, runs the migrations, and grants the
+//! mail servers access to their data.
 
 use std::str::FromStr;
 
@@ -11,11 +12,12 @@ use crate::network::is_local;
 
 const GRANTS: &str = include_str!("../../migrations/mailserver/postgres.sql");
 const MILTER_GRANTS: &str = include_str!("../../migrations/mailserver/milter_postgres.sql");
-/// Deletes all keys that are stored for a milter. This query runs if the configuration no longer has a milter.
+/// Deletes all keys that are stored for a milter. This query runs if the configuration no longer
+/// has a milter.
 const NO_MILTER: &str = "DELETE FROM mailserver_dkim_keys";
 
-/// Migrates the database, grants the privileges, and returns the connection pool. The migrations and the grants take advisory locks. So services that start
-/// concurrently wait for each other.
+/// Migrates the database, grants the privileges, and returns the connection pool. The migrations
+/// and the grants take advisory locks. So services that start concurrently wait for each other.
 pub(super) async fn open(config: &config::Database) -> Result<PgPool, Error> {
     let pool = PgPoolOptions::new()
         .max_connections(config.max_connections.max(1))
@@ -38,10 +40,12 @@ pub(super) async fn open(config: &config::Database) -> Result<PgPool, Error> {
 /// Returns the connection options from the configuration.
 ///
 /// # Errors
-/// Returns [`Error::Unusable`] if the URL is invalid. Also returns [`Error::Unusable`] if the server is on another machine and the URL does not require TLS.
-/// `database.insecure` permits such a URL.
+/// Returns [`Error::Unusable`] if the URL is invalid. Also returns [`Error::Unusable`] if the
+/// server is on another machine and the URL does not require TLS. `database.insecure` permits such
+/// a URL.
 pub(crate) fn options(config: &config::Database) -> Result<PgConnectOptions, Error> {
-    // The message omits the error of sqlx, because this error can contain the password from the URL.
+    // The message omits the error of sqlx, because this error can contain the password from the
+    // URL.
     let options = PgConnectOptions::from_str(&config.url)
         .map_err(|_| Error::Unusable("`database.url` is not a PostgreSQL URL".into()))?
         .application_name("latchmail");
@@ -54,7 +58,8 @@ pub(crate) fn options(config: &config::Database) -> Result<PgConnectOptions, Err
     Ok(options)
 }
 
-/// Returns the server's host if the server is on another machine and the connection might not use TLS.
+/// Returns the server's host if the server is on another machine and the connection might not use
+/// TLS.
 fn unencrypted(options: &PgConnectOptions) -> Option<&str> {
     let encrypted = matches!(
         options.get_ssl_mode(),

@@ -1,15 +1,20 @@
-//! Opens an SQLite database. Creates the files with their modes, and runs the migrations. [`projection`] copies data to the file of the mail servers.
+//! Opens an SQLite database. Creates the files with their modes, and runs the migrations.
+//! [`projection`] copies data to the file of the mail servers.
 //!
-//! The main file has mode 0600. Only the service can access the main file and the main file's -wal and -shm files.
+//! The main file has mode 0600. Only the service can access the main file and the main file's -wal
+//! and -shm files.
 //!
-//! The data for mail servers is in a separate file (mode 0660) in a separate folder (mode 2750). This file also has a -wal file and a -shm file. In WAL mode, a
-//! reader of a database must be able to write to these two files.
+//! The data for mail servers is in a separate file (mode 0660) in a separate folder (mode 2750).
+//! This file also has a -wal file and a -shm file. In WAL mode, a reader of a database must be able
+//! to write to these two files.
 //!
-//! The file of the mail servers has the same group as its folder. The operator sets this group. Existing files and folders keep their mode and group, with one
-//! exception: the service restricts write access to the folder to the owner.
+//! The file of the mail servers has the same group as its folder. The operator sets this group.
+//! Existing files and folders keep their mode and group, with one exception: the service restricts
+//! write access to the folder to the owner.
 //!
-//! [`shared`] describes how the service opens a file that mail daemons can write. The file for log-ins is in the same folder, see [`last_logins`]. The file for
-//! a milter is in another folder, see [`milter`].
+//! [`shared`] describes how the service opens a file that mail daemons can write. The file for
+//! log-ins is in the same folder, see [`last_logins`]. The file for a milter is in another folder,
+//! see [`milter`].
 
 mod last_logins;
 mod milter;
@@ -41,18 +46,22 @@ const MAILSERVER_CONNECTION: &str =
 const MAILSERVER_JOURNAL_MODE: &str = "PRAGMA mailserver.journal_mode";
 const ATTACH: &str = "ATTACH DATABASE $1 AS mailserver";
 
-/// Maximum time that a query waits for a locked file. A mail daemon or another service can have the lock.
+/// Maximum time that a query waits for a locked file. A mail daemon or another service can have the
+/// lock.
 pub(crate) const BUSY_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// The mode of the main file's folder. Mail daemons can enter the folder to reach their own folder, but they cannot list the files.
+/// The mode of the main file's folder. Mail daemons can enter the folder to reach their own folder,
+/// but they cannot list the files.
 const FOLDER_MODE: u32 = 0o711;
 const MAIN_MODE: u32 = 0o600;
-/// The mode of the folder for mail servers. Because of setgid, new files in the folder get the folder's group.
+/// The mode of the folder for mail servers. Because of setgid, new files in the folder get the
+/// folder's group.
 const MAILSERVER_FOLDER_MODE: u32 = 0o2750;
 const MAILSERVER_MODE: u32 = 0o660;
 
-/// Creates missing files, migrates the database and opens it. Returns the connection pool, the path of the main file, and the location of the last log-ins.
-/// Services that start concurrently wait for each other.
+/// Creates missing files, migrates the database and opens it. Returns the connection pool, the path
+/// of the main file, and the location of the last log-ins. Services that start concurrently wait
+/// for each other.
 pub(super) async fn open(
     config: &config::Database,
 ) -> Result<(SqlitePool, PathBuf, LastLoginsFile), Error> {
@@ -75,7 +84,8 @@ pub(super) async fn open(
 
     let attached = files.mailserver.to_string_lossy().into_owned();
     let (main, mailserver) = (files.main.clone(), files.mailserver.clone());
-    // At least one connection remains open. Therefore SQLite does not remove the -wal files, and the files keep their modes.
+    // At least one connection remains open. Therefore SQLite does not remove the -wal files, and
+    // the files keep their modes.
     let pool = SqlitePoolOptions::new()
         .max_connections(config.max_connections.max(1))
         .min_connections(1)
@@ -139,31 +149,37 @@ pub(super) async fn repair(pool: &SqlitePool) -> Result<(), Error> {
 
 /// Returns the options for opening the main file.
 ///
-/// `synchronous` is FULL. In WAL mode, NORMAL can lose the latest commits in a power failure. A change must not be lost after the service has confirmed the
-/// change to a client. FULL costs one fsync per transaction.
+/// `synchronous` is FULL. In WAL mode, NORMAL can lose the latest commits in a power failure. A
+/// change must not be lost after the service has confirmed the change to a client. FULL costs one
+/// fsync per transaction.
 fn options(file: &Path) -> SqliteConnectOptions {
     shared_options(file).journal_mode(SqliteJournalMode::Wal)
 }
 
-/// Returns the options for opening a file. If mail daemons can write the file, the caller must call [`shared::guard`] before opening the file. After opening
-/// the file, the caller must call [`shared::make_wal`].
+/// Returns the options for opening a file. If mail daemons can write the file, the caller must call
+/// [`shared::guard`] before opening the file. After opening the file, the caller must call
+/// [`shared::make_wal`].
 fn shared_options(file: &Path) -> SqliteConnectOptions {
     SqliteConnectOptions::new()
         .filename(file)
         .synchronous(SqliteSynchronous::Full)
         .foreign_keys(true)
         .busy_timeout(BUSY_TIMEOUT)
-        // With this setting, REPLACE also fires delete triggers. So no query can bypass the triggers of `milter_connection.sql`.
+        // With this setting, REPLACE also fires delete triggers. So no query can bypass the
+        // triggers of `milter_connection.sql`.
         .pragma("recursive_triggers", "ON")
-        // Mail daemons can write the attached file. Therefore the schema of the file is not trusted.
+        // Mail daemons can write the attached file. Therefore the schema of the file is not
+        // trusted.
         .pragma("trusted_schema", "OFF")
         .pragma("temp_store", "MEMORY")
-        // Overwrite deleted data, also in attached databases. Deleted keys, secrets and hashes must not remain in the files.
+        // Overwrite deleted data, also in attached databases. Deleted keys, secrets and hashes must
+        // not remain in the files.
         .pragma("secure_delete", "ON")
 }
 
-/// Runs the migrations in one transaction. The connection must not have the temporary views and triggers of the pool's connections. A migration can change the
-/// tables that these views and triggers use.
+/// Runs the migrations in one transaction. The connection must not have the temporary views and
+/// triggers of the pool's connections. A migration can change the tables that these views and
+/// triggers use.
 async fn migrate(main: &Path) -> Result<(), Error> {
     let mut connection = options(main).connect().await?;
     let mut tx = connection.begin_with(BEGIN_SQLITE).await?;
@@ -228,13 +244,15 @@ impl SqlitePaths {
         })
     }
 
-    /// Waits until no service is starting. Services that start wait until the returned file is closed. Creates the folder if it is missing.
+    /// Waits until no service is starting. Services that start wait until the returned file is
+    /// closed. Creates the folder if it is missing.
     pub(crate) fn lock(main: &Path) -> Result<File, Error> {
         make_folder(main, FOLDER_MODE)?;
         lock(main)
     }
 
-    /// Returns all files and the folders of the shared files. The second value is `true` if mail servers use the file or folder.
+    /// Returns all files and the folders of the shared files. The second value is `true` if mail
+    /// servers use the file or folder.
     pub(crate) fn all(&self) -> Vec<(PathBuf, bool)> {
         let last_logins = self.files.last_logins.path();
         let milter = self.files.milter.path();
@@ -259,8 +277,8 @@ struct Files {
     with_milter: bool,
 }
 
-/// The absolute paths of all files of the database. The files exist. This value contains a lock, so other services wait at their start until this value is
-/// dropped.
+/// The absolute paths of all files of the database. The files exist. This value contains a lock, so
+/// other services wait at their start until this value is dropped.
 struct Prepared {
     main: PathBuf,
     mailserver: PathBuf,
@@ -287,8 +305,9 @@ impl Files {
         })
     }
 
-    /// Waits until no other service is starting. Creates the missing files with their modes. A separate lock is necessary, because SQLite's own locks allow two
-    /// services to convert a new file to WAL mode concurrently.
+    /// Waits until no other service is starting. Creates the missing files with their modes. A
+    /// separate lock is necessary, because SQLite's own locks allow two services to convert a new
+    /// file to WAL mode concurrently.
     fn prepare(self) -> Result<Prepared, Error> {
         make_folder(&self.main, FOLDER_MODE)?;
         let lock_file = lock(&self.main)?;
@@ -322,7 +341,8 @@ fn lock(main: &Path) -> Result<File, Error> {
         .map_err(|error| unusable(&lock, &error))
 }
 
-/// Creates the folder of `file` with the mode `mode`, independent of the umask. Does nothing if the folder exists.
+/// Creates the folder of `file` with the mode `mode`, independent of the umask. Does nothing if the
+/// folder exists.
 fn make_folder(file: &Path, mode: u32) -> Result<(), Error> {
     let Some(folder) = file.parent() else {
         return Ok(());
@@ -335,8 +355,8 @@ fn make_folder(file: &Path, mode: u32) -> Result<(), Error> {
         .map_err(|error| unusable(folder, &error))
 }
 
-/// Creates the file with the mode `mode`. Does nothing if the file exists. An empty file is a valid SQLite database. SQLite creates the -wal and the -shm files
-/// with the mode of the database file.
+/// Creates the file with the mode `mode`. Does nothing if the file exists. An empty file is a valid
+/// SQLite database. SQLite creates the -wal and the -shm files with the mode of the database file.
 fn make_file(file: &Path, mode: u32) -> Result<(), Error> {
     match OpenOptions::new()
         .write(true)

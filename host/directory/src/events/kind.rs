@@ -27,7 +27,8 @@ kinds! {
     SignInFailed = "sign_in_failed",
     /// The account's owner ended every web session.
     SignedOut = "signed_out",
-    /// The identity provider ended web sessions of a person, or the person's mailbox at the provider changed.
+    /// The identity provider ended web sessions of a person, or the person's mailbox at the
+    /// provider changed.
     SignedOutByProvider = "signed_out_by_provider",
     /// A refresh token was used a second time. The session of the token was ended.
     RefreshTokenReused = "refresh_token_reused",
@@ -37,7 +38,8 @@ kinds! {
     AccountDisabled = "account_disabled",
     /// A disabled account was enabled.
     AccountEnabled = "account_enabled",
-    /// The mail server no longer has the account's user. All credentials of the account were revoked.
+    /// The mail server no longer has the account's user. All credentials of the account were
+    /// revoked.
     CredentialsRevoked = "credentials_revoked",
     /// The operator ended every web session, OAuth grant and API token of an account.
     SessionsEnded = "sessions_ended",
@@ -53,7 +55,8 @@ kinds! {
     DomainClaimed = "domain_claimed",
     /// An account verified a domain. The domain belongs to the account.
     DomainVerified = "domain_verified",
-    /// A claim was deleted, because another account verified the domain or because the domain became a platform domain.
+    /// A claim was deleted, because another account verified the domain or because the domain
+    /// became a platform domain.
     DomainClaimVoided = "domain_claim_voided",
     /// A domain or a claim was released.
     DomainReleased = "domain_released",

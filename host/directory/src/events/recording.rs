@@ -1,10 +1,13 @@
 //! Writes security events, and limits the number of rows for failed sign-ins.
 //!
-//! Rate limits do not prevent unauthenticated clients from causing many failed sign-ins. For each account and each reason, at most [`LISTED`] failures a day
-//! get their own row. Each further failure of the day overwrites the newest of these rows and increases the row's count of unlisted failures.
+//! Rate limits do not prevent unauthenticated clients from causing many failed sign-ins. For each
+//! account and each reason, at most [`LISTED`] failures a day get their own row. Each further
+//! failure of the day overwrites the newest of these rows and increases the row's count of unlisted
+//! failures.
 //!
-//! Failed sign-ins to addresses without an account are counted for each client network, because a client can invent any number of addresses. Each network gets
-//! at most [`LISTED`] rows a day, and all networks together get at most [`LISTED_OF_STRANGERS`] rows a day.
+//! Failed sign-ins to addresses without an account are counted for each client network, because a
+//! client can invent any number of addresses. Each network gets at most [`LISTED`] rows a day, and
+//! all networks together get at most [`LISTED_OF_STRANGERS`] rows a day.
 
 use super::{Event, Kind};
 use crate::Error;
@@ -12,15 +15,15 @@ use crate::caller::Origin;
 use crate::db::{Tx, on_tx};
 use crate::network::network;
 
-/// Maximum number of rows per day (UTC) for failed sign-ins to one account for one reason. Also the maximum for failed sign-ins to addresses without an account
-/// from one network.
+/// Maximum number of rows per day (UTC) for failed sign-ins to one account for one reason. Also the
+/// maximum for failed sign-ins to addresses without an account from one network.
 const LISTED: i64 = 100;
 /// Maximum number of rows per day (UTC) for all failed sign-ins to addresses without an account.
 const LISTED_OF_STRANGERS: i64 = 10_000;
 const DAY: i64 = 24 * 60 * 60 * 1000;
 
-/// Overwrites the newest matching row of a day ($11 to $12) with a new failure. Increases the row's count of unlisted failures. Does nothing if the day has
-/// fewer than $13 matching rows.
+/// Overwrites the newest matching row of a day ($11 to $12) with a new failure. Increases the row's
+/// count of unlisted failures. Does nothing if the day has fewer than $13 matching rows.
 macro_rules! one_more {
     ($rows:literal, $order:literal) => {
         concat!(
@@ -40,7 +43,8 @@ const ONE_MORE_OF_ALL: &str = one_more!(
     "account_id IS NULL AND kind = 'sign_in_failed'",
     "network = $14 DESC,"
 );
-/// Stores the account's current address. If no account has this id, stores the address that the client sent.
+/// Stores the account's current address. If no account has this id, stores the address that the
+/// client sent.
 const INSERT: &str = "INSERT INTO security_events \
     (at, kind, account_id, address, actor, credential, client, request_id, subject, detail, network) \
     VALUES ($1, $2, $3, COALESCE((SELECT address FROM accounts WHERE id = $3), $4), $5, $6, $7, $8, $9, $10, $11)";
@@ -72,7 +76,8 @@ pub(crate) async fn record(tx: &mut Tx, event: Event<'_>, origin: &Origin) -> Re
     Ok(())
 }
 
-/// Returns the network of the client that made a request, or an empty string if the client is unknown.
+/// Returns the network of the client that made a request, or an empty string if the client is
+/// unknown.
 fn network_of(origin: &Origin) -> String {
     let network = origin.client.map(network);
     network
@@ -80,8 +85,8 @@ fn network_of(origin: &Origin) -> String {
         .unwrap_or_default()
 }
 
-/// Counts a failed sign-in in an existing row, if the day already has the maximum number of such rows. Returns `true` if the failure was counted. Otherwise,
-/// the caller must insert a row.
+/// Counts a failed sign-in in an existing row, if the day already has the maximum number of such
+/// rows. Returns `true` if the failure was counted. Otherwise, the caller must insert a row.
 async fn counted(tx: &mut Tx, event: Event<'_>, origin: &Origin) -> Result<bool, Error> {
     let Some(detail) = event.detail else {
         return Ok(false);

@@ -13,7 +13,8 @@ use super::super::testing::{Fresh, NOW, account, both, new_app_password, on_sqli
 use super::*;
 use crate::caller::Origin;
 
-/// Creates an account `a` with two mail clients and a web session, and an account `b` with one mail client.
+/// Creates an account `a` with two mail clients and a web session, and an account `b` with one mail
+/// client.
 async fn clients(fresh: &Fresh) {
     let directory = &fresh.directory;
     directory.with("a", "ada@example.org", &["s"]).await;

@@ -1,4 +1,5 @@
-//! Updates the index for messages that the service moved or deleted, and for lost messages that have copies.
+//! Updates the index for messages that the service moved or deleted, and for lost messages that
+//! have copies.
 
 use sqlx::QueryBuilder;
 
@@ -22,10 +23,11 @@ const COPIES: &str = "SELECT m.uid, f.path, m.uid_validity, m.imap_uid, m.folder
      JOIN folders f ON f.id = m.folder_id WHERE f.account_id = $1 AND f.path = $2 AND m.copied ORDER BY m.imap_uid, m.uid";
 const REMOVE: &str = "DELETE FROM messages WHERE account_id = ";
 
-/// Sets the new locations of messages that were moved to the folder `path`. `messages` contains the number and the new IMAP UID of each message. The messages
-/// keep their numbers.
+/// Sets the new locations of messages that were moved to the folder `path`. `messages` contains the
+/// number and the new IMAP UID of each message. The messages keep their numbers.
 ///
-/// Returns `false` and changes nothing if the index does not contain the folder with this UIDVALIDITY.
+/// Returns `false` and changes nothing if the index does not contain the folder with this
+/// UIDVALIDITY.
 ///
 /// # Errors
 /// Returns [`Error`] if the database fails.
@@ -54,8 +56,9 @@ pub async fn moved(
         .collect();
     // The statements need up to three parameters for each message.
     for messages in messages.chunks(MAX_PER_STATEMENT / 4) {
-        // A concurrent request may have found a message in the new folder and assigned a new number to the message. The row with the new number is deleted, so
-        // that the message keeps its old number.
+        // A concurrent request may have found a message in the new folder and assigned a new number
+        // to the message. The row with the new number is deleted, so that the message keeps its old
+        // number.
         let cleared: Vec<LoggedMessage> = on_tx!(&mut tx, tx => {
             let mut query = QueryBuilder::new(CLEAR);
             query.push_bind(folder.clone()).push(" AND uid_validity = ").push_bind(validity);
@@ -102,7 +105,8 @@ pub async fn moved(
     Ok(true)
 }
 
-/// Removes the index entries of messages that were deleted permanently. The numbers of these messages are not reused.
+/// Removes the index entries of messages that were deleted permanently. The numbers of these
+/// messages are not reused.
 ///
 /// # Errors
 /// Returns [`Error`] if the database fails.
@@ -125,8 +129,9 @@ pub async fn remove(db: &Db, account: &str, uids: &[u64]) -> Result<(), Error> {
     tx.commit().await
 }
 
-/// Removes the index entries of messages that are not at their stored location any longer. Skips a message if a concurrent request changed its location. The
-/// numbers of these messages are not reused.
+/// Removes the index entries of messages that are not at their stored location any longer. Skips a
+/// message if a concurrent request changed its location. The numbers of these messages are not
+/// reused.
 ///
 /// # Errors
 /// Returns [`Error`] if the database fails. Some messages can be removed in that case.

@@ -1,5 +1,5 @@
-//! The index of folders. For each folder, the index contains the path, the ids and the UIDVALIDITY. It also contains the lowest IMAP UID that has not been
-//! reconciled.
+//! The index of folders. For each folder, the index contains the path, the ids and the UIDVALIDITY.
+//! It also contains the lowest IMAP UID that has not been reconciled.
 
 use std::collections::{HashMap, HashSet};
 
@@ -44,7 +44,8 @@ const CLEAR_PATHS: &str = "UPDATE folders SET path = '\n' || id WHERE account_id
 pub struct IndexedFolder {
     /// The service's own id of the folder.
     pub id: String,
-    /// The folder's path. If another folder has taken this path, a path that begins with a line feed.
+    /// The folder's path. If another folder has taken this path, a path that begins with a line
+    /// feed.
     pub path: String,
     listed_path: Option<String>,
     uid_validity: i64,
@@ -60,7 +61,8 @@ pub struct ListedFolder<'a> {
     pub path: &'a str,
     /// The folder's UIDVALIDITY.
     pub uid_validity: u32,
-    /// UIDNEXT: the smallest UID that the next message can get. 0 if the server does not report UIDNEXT.
+    /// UIDNEXT: the smallest UID that the next message can get. 0 if the server does not report
+    /// UIDNEXT.
     pub uid_next: u32,
     /// The mail server's id of the folder. `None` if the server has no folder ids.
     pub object_id: Option<&'a str>,
@@ -81,7 +83,8 @@ impl FromLookup for IndexedFolder {
 }
 
 impl IndexedFolder {
-    /// Returns the folder's id for clients. Returns the mail server's id if the server has folder ids. Otherwise returns the service's id.
+    /// Returns the folder's id for clients. Returns the mail server's id if the server has folder
+    /// ids. Otherwise returns the service's id.
     #[must_use]
     pub fn public_id(&self) -> &str {
         self.object_id.as_deref().unwrap_or(&self.id)
@@ -105,19 +108,22 @@ impl IndexedFolder {
         u32::try_from(self.uid_next).unwrap_or(1)
     }
 
-    /// Returns the path of the folder in the change log. Returns `None` if the log contains the deletion of the folder.
+    /// Returns the path of the folder in the change log. Returns `None` if the log contains the
+    /// deletion of the folder.
     #[must_use]
     pub fn listed_path(&self) -> Option<&str> {
         self.listed_path.as_deref()
     }
 
-    /// Returns the HIGHESTMODSEQ of the last sync. The value is 0 if the server has no QRESYNC. Returns `None` if the folder was never synced.
+    /// Returns the HIGHESTMODSEQ of the last sync. The value is 0 if the server has no QRESYNC.
+    /// Returns `None` if the folder was never synced.
     #[must_use]
     pub fn highest_modseq(&self) -> Option<u64> {
         u64::try_from(self.highest_modseq?).ok()
     }
 
-    /// Returns `true` if the listed folder is this folder and has the same path. The ids are not compared if the mail server lists the folder without an id.
+    /// Returns `true` if the listed folder is this folder and has the same path. The ids are not
+    /// compared if the mail server lists the folder without an id.
     #[must_use]
     pub fn is(&self, listed: &ListedFolder<'_>) -> bool {
         self.path == listed.path
@@ -126,7 +132,8 @@ impl IndexedFolder {
             && (listed.object_id.is_none() || self.object_id() == listed.object_id)
     }
 
-    /// Returns this folder with the values of the listed folder. After a change of the UIDVALIDITY, all messages of the folder must be reconciled.
+    /// Returns this folder with the values of the listed folder. After a change of the UIDVALIDITY,
+    /// all messages of the folder must be reconciled.
     fn as_listed(&self, listed: &ListedFolder<'_>, object_id: Option<&str>) -> Self {
         let same = self.uid_validity() == listed.uid_validity;
         Self {
@@ -178,18 +185,23 @@ pub async fn occupied_folders(db: &Db, account: &str) -> Result<Vec<IndexedFolde
     Ok(on!(db, pool => sqlx::query_as(OCCUPIED).bind(account).fetch_all(pool).await)?)
 }
 
-/// Updates the index with all listed folders of an account. Returns the index entries of these folders, in the listed order.
+/// Updates the index with all listed folders of an account. Returns the index entries of these
+/// folders, in the listed order.
 ///
-/// A listed folder matches the entry with the same id of the mail server. If the listed folder or the entry has no such id, the path and the UIDVALIDITY must
-/// be equal. A listed folder without a matching entry is new.
+/// A listed folder matches the entry with the same id of the mail server. If the listed folder or
+/// the entry has no such id, the path and the UIDVALIDITY must be equal. A listed folder without a
+/// matching entry is new.
 ///
-/// All messages of a new folder must be reconciled. There is one exception: if the index contains no folder of the account, only later messages are reconciled.
-/// In this case, no message can have come from a known location.
+/// All messages of a new folder must be reconciled. There is one exception: if the index contains
+/// no folder of the account, only later messages are reconciled. In this case, no message can have
+/// come from a known location.
 ///
-/// Adds created and renamed folders to the change log. [`super::remove_folders`] adds deleted folders.
+/// Adds created and renamed folders to the change log. [`super::remove_folders`] adds deleted
+/// folders.
 ///
-/// If a folder is not listed any longer, its entry remains. So the folder's messages are recognized if they appear in another folder. If another listed folder
-/// has the same path, the entry loses its path.
+/// If a folder is not listed any longer, its entry remains. So the folder's messages are recognized
+/// if they appear in another folder. If another listed folder has the same path, the entry loses
+/// its path.
 ///
 /// # Errors
 /// Returns [`Error`] if the database fails.
@@ -254,8 +266,8 @@ fn matched(
         .iter()
         .filter_map(|n| Some((n.object_id()?, n)))
         .collect();
-    // A server may list one folder under several paths. The folder's id belongs to only one path: the path in the index, or the first listed path if the index
-    // contains none of the paths.
+    // A server may list one folder under several paths. The folder's id belongs to only one path:
+    // the path in the index, or the first listed path if the index contains none of the paths.
     let mut owners: HashMap<&str, &str> = HashMap::new();
     for listed in folders {
         if let Some(id) = listed.object_id {

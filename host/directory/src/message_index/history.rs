@@ -34,7 +34,8 @@ const FOLDERS: &str = "SELECT f.id, f.path, f.listed_path, f.uid_validity, f.uid
      FROM mailbox_changes WHERE account_id = $1 AND uid = 0 AND version > $3 GROUP BY folder_id) s \
      JOIN mailbox_changes c ON c.account_id = $1 AND c.version = s.version \
      JOIN folders f ON f.id = s.folder_id WHERE c.path IS NOT NULL OR f.listed_path IS NOT NULL";
-/// Returns the first change of each message after the version $2, if its version is greater than $3 and at most $4.
+/// Returns the first change of each message after the version $2, if its version is greater than $3
+/// and at most $4.
 const FIRST_CHANGES: &str = "SELECT c.version, c.uid, c.folder_id, c.flags FROM mailbox_changes c \
      WHERE c.account_id = $1 AND c.version > $3 AND c.version <= $4 AND c.uid > 0 AND NOT EXISTS ( \
      SELECT 1 FROM mailbox_changes e WHERE e.account_id = c.account_id AND e.uid = c.uid AND e.version > $2 AND e.version < c.version) \
@@ -180,8 +181,9 @@ pub async fn folder_histories(
     Ok(histories.into_values().collect())
 }
 
-/// Returns the messages that were changed between the versions `since` and `until`. Omits a message if its first change after `since` is not greater than `from`
-/// or is greater than `to`. The messages are in the order of their first changes.
+/// Returns the messages that were changed between the versions `since` and `until`. Omits a message
+/// if its first change after `since` is not greater than `from` or is greater than `to`. The
+/// messages are in the order of their first changes.
 ///
 /// # Errors
 /// Returns [`Error`] if the database fails.

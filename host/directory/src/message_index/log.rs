@@ -1,7 +1,9 @@
-//! The change log of a mailbox. [`super::history`] reads the log. Versions, states and the rules for new entries are described at the table `mailbox_changes`.
+//! The change log of a mailbox. [`super::history`] reads the log. Versions, states and the rules
+//! for new entries are described at the table `mailbox_changes`.
 //!
-//! A mailbox has a log after its first sync. A message appears in the log when its flags are stored for the first time. If it is removed before, only its removal
-//! is in the log: a listing may have returned its number to a client.
+//! A mailbox has a log after its first sync. A message appears in the log when its flags are stored
+//! for the first time. If it is removed before, only its removal is in the log: a listing may have
+//! returned its number to a client.
 
 use std::time::Duration;
 
@@ -16,7 +18,8 @@ use crate::{Db, Directory};
 const RETENTION: Duration = Duration::from_hours(30 * 24);
 /// Maximum number of stored changes of one mailbox.
 const MAX_CHANGES: u64 = 1_000_000;
-/// Maximum number of changes that one transaction deletes. On SQLite, other writers wait for the transaction.
+/// Maximum number of changes that one transaction deletes. On SQLite, other writers wait for the
+/// transaction.
 const MAX_PRUNED: u64 = 10_000;
 /// Maximum number of mailboxes in one query of the sweep.
 const MAX_MAILBOXES: i64 = 100;
@@ -24,17 +27,20 @@ const MAX_MAILBOXES: i64 = 100;
 /// Returns no row if the mailbox has no log.
 pub(super) const LOG_STATE: &str =
     "SELECT version, pruned_version FROM mailboxes WHERE account_id = $1 AND version IS NOT NULL";
-/// Reserves $2 versions. Returns the last reserved version. Returns no row if the mailbox has no log.
+/// Reserves $2 versions. Returns the last reserved version. Returns no row if the mailbox has no
+/// log.
 const ALLOCATE_VERSIONS: &str = "UPDATE mailboxes SET version = version + CAST($2 AS BIGINT) \
      WHERE account_id = $1 AND version IS NOT NULL RETURNING version";
 const APPEND: &str =
     "INSERT INTO mailbox_changes (account_id, version, uid, folder_id, flags, path, changed_at) ";
-/// Returns mailboxes after the account $1 with too many changes, or with changes that were made before $2.
+/// Returns mailboxes after the account $1 with too many changes, or with changes that were made
+/// before $2.
 const OUTDATED: &str = "SELECT m.account_id FROM mailboxes m \
      LEFT JOIN mailbox_changes c ON c.account_id = m.account_id AND c.version = m.pruned_version + 1 \
      WHERE m.account_id > $1 AND m.version > m.pruned_version AND (c.changed_at < $2 OR m.version - m.pruned_version > $3) \
      ORDER BY m.account_id LIMIT $4";
-/// Returns the last version to delete. Changes are ordered by time, apart from small differences between the clocks of hosts.
+/// Returns the last version to delete. Changes are ordered by time, apart from small differences
+/// between the clocks of hosts.
 const LAST_OUTDATED: &str = "SELECT MAX(version) FROM mailbox_changes \
      WHERE account_id = $1 AND version <= $2 AND (changed_at < $3 OR version <= $4)";
 const PRUNE: &str = "DELETE FROM mailbox_changes WHERE account_id = $1 AND version <= $2";
@@ -59,7 +65,8 @@ impl LogState {
     }
 }
 
-/// Converts a version for a query. A version that is too large for the database is later than all stored versions.
+/// Converts a version for a query. A version that is too large for the database is later than all
+/// stored versions.
 pub(super) fn stored(version: u64) -> i64 {
     i64::try_from(version).unwrap_or(i64::MAX)
 }
@@ -82,7 +89,8 @@ pub(super) struct LoggedMessage {
 }
 
 impl LoggedMessage {
-    /// Returns the change that replaces this state. If the message was never synced, its flags are empty in the log.
+    /// Returns the change that replaces this state. If the message was never synced, its flags are
+    /// empty in the log.
     pub(super) fn change(self) -> LoggedChange {
         LoggedChange {
             uid: self.uid,
@@ -104,7 +112,8 @@ impl LoggedChange {
         }
     }
 
-    /// Returns the change of a message that was in this folder and had these flags. Returns `None` if the message is not in the log.
+    /// Returns the change of a message that was in this folder and had these flags. Returns `None`
+    /// if the message is not in the log.
     pub(super) fn of_message(uid: i64, folder: &str, flags: Option<String>) -> Option<Self> {
         Some(Self {
             uid,
@@ -125,7 +134,8 @@ impl LoggedChange {
     }
 }
 
-/// Adds changes to the log. Does nothing if the mailbox has no log. The transaction must hold the lock of the account.
+/// Adds changes to the log. Does nothing if the mailbox has no log. The transaction must hold the
+/// lock of the account.
 pub(super) async fn append(
     tx: &mut Tx,
     account: &str,
@@ -198,7 +208,8 @@ impl Directory {
     }
 }
 
-/// Deletes some changes that were made before `before`, or that exceed the maximum number. Returns `true` if it deleted changes.
+/// Deletes some changes that were made before `before`, or that exceed the maximum number. Returns
+/// `true` if it deleted changes.
 async fn prune(db: &Db, account: &str, before: i64) -> Result<bool, Error> {
     let mut tx = db.begin().await?;
     tx.lock_account(account).await?;

@@ -1,4 +1,5 @@
-//! The threads of messages that were merged with other threads. The search index computes them. The directory stores them, so that a listing needs no search index.
+//! The threads of messages that were merged with other threads. The search index computes them. The
+//! directory stores them, so that a listing needs no search index.
 
 use std::collections::HashMap;
 
@@ -58,7 +59,8 @@ pub async fn merged_threads(
     Ok(threads)
 }
 
-/// Replaces all merged threads of a mailbox. `threads` contains the number and the thread of each message.
+/// Replaces all merged threads of a mailbox. `threads` contains the number and the thread of each
+/// message.
 ///
 /// Writes in batches, because other writers wait for each transaction on SQLite.
 ///

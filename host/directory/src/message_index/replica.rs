@@ -1,4 +1,5 @@
-//! Reads the state of a mailbox from the index: all folders, and the location and flags of each message.
+//! Reads the state of a mailbox from the index: all folders, and the location and flags of each
+//! message.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -17,8 +18,9 @@ const FOLDERS: &str = "SELECT id, path, listed_path, uid_validity, uid_next, hig
 const MESSAGES: &str = "SELECT uid, folder_id, imap_uid, flags FROM messages \
      WHERE account_id = $1 AND flags IS NOT NULL";
 const SYNCED: &str = "SELECT 1 FROM mailboxes WHERE account_id = $1 AND version IS NOT NULL";
-/// Returns the messages that were changed after the version $2. The columns of a deleted message are NULL. Without the unary plus, SQLite reads all changes of the
-/// account, because it prefers the index by message.
+/// Returns the messages that were changed after the version $2. The columns of a deleted message
+/// are NULL. Without the unary plus, SQLite reads all changes of the account, because it prefers
+/// the index by message.
 const CHANGED: &str = "SELECT c.uid, m.folder_id, m.imap_uid, m.flags FROM (SELECT DISTINCT +uid AS uid FROM mailbox_changes \
      WHERE account_id = $1 AND version > $2 AND +uid > 0) c LEFT JOIN messages m ON m.account_id = $1 AND m.uid = c.uid";
 
@@ -35,7 +37,8 @@ pub struct ReplicaFolder {
     pub uid_validity: u32,
     /// The lowest IMAP UID that has not been reconciled.
     pub uid_next: u32,
-    /// The HIGHESTMODSEQ of the last sync. The value is 0 if the server has no QRESYNC. `None` if the folder was never synced.
+    /// The HIGHESTMODSEQ of the last sync. The value is 0 if the server has no QRESYNC. `None` if
+    /// the folder was never synced.
     pub highest_modseq: Option<u64>,
 }
 
@@ -98,8 +101,8 @@ pub async fn replica(directory: &Directory, account: &str) -> Result<Option<Repl
     }))
 }
 
-/// Returns the changes of a mailbox after `version`. Returns `None` if the log does not contain all of these changes. In that case, the caller must read the
-/// whole replica.
+/// Returns the changes of a mailbox after `version`. Returns `None` if the log does not contain all
+/// of these changes. In that case, the caller must read the whole replica.
 ///
 /// # Errors
 /// Returns [`Error`] if the database fails.
@@ -122,7 +125,8 @@ pub async fn replica_since(
 
 type Read = (LogState, Vec<ReplicaFolder>, Vec<ReplicaMessage>, Vec<u64>);
 
-/// Reads all messages, or those that were changed after `since`. Also returns the removed messages. All queries read the same state of the database.
+/// Reads all messages, or those that were changed after `since`. Also returns the removed messages.
+/// All queries read the same state of the database.
 async fn read(
     directory: &Directory,
     account: &str,
@@ -138,7 +142,8 @@ async fn read(
     }
 }
 
-/// Reads with one thread. A pooled sqlx connection needs several times as long, because it sends each row to another thread.
+/// Reads with one thread. A pooled sqlx connection needs several times as long, because it sends
+/// each row to another thread.
 fn read_sqlite(
     connection: &Connection,
     account: &str,

@@ -1,7 +1,9 @@
-//! The functions that a sync with the mail server needs: the stored flags and HIGHESTMODSEQ, and the messages of a folder.
+//! The functions that a sync with the mail server needs: the stored flags and HIGHESTMODSEQ, and
+//! the messages of a folder.
 //!
-//! Several hosts can sync one mailbox at the same time. Each write compares the folder's stored UIDVALIDITY and HIGHESTMODSEQ with the values that the caller
-//! has read. If another host has changed them, the write does nothing.
+//! Several hosts can sync one mailbox at the same time. Each write compares the folder's stored
+//! UIDVALIDITY and HIGHESTMODSEQ with the values that the caller has read. If another host has
+//! changed them, the write does nothing.
 
 use std::collections::{BTreeMap, HashMap};
 use std::ops::RangeInclusive;
@@ -34,8 +36,9 @@ const START_LOG: &str = "INSERT INTO mailboxes (account_id, next_uid, version, p
      SELECT $1, COALESCE(MAX(first_number), 1), COALESCE(MAX(first_number), 0), COALESCE(MAX(first_number), 0) FROM restores WHERE TRUE \
      ON CONFLICT (account_id) DO UPDATE SET version = excluded.version, pruned_version = excluded.version \
      WHERE mailboxes.version IS NULL";
-/// Returns the version if the log is consistent with the folders. The log is not consistent if another folder has the logged path of a deleted folder, or if a
-/// message is in a deleted folder. The next sync changes both.
+/// Returns the version if the log is consistent with the folders. The log is not consistent if
+/// another folder has the logged path of a deleted folder, or if a message is in a deleted folder.
+/// The next sync changes both.
 const VERSION: &str = "SELECT m.version FROM mailboxes m WHERE m.account_id = $1 AND NOT EXISTS ( \
      SELECT 1 FROM folders f WHERE f.account_id = m.account_id AND CASE WHEN f.listed_path IS NULL \
      THEN EXISTS (SELECT 1 FROM messages x WHERE x.folder_id = f.id) ELSE f.listed_path <> f.path END)";
@@ -151,8 +154,9 @@ where
     query
 }
 
-/// Stores the flags of messages, and adds the changes to the log. Skips messages without a number. Returns `false` if another sync has changed the folder. In
-/// that case, the caller must start again.
+/// Stores the flags of messages, and adds the changes to the log. Skips messages without a number.
+/// Returns `false` if another sync has changed the folder. In that case, the caller must start
+/// again.
 ///
 /// # Errors
 /// Returns [`Error`] if the database fails. Some flags can be stored in that case.
@@ -221,12 +225,14 @@ async fn is_unchanged(
     Ok(unchanged.is_some())
 }
 
-/// Converts a HIGHESTMODSEQ to the value that the queries compare. The maximum in the protocol is 2^63 - 1 (RFC 7162, section 7).
+/// Converts a HIGHESTMODSEQ to the value that the queries compare. The maximum in the protocol is
+/// 2^63 - 1 (RFC 7162, section 7).
 fn modseq(highest_modseq: Option<u64>) -> i64 {
     highest_modseq.map_or(-1, |modseq| i64::try_from(modseq).unwrap_or(i64::MAX))
 }
 
-/// Records that the index contains all changes of the folder up to `highest_modseq`. Does nothing if another sync has changed the folder.
+/// Records that the index contains all changes of the folder up to `highest_modseq`. Does nothing
+/// if another sync has changed the folder.
 ///
 /// # Errors
 /// Returns [`Error`] if the database fails.
@@ -295,7 +301,8 @@ pub async fn folder_messages(
     Ok(messages)
 }
 
-/// Adds the deletion of folders to the log. Skips a folder with messages. The caller must have removed the messages from the index.
+/// Adds the deletion of folders to the log. Skips a folder with messages. The caller must have
+/// removed the messages from the index.
 ///
 /// # Errors
 /// Returns [`Error`] if the database fails. Some folders can be removed in that case.
@@ -332,8 +339,9 @@ async fn remove_some_folders(db: &Db, account: &str, folders: &[String]) -> Resu
     tx.commit().await
 }
 
-/// Starts the change log if the mailbox has no log and all of its folders were synced. Returns the version of the last change. Returns `None` if the log has not
-/// been started, or if the log is not consistent with the folders. In both cases, the caller must sync again.
+/// Starts the change log if the mailbox has no log and all of its folders were synced. Returns the
+/// version of the last change. Returns `None` if the log has not been started, or if the log is not
+/// consistent with the folders. In both cases, the caller must sync again.
 ///
 /// # Errors
 /// Returns [`Error`] if the database fails.

@@ -101,7 +101,8 @@ async fn a_folder_is_noted_as_it_stood_at_the_survey_or_from_its_beginning(fresh
     assert_eq!(noted().await, [("INBOX".into(), 7, 100)]);
     // A folder that appeared after the first indexing may contain messages from other folders.
     assert_eq!(numbered(&fresh, "New", FIRST, &[150]).await, [2]);
-    // The folder was created again: the same UID is another location, it is another folder, and the old rows stay.
+    // The folder was created again: the same UID is another location, it is another folder, and the
+    // old rows stay.
     let old = id(7).await;
     assert_eq!(numbered(&fresh, "INBOX", 8, &[150]).await, [3]);
     let (inbox, new) = (("INBOX".to_owned(), 8, 1), ("New".to_owned(), 7, 1));

@@ -1,5 +1,6 @@
-//! Approvals of clients. A person approves a client by signing in. The client then gets a code. The client can exchange this code for tokens one time, within a
-//! minute. Alternatively, the person approves a waiting device.
+//! Approvals of clients. A person approves a client by signing in. The client then gets a code. The
+//! client can exchange this code for tokens one time, within a minute. Alternatively, the person
+//! approves a waiting device.
 
 use super::super::db::{Tx, on, on_tx};
 use super::super::events::{self, Event, Kind};
@@ -15,8 +16,8 @@ const INSERT: &str = "INSERT INTO oauth_codes \
 const USE_CLIENT: &str = "UPDATE oauth_clients SET used_at = $2 WHERE id = $1";
 const FIND: &str = "SELECT account_id, client_id, client_name, redirect_uri, challenge, resource, scope FROM oauth_codes WHERE code_hash = $1";
 const OWNER: &str = "SELECT account_id FROM oauth_codes WHERE code_hash = $1";
-/// Marks a code as exchanged. If two calls exchange the same code concurrently, the statement of the second call changes no row, because the row already has a
-/// grant.
+/// Marks a code as exchanged. If two calls exchange the same code concurrently, the statement of
+/// the second call changes no row, because the row already has a grant.
 const MARK_EXCHANGED: &str = "UPDATE oauth_codes SET grant_id = $2 WHERE code_hash = $1 AND grant_id IS NULL AND expires_at > $3 \
     AND EXISTS (SELECT 1 FROM accounts a WHERE a.id = oauth_codes.account_id AND a.active)";
 const APP_PASSWORD_OF_CODE: &str = "SELECT g.app_password_id FROM oauth_codes c JOIN oauth_grants g ON g.id = c.grant_id WHERE c.code_hash = $1";
@@ -58,7 +59,8 @@ pub enum ApprovalOutcome {
     Approved,
     /// A concurrent request consumed the second factor's code, or too many wrong codes were tried.
     CodeUsed,
-    /// A concurrent request disabled or deleted the account, or changed its password or second factor.
+    /// A concurrent request disabled or deleted the account, or changed its password or second
+    /// factor.
     AccountChanged,
     /// No waiting device has this user code any longer.
     NoDevice,
@@ -101,7 +103,8 @@ pub enum Exchange {
 }
 
 impl Directory {
-    /// Stores the approval of a signed-in person and consumes the second factor's code, in one transaction.
+    /// Stores the approval of a signed-in person and consumes the second factor's code, in one
+    /// transaction.
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails. Nothing is stored in that case.
@@ -152,7 +155,8 @@ impl Directory {
             .fetch_optional(pool).await)?)
     }
 
-    /// Exchanges a code for `grant`. A code can be exchanged only one time. A second exchange ends the grant of the code.
+    /// Exchanges a code for `grant`. A code can be exchanged only one time. A second exchange ends
+    /// the grant of the code.
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails. The code is unchanged in that case.

@@ -1,5 +1,6 @@
-//! OAuth clients. Clients can register themselves, and the operator can create clients. Any program can register a client. Therefore a self-registered client
-//! is deleted after some time if no person signs in for the client.
+//! OAuth clients. Clients can register themselves, and the operator can create clients. Any program
+//! can register a client. Therefore a self-registered client is deleted after some time if no
+//! person signs in for the client.
 
 use std::net::IpAddr;
 use std::time::Duration;
@@ -51,7 +52,8 @@ pub struct Client {
     pub redirect_uris: Vec<String>,
     /// The grant types that the client may use, with their names in the protocol.
     pub grant_types: Vec<String>,
-    /// SHA-256 of the client's secret, lower-case hexadecimal. Only clients that the operator created have a secret.
+    /// SHA-256 of the client's secret, lower-case hexadecimal. Only clients that the operator
+    /// created have a secret.
     pub secret_hash: Option<String>,
 }
 
@@ -62,7 +64,8 @@ pub struct ClientRow {
     pub client: Client,
     /// The time of the registration or creation.
     pub created_at: Timestamp,
-    /// The time of the last sign-in for the client. `None` if no person has signed in for the client.
+    /// The time of the last sign-in for the client. `None` if no person has signed in for the
+    /// client.
     pub used_at: Option<Timestamp>,
 }
 
@@ -99,7 +102,8 @@ impl From<Row> for ClientRow {
 }
 
 impl Directory {
-    /// Stores a client that registered itself from the IP address `from`. The client's redirect URIs must not contain line feeds.
+    /// Stores a client that registered itself from the IP address `from`. The client's redirect
+    /// URIs must not contain line feeds.
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails. Nothing is stored in that case.
@@ -156,9 +160,11 @@ impl Directory {
         Ok(rows.into_iter().map(ClientRow::from).collect())
     }
 
-    /// Removes a client and all its grants. The client does not need to have a row, because the id can be the URL of the client's metadata document.
+    /// Removes a client and all its grants. The client does not need to have a row, because the id
+    /// can be the URL of the client's metadata document.
     ///
-    /// Returns the ids of the deleted app passwords. Returns `None` if there is no client, approval or grant with this client id.
+    /// Returns the ids of the deleted app passwords. Returns `None` if there is no client, approval
+    /// or grant with this client id.
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails. Nothing is changed in that case.

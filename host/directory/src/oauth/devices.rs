@@ -1,5 +1,5 @@
-//! Devices without a browser (RFC 8628). A device displays a user code of eight letters. The device polls for the result until a person signs in on another
-//! device.
+//! Devices without a browser (RFC 8628). A device displays a user code of eight letters. The device
+//! polls for the result until a person signs in on another device.
 //!
 //! This module stores devices and looks up devices. Callers generate the codes.
 
@@ -13,7 +13,8 @@ use crate::caller::Origin;
 use crate::clock::Timestamp;
 use crate::crowd::{self, Crowd, crowd};
 
-/// The increase of a device's polling interval after each poll that is too early (RFC 8628, section 3.5).
+/// The increase of a device's polling interval after each poll that is too early (RFC 8628, section
+/// 3.5).
 const SLOW_DOWN: Duration = Duration::from_secs(5);
 
 /// The minimum time that a device has after the sign-in to fetch its grant.
@@ -31,17 +32,20 @@ const WAITING_DEVICES: Crowd = crowd!(
 );
 const WAITING: &str = "SELECT client_id, client_name, scope FROM oauth_devices \
     WHERE user_code = $1 AND account_id IS NULL AND NOT denied AND expires_at > $2";
-/// Approves a waiting device. If two people approve a device concurrently, the second update changes no row, because the row already has an account.
+/// Approves a waiting device. If two people approve a device concurrently, the second update
+/// changes no row, because the row already has an account.
 const APPROVE: &str = "UPDATE oauth_devices SET account_id = $2, expires_at = CASE WHEN expires_at < $4 THEN $4 ELSE expires_at END \
     WHERE user_code = $1 AND account_id IS NULL AND NOT denied AND expires_at > $3";
-/// Denies access for a device that waits for a sign-in, or for an approved device that has not fetched its grant.
+/// Denies access for a device that waits for a sign-in, or for an approved device that has not
+/// fetched its grant.
 const DENY: &str = "UPDATE oauth_devices SET denied = TRUE WHERE user_code = $1 AND NOT denied AND expires_at > $2";
 const EXISTS: &str = "SELECT COUNT(*) FROM oauth_devices WHERE device_hash = $1 AND client_id = $2";
 const STATE: &str = "SELECT client_id, client_name, resource, scope, account_id, denied, patience, asked_at, expires_at \
     FROM oauth_devices WHERE device_hash = $1";
 const RECORD_POLL: &str =
     "UPDATE oauth_devices SET asked_at = $2, patience = $3 WHERE device_hash = $1";
-/// Deletes an approved device. If two calls exchange the same device code concurrently, the statement of the second call deletes no row.
+/// Deletes an approved device. If two calls exchange the same device code concurrently, the
+/// statement of the second call deletes no row.
 const CONSUME: &str = "DELETE FROM oauth_devices WHERE device_hash = $1 AND account_id = $2 AND NOT denied AND expires_at > $3 \
     AND EXISTS (SELECT 1 FROM accounts a WHERE a.id = oauth_devices.account_id AND a.active)";
 
@@ -120,7 +124,8 @@ impl Directory {
     /// Stores a new device that waits for a sign-in. `from` is the device's IP address.
     ///
     /// # Errors
-    /// Returns [`Error`] if the database fails, or if another waiting device has the same user code.
+    /// Returns [`Error`] if the database fails, or if another waiting device has the same user
+    /// code.
     pub async fn add_device(&self, device: &NewDevice, from: IpAddr) -> Result<(), Error> {
         let mut tx = self.db.begin().await?;
         WAITING_DEVICES.make_room(&mut tx).await?;
@@ -155,8 +160,8 @@ impl Directory {
             .fetch_optional(pool).await)?)
     }
 
-    /// Denies access for the device with this user code. The device must be waiting, or must not have fetched its grant. Returns `true` if there was such a
-    /// device.
+    /// Denies access for the device with this user code. The device must be waiting, or must not
+    /// have fetched its grant. Returns `true` if there was such a device.
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails.
@@ -180,7 +185,8 @@ impl Directory {
         Ok(devices == 1)
     }
 
-    /// Returns the state of a device that polls. A poll that is too early increases the polling interval.
+    /// Returns the state of a device that polls. A poll that is too early increases the polling
+    /// interval.
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails.
@@ -227,8 +233,9 @@ impl Directory {
         Ok(if soon { Poll::SlowDown } else { Poll::Pending })
     }
 
-    /// Creates the grant of a device, and deletes the device. So a device gets only one grant. Returns the ids of the app passwords that were deleted because
-    /// the account had too many grants. Returns `None` if the device cannot get the grant any longer.
+    /// Creates the grant of a device, and deletes the device. So a device gets only one grant.
+    /// Returns the ids of the app passwords that were deleted because the account had too many
+    /// grants. Returns `None` if the device cannot get the grant any longer.
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails. The device continues to wait in that case.
@@ -254,7 +261,8 @@ impl Directory {
     }
 }
 
-/// Approves the waiting device with this user code. Returns the client's id and name. Returns `None` if no waiting device has this code.
+/// Approves the waiting device with this user code. Returns the client's id and name. Returns
+/// `None` if no waiting device has this code.
 pub(super) async fn approve(
     tx: &mut Tx,
     user_code: &str,

@@ -1,5 +1,5 @@
-//! Grants. A grant permits a client to access a mailbox, and has its own app password. A grant ends when its newest refresh token expires, or when a request
-//! ends the grant.
+//! Grants. A grant permits a client to access a mailbox, and has its own app password. A grant ends
+//! when its newest refresh token expires, or when a request ends the grant.
 
 use std::fmt;
 use std::time::Duration;
@@ -11,7 +11,8 @@ use super::super::{Directory, Error};
 use crate::caller::Origin;
 use crate::clock::Timestamp;
 
-/// Maximum number of grants of an account. If an account exceeds the maximum, its oldest grants are ended.
+/// Maximum number of grants of an account. If an account exceeds the maximum, its oldest grants are
+/// ended.
 const MAX_GRANTS: i64 = 100;
 
 /// The kinds of tokens in the database.
@@ -20,13 +21,15 @@ const REFRESH: &str = "refresh";
 
 const INSERT: &str = "INSERT INTO oauth_grants (id, account_id, app_password_id, client_id, resource, scope, created_at) VALUES ($1, $2, $3, $4, $5, $6, $7)";
 const INSERT_TOKEN: &str = "INSERT INTO oauth_tokens (token_hash, grant_id, kind, sealed_password, expires_at, scope) VALUES ($1, $2, $3, $4, $5, $6)";
-/// Ends all grants of an account except the $2 newest grants. The LIMIT has no effect. SQLite requires a LIMIT before OFFSET.
+/// Ends all grants of an account except the $2 newest grants. The LIMIT has no effect. SQLite
+/// requires a LIMIT before OFFSET.
 const END_OLDEST: &str = "DELETE FROM app_passwords WHERE id IN (SELECT app_password_id FROM oauth_grants WHERE account_id = $1 \
     ORDER BY created_at DESC, id DESC LIMIT 1000000 OFFSET $2) RETURNING id";
 const BY_TOKEN: &str = "SELECT g.id, g.account_id, a.address, a.admin, g.app_password_id, g.client_id, g.resource, COALESCE(t.scope, g.scope) AS scope, t.sealed_password \
     FROM oauth_tokens t JOIN oauth_grants g ON g.id = t.grant_id JOIN accounts a ON a.id = g.account_id \
     WHERE t.token_hash = $1 AND t.kind = $2 AND t.expires_at > $3 AND a.active";
-/// Marks a token as used. If two calls use the same token concurrently, the statement of the second call changes no row.
+/// Marks a token as used. If two calls use the same token concurrently, the statement of the second
+/// call changes no row.
 const USE: &str = "UPDATE oauth_tokens SET sealed_password = NULL WHERE token_hash = $1 AND sealed_password IS NOT NULL";
 const FORGET_ACCESS: &str =
     "DELETE FROM oauth_tokens WHERE grant_id = $1 AND kind = 'access' AND expires_at <= $2";
@@ -41,7 +44,8 @@ const FORGET: [&str; 2] = [
 ];
 const FORGET_DEVICES: &str = "DELETE FROM oauth_devices WHERE expires_at <= $1";
 
-/// The time for which expired codes and tokens are stored. During this time, an expired token can be distinguished from a token that never existed.
+/// The time for which expired codes and tokens are stored. During this time, an expired token can
+/// be distinguished from a token that never existed.
 const RETENTION: Duration = Duration::from_hours(24);
 /// Maximum number of expired grants that one sweep ends. The next sweep ends the remaining grants.
 const MAX_SWEPT: i64 = 1000;
@@ -70,9 +74,11 @@ impl fmt::Debug for NewToken {
 pub struct NewTokens {
     /// The access token. The client sends this token with its requests.
     pub access: NewToken,
-    /// The refresh token. The client can exchange this token one time for the next pair of tokens. The grant expires together with the refresh token.
+    /// The refresh token. The client can exchange this token one time for the next pair of tokens.
+    /// The grant expires together with the refresh token.
     pub refresh: NewToken,
-    /// The scopes of the access token, separated by spaces. `None` if the access token has all scopes of its grant.
+    /// The scopes of the access token, separated by spaces. `None` if the access token has all
+    /// scopes of its grant.
     pub narrowed: Option<String>,
 }
 
@@ -114,7 +120,8 @@ pub struct Grant {
     pub client_id: String,
     /// The resource that the grant's tokens are for.
     pub resource: String,
-    /// The scopes of the token that was looked up, separated by spaces. A refresh token has all scopes of its grant.
+    /// The scopes of the token that was looked up, separated by spaces. A refresh token has all
+    /// scopes of its grant.
     pub scope: String,
 }
 
@@ -166,7 +173,8 @@ impl FromLookup for Presented {
 }
 
 impl Directory {
-    /// Returns the access token with this hash and its grant. Returns `None` if the token is not valid at `now`.
+    /// Returns the access token with this hash and its grant. Returns `None` if the token is not
+    /// valid at `now`.
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails.
@@ -178,8 +186,8 @@ impl Directory {
         self.presented(ACCESS, hash, now).await
     }
 
-    /// Returns the refresh token with this hash and its grant. The token can be used or unused. Returns `None` if the token does not exist or has expired at
-    /// `now`.
+    /// Returns the refresh token with this hash and its grant. The token can be used or unused.
+    /// Returns `None` if the token does not exist or has expired at `now`.
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails.
@@ -201,8 +209,9 @@ impl Directory {
         self.lookup.one(BY_TOKEN, &good).await
     }
 
-    /// Consumes a refresh token and stores the next pair of tokens. The grant then expires together with the next refresh token. If two calls use the same
-    /// token concurrently, the first call returns [`Rotation::Rotated`], and the second call ends the grant.
+    /// Consumes a refresh token and stores the next pair of tokens. The grant then expires together
+    /// with the next refresh token. If two calls use the same token concurrently, the first call
+    /// returns [`Rotation::Rotated`], and the second call ends the grant.
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails. The token is unchanged in that case.
@@ -216,7 +225,8 @@ impl Directory {
     ) -> Result<Rotation, Error> {
         let mut tx = self.db.begin().await?;
         tx.lock_account(&grant.account_id).await?;
-        // Read the token after taking the lock, because the grant may have ended while this call waited for the lock.
+        // Read the token after taking the lock, because the grant may have ended while this call
+        // waited for the lock.
         let lives = on_tx!(&mut tx, db => sqlx::query(BY_TOKEN)
             .bind(hash)
             .bind(REFRESH)
@@ -274,8 +284,8 @@ impl Directory {
         Ok(true)
     }
 
-    /// Ends grants that have expired at `now`, up to a limit. Also deletes codes, devices and tokens that are not needed any longer. Returns the ids of the
-    /// deleted app passwords.
+    /// Ends grants that have expired at `now`, up to a limit. Also deletes codes, devices and
+    /// tokens that are not needed any longer. Returns the ids of the deleted app passwords.
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails. Grants that this call already ended remain ended.
@@ -300,7 +310,8 @@ impl Directory {
         for forget in FORGET {
             on!(&self.db, pool => sqlx::query(forget).bind(then).execute(pool).await.changed().map(drop))?;
         }
-        // Delete expired devices without waiting for [`RETENTION`], because any client can create any number of devices.
+        // Delete expired devices without waiting for [`RETENTION`], because any client can create
+        // any number of devices.
         on!(&self.db, pool => sqlx::query(FORGET_DEVICES)
             .bind(now.millis())
             .execute(pool).await.changed().map(drop))?;
@@ -309,7 +320,8 @@ impl Directory {
     }
 }
 
-/// Creates a grant with its app password and its first tokens. Returns the ids of the app passwords that were deleted because the account had too many grants.
+/// Creates a grant with its app password and its first tokens. Returns the ids of the app passwords
+/// that were deleted because the account had too many grants.
 pub(super) async fn insert(
     tx: &mut Tx,
     grant: &NewGrant,

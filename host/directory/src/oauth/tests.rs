@@ -216,7 +216,8 @@ async fn refresh_tokens_rotate_and_one_that_comes_again_ends_the_grant(fresh: Fr
     );
     let used = directory.refresh_token("g-refresh", later).await.unwrap();
     assert_eq!(used.unwrap().sealed_password, None);
-    // The app password lives as long as the newest refresh token, and the expired access token is deleted.
+    // The app password lives as long as the newest refresh token, and the expired access token is
+    // deleted.
     let end = "SELECT expires_at FROM app_passwords WHERE id = 'g-password'";
     assert_eq!(fresh.number(end).await, later.plus(30 * DAY).millis());
     let access = "SELECT COUNT(*) FROM oauth_tokens WHERE kind = 'access'";

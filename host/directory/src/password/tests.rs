@@ -6,7 +6,8 @@ use crate::tokens::NewToken;
 const HASHES: &str =
     "SELECT app_password_id, app_password_id FROM mailserver_passwords ORDER BY app_password_id";
 
-/// Creates Ada, with two sessions, a mail client, a shared mailbox's key, an OAuth grant and an API token.
+/// Creates Ada, with two sessions, a mail client, a shared mailbox's key, an OAuth grant and an API
+/// token.
 async fn ada(fresh: &Fresh) {
     let directory = &fresh.directory;
     directory

@@ -176,7 +176,8 @@ async fn concurrent_log_outs_and_refreshes_leave_no_session_and_do_not_fail(fres
         }
         let alive = usize::from(lives(&fresh.directory, &a, NOW).await)
             + usize::from(lives(&fresh.directory, &b, NOW).await);
-        // Either a logout preceded the refresh of its token and ended both sessions, or both tokens were used first.
+        // Either a logout preceded the refresh of its token and ended both sessions, or both tokens
+        // were used first.
         assert_eq!((ended, alive), if ended == 1 { (1, 0) } else { (0, 2) });
     }
 }

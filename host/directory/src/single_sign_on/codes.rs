@@ -1,4 +1,5 @@
-//! The codes of completed sign-ins at the identity provider. A client exchanges a code for the tokens of a session one time, within a minute.
+//! The codes of completed sign-ins at the identity provider. A client exchanges a code for the
+//! tokens of a session one time, within a minute.
 
 use std::fmt;
 
@@ -11,7 +12,8 @@ const INSERT: &str = "INSERT INTO sign_in_codes (code_hash, account_id, identity
 const FIND: &str = "SELECT account_id, identity_id, provider_sid, challenge, sealed_provider_token FROM sign_in_codes \
     WHERE code_hash = $1 AND expires_at > $2";
 const DELETE: &str = "DELETE FROM sign_in_codes WHERE code_hash = $1";
-/// If two requests exchange the same code concurrently, the statement of the second request deletes no row.
+/// If two requests exchange the same code concurrently, the statement of the second request deletes
+/// no row.
 const CONSUME: &str = "DELETE FROM sign_in_codes WHERE code_hash = $1 AND expires_at > $2";
 const SIGNED_IN_AT: &str = "SELECT created_at FROM sessions \
     WHERE sid = $1 AND account_id = $2 AND identity_id IS NOT NULL";
@@ -71,7 +73,8 @@ impl Directory {
         Ok(())
     }
 
-    /// Returns the values of the code with this hash. Returns `None` if the code was used or has expired. Does not consume the code.
+    /// Returns the values of the code with this hash. Returns `None` if the code was used or has
+    /// expired. Does not consume the code.
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails.
@@ -95,7 +98,8 @@ impl Directory {
         Ok(())
     }
 
-    /// Returns the time at which the person of a web session signed in at the identity provider. Returns `None` if the session began with a password.
+    /// Returns the time at which the person of a web session signed in at the identity provider.
+    /// Returns `None` if the session began with a password.
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails.

@@ -1,4 +1,5 @@
-//! The persons at the identity provider. Several persons can open the same mailbox. A person opens one mailbox at a time.
+//! The persons at the identity provider. Several persons can open the same mailbox. A person opens
+//! one mailbox at a time.
 
 use super::super::db::{Tx, on_tx};
 use super::super::{Directory, Error};
@@ -37,12 +38,14 @@ pub struct NewIdentity<'a> {
 pub struct Linked {
     /// The id of the identity.
     pub identity_id: String,
-    /// The ids of the app passwords that were deleted, because the person had sessions of another mailbox.
+    /// The ids of the app passwords that were deleted, because the person had sessions of another
+    /// mailbox.
     pub ended: Vec<String>,
 }
 
 impl Directory {
-    /// Stores the account of a person. If the person had another account before, ends the person's web sessions of that account.
+    /// Stores the account of a person. If the person had another account before, ends the person's
+    /// web sessions of that account.
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails. Nothing is changed in that case.

@@ -26,15 +26,17 @@ pub struct ProviderLogout<'a> {
     pub issuer: &'a str,
     /// The provider's id of the person.
     pub subject: Option<&'a str>,
-    /// The provider's id of the session at the provider. Only web sessions that began with this session end.
+    /// The provider's id of the session at the provider. Only web sessions that began with this
+    /// session end.
     pub sid: Option<&'a str>,
     /// The current time.
     pub at: Timestamp,
 }
 
 impl Directory {
-    /// Ends the web sessions that a logout token names, and deletes the person's unused sign-in codes. API tokens, OAuth grants and app passwords of mail
-    /// clients remain. Returns the ids of the deleted app passwords. Returns `None` if the token was accepted before.
+    /// Ends the web sessions that a logout token names, and deletes the person's unused sign-in
+    /// codes. API tokens, OAuth grants and app passwords of mail clients remain. Returns the ids of
+    /// the deleted app passwords. Returns `None` if the token was accepted before.
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails. Nothing is changed in that case.

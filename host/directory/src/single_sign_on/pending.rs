@@ -1,4 +1,5 @@
-//! Sign-ins that continue at the identity provider. Each sign-in can be finished once, on any host of the service.
+//! Sign-ins that continue at the identity provider. Each sign-in can be finished once, on any host
+//! of the service.
 
 use std::net::IpAddr;
 
@@ -11,7 +12,8 @@ const INSERT: &str = "INSERT INTO provider_sign_ins (state_hash, sealed, expires
     VALUES ($1, $2, $3, $4, $5)";
 /// Unfinished sign-ins.
 const PENDING: Crowd = crowd!("provider_sign_ins", "state_hash", "expires_at", "TRUE");
-/// If two requests finish the same sign-in concurrently, the statement of the second request deletes no row.
+/// If two requests finish the same sign-in concurrently, the statement of the second request
+/// deletes no row.
 const TAKE: &str =
     "DELETE FROM provider_sign_ins WHERE state_hash = $1 RETURNING sealed, expires_at";
 
@@ -41,7 +43,8 @@ impl Directory {
         tx.commit().await
     }
 
-    /// Removes an unfinished sign-in and returns its sealed request. Returns `None` if there is no such sign-in, or if it has expired.
+    /// Removes an unfinished sign-in and returns its sealed request. Returns `None` if there is no
+    /// such sign-in, or if it has expired.
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails.

@@ -45,7 +45,8 @@ async fn purge(directory: &Directory, module: &str) -> bool {
     removed.unwrap()
 }
 
-/// Creates two accounts, each with a session of the same name, and the modules that store data for them.
+/// Creates two accounts, each with a session of the same name, and the modules that store data for
+/// them.
 async fn two(directory: &Directory) {
     install(directory, &["notes", "digest", "m", "n"]).await;
     directory.with("ada", "ada@example.org", &["ada"]).await;

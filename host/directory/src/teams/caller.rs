@@ -1,5 +1,6 @@
-//! The caller of a change to a team, and the caller's right to make the change. The transaction with the change checks the session and the right of the caller.
-//! So a right that was revoked before the change has no effect.
+//! The caller of a change to a team, and the caller's right to make the change. The transaction
+//! with the change checks the session and the right of the caller. So a right that was revoked
+//! before the change has no effect.
 
 use super::super::Error;
 use super::super::db::{Tx, on_tx};
@@ -7,7 +8,8 @@ use super::super::session_caller::SessionCaller;
 use super::super::shared::GrantRow;
 use crate::permissions::{Granted, Grants, Resource, Right};
 
-/// Returns one row for each grant of the member. For a member without a grant, returns one row without a grant.
+/// Returns one row for each grant of the member. For a member without a grant, returns one row
+/// without a grant.
 const RELATION: &str = "SELECT a.active AND EXISTS (SELECT 1 FROM team_keys k WHERE k.mailbox = m.mailbox) AS open, \
         g.resource_kind, g.resource_id, g.uid_validity, g.rights \
     FROM team_members m JOIN accounts a ON a.id = m.mailbox LEFT JOIN team_grants g ON g.membership = m.id \
@@ -90,7 +92,8 @@ impl From<sqlx::Error> for Refusal {
 /// The caller's relation to a mailbox.
 pub(super) enum Relation {
     Owner,
-    /// `open` is `false` if the mailbox's owner is disabled or if the mailbox has no key. In that case, members have no access.
+    /// `open` is `false` if the mailbox's owner is disabled or if the mailbox has no key. In that
+    /// case, members have no access.
     Member {
         open: bool,
         grants: Grants,
@@ -105,8 +108,9 @@ struct Row {
 }
 
 impl TeamCaller<'_> {
-    /// Locks the accounts of the caller and of the mailbox, and the account `other`. The locks are taken in the order of the account ids, so that transactions
-    /// cannot deadlock. Fails if the caller's session is not live.
+    /// Locks the accounts of the caller and of the mailbox, and the account `other`. The locks are
+    /// taken in the order of the account ids, so that transactions cannot deadlock. Fails if the
+    /// caller's session is not live.
     pub(super) async fn lock(&self, tx: &mut Tx, other: Option<&str>) -> Result<(), Refusal> {
         let mut accounts = vec![self.session.account_id, self.mailbox];
         accounts.extend(other);
@@ -137,16 +141,19 @@ impl TeamCaller<'_> {
         Ok(Relation::Member { open, grants })
     }
 
-    /// Returns the caller's grants if the caller is allowed to manage the members of the mailbox. Otherwise returns a [`Refusal`].
+    /// Returns the caller's grants if the caller is allowed to manage the members of the mailbox.
+    /// Otherwise returns a [`Refusal`].
     pub(super) async fn manager_grants(&self, tx: &mut Tx) -> Result<Grants, Refusal> {
         self.relation(tx).await?.manager_grants()
     }
 }
 
 impl Relation {
-    /// Returns the caller's grants if the caller is allowed to manage the members of the mailbox. Otherwise returns a [`Refusal`].
+    /// Returns the caller's grants if the caller is allowed to manage the members of the mailbox.
+    /// Otherwise returns a [`Refusal`].
     ///
-    /// While members have no access, only the owner can manage the members. Otherwise a member could restore its own access or the access of another member.
+    /// While members have no access, only the owner can manage the members. Otherwise a member
+    /// could restore its own access or the access of another member.
     pub(super) fn manager_grants(self) -> Result<Grants, Refusal> {
         match self {
             Self::Owner => Ok(Grants::owner()),

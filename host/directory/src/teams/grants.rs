@@ -1,4 +1,5 @@
-//! Adds, changes and revokes grants. A caller can grant a right only if the caller has this right over the complete resource.
+//! Adds, changes and revokes grants. A caller can grant a right only if the caller has this right
+//! over the complete resource.
 
 use super::super::aliases::{DomainOwner, owner_of};
 use super::super::db::{Tx, on_tx};
@@ -33,10 +34,12 @@ struct Found {
 }
 
 impl Directory {
-    /// Adds a grant to a member of a team. In a grant for a folder, a UIDVALIDITY of 0 means that the mail server has no such folder.
+    /// Adds a grant to a member of a team. In a grant for a folder, a UIDVALIDITY of 0 means that
+    /// the mail server has no such folder.
     ///
     /// # Errors
-    /// Returns [`Refusal`] if the request is not allowed or the database fails. Nothing is granted in that case.
+    /// Returns [`Refusal`] if the request is not allowed or the database fails. Nothing is granted
+    /// in that case.
     pub async fn add_grant(
         &self,
         caller: TeamCaller<'_>,
@@ -71,7 +74,8 @@ impl Directory {
     /// Changes the rights of a grant.
     ///
     /// # Errors
-    /// Returns [`Refusal`] if the request is not allowed or the database fails. Nothing is changed in that case.
+    /// Returns [`Refusal`] if the request is not allowed or the database fails. Nothing is changed
+    /// in that case.
     pub async fn change_grant(
         &self,
         caller: TeamCaller<'_>,
@@ -113,7 +117,8 @@ impl Directory {
     /// Revokes a grant. The account with the grant remains a member.
     ///
     /// # Errors
-    /// Returns [`Refusal`] if the request is not allowed or the database fails. Nothing is changed in that case.
+    /// Returns [`Refusal`] if the request is not allowed or the database fails. Nothing is changed
+    /// in that case.
     pub async fn revoke_grant(
         &self,
         caller: TeamCaller<'_>,
@@ -137,8 +142,9 @@ impl Directory {
 /// Checks that a caller with the grants `held` is allowed to make a grant.
 ///
 /// # Errors
-/// Returns [`Refusal::NotApplicable`] if rights do not apply to the resource, and [`Refusal::NotHeld`] if the caller does not have all the rights. Returns
-/// another [`Refusal`] if the resource does not exist or the database fails.
+/// Returns [`Refusal::NotApplicable`] if rights do not apply to the resource, and
+/// [`Refusal::NotHeld`] if the caller does not have all the rights. Returns another [`Refusal`] if
+/// the resource does not exist or the database fails.
 pub(super) async fn authorize(
     tx: &mut Tx,
     mailbox: &str,
@@ -149,7 +155,8 @@ pub(super) async fn authorize(
     if !grant.rights.within(resource.takes()) {
         return Err(Refusal::NotApplicable(resource.clone()));
     }
-    // Check the caller's rights first. A caller without these rights must not learn whether the resource exists.
+    // Check the caller's rights first. A caller without these rights must not learn whether the
+    // resource exists.
     if !grant.rights.within(held.over(resource)) {
         return Err(Refusal::NotHeld);
     }

@@ -1,5 +1,5 @@
-//! Invitations. An invited account becomes a member immediately, without its consent. If the mailbox has no key, the invitation also creates the key for the
-//! members.
+//! Invitations. An invited account becomes a member immediately, without its consent. If the
+//! mailbox has no key, the invitation also creates the key for the members.
 
 use std::fmt;
 
@@ -27,7 +27,8 @@ pub struct Invitation {
     pub membership: String,
     /// The address of the account, in lower case.
     pub address: String,
-    /// The first grant. In a grant for a folder, a UIDVALIDITY of 0 means that the mail server has no such folder.
+    /// The first grant. In a grant for a folder, a UIDVALIDITY of 0 means that the mail server has
+    /// no such folder.
     pub grant: Grant,
     /// The key for the members of the mailbox. The key is stored only if the mailbox has no key.
     pub key: NewKey,
@@ -53,10 +54,12 @@ impl fmt::Debug for NewKey {
 }
 
 impl Directory {
-    /// Adds a member to a team, with a first grant. Concurrent invitations cannot exceed the limit of the plan.
+    /// Adds a member to a team, with a first grant. Concurrent invitations cannot exceed the limit
+    /// of the plan.
     ///
     /// # Errors
-    /// Returns [`Refusal`] if the request is not allowed or the database fails. No member is added in that case.
+    /// Returns [`Refusal`] if the request is not allowed or the database fails. No member is added
+    /// in that case.
     pub async fn invite(
         &self,
         caller: TeamCaller<'_>,
@@ -69,7 +72,8 @@ impl Directory {
         let before = account(&mut tx, address).await?;
         caller.lock(&mut tx, before.as_deref()).await?;
         let held = caller.manager_grants(&mut tx).await?;
-        // Read the account a second time. Another account may have got the address before this transaction took the lock.
+        // Read the account a second time. Another account may have got the address before this
+        // transaction took the lock.
         let member = account(&mut tx, address).await?;
         let member = member
             .filter(|member| before.as_ref() == Some(member))

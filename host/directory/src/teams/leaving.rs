@@ -1,5 +1,6 @@
-//! Removes members from teams. A member is removed by itself, by a caller who manages the members, or when the member's account is deleted. When the last
-//! member is removed, the key of the mailbox is deleted.
+//! Removes members from teams. A member is removed by itself, by a caller who manages the members,
+//! or when the member's account is deleted. When the last member is removed, the key of the mailbox
+//! is deleted.
 
 use super::super::db::{Tx, on_tx};
 use super::super::events::{self, Event, Kind};
@@ -16,10 +17,12 @@ const IDLE_KEY: &str = "SELECT k.app_password_id, p.label FROM team_keys k JOIN 
     WHERE k.mailbox = $1 AND NOT EXISTS (SELECT 1 FROM team_members m WHERE m.mailbox = $1)";
 
 impl Directory {
-    /// Removes a member and all grants of the member from a team. If the last member was removed, returns the id of the deleted app password.
+    /// Removes a member and all grants of the member from a team. If the last member was removed,
+    /// returns the id of the deleted app password.
     ///
     /// # Errors
-    /// Returns [`Refusal`] if the request is not allowed or the database fails. The account remains a member in that case.
+    /// Returns [`Refusal`] if the request is not allowed or the database fails. The account remains
+    /// a member in that case.
     pub async fn remove_member(
         &self,
         caller: TeamCaller<'_>,
@@ -44,8 +47,8 @@ impl Directory {
     }
 }
 
-/// Locks an account that will be deleted, and the mailboxes that are shared with the account. The locks are taken in the order of the ids, so that transactions
-/// cannot deadlock.
+/// Locks an account that will be deleted, and the mailboxes that are shared with the account. The
+/// locks are taken in the order of the ids, so that transactions cannot deadlock.
 pub(crate) async fn lock_with_mailboxes(tx: &mut Tx, account_id: &str) -> Result<(), Error> {
     let mut accounts = mailboxes(tx, account_id).await?;
     accounts.push(account_id.to_owned());
@@ -76,8 +79,9 @@ async fn mailboxes(tx: &mut Tx, account_id: &str) -> Result<Vec<String>, Error> 
         .fetch_all(db).await)?)
 }
 
-/// Removes a member and records the reason `why`. Returns `None` if there is no such member. Otherwise returns the id of the deleted app password, or
-/// `Some(None)` if no app password was deleted.
+/// Removes a member and records the reason `why`. Returns `None` if there is no such member.
+/// Otherwise returns the id of the deleted app password, or `Some(None)` if no app password was
+/// deleted.
 async fn remove(
     tx: &mut Tx,
     mailbox: &str,
@@ -100,7 +104,8 @@ async fn remove(
     Ok(Some(end_idle_key(tx, mailbox, at, origin).await?))
 }
 
-/// Deletes the key of a mailbox if the mailbox has no members. Returns the id of the deleted app password, or `None` if none was deleted.
+/// Deletes the key of a mailbox if the mailbox has no members. Returns the id of the deleted app
+/// password, or `None` if none was deleted.
 async fn end_idle_key(
     tx: &mut Tx,
     mailbox: &str,

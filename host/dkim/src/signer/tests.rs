@@ -1,4 +1,5 @@
-//! Tests the format of the header field. `tests/tests/service/directory/dkim.rs` tests that other implementations verify the signature.
+//! Tests the format of the header field. `tests/tests/service/directory/dkim.rs` tests that other
+//! implementations verify the signature.
 
 use std::sync::LazyLock;
 

@@ -14,7 +14,8 @@ use crate::rejection::Rejection;
 #[derive(Default, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 struct RollBack {
-    /// The digest of the version, or at least the first 8 digits of the digest. The default is the version that was active before the current version.
+    /// The digest of the version, or at least the first 8 digits of the digest. The default is the
+    /// version that was active before the current version.
     digest: Option<String>,
 }
 
@@ -117,10 +118,12 @@ pub(super) async fn roll_module_back<S: AdminState>(
 
 /// Removes a module.
 ///
-/// Removes all versions of the module. The data that the module stored is also deleted if the request contains `purge=true`.
+/// Removes all versions of the module. The data that the module stored is also deleted if the
+/// request contains `purge=true`.
 ///
 /// # Errors
-/// Returns 404 if there is no such module, and 409 if the configuration has a `source` for the module.
+/// Returns 404 if there is no such module, and 409 if the configuration has a `source` for the
+/// module.
 #[utoipa::path(
     delete,
     path = "/api/v1/admin/modules/{name}",

@@ -26,8 +26,9 @@ struct Inspected {
 
 /// Inspects components.
 ///
-/// Returns for each component its imports and whether each import is granted, its routes, and the changes that need consent. If a component cannot be
-/// installed, also returns the reason. Does not install the components.
+/// Returns for each component its imports and whether each import is granted, its routes, and the
+/// changes that need consent. If a component cannot be installed, also returns the reason. Does not
+/// install the components.
 ///
 /// # Errors
 /// Returns 400 if a component is not a module.

@@ -30,11 +30,13 @@ struct Installed {
 
 /// Installs modules.
 ///
-/// Installs new modules and new versions, either all or none. The new versions are active when the service sends the response. Requests in progress finish with
-/// the version that was active when they started.
+/// Installs new modules and new versions, either all or none. The new versions are active when the
+/// service sends the response. Requests in progress finish with the version that was active when
+/// they started.
 ///
 /// # Errors
-/// Returns 400 if a component is not a module. Returns 409 if a module conflicts with another module or with the configuration, or if consent is missing.
+/// Returns 400 if a component is not a module. Returns 409 if a module conflicts with another
+/// module or with the configuration, or if consent is missing.
 #[utoipa::path(
     post,
     path = "/api/v1/admin/modules",

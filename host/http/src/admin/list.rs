@@ -19,7 +19,8 @@ struct Modules {
 
 /// Lists the modules.
 ///
-/// Returns for each module its active version and statistics of its requests. If no version is active, returns the reason instead of the version.
+/// Returns for each module its active version and statistics of its requests. If no version is
+/// active, returns the reason instead of the version.
 ///
 /// # Errors
 /// Returns 500 if the response cannot be serialized.
@@ -44,7 +45,8 @@ pub(super) fn list_modules<S: AdminState>(state: &S) -> Result<Response, Rejecti
 
 /// Shows a module.
 ///
-/// Returns the module's imports and whether each import is granted, its routes, and its stored versions.
+/// Returns the module's imports and whether each import is granted, its routes, and its stored
+/// versions.
 ///
 /// # Errors
 /// Returns 404 if there is no such module.

@@ -19,8 +19,9 @@ struct ModuleLog {
 
 /// Show the log of a module
 ///
-/// Returns recent lines that the module wrote, and the causes of failed calls of the module, for example traps. For each module, the service keeps the last
-/// 1,000 entries, with at most 512 KiB of text. A restart of the service deletes the entries.
+/// Returns recent lines that the module wrote, and the causes of failed calls of the module, for
+/// example traps. For each module, the service keeps the last 1,000 entries, with at most 512 KiB
+/// of text. A restart of the service deletes the entries.
 ///
 /// # Errors
 /// Returns 404 if there is no such module.

@@ -1,5 +1,6 @@
-//! Administration of modules while the service runs. Administrators use the routes under `/api/v1/admin/modules`. The operator uses the same routes over a Unix
-//! socket ([`socket`]). The module manager ([`latchmail_runtime::manager`]) checks and makes the changes.
+//! Administration of modules while the service runs. Administrators use the routes under
+//! `/api/v1/admin/modules`. The operator uses the same routes over a Unix socket ([`socket`]). The
+//! module manager ([`latchmail_runtime::manager`]) checks and makes the changes.
 
 mod change;
 mod inspect;

@@ -19,8 +19,9 @@ pub(super) struct Component {
     component: usize,
 }
 
-/// Returns the bytes of the components, in the order of `components`. The pipeline has decoded each component to a blob of the request. The parsed body
-/// contains the index of the blob instead of the base64 text.
+/// Returns the bytes of the components, in the order of `components`. The pipeline has decoded each
+/// component to a blob of the request. The parsed body contains the index of the blob instead of
+/// the base64 text.
 ///
 /// # Errors
 /// Returns 400 if the request has no blob with the index of a component.

@@ -12,7 +12,8 @@ use super::state::AdminState;
 use super::{change, inspect, install, list, log};
 use crate::route_group::{HostRoute, RouteGroup, host_route};
 
-/// The maximum size of a request body in bytes. The body contains the components in base64, within JSON.
+/// The maximum size of a request body in bytes. The body contains the components in base64, within
+/// JSON.
 const MAX_BODY: usize = 128 * 1024 * 1024;
 
 /// The maximum size of the body of a request without components, in bytes.
@@ -41,7 +42,8 @@ const COMPONENTS: &str = "/modules/*/component";
 )]
 struct Description;
 
-/// Returns the routes. Requests count towards the rate limit `bucket`. If `bucket` is an empty string, the routes have no rate limit.
+/// Returns the routes. Requests count towards the rate limit `bucket`. If `bucket` is an empty
+/// string, the routes have no rate limit.
 ///
 /// # Errors
 /// Returns an error if the API description cannot be serialized.

@@ -1,7 +1,9 @@
-//! The HTTP server on the operator's Unix socket. It has the routes of module administration. The command `latchmail module …` uses the socket.
+//! The HTTP server on the operator's Unix socket. It has the routes of module administration. The
+//! command `latchmail module …` uses the socket.
 //!
-//! Requests need no credential. Instead, the service accepts only connections from processes of root or of the service's own user. The operating system reports
-//! the user of the connecting process.
+//! Requests need no credential. Instead, the service accepts only connections from processes of
+//! root or of the service's own user. The operating system reports the user of the connecting
+//! process.
 
 use std::convert::Infallible;
 use std::net::{IpAddr, Ipv4Addr};
@@ -34,8 +36,8 @@ use crate::unix_socket::{self, SocketFile};
 /// The user id of root.
 const ROOT: u32 = 0;
 
-/// The permissions of the socket file. Only the owner can connect. The accept loop rejects a connection of another user that arrived before the permissions were
-/// set.
+/// The permissions of the socket file. Only the owner can connect. The accept loop rejects a
+/// connection of another user that arrived before the permissions were set.
 const MODE: u32 = 0o600;
 
 /// The state of the HTTP server on the socket.
@@ -56,8 +58,8 @@ impl State for SocketState {
         _headers: &HeaderMap,
         _client: IpAddr,
     ) -> Result<((), Option<Key>), Failure> {
-        // If this function returns a key, the pipeline counts the request only towards the rate limit of the route. The routes on this socket have no rate
-        // limit.
+        // If this function returns a key, the pipeline counts the request only towards the rate
+        // limit of the route. The routes on this socket have no rate limit.
         Ok(((), Some(Key::client(peer()))))
     }
 
@@ -83,7 +85,8 @@ impl AdminState for SocketState {
     }
 }
 
-/// The running server on the socket. Dropping this value does not end the server. [`OperatorSocket::stop`] ends the server.
+/// The running server on the socket. Dropping this value does not end the server.
+/// [`OperatorSocket::stop`] ends the server.
 #[derive(Debug)]
 #[must_use = "the server runs until it is stopped"]
 pub struct OperatorSocket {
@@ -121,8 +124,9 @@ pub async fn listen(app: &Arc<App>) -> Result<Option<OperatorSocket>, StartError
 }
 
 impl OperatorSocket {
-    /// Ends the accept loop, and waits for requests in progress and for tasks that change data. After `http.shutdown_grace`, aborts the unfinished requests and
-    /// tasks. Removes the socket file.
+    /// Ends the accept loop, and waits for requests in progress and for tasks that change data.
+    /// After `http.shutdown_grace`, aborts the unfinished requests and tasks. Removes the socket
+    /// file.
     pub async fn stop(self) {
         self.accept_task.stop("the operator's socket").await;
         self.file.remove();
@@ -159,7 +163,8 @@ async fn accept(
     }
 }
 
-/// Returns `true` if the process that opened the connection belongs to the service's user or to root.
+/// Returns `true` if the process that opened the connection belongs to the service's user or to
+/// root.
 fn is_trusted(stream: &UnixStream) -> bool {
     stream
         .peer_cred()
@@ -194,7 +199,8 @@ fn peer() -> IpAddr {
     Ipv4Addr::LOCALHOST.into()
 }
 
-/// Returns the operator, who is the caller of all requests. The operator has no account and is authorized for all routes of the socket.
+/// Returns the operator, who is the caller of all requests. The operator has no account and is
+/// authorized for all routes of the socket.
 fn operator() -> Caller {
     let name = "operator";
     Caller {

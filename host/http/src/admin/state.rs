@@ -6,7 +6,8 @@ use crate::app::App;
 use crate::message::Request;
 use crate::state::State;
 
-/// The state of a listener with the routes of module administration. The main listener has the state [`App`]. The operator's socket has a separate state.
+/// The state of a listener with the routes of module administration. The main listener has the
+/// state [`App`]. The operator's socket has a separate state.
 pub trait AdminState: State {
     /// Returns the service whose modules the routes manage.
     fn app(&self) -> &App;

@@ -36,7 +36,8 @@ pub struct AuthUser {
 }
 
 impl AuthTokens {
-    /// Creates the response. `names` contains the first and the last name after a registration, and is `None` after a sign-in.
+    /// Creates the response. `names` contains the first and the last name after a registration, and
+    /// is `None` after a sign-in.
     pub(crate) fn new(signed_in: SignedIn, names: Option<(String, String)>) -> Self {
         let (first_name, last_name) = names.unzip();
         let Tokens { access, refresh } = signed_in.tokens;

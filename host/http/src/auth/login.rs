@@ -1,4 +1,5 @@
-//! `POST /api/v1/auth/login`: starts a web session. The request contains an address, a password, and a two-factor code if the account requires one.
+//! `POST /api/v1/auth/login`: starts a web session. The request contains an address, a password,
+//! and a two-factor code if the account requires one.
 
 use std::net::IpAddr;
 
@@ -21,7 +22,8 @@ use crate::rejection::Rejection;
 /// The credentials of an account.
 #[derive(Deserialize, ToSchema)]
 pub struct LoginBody {
-    /// The account's address. Upper and lower case are equivalent. If the operator has set a default domain, a user name without a domain is also accepted.
+    /// The account's address. Upper and lower case are equivalent. If the operator has set a
+    /// default domain, a user name without a domain is also accepted.
     #[schema(
         format = "email",
         max_length = 254,
@@ -32,8 +34,9 @@ pub struct LoginBody {
     #[serde(deserialize_with = "secret")]
     #[schema(value_type = String, format = "password", min_length = 1, max_length = 1024)]
     password: SecretString,
-    /// The current six-digit code or a recovery code, if two-factor sign-in is enabled for the account. Each code can be used once. Spaces, hyphens and case
-    /// are ignored. If two-factor sign-in is disabled, this member is ignored.
+    /// The current six-digit code or a recovery code, if two-factor sign-in is enabled for the
+    /// account. Each code can be used once. Spaces, hyphens and case are ignored. If two-factor
+    /// sign-in is disabled, this member is ignored.
     #[serde(default, deserialize_with = "optional_secret")]
     #[schema(value_type = String, required = false)]
     code: Option<SecretString>,
@@ -60,12 +63,15 @@ pub fn route() -> Route {
 
 /// Signs in.
 ///
-/// Starts a web session, which expires 30 days after its last refresh. If two-factor sign-in is enabled for the account and the password is correct, a request
-/// without `code` returns 401 `Two-factor code required`. The client must then ask the user for the code, and send the address, the password and the code.
+/// Starts a web session, which expires 30 days after its last refresh. If two-factor sign-in is
+/// enabled for the account and the password is correct, a request without `code` returns 401
+/// `Two-factor code required`. The client must then ask the user for the code, and send the
+/// address, the password and the code.
 ///
 /// # Errors
-/// Returns 400 for an invalid body, and 401 for wrong credentials or a missing code. Returns 403 if the user signs in at an identity provider. Returns 429
-/// after too many attempts for one address. Returns 503 if the credentials are correct but the mail server is not available.
+/// Returns 400 for an invalid body, and 401 for wrong credentials or a missing code. Returns 403 if
+/// the user signs in at an identity provider. Returns 429 after too many attempts for one address.
+/// Returns 503 if the credentials are correct but the mail server is not available.
 #[utoipa::path(
     post,
     path = "/api/v1/auth/login",
@@ -97,8 +103,9 @@ pub async fn login(app: &App, request: &Request) -> Result<Response, Rejection> 
     message::json(StatusCode::OK, &AuthTokens::new(signed_in?, None))
 }
 
-/// Starts an attempt to sign in to an address (specification, section 8). If an earlier sign-in from the client's network succeeded, failed attempts from other
-/// networks do not count towards the limit for this client. So an attacker cannot lock out the user.
+/// Starts an attempt to sign in to an address (specification, section 8). If an earlier sign-in
+/// from the client's network succeeded, failed attempts from other networks do not count towards
+/// the limit for this client. So an attacker cannot lock out the user.
 ///
 /// # Errors
 /// Returns 429 if there were too many failed attempts for the address.
@@ -120,7 +127,8 @@ pub(crate) async fn start_attempt<'a>(
     Ok(attempt?)
 }
 
-/// Parses the body, and converts the address with `address`. Returns `None` if the address or the password is malformed.
+/// Parses the body, and converts the address with `address`. Returns `None` if the address or the
+/// password is malformed.
 fn credentials(body: &[u8], address: impl Fn(&str) -> Option<String>) -> Option<LoginBody> {
     let body: LoginBody = latchmail_shape::read(body).ok()?;
     let email = address(&body.email)?;

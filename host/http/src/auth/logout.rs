@@ -26,7 +26,8 @@ pub fn route() -> Route {
 /// Ends all web sessions of the account. API tokens and app passwords of mail clients remain valid.
 ///
 /// # Errors
-/// Returns 400 if the refresh token is missing, and 401 if it is invalid or belongs to another account.
+/// Returns 400 if the refresh token is missing, and 401 if it is invalid or belongs to another
+/// account.
 #[utoipa::path(
     post,
     path = "/api/v1/auth/logout",

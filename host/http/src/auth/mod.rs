@@ -1,9 +1,11 @@
-//! The operations under `/api/v1/auth` (specification, section 4.2). Each file contains the route, request, response, API description and handler of one
-//! operation. The rules of sign-in and registration are in [`latchmail_accounts::auth`].
+//! The operations under `/api/v1/auth` (specification, section 4.2). Each file contains the route,
+//! request, response, API description and handler of one operation. The rules of sign-in and
+//! registration are in [`latchmail_accounts::auth`].
 //!
-//! A handler is an `async fn(&App, &Request) -> Result<Response, Rejection>`. The same file contains `fn route() -> Route`. [`AuthDescription`] combines the
-//! API descriptions of the operations. The host adds the security, the schema `Error`, and the errors of the request pipeline (401, 413, 429, 500) to the API
-//! description.
+//! A handler is an `async fn(&App, &Request) -> Result<Response, Rejection>`. The same file
+//! contains `fn route() -> Route`. [`AuthDescription`] combines the API descriptions of the
+//! operations. The host adds the security, the schema `Error`, and the errors of the request
+//! pipeline (401, 413, 429, 500) to the API description.
 
 mod auth_tokens;
 pub mod domains;

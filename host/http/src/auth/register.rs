@@ -17,8 +17,9 @@ use crate::rejection::Rejection;
 /// The data of a new account.
 #[derive(Deserialize, ToSchema)]
 pub struct RegisterBody {
-    /// The user name. It consists of letters, digits, dots, hyphens and underscores. It starts and ends with a letter or a digit, has no two dots in a row, and
-    /// is not a reserved name. The service converts it to lower case.
+    /// The user name. It consists of letters, digits, dots, hyphens and underscores. It starts and
+    /// ends with a letter or a digit, has no two dots in a row, and is not a reserved name. The
+    /// service converts it to lower case.
     #[schema(
         min_length = 2,
         max_length = 64,
@@ -27,7 +28,8 @@ pub struct RegisterBody {
     local_part: String,
     /// The domain of the new address. It must be one of the registration domains.
     domain: String,
-    /// The password. It needs at least one upper-case letter, one lower-case letter and one digit. Its length is at most 1,024 bytes.
+    /// The password. It needs at least one upper-case letter, one lower-case letter and one digit.
+    /// Its length is at most 1,024 bytes.
     #[serde(deserialize_with = "secret")]
     #[schema(
         value_type = String,
@@ -70,11 +72,12 @@ pub fn route() -> Route {
 
 /// Registers an account.
 ///
-/// Creates a mailbox, an account with its profile, and the first web session of the account. If one of these steps fails, nothing is created.
+/// Creates a mailbox, an account with its profile, and the first web session of the account. If one
+/// of these steps fails, nothing is created.
 ///
 /// # Errors
-/// Returns 403 if registration is disabled, even if the body is invalid. Returns 400 with the name of the first invalid field. Returns 409 if the address is
-/// taken.
+/// Returns 403 if registration is disabled, even if the body is invalid. Returns 400 with the name
+/// of the first invalid field. Returns 409 if the address is taken.
 #[utoipa::path(
     post,
     path = "/api/v1/auth/register",

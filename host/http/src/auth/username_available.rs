@@ -53,8 +53,9 @@ pub fn route() -> Route {
 
 /// Checks whether a user name can be registered.
 ///
-/// The check compares the user name with accounts only. If the address is an alias of another account, the name is reported as available, although a
-/// registration returns 409. For a name that violates a rule, the response is 200 with the reason.
+/// The check compares the user name with accounts only. If the address is an alias of another
+/// account, the name is reported as available, although a registration returns 409. For a name that
+/// violates a rule, the response is 200 with the reason.
 ///
 /// # Errors
 /// Returns 400 if the parameter is missing.

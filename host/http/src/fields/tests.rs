@@ -5,7 +5,8 @@ use super::*;
 
 const POINTERS: [&str; 2] = ["/attachments/*/content", "/a~1b/c"];
 
-/// Returns the remainder of a body and the extracted fields, and checks that the result does not depend on how the body is split.
+/// Returns the remainder of a body and the extracted fields, and checks that the result does not
+/// depend on how the body is split.
 fn split(body: &[u8]) -> Result<(Vec<u8>, Vec<Bytes>), String> {
     let pointers = POINTERS.map(str::to_owned);
     let mut outcomes = Vec::new();

@@ -1,5 +1,5 @@
-//! A wrapper of the stream that h2 reads and writes. It finds incomplete header blocks, and limits the time for which a client can block a write. It changes no
-//! data.
+//! A wrapper of the stream that h2 reads and writes. It finds incomplete header blocks, and limits
+//! the time for which a client can block a write. It changes no data.
 
 use std::io::{self, IoSlice};
 use std::pin::Pin;
@@ -16,7 +16,8 @@ use crate::write_timeout::WriteTimeout;
 const PREFACE: usize = 24;
 /// The length of the header of a frame (RFC 9113, section 4.1).
 const FRAME_HEADER: usize = 9;
-/// The types of frames with header blocks, and the flag for the last frame of a block (RFC 9113, sections 6.2 and 6.10).
+/// The types of frames with header blocks, and the flag for the last frame of a block (RFC 9113,
+/// sections 6.2 and 6.10).
 const HEADERS: u8 = 1;
 const CONTINUATION: u8 = 9;
 const END_HEADERS: u8 = 4;
@@ -46,7 +47,8 @@ struct FrameScanner {
     /// The received bytes of the current frame's header.
     header: [u8; FRAME_HEADER],
     received: usize,
-    /// The number of following bytes that are not a frame header: the preface, or the rest of a frame's payload.
+    /// The number of following bytes that are not a frame header: the preface, or the rest of a
+    /// frame's payload.
     skip: usize,
     /// Whether a header block has begun and is not complete.
     in_block: bool,
@@ -157,7 +159,8 @@ mod tests {
         frame
     }
 
-    /// Returns whether a header block is incomplete after these bytes, which arrive in pieces of `step` bytes.
+    /// Returns whether a header block is incomplete after these bytes, which arrive in pieces of
+    /// `step` bytes.
     fn in_block(frames: &[Vec<u8>], step: usize) -> bool {
         let mut scanner = FrameScanner::new();
         let bytes = [vec![0; PREFACE], frames.concat()].concat();

@@ -13,8 +13,8 @@ use crate::client_connections::ConnectionPermit;
 
 /// The maximum time from the announcement of the end of an idle connection (GOAWAY) to its close.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
-/// The maximum number of cancelled requests, in addition to one for each completed request. A client that cancels more requests makes the service work in vain
-/// (rapid reset).
+/// The maximum number of cancelled requests, in addition to one for each completed request. A
+/// client that cancels more requests makes the service work in vain (rapid reset).
 const MAX_CANCELLED: usize = 100;
 /// The maximum interval between two checks of the timeouts is this part of the shortest timeout.
 const CHECKS_PER_TIMEOUT: u32 = 4;
@@ -48,8 +48,8 @@ struct Inner {
     closing_since: Option<Instant>,
     completed: usize,
     cancelled: usize,
-    /// The parts of response bodies that h2 has not completely written, with the time of their last progress. h2 writes a part as far as the flow-control
-    /// window of the client permits.
+    /// The parts of response bodies that h2 has not completely written, with the time of their last
+    /// progress. h2 writes a part as far as the flow-control window of the client permits.
     unwritten: HashMap<u64, Instant>,
     next_id: u64,
 }
@@ -102,7 +102,8 @@ impl Progress {
         self.lock().closing_since.get_or_insert_with(Instant::now);
     }
 
-    /// Returns the condition that ends the connection at `now`. Otherwise, returns the earliest time at which the connection could end.
+    /// Returns the condition that ends the connection at `now`. Otherwise, returns the earliest
+    /// time at which the connection could end.
     fn check(&self, now: Instant) -> Result<Instant, Timeout> {
         let inner = self.lock();
         let mut earliest = now + self.head_timeout.min(self.idle_timeout) / CHECKS_PER_TIMEOUT;
@@ -140,7 +141,8 @@ impl Progress {
     }
 }
 
-/// The timer of a connection. It checks the timeouts periodically, because the tasks of the requests change the deadlines.
+/// The timer of a connection. It checks the timeouts periodically, because the tasks of the
+/// requests change the deadlines.
 pub(super) struct Timer {
     progress: Arc<Progress>,
     sleep: Pin<Box<Sleep>>,
@@ -209,7 +211,8 @@ impl Drop for ActiveRequest {
     }
 }
 
-/// A part of a response body that h2 has not completely written. Dropping this value ends the write.
+/// A part of a response body that h2 has not completely written. Dropping this value ends the
+/// write.
 pub(super) struct UnwrittenPart {
     request: Arc<ActiveRequest>,
     id: u64,

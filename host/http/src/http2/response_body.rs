@@ -1,4 +1,5 @@
-//! The body of an HTTP/2 response. It reports the progress with which the client reads the response.
+//! The body of an HTTP/2 response. It reports the progress with which the client reads the
+//! response.
 
 use std::io;
 use std::pin::Pin;

@@ -1,8 +1,10 @@
-//! `POST /auth/device` and `/device` (RFC 8628): sign-in for a device without a browser. The device shows a code of eight letters. The user enters the code on
-//! the page `/device`, and signs in there.
+//! `POST /auth/device` and `/device` (RFC 8628): sign-in for a device without a browser. The device
+//! shows a code of eight letters. The user enters the code on the page `/device`, and signs in
+//! there.
 //!
-//! An attacker can send the code of the attacker's own device to a user (RFC 8628, section 5.4). Therefore a link alone never authorizes a device. The sign-in
-//! page contains the name of the client, and the pages warn against codes from other people.
+//! An attacker can send the code of the attacker's own device to a user (RFC 8628, section 5.4).
+//! Therefore a link alone never authorizes a device. The sign-in page contains the name of the
+//! client, and the pages warn against codes from other people.
 
 use http::StatusCode;
 use latchmail_oauth::device::{DeviceResponse, read_code, shown_code};
@@ -50,15 +52,17 @@ struct DeviceForm {
     /// The resource for which the client requests tokens (RFC 8707): a URL of this service.
     #[schema(nullable = false)]
     resource: Option<String>,
-    /// The scopes that the client requests, separated by spaces. The default is all scopes that the service can grant to the client.
+    /// The scopes that the client requests, separated by spaces. The default is all scopes that the
+    /// service can grant to the client.
     #[schema(nullable = false)]
     scope: Option<String>,
 }
 
 /// Start a device authorization
 ///
-/// RFC 8628. Returns `device_code`, `user_code` and the URL of the page on which the user enters the code. The codes expire after ten minutes. The client must
-/// poll the token endpoint every `interval` seconds.
+/// RFC 8628. Returns `device_code`, `user_code` and the URL of the page on which the user enters
+/// the code. The codes expire after ten minutes. The client must poll the token endpoint every
+/// `interval` seconds.
 #[utoipa::path(
     post,
     path = "/auth/device",
@@ -114,7 +118,8 @@ pub(super) async fn show_device(app: &App, request: &Request) -> Result<Response
     code_page(app, &Browser::get_or_create(app, request)?, &code, None)
 }
 
-/// The fields of the two forms. The first form has `request` and `user_code`. The second form has `request` and the other fields.
+/// The fields of the two forms. The first form has `request` and `user_code`. The second form has
+/// `request` and the other fields.
 #[derive(ToSchema)]
 #[expect(dead_code, reason = "used only for the API description")]
 struct DevicePageForm {
@@ -135,14 +140,16 @@ struct DevicePageForm {
     /// The two-factor code.
     #[schema(nullable = false)]
     code: Option<String>,
-    /// Any value continues the sign-in at the identity provider. Present only if users sign in there.
+    /// Any value continues the sign-in at the identity provider. Present only if users sign in
+    /// there.
     #[schema(nullable = false)]
     provider: Option<String>,
 }
 
 /// Sign in for a device
 ///
-/// Receives the forms of both pages. The first form contains the code of the device, and the second form contains the credentials of the account.
+/// Receives the forms of both pages. The first form contains the code of the device, and the second
+/// form contains the credentials of the account.
 #[utoipa::path(
     post,
     path = "/device",
@@ -191,7 +198,8 @@ pub(super) async fn submit_device(app: &App, request: &Request) -> Result<Respon
     }
 }
 
-/// Handles the code that the user entered. Renders the sign-in page if the code is valid. Otherwise renders the page for the code with an error.
+/// Handles the code that the user entered. Renders the sign-in page if the code is valid. Otherwise
+/// renders the page for the code with an error.
 async fn submit_code(
     app: &App,
     browser: &Browser,
@@ -273,7 +281,8 @@ async fn allow(
     }
 }
 
-/// Renders the page on which the user enters the code. `code` and `error` are the input and the error of the previous attempt.
+/// Renders the page on which the user enters the code. `code` and `error` are the input and the
+/// error of the previous attempt.
 fn code_page(
     app: &App,
     browser: &Browser,
@@ -304,7 +313,8 @@ fn code_page(
     page.into_response(app)
 }
 
-/// Renders the sign-in page. `address` and `rejection` are the email address and the error of the previous attempt.
+/// Renders the sign-in page. `address` and `rejection` are the email address and the error of the
+/// previous attempt.
 fn sign_in_page(
     app: &App,
     browser: &Browser,

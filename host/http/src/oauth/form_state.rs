@@ -1,5 +1,6 @@
-//! The state of a page in a hidden field of the page's form. The field is encrypted, expires, and is bound to the cookie of one browser. The server rejects a
-//! form from another site or another browser. This prevents cross-site request forgery.
+//! The state of a page in a hidden field of the page's form. The field is encrypted, expires, and
+//! is bound to the cookie of one browser. The server rejects a form from another site or another
+//! browser. This prevents cross-site request forgery.
 
 use std::time::Duration;
 
@@ -39,7 +40,8 @@ struct Sealed<T> {
 }
 
 impl Browser {
-    /// Returns the browser that sent the request. If the request has no valid cookie, creates the value of a new cookie.
+    /// Returns the browser that sent the request. If the request has no valid cookie, creates the
+    /// value of a new cookie.
     pub(super) fn get_or_create(app: &App, request: &Request) -> Result<Self, Rejection> {
         match Self::from_cookie(app, request) {
             Some(browser) => Ok(browser),
@@ -57,8 +59,8 @@ impl Browser {
         Some(Self { secret })
     }
 
-    /// Returns the `Set-Cookie` header. Scripts cannot read the cookie. The attribute `SameSite=Lax` is necessary, because users reach the pages through links
-    /// on other sites.
+    /// Returns the `Set-Cookie` header. Scripts cannot read the cookie. The attribute
+    /// `SameSite=Lax` is necessary, because users reach the pages through links on other sites.
     pub(super) fn cookie(&self, app: &App) -> Result<HeaderValue, Rejection> {
         let secure = is_secure(app);
         let cookie = format!(
@@ -88,7 +90,8 @@ impl Browser {
         Ok(URL_SAFE_NO_PAD.encode(sealed))
     }
 
-    /// Decrypts the state of a page. Returns `None` if the state has expired, or if it belongs to another browser or another page.
+    /// Decrypts the state of a page. Returns `None` if the state has expired, or if it belongs to
+    /// another browser or another page.
     pub(super) fn open<T: DeserializeOwned>(
         &self,
         app: &App,
@@ -123,7 +126,8 @@ fn is_secure(app: &App) -> bool {
     app.oauth.issuer().starts_with("https://")
 }
 
-/// Returns the name of the cookie. Browsers accept a cookie with the prefix `__Host-` only from this exact host and over TLS.
+/// Returns the name of the cookie. Browsers accept a cookie with the prefix `__Host-` only from
+/// this exact host and over TLS.
 fn cookie_name(secure: bool) -> &'static str {
     if secure {
         "__Host-latchmail-sign-in"

@@ -25,7 +25,8 @@ use crate::server::{self, Running};
 use crate::state::{HttpState, State};
 use crate::tls::Tls;
 
-/// The running authorization server on the separate listener. Dropping this value does not end the server. [`AuthorizationServer::stop`] ends the server.
+/// The running authorization server on the separate listener. Dropping this value does not end the
+/// server. [`AuthorizationServer::stop`] ends the server.
 #[must_use = "the server runs until it is stopped"]
 pub struct AuthorizationServer {
     running: Running,
@@ -95,7 +96,8 @@ impl State for ListenerState {
     }
 }
 
-/// Starts an HTTP server for the authorization server on the separate listener. `tls` are the TLS settings of the service.
+/// Starts an HTTP server for the authorization server on the separate listener. `tls` are the TLS
+/// settings of the service.
 ///
 /// # Errors
 /// Returns an error if the address cannot be used, or if the state of the server cannot be created.

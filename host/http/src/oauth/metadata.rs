@@ -1,4 +1,5 @@
-//! `GET /.well-known/oauth-authorization-server` (RFC 8414): returns the authorization server's endpoints and features.
+//! `GET /.well-known/oauth-authorization-server` (RFC 8414): returns the authorization server's
+//! endpoints and features.
 
 use http::StatusCode;
 use latchmail_oauth::GRANT_TYPES;
@@ -36,7 +37,8 @@ pub(super) struct AuthorizationServer {
 
 /// Describe the authorization server
 ///
-/// RFC 8414. No endpoint revokes tokens. A grant ends when the user changes the password or when the operator ends the grant.
+/// RFC 8414. No endpoint revokes tokens. A grant ends when the user changes the password or when
+/// the operator ends the grant.
 #[utoipa::path(
     get,
     path = "/.well-known/oauth-authorization-server",

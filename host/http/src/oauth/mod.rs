@@ -1,8 +1,11 @@
-//! The endpoints and pages of the authorization server, and the metadata with which agents find this server (specification, sections 4.9 and 5). The rules of
-//! the protocols are in [`latchmail_oauth`].
+//! The endpoints and pages of the authorization server, and the metadata with which agents find
+//! this server (specification, sections 4.9 and 5). The rules of the protocols are in
+//! [`latchmail_oauth`].
 //!
-//! The endpoints return JSON. In an error response, the member `error` is a code of the protocol (RFC 6749, section 5.2). The pages are HTML. By default, the
-//! authorization server uses the main listener of the service. If `oauth.listen` is set, the authorization server has a separate listener.
+//! The endpoints return JSON. In an error response, the member `error` is a code of the protocol
+//! (RFC 6749, section 5.2). The pages are HTML. By default, the authorization server uses the main
+//! listener of the service. If `oauth.listen` is set, the authorization server has a separate
+//! listener.
 
 mod device;
 mod form_state;

@@ -1,5 +1,7 @@
-//! The layout of the pages. The pages are plain HTML without scripts and external resources. The content security policy forbids other sites to show the pages
-//! in frames. The policy allows a form to be sent only to this server, and allows this server to redirect the browser to the client.
+//! The layout of the pages. The pages are plain HTML without scripts and external resources. The
+//! content security policy forbids other sites to show the pages in frames. The policy allows a
+//! form to be sent only to this server, and allows this server to redirect the browser to the
+//! client.
 
 use std::sync::LazyLock;
 
@@ -23,7 +25,8 @@ use crate::response;
 
 const STYLE: &str = include_str!("page.css");
 
-/// The hash of the style sheet. The content security policy contains this hash, so browsers apply no other style.
+/// The hash of the style sheet. The content security policy contains this hash, so browsers apply
+/// no other style.
 static STYLE_HASH: LazyLock<String> =
     LazyLock::new(|| format!("'sha256-{}'", STANDARD.encode(Sha256::digest(STYLE))));
 
@@ -33,10 +36,12 @@ pub(super) struct Page<'a> {
     pub(super) title: &'a str,
     /// The content below the heading.
     pub(super) body: Markup,
-    /// An additional source for `form-action` in the content security policy. If the server redirects the browser to a client after the form, this field
-    /// contains the source expression for the client's redirect URI.
+    /// An additional source for `form-action` in the content security policy. If the server
+    /// redirects the browser to a client after the form, this field contains the source expression
+    /// for the client's redirect URI.
     pub(super) form_action: Option<String>,
-    /// The browser that requested the page. `None` if the page has no form. The response sets the cookie of this browser.
+    /// The browser that requested the page. `None` if the page has no form. The response sets the
+    /// cookie of this browser.
     pub(super) browser: Option<&'a Browser>,
 }
 
@@ -190,7 +195,8 @@ fn mcp_access(scopes: &[Scope]) -> Vec<&'static str> {
     [mail, aliases, send].into_iter().flatten().collect()
 }
 
-/// Renders the client's id if the id is a URL. Another client can use the same name, but cannot use the same URL.
+/// Renders the client's id if the id is a URL. Another client can use the same name, but cannot use
+/// the same URL.
 pub(super) fn client_url(client_id: &str) -> Markup {
     html! {
         @if document::is_url(client_id) {

@@ -48,7 +48,8 @@ fn failure_response(failure: Failure) -> Result<Response, Rejection> {
     Ok(response)
 }
 
-/// Returns all fields of the form in the request's body (`application/x-www-form-urlencoded` of the URL Standard).
+/// Returns all fields of the form in the request's body (`application/x-www-form-urlencoded` of the
+/// URL Standard).
 ///
 /// # Errors
 /// Returns an error if the body has another media type or is not a valid form.

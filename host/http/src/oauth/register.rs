@@ -16,21 +16,26 @@ pub(super) const PATH: &str = "/auth/register";
 #[derive(ToSchema)]
 #[expect(dead_code, reason = "used only for the API description")]
 struct ClientMetadata {
-    /// The URIs to which the server may redirect users. A URI must start with `https://`, with `http://127.0.0.1` or `http://[::1]` and any port, or with a
-    /// scheme of the application. The total length of all URIs is at most 4,096 characters. The grant `authorization_code` requires at least one URI.
+    /// The URIs to which the server may redirect users. A URI must start with `https://`, with
+    /// `http://127.0.0.1` or `http://[::1]` and any port, or with a scheme of the application. The
+    /// total length of all URIs is at most 4,096 characters. The grant `authorization_code`
+    /// requires at least one URI.
     #[schema(max_items = 20)]
     redirect_uris: Option<Vec<String>>,
     /// The name that users see.
     client_name: Option<String>,
-    /// The grants that the client uses: `authorization_code`, `refresh_token` and `urn:ietf:params:oauth:grant-type:device_code`. The server ignores other
-    /// grants. The default is `authorization_code` and `refresh_token`.
+    /// The grants that the client uses: `authorization_code`, `refresh_token` and
+    /// `urn:ietf:params:oauth:grant-type:device_code`. The server ignores other grants. The default
+    /// is `authorization_code` and `refresh_token`.
     grant_types: Option<Vec<String>>,
 }
 
 /// Register a client
 ///
-/// RFC 7591. No credential is required. The client gets no secret. A registration cannot be read, changed or deleted. The server deletes a registration after a
-/// day if no user has signed in with it. `http://localhost` is not accepted as a redirect URI. Use `http://127.0.0.1` or `http://[::1]` instead, with any port.
+/// RFC 7591. No credential is required. The client gets no secret. A registration cannot be read,
+/// changed or deleted. The server deletes a registration after a day if no user has signed in with
+/// it. `http://localhost` is not accepted as a redirect URI. Use `http://127.0.0.1` or
+/// `http://[::1]` instead, with any port.
 #[utoipa::path(
     post,
     path = "/auth/register",

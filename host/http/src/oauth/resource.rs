@@ -1,5 +1,5 @@
-//! `GET /.well-known/oauth-protected-resource`, also with `/mcp` appended (RFC 9728): returns the metadata of the agent endpoint. The metadata contains the URL
-//! of the authorization server.
+//! `GET /.well-known/oauth-protected-resource`, also with `/mcp` appended (RFC 9728): returns the
+//! metadata of the agent endpoint. The metadata contains the URL of the authorization server.
 
 use http::StatusCode;
 use serde::Serialize;
@@ -51,7 +51,8 @@ pub(super) async fn protected_resource(app: &App) -> Result<Response, Rejection>
 
 /// Describe the agent endpoint at its own path
 ///
-/// Returns the same metadata as the path without `/mcp`. RFC 9728, section 3.1, defines this path for the agent endpoint.
+/// Returns the same metadata as the path without `/mcp`. RFC 9728, section 3.1, defines this path
+/// for the agent endpoint.
 #[utoipa::path(
     get,
     path = "/.well-known/oauth-protected-resource/mcp",

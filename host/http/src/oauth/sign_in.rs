@@ -1,5 +1,6 @@
-//! `/login`: the authorization endpoint (OAuth 2.1, section 4.1). A user signs in on behalf of a client, and the service redirects the user to the client. The
-//! service redirects only after the user has submitted the page.
+//! `/login`: the authorization endpoint (OAuth 2.1, section 4.1). A user signs in on behalf of a
+//! client, and the service redirects the user to the client. The service redirects only after the
+//! user has submitted the page.
 
 use http::{HeaderValue, StatusCode, header};
 use latchmail_accounts::auth::passwords;
@@ -36,8 +37,9 @@ pub(crate) struct Credentials {
 
 /// Show the sign-in page for a client
 ///
-/// This is the authorization endpoint. PKCE with `S256` is required. `redirect_uri` must be identical to a registered URI, except for the port of a loopback
-/// URL. `resource` (RFC 8707) must be a URL of this service. The redirect to the client contains `iss` (RFC 9207).
+/// This is the authorization endpoint. PKCE with `S256` is required. `redirect_uri` must be
+/// identical to a registered URI, except for the port of a loopback URL. `resource` (RFC 8707) must
+/// be a URL of this service. The redirect to the client contains `iss` (RFC 9207).
 #[utoipa::path(
     get,
     path = "/login",
@@ -85,15 +87,16 @@ struct SignInForm {
     /// The two-factor code.
     #[schema(nullable = false)]
     code: Option<String>,
-    /// Any value continues the sign-in at the identity provider. Present only if users sign in there.
+    /// Any value continues the sign-in at the identity provider. Present only if users sign in
+    /// there.
     #[schema(nullable = false)]
     provider: Option<String>,
 }
 
 /// Sign in for a client
 ///
-/// Receives the form of the sign-in page. Redirects the user to the client with an authorization code that expires after one minute, or to the identity
-/// provider.
+/// Receives the form of the sign-in page. Redirects the user to the client with an authorization
+/// code that expires after one minute, or to the identity provider.
 #[utoipa::path(
     post,
     path = "/login",
@@ -132,11 +135,12 @@ pub(super) async fn submit_sign_in(app: &App, request: &Request) -> Result<Respo
     }
 }
 
-/// The address that a user entered before the sign-in at the identity provider. `None` if the user pressed the button of the provider.
+/// The address that a user entered before the sign-in at the identity provider. `None` if the user
+/// pressed the button of the provider.
 pub(super) struct LoginHint(pub(super) Option<String>);
 
-/// Returns a value if the submitted form continues at the identity provider, because the user pressed the button of the provider or entered an address of a
-/// user of the provider.
+/// Returns a value if the submitted form continues at the identity provider, because the user
+/// pressed the button of the provider or entered an address of a user of the provider.
 pub(super) fn provider_sign_in(app: &App, fields: &Parameters) -> Option<LoginHint> {
     app.auth.provider()?;
     if matches!(fields.one("provider"), Ok(Some(_))) {
@@ -166,10 +170,12 @@ async fn sign_in(
     Ok(result?)
 }
 
-/// Checks the format of the credentials, and starts a sign-in attempt. Returns the normalized email address, the credentials and the attempt.
+/// Checks the format of the credentials, and starts a sign-in attempt. Returns the normalized email
+/// address, the credentials and the attempt.
 ///
 /// # Errors
-/// Returns 400 if the address or the password is malformed, and 429 if there were too many failed attempts for the address.
+/// Returns 400 if the address or the password is malformed, and 429 if there were too many failed
+/// attempts for the address.
 pub(crate) async fn begin_attempt<'a>(
     app: &'a App,
     request: &Request,
@@ -186,7 +192,8 @@ pub(crate) async fn begin_attempt<'a>(
     Ok((address, credentials, attempt))
 }
 
-/// Renders the sign-in page again after a failed sign-in. The page contains the email address that the user entered.
+/// Renders the sign-in page again after a failed sign-in. The page contains the email address that
+/// the user entered.
 ///
 /// # Errors
 /// Returns `rejection` unchanged if it is a server error.
@@ -204,8 +211,8 @@ pub(super) fn show_again(
     Ok(response)
 }
 
-/// Reads a submitted form. Returns the browser, the state of the page and the fields of the form. Returns `None` if the form has expired or belongs to another
-/// browser.
+/// Reads a submitted form. Returns the browser, the state of the page and the fields of the form.
+/// Returns `None` if the form has expired or belongs to another browser.
 pub(super) fn open_form<T: serde::de::DeserializeOwned>(
     app: &App,
     page: &str,
@@ -221,7 +228,8 @@ pub(super) fn open_form<T: serde::de::DeserializeOwned>(
     Some((browser, page_state, fields))
 }
 
-/// Returns the credentials in a form. Returns `None` if a required field is missing or if a field is repeated.
+/// Returns the credentials in a form. Returns `None` if a required field is missing or if a field
+/// is repeated.
 pub(crate) fn read_credentials(fields: &Parameters) -> Option<Credentials> {
     let code = fields.one("code").ok()?;
     Some(Credentials {
@@ -231,7 +239,8 @@ pub(crate) fn read_credentials(fields: &Parameters) -> Option<Credentials> {
     })
 }
 
-/// Renders the sign-in page. `address` and `rejection` are the email address and the error of the previous attempt.
+/// Renders the sign-in page. `address` and `rejection` are the email address and the error of the
+/// previous attempt.
 fn sign_in_page(
     app: &App,
     browser: &Browser,
@@ -278,8 +287,8 @@ pub(crate) fn needs_code(rejection: Option<&Rejection>) -> bool {
     rejection.is_some_and(|rejection| rejection.text == CODE_REQUIRED)
 }
 
-/// Returns the status and the error message of a page. Wrong credentials get the status 403. The status 401 would require the header `WWW-Authenticate`, which
-/// does not apply to forms.
+/// Returns the status and the error message of a page. Wrong credentials get the status 403. The
+/// status 401 would require the header `WWW-Authenticate`, which does not apply to forms.
 pub(crate) fn status_and_message(rejection: Option<&Rejection>) -> (StatusCode, Option<String>) {
     let Some(rejection) = rejection else {
         return (StatusCode::OK, None);

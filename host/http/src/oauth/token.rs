@@ -1,4 +1,5 @@
-//! `POST /auth/token` (OAuth 2.1, section 3.2): exchanges a code, a refresh token or a device code for tokens.
+//! `POST /auth/token` (OAuth 2.1, section 3.2): exchanges a code, a refresh token or a device code
+//! for tokens.
 
 use std::sync::OnceLock;
 
@@ -22,7 +23,8 @@ use crate::rejection::Rejection;
 
 pub(super) const PATH: &str = "/auth/token";
 
-/// A request for tokens (OAuth 2.1, section 3.2; RFC 8628, section 3.4). The server ignores other fields.
+/// A request for tokens (OAuth 2.1, section 3.2; RFC 8628, section 3.4). The server ignores other
+/// fields.
 #[derive(ToSchema)]
 #[expect(dead_code, reason = "used only for the API description")]
 struct TokenForm {
@@ -37,7 +39,8 @@ struct TokenForm {
     /// The authorization code. Required for `authorization_code`.
     #[schema(nullable = false)]
     code: Option<String>,
-    /// The secret whose hash the client sent as `code_challenge`. Required for `authorization_code`.
+    /// The secret whose hash the client sent as `code_challenge`. Required for
+    /// `authorization_code`.
     #[schema(nullable = false, pattern = "^[A-Za-z0-9._~-]{43,128}$")]
     code_verifier: Option<String>,
     /// The redirect URI to which the server sent the code. For `authorization_code`.
@@ -52,17 +55,19 @@ struct TokenForm {
     /// The resource of the authorization request (RFC 8707).
     #[schema(nullable = false)]
     resource: Option<String>,
-    /// For `refresh_token`: the scopes of the new access token, separated by spaces. A client uses this field to request fewer scopes than it was granted. The
-    /// new refresh token keeps all granted scopes.
+    /// For `refresh_token`: the scopes of the new access token, separated by spaces. A client uses
+    /// this field to request fewer scopes than it was granted. The new refresh token keeps all
+    /// granted scopes.
     #[schema(nullable = false)]
     scope: Option<String>,
 }
 
 /// Exchange a grant for tokens
 ///
-/// Supports the grants `authorization_code` (with `code_verifier`), `refresh_token` and the device code grant. A refresh token can be used once. A second use
-/// ends the grant. A failed exchange counts towards the rate limit of the client. Any other exchange counts towards the rate limit of its grant, code or
-/// device.
+/// Supports the grants `authorization_code` (with `code_verifier`), `refresh_token` and the device
+/// code grant. A refresh token can be used once. A second use ends the grant. A failed exchange
+/// counts towards the rate limit of the client. Any other exchange counts towards the rate limit of
+/// its grant, code or device.
 #[utoipa::path(
     post,
     path = "/auth/token",
@@ -129,8 +134,8 @@ fn is_waiting(refusal: &Refusal) -> bool {
     matches!(refusal.code, "authorization_pending" | "slow_down")
 }
 
-/// Returns the client's id and secret from the `Authorization` header (RFC 6749, section 2.3.1). Returns `None` if the header is missing or contains another
-/// scheme.
+/// Returns the client's id and secret from the `Authorization` header (RFC 6749, section 2.3.1).
+/// Returns `None` if the header is missing or contains another scheme.
 ///
 /// # Errors
 /// Returns an error if the header occurs several times or is malformed.

@@ -7,7 +7,8 @@ use serde_json::{Map, Value};
 
 use super::document::Sections;
 
-/// The components that were added to the API description, and the first owner of each component. An owner is the host or a module.
+/// The components that were added to the API description, and the first owner of each component. An
+/// owner is the host or a module.
 #[derive(Default)]
 pub(super) struct Components<'p> {
     /// The components by section and name.
@@ -20,9 +21,11 @@ impl<'p> Components<'p> {
     /// Adds the components of an owner. Several owners can have the same component.
     ///
     /// # Errors
-    /// Returns an error if two components with the same name differ. The error contains the names of the two owners.
+    /// Returns an error if two components with the same name differ. The error contains the names
+    /// of the two owners.
     pub(super) fn add(&mut self, owner: &'p str, components: &'p Value) -> Result<(), StartError> {
-        // The host's shared components are added first. The security schemes of all other owners are ignored.
+        // The host's shared components are added first. The security schemes of all other owners
+        // are ignored.
         let is_first = self.owners.is_empty();
         for (section, entries) in members(owner, "components", components)? {
             if section == "securitySchemes" && !is_first {

@@ -6,7 +6,8 @@ use latchmail_core::error::StartError;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-/// The composed API description. It borrows the large descriptions of the modules, because every change of a module composes a new description.
+/// The composed API description. It borrows the large descriptions of the modules, because every
+/// change of a module composes a new description.
 #[derive(Serialize)]
 pub(super) struct Document<'p> {
     pub(super) openapi: &'static str,
@@ -37,7 +38,8 @@ impl Document<'_> {
     fn check_references_in(&self, value: &Value) -> Result<(), StartError> {
         match value {
             Value::Object(map) => {
-                // A property of a schema can have the name `$ref`. The value of such a property is an object, so only a string is a reference.
+                // A property of a schema can have the name `$ref`. The value of such a property is
+                // an object, so only a string is a reference.
                 if let Some(Value::String(reference)) = map.get("$ref")
                     && self.target(reference).is_none()
                 {
@@ -52,7 +54,8 @@ impl Document<'_> {
         }
     }
 
-    /// Returns the target of a reference (RFC 6901). The target is in a component or in an operation.
+    /// Returns the target of a reference (RFC 6901). The target is in a component or in an
+    /// operation.
     fn target(&self, reference: &str) -> Option<&Value> {
         let mut tokens = reference.strip_prefix("#/")?.splitn(4, '/');
         let mut token = || Some(tokens.next()?.replace("~1", "/").replace("~0", "~"));

@@ -6,7 +6,8 @@ use serde_json::{Map, Value};
 
 use super::document::Paths;
 
-/// Removes links to operations that the API description does not contain. A module can link to an operation of a module that is not loaded.
+/// Removes links to operations that the API description does not contain. A module can link to an
+/// operation of a module that is not loaded.
 pub(super) fn remove_dangling(paths: &mut Paths) {
     let operations = paths.values().flat_map(Map::values);
     let known: BTreeSet<String> = operations

@@ -1,4 +1,5 @@
-//! Adds the operations of route groups to the API description, with the properties that the host enforces.
+//! Adds the operations of route groups to the API description, with the properties that the host
+//! enforces.
 
 use http::Method;
 use latchmail_core::error::StartError;
@@ -58,8 +59,9 @@ pub(super) fn add<S>(
                     route.method, route.path
                 ))
             })?;
-        // The common properties of a path apply to all its operations. Two owners can have operations with the same path, so the common properties of an owner
-        // are copied to each operation of this owner.
+        // The common properties of a path apply to all its operations. Two owners can have
+        // operations with the same path, so the common properties of an owner are copied to each
+        // operation of this owner.
         let shared = item.and_then(Value::as_object).into_iter().flatten();
         let mut operation = operation.clone();
         for (name, value) in shared.filter(|(name, _)| !METHODS.contains(&name.as_str())) {
@@ -74,8 +76,8 @@ pub(super) fn add<S>(
     Ok(())
 }
 
-/// Copies a common property of a path to an operation. If the operation has the same property or the same parameter, the definition of the operation has
-/// precedence.
+/// Copies a common property of a path to an operation. If the operation has the same property or
+/// the same parameter, the definition of the operation has precedence.
 fn inherit(operation: &mut Map<String, Value>, name: &str, value: &Value) {
     match (operation.get_mut(name), value) {
         (Some(Value::Array(own)), Value::Array(common)) if name == "parameters" => {
@@ -109,8 +111,8 @@ fn complete(
             route.method, route.path, route.operation
         )));
     }
-    // The description of a host operation comes from the doc comment of the handler. The section "Errors" of the comment is only for readers of the code, so
-    // the section is removed.
+    // The description of a host operation comes from the doc comment of the handler. The section
+    // "Errors" of the comment is only for readers of the code, so the section is removed.
     if let Some(Value::String(text)) = operation.get_mut("description")
         && let Some(at) = text.find("# Errors\n")
     {

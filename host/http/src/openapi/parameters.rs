@@ -1,4 +1,5 @@
-//! Adds the parameters of the host to an operation. Restricts the operation's own parameters to the values that the request pipeline accepts.
+//! Adds the parameters of the host to an operation. Restricts the operation's own parameters to the
+//! values that the request pipeline accepts.
 
 use latchmail_runtime::modules::Route;
 use serde_json::{Map, Value, json};
@@ -20,7 +21,8 @@ pub(super) fn mailbox() -> Value {
     mailbox
 }
 
-/// Adds the parameter [`MAILBOX`] if the route accepts it. Restricts all parameters to the values that [`crate::query`] accepts.
+/// Adds the parameter [`MAILBOX`] if the route accepts it. Restricts all parameters to the values
+/// that [`crate::query`] accepts.
 pub(super) fn complete(route: &Route, operation: &mut Map<String, Value>) {
     if access::takes_mailbox(route.access) {
         let mailbox = json!({ "$ref": format!("#/components/parameters/{MAILBOX}") });
@@ -35,7 +37,8 @@ pub(super) fn complete(route: &Route, operation: &mut Map<String, Value>) {
     parameters.into_iter().flatten().for_each(restrict);
 }
 
-/// Adds a pattern to a string parameter. A value in a path or in a query cannot contain NUL, and a value in a path cannot be empty.
+/// Adds a pattern to a string parameter. A value in a path or in a query cannot contain NUL, and a
+/// value in a path cannot be empty.
 fn restrict(parameter: &mut Value) {
     let pattern = match parameter.get("in").and_then(Value::as_str) {
         Some("path") => r"^[^\u0000]+$",

@@ -1,6 +1,7 @@
 //! Adds the error responses of the request pipeline, and the headers that the host sets.
 //!
-//! If an operation already describes a response, only the missing headers and the error schema are added to this response.
+//! If an operation already describes a response, only the missing headers and the error schema are
+//! added to this response.
 
 use latchmail_runtime::modules::{Access, Route};
 use serde_json::{Map, Value, json};
@@ -10,13 +11,15 @@ use crate::access;
 const JSON: &str = "application/json";
 const ERROR: &str = "#/components/schemas/Error";
 
-/// The rate-limit headers of responses. Each entry contains the name of a header and the name of a component.
+/// The rate-limit headers of responses. Each entry contains the name of a header and the name of a
+/// component.
 const RATE_LIMIT: [(&str, &str); 3] = [
     ("X-RateLimit-Limit", "RateLimitLimit"),
     ("X-RateLimit-Remaining", "RateLimitRemaining"),
     ("X-RateLimit-Reset", "RateLimitReset"),
 ];
-/// The statuses of errors that occur before the request is counted. Responses with these statuses have no rate-limit headers.
+/// The statuses of errors that occur before the request is counted. Responses with these statuses
+/// have no rate-limit headers.
 const UNCOUNTED: [&str; 4] = ["405", "414", "431", "501"];
 const REQUEST_ID: (&str, &str) = ("X-Request-Id", "RequestId");
 
@@ -131,8 +134,9 @@ fn needs_credential(route: &Route) -> bool {
     route.access != Access::Public
 }
 
-/// Returns `true` if requests to a route count towards a rate limit. A route that needs a credential always has a rate limit, because requests without a valid
-/// credential count towards a separate limit.
+/// Returns `true` if requests to a route count towards a rate limit. A route that needs a
+/// credential always has a rate limit, because requests without a valid credential count towards a
+/// separate limit.
 fn is_limited(route: &Route) -> bool {
     needs_credential(route) || !route.bucket.is_empty() || route.verifies_body
 }
@@ -168,7 +172,8 @@ pub(super) fn components() -> Value {
     Value::Object(responses.collect())
 }
 
-/// Adds the errors of the request pipeline to the responses of an operation, and the headers of the host to each response.
+/// Adds the errors of the request pipeline to the responses of an operation, and the headers of the
+/// host to each response.
 pub(super) fn complete(route: &Route, responses: &mut Map<String, Value>) {
     // If the operation describes the status 429, the handler of the operation counts the requests.
     let limited = is_limited(route) || responses.contains_key("429");
@@ -209,7 +214,8 @@ fn add_error_schema(content: &mut Map<String, Value>) {
     media.insert("schema".into(), schema);
 }
 
-/// Returns the member `name` of a response. If the member is missing, adds an empty object. Returns `None` if the response is a reference.
+/// Returns the member `name` of a response. If the member is missing, adds an empty object. Returns
+/// `None` if the response is a reference.
 fn object_member<'r>(response: &'r mut Value, name: &str) -> Option<&'r mut Map<String, Value>> {
     let response = response.as_object_mut()?;
     if response.contains_key("$ref") {

@@ -1,4 +1,5 @@
-//! The components that the host adds to the API description for all operations: security schemes, the error schema, parameters, headers and error responses.
+//! The components that the host adds to the API description for all operations: security schemes,
+//! the error schema, parameters, headers and error responses.
 
 use serde_json::{Value, json};
 

@@ -1,4 +1,5 @@
-//! `/admin/accounts`: finds accounts, shows their credentials, sessions and events, and disables and enables them.
+//! `/admin/accounts`: finds accounts, shows their credentials, sessions and events, and disables
+//! and enables them.
 
 use http::StatusCode;
 use latchmail_core::address;

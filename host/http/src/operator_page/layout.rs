@@ -1,5 +1,5 @@
-//! The layout of the pages: the head, the navigation and the style sheet. The content security policy forbids frames, resources of other hosts and, except on the
-//! page with charts, scripts.
+//! The layout of the pages: the head, the navigation and the style sheet. The content security
+//! policy forbids frames, resources of other hosts and, except on the page with charts, scripts.
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
@@ -18,7 +18,8 @@ const STYLE: &str = include_str!("page.css");
 
 const POLICY: &str = "default-src 'none'; style-src 'self'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'";
 
-/// The policy of a page that loads a script of this listener. The script can send requests only to this listener.
+/// The policy of a page that loads a script of this listener. The script can send requests only to
+/// this listener.
 pub(super) const POLICY_WITH_SCRIPT: &str = "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'";
 
 /// A section of the operator's page.
@@ -74,7 +75,8 @@ pub(super) struct Layout<'a> {
     pub(super) section: Option<Section>,
     /// The result of the last action.
     pub(super) notice: Option<&'a str>,
-    /// The address of the administrator and the token of the forms. `None` if the user is not signed in; the page then has no navigation.
+    /// The address of the administrator and the token of the forms. `None` if the user is not
+    /// signed in; the page then has no navigation.
     pub(super) signed_in: Option<(&'a str, &'a str)>,
     /// The content below the heading.
     pub(super) body: &'a Markup,
@@ -175,7 +177,8 @@ pub(super) fn token(csrf: &str) -> Markup {
     html! { input type="hidden" name="csrf" value=(csrf); }
 }
 
-/// Renders a form that consists of one button. `described_by` is the id of the element that names the item of the action.
+/// Renders a form that consists of one button. `described_by` is the id of the element that names
+/// the item of the action.
 pub(super) fn button(csrf: &str, action: &str, name: &str, described_by: &str) -> Markup {
     html! {
         form method="post" action=(action) {
@@ -230,7 +233,8 @@ impl Confirmation<'_> {
     }
 }
 
-/// Renders a table that can be scrolled with the keyboard if it is wider than the screen. `caption` names the table.
+/// Renders a table that can be scrolled with the keyboard if it is wider than the screen. `caption`
+/// names the table.
 pub(super) fn table(caption: &str, headings: &[&str], rows: &Markup) -> Markup {
     html! {
         div.scroll role="region" aria-label=(caption) tabindex="0" {

@@ -21,7 +21,8 @@ use crate::server::{self, Running};
 use crate::state::{HttpState, State};
 use crate::tls::Tls;
 
-/// The running server of the operator's page. Dropping this value does not end the server. [`OperatorPage::stop`] ends the server.
+/// The running server of the operator's page. Dropping this value does not end the server.
+/// [`OperatorPage::stop`] ends the server.
 #[must_use = "the server runs until it is stopped"]
 pub struct OperatorPage {
     running: Running,

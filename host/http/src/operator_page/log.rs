@@ -1,4 +1,5 @@
-//! `/admin/log`: the record of security events, with the changes that administrators and the operator made.
+//! `/admin/log`: the record of security events, with the changes that administrators and the
+//! operator made.
 
 use latchmail_core::clock::Timestamp;
 use latchmail_directory::events::{EventFilter, Recorded};
@@ -20,7 +21,8 @@ const HEADINGS: [&str; 7] = [
     "Time", "Event", "Account", "Actor", "Client", "Subject", "Details",
 ];
 
-/// Shows the newest events before the time in the query parameter `before`. The parameter `address` selects the events of an account.
+/// Shows the newest events before the time in the query parameter `before`. The parameter `address`
+/// selects the events of an account.
 pub(super) async fn show(state: &PageState, request: &Request) -> Result<Response, Rejection> {
     let page = async {
         let visit = Visit::of(state, request).await?;
@@ -45,8 +47,8 @@ pub(super) async fn show(state: &PageState, request: &Request) -> Result<Respons
     respond(request, page).await
 }
 
-/// Returns the time before which the next page begins, or `None` if there are no older events. The next page repeats the events of the last time on this page,
-/// so no event is missing.
+/// Returns the time before which the next page begins, or `None` if there are no older events. The
+/// next page repeats the events of the last time on this page, so no event is missing.
 fn next_page(events: &[Recorded]) -> Option<i64> {
     let (first, last) = (events.first()?, events.last()?);
     let is_full = events.len() == LIMIT as usize;

@@ -1,5 +1,6 @@
-//! `/admin/mail-server`: checks of the servers that this host needs, the connections of this host, and the hosts that use the database. The checks of the mail
-//! server are those of `latchmail doctor`, which also checks the configuration, the DNS and the system.
+//! `/admin/mail-server`: checks of the servers that this host needs, the connections of this host,
+//! and the hosts that use the database. The checks of the mail server are those of
+//! `latchmail doctor`, which also checks the configuration, the DNS and the system.
 
 use latchmail_core::finding::{Finding, Status};
 use latchmail_core::metrics;

@@ -1,4 +1,5 @@
-//! `/admin/modules`: the modules with their versions, permissions and results. The numbers of calls are those of the metrics.
+//! `/admin/modules`: the modules with their versions, permissions and results. The numbers of calls
+//! are those of the metrics.
 
 mod change;
 mod charts;
@@ -121,7 +122,8 @@ fn switch_button(csrf: &str, summary: &Summary, described_by: &str) -> Markup {
     button(csrf, &path, text, described_by)
 }
 
-/// Returns `true` if the version traps or returns invalid responses. A version with few requests counts as failing if most of these requests failed.
+/// Returns `true` if the version traps or returns invalid responses. A version with few requests
+/// counts as failing if most of these requests failed.
 fn is_failing(summary: &Summary) -> bool {
     summary.health.as_ref().is_some_and(|health| {
         let failed = health.trapped + health.wrong;
@@ -161,7 +163,8 @@ fn grants(policy: Option<&Policy>) -> String {
     }
 }
 
-/// Returns the path of the page of a module. Names of modules consist of lowercase letters, digits and hyphens.
+/// Returns the path of the page of a module. Names of modules consist of lowercase letters, digits
+/// and hyphens.
 fn path_of(name: &str) -> String {
     format!("{PATH}/{name}")
 }

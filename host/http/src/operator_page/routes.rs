@@ -123,7 +123,8 @@ fn route(
     (route, Target::Host(handler))
 }
 
-/// Returns the description that the route table requires. Clients cannot read it, because these routes are pages and not part of the API.
+/// Returns the description that the route table requires. Clients cannot read it, because these
+/// routes are pages and not part of the API.
 fn describe(routes: &[(Route, Target<PageState>)]) -> Value {
     let mut paths = Map::new();
     for (route, _) in routes {

@@ -93,7 +93,8 @@ pub(super) async fn sign_out(state: &PageState, request: &Request) -> Result<Res
     respond(request, page).await
 }
 
-/// Renders the sign-in page. `address` and `rejection` are the email address and the error of the previous attempt.
+/// Renders the sign-in page. `address` and `rejection` are the email address and the error of the
+/// previous attempt.
 fn sign_in_page(
     state: &PageState,
     mut browser: Browser,

@@ -1,6 +1,8 @@
-//! Requests of administrators: the cookie with the session, the token in forms, and the checks that a request comes from a page of this listener.
+//! Requests of administrators: the cookie with the session, the token in forms, and the checks that
+//! a request comes from a page of this listener.
 //!
-//! The cookie is sealed with the service's keys. It contains the id of the session and the token of the forms. The database decides whether the session exists.
+//! The cookie is sealed with the service's keys. It contains the id of the session and the token of
+//! the forms. The database decides whether the session exists.
 
 use std::time::Duration;
 
@@ -32,7 +34,8 @@ const IDLE: Duration = Duration::from_hours(1);
 /// The length of the token in forms, in characters.
 const CSRF_LENGTH: usize = 43;
 
-/// The name of the cookie. With TLS, the name has the prefix `__Host-`. Browsers accept such a cookie only from this exact host and over TLS.
+/// The name of the cookie. With TLS, the name has the prefix `__Host-`. Browsers accept such a
+/// cookie only from this exact host and over TLS.
 const COOKIE: &str = "latchmail-admin";
 const SECURE_COOKIE: &str = "__Host-latchmail-admin";
 
@@ -77,7 +80,8 @@ impl Browser {
         })
     }
 
-    /// Reads the cookie of a request. Returns `None` if the request has no valid cookie, or if the browser sent no request for an hour.
+    /// Reads the cookie of a request. Returns `None` if the request has no valid cookie, or if the
+    /// browser sent no request for an hour.
     pub(super) fn of(state: &PageState, headers: &HeaderMap) -> Option<Self> {
         let name = cookie_name(state);
         let all = headers.get_all(header::COOKIE).iter();
@@ -154,7 +158,8 @@ impl<'a> Visit<'a> {
     /// Finds the session of a submitted form, and returns the fields of the form.
     ///
     /// # Errors
-    /// Returns [`Refusal::SignInRequired`] if the browser has no session. Returns 403 if the form comes from another site or has a wrong token.
+    /// Returns [`Refusal::SignInRequired`] if the browser has no session. Returns 403 if the form
+    /// comes from another site or has a wrong token.
     pub(super) async fn of_form(
         state: &'a PageState,
         request: &'a Request,
@@ -210,7 +215,8 @@ impl Fields {
     /// Reads a form.
     ///
     /// # Errors
-    /// Returns 403 if the token of the form is missing or is not the token of the browser. Returns 400 if the body is not a form.
+    /// Returns 403 if the token of the form is missing or is not the token of the browser. Returns
+    /// 400 if the body is not a form.
     pub(super) fn read(request: &Request, browser: &Browser) -> Result<Self, Rejection> {
         let fields =
             form(request).map_err(|refusal| Rejection::bad_request(refusal.description))?;
@@ -252,7 +258,8 @@ pub(super) fn require_same_origin(state: &PageState, headers: &HeaderMap) -> Res
     let host = headers.get(header::HOST).map(HeaderValue::as_bytes);
     let is_own = |origin: &HeaderValue| {
         let origin = origin.as_bytes();
-        // Without TLS, a proxy on this machine can add TLS. The browser then reports an origin with TLS.
+        // Without TLS, a proxy on this machine can add TLS. The browser then reports an origin with
+        // TLS.
         let plain = origin.strip_prefix(b"http://").filter(|_| !state.has_tls());
         let authority = plain.or_else(|| origin.strip_prefix(b"https://"));
         authority.is_some() && authority == host

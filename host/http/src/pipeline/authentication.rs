@@ -1,4 +1,5 @@
-//! Counts a request towards its rate limits, verifies its credential, and checks that the route accepts the caller.
+//! Counts a request towards its rate limits, verifies its credential, and checks that the route
+//! accepts the caller.
 
 use std::net::IpAddr;
 
@@ -17,9 +18,10 @@ use crate::state::State;
 
 /// Counts the request, and returns the caller if the route accepts the credential.
 ///
-/// Every request is counted before the database lookup of its credential. The form of some credentials proves that the service issued the credential. A request
-/// with such a credential counts towards the rate limit of the credential. Any other request counts towards the rate limit of the client. So invalid and forged
-/// credentials cannot cause unlimited lookups.
+/// Every request is counted before the database lookup of its credential. The form of some
+/// credentials proves that the service issued the credential. A request with such a credential
+/// counts towards the rate limit of the credential. Any other request counts towards the rate limit
+/// of the client. So invalid and forged credentials cannot cause unlimited lookups.
 pub(super) async fn authenticate<S: State>(
     state: &S,
     entry: &RouteEntry<S>,
@@ -87,7 +89,8 @@ pub(super) async fn reverify<S: State>(
     authorized.map_err(|rejection| with_challenge(state, route.access, headers, rejection))
 }
 
-/// Checks that the route accepts the caller. Returns the caller with the permissions that apply to the route.
+/// Checks that the route accepts the caller. Returns the caller with the permissions that apply to
+/// the route.
 async fn authorize<S: State>(
     state: &S,
     route: &Route,
@@ -105,7 +108,8 @@ async fn authorize<S: State>(
     Ok(caller)
 }
 
-/// Switches the caller to the mailbox that the request selects. Returns the unchanged caller if `mailbox` is `None` or the caller's own mailbox.
+/// Switches the caller to the mailbox that the request selects. Returns the unchanged caller if
+/// `mailbox` is `None` or the caller's own mailbox.
 pub(super) async fn select_mailbox<S: State>(
     state: &S,
     caller: Caller,
@@ -121,8 +125,8 @@ pub(super) async fn select_mailbox<S: State>(
     Ok(state.switch_mailbox(caller, mailbox).await?)
 }
 
-/// Adds the header `WWW-Authenticate` to a 401 error without this header (RFC 9110, section 11.6.1). For the agent endpoint, RFC 9728, section 5.1, defines the
-/// value of the header.
+/// Adds the header `WWW-Authenticate` to a 401 error without this header (RFC 9110, section
+/// 11.6.1). For the agent endpoint, RFC 9728, section 5.1, defines the value of the header.
 fn with_challenge<S: State>(
     state: &S,
     access: Access,

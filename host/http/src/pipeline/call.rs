@@ -17,9 +17,9 @@ use crate::router::RouteEntry;
 use crate::state::State;
 use crate::{call_error, response};
 
-/// Calls the handler. If the method of the request is safe, the call is cancelled when the client disconnects. Any other request can change data, so the call
-/// runs on a separate task. This task finishes even if the client disconnects, unless it waits in a
-/// [`work_queue`].
+/// Calls the handler. If the method of the request is safe, the call is cancelled when the client
+/// disconnects. Any other request can change data, so the call runs on a separate task. This task
+/// finishes even if the client disconnects, unless it waits in a [`work_queue`].
 pub(super) async fn run<S: State>(
     state: &Arc<S>,
     entry: Arc<RouteEntry<S>>,
@@ -60,8 +60,8 @@ pub(super) async fn run<S: State>(
     }
 }
 
-/// Returns the result of a future, or the 500 error if the future panics. This function is not an `async fn`, because an `async fn` would store the future
-/// twice.
+/// Returns the result of a future, or the 500 error if the future panics. This function is not an
+/// `async fn`, because an `async fn` would store the future twice.
 pub(super) fn catch_panic(
     future: impl Future<Output = Result<Response, Rejection>>,
 ) -> impl Future<Output = Result<Response, Rejection>> {

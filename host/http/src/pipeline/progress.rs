@@ -1,4 +1,5 @@
-//! The properties of a request that the pipeline has determined. The log and the headers of the response contain these properties.
+//! The properties of a request that the pipeline has determined. The log and the headers of the
+//! response contain these properties.
 
 use std::mem;
 
@@ -54,12 +55,14 @@ impl Progress {
         }
     }
 
-    /// Returns the path of the route, or `-` if no route was found. The log line of the request contains this text.
+    /// Returns the path of the route, or `-` if no route was found. The log line of the request
+    /// contains this text.
     pub(super) fn route(&self) -> &str {
         self.route.as_deref().unwrap_or("-")
     }
 
-    /// Counts the request towards a rate limit. The headers of the response then report the state of this limit.
+    /// Counts the request towards a rate limit. The headers of the response then report the state
+    /// of this limit.
     pub(super) async fn count(
         &mut self,
         limits: &Limits,
@@ -73,7 +76,8 @@ impl Progress {
     }
 }
 
-/// A guard that logs a request if the client disconnects before the response. In this case, hyper drops the future of the request together with this guard.
+/// A guard that logs a request if the client disconnects before the response. In this case, hyper
+/// drops the future of the request together with this guard.
 pub(super) struct DisconnectLog<'r>(Option<&'r Method>);
 
 impl<'r> DisconnectLog<'r> {
@@ -81,7 +85,8 @@ impl<'r> DisconnectLog<'r> {
         Self(Some(method))
     }
 
-    /// Prevents the log line about a disconnected client. The pipeline calls this function when the response is complete.
+    /// Prevents the log line about a disconnected client. The pipeline calls this function when the
+    /// response is complete.
     pub(super) fn disarm(&mut self) {
         self.0 = None;
     }

@@ -277,7 +277,8 @@ async fn a_client_that_takes_no_answer_is_given_up() {
     let (small, running) = start("[http]\nidle_timeout = 0.2").await;
     let mut client = Client::of(&running).await;
     client.send(&get("/large")).await;
-    // The server closes the connection because the client does not read, so the rest of the response does not arrive.
+    // The server closes the connection because the client does not read, so the rest of the
+    // response does not arrive.
     let ended = async {
         while !running.accept_task.connections().is_empty() {
             tokio::time::sleep(Duration::from_millis(10)).await;

@@ -1,4 +1,5 @@
-//! `GET /api/health`: reports that the service runs. The route does not check the database or the mail server.
+//! `GET /api/health`: reports that the service runs. The route does not check the database or the
+//! mail server.
 
 use http::StatusCode;
 use latchmail_core::clock::Timestamp;

@@ -35,7 +35,8 @@ struct OpenApiDocument {
 
 /// Get the description of this API
 ///
-/// OpenAPI 3.1. `x-required-scope` of an operation names the scope that the operation needs. `x-api-token-scopes` describes all scopes.
+/// OpenAPI 3.1. `x-required-scope` of an operation names the scope that the operation needs.
+/// `x-api-token-scopes` describes all scopes.
 #[utoipa::path(
     get,
     path = "/api/openapi.json",

@@ -1,8 +1,10 @@
-//! The pages for people who open the service in a browser: the start page, and the API description in the viewer Redoc.
+//! The pages for people who open the service in a browser: the start page, and the API description
+//! in the viewer Redoc.
 //!
-//! The page with the viewer runs scripts on the origin of the sign-in pages. Its content security policy therefore puts it in a sandbox: its scripts have an
-//! opaque origin, so they cannot read cookies or responses of the service, and they cannot send forms. Such a page cannot fetch the description, so the page
-//! contains it.
+//! The page with the viewer runs scripts on the origin of the sign-in pages. Its content security
+//! policy therefore puts it in a sandbox: its scripts have an opaque origin, so they cannot read
+//! cookies or responses of the service, and they cannot send forms. Such a page cannot fetch the
+//! description, so the page contains it.
 
 use std::sync::{Arc, OnceLock};
 
@@ -32,7 +34,8 @@ const COMPRESSED_REDOC: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/redoc.
 /// The script after its first request. Most services never send it.
 static REDOC: OnceLock<Bytes> = OnceLock::new();
 
-/// Starts the viewer. `NONCE` is replaced with the nonce of the page. The fonts are those of the system.
+/// Starts the viewer. `NONCE` is replaced with the nonce of the page. The fonts are those of the
+/// system.
 const START_VIEWER: &str = r"
 const description = JSON.parse(document.getElementById('description').textContent);
 const fontFamily = 'system-ui, sans-serif';

@@ -12,7 +12,8 @@ use crate::app::App;
 use crate::message::{self, Request, Response};
 use crate::rejection::Rejection;
 
-/// The maximum duration of each check. Prometheus waits 10 seconds for the metrics, which use these checks too.
+/// The maximum duration of each check. Prometheus waits 10 seconds for the metrics, which use these
+/// checks too.
 pub(crate) const TIMEOUT: Duration = Duration::from_secs(3);
 
 /// The response if the service can reach the database and the mail server.
@@ -38,8 +39,8 @@ pub(super) struct NotReady {
     /// `ok` if the service can reach the mail server, otherwise `unavailable`.
     #[schema(example = "unavailable")]
     mail: &'static str,
-    /// The reason if both can be reached: `stopping` if the service is about to stop, `modules` if the current version of a module does not serve on this host,
-    /// but on other hosts.
+    /// The reason if both can be reached: `stopping` if the service is about to stop, `modules` if
+    /// the current version of a module does not serve on this host, but on other hosts.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(example = "stopping")]
     reason: Option<&'static str>,
@@ -122,7 +123,8 @@ async fn check_within<D: Display, M: Display>(
     }
 }
 
-/// Returns the result of `ping` if it succeeds within `max_duration`. Otherwise logs the failure with the name of the checked server.
+/// Returns the result of `ping` if it succeeds within `max_duration`. Otherwise logs the failure
+/// with the name of the checked server.
 async fn ping_within<T, E: Display>(
     name: &str,
     ping: impl Future<Output = Result<T, E>>,

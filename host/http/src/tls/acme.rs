@@ -1,5 +1,6 @@
-//! A certificate from a certificate authority (ACME, RFC 8555). The authority verifies the domains with the challenge TLS-ALPN-01 (RFC 8737), for which it
-//! connects to the TLS port of the service. The account key and the certificate are stored in a folder.
+//! A certificate from a certificate authority (ACME, RFC 8555). The authority verifies the domains
+//! with the challenge TLS-ALPN-01 (RFC 8737), for which it connects to the TLS port of the service.
+//! The account key and the certificate are stored in a folder.
 
 use std::fs::{DirBuilder, OpenOptions, Permissions};
 use std::io::{self, Write as _};
@@ -26,7 +27,8 @@ pub(super) const ALPN: &[u8] = b"acme-tls/1";
 
 /// The minimum time between two orders. A certificate authority limits the number of failed orders.
 const MIN_RETRY: Duration = Duration::from_mins(1);
-/// rustls-acme doubles the time between two orders after each failure, from one second up to 2 to the power of this number of seconds.
+/// rustls-acme doubles the time between two orders after each failure, from one second up to 2 to
+/// the power of this number of seconds.
 const MAX_DOUBLINGS: u32 = 16;
 
 /// The orders of a certificate.
@@ -72,7 +74,8 @@ impl Acme {
         Arc::clone(&self.resolver)
     }
 
-    /// Orders a certificate, and renews the certificate when a third of its validity remains. Does not end.
+    /// Orders a certificate, and renews the certificate when a third of its validity remains. Does
+    /// not end.
     pub(super) async fn run(&self) {
         let mut state = self.state.lock().await;
         let mut failures = 0;
@@ -101,7 +104,8 @@ impl Acme {
     }
 }
 
-/// The folder with the account keys and the certificates. The names of the files depend on the settings, so other settings do not use an old file.
+/// The folder with the account keys and the certificates. The names of the files depend on the
+/// settings, so other settings do not use an old file.
 struct Folder(PathBuf);
 
 impl Folder {

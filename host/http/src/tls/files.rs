@@ -1,7 +1,8 @@
-//! A certificate and its private key in PEM files. The service reads the files again when their content changes.
+//! A certificate and its private key in PEM files. The service reads the files again when their
+//! content changes.
 //!
-//! The content is compared, because tools replace the files in different ways: they rename a new file, change a symbolic link (certbot), or change a symbolic
-//! link to the folder (Kubernetes).
+//! The content is compared, because tools replace the files in different ways: they rename a new
+//! file, change a symbolic link (certbot), or change a symbolic link to the folder (Kubernetes).
 
 use std::fmt::Display;
 use std::path::{Path, PathBuf};
@@ -27,8 +28,8 @@ use zeroize::Zeroizing;
 
 use super::acme;
 
-/// The interval at which the files are read. A certificate and its key are replaced one after the other, so a short interval shortens the time in which the
-/// files do not match.
+/// The interval at which the files are read. A certificate and its key are replaced one after the
+/// other, so a short interval shortens the time in which the files do not match.
 const READ_INTERVAL: Duration = Duration::from_secs(2);
 
 /// The files of a certificate, and the certificate that is in use.
@@ -64,7 +65,8 @@ pub struct CertificateSummary {
     pub is_valid_for_name: bool,
 }
 
-/// Checks the files of a certificate. `name` is the name of the service: a host name or an IP address.
+/// Checks the files of a certificate. `name` is the name of the service: a host name or an IP
+/// address.
 ///
 /// # Errors
 /// Returns an error if a file is unreadable or invalid. The error names the file.
@@ -86,7 +88,8 @@ fn is_valid_for(key: &CertifiedKey, name: &str) -> bool {
     })
 }
 
-/// Works like [`check_certificate`] for the certificate that a certificate authority issued. Returns `None` if there is no certificate yet.
+/// Works like [`check_certificate`] for the certificate that a certificate authority issued.
+/// Returns `None` if there is no certificate yet.
 ///
 /// # Errors
 /// Returns an error if the certificate is unreadable or invalid.
@@ -187,7 +190,8 @@ impl Content {
         digest.finalize().into()
     }
 
-    /// Returns the certificate with its key, and the time at which the certificate expires. On failure, returns the reason with the name of the file.
+    /// Returns the certificate with its key, and the time at which the certificate expires. On
+    /// failure, returns the reason with the name of the file.
     fn parse(&self, certificate: &Path, key: &Path) -> Result<(CertifiedKey, Timestamp), String> {
         let invalid = |key: &str, path: &Path, reason: &dyn Display| {
             format!("`{key}` {} is invalid: {reason}", path.display())

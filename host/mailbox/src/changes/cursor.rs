@@ -17,7 +17,8 @@ const MAX_TEXT: usize = 200;
 
 /// A position in the change log.
 ///
-/// Pages with `more` have the same `since` and `until`. They contain the differences between these two versions, in several segments (see [`super::page`]).
+/// Pages with `more` have the same `since` and `until`. They contain the differences between these
+/// two versions, in several segments (see [`super::page`]).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Cursor {
     /// Identifies the folder for which the cursor was requested. `None` for all folders.

@@ -1,7 +1,8 @@
 //! Creates one page of changes between two versions of a mailbox.
 //!
-//! The changes between the versions `since` and `until` are in six segments, in the order of [`super::plan`]. A page continues at the segment and position of the
-//! cursor. The work for a page is limited, so a page can be shorter than its limit although more pages follow.
+//! The changes between the versions `since` and `until` are in six segments, in the order of
+//! [`super::plan`]. A page continues at the segment and position of the cursor. The work for a page
+//! is limited, so a page can be shorter than its limit although more pages follow.
 
 use latchmail_directory::Db;
 use latchmail_directory::message_index::{self, MessageChange};
@@ -16,7 +17,8 @@ const FIRST: u8 = 0;
 /// The messages that were moved from folders with early deletions.
 const MOVED_EARLY: u8 = 1;
 const EARLY_DELETIONS: u8 = 2;
-/// The renames and creations after the early deletions. The other changes of messages follow in segment 4.
+/// The renames and creations after the early deletions. The other changes of messages follow in
+/// segment 4.
 const SECOND: u8 = 3;
 const LATE_DELETIONS: u8 = 5;
 
@@ -101,7 +103,8 @@ impl Page {
         }
     }
 
-    /// Adds the changes of folders after the position of the cursor. Returns `true` if all of them are in the page.
+    /// Adds the changes of folders after the position of the cursor. Returns `true` if all of them
+    /// are in the page.
     fn folders(&mut self, cursor: &mut Cursor, segment: impl Fn(&Plan) -> &Vec<Change>) -> bool {
         let all = segment(&self.plan);
         let from = usize::try_from(cursor.position)
@@ -116,7 +119,8 @@ impl Page {
         ended
     }
 
-    /// Adds the changes of messages after the position of the cursor. Returns `true` if all of them are in the page.
+    /// Adds the changes of messages after the position of the cursor. Returns `true` if all of them
+    /// are in the page.
     async fn messages(
         &mut self,
         db: &Db,
@@ -146,7 +150,8 @@ impl Page {
         Ok(true)
     }
 
-    /// Returns the change of a message in a segment. Returns `None` if the client does not need this change in this segment.
+    /// Returns the change of a message in a segment. Returns `None` if the client does not need
+    /// this change in this segment.
     fn change(&self, message: MessageChange, segment: u8) -> Option<Change> {
         let MessageChange {
             uid, before, after, ..

@@ -1,8 +1,10 @@
-//! Plans the order of the changes of folders between two versions, so that a client that identifies folders by path can apply them one after the other.
+//! Plans the order of the changes of folders between two versions, so that a client that identifies
+//! folders by path can apply them one after the other.
 //!
-//! Renames come first, then creations, then the changes of messages, then deletions. There is one exception: if a folder of the later version has the path of a
-//! deleted folder, the deletion must come before that rename or creation. The messages that were moved from such a deleted folder are reported before its
-//! deletion.
+//! Renames come first, then creations, then the changes of messages, then deletions. There is one
+//! exception: if a folder of the later version has the path of a deleted folder, the deletion must
+//! come before that rename or creation. The messages that were moved from such a deleted folder are
+//! reported before its deletion.
 
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet, VecDeque};
@@ -11,7 +13,8 @@ use latchmail_directory::message_index::FolderHistory;
 
 use super::Change;
 
-/// The order of the changes of folders. Maps with paths have the service's own ids of folders as keys.
+/// The order of the changes of folders. Maps with paths have the service's own ids of folders as
+/// keys.
 #[derive(Debug, Default)]
 pub(super) struct Plan {
     /// The renames and creations that do not depend on a deletion.
@@ -28,7 +31,8 @@ pub(super) struct Plan {
     pub(super) second_renames: usize,
     /// The deletions after the changes of messages.
     pub(super) late_deletions: Vec<Change>,
-    /// The paths during the changes of messages. Includes the folders in `late_deletions`, and the folders in `early_deletions` with their last paths.
+    /// The paths during the changes of messages. Includes the folders in `late_deletions`, and the
+    /// folders in `early_deletions` with their last paths.
     pub(super) paths: HashMap<String, String>,
     /// The deleted folders.
     pub(super) deleted: HashSet<String>,
@@ -132,7 +136,8 @@ impl<'a> KnownPaths<'a> {
 }
 
 impl Plan {
-    /// Returns the plan for these folders. It does not depend on their order and on their current paths, so all pages between two versions have the same plan.
+    /// Returns the plan for these folders. It does not depend on their order and on their current
+    /// paths, so all pages between two versions have the same plan.
     pub(super) fn new(folders: &[FolderHistory]) -> Self {
         let mut plan = Self::default();
         let mut folders: Vec<&FolderHistory> = folders.iter().collect();

@@ -1,4 +1,5 @@
-//! Tests with a doveadm that sends no response, fails or does not exist. Tests with a real doveadm are in `host/dev/src/tests`.
+//! Tests with a doveadm that sends no response, fails or does not exist. Tests with a real doveadm
+//! are in `host/dev/src/tests`.
 
 use std::fs::Permissions;
 use std::net::SocketAddr;
@@ -46,7 +47,8 @@ fn client(address: SocketAddr) -> Doveadm {
     Doveadm::new(&configured(address, &key)).unwrap().unwrap()
 }
 
-/// Starts a server that sends `response` to every request and keeps its connections open. Returns its address.
+/// Starts a server that sends `response` to every request and keeps its connections open. Returns
+/// its address.
 async fn server(response: String) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();

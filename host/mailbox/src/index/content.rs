@@ -15,7 +15,8 @@ pub(super) struct Content {
     pub(super) index: Arc<Index>,
     pub(super) mailbox: Mailbox,
     pub(super) threads: MailboxThreads,
-    /// The messages that the index does not contain, because they were not at their locations when they were read.
+    /// The messages that the index does not contain, because they were not at their locations when
+    /// they were read.
     pub(super) unindexed: BTreeSet<u64>,
     pub(super) verified: Instant,
 }
@@ -83,7 +84,8 @@ impl Mailbox {
             let known = self.positions.get(&folder.id).copied();
             let position = known.unwrap_or(self.next_position);
             if known.is_none() {
-                // After the last position, new folders are missing until the index is opened again. Then the state is never current.
+                // After the last position, new folders are missing until the index is opened again.
+                // Then the state is never current.
                 let Some(next) = self.next_position.checked_add(1) else {
                     continue;
                 };
@@ -93,7 +95,8 @@ impl Mailbox {
             self.paths.insert(folder.path.clone(), position);
             self.folders.insert(position, folder.clone());
         }
-        // Folders can swap their paths. Therefore the state is updated after all positions are known.
+        // Folders can swap their paths. Therefore the state is updated after all positions are
+        // known.
         for (position, folder) in &self.folders {
             self.state.set_folder(*position, &folder.path);
         }
@@ -115,8 +118,8 @@ impl Mailbox {
         self.folder_at(*self.paths.get(path)?)
     }
 
-    /// Returns `true` if the state of one folder is current. New, changed and expunged messages increase HIGHESTMODSEQ (RFC 7162). Returns `false` if the server
-    /// has no HIGHESTMODSEQ.
+    /// Returns `true` if the state of one folder is current. New, changed and expunged messages
+    /// increase HIGHESTMODSEQ (RFC 7162). Returns `false` if the server has no HIGHESTMODSEQ.
     pub(super) fn is_current_in(&self, now: &FolderState) -> bool {
         now.highest_modseq.is_some()
             && self.folder(&now.path).is_some_and(|folder| {

@@ -1,4 +1,5 @@
-//! Converts a message to a document of the search index. The document contains the summary of the message, so a search needs no data of the mail server.
+//! Converts a message to a document of the search index. The document contains the summary of the
+//! message, so a search needs no data of the mail server.
 
 use std::collections::HashSet;
 
@@ -124,7 +125,8 @@ fn searchable_texts(text: Option<String>, html: Option<&str>) -> (String, String
     (text, if is_contained { String::new() } else { html })
 }
 
-/// Returns the words of a text without punctuation, because the two parts of a message often have different punctuation.
+/// Returns the words of a text without punctuation, because the two parts of a message often have
+/// different punctuation.
 fn words(text: &str) -> impl Iterator<Item = &str> {
     let words = text.split(|character: char| !character.is_alphanumeric());
     words.filter(|word| !word.is_empty())

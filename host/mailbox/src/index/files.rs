@@ -20,8 +20,9 @@ use crate::mail::Mail;
 /// Name of the file with the state of the indexes, for `latchmail doctor`.
 const STATUS: &str = "status.json";
 
-/// Returns the folder of an account's index. The name is the account's id, which contains only letters and digits. The folders are distributed to subfolders,
-/// because a folder with many entries is slow on some file systems.
+/// Returns the folder of an account's index. The name is the account's id, which contains only
+/// letters and digits. The folders are distributed to subfolders, because a folder with many
+/// entries is slow on some file systems.
 pub(super) fn account_folder(root: &Path, account: &str) -> PathBuf {
     root.join(account.get(..2).unwrap_or(account)).join(account)
 }
@@ -51,7 +52,8 @@ pub(super) struct Status {
     pub(super) open: usize,
     /// The number of indexes that wait for their build or are being built.
     pub(super) building: usize,
-    /// The number of searches since the start that the mail server served although the index is enabled.
+    /// The number of searches since the start that the mail server served although the index is
+    /// enabled.
     pub(super) fallbacks: u64,
     /// The largest time since the last update of an open index, in seconds.
     pub(super) lag: u64,
@@ -136,7 +138,8 @@ fn excess(stored: Vec<Stored>, is_used: impl Fn(&str) -> bool, max_bytes: u64) -
 }
 
 impl Mail {
-    /// Deletes the indexes of accounts that do not exist, and indexes beyond the configured disk space.
+    /// Deletes the indexes of accounts that do not exist, and indexes beyond the configured disk
+    /// space.
     pub(super) async fn delete_indexes(&self, indexes: &Indexes) {
         let root = indexes.root.clone();
         let Ok(stored) = blocking::run(move || list(&root)).await else {

@@ -1,10 +1,12 @@
-//! The search indexes of this host. Each account has its own index in a folder. An index is a cache: it can be deleted at any time, and is built again from the
-//! mail server.
+//! The search indexes of this host. Each account has its own index in a folder. An index is a
+//! cache: it can be deleted at any time, and is built again from the mail server.
 //!
-//! An index contains the immutable data of messages. The folder and the flags of each message come from the directory, and are in memory while the account is in
-//! use. [`latchmail_search`] has the format of the files.
+//! An index contains the immutable data of messages. The folder and the flags of each message come
+//! from the directory, and are in memory while the account is in use. [`latchmail_search`] has the
+//! format of the files.
 //!
-//! An index is built in the background after the first search of the account. Until the index is complete, the mail server searches.
+//! An index is built in the background after the first search of the account. Until the index is
+//! complete, the mail server searches.
 
 mod content;
 mod document;
@@ -290,7 +292,8 @@ impl AccountIndex {
 }
 
 impl Mail {
-    /// Builds and updates the search indexes until the returned future is dropped. Does nothing if the index is disabled.
+    /// Builds and updates the search indexes until the returned future is dropped. Does nothing if
+    /// the index is disabled.
     pub async fn run_indexer(self: Arc<Self>) {
         let Some(indexes) = self.indexes() else {
             return;

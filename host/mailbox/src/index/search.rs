@@ -25,8 +25,10 @@ use crate::types::Summary;
 pub(crate) struct CurrentIndex(OwnedRwLockReadGuard<Option<Content>>);
 
 impl Mail {
-    /// Returns the index of the account if the index is complete and, after an update, current. `folders` are the folders that the request uses, with their states
-    /// on the mail server at the time of the request. `all` is `true` if these are all folders. Returns the status of the index if the index cannot be used.
+    /// Returns the index of the account if the index is complete and, after an update, current.
+    /// `folders` are the folders that the request uses, with their states on the mail server at the
+    /// time of the request. `all` is `true` if these are all folders. Returns the status of the
+    /// index if the index cannot be used.
     pub(crate) async fn current_index(
         &self,
         access: &Access,
@@ -61,7 +63,8 @@ impl Mail {
         Err(IndexStatus::Building)
     }
 
-    /// Updates the index if necessary. Returns `false` if the index must be built in the background.
+    /// Updates the index if necessary. Returns `false` if the index must be built in the
+    /// background.
     async fn updated_index(
         &self,
         indexes: &Indexes,
@@ -93,7 +96,8 @@ impl Mail {
         Ok(updated == Update::Current)
     }
 
-    /// Searches the index. Returns `None` if the index cannot be read. In this case, the index is closed, and built again if it is damaged.
+    /// Searches the index. Returns `None` if the index cannot be read. In this case, the index is
+    /// closed, and built again if it is damaged.
     pub(crate) async fn search_index(
         &self,
         access: &Access,
@@ -188,8 +192,8 @@ impl CurrentIndex {
 }
 
 impl Content {
-    /// Returns the summary of a message with its current flags, and the path of its folder. `stored` is the summary in the index. Returns `None` if the message
-    /// no longer exists.
+    /// Returns the summary of a message with its current flags, and the path of its folder.
+    /// `stored` is the summary in the index. Returns `None` if the message no longer exists.
     pub(super) fn summary(
         &self,
         uid: u64,

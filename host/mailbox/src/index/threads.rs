@@ -117,7 +117,8 @@ impl Participants {
 }
 
 impl Content {
-    /// Returns the threads with a message in the folder, or all threads, newest first. Considers only messages in `visible` folders.
+    /// Returns the threads with a message in the folder, or all threads, newest first. Considers
+    /// only messages in `visible` folders.
     fn groups(&self, visible: &FolderSet, folder: Option<&str>) -> Vec<Group> {
         let state = &self.mailbox.state;
         let listed = folder.and_then(|path| state.folder(path));
@@ -249,7 +250,8 @@ fn is_seen(flags: &str) -> bool {
 }
 
 impl Mail {
-    /// Returns the threads of messages from the open index of an account. Returns `None` if the index is not open.
+    /// Returns the threads of messages from the open index of an account. Returns `None` if the
+    /// index is not open.
     pub(crate) async fn open_threads(
         &self,
         account: &str,
@@ -262,7 +264,8 @@ impl Mail {
         Some(uids.iter().filter_map(with_thread).collect())
     }
 
-    /// Stores the merged threads of an open index in the directory, for listings while the index is closed.
+    /// Stores the merged threads of an open index in the directory, for listings while the index is
+    /// closed.
     pub(super) async fn store_threads(&self, index: &AccountIndex) -> Result<(), Error> {
         {
             let mut content = index.content.write().await;

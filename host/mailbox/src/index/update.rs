@@ -1,6 +1,8 @@
-//! Updates an index: synchronizes the directory with the mail server, reads new messages, and adds them to the index.
+//! Updates an index: synchronizes the directory with the mail server, reads new messages, and adds
+//! them to the index.
 //!
-//! A message number is missing if the mailbox has it and the index does not. So an update after a crash continues where the last commit ended.
+//! A message number is missing if the mailbox has it and the index does not. So an update after a
+//! crash continues where the last commit ended.
 
 use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
@@ -19,7 +21,8 @@ use crate::blocking;
 use crate::error::Error;
 use crate::mail::Mail;
 
-/// Maximum number of missing messages that a search adds to the index. If more messages are missing, the index is built in the background.
+/// Maximum number of missing messages that a search adds to the index. If more messages are
+/// missing, the index is built in the background.
 pub(super) const MAX_FOREGROUND: usize = 200;
 
 /// Maximum number of attempts to read messages that are moved at the same time.
@@ -108,7 +111,8 @@ impl Mail {
         Ok(Update::Current)
     }
 
-    /// Applies the changes since the last update to an open index. Returns `false` if the index must be opened again.
+    /// Applies the changes since the last update to an open index. Returns `false` if the index
+    /// must be opened again.
     async fn apply_changes(
         &self,
         account: &AccountIndex,
@@ -290,7 +294,8 @@ impl Mail {
         Ok(added)
     }
 
-    /// Verifies the checksums of an open index if the last verification was some time ago. Closes and deletes a damaged index.
+    /// Verifies the checksums of an open index if the last verification was some time ago. Closes
+    /// and deletes a damaged index.
     pub(super) async fn verify_index(&self, account: &AccountIndex) {
         let index = {
             let content = account.content.read().await;
@@ -312,7 +317,8 @@ impl Mail {
         }
     }
 
-    /// Closes an index after an error, and deletes it if it is damaged. The next search opens or builds the index again.
+    /// Closes an index after an error, and deletes it if it is damaged. The next search opens or
+    /// builds the index again.
     pub(super) async fn close_index(
         &self,
         account: &AccountIndex,
@@ -441,7 +447,8 @@ pub(super) struct Missing {
 }
 
 impl Content {
-    /// Returns the messages that the index does not contain: those that `delta` adds, and those that could not be read before.
+    /// Returns the messages that the index does not contain: those that `delta` adds, and those
+    /// that could not be read before.
     fn missing(&self, delta: &message_index::ReplicaDelta) -> Vec<Missing> {
         let state = &self.mailbox.state;
         let changed: HashSet<u64> = delta.changed.iter().map(|message| message.uid).collect();

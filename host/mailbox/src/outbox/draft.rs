@@ -1,5 +1,6 @@
-//! Validates drafts and writes drafts as messages with mail-builder (RFC 5322, RFC 2045). Client input never adds a header field. Only the envelope contains
-//! Bcc recipients. This module does not send messages.
+//! Validates drafts and writes drafts as messages with mail-builder (RFC 5322, RFC 2045). Client
+//! input never adds a header field. Only the envelope contains Bcc recipients. This module does not
+//! send messages.
 
 use std::borrow::Cow;
 
@@ -25,7 +26,8 @@ use crate::types::Address;
 /// Maximum size of the finished message, in bytes (specification, section 8).
 pub(super) const MAX_MESSAGE: usize = 26_214_400;
 
-/// Maximum numbers of recipients, files and references of one message. A sandboxed module can have lower limits.
+/// Maximum numbers of recipients, files and references of one message. A sandboxed module can have
+/// lower limits.
 const MAX_RECIPIENTS: usize = 500;
 const MAX_FILES: usize = 500;
 const MAX_REFERENCES: usize = 1000;
@@ -124,7 +126,8 @@ impl ValidDraft {
         let draft = &self.draft;
         let files = draft.files.iter().map(|file| file.content.len());
         let length = |text: &Option<String>| text.as_ref().map_or(0, String::len);
-        // An attached message might not be encoded in base64. Use the unencoded sizes for the lower bound.
+        // An attached message might not be encoded in base64. Use the unencoded sizes for the lower
+        // bound.
         let encoded = |bytes: usize| bytes / 3 * 4;
         let has_message = draft.files.iter().any(is_message);
         let files: usize = if has_message {
@@ -187,7 +190,8 @@ impl ValidDraft {
         Ok(bytes.into())
     }
 
-    /// Returns a hash of the client's input. The hash detects that an idempotency key is used for another message.
+    /// Returns a hash of the client's input. The hash detects that an idempotency key is used for
+    /// another message.
     pub(super) fn fingerprint(&self) -> [u8; 32] {
         let draft = &self.draft;
         let mut digest = Sha256::new();
@@ -221,8 +225,9 @@ impl ValidDraft {
     }
 }
 
-/// Returns the value of a To or Cc field. Encodes all names of the field if a name contains text like an encoded word (RFC 2047). mail-builder would write an
-/// ASCII name unchanged in quotes, and many receivers decode encoded words even in quotes.
+/// Returns the value of a To or Cc field. Encodes all names of the field if a name contains text
+/// like an encoded word (RFC 2047). mail-builder would write an ASCII name unchanged in quotes, and
+/// many receivers decode encoded words even in quotes.
 fn address_list(addresses: &[Address]) -> HeaderType<'_> {
     // The address has been validated.
     let normalized = |address: &Address| {
@@ -247,8 +252,9 @@ fn address_list(addresses: &[Address]) -> HeaderType<'_> {
     HeaderType::Address(HeaderAddress::new_list(list))
 }
 
-/// Returns the value of the Subject field. Encodes the complete subject if an ASCII subject contains text like an encoded word (RFC 2047). mail-builder would
-/// write the text unchanged, and receivers would decode the text.
+/// Returns the value of the Subject field. Encodes the complete subject if an ASCII subject
+/// contains text like an encoded word (RFC 2047). mail-builder would write the text unchanged, and
+/// receivers would decode the text.
 fn subject(text: &str) -> HeaderType<'_> {
     if !text.is_ascii() || !text.contains("=?") {
         return HeaderType::Text(text.into());
@@ -268,8 +274,10 @@ fn encoded_words(text: &str) -> String {
     words.join(" ")
 }
 
-/// Returns the plain text or the HTML of a message as a MIME part. Encodes a text with control characters in base64, because mail-builder would write control
-/// characters unencoded. RFC 5322, sections 2.3 and 4, forbids NUL and a carriage return without a line feed. Mail servers change other control characters.
+/// Returns the plain text or the HTML of a message as a MIME part. Encodes a text with control
+/// characters in base64, because mail-builder would write control characters unencoded. RFC 5322,
+/// sections 2.3 and 4, forbids NUL and a carriage return without a line feed. Mail servers change
+/// other control characters.
 fn text_part<'t>(media_type: &'static str, text: &'t str) -> MimePart<'t> {
     let plain = |byte: u8| !byte.is_ascii_control() || matches!(byte, b'\t' | b'\n');
     if text.split("\r\n").all(|line| line.bytes().all(plain)) {
@@ -285,8 +293,10 @@ fn text_part<'t>(media_type: &'static str, text: &'t str) -> MimePart<'t> {
 
 /// Returns a file as a MIME part with its media type. Encodes the content in base64.
 ///
-/// An attached message must not be encoded in base64 (RFC 2046, section 5.2.1). Such a message is written unencoded if mail servers do not change its lines.
-/// Otherwise the message is encoded in base64 with the type `application/octet-stream`. A file with a multipart type also gets this type.
+/// An attached message must not be encoded in base64 (RFC 2046, section 5.2.1). Such a message is
+/// written unencoded if mail servers do not change its lines. Otherwise the message is encoded in
+/// base64 with the type `application/octet-stream`. A file with a multipart type also gets this
+/// type.
 fn file_part(file: &File) -> MimePart<'_> {
     let is_unencoded = is_unencoded(file);
     let content_type =
@@ -325,8 +335,8 @@ fn is_8bit(file: &File) -> bool {
     is_unencoded(file) && !file.content.is_ascii()
 }
 
-/// Returns the value of Content-Disposition for a file. Encodes a non-ASCII name by RFC 2231. Also encodes an ASCII name with text like an encoded word. See
-/// [`subject`] for the reason.
+/// Returns the value of Content-Disposition for a file. Encodes a non-ASCII name by RFC 2231. Also
+/// encodes an ASCII name with text like an encoded word. See [`subject`] for the reason.
 fn disposition(filename: &str) -> HeaderType<'_> {
     if filename.is_ascii() && filename.contains("=?") {
         let encoded = utf8_percent_encode(filename, NON_ALPHANUMERIC);
@@ -335,7 +345,8 @@ fn disposition(filename: &str) -> HeaderType<'_> {
     HeaderType::ContentType(ContentType::new("attachment").attribute("filename", filename))
 }
 
-/// Returns `true` if mail servers do not change the bytes. Each line must be short, end with CRLF and contain no NUL (RFC 5322, section 2.1.1).
+/// Returns `true` if mail servers do not change the bytes. Each line must be short, end with CRLF
+/// and contain no NUL (RFC 5322, section 2.1.1).
 fn has_valid_lines(bytes: &[u8]) -> bool {
     bytes
         .split(|b| *b == b'\n')
@@ -349,10 +360,12 @@ fn without_brackets(id: &str) -> &str {
     id.trim_start_matches('<').trim_end_matches('>')
 }
 
-/// Maximum length of a Message-ID with brackets, in bytes. A longer Message-ID does not fit on one line after `In-Reply-To: ` (RFC 5322, section 2.1.1).
+/// Maximum length of a Message-ID with brackets, in bytes. A longer Message-ID does not fit on one
+/// line after `In-Reply-To: ` (RFC 5322, section 2.1.1).
 const MAX_MESSAGE_ID: usize = 998 - "In-Reply-To: ".len();
 
-/// Returns `true` if `id` is a valid Message-ID (RFC 5322, section 3.6.4). A valid Message-ID contains no character that ends the header field.
+/// Returns `true` if `id` is a valid Message-ID (RFC 5322, section 3.6.4). A valid Message-ID
+/// contains no character that ends the header field.
 fn is_message_id(id: &str) -> bool {
     let inner = id.strip_prefix('<').and_then(|id| id.strip_suffix('>'));
     inner.is_some_and(|inner| {

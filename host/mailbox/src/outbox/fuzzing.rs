@@ -8,8 +8,8 @@ use super::draft::{Draft, File};
 use super::envelope::EnvelopeAddress;
 use crate::types::Address;
 
-/// Checks that each accepted address is on one line, without brackets and spaces outside quotes. A mail server must read the written address as the same
-/// address.
+/// Checks that each accepted address is on one line, without brackets and spaces outside quotes. A
+/// mail server must read the written address as the same address.
 ///
 /// # Panics
 /// Panics if the check fails.
@@ -23,7 +23,8 @@ pub fn recipient(address: &str) {
     assert_eq!(EnvelopeAddress::parse(&text), Some(parsed), "{address:?}");
 }
 
-/// Writes a message and checks its lines. Checks that client input creates no header field, and that a reader gets the client's values.
+/// Writes a message and checks its lines. Checks that client input creates no header field, and
+/// that a reader gets the client's values.
 ///
 /// # Panics
 /// Panics if a check fails.
@@ -89,7 +90,8 @@ pub fn draft(name: &str, subject: &str, filename: &str, text: &str, content: &[u
         unreachable!("recipients {:?}", found.to);
     };
     assert_eq!(to.address, "bo@example.net");
-    // Readers ignore a name that consists only of angle brackets, because such a name looks like a part of a malformed address.
+    // Readers ignore a name that consists only of angle brackets, because such a name looks like a
+    // part of a malformed address.
     let is_brackets = without_mark(name)
         .trim()
         .chars()

@@ -1,4 +1,5 @@
-//! Idempotency keys. A message with a key is sent only once in 24 hours. A repeated request returns the result of the first request.
+//! Idempotency keys. A message with a key is sent only once in 24 hours. A repeated request returns
+//! the result of the first request.
 
 use std::collections::HashSet;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -57,7 +58,8 @@ impl IdempotencyKeys {
         &self.process
     }
 
-    /// Returns the result of a send that an earlier request started. `is_running` states that another host is still processing the request.
+    /// Returns the result of a send that an earlier request started. `is_running` states that
+    /// another host is still processing the request.
     pub(super) fn earlier_result(
         earlier: &Sending,
         fingerprint: &[u8],
@@ -95,7 +97,8 @@ fn in_progress() -> Error {
     Error::Conflict("A request with this Idempotency-Key is still being processed")
 }
 
-/// Returns the stored form of a client's key. Each member has separate keys. Therefore a member does not learn whether another caller used the same key.
+/// Returns the stored form of a client's key. Each member has separate keys. Therefore a member
+/// does not learn whether another caller used the same key.
 pub(super) fn stored_key(access: &Access, key: &str) -> Key {
     let mut hash = Sha256::new();
     if let Some(member) = &access.member {

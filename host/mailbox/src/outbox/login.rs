@@ -1,4 +1,5 @@
-//! Logs in at the submission service (RFC 4954). lettre sends app passwords. This module sends access tokens with OAUTHBEARER or XOAUTH2.
+//! Logs in at the submission service (RFC 4954). lettre sends app passwords. This module sends
+//! access tokens with OAUTHBEARER or XOAUTH2.
 
 use std::fmt;
 
@@ -12,7 +13,8 @@ use lettre::transport::smtp::extension::ClientId;
 use secrecy::{ExposeSecret as _, SecretString};
 use zeroize::Zeroizing;
 
-/// Maximum length of a command line without its line break (RFC 5321, section 4.5.3.1.4). The client sends a longer SASL response after the server's request.
+/// Maximum length of a command line without its line break (RFC 5321, section 4.5.3.1.4). The
+/// client sends a longer SASL response after the server's request.
 const MAX_LINE: usize = 510;
 
 /// The reply code with which the server requests the SASL response (RFC 4954, section 4).
@@ -28,7 +30,8 @@ pub(super) enum Error {
 
 impl From<SmtpError> for Error {
     fn from(error: SmtpError) -> Self {
-        // Code 535 means a wrong credential, and code 454 means a temporary failure (RFC 4954, section 6).
+        // Code 535 means a wrong credential, and code 454 means a temporary failure (RFC 4954,
+        // section 6).
         if error.is_permanent() {
             Self::Refused
         } else {
@@ -83,7 +86,8 @@ async fn log_in_with_token(
         connection.command(Line(&response)).await?
     };
     if reply.has_code(CONTINUE) {
-        // The server has sent the reason of the failure. The server completes the command after it has received this line.
+        // The server has sent the reason of the failure. The server completes the command after it
+        // has received this line.
         reply = connection.command(Line(mechanism.error_response())).await?;
     }
     if reply.has_code(CONTINUE) {
@@ -94,7 +98,8 @@ async fn log_in_with_token(
     Ok(())
 }
 
-/// Returns the mechanisms in a line of the EHLO response. Returns `None` if the line does not contain mechanisms.
+/// Returns the mechanisms in a line of the EHLO response. Returns `None` if the line does not
+/// contain mechanisms.
 fn mechanisms(line: &str) -> Option<std::str::SplitWhitespace<'_>> {
     let mut words = line.split_whitespace();
     let keyword = words.next()?;

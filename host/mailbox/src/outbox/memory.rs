@@ -1,6 +1,8 @@
-//! Limits the memory of messages during sending. One limit applies to all accounts together, and another limit applies to each account.
+//! Limits the memory of messages during sending. One limit applies to all accounts together, and
+//! another limit applies to each account.
 //!
-//! Messages of up to 1 MiB have a separate pool. Therefore they do not wait for larger messages. This module only counts memory and does not allocate memory.
+//! Messages of up to 1 MiB have a separate pool. Therefore they do not wait for larger messages.
+//! This module only counts memory and does not allocate memory.
 
 use std::sync::Arc;
 
@@ -12,10 +14,11 @@ const MAX_SMALL: usize = 1024 * 1024;
 /// The sizes of the pools for large and for small messages, in KiB.
 const LARGE_POOL_KIB: usize = 256 * 1024;
 const SMALL_POOL_KIB: usize = 32 * 1024;
-/// Divisor of a pool's size that determines the maximum memory of one account. The largest message needs 75 MiB.
+/// Divisor of a pool's size that determines the maximum memory of one account. The largest message
+/// needs 75 MiB.
 const ACCOUNT_DIVISOR: usize = 3;
-/// Factor between the size of a message and the memory for sending the message. The memory contains the files, the finished message, and a copy with doubled
-/// dots.
+/// Factor between the size of a message and the memory for sending the message. The memory contains
+/// the files, the finished message, and a copy with doubled dots.
 const MEMORY_FACTOR: usize = 3;
 /// Additional memory of a message, in KiB.
 const OVERHEAD_KIB: usize = 16;
@@ -60,7 +63,8 @@ impl MessageMemory {
         let kibibytes =
             (OVERHEAD_KIB + MEMORY_FACTOR * bytes.div_ceil(1024)).min(pool.account_limit);
         let permits = u32::try_from(kibibytes).ok()?;
-        // Take the account's permits first. Otherwise an account that waits for its own limit would block the shared pool.
+        // Take the account's permits first. Otherwise an account that waits for its own limit would
+        // block the shared pool.
         let of_account = pool.account_permits.acquire_many(account, permits).await?;
         let of_pool = Arc::clone(&pool.permits).acquire_many_owned(permits).await;
         Some(MemoryPermit {

@@ -1,4 +1,5 @@
-//! Reads what the submission service reports before the log-in. Does not log in and sends no message.
+//! Reads what the submission service reports before the log-in. Does not log in and sends no
+//! message.
 
 use std::net::Ipv4Addr;
 

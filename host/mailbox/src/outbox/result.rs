@@ -25,11 +25,12 @@ pub enum Error {
     /// The finished message exceeds 25 MB.
     #[error("the message exceeds the 25 MB limit")]
     TooLarge,
-    /// The mail server rejected a recipient or the message. The text contains the address of the rejected recipient and the mail server's reply. The text can
-    /// be shown to users.
+    /// The mail server rejected a recipient or the message. The text contains the address of the
+    /// rejected recipient and the mail server's reply. The text can be shown to users.
     #[error("the mail server rejected the message: {0}")]
     Rejected(String),
-    /// The idempotency key was used for another message, or a request with the key is in progress. The text can be shown to users.
+    /// The idempotency key was used for another message, or a request with the key is in progress.
+    /// The text can be shown to users.
     #[error("{0}")]
     Conflict(&'static str),
     /// The mail server rejected the credential.

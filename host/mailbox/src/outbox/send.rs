@@ -1,4 +1,5 @@
-//! Sends messages. Each send runs to completion on its own task. A message with an idempotency key is sent only once.
+//! Sends messages. Each send runs to completion on its own task. A message with an idempotency key
+//! is sent only once.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -31,10 +32,12 @@ use crate::mail::Mail;
 use crate::pool::Pool;
 use crate::sent_copy::UploadedCopy;
 
-/// Maximum duration of a send. A send of another host that began within this time counts as in progress, as long as the host runs.
+/// Maximum duration of a send. A send of another host that began within this time counts as in
+/// progress, as long as the host runs.
 const MAX_SEND_DURATION: Duration = Duration::from_mins(3);
 
-/// A proof that an account is allowed to send from an address. The proof is valid for the current request.
+/// A proof that an account is allowed to send from an address. The proof is valid for the current
+/// request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Sender {
     account: String,
@@ -57,7 +60,8 @@ pub struct Outbox {
 }
 
 impl Outbox {
-    /// Creates the service. Does not connect. `host_id` identifies this process among the hosts that share the database.
+    /// Creates the service. Does not connect. `host_id` identifies this process among the hosts
+    /// that share the database.
     ///
     /// # Errors
     /// Returns an error if the address or the TLS configuration is invalid.
@@ -92,11 +96,13 @@ impl Outbox {
         })
     }
 
-    /// Checks that the caller is allowed to send from an address. The address must be the account's own address or an active alias. A member also needs a grant
-    /// for the address. Returns the proof for [`Outbox::send`].
+    /// Checks that the caller is allowed to send from an address. The address must be the account's
+    /// own address or an active alias. A member also needs a grant for the address. Returns the
+    /// proof for [`Outbox::send`].
     ///
     /// # Errors
-    /// Returns [`Error::Denied`] if the caller is not allowed to send from the address. Returns [`Error::Internal`] if the directory fails.
+    /// Returns [`Error::Denied`] if the caller is not allowed to send from the address. Returns
+    /// [`Error::Internal`] if the directory fails.
     pub async fn check_sender(&self, access: &Access, address: &str) -> Result<Sender, Error> {
         let not_own = "You can only send from your own address or active aliases";
         let account = &access.account;
@@ -136,9 +142,10 @@ impl Outbox {
         Ok(rights.hold(Right::MailSend))
     }
 
-    /// Sends a message to all recipients or to no recipient, and stores a copy. `sender` is the proof from [`Outbox::check_sender`]. If `sender` is `None`,
-    /// this function checks the draft's sender. If a request within the last 24 hours used the same `key`, sends nothing and returns the result of that
-    /// request.
+    /// Sends a message to all recipients or to no recipient, and stores a copy. `sender` is the
+    /// proof from [`Outbox::check_sender`]. If `sender` is `None`, this function checks the draft's
+    /// sender. If a request within the last 24 hours used the same `key`, sends nothing and returns
+    /// the result of that request.
     ///
     /// # Errors
     /// Returns an [`Error`] if the operation fails. Never returns [`Error::Lost`].
@@ -234,7 +241,8 @@ impl Outbox {
         }
     }
 
-    /// Returns the result of a send that an earlier request started. If the host of that request no longer runs, the outcome of an unfinished send is unknown.
+    /// Returns the result of a send that an earlier request started. If the host of that request no
+    /// longer runs, the outcome of an unfinished send is unknown.
     async fn earlier_result(
         &self,
         key: &Key,
@@ -255,7 +263,8 @@ impl Outbox {
         IdempotencyKeys::earlier_result(&earlier, fingerprint, false)
     }
 
-    /// Writes and signs a message and passes the message to the submission service. Concurrently uploads the copy for the Sent folder.
+    /// Writes and signs a message and passes the message to the submission service. Concurrently
+    /// uploads the copy for the Sent folder.
     async fn submit(
         &self,
         access: &Access,
@@ -296,7 +305,8 @@ impl Outbox {
         Ok(copy)
     }
 
-    /// Records in the audit log that a member has sent a message or might have sent a message. The recipients see only the owner's address.
+    /// Records in the audit log that a member has sent a message or might have sent a message. The
+    /// recipients see only the owner's address.
     async fn record_in_audit_log(
         &self,
         access: &Access,
@@ -384,7 +394,8 @@ impl Outbox {
     }
 }
 
-/// Signs a message and inserts the signature before the message. The size limit does not include the signature.
+/// Signs a message and inserts the signature before the message. The size limit does not include
+/// the signature.
 fn sign(signer: &Signer, message: &[u8], now: Timestamp) -> Result<Bytes, latchmail_dkim::Error> {
     let signature = signer.sign(message, now)?;
     Ok([signature.as_bytes(), message].concat().into())
@@ -393,8 +404,8 @@ fn sign(signer: &Signer, message: &[u8], now: Timestamp) -> Result<Bytes, latchm
 /// The result of uploading a copy. `None` if no Sent folder exists.
 type UploadResult = Result<Option<UploadedCopy>, MailboxError>;
 
-/// Stores the copy of a sent message. Returns the path of the folder. If the copy cannot be stored, logs the failure and returns `None`, because the message
-/// was sent.
+/// Stores the copy of a sent message. Returns the path of the folder. If the copy cannot be stored,
+/// logs the failure and returns `None`, because the message was sent.
 async fn store_copy(copy: UploadResult) -> Option<String> {
     let stored = async { copy?.ok_or_else(no_sent_folder)?.store().await };
     stored.await.unwrap_or_else(|error| {
@@ -407,8 +418,8 @@ fn no_sent_folder() -> MailboxError {
     MailboxError::Internal("there is no Sent folder".into())
 }
 
-/// Logs a failure to store the outcome of a send. The client gets the outcome despite the failure. The stored state never describes a step that has not
-/// happened.
+/// Logs a failure to store the outcome of a send. The client gets the outcome despite the failure.
+/// The stored state never describes a step that has not happened.
 fn log_failure(stored: Result<(), latchmail_directory::Error>) {
     if let Err(error) = stored {
         tracing::error!(%error, "failed to store the outcome of a send");

@@ -1,5 +1,6 @@
-//! Authenticated connections to the submission service (RFC 6409). lettre implements the protocol. This module sends a message to all recipients or to no
-//! recipient, and reports the rejected recipient.
+//! Authenticated connections to the submission service (RFC 6409). lettre implements the protocol.
+//! This module sends a message to all recipients or to no recipient, and reports the rejected
+//! recipient.
 
 use std::error::Error as _;
 use std::pin::Pin;
@@ -73,7 +74,8 @@ impl Connector {
         })
     }
 
-    /// Connects, reads the greeting and sends EHLO. Starts TLS if TLS is configured. The error is the reason of the failure.
+    /// Connects, reads the greeting and sends EHLO. Starts TLS if TLS is configured. The error is
+    /// the reason of the failure.
     pub(super) async fn open(&self, hello: &ClientId) -> Result<AsyncSmtpConnection, String> {
         let stream = if self.starttls {
             let stream = starttls::connect(&self.endpoint).await?;
@@ -114,10 +116,12 @@ impl Connector {
     }
 }
 
-/// Sends one message over its own connection. For checks of the mail server, without an account of the service.
+/// Sends one message over its own connection. For checks of the mail server, without an account of
+/// the service.
 ///
 /// # Errors
-/// Returns an error if the address of the sender or of the recipient is invalid, the log-in fails, or the server rejects the message.
+/// Returns an error if the address of the sender or of the recipient is invalid, the log-in fails,
+/// or the server rejects the message.
 pub async fn submit(
     config: &config::Smtp,
     credential: &MailCredential,
@@ -164,15 +168,18 @@ impl pool::Session for Session {
 }
 
 impl Session {
-    /// Sends a message to all recipients. If the server rejects a recipient, sends the message to no recipient.
+    /// Sends a message to all recipients. If the server rejects a recipient, sends the message to
+    /// no recipient.
     ///
     /// # Errors
     /// - Returns [`Error::Lost`] if the connection was closed and the message was not sent.
-    /// - Returns [`Error::Rejected`] or [`Error::Unavailable`] if the message was not sent for another reason.
+    /// - Returns [`Error::Rejected`] or [`Error::Unavailable`] if the message was not sent for
+    ///   another reason.
     /// - Returns [`Error::Unknown`] if it is unknown whether the message was sent.
     pub(super) async fn send(&mut self, envelope: &Envelope, message: &[u8]) -> Result<(), Error> {
         self.state = State::InTransaction;
-        // Do not reuse the connection after a timeout, because a late reply would be assigned to another command.
+        // Do not reuse the connection after a timeout, because a late reply would be assigned to
+        // another command.
         let prepared = timeout(self.timeout, self.prepare(envelope, message))
             .await
             .map_err(|_| Error::Unavailable("the server did not respond in time".into()))?;
@@ -241,10 +248,12 @@ impl Session {
         }
         if envelope.to.len() > 1 {
             self.send_envelope(commands).await?;
-            // Send DATA separately. Otherwise a message with a rejected recipient would reach the accepted recipients (RFC 2920, section 3.1).
+            // Send DATA separately. Otherwise a message with a rejected recipient would reach the
+            // accepted recipients (RFC 2920, section 3.1).
             return self.start_data().await;
         }
-        // DATA can be in the same write if there is only one recipient. If this recipient is rejected, no recipient gets the message.
+        // DATA can be in the same write if there is only one recipient. If this recipient is
+        // rejected, no recipient gets the message.
         self.state = State::AwaitingDataReply;
         self.send_envelope(Commands {
             with_data: true,
@@ -261,7 +270,8 @@ impl Session {
         if self.state == State::AwaitingDataReply {
             let reply = self.connection.read_response().await;
             if self.handle_reply(reply, None)?.is_ok() {
-                // The server expects the message, although the message has no recipients. Send an empty message.
+                // The server expects the message, although the message has no recipients. Send an
+                // empty message.
                 let reply = self.connection.command(EMPTY_MESSAGE).await;
                 self.handle_reply(reply, None)?.ok();
             }
@@ -275,7 +285,8 @@ impl Session {
         self.handle_reply(reply, None)?
     }
 
-    /// Sends the commands with the sender and the recipients one by one. Used for servers without pipelining.
+    /// Sends the commands with the sender and the recipients one by one. Used for servers without
+    /// pipelining.
     async fn send_envelope_singly(&mut self, commands: Commands<'_>) -> Result<(), Error> {
         let envelope = commands.envelope;
         let reply = self.connection.command(commands.mail()).await;
@@ -287,25 +298,29 @@ impl Session {
         Ok(())
     }
 
-    /// Sends the pipelined commands in one write, which needs only one round trip. Reads all replies except the reply to DATA.
+    /// Sends the pipelined commands in one write, which needs only one round trip. Reads all
+    /// replies except the reply to DATA.
     async fn send_envelope(&mut self, commands: Commands<'_>) -> Result<(), Error> {
         let envelope = commands.envelope;
         let reply = self.connection.command(commands).await;
         let mut result = self.handle_reply(reply, Some(&envelope.from))?;
-        // Read every reply, so that no reply is assigned to another command. The loop returns the first rejection.
+        // Read every reply, so that no reply is assigned to another command. The loop returns the
+        // first rejection.
         for to in &envelope.to {
             let reply = self.connection.read_response().await;
             match self.handle_reply(reply, Some(to)) {
                 Ok(reply) => result = result.and(reply),
-                // If the server rejected a command and then closed the connection, return the rejection.
+                // If the server rejected a command and then closed the connection, return the
+                // rejection.
                 Err(lost) => return result.and(Err(lost)),
             }
         }
         result
     }
 
-    /// Converts the reply to a command. `address` is the address in the command. The inner result is an error if the server rejected the command. The outer
-    /// result is an error if the connection was lost.
+    /// Converts the reply to a command. `address` is the address in the command. The inner result
+    /// is an error if the server rejected the command. The outer result is an error if the
+    /// connection was lost.
     fn handle_reply(
         &mut self,
         reply: Result<Response, SmtpError>,
@@ -360,7 +375,8 @@ fn is_pipelining(line: &str) -> bool {
     line.trim().eq_ignore_ascii_case("PIPELINING")
 }
 
-/// Converts a negative reply to a command. `address` is the address in the command. Returns [`Error::Lost`] if the client received no valid reply.
+/// Converts a negative reply to a command. `address` is the address in the command. Returns
+/// [`Error::Lost`] if the client received no valid reply.
 fn convert_error(address: Option<&EnvelopeAddress>, error: &SmtpError) -> Error {
     if error.status().is_none() {
         return Error::Lost(error.to_string());
@@ -381,8 +397,8 @@ fn convert_error(address: Option<&EnvelopeAddress>, error: &SmtpError) -> Error 
 /// Size of the write buffer, in bytes. Larger writes bypass the buffer.
 const WRITE_BUFFER: usize = 16 * 1024;
 
-/// A buffered stream for lettre. The stream flushes its buffer only before it reads a reply. lettre writes the message and the final dot separately, and the
-/// buffer combines them into one write.
+/// A buffered stream for lettre. The stream flushes its buffer only before it reads a reply. lettre
+/// writes the message and the final dot separately, and the buffer combines them into one write.
 struct BufferedStream {
     stream: BufWriter<Box<dyn Io>>,
     /// Text that is read before the server's replies.

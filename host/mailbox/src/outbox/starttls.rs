@@ -1,5 +1,6 @@
-//! Switches a connection to the submission service to TLS (STARTTLS, RFC 3207). lettre starts TLS only on its own TCP connections. The service opens its
-//! connections itself, because lettre does not set `TCP_NODELAY`.
+//! Switches a connection to the submission service to TLS (STARTTLS, RFC 3207). lettre starts TLS
+//! only on its own TCP connections. The service opens its connections itself, because lettre does
+//! not set `TCP_NODELAY`.
 
 use crate::server_text;
 use latchmail_net::endpoint::{Endpoint, Io};
@@ -12,8 +13,8 @@ const MAX_REPLY: usize = 16 * 1024;
 const HELLO: &str = "EHLO [127.0.0.1]\r\n";
 const STARTTLS: &str = "STARTTLS\r\n";
 
-/// Connects, and starts TLS after the server has accepted STARTTLS. The client must send EHLO again, because the replies before TLS are not authentic. The
-/// error is the reason of the failure.
+/// Connects, and starts TLS after the server has accepted STARTTLS. The client must send EHLO
+/// again, because the replies before TLS are not authentic. The error is the reason of the failure.
 pub(super) async fn connect(endpoint: &Endpoint) -> Result<Box<dyn Io>, String> {
     let mut stream = endpoint.connect_tcp().await.map_err(|e| e.to_string())?;
     expect(&mut stream, "220").await?;
@@ -34,8 +35,8 @@ async fn send(stream: &mut TcpStream, command: &str) -> Result<(), String> {
 
 /// Reads one reply, which must have the code `code`.
 ///
-/// The reply must be the last data of the server. Otherwise an attacker on the network could inject replies that the client would read after the start of TLS
-/// (CVE-2011-0411).
+/// The reply must be the last data of the server. Otherwise an attacker on the network could inject
+/// replies that the client would read after the start of TLS (CVE-2011-0411).
 async fn expect(stream: &mut TcpStream, code: &str) -> Result<String, String> {
     let mut reply = Vec::new();
     let mut buffer = [0; 1024];
@@ -82,7 +83,8 @@ mod tests {
 
     use super::*;
 
-    /// Connects to a server that replies with `replies` in order. Returns the reason of the failure. A real server does not send these replies.
+    /// Connects to a server that replies with `replies` in order. Returns the reason of the
+    /// failure. A real server does not send these replies.
     async fn failure(replies: &'static [&'static str]) -> String {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap().to_string();

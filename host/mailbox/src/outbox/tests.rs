@@ -258,7 +258,8 @@ async fn with_one_recipient_the_envelope_and_data_are_pipelined() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_that_accepts_data_without_recipients_gets_an_empty_message() {
-    // This server accepts DATA after a rejected recipient, as some servers do (RFC 2920, section 3.1).
+    // This server accepts DATA after a rejected recipient, as some servers do (RFC 2920, section
+    // 3.1).
     with_smtp_server("RCPT TO:<nobody@", "550 5.1.1 no\r\n", async |test| {
         let draft_to_unknown = Draft {
             to: vec![address("nobody@example.net")],
@@ -469,7 +470,8 @@ async fn a_send_started_by_another_process_is_never_repeated() {
             let begun = directory.begin_sending(&key, &fingerprint, "other", "<1@x>", at);
             assert!(begun.await.unwrap().is_none());
         };
-        // While the other host may still be sending, the key is in progress. If the host has stopped, or after the longest send, the outcome is unknown.
+        // While the other host may still be sending, the key is in progress. If the host has
+        // stopped, or after the longest send, the outcome is unknown.
         directory.announce_host(&other).await.unwrap();
         begin("new", now).await;
         let in_progress = test.send(draft(), Some("new")).await;

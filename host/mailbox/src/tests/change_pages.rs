@@ -1,4 +1,5 @@
-//! Tests that a client that applies the pages of the change log ends with the state of the mailbox. The index is changed at random, without a mail server.
+//! Tests that a client that applies the pages of the change log ends with the state of the mailbox.
+//! The index is changed at random, without a mail server.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

@@ -290,8 +290,9 @@ async fn no_message_is_lost_or_reported_as_moved_if_the_server_is_killed_during_
             for (uid, subject) in uids.iter().zip(&subjects) {
                 assert_eq!(test.subject(*uid).await.as_ref(), Some(subject));
             }
-            // Dovecot ends a session in which it finds an index that needs repair: the index of INBOX, of the other folder or of the storage. This happens at
-            // most once for each index. After that, the change succeeds.
+            // Dovecot ends a session in which it finds an index that needs repair: the index of
+            // INBOX, of the other folder or of the storage. This happens at most once for each
+            // index. After that, the change succeeds.
             let mut errors = 0;
             let done = loop {
                 let done = test.mail.move_to(&test.access, &uids, "INBOX").await;

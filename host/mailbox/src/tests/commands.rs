@@ -165,7 +165,8 @@ async fn flagging_does_not_open_a_folder_that_is_open_for_writing() {
         let with_select = [r#"SELECT "INBOX""#, store[0], store[1]];
         assert_eq!(flag().await, with_select);
         assert_eq!(flag().await, store);
-        // The folder is opened again after the connection opened it for reading, and on a new connection.
+        // The folder is opened again after the connection opened it for reading, and on a new
+        // connection.
         mail.message(&access, 1).await.ok();
         recorded.take();
         assert_eq!(flag().await, with_select);

@@ -1,4 +1,5 @@
-//! Tests of connections: reuse, limits, separation by credential, and replacement after a restart of the server.
+//! Tests of connections: reuse, limits, separation by credential, and replacement after a restart
+//! of the server.
 
 use std::collections::HashSet;
 use std::os::unix::fs::PermissionsExt as _;

@@ -123,7 +123,8 @@ impl Drop for Dovecot {
     }
 }
 
-/// Waits until all processes of the group have ended. After their parent has ended, they are children of this process (see [`run`]).
+/// Waits until all processes of the group have ended. After their parent has ended, they are
+/// children of this process (see [`run`]).
 fn end_group(group: Pid, signal: Signal) {
     while let Ok(ended) = waitpgid(group, WaitOptions::NOHANG) {
         if ended.is_none() {
@@ -134,7 +135,8 @@ fn end_group(group: Pid, signal: Signal) {
 }
 
 fn run(folder: &std::path::Path, port: u16) -> Child {
-    // Otherwise process 1 adopts processes that outlive their parent, and may take seconds to reap them.
+    // Otherwise process 1 adopts processes that outlive their parent, and may take seconds to reap
+    // them.
     set_child_subreaper(Some(getpid())).unwrap();
     let child = Command::new("dovecot")
         .process_group(0)
@@ -180,7 +182,8 @@ impl Client {
         self.send(command.as_bytes())
     }
 
-    /// Appends a message to a folder. `more` contains optional flags in parentheses and an optional date in quotes.
+    /// Appends a message to a folder. `more` contains optional flags in parentheses and an optional
+    /// date in quotes.
     pub(super) fn append(&mut self, folder: &str, more: &str, message: &[u8]) {
         let mut command = format!("APPEND {folder} {more} {{{}+}}\r\n", message.len()).into_bytes();
         command.extend_from_slice(message);

@@ -304,7 +304,8 @@ async fn a_message_with_a_very_long_header_is_listed_correctly() {
             assert_eq!(detail.summary, *summary);
         }
         assert_eq!(list().await, first);
-        // The identity covers the same bytes in every folder, so the copies have the identities of their originals.
+        // The identity covers the same bytes in every folder, so the copies have the identities of
+        // their originals.
         client.ok("SELECT INBOX");
         client.ok("COPY 1:2 Trash");
         let copies = test.listing("Trash", 0, 10).await;

@@ -152,7 +152,8 @@ async fn an_unknown_number_returns_none() {
             let attachment = test.mail.attachment(&test.access, unknown, 0).await;
             assert!(attachment.unwrap().is_none());
         }
-        // Numbers are separate for each mailbox: the number of one account means nothing in another.
+        // Numbers are separate for each mailbox: the number of one account means nothing in
+        // another.
         test.fresh
             .directory
             .with("bob", "bob@example.org", &[])
@@ -178,7 +179,8 @@ async fn a_large_message_is_not_truncated() {
     .await;
 }
 
-/// Appends a message with an attachment of `lines` lines, each of 16 bytes and a line break. Returns its number.
+/// Appends a message with an attachment of `lines` lines, each of 16 bytes and a line break.
+/// Returns its number.
 async fn append_large(test: &TestMailbox, lines: usize) -> u64 {
     append_large_to(test, "INBOX", lines).await
 }
@@ -233,7 +235,8 @@ async fn an_attachment_of_a_message_is_not_read_from_a_new_folder_with_the_same_
         // The same UID with another UIDVALIDITY.
         let after = append_large_to(&test, "Films", 60_000).await;
         assert_ne!(before, after);
-        // The first message is found in its renamed folder. After its deletion, no other message is returned for its number.
+        // The first message is found in its renamed folder. After its deletion, no other message is
+        // returned for its number.
         assert!(download(mail, access, before, 0).await.is_some());
         client.ok("DELETE Old");
         let deleted = mail.attachment(access, before, 0).await.unwrap();

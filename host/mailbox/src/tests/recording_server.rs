@@ -14,7 +14,8 @@ pub(crate) struct Recorded {
 }
 
 impl Recorded {
-    /// Returns what was recorded since the last call, without log-ins and commands that open folders for reading, list them or close them.
+    /// Returns what was recorded since the last call, without log-ins and commands that open
+    /// folders for reading, list them or close them.
     pub(crate) fn take(&self) -> Vec<String> {
         let all = std::mem::take(&mut *self.lines.lock().unwrap());
         let ignored = [
@@ -36,8 +37,9 @@ impl Recorded {
     }
 }
 
-/// Starts a server with one message (UID 1 of INBOX, UIDVALIDITY 7) and a Sent folder. It closes the connection at a command that begins with `close_at`.
-/// If `literal_plus` is set, the server offers LITERAL+. Returns its port and the recorded commands.
+/// Starts a server with one message (UID 1 of INBOX, UIDVALIDITY 7) and a Sent folder. It closes
+/// the connection at a command that begins with `close_at`. If `literal_plus` is set, the server
+/// offers LITERAL+. Returns its port and the recorded commands.
 pub(crate) async fn recording_server(
     close_at: &'static str,
     literal_plus: bool,

@@ -1,4 +1,5 @@
-//! Tests the size of responses for hostile messages. A sandbox can return 8 MiB of JSON, and no message may come close to that limit.
+//! Tests the size of responses for hostile messages. A sandbox can return 8 MiB of JSON, and no
+//! message may come close to that limit.
 
 use std::sync::Arc;
 

@@ -45,7 +45,8 @@ pub(super) const fn reply_and_close(on: &'static str, reply: &'static str) -> St
     }
 }
 
-/// Starts a server. On every connection it sends the greeting, and for each line the reply of the first matching step. Returns the port.
+/// Starts a server. On every connection it sends the greeting, and for each line the reply of the
+/// first matching step. Returns the port.
 pub(super) async fn scripted_server(greeting: &'static str, steps: Vec<Step>) -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let port = listener.local_addr().unwrap().port();

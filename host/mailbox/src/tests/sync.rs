@@ -1,4 +1,5 @@
-//! Tests that the change log contains the changes of other clients, including those that were made while the service was down.
+//! Tests that the change log contains the changes of other clients, including those that were made
+//! while the service was down.
 
 use std::sync::Arc;
 

@@ -1,4 +1,5 @@
-//! Tests of log-in with access tokens, with the replies that servers can send. Tests with a real server are in the service tests.
+//! Tests of log-in with access tokens, with the replies that servers can send. Tests with a real
+//! server are in the service tests.
 
 use std::time::Duration;
 
@@ -19,7 +20,8 @@ const REASON: &str = "+ eyJzdGF0dXMiOiJpbnZhbGlkX3Rva2VuIn0=\r\n";
 const LIST: Step = reply_to("LIST", "{tag} OK listed\r\n");
 const LOGGED_IN: &str = "{tag} OK [CAPABILITY IMAP4rev1] in\r\n";
 
-/// Lists the folders with a token that expires at `expires_at`. Returns the result and the number of pooled connections.
+/// Lists the folders with a token that expires at `expires_at`. Returns the result and the number
+/// of pooled connections.
 async fn list_folders(
     greeting: &'static str,
     steps: Vec<Step>,

@@ -1,4 +1,5 @@
-//! Converts HTML to the lines of a text, and finds quotes and signatures by the elements of mail clients.
+//! Converts HTML to the lines of a text, and finds quotes and signatures by the elements of mail
+//! clients.
 
 use super::Kind;
 use crate::html::{HIDDEN, Markup, VOID, after_end_tag, entity, is_hidden, parse_markup};
@@ -185,7 +186,8 @@ impl Converter {
         }
     }
 
-    /// Processes a comment, a tag or a plain `<` at the beginning of `rest`. Returns the remaining input.
+    /// Processes a comment, a tag or a plain `<` at the beginning of `rest`. Returns the remaining
+    /// input.
     fn markup<'a>(&mut self, rest: &'a str) -> &'a str {
         let (markup, after) = parse_markup(rest);
         match markup {

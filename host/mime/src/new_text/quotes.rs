@@ -60,8 +60,8 @@ pub(super) fn mark_quotes(lines: &mut [Line<'_>]) {
     }
 }
 
-/// Returns `true` if a single line with `>` is a comparison (`> 80 %`) within a sentence, or a line that a mail server changed from `From` to
-/// `>From`.
+/// Returns `true` if a single line with `>` is a comparison (`> 80 %`) within a sentence, or a line
+/// that a mail server changed from `From` to `>From`.
 fn is_prose(before: Option<Line<'_>>, line: &str) -> bool {
     if line.starts_with(">From ") {
         return true;
@@ -72,8 +72,8 @@ fn is_prose(before: Option<Line<'_>>, line: &str) -> bool {
     in_sentence && content.starts_with(|c: char| c.is_ascii_digit() || matches!(c, '€' | '$'))
 }
 
-/// Returns `true` if a line of an introduction was wrapped within an address: the line before contains `<`, and this line begins with `>` and ends with a
-/// colon.
+/// Returns `true` if a line of an introduction was wrapped within an address: the line before
+/// contains `<`, and this line begins with `>` and ends with a colon.
 fn ends_address(before: Option<Line<'_>>, line: &str) -> bool {
     let is_open = before.is_some_and(|before| {
         before.is_text()
@@ -83,8 +83,9 @@ fn ends_address(before: Option<Line<'_>>, line: &str) -> bool {
     is_open && line.len() <= 40 && line.ends_with(':')
 }
 
-/// Finds the beginning of another message without marks of quotes, and marks that message. Marks the headers of messages with marks of quotes. Returns the
-/// first line of a message that can be the text if there is no other text.
+/// Finds the beginning of another message without marks of quotes, and marks that message. Marks
+/// the headers of messages with marks of quotes. Returns the first line of a message that can be
+/// the text if there is no other text.
 pub(super) fn mark_messages(lines: &mut [Line<'_>]) -> Option<usize> {
     let mut at = 0;
     let mut forward = None;
@@ -110,7 +111,8 @@ pub(super) fn mark_messages(lines: &mut [Line<'_>]) -> Option<usize> {
     forward
 }
 
-/// Returns the line after the header of another message that starts at `at`. Returns `None` if no message starts there.
+/// Returns the line after the header of another message that starts at `at`. Returns `None` if no
+/// message starts there.
 fn start_of_message(lines: &[Line<'_>], at: usize) -> Option<usize> {
     if lines[at].kind == Kind::Cut {
         return Some(at + 1);
@@ -193,8 +195,9 @@ fn field(line: &str) -> Option<u8> {
     Some(1 << kind)
 }
 
-/// Returns the line after the header of a message that starts at `at`. A header has three different fields, one of them the sender or the date. It also has a
-/// subject or an address. Long lines can be wrapped.
+/// Returns the line after the header of a message that starts at `at`. A header has three different
+/// fields, one of them the sender or the date. It also has a subject or an address. Long lines can
+/// be wrapped.
 fn header_end(lines: &[Line<'_>], at: usize) -> Option<usize> {
     const FROM_OR_DATE: u8 = 0b11;
     const TO_OR_COPY: u8 = 0b1100;
@@ -236,7 +239,8 @@ pub(super) fn mark_introductions(lines: &mut [Line<'_>]) {
     }
 }
 
-/// Returns the first line of the introduction at the end of `lines`. Returns the number of lines if there is no introduction.
+/// Returns the first line of the introduction at the end of `lines`. Returns the number of lines if
+/// there is no introduction.
 fn introduction_before(lines: &[Line<'_>]) -> usize {
     let paragraph = lines
         .iter()
@@ -282,8 +286,8 @@ fn is_name_and_verb(line: &str) -> bool {
     })
 }
 
-/// Returns the number of lines of an introduction at the beginning of `lines`. An introduction without a following mark of a quote must be precise, because all
-/// text after it is the quote.
+/// Returns the number of lines of an introduction at the beginning of `lines`. An introduction
+/// without a following mark of a quote must be precise, because all text after it is the quote.
 fn introduction_at(lines: &[Line<'_>]) -> Option<usize> {
     let has_first_word = has_first_word(lines[0].text);
     // Otherwise the line must begin with a date or a day of the week.
@@ -337,7 +341,8 @@ fn has_first_word(line: &str) -> bool {
     word.len() <= 16 && INTRODUCTIONS.contains(&word.to_lowercase().as_str())
 }
 
-/// Returns `true` if a text in lower case introduces a quote: it ends with a colon, and contains a date or an address.
+/// Returns `true` if a text in lower case introduces a quote: it ends with a colon, and contains a
+/// date or an address.
 fn is_introduction(text: &str) -> bool {
     let ends = text.ends_with([':', '：']) || text.starts_with("--") && text.ends_with("--");
     let has_address = text.contains('@');

@@ -7,7 +7,8 @@ use super::signature_phrases::{
 };
 use super::{Line, trim};
 
-/// Maximum number of parts that are removed from the end of a text, for example the line of a mail client and a disclaimer.
+/// Maximum number of parts that are removed from the end of a text, for example the line of a mail
+/// client and a disclaimer.
 const PARTS: usize = 20;
 
 /// Maximum number of lines of a signature after its separator.
@@ -19,7 +20,8 @@ const SHORT_SIGNATURE: usize = 8;
 /// Maximum number of lines that a line of a mail client can be wrapped to.
 const CLIENT: usize = 3;
 
-/// Maximum number of lines of a contact block after a closing phrase, and of the name and the blank lines before it.
+/// Maximum number of lines of a contact block after a closing phrase, and of the name and the blank
+/// lines before it.
 const CONTACT: usize = 20;
 
 /// Maximum number of paragraphs that follow the first paragraph of a disclaimer.
@@ -54,8 +56,8 @@ fn without_warning<'l, 'a>(lines: &'l [Line<'a>]) -> &'l [Line<'a>] {
     if is_warning { &lines[end..] } else { lines }
 }
 
-/// Returns the separator of the signature. A separator without its space must look like one: a blank line precedes it, and a few short lines without sentences
-/// follow.
+/// Returns the separator of the signature. A separator without its space must look like one: a
+/// blank line precedes it, and a few short lines without sentences follow.
 fn separator(lines: &[Line<'_>]) -> Option<usize> {
     let mut following = 0;
     let mut is_near_end = |line: &Line<'_>| {
@@ -86,8 +88,8 @@ fn separator(lines: &[Line<'_>]) -> Option<usize> {
     is_signature.then_some(at)
 }
 
-/// Returns the last line if a mail client added the line, for example `Sent from my iPhone`. Also returns a separator without a signature, and a request not to
-/// print the message.
+/// Returns the last line if a mail client added the line, for example `Sent from my iPhone`. Also
+/// returns a separator without a signature, and a request not to print the message.
 fn client_line(lines: &[Line<'_>]) -> Option<usize> {
     let (last, _) = lines.split_last()?;
     if matches!(last.text, "--" | "—") {
@@ -260,7 +262,8 @@ fn is_contact(line: &str) -> bool {
         || has_phone_number(&text)
 }
 
-/// Returns `true` if the text contains at least seven digits that only characters of phone numbers separate.
+/// Returns `true` if the text contains at least seven digits that only characters of phone numbers
+/// separate.
 fn has_phone_number(text: &str) -> bool {
     let mut digits = 0;
     text.bytes().any(|b| {

@@ -1,7 +1,8 @@
 //! Compares the new text of replies with expected texts.
 //!
-//! A file of the corpus contains the replies of one language. A line that starts with `===` and a name begins a reply. In plain text, a line with `+` is new
-//! and a line with `|` is not. A reply without such lines is HTML, and the expected text follows after a line with `---`.
+//! A file of the corpus contains the replies of one language. A line that starts with `===` and a
+//! name begins a reply. In plain text, a line with `+` is new and a line with `|` is not. A reply
+//! without such lines is HTML, and the expected text follows after a line with `---`.
 
 use std::path::Path;
 use std::time::{Duration, Instant};

@@ -1,4 +1,5 @@
-//! Parses the messages of `tests/mail`, intact and corrupted. Parsing must always terminate within the limits.
+//! Parses the messages of `tests/mail`, intact and corrupted. Parsing must always terminate within
+//! the limits.
 
 use std::path::Path;
 

@@ -21,7 +21,8 @@ use super::resolver;
 /// Maximum number of concurrent lookups, for all accounts together.
 const MAX_CONCURRENT: usize = 256;
 
-/// The error of a lookup if the server failed or did not respond before the timeout. The text of the error is for operators.
+/// The error of a lookup if the server failed or did not respond before the timeout. The text of
+/// the error is for operators.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct LookupError(pub(super) String);
@@ -32,9 +33,11 @@ pub struct Dns {
     by_udp: TokioResolver,
     /// The resolver that uses only TCP.
     by_tcp: TokioResolver,
-    /// The time that a lookup waits for a response by UDP. After this time, the lookup also queries by TCP.
+    /// The time that a lookup waits for a response by UDP. After this time, the lookup also queries
+    /// by TCP.
     tcp_delay: Duration,
-    /// `true` if the last lookup received its response by TCP. In this case, the next lookup queries by TCP without delay.
+    /// `true` if the last lookup received its response by TCP. In this case, the next lookup
+    /// queries by TCP without delay.
     is_udp_blocked: AtomicBool,
     permits: Semaphore,
     /// Timeout of one lookup, including all queries of the lookup.
@@ -52,7 +55,8 @@ impl std::fmt::Debug for Dns {
 }
 
 impl Dns {
-    /// Creates the client from the configuration. `mail_host` is the public name of the mail server. Sends no query.
+    /// Creates the client from the configuration. `mail_host` is the public name of the mail
+    /// server. Sends no query.
     ///
     /// # Errors
     /// Returns an error if a setting cannot be used. The error names the setting.
@@ -76,7 +80,8 @@ impl Dns {
         })
     }
 
-    /// Returns the TXT records at a name. Joins the strings of each record, and follows aliases (CNAME). Returns an empty list if there are no TXT records.
+    /// Returns the TXT records at a name. Joins the strings of each record, and follows aliases
+    /// (CNAME). Returns an empty list if there are no TXT records.
     ///
     /// # Errors
     /// Returns [`LookupError`] if the lookup fails.
@@ -100,7 +105,8 @@ impl Dns {
         self.query(name, RecordType::MX, exchange).await
     }
 
-    /// Returns the addresses of a name, IPv4 first. If the lookup of one address family fails, returns the addresses of the other family.
+    /// Returns the addresses of a name, IPv4 first. If the lookup of one address family fails,
+    /// returns the addresses of the other family.
     ///
     /// # Errors
     /// Returns [`LookupError`] if the lookup fails.
@@ -173,14 +179,16 @@ impl Dns {
         response
     }
 
-    /// Looks up the records of a name. Returns the response, or `None` if the name or the record does not exist.
+    /// Looks up the records of a name. Returns the response, or `None` if the name or the record
+    /// does not exist.
     async fn resolve(&self, name: Name, kind: RecordType) -> Result<Option<Lookup>, String> {
         let negative = match self.send(&name, kind).await {
             Ok(found) => return Ok(Some(found)),
             Err(error) => negative_response(error)?,
         };
-        // The resolver follows only a few aliases. With more aliases, the resolver reports a missing record. Unlike this report, a real negative response has
-        // an SOA record (RFC 2308, section 2) and contains the requested name.
+        // The resolver follows only a few aliases. With more aliases, the resolver reports a
+        // missing record. Unlike this report, a real negative response has an SOA record (RFC 2308,
+        // section 2) and contains the requested name.
         let last = negative.query.name().clone();
         if negative.soa.is_some() && last == name {
             return Ok(None);
@@ -192,8 +200,8 @@ impl Dns {
     }
 }
 
-/// Returns the negative response if the name or the record does not exist. Otherwise returns the reason of the failure: the server failed, rejected the query
-/// or is not a resolver.
+/// Returns the negative response if the name or the record does not exist. Otherwise returns the
+/// reason of the failure: the server failed, rejected the query or is not a resolver.
 fn negative_response(error: NetError) -> Result<NoRecords, String> {
     let negative = match error {
         NetError::Dns(DnsError::NoRecordsFound(negative)) => negative,

@@ -1,6 +1,7 @@
 //! Checks whether a domain publishes a DMARC policy (RFC 7489). Does not evaluate the policy.
 
-/// Returns `true` if the TXT records at `_dmarc.<domain>` contain a policy. Several DMARC records count as no record (section 6.6.3).
+/// Returns `true` if the TXT records at `_dmarc.<domain>` contain a policy. Several DMARC records
+/// count as no record (section 6.6.3).
 pub(super) fn has_policy(published: &[String]) -> bool {
     let mut records = published.iter().filter_map(|record| tags(record));
     match (records.next(), records.next()) {
@@ -9,7 +10,8 @@ pub(super) fn has_policy(published: &[String]) -> bool {
     }
 }
 
-/// Returns the tags that follow the version of a DMARC record, or `None` if the record is not a DMARC record. Ignores parts that are not tags (section 6.3).
+/// Returns the tags that follow the version of a DMARC record, or `None` if the record is not a
+/// DMARC record. Ignores parts that are not tags (section 6.3).
 fn tags(record: &str) -> Option<Vec<(String, &str)>> {
     let mut parts = record.split(';');
     let (name, version) = tag(parts.next()?)?;
@@ -23,7 +25,8 @@ fn tag(part: &str) -> Option<(String, &str)> {
     Some((name.trim().to_ascii_lowercase(), value.trim()))
 }
 
-/// Returns `true` if the tags contain a valid policy or a report address. A report address counts as the policy `none` (section 6.6.3).
+/// Returns `true` if the tags contain a valid policy or a report address. A report address counts
+/// as the policy `none` (section 6.6.3).
 fn is_policy(tags: &[(String, &str)]) -> bool {
     let value = |wanted| {
         let mut found = tags.iter().filter(|(name, _)| name == wanted);

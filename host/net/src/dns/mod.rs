@@ -1,9 +1,11 @@
 //! DNS lookups: TXT records, addresses, and the state of the records that a custom domain needs.
 //!
-//! Queries a resolver and trusts its responses. [`Dns`] uses no cache, so that a corrected record is found immediately.
+//! Queries a resolver and trusts its responses. [`Dns`] uses no cache, so that a corrected record
+//! is found immediately.
 //!
-//! The parsers of SPF and DMARC records are our own code, because the parsers of mail-auth 0.13.3 are wrong. The SPF parser of mail-auth accepts 12 of 29
-//! invalid records. The DMARC parser of mail-auth has a wrong result for 3 of 24 records.
+//! The parsers of SPF and DMARC records are our own code, because the parsers of mail-auth 0.13.3
+//! are wrong. The SPF parser of mail-auth accepts 12 of 29 invalid records. The DMARC parser of
+//! mail-auth has a wrong result for 3 of 24 records.
 //!
 //! | file | purpose |
 //! |---|---|

@@ -1,10 +1,12 @@
-//! Normalizes domain names to lower case and ASCII (IDNA, UTS 46), and rejects names that no account can own.
+//! Normalizes domain names to lower case and ASCII (IDNA, UTS 46), and rejects names that no
+//! account can own.
 
 use std::fmt;
 
 use idna::uts46::{AsciiDenyList, DnsLength, Hyphens, Uts46};
 
-/// A domain name that an account can own: lower case, ASCII, at least two labels, not a public suffix, at most 253 characters.
+/// A domain name that an account can own: lower case, ASCII, at least two labels, not a public
+/// suffix, at most 253 characters.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct DomainName(String);
 
@@ -14,19 +16,23 @@ pub struct DomainName(String);
 pub struct InvalidDomain;
 
 impl DomainName {
-    /// Normalizes a domain name. Ignores surrounding white space and one trailing dot. Converts labels with letters of other scripts to the form `xn--…`. This
-    /// form prevents a domain from imitating a similar domain.
+    /// Normalizes a domain name. Ignores surrounding white space and one trailing dot. Converts
+    /// labels with letters of other scripts to the form `xn--…`. This form prevents a domain from
+    /// imitating a similar domain.
     ///
     /// # Errors
-    /// Returns [`InvalidDomain`] for invalid host names (DNS, STD 3), IP addresses, single labels and public suffixes.
+    /// Returns [`InvalidDomain`] for invalid host names (DNS, STD 3), IP addresses, single labels
+    /// and public suffixes.
     pub fn parse(text: &str) -> Result<Self, InvalidDomain> {
         let ascii = normalize_host(text.trim())?;
-        // `domain_str` returns `None` for a public suffix. A single label counts as a public suffix.
+        // `domain_str` returns `None` for a public suffix. A single label counts as a public
+        // suffix.
         psl::domain_str(&ascii).ok_or(InvalidDomain)?;
         Ok(Self(ascii))
     }
 
-    /// Returns `true` if the Public Suffix List contains the suffix of the name. Names of private networks can have other suffixes.
+    /// Returns `true` if the Public Suffix List contains the suffix of the name. Names of private
+    /// networks can have other suffixes.
     #[must_use]
     pub fn has_known_suffix(&self) -> bool {
         psl::suffix(self.0.as_bytes()).is_some_and(|suffix| suffix.is_known())
@@ -62,7 +68,8 @@ pub(crate) fn normalize_host(text: &str) -> Result<String, InvalidDomain> {
             DnsLength::Verify,
         )
         .map_err(|_| InvalidDomain)?;
-    // URL parsers interpret a name as an IPv4 address if the last label is a number (URL standard, "ends in a number"). No top-level domain is a number.
+    // URL parsers interpret a name as an IPv4 address if the last label is a number (URL standard,
+    // "ends in a number"). No top-level domain is a number.
     let last = ascii.rsplit('.').next().unwrap_or_default();
     let is_decimal = last.bytes().all(|byte| byte.is_ascii_digit());
     let is_hexadecimal = last

@@ -8,11 +8,13 @@ use super::client::{Dns, LookupError};
 use super::tags::{tags, value};
 use super::{dmarc, spf};
 
-/// The timeout of all checks together, as a multiple of the timeout of one lookup. SPF needs several lookups in sequence. If a check does not finish before the
-/// timeout, the state of its record is unknown.
+/// The timeout of all checks together, as a multiple of the timeout of one lookup. SPF needs
+/// several lookups in sequence. If a check does not finish before the timeout, the state of its
+/// record is unknown.
 const TIMEOUT_FACTOR: u32 = 2;
 
-/// The recommended DMARC record, with the weakest policy that has an effect. Other policies are also accepted.
+/// The recommended DMARC record, with the weakest policy that has an effect. Other policies are
+/// also accepted.
 const DMARC_VALUE: &str = "v=DMARC1; p=quarantine";
 
 /// Returns the recommended SPF record.
@@ -20,8 +22,8 @@ fn spf_value(mail_host: &str) -> String {
     format!("v=spf1 include:{mail_host} ~all")
 }
 
-/// Returns the DKIM record for an RSA key (`SubjectPublicKeyInfo`, DER, base64). The record is published at `<selector>._domainkey.<domain>` (RFC 6376, section
-/// 3.6.1).
+/// Returns the DKIM record for an RSA key (`SubjectPublicKeyInfo`, DER, base64). The record is
+/// published at `<selector>._domainkey.<domain>` (RFC 6376, section 3.6.1).
 #[must_use]
 pub fn dkim_value(key: &str) -> String {
     format!("v=DKIM1; k=rsa; p={key}")
@@ -67,8 +69,9 @@ pub struct Record {
 }
 
 impl Dns {
-    /// Checks the records that a domain needs, concurrently. `dkim` contains the selector and the public key (`SubjectPublicKeyInfo`, DER, base64). `dkim` is
-    /// `None` if the domain has no key. Returns within twice the timeout of one lookup.
+    /// Checks the records that a domain needs, concurrently. `dkim` contains the selector and the
+    /// public key (`SubjectPublicKeyInfo`, DER, base64). `dkim` is `None` if the domain has no key.
+    /// Returns within twice the timeout of one lookup.
     pub async fn check_records(&self, domain: &str, dkim: Option<(&str, &str)>) -> Vec<Record> {
         let deadline = Instant::now() + self.timeout * TIMEOUT_FACTOR;
         let mx = check(
@@ -120,7 +123,8 @@ impl Dns {
     }
 }
 
-/// Waits for the check `is_published` until `deadline`, and returns the record with the result of the check.
+/// Waits for the check `is_published` until `deadline`, and returns the record with the result of
+/// the check.
 async fn check(
     kind: Kind,
     host: String,
@@ -147,7 +151,8 @@ async fn check(
     }
 }
 
-/// Returns `true` if a record publishes `key` for signatures of mail (RFC 6376, section 3.6.1), in any valid notation.
+/// Returns `true` if a record publishes `key` for signatures of mail (RFC 6376, section 3.6.1), in
+/// any valid notation.
 fn publishes_key(record: &str, key: &str) -> bool {
     let Some(tags) = tags(record) else {
         return false;

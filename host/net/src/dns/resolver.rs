@@ -1,4 +1,5 @@
-//! Builds DNS resolvers from the configuration, or from the system's configuration if `dns.server` is empty.
+//! Builds DNS resolvers from the configuration, or from the system's configuration if `dns.server`
+//! is empty.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
@@ -14,7 +15,8 @@ use latchmail_core::error::StartError;
 /// The port of DNS servers.
 const PORT: u16 = 53;
 
-/// Builds a resolver with a cache. The verification of messages uses this resolver, because the same names are often looked up.
+/// Builds a resolver with a cache. The verification of messages uses this resolver, because the
+/// same names are often looked up.
 ///
 /// # Errors
 /// Returns an error if a setting in `[dns]` is not valid.
@@ -35,7 +37,8 @@ pub(super) fn servers(config: &config::Dns) -> Result<(ResolverConfig, ResolverO
         ));
     }
     let (servers, mut options) = if config.server.is_empty() {
-        // Without resolv.conf, the DNS server is the local machine (resolv.conf(5)). A missing file is not an error, because mail does not require DNS.
+        // Without resolv.conf, the DNS server is the local machine (resolv.conf(5)). A missing file
+        // is not an error, because mail does not require DNS.
         read_system_conf().unwrap_or_else(|error| {
             let local = SocketAddr::from((Ipv4Addr::LOCALHOST, PORT));
             tracing::warn!(%error, "no DNS server in the system configuration; using {local}");
@@ -45,7 +48,8 @@ pub(super) fn servers(config: &config::Dns) -> Result<(ResolverConfig, ResolverO
         single_server(parse_server(&config.server)?)
     };
     options.timeout = config.timeout / config.attempts;
-    // `dns.attempts` includes the first attempt. The resolver's option does not include the first attempt.
+    // `dns.attempts` includes the first attempt. The resolver's option does not include the first
+    // attempt.
     options.attempts = usize::try_from(config.attempts - 1).unwrap_or(usize::MAX);
     Ok((servers, options))
 }
@@ -67,7 +71,8 @@ fn parse_server(configured: &str) -> Result<SocketAddr, StartError> {
         })
 }
 
-/// Returns the configuration for one server. Queries use UDP, or TCP if the response is too large for UDP.
+/// Returns the configuration for one server. Queries use UDP, or TCP if the response is too large
+/// for UDP.
 fn single_server(server: SocketAddr) -> (ResolverConfig, ResolverOpts) {
     let mut connections = vec![ConnectionConfig::udp(), ConnectionConfig::tcp()];
     for connection in &mut connections {

@@ -1,5 +1,5 @@
-//! Checks whether a domain's SPF record (RFC 7208) has an `include` of a host. Follows references to other records within the limits of the RFC. Does not
-//! evaluate the addresses of senders.
+//! Checks whether a domain's SPF record (RFC 7208) has an `include` of a host. Follows references
+//! to other records within the limits of the RFC. Does not evaluate the addresses of senders.
 
 mod policy;
 
@@ -20,8 +20,8 @@ enum Outcome {
     Found,
     /// The record has no `include` of the host, and no mechanism ended the evaluation.
     Absent,
-    /// A mechanism ended the evaluation before the evaluation reached an `include` that refers to the host and has the qualifier `+`. Terms after this
-    /// mechanism have no effect.
+    /// A mechanism ended the evaluation before the evaluation reached an `include` that refers to
+    /// the host and has the qualifier `+`. Terms after this mechanism have no effect.
     Ended,
     /// The result depends on the sender's address, because the record contains macros.
     Unknown,
@@ -92,7 +92,8 @@ fn evaluate<'a>(
         let published = dns.txt(&domain).await?;
         let mut records = published.iter().filter_map(|record| terms(record));
         let (Some(terms), None) = (records.next(), records.next()) else {
-            // A missing record is an error in an include, and several records are always an error (sections 4.5 and 5.2).
+            // A missing record is an error in an include, and several records are always an error
+            // (sections 4.5 and 5.2).
             return Err(Error::Permanent);
         };
         let policy = parse(terms, &domain).ok_or(Error::Permanent)?;
@@ -120,7 +121,8 @@ fn evaluate<'a>(
             };
             match outcome {
                 Outcome::Found if directive.passes => return Ok(Outcome::Found),
-                // The `include` matches mail from the host, but the mail does not pass, because the qualifier is not `+`.
+                // The `include` matches mail from the host, but the mail does not pass, because the
+                // qualifier is not `+`.
                 Outcome::Found => return Ok(Outcome::Ended),
                 Outcome::Absent | Outcome::Ended => {}
                 Outcome::Unknown => unknown = true,
@@ -144,8 +146,8 @@ fn evaluate<'a>(
     })
 }
 
-/// Counts the lookups of a mechanism that refers to no other SPF record. Returns an error if the lookups exceed a limit. The evaluation then fails before
-/// reaching the host.
+/// Counts the lookups of a mechanism that refers to no other SPF record. Returns an error if the
+/// lookups exceed a limit. The evaluation then fails before reaching the host.
 async fn count_mechanism(
     dns: &Dns,
     mechanism: Mechanism,

@@ -1,9 +1,12 @@
-//! Parses tag lists, the format of DKIM records (RFC 6376, section 3.2). The parser for DMARC records in the module `dmarc` is less strict.
+//! Parses tag lists, the format of DKIM records (RFC 6376, section 3.2). The parser for DMARC
+//! records in the module `dmarc` is less strict.
 
-/// Maximum number of tags in a record: four times the number in the RFCs. The limit is necessary, because each tag is compared with all other tags.
+/// Maximum number of tags in a record: four times the number in the RFCs. The limit is necessary,
+/// because each tag is compared with all other tags.
 const MAX_TAGS: usize = 32;
 
-/// Returns the tags of a record in order. Returns `None` if the record is not a tag list, has a duplicate tag, or has more than [`MAX_TAGS`] tags.
+/// Returns the tags of a record in order. Returns `None` if the record is not a tag list, has a
+/// duplicate tag, or has more than [`MAX_TAGS`] tags.
 pub(super) fn tags(record: &str) -> Option<Vec<(&str, &str)>> {
     let record = record.trim();
     let mut tags: Vec<(&str, &str)> = Vec::new();

@@ -1,4 +1,5 @@
-//! Verifies passwords with Dovecot's authentication client protocol. Never starts a session at the mail server.
+//! Verifies passwords with Dovecot's authentication client protocol. Never starts a session at the
+//! mail server.
 
 use std::net::IpAddr;
 use std::path::Path;
@@ -43,7 +44,8 @@ pub async fn verify(
     within(exchange(&mut connection, &request)).await
 }
 
-/// Returns the request, or `None` if SASL PLAIN (RFC 4616) cannot transfer the name or the password.
+/// Returns the request, or `None` if SASL PLAIN (RFC 4616) cannot transfer the name or the
+/// password.
 fn request(
     user: &str,
     password: &SecretString,
@@ -110,7 +112,8 @@ fn result(reply: &Line) -> Result<Verified, Error> {
     }
 }
 
-/// Returns the reason of a rejection. Dovecot 2.3 and 2.4 send the reason as `code=REASON`, and earlier versions send it as a flag.
+/// Returns the reason of a rejection. Dovecot 2.3 and 2.4 send the reason as `code=REASON`, and
+/// earlier versions send it as a flag.
 fn rejected(reply: &Line) -> Result<Verified, Error> {
     let has = |code, flag| reply.value("code") == Some(code) || reply.has(flag);
     if has("temp_fail", "temp") {
@@ -128,7 +131,8 @@ fn rejected(reply: &Line) -> Result<Verified, Error> {
     }
 }
 
-/// Checks a reply to a correct password. Dovecot leaves some decisions to its client, so not every such reply permits a log-in.
+/// Checks a reply to a correct password. Dovecot leaves some decisions to its client, so not every
+/// such reply permits a log-in.
 fn accepted(reply: &Line) -> Result<Verified, Error> {
     // The password is that of a master user, who can log in as every user.
     if reply.has("auth_user") || reply.has("master") {

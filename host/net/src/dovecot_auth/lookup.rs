@@ -1,7 +1,8 @@
 //! Looks up users with Dovecot's auth-master protocol. Verifies no passwords and changes nothing.
 //!
-//! Dovecot never returns a password or its hash: in 2.3.19 and 2.4.1, PASS returns only the additional fields of the passdb. Therefore the passdb must return the
-//! field [`PASSWORD_VERSION`] if changed passwords must be noticed.
+//! Dovecot never returns a password or its hash: in 2.3.19 and 2.4.1, PASS returns only the
+//! additional fields of the passdb. Therefore the passdb must return the field [`PASSWORD_VERSION`]
+//! if changed passwords must be noticed.
 
 use std::path::Path;
 
@@ -10,7 +11,8 @@ use tokio::net::UnixStream;
 
 use super::{Connection, Error, Line, escape, within};
 
-/// The name of the passdb field that changes together with the password, for example the time of the last change.
+/// The name of the passdb field that changes together with the password, for example the time of
+/// the last change.
 pub const PASSWORD_VERSION: &str = "latchmail_password_version";
 
 /// The reason in the reply to PASS if no passdb supports lookups without a password.
@@ -33,7 +35,8 @@ pub enum PassdbEntry {
         /// Whether the user must not log in.
         disabled: bool,
     },
-    /// No passdb returned an entry. The user can still exist: some passdbs, such as PAM, support no lookups.
+    /// No passdb returned an entry. The user can still exist: some passdbs, such as PAM, support no
+    /// lookups.
     NotFound,
 }
 
@@ -64,7 +67,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Lookups<S> {
         Ok(self.canonical_name(user).await?.is_some())
     }
 
-    /// Returns the canonical name of the user, or `None` if the userdbs do not contain the user. The mail server can replace the name of the request.
+    /// Returns the canonical name of the user, or `None` if the userdbs do not contain the user.
+    /// The mail server can replace the name of the request.
     ///
     /// # Errors
     /// Returns an error if Dovecot cannot look up the user at the moment.

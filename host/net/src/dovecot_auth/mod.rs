@@ -1,7 +1,9 @@
-//! Clients of Dovecot's authentication service: [`client`] verifies passwords, and [`lookup`] looks up users.
+//! Clients of Dovecot's authentication service: [`client`] verifies passwords, and [`lookup`] looks
+//! up users.
 //!
-//! The protocols are those of Dovecot's design documents "Authentication Protocol v1.2" and "Auth master protocol". Each message is one line with fields that
-//! are separated by tabs. The byte 1 escapes other bytes in a field. Both clients were compared with Dovecot 2.3.19 and 2.4.1.
+//! The protocols are those of Dovecot's design documents "Authentication Protocol v1.2" and "Auth
+//! master protocol". Each message is one line with fields that are separated by tabs. The byte 1
+//! escapes other bytes in a field. Both clients were compared with Dovecot 2.3.19 and 2.4.1.
 //!
 //! This module decides nothing about accounts. It does not log names, passwords or replies.
 
@@ -20,10 +22,12 @@ use tokio::time::timeout;
 const MAX_LINE: u64 = 64 * 1024;
 /// Maximum number of lines before the handshake is complete.
 const MAX_HANDSHAKE: usize = 100;
-/// The timeout of one connection or one request. Dovecot delays a reply by up to 17 seconds after failed attempts of the same client.
+/// The timeout of one connection or one request. Dovecot delays a reply by up to 17 seconds after
+/// failed attempts of the same client.
 const TIMEOUT: Duration = Duration::from_secs(25);
 
-/// The reason why the server gave no usable reply. The text is for the log. The request can succeed later.
+/// The reason why the server gave no usable reply. The text is for the log. The request can succeed
+/// later.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The server could not handle this request. The connection is still usable.
@@ -72,13 +76,15 @@ impl Line {
         fields.find_map(|field| field.strip_prefix(name)?.strip_prefix('='))
     }
 
-    /// Returns `true` if the line has the flag. Dovecot 2.3 sends `name`, and Dovecot 2.4 sends `name=`.
+    /// Returns `true` if the line has the flag. Dovecot 2.3 sends `name`, and Dovecot 2.4 sends
+    /// `name=`.
     fn has(&self, name: &str) -> bool {
         self.fields.iter().any(|field| field == name) || self.value(name).is_some()
     }
 }
 
-/// Escapes a field: the bytes that have a meaning in the protocol become the byte 1 and a letter or digit.
+/// Escapes a field: the bytes that have a meaning in the protocol become the byte 1 and a letter or
+/// digit.
 fn escape(field: &str) -> String {
     let mut escaped = String::with_capacity(field.len());
     for character in field.chars() {
@@ -138,7 +144,8 @@ impl<S: AsyncWrite + tokio::io::AsyncRead + Unpin> Connection<S> {
         }
     }
 
-    /// Reads a line. Returns an error if the server closes the connection or sends a line that is too long.
+    /// Reads a line. Returns an error if the server closes the connection or sends a line that is
+    /// too long.
     async fn read(&mut self) -> Result<Line, Error> {
         read_line(&mut self.stream).await
     }

@@ -4,7 +4,8 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use ipnet::{Ipv4Net, Ipv6Net};
 
-/// The IPv4 networks that are not public: special-purpose networks (IANA registry of special-purpose addresses), multicast addresses and reserved addresses.
+/// The IPv4 networks that are not public: special-purpose networks (IANA registry of
+/// special-purpose addresses), multicast addresses and reserved addresses.
 const SPECIAL_V4: [Ipv4Net; 15] = [
     v4([0, 0, 0, 0], 8),       // this network
     v4([10, 0, 0, 0], 8),      // private
@@ -31,10 +32,12 @@ const SPECIAL_V6: [Ipv6Net; 4] = [
     v6(0x3fff, 0, 20),     // documentation
 ];
 
-/// The assigned global unicast addresses of IPv6. Other addresses are loopback, private, link-local, multicast, translations or unassigned.
+/// The assigned global unicast addresses of IPv6. Other addresses are loopback, private,
+/// link-local, multicast, translations or unassigned.
 const GLOBAL_V6: Ipv6Net = v6(0x2000, 0, 3);
 
-/// The well-known prefix of NAT64 addresses (RFC 6052). IPv6-only networks use these addresses for connections to IPv4 addresses.
+/// The well-known prefix of NAT64 addresses (RFC 6052). IPv6-only networks use these addresses for
+/// connections to IPv4 addresses.
 const NAT64: Ipv6Net = v6(0x64, 0xff9b, 96);
 
 const fn v4([a, b, c, d]: [u8; 4], prefix_length: u8) -> Ipv4Net {
@@ -59,7 +62,8 @@ pub(crate) fn is_public(address: IpAddr) -> bool {
     }
 }
 
-/// Returns the IPv4 address in an IPv4-mapped or NAT64 address. Returns any other address unchanged.
+/// Returns the IPv4 address in an IPv4-mapped or NAT64 address. Returns any other address
+/// unchanged.
 pub(super) fn embedded_v4(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V6(v6) if NAT64.contains(&v6) => {

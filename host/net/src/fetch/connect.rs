@@ -1,5 +1,6 @@
-//! Connects to servers on the internet. For each connection, the server's name is resolved only once. The connection uses a checked address from the DNS
-//! response. So another DNS response cannot redirect the connection to an unchecked address.
+//! Connects to servers on the internet. For each connection, the server's name is resolved only
+//! once. The connection uses a checked address from the DNS response. So another DNS response
+//! cannot redirect the connection to an unchecked address.
 
 use std::fmt;
 use std::io;
@@ -17,7 +18,8 @@ use super::target::{Host, Target};
 use crate::dns::Dns;
 use crate::endpoint::{Io, tls_connector};
 
-/// Timeout of a connection attempt to one address. After the timeout, the connector tries the next address.
+/// Timeout of a connection attempt to one address. After the timeout, the connector tries the next
+/// address.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Maximum number of addresses of one name that are tried.
@@ -29,7 +31,8 @@ pub(crate) enum Error {
     /// The server's name resolves only to blocked addresses.
     #[error("resolves only to blocked addresses: {0}")]
     Blocked(String),
-    /// The server does not respond or has no valid certificate. The text of the error is for the log.
+    /// The server does not respond or has no valid certificate. The text of the error is for the
+    /// log.
     #[error("{0}")]
     Unreachable(String),
 }
@@ -61,7 +64,8 @@ impl Connector {
     /// Connects to a server. Uses only addresses for which `is_allowed` returns `true`.
     ///
     /// # Errors
-    /// Returns [`Error::Blocked`] if `is_allowed` rejects all addresses of the server, and [`Error::Unreachable`] if every connection fails.
+    /// Returns [`Error::Blocked`] if `is_allowed` rejects all addresses of the server, and
+    /// [`Error::Unreachable`] if every connection fails.
     pub(crate) async fn connect(
         &self,
         target: &Target,

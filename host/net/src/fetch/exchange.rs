@@ -16,7 +16,8 @@ const MAX_HEADERS: usize = 128;
 /// Maximum total size of the status line and all response headers, in bytes.
 const MAX_HEAD_SIZE: usize = 64 * 1024;
 
-/// Hop-by-hop headers of requests and responses (RFC 9110, section 7.6.1), including headers that are hop-by-hop by convention.
+/// Hop-by-hop headers of requests and responses (RFC 9110, section 7.6.1), including headers that
+/// are hop-by-hop by convention.
 pub(super) const HOP_BY_HOP_HEADERS: [HeaderName; 8] = [
     header::CONNECTION,
     HeaderName::from_static("keep-alive"),
@@ -50,7 +51,8 @@ pub(super) enum Error {
     Failed(String),
 }
 
-/// Sends a request and reads its response. The body of the response can have at most `max_body_size` bytes. Dropping the future closes the connection.
+/// Sends a request and reads its response. The body of the response can have at most
+/// `max_body_size` bytes. Dropping the future closes the connection.
 pub(super) async fn exchange(
     stream: Box<dyn Io>,
     request: http::Request<Full<Bytes>>,

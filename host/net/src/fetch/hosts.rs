@@ -1,4 +1,5 @@
-//! The operator's list of allowed hosts. The list also contains non-public networks that allowed hosts can use.
+//! The operator's list of allowed hosts. The list also contains non-public networks that allowed
+//! hosts can use.
 
 use std::net::SocketAddr;
 
@@ -10,10 +11,12 @@ use super::target::{Host, Target};
 
 /// A list of hosts and networks. Each entry has one of these forms:
 ///
-/// - `api.example.com` allows https on port 443. `api.example.com:8443` allows https on port 8443. `http://intranet.example.com` allows plain HTTP.
+/// - `api.example.com` allows https on port 443. `api.example.com:8443` allows https on port 8443.
+///   `http://intranet.example.com` allows plain HTTP.
 /// - `*.example.com` allows every name below `example.com`, but not `example.com`.
 /// - `127.0.0.1:8080` or `[::1]:8080` allows a host by its address.
-/// - `10.0.0.0/8` is a network. The allowed hosts can have addresses in this network. The entry allows no further host.
+/// - `10.0.0.0/8` is a network. The allowed hosts can have addresses in this network. The entry
+///   allows no further host.
 #[derive(Clone, Debug, Default)]
 pub struct Hosts {
     listed: Vec<Listed>,
@@ -33,7 +36,8 @@ impl Hosts {
     /// Parses a list.
     ///
     /// # Errors
-    /// Returns an error text if an entry is neither a host nor a network. The caller writes the words "its `hosts`" before this text.
+    /// Returns an error text if an entry is neither a host nor a network. The caller writes the
+    /// words "its `hosts`" before this text.
     pub fn parse(entries: &[String]) -> Result<Self, String> {
         let mut hosts = Self::default();
         for entry in entries {
@@ -66,7 +70,8 @@ impl Hosts {
         }
     }
 
-    /// Allows every host of the public internet over TLS, on any port, in addition to the listed hosts. Addresses that are not public must be listed.
+    /// Allows every host of the public internet over TLS, on any port, in addition to the listed
+    /// hosts. Addresses that are not public must be listed.
     #[must_use]
     pub fn with_public_hosts(self) -> Self {
         Self {

@@ -1,11 +1,14 @@
 //! HTTP client for requests to servers on the internet. Modules and the service use this client.
 //!
-//! Requests are sent only to listed hosts at allowed addresses. The time and the size of every exchange are limited. Redirects and proxies are not used,
-//! because either could lead to an unchecked server.
+//! Requests are sent only to listed hosts at allowed addresses. The time and the size of every
+//! exchange are limited. Redirects and proxies are not used, because either could lead to an
+//! unchecked server.
 //!
-//! Every request uses its own connection, so no state of an earlier request is reused. This module does not depend on WIT or on modules.
+//! Every request uses its own connection, so no state of an earlier request is reused. This module
+//! does not depend on WIT or on modules.
 //!
-//! The client is our own code on top of hyper. reqwest 0.12 adds an `Accept` header to requests and has no limit on the size of response headers.
+//! The client is our own code on top of hyper. reqwest 0.12 adds an `Accept` header to requests and
+//! has no limit on the size of response headers.
 
 mod address;
 mod connect;
@@ -67,17 +70,20 @@ pub struct Request {
     pub url: String,
     /// The names and values of the headers.
     pub headers: Vec<(String, String)>,
-    /// The position in a trace, for the header `traceparent`. If `None`, the request has no such header.
+    /// The position in a trace, for the header `traceparent`. If `None`, the request has no such
+    /// header.
     pub trace: Option<TraceContext>,
     /// The body.
     pub body: Bytes,
     /// The timeout of the complete exchange. The maximum and default is [`MAX_TIMEOUT`].
     pub timeout: Option<Duration>,
-    /// The maximum size of the response body in bytes. The maximum and default is [`MAX_BODY_SIZE`].
+    /// The maximum size of the response body in bytes. The maximum and default is
+    /// [`MAX_BODY_SIZE`].
     pub max_response_size: Option<usize>,
 }
 
-/// The reason why a request has no response. In the descriptions of the variants, the caller is the module or the part of the service that made the request.
+/// The reason why a request has no response. In the descriptions of the variants, the caller is the
+/// module or the part of the service that made the request.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The server is not on the list of hosts. The text of the error can be returned to the caller.
@@ -94,14 +100,17 @@ pub enum Error {
     /// The request cannot be sent. The text of the error can be returned to the caller.
     #[error("{0}")]
     Invalid(String),
-    /// The request or its response exceeds a size limit. The text of the error can be returned to the caller.
+    /// The request or its response exceeds a size limit. The text of the error can be returned to
+    /// the caller.
     #[error("{0}")]
     TooLarge(String),
-    /// The connection failed, or there is no response to a request with a safe method such as GET (RFC 9110, section 9.2.1). The request changed nothing on the
-    /// server. The text of the error is for the log.
+    /// The connection failed, or there is no response to a request with a safe method such as GET
+    /// (RFC 9110, section 9.2.1). The request changed nothing on the server. The text of the error
+    /// is for the log.
     #[error("{0}")]
     Unavailable(String),
-    /// The request was sent but the response is missing, so the server might have processed the request. The text of the error is for the log.
+    /// The request was sent but the response is missing, so the server might have processed the
+    /// request. The text of the error is for the log.
     #[error("{0}")]
     OutcomeUnknown(String),
 }
@@ -123,7 +132,8 @@ impl Fetch {
         })
     }
 
-    /// Sends a request to a server on the list `hosts` and waits for the complete response. Dropping the future closes the connection.
+    /// Sends a request to a server on the list `hosts` and waits for the complete response.
+    /// Dropping the future closes the connection.
     ///
     /// # Errors
     /// Returns an [`Error`] if there is no complete response.

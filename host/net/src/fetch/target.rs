@@ -1,4 +1,5 @@
-//! The server of a request: scheme, host and port. URLs and the operator's list of hosts are parsed with the same rules.
+//! The server of a request: scheme, host and port. URLs and the operator's list of hosts are parsed
+//! with the same rules.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -29,7 +30,8 @@ pub enum Host {
 }
 
 impl Target {
-    /// Returns the server of an absolute `http` or `https` URL. Returns `None` for other URLs and for URLs with user information.
+    /// Returns the server of an absolute `http` or `https` URL. Returns `None` for other URLs and
+    /// for URLs with user information.
     pub fn of(uri: &Uri) -> Option<Self> {
         let tls = match uri.scheme()? {
             scheme if *scheme == Scheme::HTTPS => true,
@@ -58,7 +60,8 @@ impl Target {
         Some(Self { tls, host, port })
     }
 
-    /// Returns the value of the `Host` header: the host, and the port if the port is not the scheme's default.
+    /// Returns the value of the `Host` header: the host, and the port if the port is not the
+    /// scheme's default.
     pub(super) fn authority(&self) -> String {
         if self.port == default_port(self.tls) {
             self.host.to_string()

@@ -52,7 +52,8 @@ impl Host for Call {
         };
         let aliases = &self.services.aliases;
         match aliases.create(caller, &name, &domain, &self.origin).await {
-            // This error ends the call. The client receives the failure instead of a response of the module.
+            // This error ends the call. The client receives the failure instead of a response of
+            // the module.
             Err(aliases::Error::Spent(failure)) => Err(wasmtime::Error::new(failure)),
             created => Ok(created.map(alias).map_err(alias_error)),
         }
@@ -99,7 +100,8 @@ impl Host for Call {
 }
 
 impl Call {
-    /// Returns the caller if the caller is authorized to change existing aliases. A caller with an OAuth token can only create aliases.
+    /// Returns the caller if the caller is authorized to change existing aliases. A caller with an
+    /// OAuth token can only create aliases.
     fn require_change(&self) -> Result<&Caller, Error> {
         let caller = self.require_scope(Scope::AliasesWrite)?;
         match caller.credential {
@@ -119,7 +121,8 @@ fn alias(alias: Alias) -> wit::Alias {
     }
 }
 
-/// Converts an error of the aliases service to WIT. The module receives only the kind of the error. The details of an internal error are logged.
+/// Converts an error of the aliases service to WIT. The module receives only the kind of the error.
+/// The details of an internal error are logged.
 fn alias_error(error: aliases::Error) -> Error {
     let sentence = error.to_string();
     match error {

@@ -44,14 +44,16 @@ pub struct Call {
     pub(super) text_bytes: usize,
     /// The texts that the guest has inserted into the body of the response.
     pub(crate) json_strings: Vec<JsonString>,
-    /// The host resources for which the guest has handles. The table is dropped at the end of the call.
+    /// The host resources for which the guest has handles. The table is dropped at the end of the
+    /// call.
     pub table: ResourceTable,
 }
 
 impl types::Host for Call {}
 
 impl Call {
-    /// Creates the state of a call of `module` for `caller`. `caller` is `None` on a public route and during a call of `describe`.
+    /// Creates the state of a call of `module` for `caller`. `caller` is `None` on a public route
+    /// and during a call of `describe`.
     #[must_use]
     pub fn new(
         services: Services,
@@ -83,7 +85,8 @@ impl Call {
     /// Counts one check of a password.
     ///
     /// # Errors
-    /// Returns an error if the host has already checked [`MAX_PASSWORD_CHECKS`] passwords. The error ends the call.
+    /// Returns an error if the host has already checked [`MAX_PASSWORD_CHECKS`] passwords. The
+    /// error ends the call.
     pub(super) fn count_password_check(&mut self) -> wasmtime::Result<()> {
         if self.password_checks == MAX_PASSWORD_CHECKS {
             return Err(wasmtime::Error::msg(format!(
@@ -101,8 +104,8 @@ impl Call {
             .ok_or_else(|| Error::Denied("There is no caller".into()))
     }
 
-    /// Returns the caller if the caller's credential has `scope`. Host functions check the scope in addition to the check that the HTTP server makes for the
-    /// route.
+    /// Returns the caller if the caller's credential has `scope`. Host functions check the scope in
+    /// addition to the check that the HTTP server makes for the route.
     pub(super) fn require_scope(&self, scope: Scope) -> Result<&Caller, Error> {
         let caller = self.require_caller()?;
         if caller.holds(scope) {
@@ -112,8 +115,8 @@ impl Call {
         }
     }
 
-    /// Returns the caller's account if the caller has a web session. Host functions check the session in addition to the check that the HTTP server makes for
-    /// the route.
+    /// Returns the caller's account if the caller has a web session. Host functions check the
+    /// session in addition to the check that the HTTP server makes for the route.
     pub(super) fn require_session(&self) -> Result<SessionAccount, Error> {
         let caller = self.require_caller()?;
         match &caller.credential {
@@ -132,8 +135,9 @@ impl Call {
         }
     }
 
-    /// Returns access to the mailbox of the request if the caller's credential has `scope`. The mailbox is the caller's own mailbox or a shared mailbox. For a
-    /// shared mailbox, the mail service also checks the caller's grants.
+    /// Returns access to the mailbox of the request if the caller's credential has `scope`. The
+    /// mailbox is the caller's own mailbox or a shared mailbox. For a shared mailbox, the mail
+    /// service also checks the caller's grants.
     pub(super) fn mailbox_access(&self, scope: Scope) -> Result<Access, Error> {
         let caller = self.require_scope(scope)?;
         Ok(match &caller.shared {

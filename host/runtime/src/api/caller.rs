@@ -1,4 +1,5 @@
-//! The interface `caller`, for the identity of the caller. The identity contains no secret and no account id.
+//! The interface `caller`, for the identity of the caller. The identity contains no secret and no
+//! account id.
 
 use latchmail_bindings::latchmail::host::caller::{Host, Identity, Kind};
 use latchmail_core::caller::{Credential, Scope};

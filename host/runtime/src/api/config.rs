@@ -1,12 +1,14 @@
-//! The interface `config`, for the module's own settings from the configuration. The module for agents also receives settings of the service
-//! (`Config::modules_with_service_settings`). Other modules do not receive settings of the service.
+//! The interface `config`, for the module's own settings from the configuration. The module for
+//! agents also receives settings of the service (`Config::modules_with_service_settings`). Other
+//! modules do not receive settings of the service.
 
 use latchmail_bindings::latchmail::host::config::Host;
 
 use super::call::Call;
 use super::host_call::host_call;
 
-/// The key at which the host panics in test builds. A test checks that a panic in a host function does not end the service.
+/// The key at which the host panics in test builds. A test checks that a panic in a host function
+/// does not end the service.
 #[cfg(feature = "testing")]
 const PANIC: &str = "latchmail-test-panic";
 

@@ -27,8 +27,9 @@ pub(crate) fn scope_from_wit(scope: wit::Scope) -> Scope {
     }
 }
 
-/// Converts a failure of an account operation to a WIT error. The module receives the text if the request is invalid or forbidden. Any other failure, except a
-/// refused credential, an unavailable server and an unknown outcome, becomes [`wit::Error::Internal`] and is logged.
+/// Converts a failure of an account operation to a WIT error. The module receives the text if the
+/// request is invalid or forbidden. Any other failure, except a refused credential, an unavailable
+/// server and an unknown outcome, becomes [`wit::Error::Internal`] and is logged.
 pub(crate) fn account_error(failure: Failure) -> wit::Error {
     match failure.kind {
         Kind::Invalid => wit::Error::Invalid(failure.text.into_owned()),
@@ -49,7 +50,8 @@ pub(crate) fn account_error(failure: Failure) -> wit::Error {
     }
 }
 
-/// Converts an error of the mailbox service to a WIT error. The details are logged, and the module does not receive them.
+/// Converts an error of the mailbox service to a WIT error. The details are logged, and the module
+/// does not receive them.
 pub(super) fn mailbox_error(error: latchmail_mailbox::Error) -> wit::Error {
     match error {
         latchmail_mailbox::Error::CredentialRefused => wit::Error::CredentialRefused,
@@ -74,7 +76,8 @@ pub(super) fn mailbox_error(error: latchmail_mailbox::Error) -> wit::Error {
     }
 }
 
-/// Converts an error of the mail server to a WIT error. The details are logged, and the module does not receive them.
+/// Converts an error of the mail server to a WIT error. The details are logged, and the module does
+/// not receive them.
 pub(super) fn mail_server_error(error: mail_server::Error) -> wit::Error {
     match error {
         mail_server::Error::CredentialRefused => wit::Error::CredentialRefused,

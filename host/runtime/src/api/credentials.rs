@@ -1,4 +1,5 @@
-//! The interface `credentials`, for the API tokens, app passwords and sessions of the caller's account.
+//! The interface `credentials`, for the API tokens, app passwords and sessions of the caller's
+//! account.
 
 use latchmail_accounts::auth::api_tokens::TokenRequest;
 use latchmail_bindings::latchmail::host::credentials::{self as wit, Host};

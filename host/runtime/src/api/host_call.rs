@@ -2,8 +2,8 @@
 
 use latchmail_core::traces::{Kind, Span};
 
-/// Begins the span of a call of the host function `name`, which has the form `interface.function`. The span ends when the returned value is dropped, at the end
-/// of the host function.
+/// Begins the span of a call of the host function `name`, which has the form `interface.function`.
+/// The span ends when the returned value is dropped, at the end of the host function.
 pub(super) fn host_call(name: &'static str) -> Span {
     Span::start(Kind::Internal, || format!("host call {name}").into()).entered()
 }

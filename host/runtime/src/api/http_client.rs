@@ -1,4 +1,5 @@
-//! The interface `http-client`, for HTTP requests to the hosts that the operator allowed for the module.
+//! The interface `http-client`, for HTTP requests to the hosts that the operator allowed for the
+//! module.
 
 use std::time::Duration;
 
@@ -39,8 +40,8 @@ impl Host for Call {
 }
 
 impl Call {
-    /// Converts an error of a request to a WIT error and logs the details. The log line counts towards the limit on log lines, because a module can repeat
-    /// failing requests.
+    /// Converts an error of a request to a WIT error and logs the details. The log line counts
+    /// towards the limit on log lines, because a module can repeat failing requests.
     fn request_error(&mut self, error: fetch::Error) -> Error {
         let sentence = error.to_string();
         let (converted, reason) = match error {

@@ -1,4 +1,5 @@
-//! The interface `log`, for lines of a module in the log of the service and in the module's own log. The number of lines in one request is limited.
+//! The interface `log`, for lines of a module in the log of the service and in the module's own
+//! log. The number of lines in one request is limited.
 
 use latchmail_bindings::latchmail::host::log::{Host, Level};
 

@@ -23,7 +23,8 @@ const MAX_PAGE_SIZE: u32 = 100;
 const MAX_UIDS: usize = 1000;
 const MAX_FLAGS: usize = 100;
 
-/// The maximum total size of the texts that a guest receives as blobs in one call, in MiB. These texts use memory of the host.
+/// The maximum total size of the texts that a guest receives as blobs in one call, in MiB. These
+/// texts use memory of the host.
 const MAX_TEXTS: usize = 64;
 
 impl Host for Call {
@@ -245,7 +246,8 @@ impl Call {
             .map_err(mailbox_error)
     }
 
-    /// Returns access to the mailbox if the caller is authorized to change messages. Returns an error if `uids` is too long.
+    /// Returns access to the mailbox if the caller is authorized to change messages. Returns an
+    /// error if `uids` is too long.
     fn change_access(&self, uids: &[u64]) -> Result<latchmail_mailbox::Access, Error> {
         let access = self.mailbox_access(Scope::MailWrite)?;
         if uids.len() > MAX_UIDS {

@@ -12,7 +12,8 @@ use latchmail_mailbox::outbox;
 use super::call::Call;
 use super::host_call::host_call;
 
-/// The maximum total size of the attached files of one message, in bytes. It equals the maximum size of a message.
+/// The maximum total size of the attached files of one message, in bytes. It equals the maximum
+/// size of a message.
 const MAX_FILES_SIZE: u64 = 25 * 1024 * 1024;
 
 impl Host for Call {
@@ -94,7 +95,8 @@ impl Call {
     }
 }
 
-/// Reads all bytes of a blob. The blob can be a stream, for example an attachment of another message.
+/// Reads all bytes of a blob. The blob can be a stream, for example an attachment of another
+/// message.
 async fn read_all(blob: Blob) -> Result<Bytes, Error> {
     let blob = match blob.into_bytes() {
         Ok(bytes) => return Ok(bytes),
@@ -120,7 +122,8 @@ fn addresses(addresses: Vec<Address>) -> Vec<latchmail_mailbox::Address> {
     addresses.into_iter().map(one).collect()
 }
 
-/// Converts an error of the outbox to a WIT error. The details are logged, and the module does not receive them.
+/// Converts an error of the outbox to a WIT error. The details are logged, and the module does not
+/// receive them.
 fn outbox_error(error: outbox::Error) -> Error {
     match error {
         outbox::Error::Denied(sentence) => Error::Denied(sentence.into()),

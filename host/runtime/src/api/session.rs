@@ -34,7 +34,8 @@ impl SessionAccount {
         }
     }
 
-    /// Returns the session, the password and the two-factor code that confirm a change of the account.
+    /// Returns the session, the password and the two-factor code that confirm a change of the
+    /// account.
     pub(super) fn confirmation(&self, password: SecretString) -> Confirmation<'_> {
         Confirmation {
             session: self.session(),
@@ -47,8 +48,8 @@ impl SessionAccount {
 /// Converts the result of an operation that checks a password.
 ///
 /// # Errors
-/// Returns an error if a rate limit is exceeded (429) or if a two-factor code is missing (401). The error ends the call. The client receives the failure
-/// instead of a response of the module.
+/// Returns an error if a rate limit is exceeded (429) or if a two-factor code is missing (401). The
+/// error ends the call. The client receives the failure instead of a response of the module.
 pub(super) fn confirmed<T>(result: Result<T, Failure>) -> wasmtime::Result<Result<T, Error>> {
     match result {
         Err(failure)

@@ -1,4 +1,5 @@
-//! The settings of a module for host functions: the module's own settings, the storage quota, and the allowed hosts.
+//! The settings of a module for host functions: the module's own settings, the storage quota, and
+//! the allowed hosts.
 
 use latchmail_core::config::{self, ModuleSettings};
 use latchmail_net::fetch::Hosts;

@@ -77,11 +77,12 @@ impl Host for Call {
 }
 
 impl Call {
-    /// Returns the namespace of the module for the caller's account. This function does not check the credential, because each route determines the accepted
-    /// credentials.
+    /// Returns the namespace of the module for the caller's account. This function does not check
+    /// the credential, because each route determines the accepted credentials.
     ///
-    /// Returns an error if the caller uses a shared mailbox. A member must not read the data that the module stored for the mailbox's owner. The data of the
-    /// caller's account must not contain data about other mailboxes.
+    /// Returns an error if the caller uses a shared mailbox. A member must not read the data that
+    /// the module stored for the mailbox's owner. The data of the caller's account must not contain
+    /// data about other mailboxes.
     fn namespace(&self) -> Result<Namespace<'_>, Error> {
         let caller = self.require_caller()?;
         if caller.shared.is_some() {
@@ -96,7 +97,8 @@ impl Call {
     }
 }
 
-/// Converts an error of the storage to a WIT error. The details are logged, and the module does not receive them.
+/// Converts an error of the storage to a WIT error. The details are logged, and the module does not
+/// receive them.
 impl From<store::Error> for Error {
     fn from(error: store::Error) -> Self {
         let sentence = error.to_string();
@@ -104,7 +106,8 @@ impl From<store::Error> for Error {
             store::Error::Invalid(_) => Self::Invalid(sentence),
             store::Error::TooLarge(_) => Self::TooLarge(sentence),
             store::Error::CredentialOver => Self::CredentialRefused,
-            // This request started before the module was removed. New requests cannot reach a removed module.
+            // This request started before the module was removed. New requests cannot reach a
+            // removed module.
             store::Error::Removed => Self::Unavailable,
             store::Error::Directory(error) => account_error(error.into()),
         }

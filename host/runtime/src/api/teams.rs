@@ -1,5 +1,6 @@
-//! The interface `teams`, for the caller's own shared mailbox and for the mailboxes that other accounts share with the caller. The id of a team alone gives no
-//! access, because the teams service authorizes each operation.
+//! The interface `teams`, for the caller's own shared mailbox and for the mailboxes that other
+//! accounts share with the caller. The id of a team alone gives no access, because the teams
+//! service authorizes each operation.
 
 use std::sync::Arc;
 
@@ -215,7 +216,8 @@ fn refusal_error(refusal: Refusal) -> Refused {
         )),
         Refusal::Member => conflict("The account is already a member"),
         Refusal::Full => conflict("The plan's limit of guests is reached"),
-        // The refusals below do not occur here, because the teams service reports other errors in these cases.
+        // The refusals below do not occur here, because the teams service reports other errors in
+        // these cases.
         Refusal::SessionOver => Refused::Failed(Error::CredentialRefused),
         Refusal::NotApplicable(_) => {
             invalid("rights must be those that apply to the resource".into())

@@ -1,5 +1,6 @@
-//! The circuit breaker. It logs failing versions of modules. With `breaker = "roll-back"` in the policy of a module, it also rolls the module back. A failed
-//! rollback is repeated while the same version serves and is failing.
+//! The circuit breaker. It logs failing versions of modules. With `breaker = "roll-back"` in the
+//! policy of a module, it also rolls the module back. A failed rollback is repeated while the same
+//! version serves and is failing.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,12 +16,14 @@ use super::state::ModuleManager;
 use crate::log_line::to_log_line;
 use crate::modules::Failing;
 
-/// The first delay and the maximum delay before a failed rollback is repeated. The delay doubles after each attempt.
+/// The first delay and the maximum delay before a failed rollback is repeated. The delay doubles
+/// after each attempt.
 const FIRST_DELAY: Duration = Duration::from_secs(2);
 const MAX_DELAY: Duration = Duration::from_mins(5);
 
 impl ModuleManager {
-    /// Handles the failing versions that the channel `failing` reports, until the channel is closed.
+    /// Handles the failing versions that the channel `failing` reports, until the channel is
+    /// closed.
     pub async fn run_circuit_breaker(
         &self,
         router: &dyn Router,
@@ -60,7 +63,8 @@ impl ModuleManager {
         }
     }
 
-    /// Logs that a version of a module is failing, and returns the action in the module's policy. Returns `None` if another version serves.
+    /// Logs that a version of a module is failing, and returns the action in the module's policy.
+    /// Returns `None` if another version serves.
     fn report_failing(&self, failing: &Failing) -> Option<Breaker> {
         let entries = self.entries();
         let module = entries.get(&*failing.module)?.serving.as_ref()?;
@@ -78,7 +82,8 @@ impl ModuleManager {
     }
 }
 
-/// Returns whether a rollback that failed with `error` can succeed after a delay. For example, the database or the sandbox pool can become available.
+/// Returns whether a rollback that failed with `error` can succeed after a delay. For example, the
+/// database or the sandbox pool can become available.
 fn is_retryable(error: &Error) -> bool {
     match error {
         Error::Directory(_) | Error::Invalid(_) => true,

@@ -1,4 +1,5 @@
-//! Changes of modules while the service runs. The manager prepares a change, writes the change to the database, and then makes the change active.
+//! Changes of modules while the service runs. The manager prepares a change, writes the change to
+//! the database, and then makes the change active.
 
 use std::sync::Arc;
 
@@ -18,11 +19,12 @@ use crate::modules::{Examined, Module};
 const MIN_DIGEST_PREFIX: usize = 8;
 
 impl ModuleManager {
-    /// Installs either all components or none. The new versions serve when this function returns. `accept` states whether the operator consents to additional
-    /// permissions of the new versions.
+    /// Installs either all components or none. The new versions serve when this function returns.
+    /// `accept` states whether the operator consents to additional permissions of the new versions.
     ///
     /// # Errors
-    /// Returns an [`Error`] if a component cannot be installed. In this case, no component is installed.
+    /// Returns an [`Error`] if a component cannot be installed. In this case, no component is
+    /// installed.
     pub async fn install(
         &self,
         router: &dyn Router,
@@ -83,10 +85,12 @@ impl ModuleManager {
         Ok(module)
     }
 
-    /// Reports what an installation of the components would do: their manifests, their imports, and the problems. This function changes nothing.
+    /// Reports what an installation of the components would do: their manifests, their imports, and
+    /// the problems. This function changes nothing.
     ///
     /// # Errors
-    /// Returns [`Error::Invalid`] if a component cannot be examined, and [`Error::Conflict`] if the configuration cannot be read.
+    /// Returns [`Error::Invalid`] if a component cannot be examined, and [`Error::Conflict`] if the
+    /// configuration cannot be read.
     pub async fn inspect(
         &self,
         router: &dyn Router,
@@ -121,11 +125,13 @@ impl ModuleManager {
         Ok(inspections)
     }
 
-    /// Rolls a module back to an earlier version. `to` is the digest of the earlier version, or a prefix of the digest. If `to` is `None`, selects the version
-    /// that served before the current version. The next rollback without a digest does not select the replaced version.
+    /// Rolls a module back to an earlier version. `to` is the digest of the earlier version, or a
+    /// prefix of the digest. If `to` is `None`, selects the version that served before the current
+    /// version. The next rollback without a digest does not select the replaced version.
     ///
     /// # Errors
-    /// Returns [`Error::NotFound`] if the module or the version does not exist. Returns another [`Error`] if the earlier version cannot be loaded.
+    /// Returns [`Error::NotFound`] if the module or the version does not exist. Returns another
+    /// [`Error`] if the earlier version cannot be loaded.
     pub async fn roll_back(
         &self,
         router: &dyn Router,
@@ -140,7 +146,8 @@ impl ModuleManager {
     /// Returns the version that [`ModuleManager::roll_back`] selects without a digest.
     ///
     /// # Errors
-    /// Returns [`Error::NotFound`] if the module does not exist, and [`Error::Conflict`] if the module has no earlier version.
+    /// Returns [`Error::NotFound`] if the module does not exist, and [`Error::Conflict`] if the
+    /// module has no earlier version.
     pub async fn earlier_version(&self, name: &str) -> Result<VersionReport, Error> {
         let entry = self.entry(name)?;
         let versions = self.stored_versions(name).await?;
@@ -150,7 +157,8 @@ impl ModuleManager {
         Ok(VersionReport::of(earlier.clone(), serving))
     }
 
-    /// Rolls a module back if the version with this digest serves and is failing. Otherwise returns `None`.
+    /// Rolls a module back if the version with this digest serves and is failing. Otherwise returns
+    /// `None`.
     ///
     /// # Errors
     /// Returns an [`Error`] if the rollback fails, as in [`ModuleManager::roll_back`].
@@ -201,10 +209,12 @@ impl ModuleManager {
         Ok(self.report(name, versions))
     }
 
-    /// Enables a module. If the module is already enabled, reloads the current version of the module with the current configuration.
+    /// Enables a module. If the module is already enabled, reloads the current version of the
+    /// module with the current configuration.
     ///
     /// # Errors
-    /// Returns an [`Error`] if the module does not exist or cannot be loaded, if its routes conflict with other routes, or if the database fails.
+    /// Returns an [`Error`] if the module does not exist or cannot be loaded, if its routes
+    /// conflict with other routes, or if the database fails.
     pub async fn enable(
         &self,
         router: &dyn Router,
@@ -228,7 +238,8 @@ impl ModuleManager {
         Ok(self.report(name, versions))
     }
 
-    /// Disables a module. The routes of the module are removed. The versions of the module stay in the database.
+    /// Disables a module. The routes of the module are removed. The versions of the module stay in
+    /// the database.
     ///
     /// # Errors
     /// Returns [`Error::NotFound`] if the module does not exist.
@@ -254,12 +265,12 @@ impl ModuleManager {
         Ok(self.report(name, versions))
     }
 
-    /// Removes a module and all its versions. If `purge` is true, also deletes the data that the module stored for accounts. `purge` also works for a module
-    /// that was removed earlier.
+    /// Removes a module and all its versions. If `purge` is true, also deletes the data that the
+    /// module stored for accounts. `purge` also works for a module that was removed earlier.
     ///
     /// # Errors
-    /// Returns [`Error::NotFound`] if the module does not exist, and [`Error::Conflict`] if the configuration has a `source` for the module, or if the program
-    /// contains the module.
+    /// Returns [`Error::NotFound`] if the module does not exist, and [`Error::Conflict`] if the
+    /// configuration has a `source` for the module, or if the program contains the module.
     pub async fn remove(
         &self,
         router: &dyn Router,
@@ -305,9 +316,9 @@ impl ModuleManager {
     ///
     /// A component chooses the module that it replaces by its name, so a replacement always needs
     /// consent. Compares the new version with the version that handles requests. If no version
-    /// handles requests, for example because the module is disabled, compares
-    /// the new version with the module's current version. The operator must then also consent to the activation of the module. A new module needs consent only
-    /// to its public routes.
+    /// handles requests, for example because the module is disabled, compares the new version with
+    /// the module's current version. The operator must then also consent to the activation of the
+    /// module. A new module needs consent only to its public routes.
     async fn consent_needed(&self, entries: &Entries, new: &Module) -> Vec<String> {
         let name = &new.manifest().name;
         let entry = entries.get(name);
@@ -360,7 +371,8 @@ impl ModuleManager {
         self.replace_entries(router, entries, written).await
     }
 
-    /// Replaces all entries. First prepares the routes. Then awaits `written`, which writes the change to the database. Then makes the entries active.
+    /// Replaces all entries. First prepares the routes. Then awaits `written`, which writes the
+    /// change to the database. Then makes the entries active.
     async fn replace_entries(
         &self,
         router: &dyn Router,
@@ -375,7 +387,8 @@ impl ModuleManager {
         Ok(())
     }
 
-    /// Examines the components of a request, and checks that the components have different module names.
+    /// Examines the components of a request, and checks that the components have different module
+    /// names.
     async fn examine_all(&self, components: Vec<Bytes>) -> Result<Vec<Examined>, Error> {
         if components.is_empty() {
             return Err(Error::Invalid("the request contains no component".into()));

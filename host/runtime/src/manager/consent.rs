@@ -9,7 +9,8 @@ use latchmail_core::caller::Scope;
 
 use crate::modules::{Access, Manifest, Module, Route, is_granted};
 
-/// Returns one phrase for each new import, for each new route, and for each route that accepts additional callers.
+/// Returns one phrase for each new import, for each new route, and for each route that accepts
+/// additional callers.
 pub(super) fn additions(old: &Manifest, old_imports: &[String], new: &Module) -> Vec<String> {
     let mut phrases = imports(old_imports, new.imports());
     phrases.extend(routes(&old.routes, &new.manifest().routes));
@@ -35,14 +36,16 @@ pub(super) fn public_routes(new: &Manifest) -> Vec<String> {
         .collect()
 }
 
-/// Returns one phrase for each import and for each route. This function is used if the previous version cannot be examined.
+/// Returns one phrase for each import and for each route. This function is used if the previous
+/// version cannot be examined.
 pub(super) fn everything(new: &Module) -> Vec<String> {
     let mut phrases = imports(&[], new.imports());
     phrases.extend(routes(&[], &new.manifest().routes));
     phrases
 }
 
-/// Returns one phrase for each new import. The function ignores versions of interfaces. Interfaces that every module can use need no consent.
+/// Returns one phrase for each new import. The function ignores versions of interfaces. Interfaces
+/// that every module can use need no consent.
 fn imports(old: &[String], new: &[String]) -> Vec<String> {
     let known: BTreeSet<&str> = old.iter().map(|import| interface(import)).collect();
     new.iter()
@@ -79,7 +82,8 @@ fn routes(old: &[Route], new: &[Route]) -> Vec<String> {
         .collect()
 }
 
-/// Returns the segments of a path. Named segments become `{}`, because the names do not affect the matching of requests.
+/// Returns the segments of a path. Named segments become `{}`, because the names do not affect the
+/// matching of requests.
 fn shape(path: &str) -> Vec<&str> {
     path.split('/')
         .map(|segment| {

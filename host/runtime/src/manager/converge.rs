@@ -26,7 +26,8 @@ impl ModuleManager {
     /// service. The next call tries such a version again.
     ///
     /// # Errors
-    /// Returns an [`Error`] if the database or the configuration cannot be read, or if the routes conflict. Nothing changes in this case.
+    /// Returns an [`Error`] if the database or the configuration cannot be read, or if the routes
+    /// conflict. Nothing changes in this case.
     pub async fn converge(&self, router: &dyn Router) -> Result<(), Error> {
         let _lock = self.change_lock.lock().await;
         self.converge_locked(router).await
@@ -55,7 +56,8 @@ impl ModuleManager {
         set_module_metrics(serving);
     }
 
-    /// Locks the modules on all hosts and applies the changes of other hosts, so that the next change starts from the state in the database.
+    /// Locks the modules on all hosts and applies the changes of other hosts, so that the next
+    /// change starts from the state in the database.
     pub(super) async fn begin_change(&self, router: &dyn Router) -> Result<Change<'_>, Error> {
         let local = self.change_lock.lock().await;
         let hosts = self.directory.lock_module_changes().await?;
@@ -71,7 +73,8 @@ impl ModuleManager {
         let installed = self.directory.installed_modules().await?;
         let current = self.entries();
         let is_installed = |name: &str| installed.iter().any(|one| one.module == name);
-        // A module that was never installed is not in the database, for example because its configured file cannot be loaded.
+        // A module that was never installed is not in the database, for example because its
+        // configured file cannot be loaded.
         let mut entries: Entries = current
             .iter()
             .filter(|(name, entry)| entry.digest.is_none() || is_installed(name))

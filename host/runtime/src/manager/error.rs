@@ -14,7 +14,8 @@ pub enum Error {
     /// The change conflicts with other modules or with the configuration.
     #[error("{0}")]
     Conflict(String),
-    /// The operator's consent is missing. Each string contains the name of the module and one permission that needs consent.
+    /// The operator's consent is missing. Each string contains the name of the module and one
+    /// permission that needs consent.
     #[error("This needs the operator's consent: {}", .0.join("; "))]
     ConsentRequired(Vec<String>),
     /// The database failed.

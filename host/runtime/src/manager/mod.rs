@@ -1,7 +1,10 @@
-//! The module manager. It stores the installed modules and the serving version of each module, and changes this state while the service runs.
+//! The module manager. It stores the installed modules and the serving version of each module, and
+//! changes this state while the service runs.
 //!
-//! Each change has three steps. First, the manager compiles, checks, links and tests the component, and checks the routes for conflicts. Second, the manager
-//! writes the change to the database. Third, the manager replaces the entries and the routes in one step. If a step fails, nothing changes.
+//! Each change has three steps. First, the manager compiles, checks, links and tests the component,
+//! and checks the routes for conflicts. Second, the manager writes the change to the database.
+//! Third, the manager replaces the entries and the routes in one step. If a step fails, nothing
+//! changes.
 //!
 //! | module | purpose |
 //! |---|---|

@@ -1,5 +1,5 @@
-//! The policies of modules, from the configuration. A policy contains grants and limits. Every change of a module reads the configuration file, so an edit of
-//! the file needs no restart.
+//! The policies of modules, from the configuration. A policy contains grants and limits. Every
+//! change of a module reads the configuration file, so an edit of the file needs no restart.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;

@@ -35,7 +35,8 @@ pub struct Summary {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub version: Option<String>,
-    /// The SHA-256 digest of the serving component, in hexadecimal. If no version serves, this is the digest of the version that should serve.
+    /// The SHA-256 digest of the serving component, in hexadecimal. If no version serves, this is
+    /// the digest of the version that should serve.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub digest: Option<String>,
@@ -124,7 +125,8 @@ pub struct Policy {
     pub store: u32,
     /// The hosts that the module may connect to.
     pub hosts: Vec<String>,
-    /// Whether the service rolls the module back to the previous version if most of its requests fail.
+    /// Whether the service rolls the module back to the previous version if most of its requests
+    /// fail.
     pub rolls_back: bool,
 }
 
@@ -133,7 +135,8 @@ pub struct Policy {
 pub struct Import {
     /// The name of the interface, with its version.
     pub interface: String,
-    /// Whether the import is available. An import is available if the policy grants it, or if every module can use it.
+    /// Whether the import is available. An import is available if the policy grants it, or if every
+    /// module can use it.
     pub granted: bool,
 }
 
@@ -184,7 +187,8 @@ pub struct Inspection {
     #[serde(rename = "ceiling", skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub policy: Option<Policy>,
-    /// The permissions that need the operator's consent, because the current version does not have them.
+    /// The permissions that need the operator's consent, because the current version does not have
+    /// them.
     pub needs: Vec<String>,
     /// The reasons why the module cannot be installed. Empty if the module can be installed.
     pub problems: Vec<String>,
@@ -204,14 +208,16 @@ impl ModuleManager {
     /// Returns the details of one module.
     ///
     /// # Errors
-    /// Returns [`Error::NotFound`] if the module does not exist, and [`Error::Directory`] if the database fails.
+    /// Returns [`Error::NotFound`] if the module does not exist, and [`Error::Directory`] if the
+    /// database fails.
     pub async fn show(&self, name: &str) -> Result<Report, Error> {
         self.entry(name)?;
         let versions = self.stored_versions(name).await?;
         Ok(self.report(name, versions))
     }
 
-    /// Returns the details of a module. The caller passes the stored versions in `versions`. So this function does not read the database and cannot fail.
+    /// Returns the details of a module. The caller passes the stored versions in `versions`. So
+    /// this function does not read the database and cannot fail.
     pub(super) fn report(&self, name: &str, versions: Vec<Version>) -> Report {
         let entries = self.entries();
         let removed = ModuleEntry {

@@ -1,4 +1,5 @@
-//! The interface of the router that the module manager uses. The HTTP server implements the interface.
+//! The interface of the router that the module manager uses. The HTTP server implements the
+//! interface.
 
 use std::sync::Arc;
 
@@ -20,7 +21,8 @@ pub trait Router: Send + Sync {
     /// Returns an error if two routes conflict. The error text contains the two routes.
     fn check(&self, modules: &[Arc<Module>]) -> Result<(), StartError>;
 
-    /// Builds a route table from the routes of these modules and of the service. The returned function makes the new table active.
+    /// Builds a route table from the routes of these modules and of the service. The returned
+    /// function makes the new table active.
     ///
     /// # Errors
     /// Returns an error if two routes conflict. The error text contains the two routes.

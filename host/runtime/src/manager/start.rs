@@ -1,8 +1,8 @@
-//! Loads the modules when the service starts. A module comes from the database. If the file in the module's setting `source` or the component in the program is
-//! new, the module comes from there.
+//! Loads the modules when the service starts. A module comes from the database. If the file in the
+//! module's setting `source` or the component in the program is new, the module comes from there.
 //!
-//! If the version that should serve cannot be loaded, the manager logs the error and uses the most recent earlier version that can be loaded. Other modules are
-//! not affected.
+//! If the version that should serve cannot be loaded, the manager logs the error and uses the most
+//! recent earlier version that can be loaded. Other modules are not affected.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -47,7 +47,8 @@ impl ModuleManager {
             .chain(installed.iter().map(|one| one.module.as_str()))
             .collect();
         let find_installed = |name: &str| installed.iter().find(|one| one.module == name);
-        // Modules from the database are loaded before new modules. If the routes of two modules conflict, the module from the database serves.
+        // Modules from the database are loaded before new modules. If the routes of two modules
+        // conflict, the module from the database serves.
         let (known, new): (Vec<_>, Vec<_>) = names
             .into_iter()
             .partition(|name| find_installed(name).is_some());
@@ -74,7 +75,8 @@ impl ModuleManager {
         Ok(())
     }
 
-    /// Creates the entry of a module. If the version that should serve cannot be loaded, the entry contains the reason.
+    /// Creates the entry of a module. If the version that should serve cannot be loaded, the entry
+    /// contains the reason.
     async fn initial_entry(
         &self,
         router: &dyn Router,
@@ -112,8 +114,9 @@ impl ModuleManager {
         entry
     }
 
-    /// Creates the entry of an installed module with the version in the database. If this version cannot be loaded, the entry contains the reason, and the most
-    /// recent earlier version that can be loaded serves.
+    /// Creates the entry of an installed module with the version in the database. If this version
+    /// cannot be loaded, the entry contains the reason, and the most recent earlier version that
+    /// can be loaded serves.
     pub(super) async fn stored_entry(
         &self,
         router: &dyn Router,
@@ -147,12 +150,15 @@ impl ModuleManager {
         entry
     }
 
-    /// Loads the file of the setting `source`, and installs its component if the content of the file is new. Returns `None` if the file is ignored. Without
-    /// `source`, does the same with the component in the program.
+    /// Loads the file of the setting `source`, and installs its component if the content of the
+    /// file is new. Returns `None` if the file is ignored. Without `source`, does the same with the
+    /// component in the program.
     ///
-    /// An already installed file is ignored if an administrator chose another version after the installation. The file of a disabled module is also ignored, so
-    /// that an upgrade of a package does not enable the module. While other hosts run, each version that was installed before is ignored: during an upgrade of
-    /// the hosts, a host with the old file must not replace the new version.
+    /// An already installed file is ignored if an administrator chose another version after the
+    /// installation. The file of a disabled module is also ignored, so that an upgrade of a package
+    /// does not enable the module. While other hosts run, each version that was installed before is
+    /// ignored: during an upgrade of the hosts, a host with the old file must not replace the new
+    /// version.
     async fn load_configured(
         &self,
         router: &dyn Router,
@@ -220,7 +226,8 @@ impl ModuleManager {
         Ok(versions.iter().any(|version| version.digest == digest))
     }
 
-    /// Loads the version that should serve. If this version cannot be loaded, returns the reason and the most recent earlier version that can be loaded.
+    /// Loads the version that should serve. If this version cannot be loaded, returns the reason
+    /// and the most recent earlier version that can be loaded.
     async fn load_last_good(
         &self,
         router: &dyn Router,
@@ -273,7 +280,8 @@ impl ModuleManager {
         }
     }
 
-    /// Loads a module with its policy, and checks that its routes do not conflict with the routes of the serving modules.
+    /// Loads a module with its policy, and checks that its routes do not conflict with the routes
+    /// of the serving modules.
     async fn load_without_conflicts(
         &self,
         router: &dyn Router,

@@ -1,4 +1,5 @@
-//! The module manager, which has one entry for each module. This file also contains the functions that load stored versions of modules.
+//! The module manager, which has one entry for each module. This file also contains the functions
+//! that load stored versions of modules.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError, RwLock};
@@ -66,10 +67,12 @@ impl ModuleEntry {
 }
 
 impl ModuleManager {
-    /// Creates a module manager without serving modules. The returned channel receives a message when most of the latest requests of a module have failed.
+    /// Creates a module manager without serving modules. The returned channel receives a message
+    /// when most of the latest requests of a module have failed.
     ///
     /// # Errors
-    /// Returns an error if the configuration has an invalid policy, or if the engine cannot be created.
+    /// Returns an error if the configuration has an invalid policy, or if the engine cannot be
+    /// created.
     pub fn new(
         config: &Config,
         services: Services,
@@ -95,7 +98,8 @@ impl ModuleManager {
         serving(&self.entries())
     }
 
-    /// Returns the recent log entries of a module. If `request` is given, returns only the entries of the request with this id.
+    /// Returns the recent log entries of a module. If `request` is given, returns only the entries
+    /// of the request with this id.
     ///
     /// # Errors
     /// Returns [`Error::NotFound`] if the module does not exist.
@@ -109,8 +113,10 @@ impl ModuleManager {
         Arc::clone(&self.entries.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Makes the entries and their routes active. `publish_routes` makes the routes active. The lock makes this one step: a client that uses a new route finds
-    /// the route's module in the list, and the routes of a listed module are active. Afterwards drops the idle sandboxes of modules that no longer serve.
+    /// Makes the entries and their routes active. `publish_routes` makes the routes active. The
+    /// lock makes this one step: a client that uses a new route finds the route's module in the
+    /// list, and the routes of a listed module are active. Afterwards drops the idle sandboxes of
+    /// modules that no longer serve.
     pub(super) fn publish(&self, entries: Entries, publish_routes: impl FnOnce()) {
         let current = serving(&entries);
         let previous = {
@@ -140,7 +146,8 @@ impl ModuleManager {
         self.directory.module_versions(name).await
     }
 
-    /// Compiles a stored version of a module, and returns the compiled version with its manifest. Uses the cache of compiled components if possible.
+    /// Compiles a stored version of a module, and returns the compiled version with its manifest.
+    /// Uses the cache of compiled components if possible.
     pub(super) async fn examine_stored(
         &self,
         name: &str,

@@ -1,4 +1,5 @@
-//! The cache folder for compiled components. Because of the cache, the service does not compile the same components again after a restart.
+//! The cache folder for compiled components. Because of the cache, the service does not compile the
+//! same components again after a restart.
 
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
 use std::path::Path;
@@ -7,20 +8,24 @@ use std::time::{Duration, SystemTime};
 use latchmail_core::error::StartError;
 use wasmtime::{Cache, CacheConfig};
 
-/// The part of a file name that marks an unfinished file of Wasmtime. While an unfinished file exists, no other process writes the same cache entry.
+/// The part of a file name that marks an unfinished file of Wasmtime. While an unfinished file
+/// exists, no other process writes the same cache entry.
 const UNFINISHED: &str = ".wip-atomic-write-";
 
-/// The minimum age of an unfinished file that is removed. Writing a file takes much less time, so the writer of an older file was killed or the disk was full.
-/// Another service with the same folder could be writing a younger file.
+/// The minimum age of an unfinished file that is removed. Writing a file takes much less time, so
+/// the writer of an older file was killed or the disk was full. Another service with the same
+/// folder could be writing a younger file.
 const MAX_UNFINISHED_AGE: Duration = Duration::from_mins(1);
 
-/// The folder in `cache_dir` that belongs to Wasmtime. Wasmtime deletes other files in this folder, so no other data can be there.
+/// The folder in `cache_dir` that belongs to Wasmtime. Wasmtime deletes other files in this folder,
+/// so no other data can be there.
 const FOLDER: &str = "compiled";
 
 /// The maximum depth of folders below [`FOLDER`].
 const MAX_DEPTH: u32 = 3;
 
-/// Opens the cache folder. Creates the folder if it does not exist, and removes old unfinished files.
+/// Opens the cache folder. Creates the folder if it does not exist, and removes old unfinished
+/// files.
 ///
 /// # Errors
 /// Returns an error if the folder cannot be used, or if another user can write to it.
@@ -28,7 +33,8 @@ pub(super) fn cache(dir: &Path) -> Result<Cache, StartError> {
     let unusable = |e: &dyn std::fmt::Display| {
         StartError::new(format!("`cache_dir` {} cannot be used: {e}", dir.display()))
     };
-    // The engine runs the compiled code without checking it, so no other user must have write access to the folder.
+    // The engine runs the compiled code without checking it, so no other user must have write
+    // access to the folder.
     std::fs::DirBuilder::new()
         .recursive(true)
         .mode(0o700)
@@ -47,7 +53,8 @@ pub(super) fn cache(dir: &Path) -> Result<Cache, StartError> {
     Cache::new(config).map_err(|e| unusable(&e))
 }
 
-/// Removes old unfinished files. Errors are only logged, because a remaining file only makes the start slower.
+/// Removes old unfinished files. Errors are only logged, because a remaining file only makes the
+/// start slower.
 fn remove_unfinished(dir: &Path, depth: u32, now: SystemTime) {
     for entry in std::fs::read_dir(dir).into_iter().flatten().flatten() {
         let Ok(metadata) = entry.metadata() else {

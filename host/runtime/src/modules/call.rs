@@ -1,5 +1,6 @@
-//! Runs one request in one sandbox. The request first waits for its permits. Then the guest in an idle or a new sandbox is called within the deadline. Finally,
-//! the response of the guest is checked.
+//! Runs one request in one sandbox. The request first waits for its permits. Then the guest in an
+//! idle or a new sandbox is called within the deadline. Finally, the response of the guest is
+//! checked.
 
 use std::future::Future;
 use std::mem;
@@ -24,18 +25,21 @@ use super::sandbox_permits::SandboxPermit;
 use crate::log_line::to_log_line;
 use crate::module_log::{Level, Source};
 
-/// The maximum time for which a request waits for its permits. After this time, the request fails with [`CallError::Busy`].
+/// The maximum time for which a request waits for its permits. After this time, the request fails
+/// with [`CallError::Busy`].
 const PERMIT_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// The maximum time for creating a sandbox in advance. During this time, the new sandbox uses one permit.
+/// The maximum time for creating a sandbox in advance. During this time, the new sandbox uses one
+/// permit.
 const PREPARE_TIMEOUT: Duration = Duration::from_secs(1);
 
 impl Module {
-    /// Serves one request of `route` in an idle sandbox, or in a new sandbox if no sandbox is idle. The deadline includes the wait for permits and all host
-    /// calls of the guest.
+    /// Serves one request of `route` in an idle sandbox, or in a new sandbox if no sandbox is idle.
+    /// The deadline includes the wait for permits and all host calls of the guest.
     ///
     /// # Errors
-    /// Returns a [`CallError`] if the module returns no valid response. A valid response with an error status is `Ok`.
+    /// Returns a [`CallError`] if the module returns no valid response. A valid response with an
+    /// error status is `Ok`.
     pub async fn handle(
         self: &Arc<Self>,
         route: &Route,
@@ -49,7 +53,8 @@ impl Module {
         let outcome = self.metrics.finished(&result, start.elapsed());
         span.set("latchmail.module.version", &self.manifest.version);
         span.set("latchmail.outcome", outcome);
-        // The host ends a call with an error for the client, for example because a limit was reached.
+        // The host ends a call with an error for the client, for example because a limit was
+        // reached.
         if !matches!(result, Ok(_) | Err(CallError::EndedByHost { .. })) {
             span.fail(outcome);
         }
@@ -59,7 +64,8 @@ impl Module {
             Err(error) => {
                 self.report(&id, error);
                 if self.health.failed(error, self.clock.now()) {
-                    // An error is ignored, because sending fails only after the receiver was dropped at the end of the service.
+                    // An error is ignored, because sending fails only after the receiver was
+                    // dropped at the end of the service.
                     let _ = self.failing.send(Failing {
                         module: Arc::clone(&self.name),
                         digest: Arc::clone(&self.digest),
@@ -70,7 +76,8 @@ impl Module {
         result
     }
 
-    /// Awaits `call`. Returns an error if the deadline of the module or the deadline of the route passes.
+    /// Awaits `call`. Returns an error if the deadline of the module or the deadline of the route
+    /// passes.
     pub(super) async fn with_deadline<T>(
         &self,
         route: &Route,
@@ -98,7 +105,8 @@ impl Module {
             .report(request, to_log_line(&error.to_string()), backtrace);
     }
 
-    /// Waits for the permits and runs the request. After the request, the sandbox becomes idle or is replaced with a new sandbox.
+    /// Waits for the permits and runs the request. After the request, the sandbox becomes idle or
+    /// is replaced with a new sandbox.
     async fn serve(
         self: &Arc<Self>,
         route: &Route,
@@ -118,7 +126,8 @@ impl Module {
             Some((account_permit, call_permit, sandbox_permit, idle))
         };
         let permits = tokio::time::timeout(PERMIT_TIMEOUT, permits).await;
-        // The variables of this pattern are dropped in reverse order, so the sandbox is dropped before its permit.
+        // The variables of this pattern are dropped in reverse order, so the sandbox is dropped
+        // before its permit.
         let Ok(Some((account_permit, call_permit, sandbox_permit, idle))) = permits else {
             return Err(self.busy());
         };
@@ -134,8 +143,9 @@ impl Module {
             Some((sandbox_permit, instance))
         };
         if let Some((sandbox_permit, instance)) = not_kept {
-            // Dropping the sandbox wipes its memory. The wipe and the creation of the next sandbox take time, so a separate task does this work after the
-            // response. The work delays only the next request with this permit.
+            // Dropping the sandbox wipes its memory. The wipe and the creation of the next sandbox
+            // take time, so a separate task does this work after the response. The work delays only
+            // the next request with this permit.
             let (module, span) = (Arc::clone(self), tracing::Span::current());
             tokio::spawn(async move {
                 span.in_scope(|| drop(instance));
@@ -147,11 +157,13 @@ impl Module {
         Ok(response)
     }
 
-    /// Creates a sandbox for the next request, unless a sandbox is idle. The new sandbox uses `permit` of the finished request. If the creation fails, the next
-    /// request creates a sandbox and reports the error.
+    /// Creates a sandbox for the next request, unless a sandbox is idle. The new sandbox uses
+    /// `permit` of the finished request. If the creation fails, the next request creates a sandbox
+    /// and reports the error.
     ///
-    /// During this call, the calling task has a call permit of the module. A module has at most as many call permits as sandbox permits, so no other request of
-    /// the module has to wait for `permit`.
+    /// During this call, the calling task has a call permit of the module. A module has at most as
+    /// many call permits as sandbox permits, so no other request of the module has to wait for
+    /// `permit`.
     async fn prepare_next(&self, permit: SandboxPermit) {
         if !self.sandbox_permits.allows_idle() {
             return;
@@ -178,7 +190,8 @@ impl Module {
         }
     }
 
-    /// Runs one request in the sandbox `idle`, or in a new sandbox if `idle` is `None`. The caller must have the permits.
+    /// Runs one request in the sandbox `idle`, or in a new sandbox if `idle` is `None`. The caller
+    /// must have the permits.
     pub(super) async fn run(
         &self,
         route: &Route,

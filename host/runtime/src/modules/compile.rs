@@ -14,7 +14,8 @@ use super::engine;
 const COMPONENT: &[u8] = b"\0asm\x0d\0\x01\0";
 const CORE_MODULE: &[u8] = b"\0asm\x01\0\0\0";
 
-/// Compiles a component into the cache in `cache_dir`. A service with the same cache folder can load the component without compilation.
+/// Compiles a component into the cache in `cache_dir`. A service with the same cache folder can
+/// load the component without compilation.
 ///
 /// # Errors
 /// Returns an error if the folder cannot be used, or if the component cannot be compiled.
@@ -26,7 +27,8 @@ pub async fn precompile(cache_dir: &Path, component: Bytes) -> Result<(), StartE
         .map_err(StartError::new)
 }
 
-/// Compiles a component on a separate thread. The compiler panics for rare inputs. A panic is returned as an error and does not end the service.
+/// Compiles a component on a separate thread. The compiler panics for rare inputs. A panic is
+/// returned as an error and does not end the service.
 pub(super) async fn compile(engine: &Engine, bytes: Bytes) -> Result<Component, String> {
     match bytes.get(..8) {
         Some(COMPONENT) => {}

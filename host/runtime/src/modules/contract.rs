@@ -1,5 +1,6 @@
-//! Checks that a component matches the contract of this host, and describes the differences. The component can use another version of the contract with the
-//! same major number. In this case, the host must have all functions and types that the component uses (`docs/contract.md`).
+//! Checks that a component matches the contract of this host, and describes the differences. The
+//! component can use another version of the contract with the same major number. In this case, the
+//! host must have all functions and types that the component uses (`docs/contract.md`).
 
 use latchmail_bindings::VERSION;
 use wasmtime::Engine;
@@ -15,8 +16,8 @@ const PACKAGE: &str = "latchmail:host/";
 const EXPORT: &str = "module";
 const FUNCTIONS: [&str; 2] = ["describe", "handle"];
 
-/// Checks the names of the imports and exports. Returns an error for an incompatible version, an unknown interface or a missing export. The types are checked
-/// when the component is linked.
+/// Checks the names of the imports and exports. Returns an error for an incompatible version, an
+/// unknown interface or a missing export. The types are checked when the component is linked.
 pub(crate) fn check(engine: &Engine, component: &Component) -> Result<(), String> {
     let component = component.component_type();
     let imports: Vec<&str> = component.imports(engine).map(|(name, _)| name).collect();
@@ -67,7 +68,8 @@ pub(crate) fn check(engine: &Engine, component: &Component) -> Result<(), String
     }
 }
 
-/// Describes a link error. The text contains the name of the function, and states whether the function is missing or has a different type.
+/// Describes a link error. The text contains the name of the function, and states whether the
+/// function is missing or has a different type.
 pub(crate) fn link_error(error: &wasmtime::Error) -> String {
     let causes: Vec<String> = error.chain().map(ToString::to_string).collect();
     let named: Option<(&str, &str)> = match causes.as_slice() {
@@ -108,7 +110,8 @@ pub(crate) fn instantiation_error(error: &wasmtime::Error) -> String {
     }
 }
 
-/// Splits the name of an interface of the contract into the interface and its version. Returns `None` if the name does not belong to the contract.
+/// Splits the name of an interface of the contract into the interface and its version. Returns
+/// `None` if the name does not belong to the contract.
 fn contract_name(name: &str) -> Option<(&str, &str)> {
     let name = name.strip_prefix(PACKAGE)?;
     Some(name.split_once('@').unwrap_or((name, "unknown")))

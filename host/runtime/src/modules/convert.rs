@@ -1,7 +1,7 @@
 //! Converts between WIT types and host types, and checks manifests and responses.
 //!
-//! This module checks each value of a manifest separately. The router of the HTTP server compares the routes of all modules and of the host with each other and
-//! with the API description.
+//! This module checks each value of a manifest separately. The router of the HTTP server compares
+//! the routes of all modules and of the host with each other and with the API description.
 
 use std::time::Duration;
 
@@ -17,11 +17,12 @@ use super::message::{Content, Request, Response};
 use super::sandbox::Budget;
 use crate::api::{JsonString, scope_from_wit};
 
-/// The maximum size of a request body that a route can declare, in bytes. This size is sufficient for a message of 25 MB in base64.
+/// The maximum size of a request body that a route can declare, in bytes. This size is sufficient
+/// for a message of 25 MB in base64.
 const MAX_BODY: u32 = 40 * 1024 * 1024;
 
-/// The maximum number of routes of a module, and the maximum size of its API description in bytes. The number of routes is limited, because the router compares
-/// each pair of routes.
+/// The maximum number of routes of a module, and the maximum size of its API description in bytes.
+/// The number of routes is limited, because the router compares each pair of routes.
 const MAX_ROUTES: usize = 1000;
 const MAX_DESCRIPTION: usize = 1024 * 1024;
 
@@ -144,7 +145,8 @@ fn route(route: wit::Route) -> Result<Route, String> {
     })
 }
 
-/// Converts a request to WIT. `table` contains the resources of the sandbox that receives the request.
+/// Converts a request to WIT. `table` contains the resources of the sandbox that receives the
+/// request.
 pub(crate) fn request(
     request: Request,
     body: BodyForm,
@@ -168,8 +170,9 @@ pub(crate) fn request(
     })
 }
 
-/// Converts a response from WIT, and checks it against `budget`. `json_strings` are inserted into the body. `table` contains the resources of the sandbox that
-/// returned the response. The error contains the name of the invalid part of the response.
+/// Converts a response from WIT, and checks it against `budget`. `json_strings` are inserted into
+/// the body. `table` contains the resources of the sandbox that returned the response. The error
+/// contains the name of the invalid part of the response.
 pub(crate) fn response(
     response: wit::Response,
     json_strings: Vec<JsonString>,
@@ -202,7 +205,8 @@ pub(crate) fn response(
     })
 }
 
-/// Inserts `strings` into `body` as JSON strings. Returns an error if the result has more than `max` bytes, or if the offsets of the strings are invalid.
+/// Inserts `strings` into `body` as JSON strings. Returns an error if the result has more than
+/// `max` bytes, or if the offsets of the strings are invalid.
 fn with_json_strings(
     body: Vec<u8>,
     strings: Vec<JsonString>,
@@ -225,7 +229,8 @@ fn with_json_strings(
     if strings.is_empty() {
         return Ok(body);
     }
-    // Escapes and quotation marks need additional space. A line of 80 characters usually contains one or two escapes.
+    // Escapes and quotation marks need additional space. A line of 80 characters usually contains
+    // one or two escapes.
     let mut result = Vec::with_capacity(size + size / 16 + 64);
     let mut copied = 0;
     for JsonString { offset, text } in strings {

@@ -1,7 +1,9 @@
-//! The Wasmtime engine of the service. Its settings for memory allocation, limits and interruption apply to all sandboxes.
+//! The Wasmtime engine of the service. Its settings for memory allocation, limits and interruption
+//! apply to all sandboxes.
 //!
-//! Creating a sandbox takes about 20 µs (measured) with a pool, `PAGEMAP_SCAN`, and copy-on-write reset of the memory. Support for concurrent guest tasks is
-//! disabled, because this support makes calls slower and no interface of this host needs it.
+//! Creating a sandbox takes about 20 µs (measured) with a pool, `PAGEMAP_SCAN`, and copy-on-write
+//! reset of the memory. Support for concurrent guest tasks is disabled, because this support makes
+//! calls slower and no interface of this host needs it.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -12,32 +14,39 @@ use wasmtime::{Config, Enabled, Engine, InstanceAllocationStrategy, PoolingAlloc
 
 use super::cache::cache;
 
-/// The interval between two ticks while a guest runs. A tick increments the engine's epoch, and a running guest then yields. If every thread runs a guest,
-/// another task can wait for this time before each of its steps.
+/// The interval between two ticks while a guest runs. A tick increments the engine's epoch, and a
+/// running guest then yields. If every thread runs a guest, another task can wait for this time
+/// before each of its steps.
 const TICK: Duration = Duration::from_millis(1);
 /// The interval between two ticks while no guest runs. The longer interval lets the CPU sleep.
 const IDLE_TICK: Duration = Duration::from_millis(10);
 
-/// The maximum memory of a module, in MiB. Every entry of the engine's pool can use this much memory.
+/// The maximum memory of a module, in MiB. Every entry of the engine's pool can use this much
+/// memory.
 pub(crate) const MAX_MEMORY_MIB: u32 = 256;
 
-/// The maximum number of core instances of one component, and the maximum number of its tables. A Rust component has two core modules and the adapter shims. A
-/// Python component has 14 core modules, because each library of the Python interpreter is a separate module.
+/// The maximum number of core instances of one component, and the maximum number of its tables. A
+/// Rust component has two core modules and the adapter shims. A Python component has 14 core
+/// modules, because each library of the Python interpreter is a separate module.
 const CORE_INSTANCES_EACH: u32 = 16;
 const TABLES_EACH: u32 = 4;
 
-/// The amount of memory that stays mapped in an unused entry of the pool, in bytes. A small request uses about this much memory.
+/// The amount of memory that stays mapped in an unused entry of the pool, in bytes. A small request
+/// uses about this much memory.
 const KEEP_RESIDENT: usize = 256 * 1024;
 
-/// The stack size for the functions of a guest, and the stack size of a fiber, in bytes. The stack of a fiber also contains the host functions.
+/// The stack size for the functions of a guest, and the stack size of a fiber, in bytes. The stack
+/// of a fiber also contains the host functions.
 const GUEST_STACK: usize = 512 * 1024;
 const FIBER_STACK: usize = GUEST_STACK + 512 * 1024;
 
-/// Creates the engine with a pool of `sandboxes` entries, and starts its ticker. Compiled components are cached in the folder `cache_dir`. The key of a cache
-/// entry consists of the digest of the component's bytes, the version of the engine, and the engine's settings.
+/// Creates the engine with a pool of `sandboxes` entries, and starts its ticker. Compiled
+/// components are cached in the folder `cache_dir`. The key of a cache entry consists of the digest
+/// of the component's bytes, the version of the engine, and the engine's settings.
 ///
 /// # Errors
-/// Returns an error if the cache folder cannot be used, or if the machine does not have enough memory for the pool.
+/// Returns an error if the cache folder cannot be used, or if the machine does not have enough
+/// memory for the pool.
 pub fn engine(sandboxes: u32, cache_dir: &Path) -> Result<Engine, StartError> {
     let mut pool = PoolingAllocationConfig::new();
     pool.total_component_instances(sandboxes)
@@ -71,7 +80,8 @@ pub fn engine(sandboxes: u32, cache_dir: &Path) -> Result<Engine, StartError> {
 static RUNNING: AtomicUsize = AtomicUsize::new(0);
 static RAN: AtomicBool = AtomicBool::new(false);
 
-/// A marker for a running guest. While a value of this type exists, the engine's epoch advances at the interval [`TICK`].
+/// A marker for a running guest. While a value of this type exists, the engine's epoch advances at
+/// the interval [`TICK`].
 pub(crate) struct RunningGuest;
 
 impl RunningGuest {
@@ -89,8 +99,9 @@ impl Drop for RunningGuest {
     }
 }
 
-/// Spawns a thread that increments the epoch of the engine, so that guests yield. The thread ends when the engine is dropped. A separate thread is necessary,
-/// because guests can occupy every thread of the async runtime.
+/// Spawns a thread that increments the epoch of the engine, so that guests yield. The thread ends
+/// when the engine is dropped. A separate thread is necessary, because guests can occupy every
+/// thread of the async runtime.
 fn tick(engine: &Engine) -> Result<(), StartError> {
     let engine = engine.weak();
     std::thread::Builder::new()

@@ -12,7 +12,8 @@ pub enum CallError {
         module: String,
         /// The reason for the trap.
         detail: String,
-        /// The guest's functions that were active at the trap, the innermost function first. Empty if the functions are unknown.
+        /// The guest's functions that were active at the trap, the innermost function first. Empty
+        /// if the functions are unknown.
         backtrace: Vec<String>,
     },
     /// The call's deadline passed.

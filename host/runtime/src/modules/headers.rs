@@ -1,12 +1,15 @@
-//! The headers of requests to modules, the allowed headers of responses from modules, and the content types that need the operator's permission.
+//! The headers of requests to modules, the allowed headers of responses from modules, and the
+//! content types that need the operator's permission.
 //!
-//! Modules and the sign-in pages have the same origin. A module could attack the sign-in pages with a response header for the whole origin, or with content
-//! that a browser runs. The HTTP server adds protective headers to every response.
+//! Modules and the sign-in pages have the same origin. A module could attack the sign-in pages with
+//! a response header for the whole origin, or with content that a browser runs. The HTTP server
+//! adds protective headers to every response.
 
 use http::{HeaderMap, HeaderName, HeaderValue, header};
 use latchmail_shape::REQUEST_HEADERS;
 
-/// The maximum number of headers of one response, and the maximum total size of these headers in bytes.
+/// The maximum number of headers of one response, and the maximum total size of these headers in
+/// bytes.
 const MAX_HEADERS: usize = 64;
 const MAX_SIZE: usize = 16 * 1024;
 
@@ -39,10 +42,12 @@ pub(super) fn request(headers: &HeaderMap) -> Vec<(String, String)> {
         .collect()
 }
 
-/// Checks the headers of a module's response, and returns the headers for the client. Drops and logs the headers that a module must not set.
+/// Checks the headers of a module's response, and returns the headers for the client. Drops and
+/// logs the headers that a module must not set.
 ///
 /// # Errors
-/// Returns a phrase with the name of the header if a header is invalid. If `active_content` is false, a content type that a browser can run is invalid.
+/// Returns a phrase with the name of the header if a header is invalid. If `active_content` is
+/// false, a content type that a browser can run is invalid.
 pub(super) fn response(
     headers: Vec<(String, String)>,
     active_content: bool,
@@ -82,8 +87,8 @@ pub(super) fn response(
     Ok(allowed)
 }
 
-/// Returns whether a browser can run content of this type. Also returns `true` for a malformed value, because browsers parse malformed values in different
-/// ways.
+/// Returns whether a browser can run content of this type. Also returns `true` for a malformed
+/// value, because browsers parse malformed values in different ways.
 fn is_active(content_type: &HeaderValue) -> bool {
     let Ok(value) = content_type.to_str() else {
         return true;

@@ -1,5 +1,5 @@
-//! The health of a module. It consists of the counts of request results, and of a flag for a failing module. A module is failing if most of its latest requests
-//! failed.
+//! The health of a module. It consists of the counts of request results, and of a flag for a
+//! failing module. A module is failing if most of its latest requests failed.
 //!
 //! This module only counts. The circuit breaker ([`crate::manager`]) acts on a failing module.
 
@@ -21,7 +21,8 @@ const MIN_REQUESTS: u32 = 10;
 pub struct Counts {
     /// The number of finished requests.
     pub requests: u64,
-    /// The number of requests in which the module trapped. This includes requests that exceeded the memory limit or the CPU limit.
+    /// The number of requests in which the module trapped. This includes requests that exceeded the
+    /// memory limit or the CPU limit.
     pub trapped: u64,
     /// The number of requests for which the module returned an invalid response.
     pub wrong: u64,
@@ -51,7 +52,8 @@ pub(crate) struct Health(Mutex<State>);
 #[derive(Debug, Default)]
 struct State {
     counts: Counts,
-    /// One bit for each of the latest requests. The lowest bit represents the newest request. A set bit means that the request failed.
+    /// One bit for each of the latest requests. The lowest bit represents the newest request. A set
+    /// bit means that the request failed.
     latest: u32,
     /// The number of requests in `latest`.
     recorded: u32,
@@ -97,7 +99,8 @@ impl Health {
 }
 
 impl State {
-    /// Records the result of one request. Returns `true` if the module became failing with this request.
+    /// Records the result of one request. Returns `true` if the module became failing with this
+    /// request.
     fn record(&mut self, failed: bool) -> bool {
         self.latest = ((self.latest << 1) | u32::from(failed)) & ((1 << WINDOW) - 1);
         self.recorded = (self.recorded + 1).min(WINDOW);

@@ -1,5 +1,6 @@
-//! The idle sandboxes of a module. Each idle sandbox has a permit. With the setting `reuse`, idle sandboxes have already served requests. Without `reuse`, at
-//! most one sandbox is idle. This sandbox was created in advance and has not served a request.
+//! The idle sandboxes of a module. Each idle sandbox has a permit. With the setting `reuse`, idle
+//! sandboxes have already served requests. Without `reuse`, at most one sandbox is idle. This
+//! sandbox was created in advance and has not served a request.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
@@ -8,7 +9,8 @@ use super::sandbox::Instance;
 use super::sandbox_permits::SandboxPermit;
 use crate::api::Call;
 
-/// The interval of the sweep task. The task drops sandboxes that were idle for longer than this time.
+/// The interval of the sweep task. The task drops sandboxes that were idle for longer than this
+/// time.
 const MAX_IDLE: Duration = Duration::from_mins(1);
 
 /// The idle sandboxes of one module.
@@ -20,7 +22,8 @@ pub(super) struct IdleSandboxes {
 
 #[derive(Default)]
 struct State {
-    /// The idle sandboxes in the order of their last use. The most recently used sandbox is the last.
+    /// The idle sandboxes in the order of their last use. The most recently used sandbox is the
+    /// last.
     sandboxes: Vec<IdleSandbox>,
     /// Whether a task is creating a sandbox in advance.
     is_preparing: bool,
@@ -31,13 +34,15 @@ struct State {
 }
 
 struct IdleSandbox {
-    // This field is declared before the permit, so that the instance is dropped before the permit is released.
+    // This field is declared before the permit, so that the instance is dropped before the permit
+    // is released.
     instance: Instance,
     since: Instant,
     permit: SandboxPermit,
 }
 
-/// The right to create one sandbox in advance. While this value exists, no other task creates a sandbox in advance for the module.
+/// The right to create one sandbox in advance. While this value exists, no other task creates a
+/// sandbox in advance for the module.
 pub(super) struct Preparation(Arc<Mutex<State>>);
 
 impl IdleSandboxes {
@@ -61,8 +66,9 @@ impl IdleSandboxes {
         lock(&self.state).sandboxes.len()
     }
 
-    /// Returns the right to create a sandbox in advance. Returns `None` if sandboxes are reused, or if a sandbox is idle. Also returns `None` if another task
-    /// is creating a sandbox, or after [`close`](Self::close).
+    /// Returns the right to create a sandbox in advance. Returns `None` if sandboxes are reused, or
+    /// if a sandbox is idle. Also returns `None` if another task is creating a sandbox, or after
+    /// [`close`](Self::close).
     pub(super) fn prepare(&self) -> Option<Preparation> {
         let mut state = lock(&self.state);
         if self.reuse || state.is_closed || state.is_preparing || !state.sandboxes.is_empty() {
@@ -72,10 +78,12 @@ impl IdleSandboxes {
         Some(Preparation(Arc::clone(&self.state)))
     }
 
-    /// Makes a sandbox idle after a successful request. Returns the sandbox and its permit if the sandbox cannot serve another request. `idle_call` creates a
-    /// call state without a caller, which replaces the call state of the finished request.
+    /// Makes a sandbox idle after a successful request. Returns the sandbox and its permit if the
+    /// sandbox cannot serve another request. `idle_call` creates a call state without a caller,
+    /// which replaces the call state of the finished request.
     ///
-    /// The calling task has a call permit of the module, so the number of idle sandboxes never exceeds the maximum number of concurrent requests.
+    /// The calling task has a call permit of the module, so the number of idle sandboxes never
+    /// exceeds the maximum number of concurrent requests.
     pub(super) fn keep(
         &self,
         permit: SandboxPermit,
@@ -103,7 +111,8 @@ impl IdleSandboxes {
 }
 
 impl Preparation {
-    /// Makes the new sandbox idle. Returns the sandbox and its permit instead if [`IdleSandboxes::close`] was called.
+    /// Makes the new sandbox idle. Returns the sandbox and its permit instead if
+    /// [`IdleSandboxes::close`] was called.
     pub(super) fn finish(
         self,
         permit: SandboxPermit,

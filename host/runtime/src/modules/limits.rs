@@ -1,7 +1,8 @@
-//! The limits of a guest in one request. They limit the number of host calls, the size of values, the number of handles, and the CPU time. The CPU time
-//! includes the time of host functions.
+//! The limits of a guest in one request. They limit the number of host calls, the size of values,
+//! the number of handles, and the CPU time. The CPU time includes the time of host functions.
 //!
-//! The memory limit is in [`super::sandbox`]. The limit on the wall-clock time is in [`super::call`].
+//! The memory limit is in [`super::sandbox`]. The limit on the wall-clock time is in
+//! [`super::call`].
 
 use std::cell::Cell;
 use std::future::poll_fn;
@@ -18,15 +19,18 @@ use wasmtime::{CallHook, PoolConcurrencyLimitError};
 use super::engine::RunningGuest;
 use crate::api::MAX_HANDLES;
 
-/// The lower bound of the transfer limit, in bytes. The transfer limit is the maximum size of the values that a guest passes to the host in one call. Such
-/// values are arguments of a host function, or the result of a guest function.
+/// The lower bound of the transfer limit, in bytes. The transfer limit is the maximum size of the
+/// values that a guest passes to the host in one call. Such values are arguments of a host
+/// function, or the result of a guest function.
 const MIN_TRANSFER: usize = 16 * 1024 * 1024;
 
-/// The CPU time above which a request is classified as long. It is about ten times the CPU time of a usual request.
+/// The CPU time above which a request is classified as long. It is about ten times the CPU time of
+/// a usual request.
 const LONG: Duration = Duration::from_millis(1);
 
-/// The number of engine ticks between two yields of a long request. A long request yields less often than other requests, because resuming a guest takes time
-/// and no other task waits for the thread of a long request.
+/// The number of engine ticks between two yields of a long request. A long request yields less
+/// often than other requests, because resuming a guest takes time and no other task waits for the
+/// thread of a long request.
 const EXCLUSIVE_TICKS: u64 = 5;
 
 thread_local! {
@@ -34,7 +38,8 @@ thread_local! {
     static EXCLUSIVE: Cell<bool> = const { Cell::new(false) };
 }
 
-/// A marker for a thread that runs a long request. While this value exists, no other task waits for the current thread.
+/// A marker for a thread that runs a long request. While this value exists, no other task waits for
+/// the current thread.
 struct ExclusiveThread {
     previous: bool,
 }
@@ -61,7 +66,8 @@ pub(crate) fn ticks() -> u64 {
 /// The maximum size of a response without its body, in bytes.
 const MAX_RESPONSE_HEAD: usize = 1024 * 1024;
 
-/// Returns the transfer limit of a module, in bytes. `response` is the maximum size of the module's response bodies.
+/// Returns the transfer limit of a module, in bytes. `response` is the maximum size of the module's
+/// response bodies.
 pub(crate) fn max_transfer(response: usize) -> usize {
     MIN_TRANSFER.max(response.saturating_add(MAX_RESPONSE_HEAD))
 }
@@ -78,7 +84,8 @@ impl HostCalls {
         Self { limit, left: limit }
     }
 
-    /// Counts a host call. Does nothing if `hook` reports another transition between guest and host.
+    /// Counts a host call. Does nothing if `hook` reports another transition between guest and
+    /// host.
     pub(crate) fn count(&mut self, hook: CallHook) -> wasmtime::Result<()> {
         if matches!(hook, CallHook::CallingHost) {
             self.left = self
@@ -90,8 +97,9 @@ impl HostCalls {
     }
 }
 
-/// The CPU time of one request, measured with the CPU clock of the thread. The time includes the work of host functions, but not the wait for a CPU. The limit
-/// is checked whenever the guest yields.
+/// The CPU time of one request, measured with the CPU clock of the thread. The time includes the
+/// work of host functions, but not the wait for a CPU. The limit is checked whenever the guest
+/// yields.
 #[derive(Debug)]
 pub(crate) struct CpuTime {
     limit: Duration,
@@ -125,8 +133,9 @@ impl CpuTime {
         self
     }
 
-    /// Runs `work`. If the request is long, the other tasks of this thread first move to another thread. The operating system then schedules the two threads,
-    /// so the other tasks do not wait until the guest yields.
+    /// Runs `work`. If the request is long, the other tasks of this thread first move to another
+    /// thread. The operating system then schedules the two threads, so the other tasks do not wait
+    /// until the guest yields.
     pub(crate) fn run_exclusively<T>(&self, work: impl FnOnce() -> T) -> T {
         if self.used >= LONG && is_multi_threaded() {
             block_in_place(|| {
@@ -143,7 +152,8 @@ impl CpuTime {
         &mut self,
         future: impl Future<Output = wasmtime::Result<T>>,
     ) -> impl Future<Output = wasmtime::Result<T>> {
-        // The future is large, so it is boxed. Otherwise, each awaiting future would contain the large future.
+        // The future is large, so it is boxed. Otherwise, each awaiting future would contain the
+        // large future.
         let mut future = Box::pin(future);
         poll_fn(move |context| {
             let _running = RunningGuest::begin();
@@ -159,7 +169,8 @@ impl CpuTime {
     }
 }
 
-/// Returns whether the runtime has several threads. Only such a runtime can move tasks to another thread.
+/// Returns whether the runtime has several threads. Only such a runtime can move tasks to another
+/// thread.
 fn is_multi_threaded() -> bool {
     Handle::try_current()
         .is_ok_and(|runtime| runtime.runtime_flavor() == RuntimeFlavor::MultiThread)
@@ -182,7 +193,8 @@ pub(crate) enum Exceeded {
     Transfer(usize),
 }
 
-/// Returns the exceeded limit that caused `error`, or `None` if the error has another cause. `max_transfer` is the transfer limit of the module, in bytes.
+/// Returns the exceeded limit that caused `error`, or `None` if the error has another cause.
+/// `max_transfer` is the transfer limit of the module, in bytes.
 pub(crate) fn exceeded(error: &wasmtime::Error, max_transfer: usize) -> Option<Exceeded> {
     error.chain().find_map(|cause| {
         if let Some(exceeded) = cause.downcast_ref::<Exceeded>() {

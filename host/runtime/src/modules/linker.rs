@@ -1,4 +1,5 @@
-//! Links components with the interfaces that the operator granted and with the interfaces that every module can use.
+//! Links components with the interfaces that the operator granted and with the interfaces that
+//! every module can use.
 
 use std::collections::BTreeSet;
 
@@ -11,7 +12,8 @@ use wasmtime_wasi::p2::bindings::{cli, filesystem, random, sockets};
 use super::sandbox::Sandbox;
 use crate::api::Call;
 
-/// Interfaces of `latchmail:host` that every module can use. These interfaces give no access to a caller's data.
+/// Interfaces of `latchmail:host` that every module can use. These interfaces give no access to a
+/// caller's data.
 pub(super) const UNGRANTED: [&str; 4] = ["types", "blobs", "log", "config"];
 
 /// Interfaces of `latchmail:host` that an operator can grant.
@@ -28,8 +30,10 @@ pub const GRANTABLE: [&str; 10] = [
     "http-client",
 ];
 
-/// The interfaces of WASI 0.2 that the standard libraries of programming languages need. These interfaces give no access to arguments, environment variables or
-/// files. Python's standard library always imports the socket interfaces. A guest can neither create a socket nor resolve a name ([`super::sandbox`]).
+/// The interfaces of WASI 0.2 that the standard libraries of programming languages need. These
+/// interfaces give no access to arguments, environment variables or files. Python's standard
+/// library always imports the socket interfaces. A guest can neither create a socket nor resolve a
+/// name ([`super::sandbox`]).
 const WASI: [&str; 19] = [
     "wasi:cli/environment",
     "wasi:cli/exit",
@@ -61,7 +65,8 @@ pub(crate) fn imports(engine: &Engine, component: &Component) -> Vec<String> {
         .collect()
 }
 
-/// Returns whether a module with `grants` can use an import. Some interfaces need no grant, because every module can use them.
+/// Returns whether a module with `grants` can use an import. Some interfaces need no grant, because
+/// every module can use them.
 #[must_use]
 pub fn is_granted(import: &str, grants: &[String]) -> bool {
     let interface = import.split('@').next().unwrap_or(import);
@@ -110,11 +115,13 @@ pub(crate) fn linker(engine: &Engine, grants: &[String]) -> wasmtime::Result<Lin
     Ok(linker)
 }
 
-/// Returns a linker with all interfaces of the host. The linker is used to call `describe`, because the grants of the module are not known before this call.
-/// The call has no caller, so functions that need a caller return an error.
+/// Returns a linker with all interfaces of the host. The linker is used to call `describe`, because
+/// the grants of the module are not known before this call. The call has no caller, so functions
+/// that need a caller return an error.
 ///
 /// # Errors
-/// Returns an error if the component imports an interface that is missing in the host. The error is a phrase that follows the name of the component.
+/// Returns an error if the component imports an interface that is missing in the host. The error is
+/// a phrase that follows the name of the component.
 pub(crate) fn linker_with_all(
     engine: &Engine,
     component: &Component,

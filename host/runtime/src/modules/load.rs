@@ -1,7 +1,9 @@
-//! The module loader. It creates a callable module from the bytes of a component, in two steps. [`Loader::examine`] reads the manifest from an instance without
-//! access to user data. [`Loader::load`] checks the component against its policy, links the component and tests it.
+//! The module loader. It creates a callable module from the bytes of a component, in two steps.
+//! [`Loader::examine`] reads the manifest from an instance without access to user data.
+//! [`Loader::load`] checks the component against its policy, links the component and tests it.
 //!
-//! Each error is a phrase that follows the name of the module. The loader does not decide which modules serve requests.
+//! Each error is a phrase that follows the name of the module. The loader does not decide which
+//! modules serve requests.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -48,8 +50,9 @@ const DESCRIBE_BUDGET: Budget = Budget {
     active_content: false,
 };
 
-/// The maximum number of concurrent calls of one account, in all modules together. It equals the default number of connections of one account to the mail
-/// server. Additional calls would only wait for a connection.
+/// The maximum number of concurrent calls of one account, in all modules together. It equals the
+/// default number of connections of one account to the mail server. Additional calls would only
+/// wait for a connection.
 const MAX_ACCOUNT_CALLS: usize = 8;
 
 /// The maximum number of modules in the cache of compiled components.
@@ -63,8 +66,9 @@ pub struct Loader {
     clock: Clock,
     account_permits: Arc<AccountPermits>,
     sandbox_permits: SandboxPermits,
-    /// The call permits of each module, and the number of these permits. All versions of a module share the permits, because requests of the old version can
-    /// finish while the new version serves.
+    /// The call permits of each module, and the number of these permits. All versions of a module
+    /// share the permits, because requests of the old version can finish while the new version
+    /// serves.
     call_permits: Mutex<BTreeMap<String, (u32, Arc<Semaphore>)>>,
     /// The log of each module, by module name.
     logs: Mutex<BTreeMap<String, Arc<ModuleLog>>>,
@@ -103,8 +107,8 @@ impl std::fmt::Debug for Examined {
 }
 
 impl Examined {
-    /// Returns the imports that a module with this policy cannot use. A module can use an import if the policy grants the import or if every module can use the
-    /// import.
+    /// Returns the imports that a module with this policy cannot use. A module can use an import if
+    /// the policy grants the import or if every module can use the import.
     #[must_use]
     pub fn ungranted(&self, policy: &config::Module) -> Vec<String> {
         let is_missing = |import: &&String| !linker::is_granted(import, &policy.grants);
@@ -113,10 +117,12 @@ impl Examined {
 }
 
 impl Loader {
-    /// Creates the engine and the permits. The returned channel receives a message when most of the latest requests of a module have failed.
+    /// Creates the engine and the permits. The returned channel receives a message when most of the
+    /// latest requests of a module have failed.
     ///
     /// # Errors
-    /// Returns an error if the engine cannot be created, or if a policy in the configuration is invalid.
+    /// Returns an error if the engine cannot be created, or if a policy in the configuration is
+    /// invalid.
     pub fn new(
         config: &Config,
         services: Services,
@@ -147,11 +153,13 @@ impl Loader {
         Ok((loader, failing_receiver))
     }
 
-    /// Compiles a component and calls its function `describe`. This call has no caller, so host functions give no access to user data. `policy` is the policy
-    /// of the module, or `None` if the module's name is unknown.
+    /// Compiles a component and calls its function `describe`. This call has no caller, so host
+    /// functions give no access to user data. `policy` is the policy of the module, or `None` if
+    /// the module's name is unknown.
     ///
     /// # Errors
-    /// Returns an error if the component cannot be compiled, or if the call of `describe` fails. The error is a phrase that follows the name of the component.
+    /// Returns an error if the component cannot be compiled, or if the call of `describe` fails.
+    /// The error is a phrase that follows the name of the component.
     pub async fn examine(
         &self,
         bytes: Bytes,
@@ -183,8 +191,9 @@ impl Loader {
     /// Creates a module from a component and its policy, and tests the module.
     ///
     /// # Errors
-    /// Returns an error if an import is not granted, or if a route is outside the allowed paths. Also returns an error if the component does not match the
-    /// contract, or if a test fails. The error is a phrase that follows the name of the module.
+    /// Returns an error if an import is not granted, or if a route is outside the allowed paths.
+    /// Also returns an error if the component does not match the contract, or if a test fails. The
+    /// error is a phrase that follows the name of the module.
     pub async fn load(
         &self,
         examined: &Examined,
@@ -228,7 +237,8 @@ impl Loader {
             log: self.log(&manifest.name),
             budget: policy::budget(policy),
             deadline: policy.deadline,
-            // The number of sandbox permits is fixed at the start of the service. A reloaded configuration with a higher concurrency does not add permits.
+            // The number of sandbox permits is fixed at the start of the service. A reloaded
+            // configuration with a higher concurrency does not add permits.
             call_permits: self.call_permits(
                 &manifest.name,
                 policy.concurrency.min(sandbox_permits.size()),
@@ -243,7 +253,8 @@ impl Loader {
             policy: policy.clone(),
             manifest,
         };
-        // The test uses a spare permit, because the current version of the module can use all permits of the module.
+        // The test uses a spare permit, because the current version of the module can use all
+        // permits of the module.
         let _permit = self.sandbox_permits.spare().acquire().await;
         module.check_instantiation().await?;
         module.check_probe().await?;
@@ -259,7 +270,8 @@ impl Loader {
         all.find(|examined| &*examined.digest == digest).cloned()
     }
 
-    /// Adds a compiled component to the cache. The cache contains at most two versions of each module.
+    /// Adds a compiled component to the cache. The cache contains at most two versions of each
+    /// module.
     fn add_to_cache(&self, examined: &Examined) {
         let mut cache = self.cache.lock().unwrap_or_else(PoisonError::into_inner);
         if cache.len() >= MAX_CACHED_MODULES {
@@ -360,7 +372,8 @@ impl Module {
         }
     }
 
-    /// Calls the route in the policy's setting `probe` within the route's deadline. Does nothing if the setting is empty.
+    /// Calls the route in the policy's setting `probe` within the route's deadline. Does nothing if
+    /// the setting is empty.
     async fn check_probe(&self) -> Result<(), String> {
         let path = &self.policy.probe;
         if path.is_empty() {

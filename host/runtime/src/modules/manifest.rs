@@ -1,5 +1,5 @@
-//! The checked manifest of a module, in types of the host. The routes of the host have the same types, so that one router and one API description can contain
-//! all routes.
+//! The checked manifest of a module, in types of the host. The routes of the host have the same
+//! types, so that one router and one API description can contain all routes.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -15,7 +15,8 @@ pub enum Access {
     Public,
     /// Web sessions only.
     Session,
-    /// Web sessions, and API tokens with the scope. If `oauth` is true, also OAuth access tokens with the scope.
+    /// Web sessions, and API tokens with the scope. If `oauth` is true, also OAuth access tokens
+    /// with the scope.
     Scoped {
         /// The scope that a token needs.
         scope: Scope,
@@ -66,7 +67,8 @@ pub struct Route {
     pub operation: String,
     /// The callers that the route accepts.
     pub access: Access,
-    /// The rate-limit bucket, which is a key of `[limits]`. If the string is empty, the route has no rate limit.
+    /// The rate-limit bucket, which is a key of `[limits]`. If the string is empty, the route has
+    /// no rate limit.
     pub bucket: String,
     /// The maximum size of a request body, in bytes.
     pub max_body: usize,
@@ -84,10 +86,12 @@ pub struct Route {
     pub verifies_body: bool,
 }
 
-/// Checks a path pattern. A valid pattern is an absolute path in which each segment is either plain text or one `{name}`.
+/// Checks a path pattern. A valid pattern is an absolute path in which each segment is either plain
+/// text or one `{name}`.
 ///
 /// # Errors
-/// Returns an error if the path is invalid. The error is a phrase that follows the words "its path".
+/// Returns an error if the path is invalid. The error is a phrase that follows the words "its
+/// path".
 pub fn check_path(path: &str) -> Result<(), &'static str> {
     let Some(segments) = path.strip_prefix('/') else {
         return Err("does not start with a slash");

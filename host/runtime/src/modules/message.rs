@@ -21,13 +21,16 @@ pub struct Request {
     pub path: Vec<(String, String)>,
     /// The decoded names and values of the query.
     pub query: Vec<(String, String)>,
-    /// All headers of the request. A module receives only the headers of an allow-list, which contains no header with a credential.
+    /// All headers of the request. A module receives only the headers of an allow-list, which
+    /// contains no header with a credential.
     pub headers: HeaderMap,
     /// The body.
     pub body: Bytes,
-    /// The decoded values of the route's blob fields, in the order of the body. `body` does not contain these values.
+    /// The decoded values of the route's blob fields, in the order of the body. `body` does not
+    /// contain these values.
     pub blobs: Vec<Bytes>,
-    /// The client's IP address. If the connection comes from a trusted proxy, this is the address that the proxy reports.
+    /// The client's IP address. If the connection comes from a trusted proxy, this is the address
+    /// that the proxy reports.
     pub client: IpAddr,
     /// The caller. `None` if the route is public.
     pub caller: Option<Caller>,
@@ -86,7 +89,8 @@ impl Request {
             .map(|(_, value)| value.as_str())
     }
 
-    /// Returns the origin of the request for the audit log. The origin contains the request's id, the client's IP address and the user agent.
+    /// Returns the origin of the request for the audit log. The origin contains the request's id,
+    /// the client's IP address and the user agent.
     #[must_use]
     pub fn origin(&self) -> Origin {
         let user_agent = self.headers.get(header::USER_AGENT);
@@ -101,7 +105,8 @@ impl Request {
     /// Returns the caller of a route that requires a credential.
     ///
     /// # Errors
-    /// Returns a failure if the request has no caller. This happens only if the route is public by mistake.
+    /// Returns a failure if the request has no caller. This happens only if the route is public by
+    /// mistake.
     pub fn caller(&self) -> Result<&Caller, Failure> {
         let missing = || Failure::unauthorized("Missing or invalid Authorization header");
         self.caller.as_ref().ok_or_else(missing)
@@ -117,7 +122,8 @@ pub enum Content {
     Blob(Blob),
 }
 
-/// A response. For a response of a module, the host has checked that the status is 200 to 599 and that every header is allowed.
+/// A response. For a response of a module, the host has checked that the status is 200 to 599 and
+/// that every header is allowed.
 #[derive(Debug)]
 pub struct Response {
     /// The status.

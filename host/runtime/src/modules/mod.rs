@@ -1,6 +1,8 @@
-//! The sandbox. This module compiles components, links the components with the granted interfaces, and reads the manifests. It calls components for requests.
+//! The sandbox. This module compiles components, links the components with the granted interfaces,
+//! and reads the manifests. It calls components for requests.
 //!
-//! This module does not depend on HTTP connections or on SQL. The host functions are in [`crate::api`].
+//! This module does not depend on HTTP connections or on SQL. The host functions are in
+//! [`crate::api`].
 
 mod cache;
 mod call;

@@ -39,7 +39,8 @@ pub struct Module {
     pub(super) call_permits: Arc<Semaphore>,
     /// The permits that limit the concurrent calls of each account, in all modules together.
     pub(super) account_permits: Arc<AccountPermits>,
-    /// The permits that limit the sandboxes of this module. Several modules can share these permits.
+    /// The permits that limit the sandboxes of this module. Several modules can share these
+    /// permits.
     pub(super) sandbox_permits: PermitGroup,
     pub(super) idle: IdleSandboxes,
     pub(super) health: Health,
@@ -87,7 +88,8 @@ impl Module {
         self.health.counts()
     }
 
-    /// Drops the idle sandboxes of the module, and releases their permits. After this call, no sandbox becomes idle. Running requests finish normally.
+    /// Drops the idle sandboxes of the module, and releases their permits. After this call, no
+    /// sandbox becomes idle. Running requests finish normally.
     pub fn retire(&self) {
         self.idle.close();
     }

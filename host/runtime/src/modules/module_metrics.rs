@@ -71,8 +71,8 @@ impl ModuleMetrics {
     }
 }
 
-/// The calls of one version of a module on this host since the start of the service, from the metrics. The numbers are floating-point numbers, because the
-/// metrics are.
+/// The calls of one version of a module on this host since the start of the service, from the
+/// metrics. The numbers are floating-point numbers, because the metrics are.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Usage {
     /// The number of finished calls.
@@ -90,7 +90,8 @@ pub struct Usage {
 }
 
 impl Usage {
-    /// Returns the number of calls that failed because of the module or because of a missing sandbox.
+    /// Returns the number of calls that failed because of the module or because of a missing
+    /// sandbox.
     #[must_use]
     pub fn failed(&self) -> f64 {
         self.trapped + self.invalid_response + self.deadline + self.busy
@@ -123,7 +124,8 @@ impl AllUsage {
         Self(all)
     }
 
-    /// Returns the usage of a version. It is zero if the version was not loaded since the start of the service.
+    /// Returns the usage of a version. It is zero if the version was not loaded since the start of
+    /// the service.
     #[must_use]
     pub fn of(&self, module: &str, version: &str) -> Usage {
         let labels = [module.to_owned(), version.to_owned()];

@@ -7,13 +7,15 @@ use super::linker::GRANTABLE;
 use super::sandbox::Budget;
 use crate::api::Settings;
 
-/// The maximum size of a response body that a policy can allow, in MiB. In addition to the copy in the sandbox, the host needs memory for the whole body.
+/// The maximum size of a response body that a policy can allow, in MiB. In addition to the copy in
+/// the sandbox, the host needs memory for the whole body.
 const MAX_RESPONSE_MIB: u32 = 64;
 
 /// The maximum number of sandboxes of a module that a policy can allow.
 const MAX_CONCURRENCY: u32 = 1000;
 
-/// Checks that the host supports a policy. The error is a phrase that follows the name of the module or of the configuration section.
+/// Checks that the host supports a policy. The error is a phrase that follows the name of the
+/// module or of the configuration section.
 pub(super) fn check(policy: &config::Module) -> Result<(), String> {
     let is_known = |grant: &&String| GRANTABLE.contains(&grant.as_str());
     if let Some(unknown) = policy.grants.iter().find(|grant| !is_known(grant)) {

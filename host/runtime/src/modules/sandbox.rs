@@ -1,6 +1,7 @@
-//! A sandbox is a Wasmtime store with one instance. By default, a sandbox is dropped after one request, so that a request cannot read the data of another
-//! request. With the setting `reuse`, a sandbox serves several requests. Between two requests, the host replaces the state that the host stores for the
-//! sandbox. The guest's memory stays unchanged.
+//! A sandbox is a Wasmtime store with one instance. By default, a sandbox is dropped after one
+//! request, so that a request cannot read the data of another request. With the setting `reuse`, a
+//! sandbox serves several requests. Between two requests, the host replaces the state that the host
+//! stores for the sandbox. The guest's memory stays unchanged.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,24 +18,30 @@ use super::module_metrics::ModuleMetrics;
 use crate::api::{Call, MAX_HANDLES};
 use crate::log_line::to_log_line;
 
-/// The maximum total size of the standard output and the standard error of a guest, in bytes. This size is sufficient for the message of a panic.
+/// The maximum total size of the standard output and the standard error of a guest, in bytes. This
+/// size is sufficient for the message of a panic.
 const MAX_OUTPUT: usize = 64 * 1024;
 
-/// The maximum number of random bytes that a guest can request in one call. The host creates these bytes in its own memory.
+/// The maximum number of random bytes that a guest can request in one call. The host creates these
+/// bytes in its own memory.
 const MAX_RANDOM: u64 = 64 * 1024;
 
-/// The maximum number of functions in a backtrace, and the maximum number of characters of a function's name.
+/// The maximum number of functions in a backtrace, and the maximum number of characters of a
+/// function's name.
 const MAX_FRAMES: usize = 32;
 const MAX_FRAME_LENGTH: usize = 256;
 
-/// The maximum number of requests that a reused sandbox serves. The maximum limits the effect of memory leaks in the guest.
+/// The maximum number of requests that a reused sandbox serves. The maximum limits the effect of
+/// memory leaks in the guest.
 const MAX_REQUESTS: u32 = 1_000;
 
-/// The data of a Wasmtime store. It contains the state of the current call, and a WASI context without access to the system.
+/// The data of a Wasmtime store. It contains the state of the current call, and a WASI context
+/// without access to the system.
 pub(crate) struct Sandbox {
     pub(crate) call: Call,
     wasi: WasiCtx,
-    /// The resources of WASI. A separate table is necessary, because the guest's standard library can use the resources until the sandbox is dropped.
+    /// The resources of WASI. A separate table is necessary, because the guest's standard library
+    /// can use the resources until the sandbox is dropped.
     wasi_table: ResourceTable,
     limits: Limits,
     host_calls: HostCalls,
@@ -48,7 +55,8 @@ pub(crate) struct Sandbox {
 }
 
 impl Sandbox {
-    /// Counts a host call. Does nothing if `hook` reports another transition between guest and host.
+    /// Counts a host call. Does nothing if `hook` reports another transition between guest and
+    /// host.
     fn count_host_call(&mut self, hook: CallHook) -> wasmtime::Result<()> {
         if let (CallHook::CallingHost, Some(metrics)) = (&hook, &self.metrics) {
             metrics.host_calls.inc();
@@ -56,8 +64,9 @@ impl Sandbox {
         self.host_calls.count(hook)
     }
 
-    /// Returns whether the sandbox can serve another request after a successful request. The successful request must have released all host resources. The
-    /// sandbox must have enough free memory and free space for output.
+    /// Returns whether the sandbox can serve another request after a successful request. The
+    /// successful request must have released all host resources. The sandbox must have enough free
+    /// memory and free space for output.
     fn is_reusable(&self) -> bool {
         self.served < MAX_REQUESTS
             && self.limits.has_free_memory()
@@ -94,7 +103,8 @@ pub(crate) struct Budget {
 struct Limits {
     /// The maximum size of the memory, in bytes.
     memory: usize,
-    /// Whether the host rejected a request of the guest for more memory. In this case, the guest usually traps, and the trap does not contain the cause.
+    /// Whether the host rejected a request of the guest for more memory. In this case, the guest
+    /// usually traps, and the trap does not contain the cause.
     was_denied: bool,
     /// The current size of the memory, in bytes.
     current: usize,
@@ -113,7 +123,8 @@ impl Drop for Limits {
 }
 
 impl Limits {
-    /// Returns whether the guest uses at most half of its additional memory. The size of the additional memory is the maximum size minus the initial size.
+    /// Returns whether the guest uses at most half of its additional memory. The size of the
+    /// additional memory is the maximum size minus the initial size.
     fn has_free_memory(&self) -> bool {
         let grown = self.current.saturating_sub(self.initial);
         !self.was_denied && grown <= self.memory.saturating_sub(self.initial) / 2
@@ -160,7 +171,8 @@ pub(crate) struct Instance {
 }
 
 impl Instance {
-    /// Creates an instance for `call`. The caller must limit the CPU time and the wall-clock time of the guest.
+    /// Creates an instance for `call`. The caller must limit the CPU time and the wall-clock time
+    /// of the guest.
     pub(crate) async fn new(
         engine: &Engine,
         pre: &EverythingPre<Sandbox>,
@@ -229,8 +241,9 @@ impl Instance {
         self
     }
 
-    /// Removes all data of the caller after a successful request, so that the instance can become idle. `idle_call` creates the new call state. If the instance
-    /// cannot serve another request, returns the unchanged instance as `Err`.
+    /// Removes all data of the caller after a successful request, so that the instance can become
+    /// idle. `idle_call` creates the new call state. If the instance cannot serve another request,
+    /// returns the unchanged instance as `Err`.
     pub(crate) fn into_idle(mut self, idle_call: impl FnOnce() -> Call) -> Result<Self, Self> {
         let sandbox = self.store.data_mut();
         if !sandbox.is_reusable() {
@@ -242,7 +255,8 @@ impl Instance {
     }
 }
 
-/// Returns the reason for a trap and the output of the guest, as text for the log. The output can contain the message of a panic.
+/// Returns the reason for a trap and the output of the guest, as text for the log. The output can
+/// contain the message of a panic.
 pub(crate) fn trap_reason(store: &Store<Sandbox>, error: &wasmtime::Error) -> String {
     let sandbox = store.data();
     let reason = if let Some(exceeded) = limits::exceeded(error, store.hostcall_fuel()) {
@@ -256,7 +270,8 @@ pub(crate) fn trap_reason(store: &Store<Sandbox>, error: &wasmtime::Error) -> St
             ),
             Some(Trap::UnreachableCodeReached) => "it aborted".into(),
             Some(trap) => trap.to_string(),
-            // The trap is an error of a host function. Its root cause does not contain the frames of the guest.
+            // The trap is an error of a host function. Its root cause does not contain the frames
+            // of the guest.
             None => error.root_cause().to_string(),
         }
     };
@@ -283,7 +298,8 @@ pub(crate) fn backtrace(error: &wasmtime::Error) -> Vec<String> {
         .collect()
 }
 
-/// Returns the guest's standard output and standard error of this request, as one line for the log. Returns `None` if the guest wrote nothing.
+/// Returns the guest's standard output and standard error of this request, as one line for the log.
+/// Returns `None` if the guest wrote nothing.
 pub(crate) fn output(store: &Store<Sandbox>) -> Option<String> {
     let sandbox = store.data();
     let output = sandbox.output.contents();

@@ -1,6 +1,7 @@
-//! Permits for sandboxes. The service creates the permits at its start, and divides them into groups. Each module with a section in the configuration has a
-//! separate group. All other modules share one group. So a module with its own group cannot use the permits of another module. Spare permits are used to load
-//! modules.
+//! Permits for sandboxes. The service creates the permits at its start, and divides them into
+//! groups. Each module with a section in the configuration has a separate group. All other modules
+//! share one group. So a module with its own group cannot use the permits of another module. Spare
+//! permits are used to load modules.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -8,13 +9,16 @@ use std::sync::Arc;
 use latchmail_core::config::{self, Config};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-/// The number of permits that modules without a section share if the configuration has `[new_modules]`.
+/// The number of permits that modules without a section share if the configuration has
+/// `[new_modules]`.
 const SHARED: u32 = 256;
 
-/// The number of shared permits if the configuration has no `[new_modules]`. They are for modules that get a section while the service runs.
+/// The number of shared permits if the configuration has no `[new_modules]`. They are for modules
+/// that get a section while the service runs.
 const SHARED_FOR_LATER: u32 = 32;
 
-/// The number of spare permits. They allow the service to examine and test a module while all other permits are in use.
+/// The number of spare permits. They allow the service to examine and test a module while all other
+/// permits are in use.
 const SPARE: u32 = 4;
 
 /// A permit for one sandbox. The permit must be released after the sandbox is dropped.
@@ -54,7 +58,8 @@ impl SandboxPermits {
         }
     }
 
-    /// Returns the number of all permits. This is the maximum number of sandboxes that exist concurrently.
+    /// Returns the number of all permits. This is the maximum number of sandboxes that exist
+    /// concurrently.
     pub(super) fn size(&self) -> u32 {
         let by_module = self.by_module.values().map(PermitGroup::size).sum::<u32>();
         by_module + self.shared.size + self.spare.size
@@ -90,7 +95,8 @@ impl PermitGroup {
         Arc::clone(&self.permits).acquire_owned().await.ok()
     }
 
-    /// Returns whether idle sandboxes can keep their permits. In a shared group, at least half of the permits must be free.
+    /// Returns whether idle sandboxes can keep their permits. In a shared group, at least half of
+    /// the permits must be free.
     pub(super) fn allows_idle(&self) -> bool {
         !self.is_shared || self.permits.available_permits() * 2 >= self.size as usize
     }

@@ -264,7 +264,8 @@ fn a_damaged_file_never_leads_to_a_wrong_result() {
         fs::write(&path, &content).unwrap();
     }
     assert!(damaged > 150, "{damaged}");
-    // Without its list of segments, an index is empty. The caller sees that all messages are missing.
+    // Without its list of segments, an index is empty. The caller sees that all messages are
+    // missing.
     fs::remove_file(folder.path().join("meta.json")).unwrap();
     assert!(
         Index::open(folder.path())

@@ -1,11 +1,12 @@
 //! The states of messages by message number.
 //!
-//! The numbers of a mailbox are dense, with one exception: the restore of a backup leaves a large gap. Therefore the entries are in blocks of consecutive
-//! numbers.
+//! The numbers of a mailbox are dense, with one exception: the restore of a backup leaves a large
+//! gap. Therefore the entries are in blocks of consecutive numbers.
 
 use super::Entry;
 
-/// Numbers with a smaller gap are in the same block. The first number of a block is a multiple of this value.
+/// Numbers with a smaller gap are in the same block. The first number of a block is a multiple of
+/// this value.
 const GAP: u64 = 1 << 12;
 
 /// Maximum number of blocks. It limits the memory if numbers are wrong.
@@ -90,7 +91,8 @@ impl Entries {
         after.checked_sub(1)
     }
 
-    /// Returns the index of the block that can contain a number. Creates the block if it is missing. Returns `None` if a limit is reached.
+    /// Returns the index of the block that can contain a number. Creates the block if it is
+    /// missing. Returns `None` if a limit is reached.
     fn block_for(&mut self, uid: u64) -> Option<usize> {
         let before = self.block(uid);
         if let Some(index) = before {

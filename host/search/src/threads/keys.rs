@@ -7,17 +7,20 @@ use sha2::{Digest as _, Sha256};
 
 use super::subject::BaseSubject;
 
-/// Maximum length of a Message-ID that links messages, in bytes. RFC 5322, section 2.1.1, limits a line to 998 bytes. A longer id is ignored. Therefore a field
-/// that a listing cuts at a larger length has the same keys as the complete field.
+/// Maximum length of a Message-ID that links messages, in bytes. RFC 5322, section 2.1.1, limits a
+/// line to 998 bytes. A longer id is ignored. Therefore a field that a listing cuts at a larger
+/// length has the same keys as the complete field.
 const MAX_ID: usize = 998;
 
-/// Maximum number of the last references that link a message. The first reference links the message too.
+/// Maximum number of the last references that link a message. The first reference links the message
+/// too.
 const LAST_REFERENCES: usize = 50;
 
 /// The header fields of a message that determine its thread, as hashes.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ThreadKeys {
-    /// The hash of the Message-ID, or of another value that is unique in the mailbox if the message has no Message-ID.
+    /// The hash of the Message-ID, or of another value that is unique in the mailbox if the message
+    /// has no Message-ID.
     pub message_id: u64,
     /// The hashes of the Message-IDs in References and In-Reply-To, oldest first.
     pub references: Vec<u64>,
@@ -51,7 +54,8 @@ pub struct ThreadFields<'a> {
 }
 
 impl ThreadFields<'_> {
-    /// Computes the keys. `number` is the service's number of the message. The number replaces the Message-ID if the message has none.
+    /// Computes the keys. `number` is the service's number of the message. The number replaces the
+    /// Message-ID if the message has none.
     #[must_use]
     pub fn keys(&self, number: u64) -> ThreadKeys {
         let message_id =
@@ -84,8 +88,9 @@ impl ThreadFields<'_> {
         }
     }
 
-    /// Returns the same id as [`ThreadKeys::own_thread_id`], but computes only the necessary hashes. Returns `None` if the message has neither a Message-ID nor
-    /// references. Then the id is [`ThreadId::of_number`].
+    /// Returns the same id as [`ThreadKeys::own_thread_id`], but computes only the necessary
+    /// hashes. Returns `None` if the message has neither a Message-ID nor references. Then the id
+    /// is [`ThreadId::of_number`].
     #[must_use]
     pub fn own_thread_id(&self) -> Option<ThreadId> {
         let (first, parent) = (self.first_reference(), self.parent());
@@ -93,7 +98,8 @@ impl ThreadFields<'_> {
         Some(ThreadId(hash_id(id)))
     }
 
-    /// Returns the first reference. If the first reference is too long or the message itself, all references are ignored.
+    /// Returns the first reference. If the first reference is too long or the message itself, all
+    /// references are ignored.
     fn first_reference(&self) -> Option<&str> {
         self.references.first().and_then(|id| self.other(id))
     }
@@ -110,7 +116,8 @@ impl ThreadFields<'_> {
     }
 }
 
-/// Returns an id without angle brackets and white space. Returns `None` if the id is empty or too long.
+/// Returns an id without angle brackets and white space. Returns `None` if the id is empty or too
+/// long.
 fn usable(id: &str) -> Option<&str> {
     let id = id
         .trim()
@@ -125,7 +132,8 @@ fn hash_id(id: &str) -> u64 {
     hash(b"id", id.as_bytes())
 }
 
-/// Returns the first 8 bytes of SHA-256. Values of different kinds have different hashes. The hash is never 0.
+/// Returns the first 8 bytes of SHA-256. Values of different kinds have different hashes. The hash
+/// is never 0.
 fn hash(kind: &[u8], value: &[u8]) -> u64 {
     let mut digest = Sha256::new();
     digest.update(kind);
@@ -141,7 +149,8 @@ fn hash(kind: &[u8], value: &[u8]) -> u64 {
 pub struct ThreadId(pub u64);
 
 impl ThreadId {
-    /// Returns the own thread id of a message that has neither a Message-ID nor references. `number` is the service's number of the message.
+    /// Returns the own thread id of a message that has neither a Message-ID nor references.
+    /// `number` is the service's number of the message.
     #[must_use]
     pub fn of_number(number: u64) -> Self {
         Self(hash(b"number", &number.to_be_bytes()))

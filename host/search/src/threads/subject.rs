@@ -1,9 +1,10 @@
 //! Removes reply prefixes from subjects.
 //!
-//! The rules are those of RFC 5256, section 2.1, with prefixes of more languages. Unlike in the RFC, a tag in square brackets stays part of the subject.
-//! Therefore replies to `[Ticket 1] Printer` and `[Ticket 2] Printer` are not in the same thread. A
-//! reply has a second subject without tags, because a mailing list or a mail server can have added
-//! the tags to the reply only.
+//! The rules are those of RFC 5256, section 2.1, with prefixes of more languages. Unlike in the
+//! RFC, a tag in square brackets stays part of the subject. Therefore replies to
+//! `[Ticket 1] Printer` and `[Ticket 2] Printer` are not in the same thread. A reply has a second
+//! subject without tags, because a mailing list or a mail server can have added the tags to the
+//! reply only.
 
 use icu_normalizer::ComposingNormalizerBorrowed;
 use icu_properties::CodePointSetData;
@@ -157,7 +158,8 @@ const MAX_TAGS: usize = 8;
 /// A subject without reply prefixes.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct BaseSubject {
-    /// The subject in lower case, without reply prefixes. Each sequence of white space is a single space.
+    /// The subject in lower case, without reply prefixes. Each sequence of white space is a single
+    /// space.
     pub(super) text: String,
     /// The length of the tags at the beginning of `text` with the following space, in bytes.
     tags: usize,
@@ -217,7 +219,8 @@ impl BaseSubject {
     }
 }
 
-/// Removes one reply prefix, for example `re:`, `re[2]:` or `re :`. Returns `None` if the text has none.
+/// Removes one reply prefix, for example `re:`, `re[2]:` or `re :`. Returns `None` if the text has
+/// none.
 fn without_prefix(text: &str) -> Option<&str> {
     let start = &text[..text.floor_char_boundary(MAX_PREFIX)];
     let colon = start.find([':', '：'])?;

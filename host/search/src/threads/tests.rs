@@ -141,8 +141,8 @@ fn grouped(threads: &Threads, messages: &[Input]) -> BTreeMap<ThreadId, BTreeSet
     grouped
 }
 
-/// Returns conversations like those of a mailbox: replies with full, shortened and missing references, equal dates, wrong clocks, missing messages, duplicates
-/// and repeated subjects.
+/// Returns conversations like those of a mailbox: replies with full, shortened and missing
+/// references, equal dates, wrong clocks, missing messages, duplicates and repeated subjects.
 fn mailbox(count: u64, chance: &mut Chance) -> Vec<Input> {
     let mut messages: Vec<Input> = Vec::new();
     let mut recent: Vec<(u64, Vec<u64>, u64)> = Vec::new();
@@ -187,7 +187,8 @@ fn mailbox(count: u64, chance: &mut Chance) -> Vec<Input> {
     messages
 }
 
-/// Returns messages with few Message-IDs, subjects and dates, and with many cycles and self references.
+/// Returns messages with few Message-IDs, subjects and dates, and with many cycles and self
+/// references.
 fn tangle(count: u64, ids: u64, chance: &mut Chance) -> Vec<Input> {
     (0..count)
         .map(|uid| {

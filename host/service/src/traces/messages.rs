@@ -27,8 +27,8 @@ pub(super) fn resource(host_id: &str) -> Resource {
     }
 }
 
-/// The keys of the fields `resource_spans` of a request and `scope_spans` of its resource: the field number and the wire type of a message (Protocol Buffers,
-/// "Encoding").
+/// The keys of the fields `resource_spans` of a request and `scope_spans` of its resource: the
+/// field number and the wire type of a message (Protocol Buffers, "Encoding").
 const RESOURCE_SPANS: u8 = 1 << 3 | 2;
 const SCOPE_SPANS: u8 = 2 << 3 | 2;
 

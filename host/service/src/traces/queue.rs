@@ -1,4 +1,5 @@
-//! The finished spans that wait for the next request to the collector, as encoded messages: an encoded span needs about 110 bytes.
+//! The finished spans that wait for the next request to the collector, as encoded messages: an
+//! encoded span needs about 110 bytes.
 
 use std::mem;
 use std::sync::{Mutex, PoisonError};

@@ -1,7 +1,8 @@
-//! Parts of an account as its clients see them: credentials, profile, teams, sharing, authorization, stored keys.
+//! Parts of an account as its clients see them: credentials, profile, teams, sharing,
+//! authorization, stored keys.
 //!
-//! The host's tests of `directory` test each statement behind these routes on both databases. So these tests run on SQLite only; `./just test-all`
-//! runs them on PostgreSQL too.
+//! The host's tests of `directory` test each statement behind these routes on both databases. So
+//! these tests run on SQLite only; `./just test-all` runs them on PostgreSQL too.
 
 mod index_credential;
 mod s4_2_two_factor;

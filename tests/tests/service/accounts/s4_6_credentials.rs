@@ -312,7 +312,8 @@ async fn the_error_for_a_refused_token_differs_from_that_of_a_session() {
     let service = Service::with_mail().await;
     let ada = service.person("ada").await;
     let token = ada.token(&["mail:read"]).await;
-    // The directory still has the app password, but the mail server no longer accepts it. No password has this hash.
+    // The directory still has the app password, but the mail server no longer accepts it. No
+    // password has this hash.
     service
         .execute(
             "UPDATE app_passwords SET secret_hash = '0000000000000000000000000000000000000000000000000000000000000000'",

@@ -1,4 +1,5 @@
-//! The scopes that a client requests, and what its tokens can do then (RFC 6749, sections 3.3 and 6).
+//! The scopes that a client requests, and what its tokens can do then (RFC 6749, sections 3.3 and
+//! 6).
 
 use latchmail_tests::{Agent, Client, PASSWORD, Person, Response, Service, Setup};
 use serde_json::{Value, json};

@@ -1,5 +1,6 @@
-//! Runs the protocol's own conformance suite against the agent endpoint and the authorization server. Scenarios that do not apply, because they need
-//! the suite's own tools, prompts and resources, are listed with the reason.
+//! Runs the protocol's own conformance suite against the agent endpoint and the authorization
+//! server. Scenarios that do not apply, because they need the suite's own tools, prompts and
+//! resources, are listed with the reason.
 
 use std::collections::BTreeSet;
 
@@ -16,7 +17,8 @@ const APPLICABLE: [(&str, &str, &[&str]); 12] = [
     ("2025-11-25", "ping", &[]),
     ("2025-11-25", "tools-list", &[]),
     ("2025-11-25", "dns-rebinding-protection", &[]),
-    // These checks call the suite's own tools: one needs a capability that the client lacks, one streams, one logs.
+    // These checks call the suite's own tools: one needs a capability that the client lacks, one
+    // streams, one logs.
     (
         "2026-07-28",
         "server-stateless",
@@ -69,8 +71,9 @@ const NOT_APPLICABLE: [(&str, &str); 14] = [
     ("tasks-", "an extension"),
 ];
 
-/// The scenarios for authorization servers, which all apply. They run as a client without a secret: as a client with a secret, the suite sends only
-/// the id if the server also accepts public clients, which must be refused here.
+/// The scenarios for authorization servers, which all apply. They run as a client without a secret:
+/// as a client with a secret, the suite sends only the id if the server also accepts public
+/// clients, which must be refused here.
 const AUTHORIZATION_SCENARIOS: [&str; 2] = [
     "authorization-server-metadata-endpoint",
     "authorization-code-grant",

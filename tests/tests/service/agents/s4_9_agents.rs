@@ -1,5 +1,5 @@
-//! Specification, section 4.9: the agent endpoint with real mail. The module's own tests cover each revision of the protocol; `mcp_conformance.rs`
-//! runs the official suite.
+//! Specification, section 4.9: the agent endpoint with real mail. The module's own tests cover each
+//! revision of the protocol; `mcp_conformance.rs` runs the official suite.
 
 use latchmail_tests::{Agent, RICH_MESSAGE, Service, Setup};
 use serde_json::{Value, json};

@@ -1,5 +1,5 @@
-//! Specification, section 4.9: an unmodified client by other authors connects and works in a mailbox, and knows only the endpoint's URL. It opens a
-//! real browser.
+//! Specification, section 4.9: an unmodified client by other authors connects and works in a
+//! mailbox, and knows only the endpoint's URL. It opens a real browser.
 
 use std::time::Duration;
 

@@ -1,5 +1,6 @@
-//! Specification, section 5: the pages of the authorization server in a real browser, on a desktop and a phone. `s5_oauth_pages_redirects.rs` tests
-//! where the form may lead, and `s5_oauth_pages_attacks.rs` attacks by other sites.
+//! Specification, section 5: the pages of the authorization server in a real browser, on a desktop
+//! and a phone. `s5_oauth_pages_redirects.rs` tests where the form may lead, and
+//! `s5_oauth_pages_attacks.rs` attacks by other sites.
 
 use latchmail_tests::browser::{ENTER, TAB};
 use latchmail_tests::{Browser, BrowserOptions, Client, PASSWORD, Person, Service, Setup, Site};
@@ -24,7 +25,8 @@ async fn application() -> Site {
     Site::start(WELCOME).await
 }
 
-/// Asserts that a person can use the page: it fits the screen, all controls are large enough and have a name, and the browser logs no errors.
+/// Asserts that a person can use the page: it fits the screen, all controls are large enough and
+/// have a name, and the browser logs no errors.
 async fn assert_usable(browser: &Browser, options: &BrowserOptions, picture: &str) {
     browser
         .screenshot(&format!("{picture}-{}", options.name))

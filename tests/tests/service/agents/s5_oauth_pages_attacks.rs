@@ -1,4 +1,5 @@
-//! Specification, section 5: another site cannot misuse a user's browser on the pages of the authorization server.
+//! Specification, section 5: another site cannot misuse a user's browser on the pages of the
+//! authorization server.
 
 use latchmail_tests::{Browser, BrowserOptions, Client, PASSWORD, Person, Service, Setup, Site};
 

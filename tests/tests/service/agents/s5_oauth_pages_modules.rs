@@ -2,7 +2,8 @@
 
 use latchmail_tests::{Browser, BrowserOptions, Client, Response, Service, Setup, fixtures};
 
-/// Starts a service with the hostile module, which the operator allows to respond with HTML and JavaScript.
+/// Starts a service with the hostile module, which the operator allows to respond with HTML and
+/// JavaScript.
 async fn service() -> Service {
     let source = fixtures().join("fixture_hostile.wasm");
     Setup::default()

@@ -1,4 +1,5 @@
-//! Specification, section 5: the content policy of the sign-in page in a real browser. It lets the form redirect to the application, on any origin.
+//! Specification, section 5: the content policy of the sign-in page in a real browser. It lets the
+//! form redirect to the application, on any origin.
 
 use std::time::Duration;
 
@@ -87,7 +88,8 @@ async fn the_form_can_redirect_to_a_custom_scheme() {
         .wait_for_text("the application that opens “com.example.app:” links")
         .await;
     browser.sign_in(&ada.address, PASSWORD).await;
-    // No application handles this scheme here, so the browser stays on the page. Only the audit log shows that the form was submitted.
+    // No application handles this scheme here, so the browser stays on the page. Only the audit log
+    // shows that the form was submitted.
     let deadline = Instant::now() + TEST_TIMEOUT;
     let recorded = async || service.operator("audit --account ada@first.test", "").await;
     while !recorded().await.succeeds().contains("client_agreed_to") {

@@ -1,4 +1,5 @@
-//! Clients that are generated from the API description can call every operation, and every response matches the description.
+//! Clients that are generated from the API description can call every operation, and every response
+//! matches the description.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -6,9 +7,9 @@ use latchmail_tests::administrator::Administrator;
 use latchmail_tests::{GeneratedClient, Nameserver, PASSWORD, RICH_MESSAGE, Setup, Variant};
 use serde_json::{Value, json};
 
-/// Starts a service with the accounts that calls of all operations need, and passes a generated client to `run`. One account has mail and a claimed
-/// domain, one is a member of its mailbox, and one is an administrator. The
-/// administrator is signed in with a second factor.
+/// Starts a service with the accounts that calls of all operations need, and passes a generated
+/// client to `run`. One account has mail and a claimed domain, one is a member of its mailbox, and
+/// one is an administrator. The administrator is signed in with a second factor.
 async fn with_generated_client(run: impl AsyncFnOnce(GeneratedClient)) {
     let dns = Nameserver::start().await;
     let service = Setup::default()

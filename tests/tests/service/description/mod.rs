@@ -1,4 +1,5 @@
-//! The API description: its statements about every operation, and clients that are generated from it.
+//! The API description: its statements about every operation, and clients that are generated from
+//! it.
 
 use latchmail_tests::Service;
 use serde_json::Value;

@@ -1,4 +1,5 @@
-//! The API description's statements about every operation. Generated clients and a fuzzer test that the service behaves as described.
+//! The API description's statements about every operation. Generated clients and a fuzzer test that
+//! the service behaves as described.
 
 use super::{description, operations, resolved};
 

@@ -1,4 +1,5 @@
-//! Every status that an operation can return is described with its headers, its media types and the schema of its body.
+//! Every status that an operation can return is described with its headers, its media types and the
+//! schema of its body.
 
 use latchmail_tests::{Response, Service};
 use serde_json::{Value, json};
@@ -28,7 +29,8 @@ const ALWAYS: [(&str, &[&str]); 11] = [
     ),
 ];
 
-/// Operations whose requests the pipeline does not count: these have no limit, and pages count themselves.
+/// Operations whose requests the pipeline does not count: these have no limit, and pages count
+/// themselves.
 const UNCOUNTED: [&str; 12] = [
     "GET /",
     "GET /.well-known/oauth-authorization-server",
@@ -77,7 +79,8 @@ async fn every_operation_describes_the_failures_of_any_request() {
     assert_eq!(missing, Vec::<String>::new());
 }
 
-/// Checks that the status, the media type and the headers of a response are described for the operation.
+/// Checks that the status, the media type and the headers of a response are described for the
+/// operation.
 #[track_caller]
 fn is_described(description: &Value, operation: (&str, &str), answer: &Response, status: u16) {
     assert_eq!(answer.status, status, "{operation:?}: {}", answer.json);

@@ -57,7 +57,8 @@ async fn the_viewer_is_in_a_sandbox_and_loads_only_the_script_of_the_service() {
     let directives: Vec<&str> = policy.split("; ").collect();
     let sandbox = directives.iter().find(|one| one.starts_with("sandbox"));
     assert!(sandbox.unwrap().contains("allow-scripts"));
-    // With this, a script could read responses of the service with the cookies of the sign-in pages.
+    // With this, a script could read responses of the service with the cookies of the sign-in
+    // pages.
     assert!(!policy.contains("allow-same-origin"));
     for directive in [
         "default-src 'none'",

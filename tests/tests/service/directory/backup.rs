@@ -1,4 +1,5 @@
-//! `latchmail backup` and `latchmail restore`: with clients that change data during the backup, and with backups that must be refused.
+//! `latchmail backup` and `latchmail restore`: with clients that change data during the backup, and
+//! with backups that must be refused.
 
 use std::collections::HashSet;
 use std::fs;
@@ -23,7 +24,8 @@ use crate::mail::s4_3_send::mail;
 const SEND: &str = "/api/v1/mail/send";
 /// The time between two requests: 20 requests per second.
 const PERIOD: Duration = Duration::from_millis(50);
-/// The maximum number of API tokens of an account. The test reaches it if a backup takes five seconds.
+/// The maximum number of API tokens of an account. The test reaches it if a backup takes five
+/// seconds.
 const MAX_TOKENS: usize = 20;
 
 /// Counts objects that were restored without a part of them.
@@ -62,7 +64,8 @@ async fn add_flag(person: &Person<'_>, uid: u64, flag: &str) -> Response {
     person.post("/api/v1/mail/messages/bulk/flag", &body).await
 }
 
-/// Makes one change of each kind in turn. After [`MAX_TOKENS`] tokens, sets a flag instead of creating a token.
+/// Makes one change of each kind in turn. After [`MAX_TOKENS`] tokens, sets a flag instead of
+/// creating a token.
 async fn change(ada: &Person<'_>, uid: u64, number: usize) -> Change {
     match number % 5 {
         0 => {
@@ -170,7 +173,8 @@ async fn restore(service: &Service, dir: &Path, keys: &Path, options: &[&str]) -
     service.operator_with(&arguments, "").await
 }
 
-/// Asserts that the running service has the account of the backup. Without a mail server, no account can sign in.
+/// Asserts that the running service has the account of the backup. Without a mail server, no
+/// account can sign in.
 async fn assert_has_account(service: &Service) {
     let listed = service.operator("account list", "").await.succeeds();
     assert!(listed.contains(&format!("ada@{DOMAIN}")), "{listed}");
@@ -238,7 +242,8 @@ async fn every_change_before_a_backup_under_load_is_restored_and_none_in_part() 
         let restored = is_restored(&ada, change).await;
         assert!(restored || *at >= begun, "lost: {change:?}");
     }
-    // A message with a number at the backup keeps the number. The other numbers were given out by the lost database, and are not used again.
+    // A message with a number at the backup keeps the number. The other numbers were given out by
+    // the lost database, and are not used again.
     assert_eq!(ada.uid_of("INBOX", "before").await, before);
     for subject in ["after", "while stopped"] {
         assert!(ada.uid_of("INBOX", subject).await > 1_000_000_000_000_000);

@@ -1,4 +1,5 @@
-//! OpenDKIM signs mail that mail clients submit, with the keys that the service writes for it (docs/dkim.md).
+//! OpenDKIM signs mail that mail clients submit, with the keys that the service writes for it
+//! (docs/dkim.md).
 
 use std::time::Duration;
 

@@ -1,5 +1,5 @@
-//! Tests in which the database matters beyond single statements: concurrent transactions, other processes and mail servers that read it, starts and
-//! outages.
+//! Tests in which the database matters beyond single statements: concurrent transactions, other
+//! processes and mail servers that read it, starts and outages.
 //!
 //! These tests run on SQLite and once more on PostgreSQL.
 

@@ -45,7 +45,8 @@ fn statuses<'a>(output: &'a ProgramOutput, check: &str) -> Vec<&'a str> {
         .collect()
 }
 
-/// Returns the names of the failed checks. Omits `tls`, because another mail server of this machine can listen on the ports for mail clients.
+/// Returns the names of the failed checks. Omits `tls`, because another mail server of this machine
+/// can listen on the ports for mail clients.
 fn failed_checks(output: &ProgramOutput) -> Vec<&str> {
     let lines = output.stdout.lines();
     lines
@@ -55,8 +56,8 @@ fn failed_checks(output: &ProgramOutput) -> Vec<&str> {
         .collect()
 }
 
-/// Returns the files below a folder, with their sizes and times of modification. Omits the time of files `-shm`, because each reader of a database writes its
-/// position to this file.
+/// Returns the files below a folder, with their sizes and times of modification. Omits the time of
+/// files `-shm`, because each reader of a database writes its position to this file.
 fn files(folder: &Path) -> BTreeMap<String, (u64, Option<SystemTime>)> {
     let mut found = BTreeMap::new();
     for entry in std::fs::read_dir(folder).unwrap().flatten() {

@@ -1,4 +1,5 @@
-//! `latchmail alias import`, `latchmail domain import` and `latchmail account adopt`, run as an operator types them, against a Dovecot with users of its own.
+//! `latchmail alias import`, `latchmail domain import` and `latchmail account adopt`, run as an
+//! operator types them, against a Dovecot with users of its own.
 
 use latchmail_tests::{Person, ProgramOutput, Response, Service, Setup};
 use serde_json::{Value, json};
@@ -230,7 +231,8 @@ async fn without_a_lookup_socket_only_accounts_are_targets() {
     let at_mail_server = [("LATCHMAIL_SIGN_IN__SOURCE", "mailserver")];
     let table = "a@first.test alice@first.test\nb@first.test bob@first.test\n";
     let output = run_with(&service, "alias import FILE", table, &at_mail_server).await;
-    // The address may be a user of the mail server, so it is not reserved. Users cannot create aliases on this domain.
+    // The address may be a user of the mail server, so it is not reserved. Users cannot create
+    // aliases on this domain.
     let failure = "b@first.test: no account bob@first.test";
     prints(
         &output,

@@ -1,4 +1,5 @@
-//! Specification, section 4.3: folders and messages keep the mail server's ids, whatever another IMAP client does between two requests.
+//! Specification, section 4.3: folders and messages keep the mail server's ids, whatever another
+//! IMAP client does between two requests.
 
 use latchmail_tests::{
     Person, Relay, Service, append_message, imap, message_with_subject, subjects,
@@ -175,7 +176,8 @@ async fn without_the_mail_servers_ids_messages_are_recognized_by_their_data() {
     let [newer, older, one] = uids[..] else {
         panic!("{uids:?}")
     };
-    // The unique message keeps its number. Of the twins, the one that moves gets another number and the other keeps its own.
+    // The unique message keeps its number. Of the twins, the one that moves gets another number and
+    // the other keeps its own.
     client.select("A").await.unwrap();
     client.uid_mv("1:2", "B").await.unwrap();
     let moved = ada.uids("B").await;

@@ -1,4 +1,5 @@
-//! Specification, section 4.3: a message keeps its number when any client moves it, and no number is used twice.
+//! Specification, section 4.3: a message keeps its number when any client moves it, and no number
+//! is used twice.
 //!
 //! The other client is an IMAP client without knowledge of the service's numbers.
 
@@ -65,7 +66,8 @@ async fn a_number_survives_a_move_by_another_client() {
     client.create("Known").await.unwrap();
     assert_eq!(ada.total("Known").await, 0);
     for method in MOVE_METHODS {
-        // The targets are a folder that the service has seen, one that it has not seen, and a new one.
+        // The targets are a folder that the service has seen, one that it has not seen, and a new
+        // one.
         for to in ["Known", "Archive", "New"] {
             for read_first in [true, false] {
                 let subject = format!("{method:?} to {to}, {read_first}");

@@ -1,7 +1,9 @@
-//! Specification, section 4.3: after any changes by another IMAP client, listings equal IMAP, and every message keeps its `uid`.
+//! Specification, section 4.3: after any changes by another IMAP client, listings equal IMAP, and
+//! every message keeps its `uid`.
 //!
-//! The other client makes random changes. A model tracks the identity of messages, because IMAP does not report it. The test compares at checkpoints,
-//! while the client pauses. The long run also kills the service, Dovecot or single IMAP processes during requests.
+//! The other client makes random changes. A model tracks the identity of messages, because IMAP
+//! does not report it. The test compares at checkpoints, while the client pauses. The long run also
+//! kills the service, Dovecot or single IMAP processes during requests.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -85,8 +87,9 @@ impl ReturnedData {
         model.moved.clear();
     }
 
-    /// Checks that messages that stayed or moved keep their numbers, and that numbers of deleted messages never return. If several copies moved between
-    /// two checkpoints, they cannot be distinguished: each has the number of one of them.
+    /// Checks that messages that stayed or moved keep their numbers, and that numbers of deleted
+    /// messages never return. If several copies moved between two checkpoints, they cannot be
+    /// distinguished: each has the number of one of them.
     fn check_numbers(&self, now: &BTreeMap<u64, (u64, String)>, moved: &BTreeSet<u64>) {
         let mut left: BTreeMap<&str, BTreeSet<u64>> = BTreeMap::new();
         for (id, (uid, subject)) in &self.uids {
@@ -190,7 +193,8 @@ mod long {
         }
     }
 
-    /// Sends all kinds of requests, and kills one of three processes meanwhile. The responses do not matter.
+    /// Sends all kinds of requests, and kills one of three processes meanwhile. The responses do
+    /// not matter.
     async fn request_and_kill(
         model: &mut Model,
         person: &Person<'_>,

@@ -7,11 +7,12 @@ use serde_json::json;
 use tokio::time::{Instant, sleep, timeout};
 
 const MIB: usize = 1024 * 1024;
-/// The largest body of the route for sending is 40 MiB, so one account can use 40 of these 96 MiB, and one network 48. No slow body times out during
-/// the test.
+/// The largest body of the route for sending is 40 MiB, so one account can use 40 of these 96 MiB,
+/// and one network 48. No slow body times out during the test.
 const SETTINGS: &str = "http.body_memory = 96\nhttp.body_timeout = 600";
 
-/// Starts to send a message with a body of `announced` bytes, and writes `sent` bytes of an attachment. The service holds three quarters of them.
+/// Starts to send a message with a body of `announced` bytes, and writes `sent` bytes of an
+/// attachment. The service holds three quarters of them.
 async fn slow_send(person: &Person<'_>, announced: usize, sent: usize) -> RawClient {
     let mut client = RawClient::connect(person.service).await;
     let head = format!(

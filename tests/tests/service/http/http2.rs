@@ -1,4 +1,5 @@
-//! HTTP/2. The client is `tests/http2`, which uses a library that is independent of the service. Each scenario there has the assertions.
+//! HTTP/2. The client is `tests/http2`, which uses a library that is independent of the service.
+//! Each scenario there has the assertions.
 
 use std::path::Path;
 use std::process::Stdio;

@@ -1,4 +1,5 @@
-//! The listeners of the service: Unix sockets, the PROXY protocol, and the sockets of a service manager.
+//! The listeners of the service: Unix sockets, the PROXY protocol, and the sockets of a service
+//! manager.
 
 use std::os::unix::fs::{FileTypeExt as _, PermissionsExt as _};
 use std::path::Path;
@@ -57,7 +58,8 @@ async fn a_unix_socket_serves_the_processes_that_may_connect() {
     let response = response_on(&socket, "/api/health", "X-Request-Id: from-proxy\r\n").await;
     assert!(response.starts_with("HTTP/1.1 200 "), "{response}");
     assert_eq!(header(&response, "x-request-id"), Some("from-proxy"));
-    // Each address in X-Forwarded-For has its own rate limit. Without the header, the client is the local process.
+    // Each address in X-Forwarded-For has its own rate limit. Without the header, the client is the
+    // local process.
     let domains = async |client: &str| {
         let headers = if client.is_empty() {
             String::new()

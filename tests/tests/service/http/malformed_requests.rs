@@ -1,5 +1,5 @@
-//! Malformed, oversized and ambiguous requests: each gets an error in the standard form, no request hidden behind it is executed, and the next
-//! valid request is served.
+//! Malformed, oversized and ambiguous requests: each gets an error in the standard form, no request
+//! hidden behind it is executed, and the next valid request is served.
 
 use latchmail_tests::{DOMAIN, PASSWORD, RawClient, RawResponse, Service};
 use serde_json::{Value, json};
@@ -39,7 +39,8 @@ async fn assert_not_executed(service: &Service, case: &str) {
     assert_eq!(answer.succeeds(200)["available"], true, "{case}");
 }
 
-/// Returns the responses to `bytes` on a connection that has served a request before and accepts no more after them.
+/// Returns the responses to `bytes` on a connection that has served a request before and accepts no
+/// more after them.
 async fn responses_to(service: &Service, bytes: &[u8]) -> Vec<RawResponse> {
     let mut client = RawClient::connect(service).await;
     client.send(HEALTH).await;
@@ -50,8 +51,9 @@ async fn responses_to(service: &Service, bytes: &[u8]) -> Vec<RawResponse> {
     client.responses().await
 }
 
-/// Asserts that `bytes` get exactly one response, a failure with this status, and end the connection without executing the request behind them.
-/// Checks this after another request on the connection, and in one piece with earlier requests.
+/// Asserts that `bytes` get exactly one response, a failure with this status, and end the
+/// connection without executing the request behind them. Checks this after another request on the
+/// connection, and in one piece with earlier requests.
 async fn assert_refused(service: &Service, status: u16, bytes: &[u8]) {
     let case = String::from_utf8_lossy(&bytes[..bytes.len().min(200)]).into_owned();
     let hidden = register("hidden");
@@ -310,7 +312,8 @@ async fn unusual_methods_and_targets_never_select_another_route() {
     odd[0].error(405);
     let star = on("OPTIONS * HTTP/1.1\r\nHost: a\r\n\r\n").await;
     star[0].error(404);
-    // The service does not use the host name (RFC 9112, section 3.2.2 would take it from the target).
+    // The service does not use the host name (RFC 9112, section 3.2.2 would take it from the
+    // target).
     let absolute = on("GET http://elsewhere.example/api/health HTTP/1.1\r\nHost: a\r\n\r\n").await;
     assert_eq!(absolute[0].status, 200);
     let upgrade = on(

@@ -1,6 +1,7 @@
 //! The metrics at `metrics.listen`: their list, and the events that they count.
 //!
-//! The metrics are of the process, so tests that run at the same time count too. These tests assert only that a metric increased.
+//! The metrics are of the process, so tests that run at the same time count too. These tests assert
+//! only that a metric increased.
 
 use std::collections::BTreeMap;
 use std::path::Path;

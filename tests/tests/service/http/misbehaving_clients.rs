@@ -1,4 +1,5 @@
-//! Clients that are slow, silent, disconnected or numerous: each is dropped in time, and its resources are freed.
+//! Clients that are slow, silent, disconnected or numerous: each is dropped in time, and its
+//! resources are freed.
 
 use std::io::{BufRead as _, BufReader};
 use std::process::{Child, Command, Stdio};
@@ -41,7 +42,8 @@ async fn send_slowly(client: &mut RawClient, again: &str) {
         .expect("the service closes the connection of a slow client");
 }
 
-/// Returns the final response to a client that sends `bytes` and then slowly sends `again`. [`send_slowly`] has read the first byte of the response.
+/// Returns the final response to a client that sends `bytes` and then slowly sends `again`.
+/// [`send_slowly`] has read the first byte of the response.
 async fn response_to_slow_request(service: &Service, bytes: &str, again: &str) -> String {
     let mut client = RawClient::connect(service).await;
     client.send(bytes).await;
@@ -139,7 +141,8 @@ async fn a_client_that_never_reads_is_disconnected() {
     let service = Service::with(SHORT_TIMEOUTS).await;
     let mut client = RawClient::connect(&service).await;
     let many = "GET /api/openapi.json HTTP/1.1\r\nHost: a\r\n\r\n".repeat(100);
-    // The client sends requests without reading. When its responses fill all buffers, the service reads no more, until it closes the connection.
+    // The client sends requests without reading. When its responses fill all buffers, the service
+    // reads no more, until it closes the connection.
     let refused = async { while client.try_send(&many).await {} };
     timeout(TEST_TIMEOUT, refused)
         .await
@@ -260,12 +263,14 @@ async fn a_new_client_waits_while_all_connections_are_in_use() {
 
 /// The number of idle connections.
 const IDLE_CLIENTS: usize = 10_000;
-/// The environment variable with the address of the service. Set only in the process of the clients.
+/// The environment variable with the address of the service. Set only in the process of the
+/// clients.
 const SERVICE_ADDRESS: &str = "LATCHMAIL_TEST_IDLE_CLIENTS";
 const ALL_CONNECTED: &str = "all clients are connected";
 
-/// The maximum memory of the host per idle connection, in KiB: hyper's read buffer (8 KiB), the task of the connection in a debug build, and the
-/// allocator's overhead. About 15 were measured; a buffer for a head or a body would exceed the maximum.
+/// The maximum memory of the host per idle connection, in KiB: hyper's read buffer (8 KiB), the
+/// task of the connection in a debug build, and the allocator's overhead. About 15 were measured; a
+/// buffer for a head or a body would exceed the maximum.
 const KIB_PER_CONNECTION: u64 = 32;
 
 #[tokio::test]
@@ -279,7 +284,8 @@ async fn ten_thousand_idle_connections_use_little_memory() {
     let ada = service.person("ada").await;
     ada.send("GET /api/v1/mail/folders").await.succeeds(200);
     let (before, open) = (memory(), descriptors());
-    // A separate process, because both ends of all sockets would exceed the usual limit on descriptors.
+    // A separate process, because both ends of all sockets would exceed the usual limit on
+    // descriptors.
     let mut clients = ClientProcess(
         Command::new(std::env::current_exe().unwrap())
             .args([
@@ -329,7 +335,8 @@ impl Drop for ClientProcess {
     }
 }
 
-/// The clients of the test above, in a separate process that runs until it is killed. This is not a test.
+/// The clients of the test above, in a separate process that runs until it is killed. This is not a
+/// test.
 #[tokio::test]
 #[ignore = "the other side of ten_thousand_idle_connections_use_little_memory"]
 async fn idle_connection_client_process() {
@@ -456,8 +463,9 @@ async fn run_client(service: &Service, request: &str, behaviour: Behaviour) {
         .expect("the service closes");
 }
 
-/// The maximum growth of the host's memory after 480 further clients, in KiB: 2 KiB for each, less than the smallest buffer of a connection.
-/// About 60 KiB in total were measured, which is noise of the allocator.
+/// The maximum growth of the host's memory after 480 further clients, in KiB: 2 KiB for each, less
+/// than the smallest buffer of a connection. About 60 KiB in total were measured, which is noise of
+/// the allocator.
 const MAX_GROWTH_KIB: u64 = 1024;
 
 #[tokio::test]
@@ -465,7 +473,8 @@ async fn slow_clients_leak_no_memory_and_no_descriptors() {
     let service = Service::with_mail_and(SHORT_TIMEOUTS).await;
     let ada = service.person("ada").await;
     ada.send("GET /api/v1/mail/folders").await.succeeds(200);
-    // The first rounds allocate what is kept permanently: buffers of the runtime, connections of the database.
+    // The first rounds allocate what is kept permanently: buffers of the runtime, connections of
+    // the database.
     let requests = malformed_requests();
     for _ in 0..3 {
         run_clients(&service, &requests).await;

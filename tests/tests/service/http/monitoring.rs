@@ -1,4 +1,5 @@
-//! The dashboard and the alert rules in `deploy/`, with a real Prometheus server that reads the metrics of a service.
+//! The dashboard and the alert rules in `deploy/`, with a real Prometheus server that reads the
+//! metrics of a service.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -20,7 +21,8 @@ fn rules() -> PathBuf {
     project("deploy/prometheus/latchmail.rules.yml")
 }
 
-/// Returns the expressions of the dashboard with the labels that their legends use. The variables have the values that Grafana would insert.
+/// Returns the expressions of the dashboard with the labels that their legends use. The variables
+/// have the values that Grafana would insert.
 fn dashboard() -> Vec<(String, Vec<String>)> {
     let text = std::fs::read_to_string(project("deploy/grafana/latchmail.json")).unwrap();
     let dashboard: Value = serde_json::from_str(&text).unwrap();

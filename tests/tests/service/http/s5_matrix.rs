@@ -1,5 +1,5 @@
-//! Specification, section 5: every route with every kind of credential. The routes come from the router, and the expected access is listed here, so a
-//! new route fails until it is added.
+//! Specification, section 5: every route with every kind of credential. The routes come from the
+//! router, and the expected access is listed here, so a new route fails until it is added.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

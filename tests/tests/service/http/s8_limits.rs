@@ -31,7 +31,8 @@ fn number(response: &Response, header: &str) -> i64 {
     value.parse().unwrap()
 }
 
-/// Asserts that the headers of a counted response are correct, with `left` of `limit` requests remaining.
+/// Asserts that the headers of a counted response are correct, with `left` of `limit` requests
+/// remaining.
 #[track_caller]
 fn assert_counted(service: &Service, response: &Response, limit: i64, left: i64) {
     assert_ne!(response.status, 429, "{left} of {limit} are left");
@@ -444,7 +445,8 @@ async fn wrong_signatures_from_an_address_do_not_affect_verified_tokens() {
         let response = service.with_bearer(FOLDERS, &made_up).await;
         response.fails(401, "Invalid or expired access token");
     }
-    // The service has not verified this token since its start, so it would have to verify its signature.
+    // The service has not verified this token since its start, so it would have to verify its
+    // signature.
     assert_limited(&service, &service.with_bearer(FOLDERS, &bob).await, 6);
     assert_counted(&service, &service.with_bearer(FOLDERS, &ada).await, 60, 58);
 }

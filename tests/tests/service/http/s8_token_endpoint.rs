@@ -1,5 +1,5 @@
-//! Specification, section 8: the budgets of the token endpoint. Many clients can share one address, so what is valid does not depend on what others behind
-//! that address do.
+//! Specification, section 8: the budgets of the token endpoint. Many clients can share one address,
+//! so what is valid does not depend on what others behind that address do.
 
 use std::time::Duration;
 

@@ -59,7 +59,8 @@ impl Server {
         kill_process(pid.unwrap(), signal).unwrap();
     }
 
-    /// Changes the configuration, sends SIGHUP, and returns the new lines of the log after the reload.
+    /// Changes the configuration, sends SIGHUP, and returns the new lines of the log after the
+    /// reload.
     fn reload(&self, settings: &str) -> String {
         let before = self.log().len();
         let text = text(&self.folder, self.address, settings);

@@ -1,6 +1,7 @@
 //! Rate limits that two hosts of one service share in a real Redis server.
 //!
-//! Redis uses the real time and not the clock of the service. The limits refill slowly, so that no test depends on the speed of the machine.
+//! Redis uses the real time and not the clock of the service. The limits refill slowly, so that no
+//! test depends on the speed of the machine.
 
 use std::net::IpAddr;
 use std::num::NonZeroU32;

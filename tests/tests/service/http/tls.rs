@@ -339,7 +339,8 @@ async fn the_limit_on_connections_covers_the_listener_of_redirects() {
     .await;
 }
 
-/// Sends requests until `stop` is set, each on a new connection if `reconnects` is true. Returns the number of requests. Every request must succeed.
+/// Sends requests until `stop` is set, each on a new connection if `reconnects` is true. Returns
+/// the number of requests. Every request must succeed.
 async fn load(
     tls: &TlsClient,
     address: SocketAddr,

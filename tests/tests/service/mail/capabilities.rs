@@ -1,4 +1,5 @@
-//! A mail server that lacks IMAP extensions. The setting `imap_capability` of Dovecot sets the offered extensions.
+//! A mail server that lacks IMAP extensions. The setting `imap_capability` of Dovecot sets the
+//! offered extensions.
 
 use latchmail_tests::{Log, Service};
 

@@ -1,7 +1,7 @@
 //! The corpus of mail: what the service returns for each message of `tests/mail`.
 //!
-//! `tests/mail/answers` has the expected responses. If a change intends to alter some of them, run this test with `INSTA_UPDATE=always`, and review
-//! every difference before the commit.
+//! `tests/mail/answers` has the expected responses. If a change intends to alter some of them, run
+//! this test with `INSTA_UPDATE=always`, and review every difference before the commit.
 
 use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -68,7 +68,8 @@ fn every_message_has_a_description_and_a_recorded_response() {
     assert_eq!(answered, names);
 }
 
-/// Returns a response without values that differ between runs. The entry in the listing is reduced to fields that differ from the message.
+/// Returns a response without values that differ between runs. The entry in the listing is reduced
+/// to fields that differ from the message.
 fn shown(read: &corpus::ReadMessage) -> String {
     let mut detail = read.detail.clone();
     let mut listed = read.summary.clone();
@@ -115,7 +116,8 @@ fn shorten(value: &mut Value) {
     }
 }
 
-/// Escapes characters that are invisible or change the reading direction, so that a reviewer sees the whole response.
+/// Escapes characters that are invisible or change the reading direction, so that a reviewer sees
+/// the whole response.
 fn visible(json: &str) -> String {
     json.chars()
         .map(|c| match c {

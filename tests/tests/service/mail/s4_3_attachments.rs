@@ -143,7 +143,8 @@ async fn eight_concurrent_downloads_of_twenty_megabytes_are_complete_for_slow_re
             film = rest.expect("the file has changed");
             if !waited {
                 waited = true;
-                // The client is slower than the mail server, so other requests can use the connection.
+                // The client is slower than the mail server, so other requests can use the
+                // connection.
                 assert_eq!(ada.total("INBOX").await, 1);
             }
         }
@@ -173,7 +174,8 @@ async fn a_download_of_a_deleted_message_is_complete_or_visibly_incomplete() {
     let mut response = request.send().await.unwrap();
     assert_eq!(response.status(), 200);
     let mut received = response.chunk().await.unwrap().unwrap().to_vec();
-    // The client pauses, so the service has released the mail server by then, unless it was slower still.
+    // The client pauses, so the service has released the mail server by then, unless it was slower
+    // still.
     tokio::time::sleep(Duration::from_millis(500)).await;
     expunge_all(&ada).await;
     let ended = loop {

@@ -17,7 +17,8 @@ use tokio::time::{sleep, timeout};
 /// The warning of an agent's result about an unverified sender.
 const NOT_VERIFIED: &str = "sender not verified";
 
-/// Delivers a message to `person` with these header fields above those of the sender, and waits until it arrives.
+/// Delivers a message to `person` with these header fields above those of the sender, and waits
+/// until it arrives.
 async fn deliver_and_wait(person: &Person<'_>, fields: &str, from: &str) -> u64 {
     let message = format!(
         "{fields}From: {from}\nTo: {}\nSubject: Hello\n\nHello.\n",

@@ -26,7 +26,8 @@ async fn an_alias_must_not_divert_the_mail_of_a_user() {
         assert_eq!(check["available"], false);
         alice.access
     };
-    // A user whose address is an alias cannot sign in, until the operator decides who has the address.
+    // A user whose address is an alias cannot sign in, until the operator decides who has the
+    // address.
     let users = service.mail_users();
     users.set("shop@first.test", "Shop-Pass-1");
     users.applied().await;

@@ -1,4 +1,5 @@
-//! Sign-in with the passwords of the mail server's users, against a real Dovecot with users of its own.
+//! Sign-in with the passwords of the mail server's users, against a real Dovecot with users of its
+//! own.
 
 mod aliases;
 mod outage;

@@ -1,5 +1,6 @@
-//! The contract between host and modules: components built against an older contract work, and the error for an incompatible component names the
-//! difference. `tests/contract/` has a copy of each released version, and `older`, an artificial contract with fewer functions than the current one.
+//! The contract between host and modules: components built against an older contract work, and the
+//! error for an incompatible component names the difference. `tests/contract/` has a copy of each
+//! released version, and `older`, an artificial contract with fewer functions than the current one.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -45,7 +46,8 @@ fn supported() -> BTreeMap<String, Contract> {
         .collect()
 }
 
-/// Returns all statements of a contract, each with its path: a function, a whole record, a name that is used.
+/// Returns all statements of a contract, each with its path: a function, a whole record, a name
+/// that is used.
 fn statements(contract: &Contract) -> BTreeSet<String> {
     let mut output = BTreeSet::new();
     for text in without_comments(contract).split("\n\n") {
@@ -140,7 +142,8 @@ fn every_change_of_a_contract_is_detected() {
     }
 }
 
-/// Returns the module built against the older contract, with names replaced by others of the same length.
+/// Returns the module built against the older contract, with names replaced by others of the same
+/// length.
 fn renamed(names: &[(&str, &str)]) -> Vec<u8> {
     let mut bytes = fs::read(fixtures().join("fixture_older.wasm")).unwrap();
     for (old, new) in names {
@@ -290,7 +293,8 @@ async fn a_file_that_is_not_a_component_is_not_loaded() {
     );
 }
 
-/// Returns the contract's text without versions and comments, which may change freely. An empty line ends each file.
+/// Returns the contract's text without versions and comments, which may change freely. An empty
+/// line ends each file.
 fn without_comments(contract: &Contract) -> String {
     let mut bare = String::new();
     for text in contract.values() {

@@ -1,4 +1,5 @@
-//! Misbehaving modules: each failure has its own log line and status, and does not affect other requests.
+//! Misbehaving modules: each failure has its own log line and status, and does not affect other
+//! requests.
 
 use std::path::{Path, PathBuf};
 
@@ -10,7 +11,8 @@ use serde_json::json;
 const FAILED: &str = "The operation could not be completed";
 const LATE: &str = "The operation took too long, please try again in a moment";
 
-/// Returns the configuration of the hostile module with low limits, and further lines of its section.
+/// Returns the configuration of the hostile module with low limits, and further lines of its
+/// section.
 fn hostile(more: &str) -> String {
     settings(&component(), more)
 }
@@ -54,7 +56,8 @@ fn settings(source: &Path, more: &str) -> String {
     settings
 }
 
-/// The action of a module during a request, the client's status and error, and the operator's log line.
+/// The action of a module during a request, the client's status and error, and the operator's log
+/// line.
 const FAILURES: [(&str, u16, &str, &str); 27] = [
     ("spin", 500, FAILED, "it exceeded its CPU time of 0.2 s"),
     ("call", 500, FAILED, "it exceeded 2000 host calls"),
@@ -317,7 +320,8 @@ async fn misbehaving_modules_leak_no_memory_no_descriptors_and_no_sandboxes() {
         everything().await;
     }
     assert_eq!(descriptors(), open);
-    // If any kind of request kept its memory (8 MiB of a sandbox, a stack, 16 MiB of passed data), it would do so four times.
+    // If any kind of request kept its memory (8 MiB of a sandbox, a stack, 16 MiB of passed data),
+    // it would do so four times.
     let grown = memory().saturating_sub(resident) / 1024;
     assert!(grown < 24, "{grown} MiB more than before");
     // There are four sandboxes, so a lost one would be missing here.

@@ -1,4 +1,5 @@
-//! Memory that the service returns to the system. The tests run `latchmail serve`, because a test's own process also holds the memory of its clients.
+//! Memory that the service returns to the system. The tests run `latchmail serve`, because a test's
+//! own process also holds the memory of its clients.
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};

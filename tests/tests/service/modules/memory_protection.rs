@@ -1,4 +1,5 @@
-//! Protection of the memory of `latchmail serve` from core dumps and from other processes of its user. The user is not root.
+//! Protection of the memory of `latchmail serve` from core dumps and from other processes of its
+//! user. The user is not root.
 
 use std::fs::{self, File};
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};

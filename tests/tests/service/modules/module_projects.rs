@@ -1,4 +1,5 @@
-//! Projects that `latchmail module new` creates outside the repository: each is tested, built, installed and called as its own README says.
+//! Projects that `latchmail module new` creates outside the repository: each is tested, built,
+//! installed and called as its own README says.
 
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};

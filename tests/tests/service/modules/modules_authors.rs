@@ -1,4 +1,5 @@
-//! The starting points for authors of modules in a complete service: the project of `latchmail module new`, and the example with stored state.
+//! The starting points for authors of modules in a complete service: the project of
+//! `latchmail module new`, and the example with stored state.
 
 use std::path::PathBuf;
 

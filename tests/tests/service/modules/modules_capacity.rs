@@ -1,4 +1,5 @@
-//! The capacity for other modules and the operator while all sandboxes of a module are busy, and the end of active requests.
+//! The capacity for other modules and the operator while all sandboxes of a module are busy, and
+//! the end of active requests.
 
 use std::time::Duration;
 
@@ -68,7 +69,8 @@ async fn a_module_with_one_sandbox_serves_requests_one_after_another_in_every_ve
             ..Variant::default()
         };
         service.install(&[variant.component()]).await;
-        // The earlier version's prepared sandbox and the previous request's sandbox have both been freed.
+        // The earlier version's prepared sandbox and the previous request's sandbox have both been
+        // freed.
         for _ in 0..20 {
             let response = service.send("GET /variant/version").await.succeeds(200);
             assert_eq!(response["version"], version);

@@ -10,7 +10,8 @@ use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpListener;
 
-/// Returns the configuration of the module with the HTTP client, with these hosts and further lines.
+/// Returns the configuration of the module with the HTTP client, with these hosts and further
+/// lines.
 fn client_settings(hosts: &[&str], more: &str) -> String {
     let source = fixtures().join("fixture_keeper.wasm");
     format!(
@@ -36,7 +37,8 @@ fn assert_failed(response: &Value, how: &str) {
     assert!(failed.starts_with(how), "{response} is not {how}");
 }
 
-/// A server, with the number of its connections. Its response contains the request line and the host.
+/// A server, with the number of its connections. Its response contains the request line and the
+/// host.
 struct TestEnv {
     at: SocketAddr,
     connections: Arc<AtomicUsize>,

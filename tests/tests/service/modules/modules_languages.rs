@@ -1,12 +1,14 @@
-//! A module is defined by its contract, in any language: the aliases module in JavaScript and Python beside the one in Rust. `./just test` also runs
-//! its route tests with each of them (`LATCHMAIL_TEST_ALIASES`).
+//! A module is defined by its contract, in any language: the aliases module in JavaScript and
+//! Python beside the one in Rust. `./just test` also runs its route tests with each of them
+//! (`LATCHMAIL_TEST_ALIASES`).
 
 use latchmail_tests::{Service, examples, modules};
 use serde_json::{Value, json};
 
 const FOREIGN: [&str; 2] = ["aliases-js.wasm", "aliases-py.wasm"];
 
-/// Returns the API description of a service whose aliases module is this file, with line breaks in texts removed and numbers in one representation.
+/// Returns the API description of a service whose aliases module is this file, with line breaks in
+/// texts removed and numbers in one representation.
 async fn description(source: &std::path::Path) -> Value {
     let settings = format!("modules.aliases.source = '{}'", source.display());
     let service = Service::with(&settings).await;

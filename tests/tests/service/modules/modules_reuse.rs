@@ -71,7 +71,8 @@ async fn a_sandbox_never_serves_two_requests_at_once() {
     for served in responses {
         *times.entry(served).or_default() += 1;
     }
-    // Each of at most three sandboxes counts from 0 without a gap: two concurrent requests in one would read the same number.
+    // Each of at most three sandboxes counts from 0 without a gap: two concurrent requests in one
+    // would read the same number.
     let mut sandboxes = 3;
     for (served, (number, times)) in times.into_iter().enumerate() {
         assert_eq!(number as usize, served);

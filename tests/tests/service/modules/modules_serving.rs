@@ -1,4 +1,5 @@
-//! Modules as operators and clients see them: the components that are loaded, their access, and failures.
+//! Modules as operators and clients see them: the components that are loaded, their access, and
+//! failures.
 
 use latchmail_runtime::modules::CONTRACT;
 use latchmail_tests::{Response, Service, fixtures, modules, start_error};

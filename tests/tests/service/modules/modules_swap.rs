@@ -9,7 +9,8 @@ use serde_json::{Value, json};
 /// Swaps before the first measurement. They allocate memory that is kept permanently.
 const WARM_UP_SWAPS: usize = 40;
 
-/// The maximum growth, because allocators keep memory. If versions were not freed, sixty swaps would need ten times as much.
+/// The maximum growth, because allocators keep memory. If versions were not freed, sixty swaps
+/// would need ten times as much.
 const MAX_GROWTH_MIB: u64 = 48;
 
 /// Returns the component with a custom section at its end: the same module with another digest.

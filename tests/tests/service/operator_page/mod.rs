@@ -1,4 +1,5 @@
-//! The operator's page: sign-in, protection against other sites, and the actions of administrators without JavaScript.
+//! The operator's page: sign-in, protection against other sites, and the actions of administrators
+//! without JavaScript.
 
 mod accessibility;
 mod accounts;

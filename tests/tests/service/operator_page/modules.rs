@@ -91,7 +91,8 @@ async fn every_version_has_its_numbers_and_a_module_is_switched_to_any_of_them()
         assert!(row.contains(" s</td>"), "{row}");
         assert_eq!(row.contains("Current"), *version == "7.0.3", "{row}");
     }
-    // Back to the oldest version, and then to a newer one. A rollback offers only the earlier version.
+    // Back to the oldest version, and then to a newer one. A rollback offers only the earlier
+    // version.
     for version in ["7.0.1", "7.0.3"] {
         let page = browser.page("/admin/modules/variant").await;
         let form = PageForm::named(version_row(&page, version), "Switch");

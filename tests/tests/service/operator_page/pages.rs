@@ -109,7 +109,8 @@ async fn the_page_of_the_rate_limits_counts_rejected_requests() {
     let row = row.split("</tr>").next().unwrap();
     assert!(row.contains(">2<") && row.contains(">3<"), "{row}");
     assert!(row.contains("<time "), "{row}");
-    // The page has the numbers of the metrics, also those of limits that are not a number of requests.
+    // The page has the numbers of the metrics, also those of limits that are not a number of
+    // requests.
     let (_, row) = page.split_once("sign_in_address</th>").unwrap();
     assert!(row.split("</tr>").next().unwrap().contains(">0<"), "{row}");
 }

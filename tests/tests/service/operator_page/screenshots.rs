@@ -82,7 +82,8 @@ async fn install(service: &Service, version: &str, does: &str) {
     service.install(&[component.component()]).await;
 }
 
-/// Sends requests to several modules. The clock of the service is faster than the time, so that no request exceeds a rate limit.
+/// Sends requests to several modules. The clock of the service is faster than the time, so that no
+/// request exceeds a rate limit.
 async fn use_modules(service: &Service, people: &[Person<'_>]) {
     let end = Instant::now() + TRAFFIC;
     let mut number: usize = 0;

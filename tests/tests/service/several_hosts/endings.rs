@@ -9,10 +9,12 @@ use tokio::time::{Instant, sleep};
 
 const FOLDERS: &str = "GET /api/v1/mail/folders";
 const SESSION_ENDED: &str = "Mail session expired, please log in again";
-/// The maximum time until a host has closed the connections of a credential that ended on the other host.
+/// The maximum time until a host has closed the connections of a credential that ended on the other
+/// host.
 const CLOSING: Duration = Duration::from_secs(5);
 
-/// All checks use one start of the hosts, because it takes longer than the checks. Each has accounts of its own.
+/// All checks use one start of the hosts, because it takes longer than the checks. Each has
+/// accounts of its own.
 #[tokio::test]
 async fn what_ends_on_one_host_ends_on_the_other_with_its_next_request() {
     let all = SeveralHosts::start().await;
@@ -124,8 +126,8 @@ async fn a_removed_grant(all: &SeveralHosts) {
     refused.fails(404, "Mailbox not found");
 }
 
-/// The mail server does not end the connections here, because the credentials end in the database only, as with an operator's command that cannot reach the
-/// mail server.
+/// The mail server does not end the connections here, because the credentials end in the database
+/// only, as with an operator's command that cannot reach the mail server.
 async fn pooled_connections(all: &SeveralHosts, name: &str) {
     let person = all.service.person(name).await;
     let sessions = [person.sign_in_again().await, person.sign_in_again().await];

@@ -5,8 +5,9 @@ use latchmail_tests::{PUBLIC_LIMIT, Response, SeveralHosts, wait_until};
 /// A route whose limit is [`PUBLIC_LIMIT`].
 const AVAILABLE: &str = "GET /api/v1/auth/username-available?username=ada";
 
-/// Waits until both hosts together accept as many requests as one host, and a client of the balancer sees one budget. After a failure of Redis, the hosts
-/// connect within a second. On a busy machine, Redis can also respond too late, so several attempts are allowed.
+/// Waits until both hosts together accept as many requests as one host, and a client of the
+/// balancer sees one budget. After a failure of Redis, the hosts connect within a second. On a busy
+/// machine, Redis can also respond too late, so several attempts are allowed.
 pub(super) async fn are_shared(all: &SeveralHosts) {
     wait_until("the hosts share their rate limits", async || {
         all.redis.remove_all_keys().await;

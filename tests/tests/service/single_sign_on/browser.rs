@@ -1,4 +1,5 @@
-//! An agent's sign-in in a real browser: from the page of the service over the provider to the application.
+//! An agent's sign-in in a real browser: from the page of the service over the provider to the
+//! application.
 
 use latchmail_tests::{Browser, BrowserOptions, Client, Site};
 
@@ -25,7 +26,8 @@ async fn an_agent_gets_its_token_after_the_sign_in_at_the_provider() {
     let tokens = agent.exchange_for(&code, &back).await.succeeds(200);
     let access = tokens["access_token"].as_str().unwrap();
     service.with_bearer(FOLDERS, access).await.succeeds(200);
-    // The provider knows the person now. The form is redirected to the application without another page, which the content policy must allow.
+    // The provider knows the person now. The form is redirected to the application without another
+    // page, which the content policy must allow.
     browser.go(&login).await;
     browser.press("Sign in at 127.0.0.1 and allow").await;
     browser.wait_for_url(&format!("{back}?code=")).await;

@@ -1,4 +1,5 @@
-//! The sign-in of a client: the start, the redirect with a code, and the exchange of the code for a session.
+//! The sign-in of a client: the start, the redirect with a code, and the exchange of the code for a
+//! session.
 
 use std::time::Duration;
 

@@ -1,5 +1,5 @@
-//! Sign-in at a real identity provider. `tests/provider.mjs` runs the provider. For tests of invalid ID tokens, it signs the tokens of the provider again, with
-//! one fault.
+//! Sign-in at a real identity provider. `tests/provider.mjs` runs the provider. For tests of
+//! invalid ID tokens, it signs the tokens of the provider again, with one fault.
 
 mod agents;
 mod browser;

@@ -49,7 +49,8 @@ impl Addresses {
         PLATFORM.map(Into::into).into_iter().chain(own).collect()
     }
 
-    /// Checks whether an alias can be created. Returns the address of the alias. `taken` contains the addresses of all accounts.
+    /// Checks whether an alias can be created. Returns the address of the alias. `taken` contains
+    /// the addresses of all accounts.
     pub(crate) fn check_alias(
         &self,
         name: &str,

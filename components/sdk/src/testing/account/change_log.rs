@@ -14,7 +14,8 @@ impl ChangeLog {
         self.0.push(change);
     }
 
-    /// Returns the changes since a cursor. A cursor contains the number of earlier changes, and the folder for which it is valid.
+    /// Returns the changes since a cursor. A cursor contains the number of earlier changes, and the
+    /// folder for which it is valid.
     pub(crate) fn since(
         &self,
         since: Option<&str>,
@@ -49,7 +50,8 @@ impl ChangeLog {
     }
 }
 
-/// Returns a change as it appears in one folder. Returns `None` if the change does not concern the folder.
+/// Returns a change as it appears in one folder. Returns `None` if the change does not concern the
+/// folder.
 fn seen_in(change: &Change, folder: Option<&str>) -> Option<Change> {
     let Some(folder) = folder else {
         return Some(change.clone());

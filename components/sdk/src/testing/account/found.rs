@@ -16,8 +16,8 @@ const MAX_PARTICIPANTS: usize = 50;
 const SEEN: &str = "\\Seen";
 
 impl Messages {
-    /// Returns a page of the messages that contain the query. The whole query is literal text in both syntaxes. Only the values of `before:` and `after:` are
-    /// checked.
+    /// Returns a page of the messages that contain the query. The whole query is literal text in
+    /// both syntaxes. Only the values of `before:` and `after:` are checked.
     pub(crate) fn search(&self, search: &Search) -> Result<SearchResult, SearchError> {
         let query = search.query.as_str();
         check_page(search.page).map_err(SearchError::Failed)?;
@@ -172,7 +172,8 @@ fn thread(newest: &Hit, messages: &[&Hit]) -> Thread {
     }
 }
 
-/// Checks the values of `before:` and `after:`. A valid value has 10 characters, as in `2026-11-20`.
+/// Checks the values of `before:` and `after:`. A valid value has 10 characters, as in
+/// `2026-11-20`.
 fn check_dates(query: &str) -> Result<(), SearchError> {
     let mut position = 0;
     for word in query.split(' ') {

@@ -18,7 +18,8 @@ const SETTABLE_FLAGS: [&str; 4] = [SEEN, "\\Answered", "\\Flagged", "\\Draft"];
 #[derive(Debug)]
 pub(crate) struct Messages {
     folders: Vec<(String, Option<Role>)>,
-    /// The messages of all folders. The messages of each folder are in the order of their arrival in the folder.
+    /// The messages of all folders. The messages of each folder are in the order of their arrival
+    /// in the folder.
     stored: Vec<Stored>,
     last_uid: u64,
     pub(crate) log: ChangeLog,
@@ -103,7 +104,8 @@ impl Messages {
         self.last_uid
     }
 
-    /// Returns all folders. The folders with a role are first. The other folders are sorted by path.
+    /// Returns all folders. The folders with a role are first. The other folders are sorted by
+    /// path.
     pub(crate) fn folders(&self) -> Vec<Folder> {
         let folder = |(path, role): &(String, Option<Role>)| {
             let count = |which: fn(&Summary) -> bool| {
@@ -147,7 +149,8 @@ impl Messages {
         })
     }
 
-    /// Returns an attachment and its content. Returns `None` if the message has no attachment with this index.
+    /// Returns an attachment and its content. Returns `None` if the message has no attachment with
+    /// this index.
     pub(crate) fn attachment(
         &self,
         uid: u64,
@@ -282,7 +285,8 @@ pub(super) fn paged<T>(all: Vec<T>, page: Page) -> (Vec<T>, u32) {
     (entries.take(page.limit as usize).collect(), total)
 }
 
-/// Returns the id of a folder. Folders cannot be renamed in the fake host, so the id can contain the path.
+/// Returns the id of a folder. Folders cannot be renamed in the fake host, so the id can contain
+/// the path.
 fn folder_id(path: &str) -> String {
     format!("id of {path}")
 }

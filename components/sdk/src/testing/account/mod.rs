@@ -65,7 +65,8 @@ impl Account {
         }
     }
 
-    /// Changes fields of the profile. If there is no profile, all fields must be set, and the profile is created.
+    /// Changes fields of the profile. If there is no profile, all fields must be set, and the
+    /// profile is created.
     pub(crate) fn update_profile(
         &mut self,
         changes: &Changes,
@@ -112,7 +113,8 @@ impl Account {
         ))
     }
 
-    /// Stores a message in the folder `Sent` and in the list of sent messages. A repeated call with the same idempotency key only returns the first result.
+    /// Stores a message in the folder `Sent` and in the list of sent messages. A repeated call with
+    /// the same idempotency key only returns the first result.
     pub(crate) fn send(&mut self, message: SentMessage) -> Result<Sent, Error> {
         if let Some(sent) = self.sent.earlier(&message)? {
             return Ok(sent);

@@ -133,7 +133,8 @@ impl SentMessages {
         messages.cloned().collect()
     }
 
-    /// Returns the result of an earlier call with the same idempotency key and the same message. Returns `None` if there was no such call.
+    /// Returns the result of an earlier call with the same idempotency key and the same message.
+    /// Returns `None` if there was no such call.
     pub(crate) fn earlier(&self, message: &SentMessage) -> Result<Option<Sent>, Error> {
         if let Some(error) = &self.fault {
             return Err(error.clone());

@@ -67,7 +67,8 @@ impl Values {
         Ok(())
     }
 
-    /// Sets the value if the current value is `expected`. Otherwise returns `false` and changes nothing.
+    /// Sets the value if the current value is `expected`. Otherwise returns `false` and changes
+    /// nothing.
     pub(crate) fn compare_and_set(
         &mut self,
         key: &str,

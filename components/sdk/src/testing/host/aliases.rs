@@ -4,7 +4,8 @@ use super::{FakeHost, Need};
 use crate::capability::{Alias, Aliases, Error, Scope};
 
 impl FakeHost {
-    /// Adds an alias of the signed-in account. A test can add an alias that the service did not create.
+    /// Adds an alias of the signed-in account. A test can add an alias that the service did not
+    /// create.
     ///
     /// # Panics
     /// Panics if no account is signed in.
@@ -14,8 +15,8 @@ impl FakeHost {
     }
 }
 
-/// An alias cannot have the address of an account. Conflicts with aliases of other accounts are not detected. The platform domains are `example.test` and
-/// `second.test`.
+/// An alias cannot have the address of an account. Conflicts with aliases of other accounts are not
+/// detected. The platform domains are `example.test` and `second.test`.
 impl Aliases for FakeHost {
     fn list_aliases(&self) -> Result<Vec<Alias>, Error> {
         self.allow(Need::Scope(Scope::AliasesRead), |account| {

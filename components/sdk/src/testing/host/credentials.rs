@@ -6,7 +6,8 @@ use crate::capability::{
 };
 
 impl FakeHost {
-    /// Adds a credential of the signed-in account, for example a web session. A new account has no credentials.
+    /// Adds a credential of the signed-in account, for example a web session. A new account has no
+    /// credentials.
     ///
     /// # Panics
     /// Panics if no account is signed in.
@@ -16,7 +17,8 @@ impl FakeHost {
     }
 }
 
-/// Secrets are placeholders and not usable for authentication. The list of credentials contains a web session only after [`FakeHost::put_credential`] adds one.
+/// Secrets are placeholders and not usable for authentication. The list of credentials contains a
+/// web session only after [`FakeHost::put_credential`] adds one.
 impl Credentials for FakeHost {
     fn create_token(
         &self,

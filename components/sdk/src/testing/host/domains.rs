@@ -4,7 +4,8 @@ use super::{FakeHost, Need};
 use crate::capability::{Claimed, Domains, Error, Expected, HeldDomains, Inspected, Verification};
 
 impl FakeHost {
-    /// Publishes the challenge of a claimed domain of the signed-in account. The claim can then be verified.
+    /// Publishes the challenge of a claimed domain of the signed-in account. The claim can then be
+    /// verified.
     ///
     /// # Panics
     /// Panics if no account is signed in.
@@ -13,7 +14,8 @@ impl FakeHost {
         self.with_account(|account| account.addresses.prove_domain(name));
     }
 
-    /// Sets the DNS records that [`Domains::inspect_domain`] returns for all domains of the signed-in account. Initially there are no records.
+    /// Sets the DNS records that [`Domains::inspect_domain`] returns for all domains of the
+    /// signed-in account. Initially there are no records.
     ///
     /// # Panics
     /// Panics if no account is signed in.
@@ -28,7 +30,8 @@ impl FakeHost {
     }
 }
 
-/// The fake host does not query the DNS. A test sets the results with [`FakeHost::prove_domain`] and [`FakeHost::set_records`].
+/// The fake host does not query the DNS. A test sets the results with [`FakeHost::prove_domain`]
+/// and [`FakeHost::set_records`].
 impl Domains for FakeHost {
     fn list_domains(&self) -> Result<HeldDomains, Error> {
         self.allow(Need::Session, |account| Ok(account.addresses.domains()))

@@ -4,7 +4,8 @@ use super::FakeHost;
 use crate::capability::{Error, HttpClient, HttpRequest, HttpResponse};
 
 impl FakeHost {
-    /// Sets the response to requests with this method and exactly this URL. Replaces the previous response for the same method and URL.
+    /// Sets the response to requests with this method and exactly this URL. Replaces the previous
+    /// response for the same method and URL.
     pub fn set_response(&self, method: &str, url: &str, response: Result<HttpResponse, Error>) {
         let mut remote = self.remote.borrow_mut();
         remote.set_response(method, url, response);
@@ -17,7 +18,8 @@ impl FakeHost {
     }
 }
 
-/// A request without a defined response is denied, as if the operator did not permit the remote host.
+/// A request without a defined response is denied, as if the operator did not permit the remote
+/// host.
 impl HttpClient for FakeHost {
     fn fetch(&self, request: &HttpRequest) -> Result<HttpResponse, Error> {
         self.check_fault()?;

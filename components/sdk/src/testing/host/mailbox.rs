@@ -19,7 +19,8 @@ impl FakeHost {
         self.file("INBOX", letter)
     }
 
-    /// Puts a message into a folder of the signed-in account and returns its `uid`. Creates the folder if it does not exist.
+    /// Puts a message into a folder of the signed-in account and returns its `uid`. Creates the
+    /// folder if it does not exist.
     ///
     /// # Panics
     /// Panics if no account is signed in.
@@ -40,7 +41,8 @@ impl FakeHost {
         self.with_account(|account| account.mail.index = state);
     }
 
-    /// Calls `read` with the caller's mailbox. Fails with an error that `failed` creates if the caller is not allowed to read mail.
+    /// Calls `read` with the caller's mailbox. Fails with an error that `failed` creates if the
+    /// caller is not allowed to read mail.
     fn read_mail<T, E>(
         &self,
         failed: fn(Error) -> E,
@@ -53,7 +55,8 @@ impl FakeHost {
     }
 }
 
-/// The mailbox of the signed-in account. Moving a message does not change its `uid`. A `uid` is never reused.
+/// The mailbox of the signed-in account. Moving a message does not change its `uid`. A `uid` is
+/// never reused.
 impl Mailbox for FakeHost {
     fn list_folders(&self) -> Result<Vec<Folder>, Error> {
         self.allow(Need::Scope(Scope::MailRead), |account| {

@@ -1,5 +1,5 @@
-//! A fake host for tests, with all data in memory. Each capability has its own file. Each function of a capability checks the caller's credential, and then
-//! uses the caller's account.
+//! A fake host for tests, with all data in memory. Each capability has its own file. Each function
+//! of a capability checks the caller's credential, and then uses the caller's account.
 
 mod aliases;
 mod credentials;
@@ -23,9 +23,11 @@ use crate::scope;
 /// The account that is signed in initially.
 const ADA: &str = "ada@example.test";
 
-/// A fake host with accounts, settings and a log in memory. The fake host implements every capability and has one caller at a time.
+/// A fake host with accounts, settings and a log in memory. The fake host implements every
+/// capability and has one caller at a time.
 ///
-/// Initially `ada@example.test` is signed in with a web session. Signing in with an unknown address creates an account with an empty mailbox.
+/// Initially `ada@example.test` is signed in with a web session. Signing in with an unknown address
+/// creates an account with an empty mailbox.
 #[derive(Debug)]
 pub struct FakeHost {
     caller: RefCell<Identity>,
@@ -70,7 +72,8 @@ impl FakeHost {
         Self::default()
     }
 
-    /// Creates a host in which every capability fails with this error. If a capability refuses the caller, the capability returns its own error.
+    /// Creates a host in which every capability fails with this error. If a capability refuses the
+    /// caller, the capability returns its own error.
     #[must_use]
     pub fn failing(error: Error) -> Self {
         let host = Self::default();
@@ -98,7 +101,8 @@ impl FakeHost {
         self.use_credential(Kind::ApiToken, scopes);
     }
 
-    /// Changes the credential of the signed-in account to an OAuth access token. The token can read mail, change mail and read aliases.
+    /// Changes the credential of the signed-in account to an OAuth access token. The token can read
+    /// mail, change mail and read aliases.
     ///
     /// # Panics
     /// Panics if no account is signed in.
@@ -110,7 +114,8 @@ impl FakeHost {
         );
     }
 
-    /// Changes the credential of the signed-in account to an OAuth access token with these scopes. On the agent endpoint, the operator configures these scopes.
+    /// Changes the credential of the signed-in account to an OAuth access token with these scopes.
+    /// On the agent endpoint, the operator configures these scopes.
     ///
     /// # Panics
     /// Panics if no account is signed in.
@@ -143,13 +148,15 @@ impl FakeHost {
         done
     }
 
-    /// Sets a setting of the module. In the real host, the operator writes the setting under `[modules.<name>.config]`.
+    /// Sets a setting of the module. In the real host, the operator writes the setting under
+    /// `[modules.<name>.config]`.
     pub fn set(&self, key: &str, value: &str) {
         let mut settings = self.settings.borrow_mut();
         settings.insert(key.into(), value.into());
     }
 
-    /// Makes every capability fail with this error. If a capability refuses the caller, the capability returns its own error.
+    /// Makes every capability fail with this error. If a capability refuses the caller, the
+    /// capability returns its own error.
     pub fn fail(&self, error: Error) {
         *self.fault.borrow_mut() = Some(error);
     }
@@ -159,7 +166,8 @@ impl FakeHost {
         *self.fault.borrow_mut() = None;
     }
 
-    /// Returns the number of calls to functions that need a caller. The number includes failed calls.
+    /// Returns the number of calls to functions that need a caller. The number includes failed
+    /// calls.
     #[must_use]
     pub fn calls(&self) -> usize {
         self.calls.get()
@@ -177,7 +185,8 @@ impl FakeHost {
         self.now.get()
     }
 
-    /// Advances the clock of the host. The clock determines the creation times of objects. The module's own clock does not change.
+    /// Advances the clock of the host. The clock determines the creation times of objects. The
+    /// module's own clock does not change.
     pub fn advance(&self, by: std::time::Duration) {
         let by = Timestamp::try_from(by.as_millis()).unwrap_or(Timestamp::MAX);
         self.now.set(self.now().saturating_add(by));

@@ -5,7 +5,8 @@ use crate::capability::{Draft, Error, Outbox, Scope, Sent};
 use crate::testing::account::sent::SentMessage;
 
 impl FakeHost {
-    /// Makes [`Outbox::send`] fail with this error for the signed-in account. Calls of [`Outbox::check_sender`] do not fail with this error.
+    /// Makes [`Outbox::send`] fail with this error for the signed-in account. Calls of
+    /// [`Outbox::check_sender`] do not fail with this error.
     ///
     /// # Panics
     /// Panics if no account is signed in.
@@ -25,7 +26,8 @@ impl FakeHost {
     }
 }
 
-/// A sent message is stored in the folder `Sent` and in the list of [`FakeHost::sent`]. The message is not delivered. Addresses and texts are not validated.
+/// A sent message is stored in the folder `Sent` and in the list of [`FakeHost::sent`]. The message
+/// is not delivered. Addresses and texts are not validated.
 impl Outbox for FakeHost {
     fn check_sender(&self, address: &str) -> Result<(), Error> {
         self.allow(Need::Scope(Scope::MailSend), |account| {

@@ -4,7 +4,8 @@ use super::{FakeHost, Need};
 use crate::capability::{Changes, Details, Error, PasswordChange, Profile, Scope};
 
 impl FakeHost {
-    /// Removes the profile of the signed-in account. An account has no profile if the operator created the account.
+    /// Removes the profile of the signed-in account. An account has no profile if the operator
+    /// created the account.
     ///
     /// # Panics
     /// Panics if no account is signed in.

@@ -6,7 +6,8 @@ use super::{FakeHost, Need};
 use crate::capability::{Error, Store};
 
 impl FakeHost {
-    /// Sets the number of bytes that the module can store for the signed-in account. The default is 1 MiB.
+    /// Sets the number of bytes that the module can store for the signed-in account. The default is
+    /// 1 MiB.
     ///
     /// # Panics
     /// Panics if no account is signed in.

@@ -20,7 +20,8 @@ impl FakeHost {
         self.allow(Need::Session, |account| Ok(account.address.clone()))
     }
 
-    /// Returns the rights on `target` that the caller can grant to other members. Fails if the caller is not allowed to manage the members.
+    /// Returns the rights on `target` that the caller can grant to other members. Fails if the
+    /// caller is not allowed to manage the members.
     fn grantable(&self, team: &str, target: &Target) -> Result<Vec<Right>, Refused> {
         let caller = self.session().map_err(Refused::Failed)?;
         if caller == team {
@@ -52,7 +53,8 @@ impl FakeHost {
         Err(denied("You can only grant rights that you hold"))
     }
 
-    /// Calls `act` with the members of a team. Returns [`Refused::Missing`] if the team does not exist.
+    /// Calls `act` with the members of a team. Returns [`Refused::Missing`] if the team does not
+    /// exist.
     fn members<T>(
         &self,
         team: &str,
@@ -63,8 +65,8 @@ impl FakeHost {
     }
 }
 
-/// The id of a team is the owner's address. The id of a member is the member's address. The fake host does not check whether the folder, alias or domain of a
-/// grant exists.
+/// The id of a team is the owner's address. The id of a member is the member's address. The fake
+/// host does not check whether the folder, alias or domain of a grant exists.
 impl Teams for FakeHost {
     fn list_teams(&self) -> Result<Vec<TeamSummary>, Error> {
         let caller = self.session()?;
@@ -190,7 +192,8 @@ impl Teams for FakeHost {
     }
 }
 
-/// Returns the local part of an address on the platform domain. For other domains, returns the complete address.
+/// Returns the local part of an address on the platform domain. For other domains, returns the
+/// complete address.
 fn username(address: &str) -> String {
     let bare = address.strip_suffix(PLATFORM);
     let bare = bare.and_then(|bare| bare.strip_suffix('@'));

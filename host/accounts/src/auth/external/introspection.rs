@@ -1,6 +1,7 @@
 //! Sends one introspection request for a token and returns the response body (RFC 7662, section 2).
 //!
-//! The request is sent to the URL that the operator configured. The HTTP client limits the time and the size of the response, and does not follow redirects.
+//! The request is sent to the URL that the operator configured. The HTTP client limits the time and
+//! the size of the response, and does not follow redirects.
 
 use std::fmt;
 use std::time::Duration;
@@ -30,7 +31,8 @@ const FORM: &AsciiSet = &NON_ALPHANUMERIC
 pub(super) struct Introspection {
     fetch: Fetch,
     url: String,
-    /// The allowed hosts. The list contains only the host of the endpoint. The host can have any IP address, because the operator configured the host.
+    /// The allowed hosts. The list contains only the host of the endpoint. The host can have any IP
+    /// address, because the operator configured the host.
     hosts: Hosts,
     /// Value of the Authorization header: `Basic` and the encoded client id and client secret.
     authorization: SecretString,
@@ -54,7 +56,8 @@ impl Introspection {
         client_secret: &str,
         timeout: Duration,
     ) -> Self {
-        // The client id and the client secret are form-encoded before they are joined (RFC 6749, section 2.3.1).
+        // The client id and the client secret are form-encoded before they are joined (RFC 6749,
+        // section 2.3.1).
         let pair = Zeroizing::new(format!(
             "{}:{}",
             utf8_percent_encode(client_id, FORM),

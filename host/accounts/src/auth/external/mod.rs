@@ -1,4 +1,5 @@
-//! Checks access tokens of an external authorization server. The service queries the server about each token (RFC 7662) and caches the response for one minute.
+//! Checks access tokens of an external authorization server. The service queries the server about
+//! each token (RFC 7662) and caches the response for one minute.
 //!
 //! | file | what it is for |
 //! |---|---|
@@ -37,7 +38,8 @@ pub(super) use self::response::TokenStatus;
 pub use self::token::OpaqueToken;
 use crate::mail_server::MailServer;
 
-/// Time for which a response is cached (specification, section 5). The time starts when the introspection request starts.
+/// Time for which a response is cached (specification, section 5). The time starts when the
+/// introspection request starts.
 const CACHE_LIFETIME: Duration = Duration::from_mins(1);
 
 /// Maximum number of cached responses.
@@ -46,7 +48,8 @@ const CACHE_CAPACITY: usize = 10_000;
 /// Maximum number of concurrent introspection requests.
 const MAX_CONCURRENT: usize = 64;
 
-/// Maximum length of a token in bytes. A longer token would exceed the maximum line length of an IMAP or SMTP log-in.
+/// Maximum length of a token in bytes. A longer token would exceed the maximum line length of an
+/// IMAP or SMTP log-in.
 const MAX_TOKEN: usize = 4096;
 
 /// An external authorization server.
@@ -83,7 +86,8 @@ impl fmt::Debug for External {
 }
 
 impl External {
-    /// Returns the configured external server, or `None` if the service uses its own authorization server. Sends no request.
+    /// Returns the configured external server, or `None` if the service uses its own authorization
+    /// server. Sends no request.
     ///
     /// # Errors
     /// Returns an error that names the configuration key if a setting is invalid.
@@ -126,8 +130,8 @@ impl External {
     pub(super) fn instant(&self, at: Timestamp) -> Instant {
         let now = Instant::now();
         let left = at.since(self.0.clock.now());
-        // If the time is too far in the future for an `Instant`, use an earlier time. The only effect is that connections to the mail server are replaced
-        // earlier.
+        // If the time is too far in the future for an `Instant`, use an earlier time. The only
+        // effect is that connections to the mail server are replaced earlier.
         now.checked_add(left).unwrap_or(now + CACHE_LIFETIME)
     }
 }
@@ -137,14 +141,15 @@ impl Inner {
         self.pending.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns the cached status of a token. Without a cached status, returns `Err` with the introspection request for this token, and starts the request if
-    /// necessary. The request continues even if no caller waits for the response.
+    /// Returns the cached status of a token. Without a cached status, returns `Err` with the
+    /// introspection request for this token, and starts the request if necessary. The request
+    /// continues even if no caller waits for the response.
     fn cached_or_pending(
         self: &Arc<Self>,
         token: &OpaqueToken,
     ) -> Result<TokenStatus, PendingQuery> {
-        // The lock also covers the cache lookup. A response is cached before the request is removed from `pending`, so no second request starts after a
-        // successful request.
+        // The lock also covers the cache lookup. A response is cached before the request is removed
+        // from `pending`, so no second request starts after a successful request.
         let mut pending = self.pending();
         let now = self.clock.monotonic();
         if let Some(cached) = self.cache.get(token.hash())
@@ -172,7 +177,8 @@ impl Inner {
         }
     }
 
-    /// Sends an introspection request and caches the response. The lifetime of the cached response starts at `now`, which is a time of the monotonic clock.
+    /// Sends an introspection request and caches the response. The lifetime of the cached response
+    /// starts at `now`, which is a time of the monotonic clock.
     async fn query(&self, token: &OpaqueToken, now: Duration) -> Result<TokenStatus, Arc<str>> {
         let queried = async {
             let _permit = self.permits.acquire().await.map_err(|e| e.to_string())?;

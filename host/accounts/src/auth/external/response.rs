@@ -1,5 +1,5 @@
-//! Interprets an introspection response of the authorization server (RFC 7662, section 2.2). The result is the account of the token, or the reason for the
-//! rejection.
+//! Interprets an introspection response of the authorization server (RFC 7662, section 2.2). The
+//! result is the account of the token, or the reason for the rejection.
 
 use std::sync::Arc;
 
@@ -13,7 +13,8 @@ use crate::auth::audience::Audiences;
 /// The values that an introspection response must have.
 #[derive(Debug)]
 pub(super) struct Expected {
-    /// URLs of this service. The token's audience must contain a URL of the service or an element of `other_audiences`.
+    /// URLs of this service. The token's audience must contain a URL of the service or an element
+    /// of `other_audiences`.
     pub(super) audiences: Audiences,
     /// Other accepted audiences. A token with such an audience is valid for the whole service.
     pub(super) other_audiences: Vec<String>,
@@ -53,8 +54,8 @@ const EXPIRED: &str = "the token has expired";
 const INACTIVE: &str = "the token is not active";
 
 impl TokenStatus {
-    /// Returns the reason for rejecting a token that the server reports as active. Such a rejection often means that the operator configured wrong expected
-    /// values.
+    /// Returns the reason for rejecting a token that the server reports as active. Such a rejection
+    /// often means that the operator configured wrong expected values.
     pub(super) fn unexpected(&self) -> Option<&'static str> {
         match *self {
             Self::Rejected(why) if why != EXPIRED && why != INACTIVE => Some(why),
@@ -62,7 +63,8 @@ impl TokenStatus {
         }
     }
 
-    /// Returns this status, or a rejection if the token has expired at the time `now`. A token can expire while its status is cached.
+    /// Returns this status, or a rejection if the token has expired at the time `now`. A token can
+    /// expire while its status is cached.
     pub(super) fn at(self, now: Timestamp) -> Self {
         match &self {
             Self::Active(subject) if subject.until.is_some_and(|until| until <= now) => {
@@ -127,7 +129,8 @@ fn checked(
     Ok(Err(why))
 }
 
-/// Reads a member that contains a time in seconds since 1970, possibly with a fraction (RFC 7519, section 2).
+/// Reads a member that contains a time in seconds since 1970, possibly with a fraction (RFC 7519,
+/// section 2).
 fn instant(response: &Map<String, Value>, name: &str) -> Result<Option<Timestamp>, String> {
     let Some(value) = response.get(name) else {
         return Ok(None);
@@ -153,8 +156,8 @@ fn whole_millis(seconds: f64) -> Option<i64> {
     seconds.is_finite().then_some((seconds * 1000.0) as i64)
 }
 
-/// Returns `true` if possession of the token is sufficient. Returns `false` for a token that is bound to a key (RFC 8705, RFC 9449), because this service does
-/// not check proofs of possession.
+/// Returns `true` if possession of the token is sufficient. Returns `false` for a token that is
+/// bound to a key (RFC 8705, RFC 9449), because this service does not check proofs of possession.
 fn is_bearer(response: &Map<String, Value>) -> bool {
     let kind = match member(response, "token_type") {
         None => true,
@@ -171,8 +174,9 @@ fn is_issued(response: &Map<String, Value>, expected: &Expected) -> bool {
     }
 }
 
-/// Returns the audience of the token, or `None` if the token is not for this service. For several audiences, [`Audience::Service`] takes precedence over
-/// [`Audience::Api`]. A token without an audience is valid for the whole service unless an audience is required.
+/// Returns the audience of the token, or `None` if the token is not for this service. For several
+/// audiences, [`Audience::Service`] takes precedence over [`Audience::Api`]. A token without an
+/// audience is valid for the whole service unless an audience is required.
 fn audience(response: &Map<String, Value>, expected: &Expected) -> Option<Audience> {
     let one = |value: &Value| {
         let name = value.as_str()?;

@@ -12,7 +12,8 @@ use super::introspection::Introspection;
 use super::response::Expected;
 use crate::auth::audience::Audiences;
 
-/// Returns the introspection client and the expected values. Returns `None` if the service uses its own authorization server.
+/// Returns the introspection client and the expected values. Returns `None` if the service uses its
+/// own authorization server.
 ///
 /// # Errors
 /// Returns an error that names the configuration key if a setting is invalid.
@@ -137,7 +138,8 @@ fn origin(url: &str) -> Option<Target> {
     Target::of(&url.parse::<Uri>().ok()?)
 }
 
-/// Returns `true` if no other machine can read a token on the way to the server. The connection must use TLS or a loopback address.
+/// Returns `true` if no other machine can read a token on the way to the server. The connection
+/// must use TLS or a loopback address.
 fn is_safe(server: &Target) -> bool {
     server.tls || matches!(server.host, Host::Address(address) if address.is_loopback())
 }

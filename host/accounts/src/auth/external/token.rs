@@ -1,4 +1,5 @@
-//! An opaque token that a client sent. Only a query of the external authorization server shows whether the token is valid.
+//! An opaque token that a client sent. Only a query of the external authorization server shows
+//! whether the token is valid.
 
 use std::fmt;
 

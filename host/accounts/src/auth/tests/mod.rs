@@ -1,4 +1,5 @@
-//! Tests of registration, sessions and credentials, with an SQLite directory and a simulated mail server.
+//! Tests of registration, sessions and credentials, with an SQLite directory and a simulated mail
+//! server.
 
 mod credentials;
 mod registration;

@@ -1,7 +1,8 @@
 // A fake host for tests. The tests run without a service and without WebAssembly.
 //
-// The fake host has the functions of `caller`, `mailbox` and `store` that most modules need. Add other functions that your module needs. The service checks
-// the access to a route; the fake host does not.
+// The fake host has the functions of `caller`, `mailbox` and `store` that most modules need. Add
+// other functions that your module needs. The service checks the access to a route; the fake host
+// does not.
 
 // Creates the error that a host function throws.
 export const hostError = (tag, val) => Object.assign(new Error(tag), { payload: { tag, val } });
@@ -74,7 +75,8 @@ export class FakeHost {
   }
 }
 
-// Serves a module's routes: `new Service(create(host)).get('/api/v1/notes/hello')` returns `{ status, json }`.
+// Serves a module's routes: `new Service(create(host)).get('/api/v1/notes/hello')` returns
+// `{ status, json }`.
 export class Service {
   #module;
   #routes;
@@ -85,7 +87,8 @@ export class Service {
     this.#routes = routes;
     const { paths } = JSON.parse(description);
     for (const { method, path, operation, bucket } of routes) {
-      // The service rejects a module if a route has no rate limit, or if the routes and the API description differ.
+      // The service rejects a module if a route has no rate limit, or if the routes and the API
+      // description differ.
       if (bucket === '') {
         throw new Error(`${method} ${path} has no rate limit`);
       }

@@ -89,7 +89,8 @@ class Service:
         paths = json.loads(manifest.description)["paths"]
         for route in manifest.routes:
             described = paths.get(route.path, {}).get(route.method.name.lower(), {})
-            # The service rejects a module if a route has no rate limit, or if the routes and the API description differ.
+            # The service rejects a module if a route has no rate limit, or if the routes and the
+            # API description differ.
             assert route.bucket, f"{route.path} has no rate limit"
             assert described.get("operationId") == route.operation, f"the description has no operation {route.operation}"
 

@@ -4,7 +4,8 @@ use super::*;
 use crate::db::on;
 use crate::testing::{Fresh, both};
 
-/// The comment before a statement of the second phase, which removes what no program from this migration on uses.
+/// The comment before a statement of the second phase, which removes what no program from this
+/// migration on uses.
 const SECOND_PHASE: &str = "-- Second phase of migration ";
 
 /// A statement, and the comments directly before it.
@@ -14,7 +15,8 @@ struct Statement {
     text: String,
 }
 
-/// Splits a migration into statements. Each statement of a function or a trigger ends with `$$;` or `END;` at the end of a line.
+/// Splits a migration into statements. Each statement of a function or a trigger ends with `$$;` or
+/// `END;` at the end of a line.
 fn statements(sql: &str) -> Vec<Statement> {
     let mut statements = Vec::new();
     let (mut comments, mut text) = (Vec::new(), String::new());
@@ -48,8 +50,8 @@ fn statements(sql: &str) -> Vec<Statement> {
     statements
 }
 
-/// Returns `true` if hosts with the previous version continue to work after the statement. `created` contains the tables of this migration, which the previous
-/// version does not use.
+/// Returns `true` if hosts with the previous version continue to work after the statement.
+/// `created` contains the tables of this migration, which the previous version does not use.
 fn is_addition(statement: &str, created: &mut HashSet<String>) -> bool {
     let words: Vec<&str> = statement
         .split([' ', '('])

@@ -1,10 +1,12 @@
-//! The SQLite file to which mail servers write log-ins. The service creates the file if it is missing. The service opens the file for every access and closes
-//! the file after the access.
+//! The SQLite file to which mail servers write log-ins. The service creates the file if it is
+//! missing. The service opens the file for every access and closes the file after the access.
 //!
-//! The service does not depend on this file. Mail daemons can write any data to the file, so the service opens the file as described in [`shared`].
+//! The service does not depend on this file. Mail daemons can write any data to the file, so the
+//! service opens the file as described in [`shared`].
 //!
-//! The service refuses a file that exceeds a maximum size. The table must be a plain table without computed columns. Reads use a read-only connection. Queries
-//! have a time limit, and callers must validate the data.
+//! The service refuses a file that exceeds a maximum size. The table must be a plain table without
+//! computed columns. Reads use a read-only connection. Queries have a time limit, and callers must
+//! validate the data.
 
 use std::fs;
 use std::io;
@@ -20,12 +22,13 @@ const CREATE_TABLE: &str = include_str!("../../../migrations/mailserver/sqlite/l
 
 const NAME: &str = "last-logins.db";
 
-/// Maximum size of the file. A row takes about 100 bytes with its index. The maximum also limits the size of a row, because a daemon can write a text of any
-/// length.
+/// Maximum size of the file. A row takes about 100 bytes with its index. The maximum also limits
+/// the size of a row, because a daemon can write a text of any length.
 const MAX_SIZE: u64 = 64 * 1024 * 1024;
 
-/// Returns `true` if the table is a plain table. A view, a virtual table, computed columns, additional indexes and triggers are not allowed. Each of these
-/// objects could compute a value of a gigabyte.
+/// Returns `true` if the table is a plain table. A view, a virtual table, computed columns,
+/// additional indexes and triggers are not allowed. Each of these objects could compute a value of
+/// a gigabyte.
 const IS_PLAIN: &str = "SELECT EXISTS (SELECT 1 FROM sqlite_schema \
         WHERE name = 'mailserver_last_logins' AND type = 'table' AND rootpage > 0) \
     AND NOT EXISTS (SELECT 1 FROM sqlite_schema \
@@ -35,7 +38,8 @@ const IS_PLAIN: &str = "SELECT EXISTS (SELECT 1 FROM sqlite_schema \
 /// Maximum time to wait for a locked file.
 const BUSY_TIMEOUT: Duration = Duration::from_millis(250);
 
-/// The number of steps of SQLite's virtual machine between two checks of the time limit. SQLite runs these steps in some tens of microseconds.
+/// The number of steps of SQLite's virtual machine between two checks of the time limit. SQLite
+/// runs these steps in some tens of microseconds.
 const STEPS_PER_CHECK: i32 = 10_000;
 
 /// The paths of the file of last log-ins and of the main file.
@@ -77,14 +81,16 @@ impl LastLoginsFile {
         Ok(())
     }
 
-    /// Opens a read-only connection. `patience` limits the total time of the connection's queries, for any content of the file.
+    /// Opens a read-only connection. `patience` limits the total time of the connection's queries,
+    /// for any content of the file.
     pub(crate) async fn open_to_read(&self, patience: Duration) -> Result<SqliteConnection, Error> {
         let mut connection = self.connect(true).await?;
         self.bound(&mut connection, "BEGIN", patience).await?;
         Ok(connection)
     }
 
-    /// Opens a connection that can delete rows. `patience` limits the total time of the connection's queries.
+    /// Opens a connection that can delete rows. `patience` limits the total time of the
+    /// connection's queries.
     pub(crate) async fn open_writable(
         &self,
         patience: Duration,
@@ -112,8 +118,9 @@ impl LastLoginsFile {
         Ok(options.connect().await?)
     }
 
-    /// Starts the time limit and a transaction for all queries of the connection. Checks that the table is a plain table. Because of the transaction, mail
-    /// daemons cannot replace the table after the check.
+    /// Starts the time limit and a transaction for all queries of the connection. Checks that the
+    /// table is a plain table. Because of the transaction, mail daemons cannot replace the table
+    /// after the check.
     async fn bound(
         &self,
         connection: &mut SqliteConnection,

@@ -1,7 +1,8 @@
-//! The SQLite file for a milter. The file contains private keys. Therefore it is in a separate folder that no other daemon can access.
+//! The SQLite file for a milter. The file contains private keys. Therefore it is in a separate
+//! folder that no other daemon can access.
 //!
-//! A milter can write the file, so the service opens the file as described in [`shared`]. If no milter is configured, the file does not exist or contains no
-//! keys.
+//! A milter can write the file, so the service opens the file as described in [`shared`]. If no
+//! milter is configured, the file does not exist or contains no keys.
 
 use std::path::{Path, PathBuf};
 
@@ -26,8 +27,8 @@ const JOURNAL_MODE: &str = "PRAGMA milter.journal_mode";
 const EMPTY: &str =
     "PRAGMA secure_delete = ON; DELETE FROM mailserver_dkim_keys; PRAGMA wal_checkpoint(TRUNCATE)";
 
-/// Creates the temporary table for withdrawn keys. If a transaction withdraws a key, a trigger adds the key to this table. Every connection has the table, even
-/// if no milter is configured.
+/// Creates the temporary table for withdrawn keys. If a transaction withdraws a key, a trigger adds
+/// the key to this table. Every connection has the table, even if no milter is configured.
 pub(super) async fn create_withdrawn_table(connection: &mut SqliteConnection) -> Result<(), Error> {
     sqlx::raw_sql(WITHDRAWN).execute(connection).await?;
     Ok(())
@@ -52,7 +53,8 @@ pub(super) struct MilterFile {
 }
 
 impl MilterFile {
-    /// Returns the location from the configuration. The default location is in a folder next to the main file.
+    /// Returns the location from the configuration. The default location is in a folder next to the
+    /// main file.
     pub(super) fn from_config(
         config: &config::Database,
         main: &Path,
@@ -95,7 +97,8 @@ impl MilterFile {
         Ok(())
     }
 
-    /// Deletes all keys from the file if the file exists. The keys come from an earlier configuration with a milter.
+    /// Deletes all keys from the file if the file exists. The keys come from an earlier
+    /// configuration with a milter.
     pub(super) async fn empty(&self) -> Result<(), Error> {
         if !self.file.exists() {
             return Ok(());
@@ -114,7 +117,8 @@ impl MilterFile {
         Ok(connection)
     }
 
-    /// Attaches the file to a connection. Creates the triggers that record the withdrawn keys of a transaction.
+    /// Attaches the file to a connection. Creates the triggers that record the withdrawn keys of a
+    /// transaction.
     pub(super) async fn attach(&self, connection: &mut SqliteConnection) -> Result<(), Error> {
         shared::guard(&self.main, &self.file)?;
         sqlx::query(ATTACH)

@@ -1,17 +1,21 @@
 //! Copies the parts of the directory that mail servers need to the file of the mail servers.
 //!
-//! The views `due_*` of `connection.sql` define the rows that the file must contain. After a change to a table of such a view, the code must call
-//! [`Tx::project`](crate::db::Tx::project) in the same transaction. The argument is the [`Source`] that contains the changed row. In this crate's tests, every
-//! commit checks that no call is missing.
+//! The views `due_*` of `connection.sql` define the rows that the file must contain. After a change
+//! to a table of such a view, the code must call [`Tx::project`](crate::db::Tx::project) in the
+//! same transaction. The argument is the [`Source`] that contains the changed row. In this crate's
+//! tests, every commit checks that no call is missing.
 //!
 //! # Guarantee
 //! - A rollback leaves the main file and the file of the mail servers unchanged.
 //! - Readers of the file see all rows of a transaction, or none of these rows.
-//! - A successful commit has written the two files to the disk. The commit is not atomic. SQLite commits files in WAL mode one after the other: first the main
-//!   file, then the file of the mail servers.
-//! - After a failure between the two commits, only the directory contains the change. For example, mail to a new alias bounces, or the mail server accepts a
-//!   revoked app password. The file of the mail servers never contains a change that the directory does not contain.
-//! - [`repair`] removes every difference. The service calls [`repair`] at each start and in every sweep, about once an hour.
+//! - A successful commit has written the two files to the disk. The commit is not atomic. SQLite
+//!   commits files in WAL mode one after the other: first the main file, then the file of the mail
+//!   servers.
+//! - After a failure between the two commits, only the directory contains the change. For example,
+//!   mail to a new alias bounces, or the mail server accepts a revoked app password. The file of
+//!   the mail servers never contains a change that the directory does not contain.
+//! - [`repair`] removes every difference. The service calls [`repair`] at each start and in every
+//!   sweep, about once an hour.
 
 use sqlx::sqlite::SqliteConnection;
 
@@ -61,11 +65,12 @@ const DOMAIN: &str = "DELETE FROM mailserver.mailserver_domains WHERE domain = $
     INSERT INTO mailserver.mailserver_senders (address, login) SELECT address, login FROM temp.due_senders
         WHERE address IN (SELECT address FROM main.addresses WHERE domain = $1 AND kind = 'alias')";
 
-/// A part of the directory that mail servers read. [`Tx::project`](crate::db::Tx::project) copies this part.
+/// A part of the directory that mail servers read. [`Tx::project`](crate::db::Tx::project) copies
+/// this part.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Source<'a> {
-    /// The account with this address, the account's app passwords, and its aliases. The account may have been deleted. The account's domains are separate
-    /// parts.
+    /// The account with this address, the account's app passwords, and its aliases. The account may
+    /// have been deleted. The account's domains are separate parts.
     Account(&'a str),
     /// The app password with this id.
     AppPassword(&'a str),
@@ -95,13 +100,15 @@ pub(in crate::db) async fn project(
     Ok(())
 }
 
-/// Corrects the file of the mail servers to match the directory. The caller must begin a write transaction first.
+/// Corrects the file of the mail servers to match the directory. The caller must begin a write
+/// transaction first.
 pub(in crate::db) async fn repair(connection: &mut SqliteConnection) -> Result<(), Error> {
     sqlx::raw_sql(REPAIR).execute(connection).await?;
     Ok(())
 }
 
-/// Panics if the file does not match the directory. The reason is a change in this transaction without a call of [`project`].
+/// Panics if the file does not match the directory. The reason is a change in this transaction
+/// without a call of [`project`].
 #[cfg(test)]
 pub(in crate::db) async fn check(connection: &mut SqliteConnection) -> Result<(), Error> {
     const CHANGES: &str = "SELECT total_changes()";

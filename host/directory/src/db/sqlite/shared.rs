@@ -1,17 +1,22 @@
-//! Protects the folder that mail daemons share with the service. Describes how the service opens a file in this folder.
+//! Protects the folder that mail daemons share with the service. Describes how the service opens a
+//! file in this folder.
 //!
-//! In WAL mode, a reader of a database must be able to write to the database's files. Therefore mail daemons can write the files in this folder, and the
-//! service does not trust the contents of these files.
+//! In WAL mode, a reader of a database must be able to write to the database's files. Therefore
+//! mail daemons can write the files in this folder, and the service does not trust the contents of
+//! these files.
 //!
-//! Daemons must not be able to create other files in the folder, because of SQLite's rollback journal. Before SQLite reads a database, SQLite plays back the
-//! journal of the database. After that, SQLite deletes a file whose name is in the journal.
+//! Daemons must not be able to create other files in the folder, because of SQLite's rollback
+//! journal. Before SQLite reads a database, SQLite plays back the journal of the database. After
+//! that, SQLite deletes a file whose name is in the journal.
 //!
-//! Therefore the service restricts write access to the folder to the owner before the service opens a file. The service refuses a file that has a journal. The
-//! service never creates a journal, because the journal would have the mode of the database, and daemons could write it.
+//! Therefore the service restricts write access to the folder to the owner before the service opens
+//! a file. The service refuses a file that has a journal. The service never creates a journal,
+//! because the journal would have the mode of the database, and daemons could write it.
 //!
-//! Daemons cannot create the -wal and the -shm files of a database, so these files must persist. SQLite removes these files when the last connection to the
-//! database closes, unless this connection is read-only. Therefore, every connection that can write attaches the database a second time, read-only. SQLite
-//! closes this second attachment last.
+//! Daemons cannot create the -wal and the -shm files of a database, so these files must persist.
+//! SQLite removes these files when the last connection to the database closes, unless this
+//! connection is read-only. Therefore, every connection that can write attaches the database a
+//! second time, read-only. SQLite closes this second attachment last.
 
 use std::fs::{self, Metadata, Permissions};
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
@@ -26,9 +31,11 @@ const OTHERS_WRITE: u32 = 0o022;
 
 const ATTACH_KEEPER: &str = "ATTACH DATABASE $1 AS $2";
 
-/// Restricts write access to the folder of `file` to the owner. Returns an error if a daemon may have prepared `file` for an attack.
+/// Restricts write access to the folder of `file` to the owner. Returns an error if a daemon may
+/// have prepared `file` for an attack.
 ///
-/// `file` must be a plain file without a journal. `file` must not be a hard link to the main file or to any other file.
+/// `file` must be a plain file without a journal. `file` must not be a hard link to the main file
+/// or to any other file.
 pub(super) fn guard(main: &Path, file: &Path) -> Result<(), Error> {
     let ours = fs::metadata(main).map_err(|error| unusable(main, &error))?;
     close_folder(file, &ours)?;
@@ -54,7 +61,8 @@ pub(super) fn guard(main: &Path, file: &Path) -> Result<(), Error> {
     Ok(())
 }
 
-/// Restricts write access to the folder of `file` to the owner. The new mode also applies to processes that have already opened the folder.
+/// Restricts write access to the folder of `file` to the owner. The new mode also applies to
+/// processes that have already opened the folder.
 fn close_folder(file: &Path, ours: &Metadata) -> Result<(), Error> {
     let Some(folder) = file.parent() else {
         return Ok(());
@@ -108,7 +116,8 @@ pub(crate) fn beside(file: &Path, suffix: &str) -> PathBuf {
     name.into()
 }
 
-/// Converts `file` to WAL mode without creating a journal on the disk. Then calls [`keep`]. `connection` must have `file` open.
+/// Converts `file` to WAL mode without creating a journal on the disk. Then calls [`keep`].
+/// `connection` must have `file` open.
 pub(super) async fn make_wal(connection: &mut SqliteConnection, file: &Path) -> Result<(), Error> {
     let mode = |query| sqlx::query_scalar::<_, String>(query);
     let mut is = mode("PRAGMA main.journal_mode")
@@ -137,8 +146,9 @@ pub(super) fn wal(mode: &str, file: &Path) -> Result<(), Error> {
     )))
 }
 
-/// Attaches `file` a second time, read-only and with the name `name`. The connection must already have `file` open for writing. Because of this attachment,
-/// SQLite does not remove the -wal and the -shm of `file` when the connection closes.
+/// Attaches `file` a second time, read-only and with the name `name`. The connection must already
+/// have `file` open for writing. Because of this attachment, SQLite does not remove the -wal and
+/// the -shm of `file` when the connection closes.
 pub(super) async fn keep(
     connection: &mut SqliteConnection,
     file: &Path,

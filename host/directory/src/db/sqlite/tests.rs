@@ -96,7 +96,8 @@ async fn a_planted_journal_deletes_nothing() {
             .execute("INSERT INTO app_passwords (id, account_id, kind, label, selector, secret_hash, created_at) \
                 VALUES ('phone', 'a', 'app_password', '', 'x', 'x', 0)")
             .await;
-        // This directory already has its only connection, so it does not open the file while the journal exists.
+        // This directory already has its only connection, so it does not open the file while the
+        // journal exists.
         let standing = config::Database {
             max_connections: 1,
             ..fresh.config.clone()
@@ -140,7 +141,8 @@ async fn a_planted_journal_deletes_nothing() {
     on_sqlite(body).await.unwrap();
 }
 
-/// A daemon could write a journal that the service creates, because it would have the file's mode. Therefore, the service never creates one.
+/// A daemon could write a journal that the service creates, because it would have the file's mode.
+/// Therefore, the service never creates one.
 #[tokio::test]
 async fn a_file_that_lost_its_log_gets_one_without_a_journal() {
     let body = async |fresh: Fresh| {
@@ -218,7 +220,8 @@ async fn a_log_that_is_another_s_is_not_written() {
     on_sqlite(body).await.unwrap();
 }
 
-/// The file contains only what a mail daemon needs, and no bytes of anything else that the directory stores about a person.
+/// The file contains only what a mail daemon needs, and no bytes of anything else that the
+/// directory stores about a person.
 #[tokio::test]
 async fn the_mail_servers_file_holds_no_secret_of_the_service() {
     let body = async |fresh: Fresh| {
@@ -284,7 +287,8 @@ async fn a_start_leaves_a_file_of_the_right_shape_as_it_is() {
     on_sqlite(body).await.unwrap();
 }
 
-/// The service does not depend on the file that mail servers write, so no content of that path prevents a start.
+/// The service does not depend on the file that mail servers write, so no content of that path
+/// prevents a start.
 #[tokio::test]
 async fn a_service_starts_whatever_stands_where_last_log_ins_belong() {
     let body = async |fresh: Fresh| {
@@ -446,7 +450,8 @@ async fn a_database_that_mail_servers_could_not_read_is_refused() {
     }
 }
 
-/// Files that a compromised mail daemon could put in place of its own, while the service is stopped or running.
+/// Files that a compromised mail daemon could put in place of its own, while the service is stopped
+/// or running.
 #[tokio::test]
 async fn a_planted_file_of_the_mail_servers_is_not_opened() {
     let body = async |fresh: Fresh| {

@@ -128,7 +128,8 @@ async fn a_manager_hands_on_what_it_holds_and_learns_of_nothing_else(fresh: Fres
     let same = grant("y", Resource::Alias("shop@ada.example".into()), SEND);
     add(&fresh, "bob", "cyd", same).await.unwrap();
 
-    // A member that may not manage members cannot change anything. The refusal is the same for members and grants that do not exist.
+    // A member that may not manage members cannot change anything. The refusal is the same for
+    // members and grants that do not exist.
     let nothing = grant("z", Resource::Mailbox, READ);
     for member in ["bob", "nobody", "ada"] {
         let refused = add(&fresh, "cyd", member, nothing.clone()).await;

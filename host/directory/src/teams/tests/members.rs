@@ -1,4 +1,5 @@
-//! Members: the teams of an account, members that leave, and changes after the end of an account or a session.
+//! Members: the teams of an account, members that leave, and changes after the end of an account or
+//! a session.
 
 use std::time::Duration;
 

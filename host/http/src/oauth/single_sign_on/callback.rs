@@ -1,5 +1,6 @@
-//! `GET /auth/oidc/callback`: the browser returns from the identity provider. The service verifies the response and finds the mailbox. Then the service
-//! continues with the client, the agent or the device that started the sign-in.
+//! `GET /auth/oidc/callback`: the browser returns from the identity provider. The service verifies
+//! the response and finds the mailbox. Then the service continues with the client, the agent or the
+//! device that started the sign-in.
 
 use http::StatusCode;
 use latchmail_accounts::auth::single_sign_on::{NoMailbox, Owner};
@@ -123,7 +124,8 @@ async fn finish(
     }
 }
 
-/// Handles an error of the provider. A client and an agent receive the error. Other errors are shown on a page.
+/// Handles an error of the provider. A client and an agent receive the error. Other errors are
+/// shown on a page.
 fn provider_error(
     app: &App,
     destination: &Destination,
@@ -158,7 +160,8 @@ fn invalid_response_page(app: &App) -> Result<Response, Rejection> {
     )
 }
 
-/// Renders the page for a person without a mailbox. The page names the account that the provider returned.
+/// Renders the page for a person without a mailbox. The page names the account that the provider
+/// returned.
 fn no_mailbox_page(app: &App, person: &Person, reason: &NoMailbox) -> Result<Response, Rejection> {
     let problem = match reason {
         NoMailbox::MissingClaim => {

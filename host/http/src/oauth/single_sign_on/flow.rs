@@ -1,5 +1,6 @@
-//! Redirects a browser to the identity provider. The request that continues after the sign-in is stored sealed for this browser. The parameter `state`
-//! identifies the stored request, and can be used once within ten minutes.
+//! Redirects a browser to the identity provider. The request that continues after the sign-in is
+//! stored sealed for this browser. The parameter `state` identifies the stored request, and can be
+//! used once within ten minutes.
 
 use std::net::IpAddr;
 use std::time::Duration;
@@ -47,7 +48,8 @@ pub(super) struct Continuation {
 pub(in crate::oauth) struct ProviderChoice {
     /// Whether the page has the fields for an address and a password.
     pub(in crate::oauth) passwords: bool,
-    /// The host name of the identity provider, and the source expression for redirects to it. `None` if no user signs in at a provider.
+    /// The host name of the identity provider, and the source expression for redirects to it.
+    /// `None` if no user signs in at a provider.
     provider: Option<(String, String)>,
 }
 
@@ -65,7 +67,8 @@ impl ProviderChoice {
         }
     }
 
-    /// Renders the button that continues at the provider. Renders nothing if no user signs in there.
+    /// Renders the button that continues at the provider. Renders nothing if no user signs in
+    /// there.
     pub(in crate::oauth) fn button(&self) -> Markup {
         html! {
             @if let Some((host, _)) = &self.provider {
@@ -84,8 +87,9 @@ impl ProviderChoice {
         }
     }
 
-    /// Adds the source expression for redirects to the provider to the sources of `form-action`. The expression contains only the scheme, because a provider
-    /// can redirect the browser to other origins. Chromium applies `form-action` to all redirects after a form is submitted.
+    /// Adds the source expression for redirects to the provider to the sources of `form-action`.
+    /// The expression contains only the scheme, because a provider can redirect the browser to
+    /// other origins. Chromium applies `form-action` to all redirects after a form is submitted.
     pub(in crate::oauth) fn form_action(&self, client: Option<String>) -> Option<String> {
         let provider = self.provider.as_ref().map(|(_, source)| source.clone());
         let sources: Vec<String> = client.into_iter().chain(provider).collect();
@@ -107,7 +111,8 @@ pub(in crate::oauth) async fn continue_at_provider(
 ) -> Result<Response, Rejection> {
     let base = match destination {
         Destination::Client(_) => app.config.base_url(),
-        // The pages of the authorization server can have another URL, and the browser sends the cookie only to this URL.
+        // The pages of the authorization server can have another URL, and the browser sends the
+        // cookie only to this URL.
         Destination::Agent(_) | Destination::Device(_) => app.oauth.issuer().to_owned(),
     };
     let redirect_uri = format!("{base}{}", callback::PATH);
@@ -128,7 +133,8 @@ pub(in crate::oauth) async fn continue_at_provider(
     Ok(response.with(header::SET_COOKIE, browser.cookie(app)?))
 }
 
-/// Returns the sign-in that continues in this browser. Returns `None` if `state` is wrong, expired or already used, or belongs to another browser.
+/// Returns the sign-in that continues in this browser. Returns `None` if `state` is wrong, expired
+/// or already used, or belongs to another browser.
 pub(super) async fn take_continuation(
     app: &App,
     request: &Request,

@@ -1,4 +1,5 @@
-//! `POST /auth/oidc/backchannel-logout`: the identity provider ends web sessions of a person (OpenID Connect Back-Channel Logout 1.0).
+//! `POST /auth/oidc/backchannel-logout`: the identity provider ends web sessions of a person
+//! (OpenID Connect Back-Channel Logout 1.0).
 
 use http::{HeaderMap, StatusCode};
 use latchmail_oauth::error::Refusal;
@@ -25,9 +26,10 @@ pub(super) struct LogoutForm {
 
 /// End web sessions for the identity provider
 ///
-/// The provider calls this URL when a person signs out there. Ends the web sessions with the `sid` of the logout token, or all web sessions of the person. API
-/// tokens, the access of agents and app passwords of mail clients remain. Each logout token is accepted once. Only requests with an invalid token count towards
-/// a rate limit.
+/// The provider calls this URL when a person signs out there. Ends the web sessions with the `sid`
+/// of the logout token, or all web sessions of the person. API tokens, the access of agents and app
+/// passwords of mail clients remain. Each logout token is accepted once. Only requests with an
+/// invalid token count towards a rate limit.
 #[utoipa::path(
     post,
     path = "/auth/oidc/backchannel-logout",

@@ -1,5 +1,5 @@
-//! Sign-in at the identity provider, and back-channel logout. The protocol with the provider is in `latchmail-oidc`. The accounts and sessions are in
-//! [`latchmail_accounts::auth::single_sign_on`].
+//! Sign-in at the identity provider, and back-channel logout. The protocol with the provider is in
+//! `latchmail-oidc`. The accounts and sessions are in [`latchmail_accounts::auth::single_sign_on`].
 //!
 //! | file | content |
 //! |---|---|

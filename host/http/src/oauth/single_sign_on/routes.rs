@@ -1,4 +1,5 @@
-//! The routes of single sign-on. The service has these routes only if users of a domain sign in at an identity provider.
+//! The routes of single sign-on. The service has these routes only if users of a domain sign in at
+//! an identity provider.
 
 use http::Method;
 use latchmail_core::error::StartError;
@@ -66,7 +67,8 @@ pub fn route_group() -> Result<RouteGroup<App>, StartError> {
     )
 }
 
-/// Returns the callback. The main listener and the listener of the authorization server have this route, because the browser's cookie belongs to one of them.
+/// Returns the callback. The main listener and the listener of the authorization server have this
+/// route, because the browser's cookie belongs to one of them.
 ///
 /// # Errors
 /// Returns an error if the API description cannot be serialized.

@@ -1,4 +1,5 @@
-//! `POST /api/v1/auth/oidc/token`: exchanges the code of a sign-in at the identity provider for a web session.
+//! `POST /api/v1/auth/oidc/token`: exchanges the code of a sign-in at the identity provider for a
+//! web session.
 
 use http::StatusCode;
 use serde::Deserialize;
@@ -32,7 +33,8 @@ pub(super) struct SignInCodeBody {
 /// Starts a web session, as `login` does. A wrong `codeVerifier` uses up the code.
 ///
 /// # Errors
-/// Returns 400 if the code or the code verifier is wrong, and 503 if the mail server is not available.
+/// Returns 400 if the code or the code verifier is wrong, and 503 if the mail server is not
+/// available.
 #[utoipa::path(
     post,
     path = "/api/v1/auth/oidc/token",

@@ -69,8 +69,9 @@ pub(in super::super) async fn switch(
     change_version(state, request, "switch", "Switch").await
 }
 
-/// Replaces the current version with the version in the field `digest`, by default with the version before the current one. The confirmation contains the
-/// digest, so a second submission of the form does not roll back further.
+/// Replaces the current version with the version in the field `digest`, by default with the version
+/// before the current one. The confirmation contains the digest, so a second submission of the form
+/// does not roll back further.
 async fn change_version(
     state: &PageState,
     request: &Request,

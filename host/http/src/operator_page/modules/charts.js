@@ -1,4 +1,5 @@
-// Draws a chart of the calls of each module, and updates the numbers of the table. Without this script, the page shows the numbers at the time of the request.
+// Draws a chart of the calls of each module, and updates the numbers of the table. Without this
+// script, the page shows the numbers at the time of the request.
 const DATA = '/admin/modules.json';
 const INTERVAL = 2000;
 // The charts show the last two minutes.

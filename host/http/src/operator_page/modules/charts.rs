@@ -1,4 +1,5 @@
-//! The charts of the modules: the script that draws them, and `/admin/modules.json`, the numbers that the script reads every two seconds.
+//! The charts of the modules: the script that draws them, and `/admin/modules.json`, the numbers
+//! that the script reads every two seconds.
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, StatusCode, header};
@@ -97,7 +98,8 @@ pub(super) fn failures(usage: &Usage) -> String {
     }
 }
 
-/// Renders the button that pauses the charts, and the element that loads the script. The script shows the button.
+/// Renders the button that pauses the charts, and the element that loads the script. The script
+/// shows the button.
 pub(super) fn controls() -> Markup {
     html! {
         p {
@@ -120,9 +122,11 @@ pub(in super::super) fn script() -> Response {
     }
 }
 
-/// Returns the numbers of all modules. Does not renew the cookie, because a session must end after an hour even if a page with charts is open.
+/// Returns the numbers of all modules. Does not renew the cookie, because a session must end after
+/// an hour even if a page with charts is open.
 ///
-/// A page with charts sends 30 requests per minute, so these requests have another rate limit than the pages.
+/// A page with charts sends 30 requests per minute, so these requests have another rate limit than
+/// the pages.
 pub(in super::super) async fn data(
     state: &PageState,
     request: &Request,

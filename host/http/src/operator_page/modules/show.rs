@@ -1,4 +1,5 @@
-//! `/admin/modules/{name}`: a module with its limits and its stored versions. Another version can be selected here.
+//! `/admin/modules/{name}`: a module with its limits and its stored versions. Another version can
+//! be selected here.
 
 use latchmail_runtime::manager::report::{Policy, VersionReport};
 use latchmail_runtime::modules::AllUsage;

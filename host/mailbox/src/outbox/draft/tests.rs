@@ -241,7 +241,8 @@ fn a_message_over_25_mb_is_rejected() {
             .write("<a@b>", Timestamp::from_millis(0))
             .map(|m| m.len())
     };
-    // Base64 needs four letters for three bytes, and a line break of two bytes for every 76 letters.
+    // Base64 needs four letters for three bytes, and a line break of two bytes for every 76
+    // letters.
     let max = (MAX_MESSAGE - 1000) / 78 * 57;
     assert!(written_size(max).unwrap() <= MAX_MESSAGE);
     assert!(matches!(written_size(max + 1200), Err(Error::TooLarge)));

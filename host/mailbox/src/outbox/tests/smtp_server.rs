@@ -36,8 +36,8 @@ pub(super) const REJECT_AND_CLOSE: &str = "554 5.7.1 barred\r\n";
 /// A reply that is sent, with success, after the client's timeout.
 pub(super) const LATE: &str = "late";
 
-/// Starts the service. It sends `reply` to commands that begin with `at`. If `reply` is empty, it closes the connection instead. The command `.` is the end of
-/// a message.
+/// Starts the service. It sends `reply` to commands that begin with `at`. If `reply` is empty, it
+/// closes the connection instead. The command `.` is the end of a message.
 pub(super) async fn smtp_server(at: &'static str, reply: &'static str) -> SmtpServer {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let (close, closing) = watch::channel(());

@@ -15,7 +15,8 @@ pub(super) struct Policy {
 /// A mechanism, and the effect of its qualifier.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Directive {
-    /// Whether mail passes if the mechanism matches. `true` for the qualifier `+` and without a qualifier.
+    /// Whether mail passes if the mechanism matches. `true` for the qualifier `+` and without a
+    /// qualifier.
     pub(super) passes: bool,
     pub(super) mechanism: Mechanism,
 }
@@ -45,7 +46,8 @@ pub(super) fn has_macro(name: &str) -> bool {
     name.contains('%')
 }
 
-/// Parses the terms of the record of `domain`. Returns `None` if any term has a syntax error, because one error makes the record invalid.
+/// Parses the terms of the record of `domain`. Returns `None` if any term has a syntax error,
+/// because one error makes the record invalid.
 pub(super) fn parse(terms: &str, domain: &str) -> Option<Policy> {
     let mut policy = Policy::default();
     let mut has_explanation = false;
@@ -71,7 +73,8 @@ pub(super) fn parse(terms: &str, domain: &str) -> Option<Policy> {
     Some(policy)
 }
 
-/// Returns the name and the value of a modifier (`name=value`), or `None` if the term is not a modifier.
+/// Returns the name and the value of a modifier (`name=value`), or `None` if the term is not a
+/// modifier.
 fn modifier(term: &str) -> Option<(&str, &str)> {
     let (name, value) = term.split_once('=')?;
     let is_name_character = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
@@ -103,7 +106,8 @@ fn directive(term: &str, domain: &str) -> Option<Directive> {
     Some(Directive { passes, mechanism })
 }
 
-/// Returns the name without its trailing dot, or `None` if the name is not valid. Does not check the syntax of a name with macros.
+/// Returns the name without its trailing dot, or `None` if the name is not valid. Does not check
+/// the syntax of a name with macros.
 fn name(text: &str) -> Option<String> {
     let bare = text.strip_suffix('.').unwrap_or(text);
     let is_plain = bare
@@ -113,8 +117,8 @@ fn name(text: &str) -> Option<String> {
     (is_plain || (has_macro(text) && text.is_ascii())).then(|| bare.to_owned())
 }
 
-/// Parses an optional `:name` and optional prefix lengths (`/24`, `//64`). Returns the name, or `domain` without a name. Returns `None` if the syntax is not
-/// valid.
+/// Parses an optional `:name` and optional prefix lengths (`/24`, `//64`). Returns the name, or
+/// `domain` without a name. Returns `None` if the syntax is not valid.
 fn name_and_lengths(rest: &str, domain: &str) -> Option<String> {
     let Some(argument) = rest.strip_prefix(':') else {
         return are_prefix_lengths(rest).then(|| domain.to_owned());
@@ -126,7 +130,8 @@ fn name_and_lengths(rest: &str, domain: &str) -> Option<String> {
     are_prefix_lengths(after).then(|| name(text))?
 }
 
-/// Returns `true` if `text` is empty or consists of valid prefix lengths, such as `/24`, `//64` or `/24//64`.
+/// Returns `true` if `text` is empty or consists of valid prefix lengths, such as `/24`, `//64` or
+/// `/24//64`.
 fn are_prefix_lengths(text: &str) -> bool {
     let (v4, v6) = match text.split_once("//") {
         Some((v4, v6)) => (v4, Some(v6)),

@@ -71,7 +71,8 @@ async fn a_members_slow_requests_do_not_delay_the_owners() {
     }
     let listing = "GET /api/v1/mail/folders/Alpha/messages";
     shared.ada.send(listing).await.succeeds(200);
-    // The member's change waits for a connection. It does not delay the owner's changes, although changes run one after another.
+    // The member's change waits for a connection. It does not delay the owner's changes, although
+    // changes run one after another.
     let line = format!("POST /api/v1/mail/messages/{uid}/flag");
     let flag = json!({ "flags": ["\\Seen"], "action": "add" });
     let waiting = shared.send_json(&shared.bob, &line, &flag);

@@ -1,5 +1,5 @@
-//! A grant on a folder follows that folder through renames by any client, and applies to no other folder. Resources outside the grants look like
-//! resources that do not exist.
+//! A grant on a folder follows that folder through renames by any client, and applies to no other
+//! folder. Resources outside the grants look like resources that do not exist.
 
 use latchmail_tests::{Service, imap, stored_messages};
 use serde_json::json;

@@ -1,4 +1,5 @@
-//! Every kind of resource with each of its rights, on every route of mail and aliases, as owner, member, former member and stranger.
+//! Every kind of resource with each of its rights, on every route of mail and aliases, as owner,
+//! member, former member and stranger.
 
 use std::collections::BTreeSet;
 
@@ -140,7 +141,8 @@ impl Case<'_, '_> {
             || self.status_in_folder(1 - at, "mail:read") != 200
     }
 
-    /// Returns the expected locations of the messages afterwards: for each folder, whether it contains each message.
+    /// Returns the expected locations of the messages afterwards: for each folder, whether it
+    /// contains each message.
     fn expected(&self, at: usize) -> ([bool; 6], [bool; 6]) {
         let write = self.grants.is_some() && self.status_in_folder(at, "mail:write") == 200;
         let moved = write

@@ -1,4 +1,5 @@
-//! Specification, section 4.8: what a member may do in a shared mailbox, and what it cannot learn about the rest.
+//! Specification, section 4.8: what a member may do in a shared mailbox, and what it cannot learn
+//! about the rest.
 
 mod connections;
 mod folders;

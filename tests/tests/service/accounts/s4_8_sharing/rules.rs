@@ -1,4 +1,5 @@
-//! The expected status of a request, from the grants alone. Written from the documentation, independently of the implementation.
+//! The expected status of a request, from the grants alone. Written from the documentation,
+//! independently of the implementation.
 
 use std::collections::BTreeSet;
 
@@ -74,7 +75,8 @@ pub(crate) fn rights_on(grants: &[Grant], target: Target<'_>) -> BTreeSet<&'stat
     rights.filter(|right| applies.contains(right)).collect()
 }
 
-/// Returns the status of a request for one resource: 404 if the member cannot see it, 403 if it can see it but lacks the right.
+/// Returns the status of a request for one resource: 404 if the member cannot see it, 403 if it can
+/// see it but lacks the right.
 pub(crate) fn status_for_one(grants: &[Grant], target: Target<'_>, need: &str, done: u16) -> u16 {
     let held = rights_on(grants, target);
     if held.contains(need) {

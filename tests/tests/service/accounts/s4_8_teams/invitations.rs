@@ -1,4 +1,5 @@
-//! Invitations: user names, passwords, invalid fields, and the number of members that a plan allows.
+//! Invitations: user names, passwords, invalid fields, and the number of members that a plan
+//! allows.
 
 use futures_util::future::join;
 use latchmail_tests::{Response, Service};

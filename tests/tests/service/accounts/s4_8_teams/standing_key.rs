@@ -1,4 +1,5 @@
-//! The standing key of a shared mailbox: its creation, its revocation, and a replaced key of the service.
+//! The standing key of a shared mailbox: its creation, its revocation, and a replaced key of the
+//! service.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;

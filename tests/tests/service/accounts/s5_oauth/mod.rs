@@ -1,4 +1,5 @@
-//! Specification, section 5: the authorization server, from discovery to a refreshed token, and what its tokens open.
+//! Specification, section 5: the authorization server, from discovery to a refreshed token, and
+//! what its tokens open.
 
 mod discovery;
 mod grants;

@@ -1,4 +1,5 @@
-//! Introspection of a token: the number of requests to the issuer, the lifetime of a response, outages, and the configuration.
+//! Introspection of a token: the number of requests to the issuer, the lifetime of a response,
+//! outages, and the configuration.
 
 use std::time::Duration;
 

@@ -1,4 +1,5 @@
-//! Tokens at the mail servers: their login mechanisms, connections, and mail that is sent with a token.
+//! Tokens at the mail servers: their login mechanisms, connections, and mail that is sent with a
+//! token.
 
 use std::time::Duration;
 

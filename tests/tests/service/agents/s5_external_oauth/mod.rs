@@ -1,7 +1,8 @@
-//! Specification, section 5, rule 3: access tokens of another authorization server: which requests it gets, how long its responses are valid, and
-//! that the mail server gets the token itself.
+//! Specification, section 5, rule 3: access tokens of another authorization server: which requests
+//! it gets, how long its responses are valid, and that the mail server gets the token itself.
 //!
-//! On SQLite in every run: Dovecot 2.3.19 crashes if its PostgreSQL driver and its passdb for tokens are in one process.
+//! On SQLite in every run: Dovecot 2.3.19 crashes if its PostgreSQL driver and its passdb for
+//! tokens are in one process.
 
 mod acceptance;
 mod agents;
@@ -19,7 +20,8 @@ const BOTH: &str = "oauthbearer xoauth2";
 const TOKEN: &str = "opaque-t0ken~+/=";
 const ADA: &str = "ada@first.test";
 
-/// Starts an issuer, a service whose Dovecot accepts the issuer's tokens with these mechanisms, and an account for Ada with a valid token.
+/// Starts an issuer, a service whose Dovecot accepts the issuer's tokens with these mechanisms, and
+/// an account for Ada with a valid token.
 async fn start(mechanisms: &str, settings: &str) -> (Issuer, Service) {
     let issuer = Issuer::start().await;
     let settings = format!("{}\n{settings}", issuer.settings());

@@ -32,7 +32,8 @@ async fn a_client_description_is_not_fetched_from_private_addresses() {
     }
 }
 
-/// Starts a server for one client description. It is a stub, because no real server returns invalid responses on demand.
+/// Starts a server for one client description. It is a stub, because no real server returns invalid
+/// responses on demand.
 async fn serve_description(response: impl Fn(SocketAddr) -> String + Send + 'static) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
@@ -194,7 +195,8 @@ async fn a_client_can_use_only_its_registered_grant_types() {
     let service = Service::with_mail().await;
     let id = registered(&service, &[REDIRECT_URI]).await;
     let usual = Client::with_id(&service, &id);
-    // Codes only: no other party can show device codes in the name of a client that does not use them.
+    // Codes only: no other party can show device codes in the name of a client that does not use
+    // them.
     let refused = usual.start_device_grant("").await.succeeds(400);
     assert_eq!(refused["error"], "unauthorized_client");
     let device = "urn:ietf:params:oauth:grant-type:device_code";

@@ -1,4 +1,5 @@
-//! Attacks on the authorization server (RFC 9700; specification, section 5), as an attacker sees them.
+//! Attacks on the authorization server (RFC 9700; specification, section 5), as an attacker sees
+//! them.
 
 mod clients;
 mod codes;

@@ -27,7 +27,8 @@ async fn on_both(service: &Service, other: &AnotherHost, line: &str, credential:
     other.with_bearer(line, credential).await.succeeds(200);
 }
 
-/// Sends requests with these credentials to both URLs until `stop` is set. Returns the number of successful requests, and the failed responses.
+/// Sends requests with these credentials to both URLs until `stop` is set. Returns the number of
+/// successful requests, and the failed responses.
 async fn load(
     bases: [String; 2],
     requests: Vec<(String, String)>,
@@ -80,7 +81,8 @@ async fn sign_in_with_code(service: &Service, address: &str, secret: &str) {
     response.succeeds(200);
 }
 
-/// Rotates the key. The other host has its own key file, so the first attempt waits for the other host and names it. Returns the new key.
+/// Rotates the key. The other host has its own key file, so the first attempt waits for the other
+/// host and names it. Returns the new key.
 async fn rotate(service: &Service, other: &AnotherHost, first: &str) -> String {
     let file = service.state.join("latchmail.key");
     let blocked = service.operator("key rotate", "").await;

@@ -1,4 +1,5 @@
-//! Runs the commands of docs/key-rotation.md, in the order of the page. Programs with the names `ssh` and `kubectl` run the command of the other host.
+//! Runs the commands of docs/key-rotation.md, in the order of the page. Programs with the names
+//! `ssh` and `kubectl` run the command of the other host.
 
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::Path;
@@ -18,7 +19,8 @@ fn blocks() -> Vec<String> {
         .collect()
 }
 
-/// Creates the programs that the page uses. `config` is the configuration of the first host, and `other` of the second one.
+/// Creates the programs that the page uses. `config` is the configuration of the first host, and
+/// `other` of the second one.
 fn programs(bin: &Path, config: &Path, other: &Path) {
     std::fs::create_dir(bin).unwrap();
     let program = program();

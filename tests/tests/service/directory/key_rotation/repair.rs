@@ -79,7 +79,8 @@ async fn a_key_rotates_without_a_running_service() {
     service.restart().await;
     assert_eq!(service.app().auth.keys().current().kid, second);
 
-    // A session that is sealed with the earlier key prevents the removal. The service seals it again after its start.
+    // A session that is sealed with the earlier key prevents the removal. The service seals it
+    // again after its start.
     super::wait_until_resealed(&service, &file, &first).await;
     let id = latchmail_core::keyring::Keyring::load(&file).unwrap();
     let id = id.by_kid(&first).unwrap().id;

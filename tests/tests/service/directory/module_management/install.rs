@@ -1,4 +1,5 @@
-//! Installation: the callers that may install, the components that are accepted, and failed changes.
+//! Installation: the callers that may install, the components that are accepted, and failed
+//! changes.
 
 use std::path::Path;
 

@@ -1,4 +1,5 @@
-//! Changes of modules while the service runs, as an administrator, an operator and their clients see them.
+//! Changes of modules while the service runs, as an administrator, an operator and their clients
+//! see them.
 
 mod commands;
 mod consent;

@@ -80,7 +80,8 @@ async fn a_host_that_was_down_during_a_change_serves_the_new_version_at_once() {
     other.stop().await;
 }
 
-/// During an upgrade of the hosts, a host with the old file restarts after a host with the new file.
+/// During an upgrade of the hosts, a host with the old file restarts after a host with the new
+/// file.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_host_with_an_old_file_does_not_replace_the_version_of_the_other_hosts() {
     let files = tempfile::tempdir().unwrap();

@@ -1,4 +1,5 @@
-//! The versions that serve after a start: of modules that are installed, and of files that the configuration names.
+//! The versions that serve after a start: of modules that are installed, and of files that the
+//! configuration names.
 
 use std::path::{Path, PathBuf};
 

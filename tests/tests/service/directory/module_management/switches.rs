@@ -119,7 +119,8 @@ async fn a_revoked_right_stops_the_module_at_once() {
     disable.succeeds();
 }
 
-/// The router of a service that makes routes active slowly. It sends a message before and after this moment, and then pauses.
+/// The router of a service that makes routes active slowly. It sends a message before and after
+/// this moment, and then pauses.
 struct SlowRouter<'a> {
     app: &'a App,
     moments: mpsc::Sender<()>,

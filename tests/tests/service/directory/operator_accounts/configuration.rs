@@ -119,7 +119,8 @@ async fn enabling_two_factor_does_not_create_a_key_file() {
     run_command(&service, verb).await;
 }
 
-/// The commands find the configuration in the state folder of `latchmail dev`, while it runs and afterwards.
+/// The commands find the configuration in the state folder of `latchmail dev`, while it runs and
+/// afterwards.
 #[tokio::test]
 async fn a_command_finds_the_state_of_latchmail_dev() {
     let folder = tempfile::Builder::new().prefix("lm").tempdir().unwrap();
@@ -177,7 +178,8 @@ async fn a_second_start_of_latchmail_dev_prints_the_same_credentials() {
     assert_eq!(credentials().await, credentials().await);
 }
 
-/// Starts `latchmail dev` with the state folder `state` and waits until it is ready. Returns the process and the content of run.json.
+/// Starts `latchmail dev` with the state folder `state` and waits until it is ready. Returns the
+/// process and the content of run.json.
 async fn start_dev(state: &Path) -> (Child, Value) {
     let log = state.join("dev.log");
     let output = std::fs::File::create(&log).unwrap();

@@ -1,4 +1,5 @@
-//! The operator's commands, run as a user types them, and their effects on clients over HTTP, IMAP and SMTP.
+//! The operator's commands, run as a user types them, and their effects on clients over HTTP, IMAP
+//! and SMTP.
 
 mod audit;
 mod changes;

@@ -1,4 +1,5 @@
-//! Specification, section 4.4: aliases in the API and at the mail servers. Sections 3 and 7 define their states and error texts.
+//! Specification, section 4.4: aliases in the API and at the mail servers. Sections 3 and 7 define
+//! their states and error texts.
 
 mod limits;
 mod mail;

@@ -1,4 +1,5 @@
-//! Claims of a domain: the fields of the response, invalid bodies, and names in all their spellings.
+//! Claims of a domain: the fields of the response, invalid bodies, and names in all their
+//! spellings.
 
 use serde_json::{Value, json};
 

@@ -66,7 +66,8 @@ async fn of_concurrent_verifications_one_succeeds() {
     let host = "_latchmail-challenge.ada.example";
     let values: Vec<&str> = values.iter().map(String::as_str).collect();
     env.dns.txts(host, &values);
-    // Each account sends the request twice, because a client that repeats a request also competes with itself.
+    // Each account sends the request twice, because a client that repeats a request also competes
+    // with itself.
     let claimants = people.iter().chain(&people);
     let responses = join_all(claimants.map(|person| verify(person, EXAMPLE))).await;
     let mut holders = 0;

@@ -1,4 +1,5 @@
-//! Verification of a claim: the TXT record in all its forms, cached results, and DNS servers that fail or are slow.
+//! Verification of a claim: the TXT record in all its forms, cached results, and DNS servers that
+//! fail or are slow.
 
 use std::time::Duration;
 

@@ -1,4 +1,5 @@
-//! Several changes to one message or folder between two cursors are collapsed to the fewest with the same result.
+//! Several changes to one message or folder between two cursors are collapsed to the fewest with
+//! the same result.
 
 use latchmail_tests::{MailboxCopy, Service, append_message, imap, store_flags};
 use serde_json::json;

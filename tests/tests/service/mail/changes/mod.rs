@@ -1,4 +1,5 @@
-//! The change log: a client that obtains a cursor, lists the mailbox and applies the changes has the mailbox.
+//! The change log: a client that obtains a cursor, lists the mailbox and applies the changes has
+//! the mailbox.
 //!
 //! `s4_8_sharing` has the tests of members of a shared mailbox.
 
@@ -11,7 +12,8 @@ mod random;
 use latchmail_tests::{Imap, MailboxCopy, Person, append_message};
 use serde_json::Value;
 
-/// Applies all changes to the copy, asserts that the copy equals the mailbox, and returns the changes.
+/// Applies all changes to the copy, asserts that the copy equals the mailbox, and returns the
+/// changes.
 async fn changes(copy: &mut MailboxCopy, person: &Person<'_>) -> Vec<Value> {
     let changes = copy.update(person, || 500).await;
     assert_eq!(copy.content(), person.content().await, "{changes:?}");

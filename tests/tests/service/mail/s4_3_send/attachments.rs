@@ -228,7 +228,8 @@ async fn invalid_base64_is_refused_with_the_name_of_its_field() {
 async fn a_mail_below_25_mb_is_accepted_and_one_above_is_refused() {
     let service = Service::with_mail().await;
     let (ada, bob) = (service.person("ada").await, service.person("bob").await);
-    // The limit applies to the complete message: base64 in lines of at most 76 characters makes 26,136,844 bytes of these.
+    // The limit applies to the complete message: base64 in lines of at most 76 characters makes
+    // 26,136,844 bytes of these.
     let film = random_bytes(19_100_000);
     let attached = json!([file("film.mp4", "video/mp4", &film)]);
     let sent = send_mail(&ada, &with(mail("large"), "attachments", attached)).await;

@@ -75,7 +75,8 @@ async fn found(client: &mut Imap, folder: &str, sent: &Value) -> StoredMessage {
     messages.remove(0)
 }
 
-/// Sends one more mail, waits until all mail has been delivered, and returns the sorted subjects of all others that the recipient has.
+/// Sends one more mail, waits until all mail has been delivered, and returns the sorted subjects of
+/// all others that the recipient has.
 pub(crate) async fn received_subjects(from: &Person<'_>, to: &Person<'_>) -> Vec<String> {
     let last = with(mail("the last one"), "to", to.address.as_str());
     let last = with(last, "from", from.address.as_str());
@@ -124,7 +125,8 @@ fn without_trace_fields(message: &[u8]) -> &[u8] {
     rest
 }
 
-/// Asserts that any mail server can transfer a message: lines of at most 998 bytes that end in CR LF, no NUL, a header in ASCII.
+/// Asserts that any mail server can transfer a message: lines of at most 998 bytes that end in CR
+/// LF, no NUL, a header in ASCII.
 #[track_caller]
 fn assert_well_formed(message: &StoredMessage) {
     let text = without_trace_fields(&message.bytes);

@@ -1,4 +1,5 @@
-//! Accounts without a web session: the index is built and updated for API tokens and OAuth grants too.
+//! Accounts without a web session: the index is built and updated for API tokens and OAuth grants
+//! too.
 
 use latchmail_tests::{Person, Service, append_message, imap};
 use serde_json::json;

@@ -1,4 +1,5 @@
-//! Results are current: what was delivered, and what other clients and this API changed before the search.
+//! Results are current: what was delivered, and what other clients and this API changed before the
+//! search.
 
 use std::collections::BTreeSet;
 
@@ -157,7 +158,8 @@ async fn flags_of_other_clients_are_right_in_the_next_search() {
             usize::from(with_label)
         );
     }
-    // Flags in another folder than that of the search do not matter, and are right in the next search of all folders.
+    // Flags in another folder than that of the search do not matter, and are right in the next
+    // search of all folders.
     append_text(&mut client, "Archive", "old").await;
     assert_found(&ada, "one", &["one"]).await;
     store_flags(&mut client, "Archive", 1, "+FLAGS (\\Flagged)").await;

@@ -1,6 +1,7 @@
 //! The search index: what a search finds, in which order, and what other clients did before it.
 //!
-//! `s4_3_search.rs` has the tests of the specification, and `s4_8_sharing` those of members of a shared mailbox.
+//! `s4_3_search.rs` has the tests of the specification, and `s4_8_sharing` those of members of a
+//! shared mailbox.
 
 mod credentials;
 mod current;
@@ -14,7 +15,8 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use latchmail_tests::{Imap, Person, imap};
 
-/// Puts a message with this subject, these other fields and this body into a folder. Lines end with a line feed.
+/// Puts a message with this subject, these other fields and this body into a folder. Lines end with
+/// a line feed.
 async fn append(client: &mut Imap, folder: &str, subject: &str, fields: &str, body: &str) {
     let message = message(subject, fields, body);
     client.append(folder, None, None, message).await.unwrap();
@@ -43,7 +45,8 @@ const TEXT: &str =
 const HTML: &str =
     "MIME-Version: 1.0\nContent-Type: text/html; charset=utf-8\nContent-Transfer-Encoding: 8bit\n";
 
-/// Puts one message with each of these texts into the inbox of a person, and waits until the index contains them. The subjects of the messages are `0`, `1`, ….
+/// Puts one message with each of these texts into the inbox of a person, and waits until the index
+/// contains them. The subjects of the messages are `0`, `1`, ….
 async fn indexed_texts(person: &Person<'_>, fields: &str, texts: &[&str]) -> Imap {
     let mut client = imap(person).await;
     for (number, text) in texts.iter().enumerate() {

@@ -254,7 +254,8 @@ async fn an_invalid_value_of_a_known_operator_is_refused_with_its_position() {
         ] {
             refused(query, position).await;
         }
-        // The positions count from the term's beginning, and a valid query with the same words is accepted.
+        // The positions count from the term's beginning, and a valid query with the same words is
+        // accepted.
         ada.search("before:2026-11-19 larger:10K", "")
             .await
             .succeeds(200);

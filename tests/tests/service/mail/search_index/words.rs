@@ -1,4 +1,5 @@
-//! Which words a search finds: whole words, prefixes, phrases, folding, scripts, identifiers, HTML and attachment names.
+//! Which words a search finds: whole words, prefixes, phrases, folding, scripts, identifiers, HTML
+//! and attachment names.
 
 use latchmail_tests::{Service, imap};
 

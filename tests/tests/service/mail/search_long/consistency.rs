@@ -1,4 +1,5 @@
-//! A client that follows the changes has the mailbox, and searches find it, whatever other clients do and whenever a process is killed.
+//! A client that follows the changes has the mailbox, and searches find it, whatever other clients
+//! do and whenever a process is killed.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -143,7 +144,8 @@ mod long {
             account.renew(&service).await;
             let is_killed = checkpoint % CHECKPOINTS_PER_KILL == 0;
             let killed = is_killed.then(|| Killed::of(checkpoint / CHECKPOINTS_PER_KILL));
-            // The model must know which changes succeed, so the client pauses while Dovecot is killed.
+            // The model must know which changes succeed, so the client pauses while Dovecot is
+            // killed.
             let is_paused = matches!(killed, Some(Killed::Dovecot | Killed::Both));
             if is_paused {
                 change(&mut model, &mut client).await;

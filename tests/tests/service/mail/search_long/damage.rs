@@ -1,4 +1,5 @@
-//! Damage to the index: a host that is killed while it writes, and changed bytes. Searches always return the right messages, and the index is built again.
+//! Damage to the index: a host that is killed while it writes, and changed bytes. Searches always
+//! return the right messages, and the index is built again.
 
 use latchmail_tests::{Imap, Person, Random, subjects_of};
 

@@ -1,4 +1,5 @@
-//! A full disk: searches return the right messages, the host runs, and the index is complete as soon as there is space.
+//! A full disk: searches return the right messages, the host runs, and the index is complete as
+//! soon as there is space.
 
 mod long {
     use std::io::Write as _;

@@ -1,4 +1,5 @@
-//! A generated mailbox whose content is known: each message is made of words with known search keys, and then encoded as mail software does.
+//! A generated mailbox whose content is known: each message is made of words with known search
+//! keys, and then encoded as mail software does.
 //!
 //! The keys are written by hand, so no code of the service computes the expected results.
 
@@ -287,7 +288,8 @@ impl GeneratedMessage {
     /// Returns the date in a random time zone.
     fn date(&self, random: &mut Random) -> String {
         let zone = [-11, -5, 0, 1, 9][random.below(5)];
-        // November 2026 begins on a Sunday. The first day of the range is moved by one, so that no date is in October.
+        // November 2026 begins on a Sunday. The first day of the range is moved by one, so that no
+        // date is in October.
         let local = i32::try_from(self.hour).unwrap() + 24 + zone;
         let (day, hour) = (local / 24 + 1, local % 24);
         let sign = if zone < 0 { '-' } else { '+' };
@@ -542,7 +544,8 @@ fn header_text(text: &str, random: &mut Random) -> String {
     header_words(&words, random)
 }
 
-/// Encodes words of a header field. Adjacent encoded words are joined without a space, so each has its space.
+/// Encodes words of a header field. Adjacent encoded words are joined without a space, so each has
+/// its space.
 fn header_words(words: &[&str], random: &mut Random) -> String {
     if words.iter().all(|word| word.is_ascii()) {
         return words.join(" ");

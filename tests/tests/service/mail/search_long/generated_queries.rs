@@ -1,4 +1,5 @@
-//! Generated queries, and a reference that decides which generated messages match. The reference compares units and does not read the encoded messages.
+//! Generated queries, and a reference that decides which generated messages match. The reference
+//! compares units and does not read the encoded messages.
 
 #![expect(
     clippy::explicit_auto_deref,
@@ -260,7 +261,8 @@ fn phrase(message: &GeneratedMessage, random: &mut Random) -> Written {
     Written::of(&some(part, 3, random))
 }
 
-/// Returns up to `count` adjacent tokens. A run is returned alone, because its parts have no positions.
+/// Returns up to `count` adjacent tokens. A run is returned alone, because its parts have no
+/// positions.
 fn some(tokens: &[Token], count: usize, random: &mut Random) -> Vec<Token> {
     if tokens.is_empty() {
         let (key, spellings) = random.pick(&WORDS);

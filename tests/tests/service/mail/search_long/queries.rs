@@ -1,4 +1,5 @@
-//! Generated queries over a mailbox with all encodings: the index equals a reference that knows the content of the messages.
+//! Generated queries over a mailbox with all encodings: the index equals a reference that knows the
+//! content of the messages.
 
 use std::collections::BTreeSet;
 
@@ -38,7 +39,8 @@ fn id(subject: &str) -> &str {
     subject.split(' ').next().unwrap_or_default()
 }
 
-/// Asserts that a query finds exactly the messages of the reference in their order. `folder` is `None` for all folders.
+/// Asserts that a query finds exactly the messages of the reference in their order. `folder` is
+/// `None` for all folders.
 async fn assert_equal(
     person: &Person<'_>,
     messages: &[GeneratedMessage],

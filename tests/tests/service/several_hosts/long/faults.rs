@@ -1,5 +1,5 @@
-//! The servers behind the hosts restart and pause under load. The hosts return errors that are documented, recover without a restart, and lose nothing that
-//! they confirmed.
+//! The servers behind the hosts restart and pause under load. The hosts return errors that are
+//! documented, recover without a restart, and lose nothing that they confirmed.
 
 use std::time::Duration;
 
@@ -14,12 +14,14 @@ use crate::several_hosts::limits;
 const PAUSE: Duration = Duration::from_secs(10);
 /// The maximum time until all requests succeed again.
 const RECOVERY: Duration = Duration::from_secs(15);
-/// The same after a failure of the database. Postfix up to version 3.8 does not try a connection to PostgreSQL again for 60 seconds.
+/// The same after a failure of the database. Postfix up to version 3.8 does not try a connection to
+/// PostgreSQL again for 60 seconds.
 const RECOVERY_OF_POSTFIX: Duration = Duration::from_secs(100);
 /// The maximum time until Postfix has delivered mail that it deferred.
 const DELIVERY: Duration = Duration::from_mins(2);
 
-/// 503 if a server does not respond, and 500 if the outcome of a change is unknown. The balancer also returns 503 if no host is ready.
+/// 503 if a server does not respond, and 500 if the outcome of a change is unknown. The balancer
+/// also returns 503 if no host is ready.
 const ERRORS: [u16; 2] = [500, 503];
 
 #[derive(Clone, Copy, Debug)]
@@ -119,7 +121,8 @@ async fn cause(all: &mut SeveralHosts, fault: Fault) {
     }
 }
 
-/// Stops all processes of a mail server for some time. Processes that start at the same moment can continue.
+/// Stops all processes of a mail server for some time. Processes that start at the same moment can
+/// continue.
 async fn pause(all: &SeveralHosts, name: &str) {
     let pid = pid_of(name, &all.service.state).unwrap();
     signal_tree(pid, Signal::STOP);

@@ -1,4 +1,5 @@
-//! A steady load of about 20 requests each second through the balancer. It records each response, and everything that the service has confirmed.
+//! A steady load of about 20 requests each second through the balancer. It records each response,
+//! and everything that the service has confirmed.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -60,7 +61,8 @@ struct Shared {
     client: reqwest::Client,
     /// The API token of the account that sends.
     sender: String,
-    /// The API token of the account that reads. It is another account, because an account has a limit of concurrent requests.
+    /// The API token of the account that reads. It is another account, because an account has a
+    /// limit of concurrent requests.
     reader: String,
     /// The API tokens of the accounts that create aliases.
     makers: Vec<String>,
@@ -121,7 +123,8 @@ impl Load {
         Self { shared, tasks }
     }
 
-    /// Returns the number of responses for each operation and status since `begun`, with one text of each.
+    /// Returns the number of responses for each operation and status since `begun`, with one text
+    /// of each.
     pub(super) fn summary(&self, begun: Instant) -> String {
         let mut counts: BTreeMap<(Operation, u16), (usize, String)> = BTreeMap::new();
         for record in self.since(begun) {
@@ -155,7 +158,8 @@ impl Load {
         assert!(wrong.is_empty(), "{wrong:?}");
     }
 
-    /// Waits until no request has failed for some time. Returns the time from `ended` to the end of the last failed request.
+    /// Waits until no request has failed for some time. Returns the time from `ended` to the end of
+    /// the last failed request.
     pub(super) async fn recovered(
         &self,
         begun: Instant,
@@ -202,7 +206,8 @@ impl Load {
             .collect()
     }
 
-    /// Ends the load and checks that everything that was confirmed exists on both hosts, and that no message arrived twice.
+    /// Ends the load and checks that everything that was confirmed exists on both hosts, and that
+    /// no message arrived twice.
     pub(super) async fn end(mut self, all: &SeveralHosts, max_delivery: Duration) {
         self.tasks.abort_all();
         while self.tasks.join_next().await.is_some() {}

@@ -1,4 +1,5 @@
-//! Tests that take minutes: a host is killed, the servers behind the hosts stop, and a new version replaces an old one.
+//! Tests that take minutes: a host is killed, the servers behind the hosts stop, and a new version
+//! replaces an old one.
 
 mod faults;
 mod load;

@@ -1,4 +1,5 @@
-//! A rolling upgrade from the previous version, which does not know the newest migration of the database. `scripts/build-previous` builds it.
+//! A rolling upgrade from the previous version, which does not know the newest migration of the
+//! database. `scripts/build-previous` builds it.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -12,7 +13,8 @@ use super::load::Load;
 use crate::several_hosts::limits;
 
 const MIGRATIONS: &str = "SELECT max(version)::text FROM _sqlx_migrations";
-/// Versions that do not know this migration do not start on a database that a later version has migrated.
+/// Versions that do not know this migration do not start on a database that a later version has
+/// migrated.
 const FIRST_COMPATIBLE: i64 = 2;
 
 #[tokio::test(flavor = "multi_thread")]
@@ -25,7 +27,8 @@ async fn an_upgrade_of_one_host_after_the_other_fails_no_request() {
     let begun = Instant::now();
     sleep(Duration::from_secs(5)).await;
     for number in 0..2 {
-        // If the previous version does not have `http.drain_delay`, its host leaves the balancer before the stop.
+        // If the previous version does not have `http.drain_delay`, its host leaves the balancer
+        // before the stop.
         all.upgrade(number, &program(), &modules()).await;
         assert_eq!(migration(&all).await, before + 1);
         // Both versions, or the new version twice.
