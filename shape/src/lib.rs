@@ -2,7 +2,7 @@
 //! addresses (`addresses`, only with the feature of this name), the table of invisible characters
 //! ([`invisible`]), and the request headers of modules ([`REQUEST_HEADERS`]).
 //!
-//! The error text for an invalid body names the invalid field (specification, section 7). The
+//! The error text for an invalid body names the invalid field. The
 //! host's own routes and the routes of modules use the same parser, so clients get the same error
 //! texts.
 //!

@@ -143,7 +143,7 @@ impl RawResponse {
         serde_json::from_slice(&self.body).unwrap_or_else(|_| panic!("{}: no JSON", self.head))
     }
 
-    /// Asserts a failure with exactly this status in the form of the specification, and returns its
+    /// Asserts a failure with exactly this status in the form `{"error": text}`, and returns its
     /// text.
     #[track_caller]
     pub fn error(&self, status: u16) -> String {

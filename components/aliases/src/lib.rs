@@ -1,4 +1,4 @@
-//! The routes of aliases (specification, section 4.4). An alias is an additional address of a
+//! The routes of aliases. An alias is an additional address of a
 //! mailbox. The mailbox receives mail for the alias, and the owner can send mail from the alias.
 //!
 //! This file lists the routes. Each action has its own file. The host validates the names of

@@ -1,4 +1,4 @@
-//! Folders and messages as JSON (specification, section 2).
+//! Folders and messages as JSON.
 
 use latchmail_sdk::capability::{self, Role, Verdict};
 use latchmail_sdk::time::iso8601;

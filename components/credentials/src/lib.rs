@@ -1,4 +1,4 @@
-//! The routes of the account's profile and credentials (specification, sections 4.5 and 4.6). The
+//! The routes of the account's profile and credentials. The
 //! credentials are the password, API tokens and app passwords.
 //!
 //! This file lists the routes. Each action has its own file. The host generates and hashes secrets,

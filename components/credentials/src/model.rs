@@ -1,4 +1,4 @@
-//! JSON types of credentials (specification, section 2).
+//! JSON types of credentials.
 
 use latchmail_sdk::capability::{self, CredentialKind};
 use latchmail_sdk::scope;

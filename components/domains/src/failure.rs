@@ -1,4 +1,4 @@
-//! Converts errors of the host to error responses of the domain routes (specification, section 7).
+//! Converts errors of the host to error responses of the domain routes.
 
 use latchmail_sdk::Failure;
 use latchmail_sdk::capability::{Caller, Error};

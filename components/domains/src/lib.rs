@@ -1,4 +1,4 @@
-//! The routes of custom domains (specification, section 4.7).
+//! The routes of custom domains.
 //!
 //! This file lists the routes. Each action has its own file. The host validates domain names and
 //! checks the owner of each domain. The host also queries the DNS and stores the DKIM keys.

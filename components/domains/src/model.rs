@@ -1,4 +1,4 @@
-//! JSON types of domains (specification, section 2).
+//! JSON types of domains.
 
 use latchmail_sdk::capability::{self, Challenge, Expected, Inspected, RecordKind};
 use latchmail_sdk::time::sql;

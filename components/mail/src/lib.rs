@@ -1,4 +1,4 @@
-//! The mail routes (specification, section 4.3). The routes parse requests, and format responses
+//! The mail routes. The routes parse requests, and format responses
 //! and error messages.
 //!
 //! This file lists the routes. Each action has its own file. The host implements IMAP, and manages

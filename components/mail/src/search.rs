@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn an_invalid_search_has_the_error_of_the_specification() {
+    fn an_invalid_search_has_one_error_text() {
         let host = FakeHost::new();
         let refused = |query: &[(&str, &str)]| {
             let failure = search_messages(&host, &request(&[], query, "")).unwrap_err();

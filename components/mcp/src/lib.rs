@@ -1,4 +1,4 @@
-//! The agent endpoint (specification, section 4.9). The endpoint provides mail and aliases as tools
+//! The agent endpoint. The endpoint provides mail and aliases as tools
 //! of the Model Context Protocol, over Streamable HTTP.
 //!
 //! Requests are independent of each other: there are no sessions and no push messages. Each

@@ -12,7 +12,7 @@ use crate::revision::{self, Revision};
 use crate::rpc::{MethodResult, Params, RpcError};
 use crate::tools::{self, ListedTool};
 
-/// The version of the endpoint (specification, section 9).
+/// The version of the endpoint.
 const VERSION: &str = "1.0.0";
 
 /// The time for which a client can cache a response, in milliseconds. The time is short, because

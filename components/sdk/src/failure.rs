@@ -1,4 +1,4 @@
-//! The error response of a handler, `{"error": text}` with a status (specification, section 7).
+//! The error response of a handler, `{"error": text}` with a status.
 
 use std::borrow::Cow;
 
@@ -62,7 +62,7 @@ impl Failure {
     /// 404, because [`Error::NotFound`] contains no message.
     ///
     /// If the mail server refuses the caller's credential, the error message depends on the kind of
-    /// the credential (specification, section 7).
+    /// the credential.
     #[must_use]
     pub fn of(error: Error, missing: &'static str, host: &impl Caller) -> Self {
         match error {

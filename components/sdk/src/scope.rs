@@ -1,4 +1,4 @@
-//! The names of scopes (specification, section 5).
+//! The names of scopes.
 
 use crate::capability::Scope;
 

@@ -1,4 +1,4 @@
-//! Formats times in the two formats of the specification.
+//! Formats times in the two formats of the API.
 
 use chrono::{DateTime, SecondsFormat, Utc};
 

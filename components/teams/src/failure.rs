@@ -1,4 +1,4 @@
-//! Converts errors of the host to error responses of the team routes (specification, section 7).
+//! Converts errors of the host to error responses of the team routes.
 
 use latchmail_sdk::Failure;
 use latchmail_sdk::capability::{Caller, Missing, Refused};

@@ -1,4 +1,4 @@
-//! The routes of shared mailboxes (specification, section 4.8): teams, their members, invitations
+//! The routes of shared mailboxes: teams, their members, invitations
 //! and grants.
 //!
 //! This file lists the routes. Each action has its own file. The host checks the membership in a

@@ -1,4 +1,4 @@
-//! JSON types of teams (specification, section 2).
+//! JSON types of teams.
 
 use latchmail_sdk::capability::{self, Target, TeamRole};
 use latchmail_sdk::time::iso8601;

@@ -1,4 +1,4 @@
-//! Parses grants in requests (specification, section 2).
+//! Parses grants in requests.
 
 use latchmail_sdk::Failure;
 use latchmail_sdk::capability::{self, NewGrant, Target};

@@ -73,7 +73,7 @@ fn fault(name: &str) -> Option<Fault> {
     }
 }
 
-/// Checks a user name for registration (specification, section 4.2). Returns the name in lower
+/// Checks a user name for registration. Returns the name in lower
 /// case.
 ///
 /// # Errors
@@ -93,7 +93,7 @@ pub fn username(name: &str) -> Result<String, &'static str> {
     }
 }
 
-/// Checks the local part of an alias (specification, section 4.4). Rejects upper case, because the
+/// Checks the local part of an alias. Rejects upper case, because the
 /// service does not change the names of aliases. If `reserved` is `true`, rejects reserved names.
 /// Pass `false` for an alias on an account's own domain.
 ///

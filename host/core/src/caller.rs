@@ -10,7 +10,7 @@ use tokio::time::Instant;
 
 use crate::permissions::Grants;
 
-/// A permission of a credential (specification, section 5). The variants are in canonical order.
+/// A permission of a credential. The variants are in canonical order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Scope {
     /// `mail:read`
@@ -72,7 +72,7 @@ impl Scope {
         Self::ALL.into_iter().filter(listed).collect()
     }
 
-    /// Returns `true` if OAuth access tokens can have this scope (specification, section 5). `send`
+    /// Returns `true` if OAuth access tokens can have this scope. `send`
     /// is `true` if the operator allows `mail:send` for OAuth access tokens. `aliases:write` is
     /// valid only at the agent endpoint.
     #[must_use]
@@ -110,12 +110,11 @@ impl fmt::Display for Scope {
     }
 }
 
-/// The error text for a request with an API or OAuth token on a route that requires a web session
-/// (specification, section 7).
+/// The error text for a request with an API or OAuth token on a route that requires a web session.
 pub const SESSION_ONLY: &str =
     "This endpoint is only available to a signed-in session, not to API or OAuth tokens";
 
-/// Returns the error text for a token without the required scope (specification, section 7).
+/// Returns the error text for a token without the required scope.
 #[must_use]
 pub fn missing(scope: Scope) -> String {
     format!("This credential is missing the \"{scope}\" scope")
@@ -300,7 +299,7 @@ impl Origin {
 
 impl Caller {
     /// Removes the scope `aliases:write` if the credential is an OAuth token. The agent endpoint is
-    /// the only endpoint where OAuth tokens can create aliases (specification, section 4.9).
+    /// the only endpoint where OAuth tokens can create aliases.
     #[must_use]
     pub fn outside_agent_endpoint(mut self) -> Self {
         if let Credential::OAuth { scopes, .. } = &mut self.credential {

@@ -64,8 +64,7 @@ impl Timestamp {
         self.utc().date_naive()
     }
 
-    /// Formats the timestamp as `YYYY-MM-DD HH:MM:SS`, the form in `snake_case` fields of the API
-    /// (specification, section 1).
+    /// Formats the timestamp as `YYYY-MM-DD HH:MM:SS`, the form in `snake_case` fields of the API.
     #[must_use]
     pub fn sql(self) -> String {
         self.utc().format("%Y-%m-%d %H:%M:%S").to_string()
@@ -154,7 +153,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_instant_has_the_two_forms_of_the_specification() {
+    fn an_instant_has_the_two_forms_of_the_api() {
         let instant = Timestamp::from_millis(1_795_161_600_042);
         assert_eq!(instant.to_string(), "2026-11-20T08:00:00.042Z");
         assert_eq!(instant.sql(), "2026-11-20 08:00:00");

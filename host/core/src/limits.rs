@@ -1,5 +1,4 @@
-//! Rate limits: requests per minute, for each bucket and each credential or client (specification,
-//! section 8).
+//! Rate limits: requests per minute, for each bucket and each credential or client.
 //!
 //! Each [`Key`] has a budget in each bucket. A full budget is the number of requests that the limit
 //! allows per minute. The budget refills evenly over one minute.

@@ -1,4 +1,4 @@
-//! Whether the mail server is starting. The specification has an error text for a mail server that
+//! Whether the mail server is starting. The API has an error text for a mail server that
 //! starts. In the first minutes after the start of the service, a mail server that the service has
 //! not reached yet is assumed to be starting too. After that, an unreachable mail server is an
 //! outage.

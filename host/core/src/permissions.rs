@@ -6,7 +6,7 @@
 
 use std::fmt;
 
-/// A right of a member of a shared mailbox (specification, section 2). The variants are in
+/// A right of a member of a shared mailbox. The variants are in
 /// canonical order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Right {

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::clock::Timestamp;
 
-/// The state of a bucket after a request was counted (specification, section 8).
+/// The state of a bucket after a request was counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Verdict {
     /// The limit, in requests per minute.

@@ -1,4 +1,4 @@
-//! The access rules of routes (specification, sections 5 and 7). A rule determines which
+//! The access rules of routes. A rule determines which
 //! credentials a route accepts. The pipeline enforces the rules. The API description contains the
 //! rules.
 

@@ -1,4 +1,4 @@
-//! The rate-limit headers of responses (specification, section 8).
+//! The rate-limit headers of responses.
 
 use http::{HeaderMap, HeaderName, HeaderValue, header};
 use latchmail_core::verdict::Verdict;

@@ -1,5 +1,4 @@
-//! The error response to a failed request. It has a status and the body `{"error": text}`
-//! (specification, section 7).
+//! The error response to a failed request. It has a status and the body `{"error": text}`.
 
 use std::borrow::Cow;
 use std::error::Error as StdError;

@@ -1,4 +1,4 @@
-//! The host's routes for health, readiness and the API description (specification, section 4.1),
+//! The host's routes for health, readiness and the API description,
 //! and the pages for a browser.
 
 pub mod health;

@@ -1,4 +1,4 @@
-//! The embedded authorization server (specification, section 5; OAuth 2.1). Users sign in on the
+//! The embedded authorization server (OAuth 2.1). Users sign in on the
 //! pages of this server. Each grant has its own credential for the mail server.
 //!
 //! This crate does not handle HTTP. The crate `latchmail-http` contains the endpoints and pages.

@@ -1,4 +1,4 @@
-//! Checks and compares redirect URIs (specification, section 5; RFC 8252, section 7; RFC 9700,
+//! Checks and compares redirect URIs (RFC 8252, section 7; RFC 9700,
 //! section 4.1). A redirect URI is an https URL, a loopback URL, or a URI with an application's
 //! private scheme. The requested URI must be identical to a registered URI, except for the port of
 //! a loopback URL.

@@ -1,7 +1,7 @@
 //! The service as its clients see it, with real mail servers and databases. All tests are one
 //! binary, because linking the service once per file took longer than running the tests.
 //!
-//! A file is a section of the specification or a subject; `.config/nextest.toml` selects by folder.
+//! A file is a subject; `.config/nextest.toml` selects by folder.
 
 mod accounts;
 mod agents;

@@ -21,7 +21,7 @@ use secrecy::SecretString;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
-/// Lifetime of an access token (specification, section 8).
+/// Lifetime of an access token.
 pub const LIFETIME: Duration = Duration::from_mins(15);
 
 /// Maximum clock difference between hosts of the same service, in seconds. The difference is

@@ -36,7 +36,7 @@ const DUMMY_HASH: &str = "000000000000000000000000000000000000000000000000000000
 
 const DAY: Duration = Duration::from_hours(24);
 
-/// A string with the form of an API token (specification, section 2). The characters between the
+/// A string with the form of an API token. The characters between the
 /// selector and the hint are secret.
 #[derive(Clone, Debug)]
 pub struct ApiToken(Prefixed);
@@ -105,7 +105,7 @@ impl Auth {
     /// the response time does not reveal existing selectors.
     ///
     /// # Errors
-    /// Returns 401 with the specification's text if the token is unknown, revoked or expired, or if
+    /// Returns 401 if the token is unknown, revoked or expired, or if
     /// the token's app password cannot be opened. Returns 500 for an internal error.
     pub(super) async fn by_api_token(&self, token: &ApiToken) -> Result<Caller, Failure> {
         let now = self.clock.now();

@@ -1,6 +1,5 @@
-//! Parses the Authorization header and determines the kind of the credential from its form
-//! (specification, section 5; RFC 6750, section 2.1). Other modules check whether the credential is
-//! valid.
+//! Parses the Authorization header and determines the kind of the credential from its form (RFC
+//! 6750, section 2.1). Other modules check whether the credential is valid.
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;

@@ -273,11 +273,11 @@ impl Auth {
         self.users.settings().address(text)
     }
 
-    /// Parses the credential of a request (specification, section 5) and checks its form, signature
+    /// Parses the credential of a request and checks its form, signature
     /// and expiry. Does not query the directory or another server.
     ///
     /// # Errors
-    /// Returns 401 with the specification's text if the credential is missing or invalid. Returns
+    /// Returns 401 if the credential is missing or invalid. Returns
     /// 429 if the client has sent too many access tokens with an invalid signature. This limit does
     /// not affect tokens that are in the cache of verified tokens.
     pub async fn parse_credential(
@@ -322,7 +322,7 @@ impl Auth {
     /// external authorization server, also queries this server.
     ///
     /// # Errors
-    /// Returns 401 with the specification's text if the credential is expired or revoked, or 503 if
+    /// Returns 401 if the credential is expired or revoked, or 503 if
     /// the external server cannot be queried.
     pub async fn authenticate(&self, credential: ParsedCredential) -> Result<Caller, Failure> {
         let caller = match credential {

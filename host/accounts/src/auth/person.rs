@@ -1,4 +1,4 @@
-//! Validates personal data and passwords (specification, section 4.2). Each function validates one
+//! Validates personal data and passwords. Each function validates one
 //! field. An error has the status 400 and names the field.
 
 use chrono::{Datelike, NaiveDate};

@@ -14,7 +14,7 @@ use super::{Auth, passwords, person};
 const CLOSED: &str = "Registration is currently disabled";
 const TAKEN: &str = "This email address is already taken";
 
-/// The input of a registration (specification, section 4.2).
+/// The input of a registration.
 #[derive(Debug)]
 pub struct Form {
     /// Requested user name.

@@ -2,7 +2,7 @@
 
 use serde::Deserialize;
 
-/// `[limits]`: requests per minute, by bucket (specification, section 8).
+/// `[limits]`: requests per minute, by bucket.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 #[expect(missing_docs, reason = "each is the bucket of the same name")]

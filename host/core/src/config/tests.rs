@@ -69,7 +69,7 @@ fn the_services_addresses_are_origins_as_browsers_write_them() {
 }
 
 #[test]
-fn an_empty_configuration_has_the_limits_of_the_specification() {
+fn an_empty_configuration_has_the_documented_limits() {
     let config = parse("", &[]).unwrap();
     assert_eq!(config.limits.mail, 60);
     assert_eq!(config.base_url(), "http://127.0.0.1:8080");

@@ -103,7 +103,7 @@ pub async fn login(app: &App, request: &Request) -> Result<Response, Rejection> 
     message::json(StatusCode::OK, &AuthTokens::new(signed_in?, None))
 }
 
-/// Starts an attempt to sign in to an address (specification, section 8). If an earlier sign-in
+/// Starts an attempt to sign in to an address. If an earlier sign-in
 /// from the client's network succeeded, failed attempts from other networks do not count towards
 /// the limit for this client. So an attacker cannot lock out the user.
 ///

@@ -1,4 +1,4 @@
-//! The operations under `/api/v1/auth` (specification, section 4.2). Each file contains the route,
+//! The operations under `/api/v1/auth`. Each file contains the route,
 //! request, response, API description and handler of one operation. The rules of sign-in and
 //! registration are in [`latchmail_accounts::auth`].
 //!

@@ -1,5 +1,5 @@
 //! The endpoints and pages of the authorization server, and the metadata with which agents find
-//! this server (specification, sections 4.9 and 5). The rules of the protocols are in
+//! this server. The rules of the protocols are in
 //! [`latchmail_oauth`].
 //!
 //! The endpoints return JSON. In an error response, the member `error` is a code of the protocol

@@ -23,7 +23,7 @@ use super::envelope::{Envelope, EnvelopeAddress};
 use super::result::Error;
 use crate::types::Address;
 
-/// Maximum size of the finished message, in bytes (specification, section 8).
+/// Maximum size of the finished message, in bytes.
 pub(super) const MAX_MESSAGE: usize = 26_214_400;
 
 /// Maximum numbers of recipients, files and references of one message. A sandboxed module can have

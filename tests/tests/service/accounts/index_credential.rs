@@ -8,7 +8,7 @@ use latchmail_core::sealing::Purpose;
 use latchmail_tests::{Service, log_in};
 use secrecy::ExposeSecret as _;
 
-use super::s4_6_credentials::can_submit;
+use super::credentials::can_submit;
 
 const ADA: &str = "ada@first.test";
 

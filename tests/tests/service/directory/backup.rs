@@ -19,7 +19,7 @@ use serde_json::{Value, json};
 use tokio::process::Command;
 use tokio::time::{Instant, interval, sleep};
 
-use crate::mail::s4_3_send::mail;
+use crate::mail::send::mail;
 
 const SEND: &str = "/api/v1/mail/send";
 /// The time between two requests: 20 requests per second.

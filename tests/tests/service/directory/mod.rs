@@ -3,10 +3,15 @@
 //!
 //! These tests run on SQLite and once more on PostgreSQL.
 
+mod aliases;
+mod authentication;
 mod backup;
 mod dkim;
 mod dkim_milter;
+mod domains;
 mod key_rotation;
+mod message_identity;
+mod message_numbers;
 mod module_management;
 mod modules_store;
 mod operator_accounts;
@@ -14,11 +19,6 @@ mod operator_doctor;
 mod operator_domains;
 mod operator_imports;
 mod operator_settings;
-mod s4_1_service;
-mod s4_2_authentication;
-mod s4_3_identity;
-mod s4_3_numbers;
-mod s4_3_random;
-mod s4_3_repeats;
-mod s4_4_aliases;
-mod s4_7_domains;
+mod random_mail_changes;
+mod repeated_sends;
+mod service_routes;

@@ -83,7 +83,7 @@ fn shown(read: &corpus::ReadMessage) -> String {
         .as_object_mut()
         .unwrap()
         .retain(|field, value| detail.get(field) != Some(value));
-    // The result depends on how the message arrived in the mailbox (s4_3_senders.rs).
+    // The result depends on how the message arrived in the mailbox (senders.rs).
     detail.as_object_mut().unwrap().remove("authentication");
     detail["uid"] = json!("[uid]");
     detail["seq"] = json!("[seq]");

@@ -1,5 +1,7 @@
 //! Folders and messages: reading, searching, changing, sending.
 
+mod attachments;
+mod bulk_changes;
 mod capabilities;
 mod changes;
 mod deleted_flag;
@@ -7,13 +9,11 @@ mod isolation;
 mod mail_bounds;
 mod mail_corpus;
 mod outage;
-mod s4_3_attachments;
-mod s4_3_bulk;
-mod s4_3_changes;
-mod s4_3_mail;
-mod s4_3_search;
-pub(crate) mod s4_3_send;
-mod s4_3_senders;
+mod reading;
+mod search;
 mod search_index;
 mod search_long;
+pub(crate) mod send;
+mod senders;
+mod single_changes;
 mod threads;

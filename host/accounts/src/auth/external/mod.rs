@@ -38,7 +38,7 @@ pub(super) use self::response::TokenStatus;
 pub use self::token::OpaqueToken;
 use crate::mail_server::MailServer;
 
-/// Time for which a response is cached (specification, section 5). The time starts when the
+/// Time for which a response is cached. The time starts when the
 /// introspection request starts.
 const CACHE_LIFETIME: Duration = Duration::from_mins(1);
 

@@ -1,7 +1,7 @@
 //! The change log: a client that obtains a cursor, lists the mailbox and applies the changes has
 //! the mailbox.
 //!
-//! `s4_8_sharing` has the tests of members of a shared mailbox.
+//! `sharing` has the tests of members of a shared mailbox.
 
 mod collapsed;
 mod cursors;

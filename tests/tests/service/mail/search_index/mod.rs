@@ -1,6 +1,6 @@
 //! The search index: what a search finds, in which order, and what other clients did before it.
 //!
-//! `s4_3_search.rs` has the tests of the specification, and `s4_8_sharing` those of members of a
+//! `search.rs` has the tests of the route, and `sharing` those of members of a
 //! shared mailbox.
 
 mod credentials;
