@@ -15,10 +15,16 @@ default:
 run *arguments:
     @exec ./scripts/run "$@"
 
-# Run all tests; arguments are passed to `cargo nextest run`
+# Run all tests; with a part of a test's name, only these tests, with what they need
 [positional-arguments]
-test *arguments: build-tests
+test *arguments:
+    @./scripts/prepare-tests "$@"
     ./scripts/with-servers ./scripts/test "$@"
+
+# Run the tests of one crate that need no servers: `./just try CRATE [NAME]`
+[positional-arguments]
+try *arguments: (setup "--try")
+    @./scripts/try "$@"
 
 # Run all tests, also the long ones, all service tests on PostgreSQL too, the tests of the routes
 # with users of the mail server's own too, and without arguments those of the package and the image
@@ -51,7 +57,7 @@ check: (setup "--check")
     ./scripts/each-crate native clippy --all-targets --locked -- -D warnings
     ./scripts/each-crate wasm clippy --target wasm32-wasip2 --locked -- -D warnings
     sh -n just
-    for script in scripts/*.sh scripts/run scripts/setup scripts/with-servers scripts/test scripts/each-crate scripts/build-components scripts/build-examples scripts/build-previous scripts/build-project scripts/build-tests scripts/check-dependencies scripts/check-packaging scripts/deb scripts/deb-lifecycle scripts/follow scripts/image scripts/fuzz scripts/fuzz-api/run scripts/as-root scripts/bench scripts/debian-root scripts/in-root scripts/screenshots scripts/test-deb scripts/test-image scripts/try-on .ci/run host/mailserver/src/supervisor.sh; do bash -n "$script"; done
+    for script in scripts/*.sh scripts/run scripts/setup scripts/with-servers scripts/test scripts/try scripts/prepare-tests scripts/each-crate scripts/build-components scripts/build-examples scripts/build-previous scripts/build-project scripts/build-tests scripts/check-dependencies scripts/check-packaging scripts/deb scripts/deb-lifecycle scripts/follow scripts/image scripts/fuzz scripts/fuzz-api/run scripts/as-root scripts/bench scripts/debian-root scripts/in-root scripts/screenshots scripts/test-deb scripts/test-image scripts/try-on .ci/run host/mailserver/src/supervisor.sh; do bash -n "$script"; done
     ./scripts/check-dependencies
     ./scripts/check-packaging
 

@@ -15,7 +15,7 @@ use tokio::net::TcpStream;
 use tokio::process::{Child, Command};
 
 use crate::process::free_address;
-use crate::service::{high_limits, settings};
+use crate::settings::{high_limits, settings};
 use crate::{DOMAIN, Imap, ProgramOutput, Response, program, wait_until};
 
 /// The users of the mail server. Their addresses are on [`DOMAIN`]. `cleo` has a log-in name

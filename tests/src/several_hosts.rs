@@ -19,7 +19,7 @@ use tokio::process::{Child, Command};
 
 use crate::mail_servers::{Logs, milter};
 use crate::process::{free_addresses, own_loopback};
-use crate::service::{high_limits, parsed, settings};
+use crate::settings::{high_limits, parsed, settings};
 use crate::{
     HostProcess, MailServers, Person, PostgresServer, ProgramOutput, Redis, Service, modules,
     program, wait_until,

@@ -14,7 +14,7 @@
 //! | [`oauth_tokens`], [`audience`] | tokens of the embedded authorization server |
 //! | [`sessions`] | sign-in, refresh and sign-out |
 //! | [`single_sign_on`] | sign-in and sign-out of persons at the identity provider |
-//! | `mail_server_sign_in`, `recheck` | sign-in with passwords of the mail server, and the recheck |
+//! | `mail_server_sign_in`, `recheck` | sign-in with passwords of the mail server; rechecks |
 //! | [`provider_sessions`] | the supervision of sessions that began at the identity provider |
 //! | [`two_factor`] | second factors |
 //! | [`registration`] | creates accounts |

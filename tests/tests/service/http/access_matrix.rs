@@ -1,5 +1,5 @@
-//! Every route with every kind of credential. The routes come from the
-//! router, and the expected access is listed here, so a new route fails until it is added.
+//! Every route with every kind of credential. The routes come from the router, and the expected
+//! access is listed here, so a new route fails until it is added.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -22,10 +22,8 @@ const SESSION_ONLY: &str =
 /// Returns the expected access of each route.
 fn expected_access() -> BTreeMap<&'static str, Access> {
     let scoped = |scope, oauth| Access::Scoped { scope, oauth };
-    let (read, write) = (
-        scoped(Scope::MailRead, true),
-        scoped(Scope::MailWrite, true),
-    );
+    let read = scoped(Scope::MailRead, true);
+    let write = scoped(Scope::MailWrite, true);
     BTreeMap::from([
         ("GET /", Access::Public),
         ("GET /docs", Access::Public),
@@ -589,10 +587,8 @@ async fn a_request_whose_session_ends_during_its_body_has_no_effect() {
             assert_eq!(answer.error(401), SESSION_ENDED, "{line} after {waited:?}");
         }
     }
-    assert_eq!(
-        ada.send("GET /api/v1/tokens").await.succeeds(200)["tokens"],
-        json!([])
-    );
+    let tokens = ada.send("GET /api/v1/tokens").await.succeeds(200);
+    assert_eq!(tokens["tokens"], json!([]));
     let lists = ada.send("GET /api/v1/profile/sessions").await.succeeds(200);
     assert_eq!(lists["credentials"].as_array().unwrap().len(), 1);
     let profile = ada.send("GET /api/v1/profile").await.succeeds(200);
