@@ -32,7 +32,7 @@ pub struct ThreadList {
 /// A thread: a message and its replies, in any folders.
 #[derive(Serialize, ToSchema)]
 pub struct Thread {
-    /// The opaque id: the `threadId` of the thread's messages.
+    /// The opaque id of the thread. The `threadId` of each of its messages has this value.
     pub id: String,
     /// The subject of the oldest message.
     pub subject: String,

@@ -42,7 +42,7 @@ struct File(Vec<u8>);
         ),
         (status = 400, description = "`Invalid message UID`, `Invalid attachment index`", body = latchmail_sdk::Failed),
         (status = 404, description = "`Message not found`, `Attachment not found`", body = latchmail_sdk::Failed),
-        (status = 413, description = "The attachment is beyond the part of the message that the service reads", body = latchmail_sdk::Failed)
+        (status = 413, description = "The attachment is outside the part of the message that the service reads", body = latchmail_sdk::Failed)
     )
 )]
 pub(crate) fn get_attachment(

@@ -118,7 +118,7 @@ pub enum Command {
     TwoFactor {
         /// Address of the account.
         address: String,
-        /// Change to make.
+        /// What to do.
         change: TwoFactorChange,
     },
 }

@@ -254,7 +254,7 @@ async fn ask_for_consent(
         return Ok(false);
     }
     if !std::io::stdin().is_terminal() {
-        bail!("{error}; use --yes to consent");
+        bail!("{error}; to consent without a terminal, add --yes");
     }
     let mut out = std::io::stderr();
     writeln!(out, "The installation requires your consent:")?;
@@ -267,7 +267,7 @@ async fn ask_for_consent(
     std::io::stdin().read_line(&mut input)?;
     match input.trim() {
         "y" | "Y" | "yes" => Ok(true),
-        _ => bail!("no consent; nothing was installed"),
+        _ => bail!("installation cancelled: no module was changed"),
     }
 }
 
@@ -287,7 +287,7 @@ fn state_line(report: &Value) -> String {
     let text = |key: &str| report[key].as_str().map(escape).unwrap_or_default();
     match report["state"].as_str() {
         Some("serving") => format!(
-            "{} {} is serving ({})",
+            "{} {} is serving (digest {})",
             text("name"),
             text("version"),
             text("digest").get(..12).unwrap_or_default()

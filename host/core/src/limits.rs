@@ -118,13 +118,14 @@ impl Bucket {
 /// whose requests use the budget.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub enum Key {
-    /// A web session.
+    /// The `sid` of a web session.
     Session(Box<str>),
-    /// An API token.
+    /// The id of an API token.
     ApiToken(Box<str>),
-    /// An OAuth grant.
+    /// The id of an OAuth grant.
     OAuth(Box<str>),
-    /// An account. Used for requests to the agent endpoint with any credential of the account.
+    /// The id of an account. All credentials of an account share one budget for requests to the
+    /// agent endpoint.
     Account(Box<str>),
     /// A client without a credential: an IPv4 address, or the /64 network of an IPv6 address. One
     /// client usually controls all addresses of a /64 network.

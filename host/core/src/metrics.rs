@@ -118,7 +118,7 @@ families! {
     Counter CACHE_LOOKUPS("latchmail_cache_lookups_total", [area: &["folder_ids", "locations", "sent_folders", "structures", "summaries"], outcome: &["hit", "miss"]],
         "Lookups in the caches of mailboxes.");
     Gauge INDEX_LAG("latchmail_index_lag_seconds", [],
-        "Largest time since the last update of an open search index.");
+        "Longest time since an open search index was updated.");
     Gauge INDEX_OPEN("latchmail_index_open", [],
         "Open search indexes.");
     Gauge INDEX_BUILDING("latchmail_index_building", [],

@@ -1,9 +1,8 @@
-//! The columns with secrets that the service's keys seal. Each sealed value starts with the id of
-//! the key that sealed it. When a new key becomes the current key, the service seals all values
-//! again.
+//! The columns with secrets that are sealed with the service's keys. Each sealed value starts with
+//! the id of its key. When a new key becomes the current key, the service seals all values again.
 //!
-//! API tokens and OAuth grants are not in this list. Keys that are derived from the tokens seal
-//! their app passwords.
+//! The app passwords of API tokens and OAuth grants are not in these columns. They are sealed with
+//! keys that are derived from the tokens.
 
 use super::db::{Changed as _, on};
 use super::{Directory, Error};
@@ -26,14 +25,14 @@ pub enum SealedColumn {
     DkimKey,
 }
 
-/// The queries of a column.
+/// The queries for one [`SealedColumn`].
 struct Queries {
-    /// Parameters: the id of a key, a row, a limit. Returns the rows after this row that other keys
-    /// sealed.
+    /// Returns a page of the values that are not sealed with the current key: at most `$3` rows,
+    /// after the row `$2`. `$1` is the id of the current key.
     page: &'static str,
-    /// Parameters: a row, the sealed value, the new value.
+    /// Replaces the value `$2` in the row `$1` by the value `$3`.
     reseal: &'static str,
-    /// Parameter: the id of a key. Returns the number of values that the key sealed.
+    /// Returns the number of values that are sealed with the key with the id `$1`.
     count: &'static str,
 }
 

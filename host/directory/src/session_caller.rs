@@ -1,4 +1,4 @@
-//! The session that requests a change.
+//! Checks in the transaction of a change that the session of the request has not ended.
 
 use super::Error;
 use super::db::{Tx, on_tx};
@@ -7,8 +7,8 @@ use crate::clock::Timestamp;
 const IS_LIVE: &str = "SELECT 1 FROM sessions s JOIN accounts a ON a.id = s.account_id \
     WHERE s.sid = $1 AND s.account_id = $2 AND s.expires_at > $3 AND a.active";
 
-/// A session that requests a change. A request can take up to a minute, and the session can end
-/// during this time. Therefore the transaction with the change checks that the session is live.
+/// The session of a request that changes data. A request can take up to a minute, and the session
+/// can end during this time. Therefore the transaction with the change checks the session again.
 #[derive(Clone, Copy, Debug)]
 pub struct SessionCaller<'a> {
     /// The account's id.
@@ -20,7 +20,7 @@ pub struct SessionCaller<'a> {
 }
 
 impl SessionCaller<'_> {
-    /// Locks the account. After that, returns `true` if the session is live and the account is
+    /// Locks the account, then returns `true` if the session has not ended and the account is
     /// active.
     pub(super) async fn lock(&self, tx: &mut Tx) -> Result<bool, Error> {
         tx.lock_account(self.account_id).await?;

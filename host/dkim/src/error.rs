@@ -1,12 +1,12 @@
 //! The error type of this crate.
 
-/// The reason why there is no key or no signature. The text of the error is for the log.
+/// An error of creating a DKIM key or a signature. The message is written to the log only.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// A key could not be generated.
     #[error("failed to generate a DKIM key: {0}")]
     Generation(String),
-    /// The domain has a key that cannot be used.
+    /// The stored key of the domain cannot be used.
     #[error("the DKIM key of {domain} cannot be used: {reason}")]
     Unusable {
         /// The domain.
@@ -14,7 +14,7 @@ pub enum Error {
         /// The reason.
         reason: String,
     },
-    /// The directory failed.
+    /// An operation of the database failed.
     #[error(transparent)]
     Directory(#[from] latchmail_directory::Error),
 }

@@ -36,13 +36,13 @@ pub enum Lookup {
 pub struct LookupSettings {
     /// The value of Dovecot's setting `driver`.
     pub driver: &'static str,
-    /// The value of `connect` for Dovecot 2.3. If the database is an SQLite file, Dovecot 2.4 uses
-    /// this value too, as the path of the file.
+    /// Dovecot 2.3: the value of the setting `connect`. Dovecot 2.4 with SQLite: the path of the
+    /// file.
     pub dovecot: String,
-    /// The URL of a `PostgreSQL` database, without the parameter for the role. [`parameters`]
-    /// splits this URL.
+    /// Dovecot 2.4 with `PostgreSQL`: the URL of the database without the parameter for the role.
+    /// [`parameters`] splits this URL.
     pub url: Option<String>,
-    /// Like `dovecot`, but for the database to which Dovecot writes the last log-ins.
+    /// As `dovecot`, for the database in which Dovecot stores the last log-ins.
     pub last_logins: String,
     /// The type of Postfix's lookup tables.
     pub maps: &'static str,

@@ -123,13 +123,13 @@ impl Provider {
         } else if issued_at.seconds() > now.seconds().saturating_add(MAX_SKEW) {
             "the token was issued in the future"
         } else if !is_event {
-            "the token is no logout token"
+            "the token is not a logout token"
         } else if claims.nonce.is_some() {
-            "the token has a nonce"
+            "the token contains a nonce, which logout tokens must not contain"
         } else if claims.sub.is_none() && claims.sid.is_none() {
-            "the token names neither a person nor a session"
+            "the token contains neither `sub` nor `sid`"
         } else if claims.jti.is_empty() || !identifies(&claims.sub) || !identifies(&claims.sid) {
-            "an identifier is empty or too long"
+            "`jti`, `sub` or `sid` is empty or too long"
         } else {
             return Ok(Logout {
                 token_hash: sha256_hex(&format!("{} {}", claims.iss, claims.jti)),

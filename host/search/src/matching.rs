@@ -265,8 +265,9 @@ impl Kind {
 }
 
 impl Term {
-    /// Adds the documents of `candidates` that satisfy the term to `docs`, which is empty. Other
-    /// documents can be added too.
+    /// Adds all documents of `candidates` that satisfy the term to `docs`. `docs` must be empty.
+    /// The caller must intersect the result with `candidates`, because other documents can be added
+    /// too.
     fn add(
         &self,
         segment: &Segment,
@@ -290,15 +291,15 @@ impl WordsIn {
         self.words.words.len() > 1
     }
 
-    /// Adds the documents with the words to `docs`.
+    /// Adds the documents that contain the words in at least one of the fields to `docs`.
     fn add(&self, segment: &Segment, candidates: &Docs, docs: &mut Docs) -> io::Result<()> {
         self.fields
             .iter()
             .try_for_each(|&field| self.add_field(segment, field, candidates, docs))
     }
 
-    /// Adds the documents with the words in a field to `docs`. A phrase is searched in `candidates`
-    /// only.
+    /// Adds the documents whose field contains the words to `docs`. If the words are a phrase, only
+    /// documents of `candidates` are searched.
     pub(crate) fn add_field(
         &self,
         segment: &Segment,

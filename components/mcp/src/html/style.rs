@@ -61,16 +61,17 @@ const PROPERTIES: usize = Property::Scale as usize + 1;
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Value {
-    /// A boolean. Depending on the property, `true` means that the element is hidden, is clipped,
-    /// is outside the page, or has a background image.
+    /// The value of a property that only has an effect or not. `true` means that the property hides
+    /// or clips the element, moves it outside the page, or gives it a background image.
     Flag(bool),
     Extent(Extent),
     FontSize(FontSize),
     Paint(Paint),
-    /// `offset` is `true` if the properties `left`, `top`, `right` and `bottom` apply. `absolute`
-    /// is `true` if the element is outside the normal flow.
+    /// The value of `position`.
     Position {
+        /// Whether `left`, `top`, `right` and `bottom` have an effect.
         offset: bool,
+        /// Whether the element is outside the normal flow.
         absolute: bool,
     },
 }

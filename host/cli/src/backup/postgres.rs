@@ -199,7 +199,8 @@ impl Running {
     }
 }
 
-/// Reads the beginning of a text, and discards the rest.
+/// Returns at most [`MAX_ERROR`] bytes of `stderr`. Reads and discards all later bytes, so that the
+/// program does not block on a full pipe.
 async fn text(mut stderr: impl AsyncRead + Unpin) -> String {
     let mut text = Vec::new();
     let _ = (&mut stderr).take(MAX_ERROR).read_to_end(&mut text).await;

@@ -1,5 +1,5 @@
-//! Reads the state of a mailbox from the index: all folders, and the location and flags of each
-//! message.
+//! Reads a copy of the state of a mailbox from the database, for the search index: all folders, and
+//! the location and flags of each message.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -24,7 +24,7 @@ const SYNCED: &str = "SELECT 1 FROM mailboxes WHERE account_id = $1 AND version 
 const CHANGED: &str = "SELECT c.uid, m.folder_id, m.imap_uid, m.flags FROM (SELECT DISTINCT +uid AS uid FROM mailbox_changes \
      WHERE account_id = $1 AND version > $2 AND +uid > 0) c LEFT JOIN messages m ON m.account_id = $1 AND m.uid = c.uid";
 
-/// A folder of a replica.
+/// A folder in a [`Replica`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReplicaFolder {
     /// The service's own id of the folder.
@@ -33,21 +33,21 @@ pub struct ReplicaFolder {
     pub public_id: String,
     /// The folder's path.
     pub path: String,
-    /// The UIDVALIDITY.
+    /// The folder's UIDVALIDITY.
     pub uid_validity: u32,
     /// The lowest IMAP UID that has not been reconciled.
     pub uid_next: u32,
-    /// The HIGHESTMODSEQ of the last sync. The value is 0 if the server has no QRESYNC. `None` if
-    /// the folder was never synced.
+    /// The HIGHESTMODSEQ of the last sync. 0 if the server does not support QRESYNC, `None` if the
+    /// folder was never synced.
     pub highest_modseq: Option<u64>,
 }
 
-/// A message of a replica.
+/// A message in a [`Replica`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReplicaMessage {
     /// The number of the message.
     pub uid: u64,
-    /// The position of the message's folder in the list of folders.
+    /// The index of the message's folder in [`Replica::folders`].
     pub folder: usize,
     /// The IMAP UID.
     pub imap_uid: u32,
@@ -55,10 +55,10 @@ pub struct ReplicaMessage {
     pub flags: Arc<str>,
 }
 
-/// The state of a mailbox.
+/// The state of a mailbox at one version.
 #[derive(Clone, Debug)]
 pub struct Replica {
-    /// The version of the last change.
+    /// The version of the last change that this state contains.
     pub version: u64,
     /// The folders, sorted by path.
     pub folders: Vec<ReplicaFolder>,

@@ -177,7 +177,8 @@ async fn a_message_that_moved_takes_its_number_along(fresh: Fresh) {
     let moved = |uid, rival: &IndexedMessage| [(uid, rival.clone())];
     let found = given(db, "Sent", FIRST, &same(&[40, 41]), &moved(41, &rivals[2])).await;
     assert_eq!((found[&40], found[&41]), (4, 3));
-    // Its location has changed, so it can be neither moved nor lost with the old one.
+    // The message with number 3 is now in `Sent`. A reconciliation that still has the old location
+    // must not move this number again or remove it.
     let late = given(db, "Trash", FIRST, &same(&[7]), &moved(7, &rivals[2])).await;
     assert_eq!(late[&7], 5);
     remove_lost(db, "ada", &[rivals[0].clone(), rivals[2].clone()])

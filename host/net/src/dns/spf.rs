@@ -16,14 +16,14 @@ const MAX_VOID_LOOKUPS: u32 = 2;
 
 /// The result of evaluating a record.
 enum Outcome {
-    /// The evaluation reached an `include` of the host.
+    /// The evaluation reached an `include` of the host with the qualifier `+`.
     Found,
     /// The record has no `include` of the host, and no mechanism ended the evaluation.
     Absent,
-    /// A mechanism ended the evaluation before the evaluation reached an `include` that refers to
-    /// the host and has the qualifier `+`. Terms after this mechanism have no effect.
+    /// The evaluation ended before it reached an `include` of the host with the qualifier `+`. The
+    /// reason is `all`, or an `include` of the host with another qualifier.
     Ended,
-    /// The result depends on the sender's address, because the record contains macros.
+    /// The result depends on the address of the sender, because the record contains macros.
     Unknown,
 }
 

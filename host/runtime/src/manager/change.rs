@@ -335,8 +335,7 @@ impl ModuleManager {
                     Some(digest) => self.examine_stored(name, digest, new.policy()).await.ok(),
                     None => None,
                 };
-                let mut phrases =
-                    vec!["it does not serve at present and would start to serve".to_owned()];
+                let mut phrases = vec!["it is not serving, and would start to serve".to_owned()];
                 phrases.extend(match old {
                     Some(old) => consent::additions(&old.manifest, &old.imports, new),
                     None => consent::everything(new),

@@ -368,7 +368,10 @@ impl Module {
         let instance = cpu.spend(instance);
         match tokio::time::timeout(self.deadline, instance).await {
             Ok(instance) => instance.map_err(|error| instantiation_error(&error)),
-            Err(_) => Err("it was not instantiated within its deadline".into()),
+            Err(_) => Err(format!(
+                "creating an instance took longer than the module's deadline of {} s",
+                self.deadline.as_secs_f64()
+            )),
         }
     }
 

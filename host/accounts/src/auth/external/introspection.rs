@@ -31,10 +31,10 @@ const FORM: &AsciiSet = &NON_ALPHANUMERIC
 pub(super) struct Introspection {
     fetch: Fetch,
     url: String,
-    /// The allowed hosts. The list contains only the host of the endpoint. The host can have any IP
-    /// address, because the operator configured the host.
+    /// The hosts that requests may connect to: only the host of `url`. Private IP addresses are
+    /// allowed for it, because the operator configured it.
     hosts: Hosts,
-    /// Value of the Authorization header: `Basic` and the encoded client id and client secret.
+    /// The value of the Authorization header: `Basic` with the client id and the client secret.
     authorization: SecretString,
     timeout: Duration,
 }
@@ -73,7 +73,7 @@ impl Introspection {
         }
     }
 
-    /// Returns the timeout of a request.
+    /// Returns the configured timeout of one introspection request.
     pub(super) const fn timeout(&self) -> Duration {
         self.timeout
     }

@@ -55,7 +55,8 @@ impl LastLoginsFile {
         let file = mailserver.with_file_name(NAME);
         if file == main || file == mailserver {
             return Err(Error::Unusable(format!(
-                "neither `database.url` nor `database.mailserver` can name {}: mail servers write log-ins to it",
+                "`database.url` and `database.mailserver` must not be {}: mail servers store the \
+                 last log-ins in this file; choose another name",
                 file.display()
             )));
         }

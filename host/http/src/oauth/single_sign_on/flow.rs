@@ -23,17 +23,18 @@ use crate::app::App;
 use crate::message::{Request, Response};
 use crate::rejection::Rejection;
 
-/// The time within which the person must return from the provider.
+/// Maximum time between the redirect to the provider and the return from it.
 const LIFETIME: Duration = Duration::from_mins(10);
 
 /// The request that continues after the sign-in at the provider.
 #[derive(Serialize, Deserialize)]
 pub(in crate::oauth) enum Destination {
-    /// A client that gets a web session.
+    /// A client receives a web session.
     Client(ClientRequest),
-    /// An agent that gets an authorization code. The person has agreed on the sign-in page.
+    /// An agent receives an authorization code. The user gave consent on the sign-in page.
     Agent(Authorization),
-    /// The device with this user code. The person has agreed on the page for devices.
+    /// The device that shows this user code receives a grant. The user gave consent on the page for
+    /// devices.
     Device(String),
 }
 

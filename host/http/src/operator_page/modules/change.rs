@@ -98,8 +98,13 @@ async fn change_version(
             let current = report.summary.version.as_deref();
             let hidden = [("digest", next.digest.as_str())];
             let text = html! {
-                p { "The new version replaces the current version at once, with the current permissions of the module." }
-                @if current.is_none() { p { "The module does not serve at present. This action also enables it." } }
+                p {
+                    "The new version replaces the current version immediately. "
+                    "The permissions of the module do not change."
+                }
+                @if current.is_none() {
+                    p { "The module is not serving. This action also enables the module." }
+                }
                 dl {
                     dt { "Current version" }
                     dd { (current.unwrap_or("none")) }

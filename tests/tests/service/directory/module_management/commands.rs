@@ -37,7 +37,10 @@ async fn the_operator_reviews_and_confirms_an_installation() {
         .operator(&format!("module install --yes {one}"), "")
         .await
         .succeeds();
-    assert!(output.starts_with("variant 1.0.0 is serving ("), "{output}");
+    assert!(
+        output.starts_with("variant 1.0.0 is serving (digest "),
+        "{output}"
+    );
     let more = file("more.wasm", variant_that("more", "2.0.0"));
     service
         .operator(&format!("module install {more}"), "")

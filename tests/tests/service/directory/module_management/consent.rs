@@ -81,7 +81,7 @@ async fn a_version_for_a_disabled_module_is_compared_with_the_last_installed_one
     service.restart().await;
     let admin = administrator(&service).await;
     let weaker = install(&admin, &[variant_with_version("2.0.0")], false).await;
-    weaker.fails_mentioning(409, "it does not serve at present and would start to serve");
+    weaker.fails_mentioning(409, "it is not serving, and would start to serve");
     weaker.fails_mentioning(
         409,
         "to any client; the previous version opened it to web sessions",
