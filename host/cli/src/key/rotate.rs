@@ -112,7 +112,7 @@ async fn activate(context: &CliContext, kid: &str) -> anyhow::Result<()> {
         match context.directory.activate_service_key(kid).await? {
             Activation::Activated => return Ok(()),
             Activation::MissingOn(names) => names,
-            Activation::NotPending => bail!("the key {kid} is not pending any longer"),
+            Activation::NotPending => bail!("the key {kid} is no longer pending"),
         }
     } else {
         without

@@ -9,7 +9,10 @@ use crate::output::escape;
 pub(super) fn module_path(name: &str) -> anyhow::Result<String> {
     let valid = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-';
     if name.is_empty() || !name.bytes().all(valid) {
-        bail!("`{}` is not a valid module name", escape(name));
+        bail!(
+            "`{}` is not a valid module name: use lowercase letters, digits and hyphens",
+            escape(name)
+        );
     }
     Ok(format!("/{name}"))
 }

@@ -17,7 +17,7 @@ const SOCKET: &str = "admin.sock";
 /// The folder for sockets of an installed service.
 const RUNTIME_FOLDER: &str = "/run/latchmail";
 
-/// `[admin]`
+/// The section `[admin]` of the configuration.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Admin {

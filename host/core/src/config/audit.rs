@@ -2,7 +2,7 @@
 
 use serde::Deserialize;
 
-/// `[audit]`
+/// The section `[audit]` of the configuration.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Audit {

@@ -7,7 +7,7 @@ use serde::Deserialize;
 use super::values::seconds;
 use crate::error::StartError;
 
-/// `[dns]`
+/// The section `[dns]` of the configuration.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Dns {

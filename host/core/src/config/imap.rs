@@ -7,7 +7,7 @@ use serde::Deserialize;
 
 use super::values::seconds;
 
-/// `[imap]`
+/// The section `[imap]` of the configuration.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Imap {

@@ -9,7 +9,7 @@ use super::values::list;
 use crate::error::StartError;
 use crate::network;
 
-/// `[inbound]`
+/// The section `[inbound]` of the configuration.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Inbound {

@@ -9,7 +9,7 @@ use crate::error::StartError;
 /// The name of the index's folder in `cache_dir`.
 const FOLDER: &str = "index";
 
-/// `[index]`
+/// The section `[index]` of the configuration.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Index {

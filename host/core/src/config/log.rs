@@ -2,7 +2,7 @@
 
 use serde::Deserialize;
 
-/// `[log]`
+/// The section `[log]` of the configuration.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Log {

@@ -2,7 +2,7 @@
 
 use serde::Deserialize;
 
-/// `[mcp]`
+/// The section `[mcp]` of the configuration.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Mcp {

@@ -8,7 +8,7 @@ use serde::Deserialize;
 
 use super::values::{list, seconds};
 
-/// `[oauth]`
+/// The section `[oauth]` of the configuration.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct OAuth {

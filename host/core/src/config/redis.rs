@@ -8,7 +8,7 @@ use url::Url;
 use crate::error::StartError;
 use crate::network::is_local;
 
-/// `[redis]`
+/// The section `[redis]` of the configuration.
 #[derive(Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Redis {

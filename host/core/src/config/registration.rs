@@ -6,7 +6,7 @@ use super::sign_in::folded;
 use super::values::list;
 use crate::error::StartError;
 
-/// `[registration]`
+/// The section `[registration]` of the configuration.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Registration {

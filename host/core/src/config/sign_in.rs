@@ -10,7 +10,7 @@ use super::values::{list, seconds};
 use crate::address;
 use crate::error::StartError;
 
-/// `[sign_in]`
+/// The section `[sign_in]` of the configuration.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct SignIn {
@@ -45,7 +45,7 @@ pub struct DomainSignIn {
     pub source: PasswordSource,
 }
 
-/// `[sign_in.mailserver]`
+/// The section `[sign_in.mailserver]` of the configuration.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct MailserverSignIn {
@@ -80,7 +80,7 @@ impl Default for MailserverSignIn {
     }
 }
 
-/// `[sign_in.oidc]`
+/// The section `[sign_in.oidc]` of the configuration.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct OidcSignIn {

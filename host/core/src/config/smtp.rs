@@ -7,7 +7,7 @@ use serde::Deserialize;
 use super::values::seconds;
 use crate::error::StartError;
 
-/// `[smtp]`
+/// The section `[smtp]` of the configuration.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Smtp {

@@ -9,7 +9,7 @@ use crate::network::is_local;
 /// The path of traces below the base URL of a collector (OTLP 1.0, "OTLP/HTTP Request").
 const TRACES_PATH: &str = "/v1/traces";
 
-/// `[telemetry]`
+/// The section `[telemetry]` of the configuration.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Telemetry {
