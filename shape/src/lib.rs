@@ -65,6 +65,18 @@ impl ValidationError {
 /// Parses `body` as a JSON object. Rejects arrays. Without this check, serde would also accept an
 /// array with the values of the fields in order. This form of a body is not documented.
 ///
+/// ```
+/// use std::collections::BTreeMap;
+///
+/// type Body = BTreeMap<String, u32>;
+///
+/// let body: Body = latchmail_shape::read(br#"{"page": 2}"#).unwrap();
+/// assert_eq!(body["page"], 2);
+///
+/// let error = latchmail_shape::read::<Body>(b"[2]").unwrap_err();
+/// assert_eq!(error.message(), "The body must be an object");
+/// ```
+///
 /// # Errors
 /// Returns an error if the body is not a JSON object, or if a field is invalid.
 pub fn read<T: DeserializeOwned>(body: &[u8]) -> Result<T, ValidationError> {

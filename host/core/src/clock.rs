@@ -96,6 +96,16 @@ impl Serialize for Timestamp {
 }
 
 /// The system clock, or a manual clock for tests.
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use latchmail_core::clock::{Clock, Timestamp};
+///
+/// let clock = Clock::manual(Timestamp::from_millis(1_000));
+/// clock.advance(Duration::from_secs(2));
+/// assert_eq!(clock.now().millis(), 3_000);
+/// ```
 #[derive(Clone, Debug, Default)]
 pub struct Clock(Option<Arc<AtomicI64>>);
 
