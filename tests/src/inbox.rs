@@ -43,6 +43,7 @@ pub async fn log_in(
 pub async fn app_password(database: &Database, address: &str, now: Timestamp) -> String {
     let directory = directory::open(database).await;
     let account = directory
+        .accounts
         .account_by_address(address)
         .await
         .unwrap()
@@ -67,6 +68,7 @@ pub async fn app_password(database: &Database, address: &str, now: Timestamp) ->
         provider: None,
     };
     directory
+        .sessions
         .begin_session(&session, &Origin::default())
         .await
         .unwrap();

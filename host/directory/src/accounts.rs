@@ -1,20 +1,24 @@
 //! Creates accounts with their addresses and profiles. All accounts and aliases share one namespace
 //! of addresses.
 
+pub mod administration;
+pub mod imports;
+pub mod profiles;
+
 use std::collections::HashSet;
 use std::fmt;
 
 use sqlx::QueryBuilder;
 
-use super::aliases::domain_of;
-use super::db::{Source, Tx, on, on_tx};
-use super::domains;
-use super::events::{self, Event, Kind};
-use super::message_index::MAX_PER_STATEMENT;
-use super::sessions::{self, NewSession};
-use super::{Directory, Error};
+use crate::Error;
+use crate::aliases::domain_of;
 use crate::caller::Origin;
 use crate::clock::Timestamp;
+use crate::db::{Db, Source, Tx, on, on_tx};
+use crate::domains;
+use crate::events::{self, Event, Kind};
+use crate::message_index::MAX_PER_STATEMENT;
+use crate::sessions::{self, NewSession};
 
 /// Inserts no row if the address is taken, even if a concurrent transaction took it.
 const CLAIM_ADDRESS: &str = "INSERT INTO addresses (address, kind, account_id, created_at, changed_at) \
@@ -27,6 +31,10 @@ const INSERT_PROFILE: &str = "INSERT INTO profiles (account_id, first_name, last
     VALUES ($1, $2, $3, $4, $5)";
 const BY_ADDRESS: &str =
     "SELECT id, address, password_hash, login_name, admin, active FROM accounts WHERE address = $1";
+const BY_ID: &str = "SELECT id, address, password_hash, login_name, admin, active FROM accounts WHERE id = $1 AND active";
+const WITH_CREDENTIALS: &str = "SELECT id, address, password_hash, login_name, admin, active FROM accounts a WHERE active \
+    AND EXISTS (SELECT 1 FROM app_passwords p WHERE p.account_id = a.id) ORDER BY address";
+const PLAN: &str = "SELECT plan FROM accounts WHERE id = $1";
 /// Callers append ids and `)`.
 const EXISTING: &str = "SELECT id FROM accounts WHERE id IN (";
 const SET_LOGIN_NAME: &str = "UPDATE accounts SET login_name = $2 WHERE id = $1 AND login_name IS DISTINCT FROM $2 RETURNING address";
@@ -135,7 +143,13 @@ pub enum Creation {
     AddressTaken,
 }
 
-impl Directory {
+/// The accounts, their profiles, and the operations of the operator on accounts.
+#[derive(Clone, Debug)]
+pub struct Accounts {
+    pub(crate) db: Db,
+}
+
+impl Accounts {
     /// Creates an account with its address and its mailbox row, in one transaction. Also creates
     /// the profile and the first session if the caller passes them.
     ///
@@ -189,9 +203,35 @@ impl Directory {
             on!(&self.db, pool => sqlx::query_as(BY_ADDRESS).bind(address).fetch_optional(pool).await)?,
         )
     }
-}
 
-impl Directory {
+    /// Returns the active account with this id.
+    ///
+    /// # Errors
+    /// Returns [`Error`] if the database fails.
+    pub async fn active_account(&self, account_id: &str) -> Result<Option<Account>, Error> {
+        Ok(
+            on!(&self.db, pool => sqlx::query_as(BY_ID).bind(account_id).fetch_optional(pool).await)?,
+        )
+    }
+
+    /// Returns all active accounts that have at least one credential, sorted by address.
+    ///
+    /// # Errors
+    /// Returns [`Error`] if the database fails.
+    pub async fn accounts_with_credentials(&self) -> Result<Vec<Account>, Error> {
+        Ok(on!(&self.db, pool => sqlx::query_as(WITH_CREDENTIALS).fetch_all(pool).await)?)
+    }
+
+    /// Returns the name of an account's plan, or `None` if the account does not exist.
+    ///
+    /// # Errors
+    /// Returns [`Error`] if the database fails.
+    pub async fn plan(&self, account_id: &str) -> Result<Option<String>, Error> {
+        Ok(on!(&self.db, pool => sqlx::query_scalar(PLAN)
+            .bind(account_id)
+            .fetch_optional(pool).await)?)
+    }
+
     /// Sets the mail server's own log-in name of an account. `None` means that the log-in name is
     /// the address. Returns `true` if the name was changed.
     ///

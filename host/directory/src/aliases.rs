@@ -4,15 +4,19 @@
 //! address. The row of a deleted alias on an account's own domain is deleted. Other accounts cannot
 //! create addresses on this domain.
 
+pub mod addresses;
+pub mod imports;
+pub mod reserved_addresses;
+
 use std::time::Duration;
 
 use sha2::{Digest as _, Sha256};
 
-use super::db::{Source, Tx, on, on_tx};
-use super::events::{self, Event, Kind};
-use super::{Directory, Error};
+use crate::Error;
 use crate::caller::{Caller, Credential, Origin};
 use crate::clock::Timestamp;
+use crate::db::{Db, Lookup, Source, Tx, on, on_tx};
+use crate::events::{self, Event, Kind};
 use crate::permissions::{Grants, Right, Rights};
 
 /// Maximum number of aliases of an account on platform domains, including deleted aliases. Without
@@ -277,7 +281,14 @@ impl Availability {
     }
 }
 
-impl Directory {
+/// The aliases of accounts, and the addresses that are taken or reserved.
+#[derive(Clone, Debug)]
+pub struct Aliases {
+    pub(crate) db: Db,
+    pub(crate) lookup: Lookup,
+}
+
+impl Aliases {
     /// Returns an account's aliases, active or not, sorted by address.
     ///
     /// # Errors

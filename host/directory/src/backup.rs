@@ -19,9 +19,10 @@ pub use sqlite::{
     copy_sqlite, current_key_of_copy, last_logins_of_copy, restore_sqlite, set_owner,
 };
 
+use crate::Schema;
 use crate::clock::Timestamp;
-use crate::db::{Error, migrations_of_program};
-use crate::{Directory, Schema};
+use crate::credentials::Credentials;
+use crate::db::{Error, LastLogins, migrations_of_program};
 
 /// Records the restore, moves the numbers and versions, and removes the hosts that ran at the time
 /// of the backup. `{…}` are numbers. If the clock is behind an earlier restore, the numbers
@@ -112,7 +113,7 @@ fn in_use() -> Error {
     Error::Unusable("another process uses the database; stop the service and all commands".into())
 }
 
-impl Directory {
+impl Credentials {
     /// Stores last log-ins of mail clients that are not recorded yet. The time is in seconds since
     /// the Unix epoch.
     ///
@@ -120,9 +121,9 @@ impl Directory {
     /// Returns [`Error`] if the file of the mail server cannot be used.
     pub async fn restore_last_logins(&self, logins: &[(String, i64)]) -> Result<(), Error> {
         match &self.last_logins {
-            crate::LastLogins::File(file) => sqlite::restore_last_logins(file, logins).await,
+            LastLogins::File(file) => sqlite::restore_last_logins(file, logins).await,
             // The table is part of the database.
-            crate::LastLogins::Table(_) => Ok(()),
+            LastLogins::Table(_) => Ok(()),
         }
     }
 }

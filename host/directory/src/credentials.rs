@@ -2,15 +2,21 @@
 //! and mail client has its own app password. The directory stores only a selector and a hash of
 //! each app password.
 
+pub mod endings;
+pub mod index_keys;
+pub(crate) mod last_logins;
+pub mod mail_server_users;
+pub mod password;
+
 use std::collections::HashMap;
 use std::fmt;
 
-use super::db::{Changed as _, Db, Source, Tx, on, on_tx};
-use super::events::{self, Event, Kind};
-use super::session_caller::SessionCaller;
-use super::{Directory, Error};
+use crate::Error;
 use crate::caller::{Origin, Scope};
 use crate::clock::Timestamp;
+use crate::db::{Changed as _, Db, LastLogins, Source, Tx, on, on_tx};
+use crate::events::{self, Event, Kind};
+use crate::session_caller::SessionCaller;
 
 /// Maximum number of rows that one transaction updates.
 const BATCH: usize = 100;
@@ -175,7 +181,14 @@ struct Row {
     scopes: Option<String>,
 }
 
-impl Directory {
+/// The app passwords with everything that depends on them, and the passwords of accounts.
+#[derive(Clone, Debug)]
+pub struct Credentials {
+    pub(crate) db: Db,
+    pub(crate) last_logins: LastLogins,
+}
+
+impl Credentials {
     /// Stores an app password for a mail client. The account must have fewer than
     /// [`MAX_APP_PASSWORDS`] such app passwords.
     ///
@@ -322,6 +335,27 @@ impl Directory {
             }
         }
         Ok(())
+    }
+
+    /// Stores an app password for an account on behalf of the operator. The audit log contains the
+    /// label.
+    ///
+    /// # Errors
+    /// Returns [`Error`] if the database fails. Nothing is stored in that case.
+    pub async fn create_app_password_for(
+        &self,
+        account_id: &str,
+        password: &NewAppPassword,
+        now: Timestamp,
+        origin: &Origin,
+    ) -> Result<(), Error> {
+        let mut tx = self.db.begin().await?;
+        tx.lock_account(account_id).await?;
+        insert(&mut tx, account_id, password, now, password.expires_at).await?;
+        let created = Event::of(Kind::AppPasswordCreated, account_id, now)
+            .about(&password.id)
+            .detail(&password.label);
+        events::commit(tx, created, origin).await
     }
 }
 

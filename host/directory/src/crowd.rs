@@ -7,8 +7,8 @@
 
 use std::net::IpAddr;
 
-use super::Error;
-use super::db::{Tx, on_tx};
+use crate::Error;
+use crate::db::{Tx, on_tx};
 use crate::network;
 
 /// The maximum number of rows.

@@ -290,6 +290,14 @@ impl Db {
     pub async fn close(&self) {
         on!(self, pool => pool.close().await);
     }
+
+    /// Returns the query for the kind of the database.
+    pub(crate) fn query(&self, [sqlite, postgres]: [&'static str; 2]) -> &'static str {
+        match self {
+            Self::Sqlite(_) => sqlite,
+            Self::Postgres(_) => postgres,
+        }
+    }
 }
 
 impl Tx {

@@ -3,8 +3,10 @@
 //! The service reads a key from the database at each use. So the service stops signing for a domain
 //! as soon as the domain is released.
 
-use super::db::{FromLookup, Row, on};
-use super::{Directory, Error};
+pub mod milter;
+
+use crate::Error;
+use crate::db::{Db, FromLookup, Lookup, Row, on};
 
 const OF: &str = "SELECT dkim_selector, dkim_private_key FROM domains WHERE domain = $1 AND verified_at IS NOT NULL";
 const ALL: &str = "SELECT domain, dkim_selector, dkim_private_key FROM domains WHERE verified_at IS NOT NULL ORDER BY domain";
@@ -35,7 +37,14 @@ impl FromLookup for SealedKey {
     }
 }
 
-impl Directory {
+/// The signing keys of domains.
+#[derive(Clone, Debug)]
+pub struct DkimKeys {
+    pub(crate) db: Db,
+    pub(crate) lookup: Lookup,
+}
+
+impl DkimKeys {
     /// Returns the signing key of a verified domain, or `None` if no account has verified the
     /// domain.
     ///

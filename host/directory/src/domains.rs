@@ -6,14 +6,16 @@
 //! contains the challenge of the claim. The domain's row contains the keys that sign mail of the
 //! domain. Deleting the row also deletes the keys.
 
+pub mod platform_domains;
+
 use std::fmt;
 
-use super::db::{Source, Tx, on, on_tx};
-use super::events::{self, Event, Kind};
-use super::session_caller::SessionCaller;
-use super::{Directory, Error};
+use crate::Error;
 use crate::caller::Origin;
 use crate::clock::Timestamp;
+use crate::db::{Db, Source, Tx, on, on_tx};
+use crate::events::{self, Event, Kind};
+use crate::session_caller::SessionCaller;
 
 macro_rules! select {
     ($rest:literal) => {
@@ -25,7 +27,6 @@ macro_rules! select {
 }
 const OWN: &str = select!("WHERE account_id = $1 AND domain = $2");
 const LIST: &str = select!("WHERE account_id = $1 ORDER BY created_at DESC, domain");
-const PLAN: &str = "SELECT plan FROM accounts WHERE id = $1";
 const COUNT: &str = "SELECT COUNT(*) FROM domains WHERE account_id = $1";
 const HOLDER: &str = "SELECT account_id FROM domains WHERE domain = $1 AND verified_at IS NOT NULL";
 /// Returns a row if the domain is a platform domain. Also returns a row for a former platform
@@ -228,17 +229,13 @@ impl DomainCaller<'_> {
     }
 }
 
-impl Directory {
-    /// Returns the name of an account's plan, or `None` if the account does not exist.
-    ///
-    /// # Errors
-    /// Returns [`Error`] if the database fails.
-    pub async fn plan(&self, account_id: &str) -> Result<Option<String>, Error> {
-        Ok(on!(&self.db, pool => sqlx::query_scalar(PLAN)
-            .bind(account_id)
-            .fetch_optional(pool).await)?)
-    }
+/// The domains of the platform, and the domains of accounts.
+#[derive(Clone, Debug)]
+pub struct Domains {
+    pub(crate) db: Db,
+}
 
+impl Domains {
     /// Returns an account's domains and claims, newest first.
     ///
     /// # Errors

@@ -11,10 +11,10 @@ use std::net::IpAddr;
 
 pub use self::kind::Kind;
 pub(super) use self::recording::{commit, record};
-use super::db::{Changed as _, on};
-use super::{Directory, Error};
+use crate::Error;
 use crate::caller::Origin;
 use crate::clock::Timestamp;
+use crate::db::{Changed as _, Db, on};
 use crate::network::network;
 
 /// Maximum number of events that one transaction deletes. On SQLite, other writers wait for the
@@ -140,7 +140,13 @@ pub struct EventFilter {
     pub limit: u32,
 }
 
-impl Directory {
+/// The audit log.
+#[derive(Clone, Debug)]
+pub struct Events {
+    pub(crate) db: Db,
+}
+
+impl Events {
     /// Records an event that is not part of another change.
     ///
     /// # Errors

@@ -8,10 +8,13 @@
 //! contains the pause, and until [`RESUME_TIME`] after the pause, the hosts that ran before the
 //! pause count as running.
 
+pub mod host_events;
+
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use super::db::{Changed as _, Db, Tx, on, on_tx};
-use super::{Directory, Error};
+use crate::Error;
+use crate::db::{Changed as _, Db, Tx, on, on_tx};
 
 /// The interval at which a host must write its row.
 pub const ANNOUNCE_INTERVAL: Duration = Duration::from_secs(5);
@@ -101,14 +104,22 @@ impl Host {
     }
 }
 
-impl Directory {
+/// The hosts that use this database, and the events that they exchange.
+#[derive(Clone, Debug)]
+pub struct Hosts {
+    pub(crate) db: Db,
+    /// The id of the host that uses this directory. Commands of the operator have none.
+    pub(crate) own: Arc<OnceLock<String>>,
+}
+
+impl Hosts {
     /// Writes the row of a host, with the current time. The host must call this function every
     /// [`ANNOUNCE_INTERVAL`].
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails.
     pub async fn announce_host(&self, host: &Announcement) -> Result<(), Error> {
-        let query = self.for_db(ANNOUNCE);
+        let query = self.db.query(ANNOUNCE);
         on!(&self.db, pool => sqlx::query(query)
             .bind(&host.id)
             .bind(&host.name)
@@ -154,26 +165,26 @@ impl Directory {
     /// Sets the id of the host that uses this directory.
     pub fn set_own_host(&self, id: &str) {
         // The id of a process does not change.
-        let _ = self.own_host.set(id.to_owned());
+        let _ = self.own.set(id.to_owned());
     }
 
     /// Returns the time up to which the last row of a stopped host was written.
     async fn stopped_before(&self) -> Result<i64, Error> {
-        let query = self.for_db(STOPPED_BEFORE);
+        let query = self.db.query(STOPPED_BEFORE);
         Ok(on!(&self.db, pool => sqlx::query_scalar(query)
             .bind(before(HOST_TIMEOUT))
-            .bind(self.own_host.get().map(String::as_str))
+            .bind(self.own.get().map(String::as_str))
             .bind(before(RESUME_TIME))
             .fetch_one(pool)
             .await)?)
     }
 
-    /// Returns the same time as [`Directory::stopped_before`], in a transaction.
+    /// Returns the same time as [`Hosts::stopped_before`], in a transaction.
     pub(super) async fn stopped_before_in(&self, tx: &mut Tx) -> Result<i64, Error> {
-        let query = self.for_db(STOPPED_BEFORE);
+        let query = self.db.query(STOPPED_BEFORE);
         Ok(on_tx!(tx, db => sqlx::query_scalar(query)
             .bind(before(HOST_TIMEOUT))
-            .bind(self.own_host.get().map(String::as_str))
+            .bind(self.own.get().map(String::as_str))
             .bind(before(RESUME_TIME))
             .fetch_one(db)
             .await)?)
@@ -190,17 +201,9 @@ impl Directory {
 
     /// Deletes the rows of hosts that stopped long ago without deleting their rows.
     pub(super) async fn sweep_hosts(&self) -> Result<(), Error> {
-        let query = self.for_db(SWEEP);
+        let query = self.db.query(SWEEP);
         on!(&self.db, pool => sqlx::query(query).bind(before(KEEP)).execute(pool).await.changed().map(drop))?;
         Ok(())
-    }
-
-    /// Returns the query for the kind of the database.
-    pub(super) fn for_db(&self, [sqlite, postgres]: [&'static str; 2]) -> &'static str {
-        match &self.db {
-            Db::Sqlite(_) => sqlite,
-            Db::Postgres(_) => postgres,
-        }
     }
 }
 
@@ -212,8 +215,8 @@ pub(super) fn before(duration: Duration) -> i64 {
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::{Fresh, both};
     use super::*;
+    use crate::testing::{Fresh, both};
 
     fn announcement(id: &str) -> Announcement {
         Announcement {
@@ -230,46 +233,54 @@ mod tests {
     async fn a_host_is_alive_until_it_is_removed_or_has_not_been_seen_for_15_seconds(fresh: Fresh) {
         let directory = &fresh.directory;
         for id in ["a", "b"] {
-            directory.announce_host(&announcement(id)).await.unwrap();
+            directory
+                .hosts
+                .announce_host(&announcement(id))
+                .await
+                .unwrap();
         }
         let again = Announcement {
             problem: Some("no module".into()),
             ..announcement("a")
         };
-        directory.announce_host(&again).await.unwrap();
-        let hosts = directory.hosts().await.unwrap();
+        directory.hosts.announce_host(&again).await.unwrap();
+        let hosts = directory.hosts.hosts().await.unwrap();
         let [a, b] = hosts.as_slice() else {
             panic!("{hosts:?}");
         };
         assert_eq!((&*a.id, a.problem.as_deref()), ("a", Some("no module")));
         assert_eq!(b.key_ids().collect::<Vec<_>>(), ["new", "old"]);
         assert!(a.started_at <= a.seen_at);
-        assert!(directory.is_host_alive("a").await.unwrap());
-        assert!(!directory.is_host_alive("c").await.unwrap());
-        directory.remove_host("a").await.unwrap();
-        assert!(!directory.is_host_alive("a").await.unwrap());
+        assert!(directory.hosts.is_host_alive("a").await.unwrap());
+        assert!(!directory.hosts.is_host_alive("c").await.unwrap());
+        directory.hosts.remove_host("a").await.unwrap();
+        assert!(!directory.hosts.is_host_alive("a").await.unwrap());
         fresh
             .execute("UPDATE hosts SET seen_at = seen_at - 16000")
             .await;
-        assert!(!directory.is_host_alive("b").await.unwrap());
-        assert_eq!(directory.hosts().await.unwrap(), []);
-        directory.sweep_hosts().await.unwrap();
+        assert!(!directory.hosts.is_host_alive("b").await.unwrap());
+        assert_eq!(directory.hosts.hosts().await.unwrap(), []);
+        directory.hosts.sweep_hosts().await.unwrap();
         assert_eq!(fresh.number("SELECT COUNT(*) FROM hosts").await, 1);
         fresh
             .execute("UPDATE hosts SET seen_at = seen_at - 86400000")
             .await;
-        directory.sweep_hosts().await.unwrap();
+        directory.hosts.sweep_hosts().await.unwrap();
         assert_eq!(fresh.number("SELECT COUNT(*) FROM hosts").await, 0);
     }
 
     async fn hosts_are_not_stopped_after_a_pause_of_all(fresh: Fresh) {
         let directory = &fresh.directory;
         for id in ["own", "other", "stopped"] {
-            directory.announce_host(&announcement(id)).await.unwrap();
+            directory
+                .hosts
+                .announce_host(&announcement(id))
+                .await
+                .unwrap();
         }
-        directory.set_own_host("own");
+        directory.hosts.set_own_host("own");
         let alive = async || {
-            let hosts = directory.hosts().await.unwrap();
+            let hosts = directory.hosts.hosts().await.unwrap();
             hosts.into_iter().map(|host| host.id).collect::<Vec<_>>()
         };
         fresh
@@ -282,10 +293,18 @@ mod tests {
             .execute("UPDATE hosts SET seen_at = seen_at - 60000")
             .await;
         assert_eq!(alive().await, ["other", "own"]);
-        assert!(directory.is_host_alive("other").await.unwrap());
-        directory.announce_host(&announcement("own")).await.unwrap();
+        assert!(directory.hosts.is_host_alive("other").await.unwrap());
+        directory
+            .hosts
+            .announce_host(&announcement("own"))
+            .await
+            .unwrap();
         assert_eq!(alive().await, ["other", "own"]);
-        directory.announce_host(&announcement("own")).await.unwrap();
+        directory
+            .hosts
+            .announce_host(&announcement("own"))
+            .await
+            .unwrap();
         assert_eq!(alive().await, ["other", "own"]);
         fresh
             .execute("UPDATE hosts SET resumed_at = resumed_at - 10000")

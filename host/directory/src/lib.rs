@@ -1,15 +1,14 @@
 //! The directory: accounts, their profiles and their credentials, in SQLite or PostgreSQL.
 //!
-//! Each file covers one table. Each query is a constant at the top of its file, with one text for
-//! SQLite and PostgreSQL. This crate contains all SQL of the service. This crate does not connect
-//! to a mail server.
+//! [`Directory`] opens the database. It contains one repository for each area, for example
+//! [`Aliases`]. Each query is a constant at the top of its file, with one text for SQLite and
+//! PostgreSQL. This crate contains all SQL of the service. This crate does not connect to a mail
+//! server.
 //!
 //! Callers pass secrets only as hashes or as sealed bytes, with one exception: if `dkim.milter` is
-//! set, [`milter`] stores private keys in plain text.
+//! set, [`dkim_keys::milter`] stores private keys in plain text.
 
 pub mod accounts;
-pub mod addresses;
-pub mod administration;
 pub mod aliases;
 pub mod backup;
 pub mod credentials;
@@ -17,34 +16,19 @@ mod crowd;
 pub mod db;
 pub mod dkim_keys;
 pub mod domains;
-pub mod endings;
 pub mod events;
-pub mod host_events;
 pub mod hosts;
-pub mod imports;
-pub mod index_keys;
-mod last_logins;
-pub mod mail_server_users;
+pub mod keys;
 pub mod mailserver;
 #[cfg(test)]
 mod mailserver_tests;
 pub mod message_index;
-pub mod milter;
 pub mod modules;
 pub mod oauth;
-pub mod password;
-pub mod platform_domains;
-pub mod profiles;
-pub mod reserved_addresses;
-pub mod results_key;
-pub mod sealed;
 pub mod sendings;
-pub mod service_keys;
 pub mod session_caller;
 pub mod sessions;
-pub mod shared;
 pub mod single_sign_on;
-pub mod store;
 mod sweep;
 pub mod teams;
 #[cfg(any(test, feature = "testing"))]
@@ -52,21 +36,54 @@ pub mod testing;
 pub mod tokens;
 pub mod two_factor;
 
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use latchmail_core::{caller, clock, config, error, hexadecimal, network, permissions};
 
-pub use db::{Db, Error, Inspection, Schema, SqliteFiles, inspect, sqlite_files};
-use db::{LastLogins, Lookup};
+use crate::accounts::Accounts;
+use crate::aliases::Aliases;
+use crate::credentials::Credentials;
+use crate::db::Lookup;
+pub use crate::db::{Db, Error, Inspection, Schema, SqliteFiles, inspect, sqlite_files};
+use crate::dkim_keys::DkimKeys;
+use crate::domains::Domains;
+use crate::events::Events;
+use crate::hosts::Hosts;
+use crate::keys::Keys;
+use crate::message_index::{ChangeLog, MessageIndex};
+use crate::modules::Modules;
+use crate::oauth::OAuth;
+use crate::sendings::Sendings;
+use crate::sessions::Sessions;
+use crate::single_sign_on::SingleSignOn;
+use crate::teams::Teams;
+use crate::tokens::ApiTokens;
+use crate::two_factor::SecondFactors;
 
-/// The service's database.
+/// The service's database: one repository for each area. A repository can be cloned, so that its
+/// user holds only the areas that it needs.
 #[derive(Clone, Debug)]
+#[expect(missing_docs, reason = "the types describe the repositories")]
 pub struct Directory {
     db: Db,
     lookup: Lookup,
-    last_logins: LastLogins,
-    /// The id of the host that uses this directory. Commands of the operator have none.
-    own_host: Arc<OnceLock<String>>,
+    pub accounts: Accounts,
+    pub aliases: Aliases,
+    pub credentials: Credentials,
+    pub dkim_keys: DkimKeys,
+    pub domains: Domains,
+    pub events: Events,
+    pub hosts: Hosts,
+    pub keys: Keys,
+    pub message_index: MessageIndex,
+    pub modules: Modules,
+    pub oauth: OAuth,
+    pub second_factors: SecondFactors,
+    pub sendings: Sendings,
+    pub sessions: Sessions,
+    pub single_sign_on: SingleSignOn,
+    pub teams: Teams,
+    pub tokens: ApiTokens,
 }
 
 impl Directory {
@@ -82,8 +99,11 @@ impl Directory {
         platform_domains: &[String],
     ) -> Result<Self, Error> {
         let directory = Self::open_beside_service(config).await?;
-        directory.set_platform_domains(platform_domains).await?;
-        directory.abandon_sendings().await?;
+        directory
+            .domains
+            .set_platform_domains(platform_domains)
+            .await?;
+        directory.sendings.abandon_sendings().await?;
         Ok(directory)
     }
 
@@ -98,11 +118,55 @@ impl Directory {
             lookup,
             last_logins,
         } = Db::open_all(config).await?;
+        let hosts = Hosts {
+            db: db.clone(),
+            own: Arc::default(),
+        };
         Ok(Self {
+            accounts: Accounts { db: db.clone() },
+            aliases: Aliases {
+                db: db.clone(),
+                lookup: lookup.clone(),
+            },
+            credentials: Credentials {
+                db: db.clone(),
+                last_logins,
+            },
+            dkim_keys: DkimKeys {
+                db: db.clone(),
+                lookup: lookup.clone(),
+            },
+            domains: Domains { db: db.clone() },
+            events: Events { db: db.clone() },
+            keys: Keys {
+                db: db.clone(),
+                hosts: hosts.clone(),
+            },
+            hosts,
+            message_index: MessageIndex {
+                db: db.clone(),
+                lookup: lookup.clone(),
+                log: ChangeLog { db: db.clone() },
+            },
+            modules: Modules { db: db.clone() },
+            oauth: OAuth {
+                db: db.clone(),
+                lookup: lookup.clone(),
+            },
+            second_factors: SecondFactors { db: db.clone() },
+            sendings: Sendings { db: db.clone() },
+            sessions: Sessions {
+                db: db.clone(),
+                lookup: lookup.clone(),
+            },
+            single_sign_on: SingleSignOn { db: db.clone() },
+            teams: Teams { db: db.clone() },
+            tokens: ApiTokens {
+                db: db.clone(),
+                lookup: lookup.clone(),
+            },
             db,
             lookup,
-            last_logins,
-            own_host: Arc::default(),
         })
     }
 
@@ -120,7 +184,15 @@ impl Directory {
         self.db.close().await;
     }
 
-    /// Returns the database. The functions of [`message_index`] and [`endings`] need this value.
+    /// Returns the number of open connections to the database, and the number of connections in
+    /// use.
+    #[must_use]
+    pub fn connections(&self) -> (usize, usize) {
+        self.db.connections()
+    }
+
+    /// Returns the database. Tests run their own queries with this value.
+    #[cfg(any(test, feature = "testing"))]
     #[must_use]
     pub fn db(&self) -> &Db {
         &self.db

@@ -1,10 +1,10 @@
 //! The contract `mailserver_*`, version 1, as a mail daemon reads it.
 
-use super::Directory;
-use super::credentials::AppPasswordKind;
-use super::db::{Source, on, on_tx};
-use super::testing::{Fresh, NOW, both, new_app_password, session};
+use crate::Directory;
 use crate::caller::Origin;
+use crate::credentials::AppPasswordKind;
+use crate::db::{Source, on, on_tx};
+use crate::testing::{Fresh, NOW, both, new_app_password, session};
 
 const VERSION: &str = "SELECT CAST(version AS TEXT), '' FROM mailserver_version";
 const PASSWORDS: &str = "SELECT address || ' ' || selector || ' ' || app_password_id, password FROM mailserver_passwords ORDER BY 1";
@@ -258,6 +258,7 @@ async fn a_reader_sees_whole_accounts_while_the_service_writes(fresh: Fresh) {
                     let id = format!("w{writer}-{n}");
                     directory.with(&id, &format!("{id}@example.org"), &[]).await;
                     directory
+                        .sessions
                         .begin_session(&session(&id, &id, NOW), &Origin::default())
                         .await
                         .unwrap();

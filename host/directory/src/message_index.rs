@@ -13,14 +13,14 @@ mod history;
 mod log;
 mod merged_threads;
 mod replica;
+mod sweep;
 mod sync;
 
 use std::collections::HashMap;
 
 use sqlx::QueryBuilder;
 
-use crate::db::{Error, FromLookup, Tx, on, on_tx};
-use crate::{Db, Directory, db};
+use crate::db::{self, Db, Error, FromLookup, Lookup, Tx, on, on_tx};
 use log::LoggedChange;
 
 /// Returns one row for each indexed message of a folder. If the index contains the folder but none
@@ -151,101 +151,200 @@ pub struct Known {
     pub numbers: HashMap<u32, u64>,
 }
 
-/// Returns the indexed data of a folder and of its messages with these IMAP UIDs.
-///
-/// # Errors
-/// Returns [`Error`] if the database fails.
-pub async fn known(
-    db: &Db,
-    account: &str,
-    path: &str,
-    uid_validity: u32,
-    imap_uids: &[u32],
-) -> Result<Known, Error> {
-    let rows = on!(db, pool => knowing(account, path, uid_validity, imap_uids).build_query_as().fetch_all(pool).await)?;
-    Ok(Known::of(rows, uid_validity))
+/// The index of messages, with the numbers that clients see, and the folders of mailboxes.
+#[derive(Clone, Debug)]
+pub struct MessageIndex {
+    pub(crate) db: Db,
+    pub(crate) lookup: Lookup,
+    /// The change logs.
+    pub log: ChangeLog,
 }
 
-/// Returns the last known location of the message with the number `uid`. Returns `None` if the
-/// index does not contain this number.
-///
-/// # Errors
-/// Returns [`Error`] if the database fails.
-pub async fn location(
-    directory: &Directory,
-    account: &str,
-    uid: u64,
-) -> Result<Option<Location>, Error> {
-    let Ok(uid) = i64::try_from(uid) else {
-        return Ok(None);
-    };
-    let parameters = [account.into(), uid.into()];
-    directory.lookup.one(LOCATION, &parameters).await
-}
-
-/// Returns the last known locations of messages. Omits messages whose numbers are not in the index.
-///
-/// # Errors
-/// Returns [`Error`] if the database fails.
-pub async fn locations(
-    db: &Db,
-    account: &str,
-    uids: &[u64],
-) -> Result<Vec<(u64, Location)>, Error> {
-    let mut locations = Vec::with_capacity(uids.len());
-    for uids in uids.chunks(MAX_PER_STATEMENT) {
-        let rows: Vec<LocationRow> = on!(db, pool => {
-            let mut query = QueryBuilder::new(LOCATIONS);
-            query.push_bind(account.to_owned()).push(" AND m.uid IN (0");
-            for uid in uids.iter().filter_map(|uid| i64::try_from(*uid).ok()) {
-                query.push(", ").push_bind(uid);
-            }
-            query.push(")").build_query_as().fetch_all(pool).await
-        })?;
-        locations.extend(rows.into_iter().map(|row| (number(row.uid), row.location)));
+impl MessageIndex {
+    /// Returns the indexed data of a folder and of its messages with these IMAP UIDs.
+    ///
+    /// # Errors
+    /// Returns [`Error`] if the database fails.
+    pub async fn known(
+        &self,
+        account: &str,
+        path: &str,
+        uid_validity: u32,
+        imap_uids: &[u32],
+    ) -> Result<Known, Error> {
+        let rows = on!(&self.db, pool => knowing(account, path, uid_validity, imap_uids).build_query_as().fetch_all(pool).await)?;
+        Ok(Known::of(rows, uid_validity))
     }
-    Ok(locations)
-}
 
-/// Returns the messages with one of these identities. Messages with the same identity are copies,
-/// or are the same message before and after a move.
-///
-/// # Errors
-/// Returns [`Error`] if the database fails.
-pub async fn with_identities(
-    db: &Db,
-    account: &str,
-    identities: &[Identity],
-) -> Result<Vec<IndexedMessage>, Error> {
-    let mut messages = Vec::new();
-    for identities in identities.chunks(MAX_PER_STATEMENT) {
-        let rows: Vec<IndexedMessage> = on!(db, pool => {
-            let mut query = QueryBuilder::new(WITH_IDENTITIES);
-            push_identities(&mut query, account, " AND m.identity IN (", identities);
-            query.push(" ORDER BY m.imap_uid, m.uid");
-            query.build_query_as().fetch_all(pool).await
-        })?;
-        messages.extend(rows);
+    /// Returns the last known location of the message with the number `uid`. Returns `None` if the
+    /// index does not contain this number.
+    ///
+    /// # Errors
+    /// Returns [`Error`] if the database fails.
+    pub async fn location(&self, account: &str, uid: u64) -> Result<Option<Location>, Error> {
+        let Ok(uid) = i64::try_from(uid) else {
+            return Ok(None);
+        };
+        let parameters = [account.into(), uid.into()];
+        self.lookup.one(LOCATION, &parameters).await
     }
-    Ok(messages)
-}
 
-/// Returns `true` if the index contains a message with one of these identities.
-///
-/// # Errors
-/// Returns [`Error`] if the database fails.
-pub async fn has_identity(db: &Db, account: &str, identities: &[Identity]) -> Result<bool, Error> {
-    for identities in identities.chunks(MAX_PER_STATEMENT) {
-        let found: Option<i64> = on!(db, pool => {
-            let mut query = QueryBuilder::new(HAS_IDENTITY);
-            push_identities(&mut query, account, " AND identity IN (", identities);
-            query.push(" LIMIT 1").build_query_scalar().fetch_optional(pool).await
-        })?;
-        if found.is_some() {
-            return Ok(true);
+    /// Returns the last known locations of messages. Omits messages whose numbers are not in the
+    /// index.
+    ///
+    /// # Errors
+    /// Returns [`Error`] if the database fails.
+    pub async fn locations(
+        &self,
+        account: &str,
+        uids: &[u64],
+    ) -> Result<Vec<(u64, Location)>, Error> {
+        let mut locations = Vec::with_capacity(uids.len());
+        for uids in uids.chunks(MAX_PER_STATEMENT) {
+            let rows: Vec<LocationRow> = on!(&self.db, pool => {
+                let mut query = QueryBuilder::new(LOCATIONS);
+                query.push_bind(account.to_owned()).push(" AND m.uid IN (0");
+                for uid in uids.iter().filter_map(|uid| i64::try_from(*uid).ok()) {
+                    query.push(", ").push_bind(uid);
+                }
+                query.push(")").build_query_as().fetch_all(pool).await
+            })?;
+            locations.extend(rows.into_iter().map(|row| (number(row.uid), row.location)));
         }
+        Ok(locations)
     }
-    Ok(false)
+
+    /// Returns the messages with one of these identities. Messages with the same identity are
+    /// copies, or are the same message before and after a move.
+    ///
+    /// # Errors
+    /// Returns [`Error`] if the database fails.
+    pub async fn with_identities(
+        &self,
+        account: &str,
+        identities: &[Identity],
+    ) -> Result<Vec<IndexedMessage>, Error> {
+        let mut messages = Vec::new();
+        for identities in identities.chunks(MAX_PER_STATEMENT) {
+            let rows: Vec<IndexedMessage> = on!(&self.db, pool => {
+                let mut query = QueryBuilder::new(WITH_IDENTITIES);
+                push_identities(&mut query, account, " AND m.identity IN (", identities);
+                query.push(" ORDER BY m.imap_uid, m.uid");
+                query.build_query_as().fetch_all(pool).await
+            })?;
+            messages.extend(rows);
+        }
+        Ok(messages)
+    }
+
+    /// Returns `true` if the index contains a message with one of these identities.
+    ///
+    /// # Errors
+    /// Returns [`Error`] if the database fails.
+    pub async fn has_identity(
+        &self,
+        account: &str,
+        identities: &[Identity],
+    ) -> Result<bool, Error> {
+        for identities in identities.chunks(MAX_PER_STATEMENT) {
+            let found: Option<i64> = on!(&self.db, pool => {
+                let mut query = QueryBuilder::new(HAS_IDENTITY);
+                push_identities(&mut query, account, " AND identity IN (", identities);
+                query.push(" LIMIT 1").build_query_scalar().fetch_optional(pool).await
+            })?;
+            if found.is_some() {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// Assigns numbers to those messages of a folder that have no number, in one transaction.
+    /// Returns the numbers of `messages` by IMAP UID. Returns `None` if the index does not contain
+    /// the folder with this UIDVALIDITY.
+    ///
+    /// `messages` contains the IMAP UID and the identity of each message. `moved` contains messages
+    /// that were moved to this folder, each with its new IMAP UID.
+    ///
+    /// A moved message keeps its number, unless a concurrent request changed the location. All
+    /// other messages without a number get new numbers, in the order of their IMAP UIDs.
+    ///
+    /// # Errors
+    /// Returns [`Error`] if the database fails.
+    pub async fn assign_numbers(
+        &self,
+        account: &str,
+        path: &str,
+        uid_validity: u32,
+        messages: &[(u32, Identity)],
+        moved: &[(u32, IndexedMessage)],
+    ) -> Result<Option<HashMap<u32, u64>>, Error> {
+        let mut tx = self.db.begin().await?;
+        tx.lock_account(account).await?;
+        // A concurrent request may have assigned numbers before this transaction got the lock.
+        let uids: Vec<u32> = messages.iter().map(|(imap_uid, _)| *imap_uid).collect();
+        let rows = on_tx!(&mut tx, tx => knowing(account, path, uid_validity, &uids).build_query_as().fetch_all(tx).await)?;
+        let Known {
+            folder,
+            mut numbers,
+        } = Known::of(rows, uid_validity);
+        let Some(folder) = folder else {
+            return Ok(None);
+        };
+        let mut changes = Vec::new();
+        for (imap_uid, message) in moved {
+            if numbers.contains_key(imap_uid) {
+                continue;
+            }
+            let relocated = message.relocate(&mut tx, account, &folder, uid_validity, *imap_uid);
+            if let Some(flags) = relocated.await? {
+                numbers.insert(*imap_uid, message.number());
+                let before = LoggedChange::of_message(message.uid, &message.folder_id, flags);
+                changes.extend(before);
+            }
+        }
+        log::append(&mut tx, account, &changes).await?;
+        let mut new: Vec<(u32, Identity)> = messages
+            .iter()
+            .filter(|(imap_uid, _)| !numbers.contains_key(imap_uid))
+            .copied()
+            .collect();
+        new.sort_unstable_by_key(|(imap_uid, _)| *imap_uid);
+        new.dedup_by_key(|(imap_uid, _)| *imap_uid);
+        if !new.is_empty() {
+            let count = i64::try_from(new.len()).unwrap_or(i64::MAX);
+            let next: i64 = on_tx!(&mut tx, tx => sqlx::query_scalar(ALLOCATE_NUMBERS).bind(account).bind(count).fetch_one(tx).await)?;
+            let rows: Vec<_> = (next - count..).zip(new).collect();
+            for rows in rows.chunks(MAX_PER_STATEMENT) {
+                on_tx!(&mut tx, tx => {
+                    let mut insert = QueryBuilder::new(ADD_MESSAGES);
+                    insert.push_values(rows, |mut row, (uid, (imap_uid, identity))| {
+                        row.push_bind(account.to_owned())
+                            .push_bind(*uid)
+                            .push_bind(folder.clone())
+                            .push_bind(i64::from(uid_validity))
+                            .push_bind(i64::from(*imap_uid))
+                            .push_bind(identity.to_vec());
+                    });
+                    insert.build().execute(tx).await.map(drop)
+                })?;
+            }
+            for mark in [MARK_COPIES, MARK_ORIGINALS] {
+                on_tx!(&mut tx, tx => sqlx::query(mark)
+                    .bind(account)
+                    .bind(next - count)
+                    .execute(tx)
+                    .await
+                    .map(drop))?;
+            }
+            let new = rows
+                .iter()
+                .map(|(uid, (imap_uid, _))| (*imap_uid, u64::try_from(*uid).unwrap_or(0)));
+            numbers.extend(new);
+        }
+        tx.commit().await?;
+        Ok(Some(numbers))
+    }
 }
 
 /// Appends the account, `condition` and the identities in parentheses.
@@ -265,93 +364,6 @@ fn push_identities<D>(
         list.push_bind(identity.to_vec());
     }
     query.push(")");
-}
-
-/// Assigns numbers to those messages of a folder that have no number, in one transaction. Returns
-/// the numbers of `messages` by IMAP UID. Returns `None` if the index does not contain the folder
-/// with this UIDVALIDITY.
-///
-/// `messages` contains the IMAP UID and the identity of each message. `moved` contains messages
-/// that were moved to this folder, each with its new IMAP UID.
-///
-/// A moved message keeps its number, unless a concurrent request changed the location. All other
-/// messages without a number get new numbers, in the order of their IMAP UIDs.
-///
-/// # Errors
-/// Returns [`Error`] if the database fails.
-pub async fn assign_numbers(
-    db: &Db,
-    account: &str,
-    path: &str,
-    uid_validity: u32,
-    messages: &[(u32, Identity)],
-    moved: &[(u32, IndexedMessage)],
-) -> Result<Option<HashMap<u32, u64>>, Error> {
-    let mut tx = db.begin().await?;
-    tx.lock_account(account).await?;
-    // A concurrent request may have assigned numbers before this transaction got the lock.
-    let uids: Vec<u32> = messages.iter().map(|(imap_uid, _)| *imap_uid).collect();
-    let rows = on_tx!(&mut tx, tx => knowing(account, path, uid_validity, &uids).build_query_as().fetch_all(tx).await)?;
-    let Known {
-        folder,
-        mut numbers,
-    } = Known::of(rows, uid_validity);
-    let Some(folder) = folder else {
-        return Ok(None);
-    };
-    let mut changes = Vec::new();
-    for (imap_uid, message) in moved {
-        if numbers.contains_key(imap_uid) {
-            continue;
-        }
-        let relocated = message.relocate(&mut tx, account, &folder, uid_validity, *imap_uid);
-        if let Some(flags) = relocated.await? {
-            numbers.insert(*imap_uid, message.number());
-            let before = LoggedChange::of_message(message.uid, &message.folder_id, flags);
-            changes.extend(before);
-        }
-    }
-    log::append(&mut tx, account, &changes).await?;
-    let mut new: Vec<(u32, Identity)> = messages
-        .iter()
-        .filter(|(imap_uid, _)| !numbers.contains_key(imap_uid))
-        .copied()
-        .collect();
-    new.sort_unstable_by_key(|(imap_uid, _)| *imap_uid);
-    new.dedup_by_key(|(imap_uid, _)| *imap_uid);
-    if !new.is_empty() {
-        let count = i64::try_from(new.len()).unwrap_or(i64::MAX);
-        let next: i64 = on_tx!(&mut tx, tx => sqlx::query_scalar(ALLOCATE_NUMBERS).bind(account).bind(count).fetch_one(tx).await)?;
-        let rows: Vec<_> = (next - count..).zip(new).collect();
-        for rows in rows.chunks(MAX_PER_STATEMENT) {
-            on_tx!(&mut tx, tx => {
-                let mut insert = QueryBuilder::new(ADD_MESSAGES);
-                insert.push_values(rows, |mut row, (uid, (imap_uid, identity))| {
-                    row.push_bind(account.to_owned())
-                        .push_bind(*uid)
-                        .push_bind(folder.clone())
-                        .push_bind(i64::from(uid_validity))
-                        .push_bind(i64::from(*imap_uid))
-                        .push_bind(identity.to_vec());
-                });
-                insert.build().execute(tx).await.map(drop)
-            })?;
-        }
-        for mark in [MARK_COPIES, MARK_ORIGINALS] {
-            on_tx!(&mut tx, tx => sqlx::query(mark)
-                .bind(account)
-                .bind(next - count)
-                .execute(tx)
-                .await
-                .map(drop))?;
-        }
-        let new = rows
-            .iter()
-            .map(|(uid, (imap_uid, _))| (*imap_uid, u64::try_from(*uid).unwrap_or(0)));
-        numbers.extend(new);
-    }
-    tx.commit().await?;
-    Ok(Some(numbers))
 }
 
 impl IndexedMessage {
@@ -452,23 +464,11 @@ impl Known {
     }
 }
 
-pub use changes::{copied_folders, copies_in, moved, remove, remove_lost};
-#[cfg(any(test, feature = "testing"))]
-pub use folders::folders;
-pub use folders::{
-    IndexedFolder, ListedFolder, existing_folders, has_folders, occupied_folders, set_uid_next,
-    update_folders,
-};
-pub use history::{FolderHistory, MessageChange, MessageState, folder_histories, message_changes};
-pub use log::{LogState, log_state};
-pub use merged_threads::{has_merged_threads, merged_threads, set_merged_threads};
-pub use replica::{
-    Replica, ReplicaDelta, ReplicaFolder, ReplicaMessage, is_synced, replica, replica_since,
-};
-pub use sync::{
-    FolderMessages, StoredFlags, SyncedFolder, flags_at, folder_flags, folder_messages,
-    remove_folders, set_flags, set_highest_modseq, start_log,
-};
+pub use folders::{IndexedFolder, ListedFolder};
+pub use history::{FolderHistory, MessageChange, MessageState};
+pub use log::{ChangeLog, LogState};
+pub use replica::{Replica, ReplicaDelta, ReplicaFolder, ReplicaMessage};
+pub use sync::{FolderMessages, StoredFlags, SyncedFolder};
 
 #[cfg(test)]
 mod log_tests;

@@ -3,11 +3,13 @@
 //!
 //! This module does not parse components and does not decide whether they can be loaded.
 
-use super::db::{Changed as _, Db, Tx, on, on_tx};
-use super::events::{self, Event, Kind};
-use super::{Directory, Error, store};
+pub mod store;
+
+use crate::Error;
 use crate::caller::Origin;
 use crate::clock::Timestamp;
+use crate::db::{Changed as _, Db, Tx, on, on_tx};
+use crate::events::{self, Event, Kind};
 
 const LIST: &str = "SELECT module, digest, enabled, source_digest FROM modules ORDER BY module";
 const VERSIONS: &str = "SELECT digest, version, size, rank, served, installed_at FROM module_versions \
@@ -98,7 +100,13 @@ pub struct ChangeLock {
     _tx: Option<Tx>,
 }
 
-impl Directory {
+/// The installed modules, and the data that they store for accounts.
+#[derive(Clone, Debug)]
+pub struct Modules {
+    pub(crate) db: Db,
+}
+
+impl Modules {
     /// Waits until no other host changes a module, and locks the modules. Does not lock on SQLite,
     /// because one host uses an SQLite database.
     ///
@@ -148,7 +156,7 @@ impl Directory {
 
     /// Stores and activates versions, all of them or none. For each module, keeps the `keep`
     /// versions that were installed last, the active version, and the previously active version.
-    /// Returns the stored versions of each module, like [`Directory::module_versions`].
+    /// Returns the stored versions of each module, like [`Modules::module_versions`].
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails. Nothing is changed in that case.

@@ -14,12 +14,19 @@ pub use clients::{Client, ClientRow};
 pub use devices::{Device, NewDevice, Poll};
 pub use grants::{Grant, NewGrant, NewToken, NewTokens, Presented, Rotation};
 
-use super::Error;
-use super::db::{Tx, on_tx};
+use crate::Error;
+use crate::db::{Db, Lookup, Tx, on_tx};
 
 const FORGET_CODES: &str = "DELETE FROM oauth_codes WHERE account_id = $1 AND grant_id IS NULL";
 const FORGET_DEVICES: &str = "DELETE FROM oauth_devices WHERE account_id = $1";
 const FORGET_SIGN_INS: &str = "DELETE FROM sign_in_codes WHERE account_id = $1";
+
+/// The clients of the authorization server, with their approvals, grants and tokens.
+#[derive(Clone, Debug)]
+pub struct OAuth {
+    pub(crate) db: Db,
+    pub(crate) lookup: Lookup,
+}
 
 /// Deletes the approvals of an account that have not led to a grant, and the codes of sign-ins that
 /// have not led to a session. Callers that end all grants of an account must call this function

@@ -6,9 +6,9 @@
 
 use std::time::Duration;
 
-use super::db::{Changed as _, on};
-use super::{Db, Directory, Error};
 use crate::clock::Timestamp;
+use crate::db::{Changed as _, on};
+use crate::{Db, Error};
 
 /// The time for which a key is stored.
 pub const RETENTION: Duration = Duration::from_hours(24);
@@ -74,7 +74,13 @@ impl Sending {
     }
 }
 
-impl Directory {
+/// The sendings with an idempotency key.
+#[derive(Clone, Debug)]
+pub struct Sendings {
+    pub(crate) db: Db,
+}
+
+impl Sendings {
     /// Records that a message will be sent with a key. If the key was already used in the last 24
     /// hours, returns the earlier sending and records nothing. Otherwise returns `None`.
     ///
@@ -205,8 +211,8 @@ impl Directory {
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::{Fresh, both};
     use super::*;
+    use crate::testing::{Fresh, both};
 
     fn key(account: &str) -> Key {
         Key {
@@ -222,7 +228,9 @@ mod tests {
         let begin = async |account, print: &[u8], at| {
             let now = Timestamp::from_millis(at);
             let key = key(account);
-            let begun = directory.begin_sending(&key, print, "p", "<1@x>", now);
+            let begun = directory
+                .sendings
+                .begin_sending(&key, print, "p", "<1@x>", now);
             begun.await.unwrap()
         };
         assert_eq!(begin("ada", b"one", 1000).await, None);
@@ -230,23 +238,33 @@ mod tests {
         let before = begin("ada", b"two", 2000).await.unwrap();
         assert!(before.is_begun() && before.fingerprint == b"one");
         assert_eq!((before.begun_at().millis(), &*before.process), (1000, "p"));
-        directory.release_sending(&key("ada")).await.unwrap();
-        assert_eq!(begin("ada", b"two", 3000).await, None);
-        directory.sent(&key("ada")).await.unwrap();
         directory
+            .sendings
+            .release_sending(&key("ada"))
+            .await
+            .unwrap();
+        assert_eq!(begin("ada", b"two", 3000).await, None);
+        directory.sendings.sent(&key("ada")).await.unwrap();
+        directory
+            .sendings
             .sent_copy_filed(&key("ada"), "Sent")
             .await
             .unwrap();
         let sent = begin("ada", b"two", 4000).await.unwrap();
         assert!(sent.is_sent());
         assert_eq!(sent.saved_to.as_deref(), Some("Sent"));
-        directory.sending_unknown(&key("bob")).await.unwrap();
+        directory
+            .sendings
+            .sending_unknown(&key("bob"))
+            .await
+            .unwrap();
         let unknown = begin("bob", b"one", 4000).await.unwrap();
         assert!(!unknown.is_sent() && !unknown.is_begun());
         let day = 24 * 3_600_000;
         assert!(begin("ada", b"x", 3000 + day - 1).await.is_some());
         assert_eq!(begin("ada", b"x", 3000 + day).await, None);
         directory
+            .sendings
             .sweep_sendings(Timestamp::from_millis(5000 + day))
             .await
             .unwrap();
@@ -260,13 +278,19 @@ mod tests {
         let begin = async |process| {
             let now = Timestamp::from_millis(1000);
             let key = key("ada");
-            let begun = directory.begin_sending(&key, b"one", process, "<1@x>", now);
+            let begun = directory
+                .sendings
+                .begin_sending(&key, b"one", process, "<1@x>", now);
             begun.await
         };
         let other = async {
             loop {
                 if matches!(begin("other").await, Ok(None)) {
-                    directory.release_sending(&key("ada")).await.unwrap();
+                    directory
+                        .sendings
+                        .release_sending(&key("ada"))
+                        .await
+                        .unwrap();
                 }
             }
         };
@@ -274,9 +298,13 @@ mod tests {
             let mut sends = 0;
             while sends < SENDS {
                 if matches!(begin("this").await, Ok(None)) {
-                    let row = directory.sending(&key("ada")).await.unwrap();
+                    let row = directory.sendings.sending(&key("ada")).await.unwrap();
                     assert_eq!(row.map(|row| row.process).as_deref(), Some("this"));
-                    directory.release_sending(&key("ada")).await.unwrap();
+                    directory
+                        .sendings
+                        .release_sending(&key("ada"))
+                        .await
+                        .unwrap();
                     sends += 1;
                 }
             }

@@ -7,15 +7,17 @@
 //! second use. The time between the two uses distinguishes a stolen token from a second browser
 //! tab.
 
+mod sweep;
+
 use std::fmt;
 use std::time::Duration;
 
-use super::credentials::{self, NewAppPassword};
-use super::db::{FromLookup, Row, Source, Tx, on, on_tx};
-use super::events::{self, Event, Kind};
-use super::{Directory, Error};
+use crate::Error;
 use crate::caller::Origin;
 use crate::clock::Timestamp;
+use crate::credentials::{self, NewAppPassword};
+use crate::db::{Db, FromLookup, Lookup, Row, Source, Tx, on, on_tx};
+use crate::events::{self, Event, Kind};
 
 /// A second use of a refresh token within this time counts as a retry or as a second browser tab. A
 /// second use after this time ends the session.
@@ -186,9 +188,16 @@ struct Presented {
     session: Session,
 }
 
-impl Directory {
+/// The web sessions.
+#[derive(Clone, Debug)]
+pub struct Sessions {
+    pub(crate) db: Db,
+    pub(crate) lookup: Lookup,
+}
+
+impl Sessions {
     /// Creates a session with its app password and its first refresh token, in one transaction.
-    /// Does not check a password. Only for tests. People sign in with [`Directory::sign_in`].
+    /// Does not check a password. Only for tests. People sign in with [`Sessions::sign_in`].
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails. No session is created in that case.

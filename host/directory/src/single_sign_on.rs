@@ -17,11 +17,11 @@ pub use recheck::DueSession;
 
 pub(super) use codes::consume as consume_code;
 
-use super::db::{Changed as _, Source, Tx, on, on_tx};
-use super::events::{self, Event, Kind};
-use super::{Directory, Error};
+use crate::Error;
 use crate::caller::Origin;
 use crate::clock::Timestamp;
+use crate::db::{Changed as _, Db, Source, Tx, on, on_tx};
+use crate::events::{self, Event, Kind};
 
 const DELETE_APP_PASSWORD: &str = "DELETE FROM app_passwords WHERE id = $1";
 const SWEEP: [&str; 3] = [
@@ -30,7 +30,13 @@ const SWEEP: [&str; 3] = [
     "DELETE FROM logout_tokens WHERE expires_at <= $1",
 ];
 
-impl Directory {
+/// The sign-ins at the identity provider, and the sessions that began with one.
+#[derive(Clone, Debug)]
+pub struct SingleSignOn {
+    pub(crate) db: Db,
+}
+
+impl SingleSignOn {
     /// Deletes unfinished sign-ins, sign-in codes and logout tokens that have expired.
     pub(super) async fn sweep_single_sign_on(&self, now: Timestamp) -> Result<(), Error> {
         for query in SWEEP {

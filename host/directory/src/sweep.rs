@@ -11,25 +11,8 @@
 //! The service does not depend on the time of the sweep. Each query for data with an expiry also
 //! checks the expiry.
 
-use super::db::{Source, on_tx};
-use super::{Directory, Error};
 use crate::clock::Timestamp;
-
-/// Maximum number of accounts in one transaction of a sweep. On SQLite, other writers wait for the
-/// transaction.
-const BATCH: i64 = 100;
-/// Maximum number of transactions in one sweep. The next sweep processes the remaining accounts.
-const BATCHES: usize = 50;
-
-/// Finds accounts with ended sessions by their expired refresh tokens. A session and its newest
-/// token expire at the same time. The accounts are sorted, so that two concurrent sweeps cannot
-/// deadlock.
-const ACCOUNTS: &str = "SELECT DISTINCT s.account_id FROM refresh_tokens t JOIN sessions s ON s.sid = t.sid \
-    WHERE t.expires_at <= $1 ORDER BY s.account_id LIMIT $2";
-const END_SESSIONS: &str = "DELETE FROM app_passwords \
-    WHERE id IN (SELECT app_password_id FROM sessions WHERE account_id = $1 AND expires_at <= $2) RETURNING id";
-const FORGET_TOKENS: &str = "DELETE FROM refresh_tokens \
-    WHERE expires_at <= $2 AND sid IN (SELECT sid FROM sessions WHERE account_id = $1)";
+use crate::{Directory, Error};
 
 impl Directory {
     /// Deletes data that has expired at `now`, up to a limit. Repairs the data for mail servers.
@@ -39,40 +22,14 @@ impl Directory {
     /// # Errors
     /// Returns [`Error`] if the database fails. Rows that this call already deleted remain deleted.
     pub async fn sweep(&self, now: Timestamp) -> Result<Vec<String>, Error> {
-        let mut ended = Vec::new();
-        for _ in 0..BATCHES {
-            let mut tx = self.db.begin().await?;
-            let accounts: Vec<String> = on_tx!(&mut tx, db => sqlx::query_scalar(ACCOUNTS)
-                .bind(now.millis())
-                .bind(BATCH)
-                .fetch_all(db).await)?;
-            if accounts.is_empty() {
-                break;
-            }
-            for account in &accounts {
-                tx.lock_account(account).await?;
-                let ended_now: Vec<String> = on_tx!(&mut tx, db => sqlx::query_scalar(END_SESSIONS)
-                    .bind(account)
-                    .bind(now.millis())
-                    .fetch_all(db).await)?;
-                for id in &ended_now {
-                    tx.project(Source::AppPassword(id)).await?;
-                }
-                on_tx!(&mut tx, db => sqlx::query(FORGET_TOKENS)
-                    .bind(account)
-                    .bind(now.millis())
-                    .execute(db).await.map(drop))?;
-                ended.extend(ended_now);
-            }
-            tx.commit().await?;
-        }
-        ended.extend(self.sweep_grants(now).await?);
-        self.sweep_single_sign_on(now).await?;
-        self.sweep_sendings(now).await?;
-        self.sweep_changes(now).await?;
-        self.sweep_last_logins().await?;
-        self.sweep_hosts().await?;
-        self.sweep_host_events(now).await?;
+        let mut ended = self.sessions.sweep_sessions(now).await?;
+        ended.extend(self.oauth.sweep_grants(now).await?);
+        self.single_sign_on.sweep_single_sign_on(now).await?;
+        self.sendings.sweep_sendings(now).await?;
+        self.message_index.sweep_changes(now).await?;
+        self.credentials.sweep_last_logins().await?;
+        self.hosts.sweep_hosts().await?;
+        self.hosts.sweep_host_events(now).await?;
         self.db.repair_mailserver().await?;
         Ok(ended)
     }

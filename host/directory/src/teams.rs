@@ -2,13 +2,14 @@
 //! an app password for all members.
 //!
 //! The id of a team is the account id of the owner. This file reads teams. [`caller`] checks the
-//! caller of a change. The other submodules make the changes. [`super::shared`] reads the data for
+//! caller of a change. The other submodules make the changes. [`shared`] reads the data for
 //! requests of members.
 
 mod caller;
 mod grants;
 mod invitation;
 mod leaving;
+pub mod shared;
 
 use std::collections::BTreeMap;
 
@@ -17,11 +18,11 @@ pub use grants::MAX_GRANTS;
 pub use invitation::{Invitation, NewKey};
 pub(super) use leaving::{leave_all, lock_with_mailboxes};
 
-use super::db::{Tx, on, on_tx};
-use super::shared::GrantRow;
-use super::{Directory, Error};
+use crate::Error;
 use crate::clock::Timestamp;
+use crate::db::{Db, Tx, on, on_tx};
 use crate::permissions::{Granted, Grants, Resource, Rights};
+use crate::teams::shared::GrantRow;
 
 const OWN: &str = "SELECT a.address, p.first_name, p.last_name FROM accounts a \
     LEFT JOIN profiles p ON p.account_id = a.id WHERE a.id = $1";
@@ -141,7 +142,13 @@ struct MemberRow {
     grant: GrantRow,
 }
 
-impl Directory {
+/// The members of shared mailboxes, and their grants.
+#[derive(Clone, Debug)]
+pub struct Teams {
+    pub(crate) db: Db,
+}
+
+impl Teams {
     /// Returns the teams of an account. The first team is the account's own mailbox, if the account
     /// exists. The other teams are shared mailboxes in which the account has at least one right,
     /// sorted by address.

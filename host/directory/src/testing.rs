@@ -19,9 +19,9 @@ use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
 use sqlx::sqlite::{SqliteConnectOptions, SqlitePoolOptions};
 use sqlx::{AssertSqlSafe, Connection, PgConnection};
 
-use super::db::{Source, migrations, on, on_tx};
-use super::{Db, Directory};
 use crate::config;
+use crate::db::{Source, migrations, on, on_tx};
+use crate::{Db, Directory};
 
 const SERVER: &str = "LATCHMAIL_TEST_POSTGRES";
 
@@ -374,14 +374,14 @@ pub use fixtures::*;
 mod fixtures {
     use std::time::Duration;
 
-    use super::super::Directory;
-    use super::super::accounts::{Creation, DEFAULT_PLAN, NewAccount, NewProfile};
-    use super::super::credentials::{self, AppPasswordKind, NewAppPassword};
-    use super::super::db::{Source, on, on_tx};
-    use super::super::sessions::NewSession;
     use super::Fresh;
+    use crate::Directory;
+    use crate::accounts::{Creation, DEFAULT_PLAN, NewAccount, NewProfile};
     use crate::caller::Origin;
     use crate::clock::Timestamp;
+    use crate::credentials::{self, AppPasswordKind, NewAppPassword};
+    use crate::db::{Source, on, on_tx};
+    use crate::sessions::NewSession;
 
     /// One day.
     pub const DAY: Duration = Duration::from_hours(24);
@@ -457,11 +457,13 @@ mod fixtures {
         /// Creates an account with sessions that have these ids and begin at [`NOW`].
         pub async fn with(&self, id: &str, address: &str, sessions: &[&str]) {
             let made = self
+                .accounts
                 .create_account(&account(id, address), None, &Origin::default())
                 .await;
             assert_eq!(made.unwrap(), Creation::Created);
             for sid in sessions {
-                self.begin_session(&session(sid, id, NOW), &Origin::default())
+                self.sessions
+                    .begin_session(&session(sid, id, NOW), &Origin::default())
                     .await
                     .unwrap();
             }

@@ -6,13 +6,13 @@
 
 use std::fmt;
 
-use super::credentials::{self, CredentialCreation, NewAppPassword};
-use super::db::{FromLookup, Row, Tx, on, on_tx};
-use super::events::{self, Event, Kind};
-use super::session_caller::SessionCaller;
-use super::{Directory, Error};
+use crate::Error;
 use crate::caller::{Origin, Scope};
 use crate::clock::Timestamp;
+use crate::credentials::{self, CredentialCreation, NewAppPassword};
+use crate::db::{Db, FromLookup, Lookup, Row, Tx, on, on_tx};
+use crate::events::{self, Event, Kind};
+use crate::session_caller::SessionCaller;
 
 /// Maximum number of revoked tokens of an account in the database.
 const MAX_REVOKED: i64 = 1000;
@@ -177,7 +177,14 @@ struct ListedRow {
     last_used_at: Option<i64>,
 }
 
-impl Directory {
+/// The API tokens.
+#[derive(Clone, Debug)]
+pub struct ApiTokens {
+    pub(crate) db: Db,
+    pub(crate) lookup: Lookup,
+}
+
+impl ApiTokens {
     /// Stores a token with its app password, in one transaction. The account must have fewer than
     /// `at_most` tokens, including expired tokens. Concurrent calls cannot exceed this limit.
     ///

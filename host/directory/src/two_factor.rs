@@ -8,12 +8,12 @@
 use std::fmt;
 use std::time::Duration;
 
-use super::db::{Tx, on, on_tx};
-use super::events::{self, Event, Kind};
-use super::sessions::{self, NewSession};
-use super::{Directory, Error, single_sign_on};
 use crate::caller::Origin;
 use crate::clock::Timestamp;
+use crate::db::{Db, Tx, on, on_tx};
+use crate::events::{self, Event, Kind};
+use crate::sessions::{self, NewSession};
+use crate::{Error, single_sign_on};
 
 /// Maximum number of consecutive wrong codes. After this number, codes are refused for some time.
 const MAX_WRONG_CODES: u32 = 10;
@@ -140,7 +140,13 @@ pub enum SignIn {
     AccountChanged,
 }
 
-impl Directory {
+/// The second factors of accounts.
+#[derive(Clone, Debug)]
+pub struct SecondFactors {
+    pub(crate) db: Db,
+}
+
+impl SecondFactors {
     /// Returns the second factor of an account. Returns `None` if the account has no second factor.
     ///
     /// # Errors

@@ -14,6 +14,7 @@ impl Auth {
         let now = self.clock.now();
         let session = self
             .directory
+            .sessions
             .session(&claims.sid, now)
             .await?
             .filter(|session| session.account_id == claims.sub)

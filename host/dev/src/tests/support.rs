@@ -72,6 +72,7 @@ pub(super) async fn directory(database: &config::Database) -> Directory {
         provider: None,
     };
     let created = directory
+        .accounts
         .create_account(&ann, Some(&session), &Origin::default())
         .await;
     assert_eq!(created.unwrap(), Creation::Created);

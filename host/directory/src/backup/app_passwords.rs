@@ -9,8 +9,9 @@ use sqlx::postgres::PgConnection;
 use sqlx::{ConnectOptions as _, Connection as _};
 
 use crate::clock::Timestamp;
+use crate::config;
+use crate::credentials::{self, Credentials};
 use crate::db::{Error, on, postgres_options, unusable};
-use crate::{Directory, config, credentials};
 
 const VALID: &str = "SELECT p.id, a.address, p.label, p.created_at FROM app_passwords p JOIN accounts a ON a.id = p.account_id \
     WHERE p.kind = 'app_password' AND a.active AND (p.expires_at IS NULL OR p.expires_at > $1) ORDER BY a.address, p.created_at, p.id";
@@ -30,7 +31,7 @@ pub struct ClientPassword {
     pub created_at: i64,
 }
 
-impl Directory {
+impl Credentials {
     /// Returns the valid app passwords of mail clients of all accounts, sorted by address.
     ///
     /// # Errors

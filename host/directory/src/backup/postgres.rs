@@ -7,7 +7,7 @@ use sqlx::{ConnectOptions as _, Connection as _};
 use super::{Restore, in_use, not_empty, require_current};
 use crate::config;
 use crate::db::{APPLIED, Error, compare_postgres, postgres_options};
-use crate::service_keys::CURRENT;
+use crate::keys::service_keys::CURRENT;
 
 /// Returns the schema of the tables, the version of the server, the number of other connections of
 /// services, and whether there are tables.

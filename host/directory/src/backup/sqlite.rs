@@ -11,12 +11,12 @@ use sqlx::Connection as _;
 
 use super::{Restore, in_use, not_empty, require_current};
 use crate::config;
+use crate::credentials::last_logins;
 use crate::db::{
     APPLIED, BUSY_TIMEOUT, Error, LastLoginsFile, Schema, SqlitePaths, beside, compare_sqlite,
     unusable,
 };
-use crate::last_logins;
-use crate::service_keys::CURRENT;
+use crate::keys::service_keys::CURRENT;
 
 /// Copies the database in one read transaction, so the copy contains only complete transactions.
 /// Writers do not wait.

@@ -4,8 +4,7 @@
 use sqlx::QueryBuilder;
 
 use super::log::{self, LoggedChange, LoggedMessage};
-use super::{IndexedMessage, MAX_PER_STATEMENT};
-use crate::Db;
+use super::{IndexedMessage, MAX_PER_STATEMENT, MessageIndex};
 use crate::db::{Error, on, on_tx};
 
 const FOLDER: &str =
@@ -23,157 +22,166 @@ const COPIES: &str = "SELECT m.uid, f.path, m.uid_validity, m.imap_uid, m.folder
      JOIN folders f ON f.id = m.folder_id WHERE f.account_id = $1 AND f.path = $2 AND m.copied ORDER BY m.imap_uid, m.uid";
 const REMOVE: &str = "DELETE FROM messages WHERE account_id = ";
 
-/// Sets the new locations of messages that were moved to the folder `path`. `messages` contains the
-/// number and the new IMAP UID of each message. The messages keep their numbers.
-///
-/// Returns `false` and changes nothing if the index does not contain the folder with this
-/// UIDVALIDITY.
-///
-/// # Errors
-/// Returns [`Error`] if the database fails.
-pub async fn moved(
-    db: &Db,
-    account: &str,
-    path: &str,
-    uid_validity: u32,
-    messages: &[(u64, u32)],
-) -> Result<bool, Error> {
-    let mut tx = db.begin().await?;
-    tx.lock_account(account).await?;
-    let validity = i64::from(uid_validity);
-    let folder: Option<String> = on_tx!(&mut tx, tx => sqlx::query_scalar(FOLDER)
-        .bind(account)
-        .bind(path)
-        .bind(validity)
-        .fetch_optional(tx)
-        .await)?;
-    let Some(folder) = folder else {
-        return Ok(false);
-    };
-    let messages: Vec<(i64, i64)> = messages
-        .iter()
-        .filter_map(|(uid, imap_uid)| Some((i64::try_from(*uid).ok()?, i64::from(*imap_uid))))
-        .collect();
-    // The statements need up to three parameters for each message.
-    for messages in messages.chunks(MAX_PER_STATEMENT / 4) {
-        // A concurrent request may have found a message in the new folder and assigned a new number
-        // to the message. The row with the new number is deleted, so that the message keeps its old
-        // number.
-        let cleared: Vec<LoggedMessage> = on_tx!(&mut tx, tx => {
-            let mut query = QueryBuilder::new(CLEAR);
-            query.push_bind(folder.clone()).push(" AND uid_validity = ").push_bind(validity);
-            query.push(" AND imap_uid IN (0");
-            for (_, imap_uid) in messages {
-                query.push(", ").push_bind(*imap_uid);
-            }
-            query.push(") AND uid NOT IN (0");
-            for (uid, _) in messages {
-                query.push(", ").push_bind(*uid);
-            }
-            query.push(") RETURNING uid, folder_id, flags");
-            query.build_query_as().fetch_all(tx).await
-        })?;
-        let before: Vec<LoggedMessage> = on_tx!(&mut tx, tx => {
-            let mut query = QueryBuilder::new(BEFORE);
-            query.push_bind(account.to_owned()).push(" AND flags IS NOT NULL AND uid IN (0");
-            for (uid, _) in messages {
-                query.push(", ").push_bind(*uid);
-            }
-            query.push(")").build_query_as().fetch_all(tx).await
-        })?;
-        let changes: Vec<LoggedChange> = before
-            .into_iter()
-            .chain(cleared)
-            .map(LoggedMessage::change)
-            .collect();
-        log::append(&mut tx, account, &changes).await?;
-        on_tx!(&mut tx, tx => {
-            let mut query = QueryBuilder::new(MOVE);
-            query.push_bind(folder.clone()).push(", uid_validity = ").push_bind(validity);
-            query.push(", imap_uid = CASE uid");
-            for (uid, imap_uid) in messages {
-                query.push(" WHEN ").push_bind(*uid).push(" THEN ").push_bind(*imap_uid);
-            }
-            query.push(" END WHERE account_id = ").push_bind(account.to_owned()).push(" AND uid IN (0");
-            for (uid, _) in messages {
-                query.push(", ").push_bind(*uid);
-            }
-            query.push(")").build().execute(tx).await.map(drop)
-        })?;
-    }
-    tx.commit().await?;
-    Ok(true)
-}
-
-/// Removes the index entries of messages that were deleted permanently. The numbers of these
-/// messages are not reused.
-///
-/// # Errors
-/// Returns [`Error`] if the database fails.
-pub async fn remove(db: &Db, account: &str, uids: &[u64]) -> Result<(), Error> {
-    let mut tx = db.begin().await?;
-    tx.lock_account(account).await?;
-    for uids in uids.chunks(MAX_PER_STATEMENT) {
-        let removed: Vec<LoggedMessage> = on_tx!(&mut tx, tx => {
-            let mut query = QueryBuilder::new(REMOVE);
-            query.push_bind(account.to_owned()).push(" AND uid IN (0");
-            for uid in uids.iter().filter_map(|uid| i64::try_from(*uid).ok()) {
-                query.push(", ").push_bind(uid);
-            }
-            query.push(") RETURNING uid, folder_id, flags");
-            query.build_query_as().fetch_all(tx).await
-        })?;
-        let changes: Vec<LoggedChange> = removed.into_iter().map(LoggedMessage::change).collect();
-        log::append(&mut tx, account, &changes).await?;
-    }
-    tx.commit().await
-}
-
-/// Removes the index entries of messages that are not at their stored location any longer. Skips a
-/// message if a concurrent request changed its location. The numbers of these messages are not
-/// reused.
-///
-/// # Errors
-/// Returns [`Error`] if the database fails. Some messages can be removed in that case.
-pub async fn remove_lost(db: &Db, account: &str, messages: &[IndexedMessage]) -> Result<(), Error> {
-    for messages in messages.chunks(MAX_PER_STATEMENT) {
-        let mut tx = db.begin().await?;
+impl MessageIndex {
+    /// Sets the new locations of messages that were moved to the folder `path`. `messages` contains
+    /// the number and the new IMAP UID of each message. The messages keep their numbers.
+    ///
+    /// Returns `false` and changes nothing if the index does not contain the folder with this
+    /// UIDVALIDITY.
+    ///
+    /// # Errors
+    /// Returns [`Error`] if the database fails.
+    pub async fn moved(
+        &self,
+        account: &str,
+        path: &str,
+        uid_validity: u32,
+        messages: &[(u64, u32)],
+    ) -> Result<bool, Error> {
+        let mut tx = self.db.begin().await?;
         tx.lock_account(account).await?;
-        let mut changes = Vec::new();
-        for message in messages {
-            let place = &message.location;
-            let removed: Option<LoggedMessage> = on_tx!(&mut tx, tx => sqlx::query_as(REMOVE_LOST)
-                .bind(account)
-                .bind(message.uid)
-                .bind(&message.folder_id)
-                .bind(place.uid_validity)
-                .bind(place.imap_uid)
-                .fetch_optional(tx)
-                .await)?;
-            changes.extend(removed.map(LoggedMessage::change));
+        let validity = i64::from(uid_validity);
+        let folder: Option<String> = on_tx!(&mut tx, tx => sqlx::query_scalar(FOLDER)
+            .bind(account)
+            .bind(path)
+            .bind(validity)
+            .fetch_optional(tx)
+            .await)?;
+        let Some(folder) = folder else {
+            return Ok(false);
+        };
+        let messages: Vec<(i64, i64)> = messages
+            .iter()
+            .filter_map(|(uid, imap_uid)| Some((i64::try_from(*uid).ok()?, i64::from(*imap_uid))))
+            .collect();
+        // The statements need up to three parameters for each message.
+        for messages in messages.chunks(MAX_PER_STATEMENT / 4) {
+            // A concurrent request may have found a message in the new folder and assigned a new number
+            // to the message. The row with the new number is deleted, so that the message keeps its old
+            // number.
+            let cleared: Vec<LoggedMessage> = on_tx!(&mut tx, tx => {
+                let mut query = QueryBuilder::new(CLEAR);
+                query.push_bind(folder.clone()).push(" AND uid_validity = ").push_bind(validity);
+                query.push(" AND imap_uid IN (0");
+                for (_, imap_uid) in messages {
+                    query.push(", ").push_bind(*imap_uid);
+                }
+                query.push(") AND uid NOT IN (0");
+                for (uid, _) in messages {
+                    query.push(", ").push_bind(*uid);
+                }
+                query.push(") RETURNING uid, folder_id, flags");
+                query.build_query_as().fetch_all(tx).await
+            })?;
+            let before: Vec<LoggedMessage> = on_tx!(&mut tx, tx => {
+                let mut query = QueryBuilder::new(BEFORE);
+                query.push_bind(account.to_owned()).push(" AND flags IS NOT NULL AND uid IN (0");
+                for (uid, _) in messages {
+                    query.push(", ").push_bind(*uid);
+                }
+                query.push(")").build_query_as().fetch_all(tx).await
+            })?;
+            let changes: Vec<LoggedChange> = before
+                .into_iter()
+                .chain(cleared)
+                .map(LoggedMessage::change)
+                .collect();
+            log::append(&mut tx, account, &changes).await?;
+            on_tx!(&mut tx, tx => {
+                let mut query = QueryBuilder::new(MOVE);
+                query.push_bind(folder.clone()).push(", uid_validity = ").push_bind(validity);
+                query.push(", imap_uid = CASE uid");
+                for (uid, imap_uid) in messages {
+                    query.push(" WHEN ").push_bind(*uid).push(" THEN ").push_bind(*imap_uid);
+                }
+                query.push(" END WHERE account_id = ").push_bind(account.to_owned()).push(" AND uid IN (0");
+                for (uid, _) in messages {
+                    query.push(", ").push_bind(*uid);
+                }
+                query.push(")").build().execute(tx).await.map(drop)
+            })?;
         }
-        log::append(&mut tx, account, &changes).await?;
         tx.commit().await?;
+        Ok(true)
     }
-    Ok(())
-}
 
-/// Returns the paths of all folders that contain messages marked as copied.
-///
-/// # Errors
-/// Returns [`Error`] if the database fails.
-pub async fn copied_folders(db: &Db, account: &str) -> Result<Vec<String>, Error> {
-    Ok(on!(db, pool => sqlx::query_scalar(COPIED_FOLDERS).bind(account).fetch_all(pool).await)?)
-}
+    /// Removes the index entries of messages that were deleted permanently. The numbers of these
+    /// messages are not reused.
+    ///
+    /// # Errors
+    /// Returns [`Error`] if the database fails.
+    pub async fn remove(&self, account: &str, uids: &[u64]) -> Result<(), Error> {
+        let mut tx = self.db.begin().await?;
+        tx.lock_account(account).await?;
+        for uids in uids.chunks(MAX_PER_STATEMENT) {
+            let removed: Vec<LoggedMessage> = on_tx!(&mut tx, tx => {
+                let mut query = QueryBuilder::new(REMOVE);
+                query.push_bind(account.to_owned()).push(" AND uid IN (0");
+                for uid in uids.iter().filter_map(|uid| i64::try_from(*uid).ok()) {
+                    query.push(", ").push_bind(uid);
+                }
+                query.push(") RETURNING uid, folder_id, flags");
+                query.build_query_as().fetch_all(tx).await
+            })?;
+            let changes: Vec<LoggedChange> =
+                removed.into_iter().map(LoggedMessage::change).collect();
+            log::append(&mut tx, account, &changes).await?;
+        }
+        tx.commit().await
+    }
 
-/// Returns the messages of a folder that are marked as copied.
-///
-/// # Errors
-/// Returns [`Error`] if the database fails.
-pub async fn copies_in(db: &Db, account: &str, path: &str) -> Result<Vec<IndexedMessage>, Error> {
-    Ok(on!(db, pool => sqlx::query_as(COPIES)
-        .bind(account)
-        .bind(path)
-        .fetch_all(pool)
-        .await)?)
+    /// Removes the index entries of messages that are not at their stored location any longer.
+    /// Skips a message if a concurrent request changed its location. The numbers of these messages
+    /// are not reused.
+    ///
+    /// # Errors
+    /// Returns [`Error`] if the database fails. Some messages can be removed in that case.
+    pub async fn remove_lost(
+        &self,
+        account: &str,
+        messages: &[IndexedMessage],
+    ) -> Result<(), Error> {
+        for messages in messages.chunks(MAX_PER_STATEMENT) {
+            let mut tx = self.db.begin().await?;
+            tx.lock_account(account).await?;
+            let mut changes = Vec::new();
+            for message in messages {
+                let place = &message.location;
+                let removed: Option<LoggedMessage> = on_tx!(&mut tx, tx => sqlx::query_as(REMOVE_LOST)
+                    .bind(account)
+                    .bind(message.uid)
+                    .bind(&message.folder_id)
+                    .bind(place.uid_validity)
+                    .bind(place.imap_uid)
+                    .fetch_optional(tx)
+                    .await)?;
+                changes.extend(removed.map(LoggedMessage::change));
+            }
+            log::append(&mut tx, account, &changes).await?;
+            tx.commit().await?;
+        }
+        Ok(())
+    }
+
+    /// Returns the paths of all folders that contain messages marked as copied.
+    ///
+    /// # Errors
+    /// Returns [`Error`] if the database fails.
+    pub async fn copied_folders(&self, account: &str) -> Result<Vec<String>, Error> {
+        Ok(
+            on!(&self.db, pool => sqlx::query_scalar(COPIED_FOLDERS).bind(account).fetch_all(pool).await)?,
+        )
+    }
+
+    /// Returns the messages of a folder that are marked as copied.
+    ///
+    /// # Errors
+    /// Returns [`Error`] if the database fails.
+    pub async fn copies_in(&self, account: &str, path: &str) -> Result<Vec<IndexedMessage>, Error> {
+        Ok(on!(&self.db, pool => sqlx::query_as(COPIES)
+            .bind(account)
+            .bind(path)
+            .fetch_all(pool)
+            .await)?)
+    }
 }

@@ -5,8 +5,8 @@ use std::collections::{HashMap, HashSet};
 
 use sqlx::QueryBuilder;
 
-use super::MAX_PER_STATEMENT;
 use super::log::{self, LoggedChange};
+use super::{MAX_PER_STATEMENT, MessageIndex};
 use crate::db::{Changed as _, Error, FromLookup, Tx, on, on_tx};
 use crate::hexadecimal;
 use crate::{Db, db};
@@ -148,111 +148,137 @@ impl IndexedFolder {
     }
 }
 
-/// Returns `true` if the index contains at least one folder of the account.
-///
-/// # Errors
-/// Returns [`Error`] if the database fails.
-pub async fn has_folders(db: &Db, account: &str) -> Result<bool, Error> {
-    let any: Option<i32> =
-        on!(db, pool => sqlx::query_scalar(ANY).bind(account).fetch_optional(pool).await)?;
-    Ok(any.is_some())
-}
+impl MessageIndex {
+    /// Returns `true` if the index contains at least one folder of the account.
+    ///
+    /// # Errors
+    /// Returns [`Error`] if the database fails.
+    pub async fn has_folders(&self, account: &str) -> Result<bool, Error> {
+        let any: Option<i32> = on!(&self.db, pool => sqlx::query_scalar(ANY).bind(account).fetch_optional(pool).await)?;
+        Ok(any.is_some())
+    }
 
-/// Returns the account's indexed folders including deleted folders, sorted by path.
-///
-/// # Errors
-/// Returns [`Error`] if the database fails.
-#[cfg(any(test, feature = "testing"))]
-pub async fn folders(db: &Db, account: &str) -> Result<Vec<IndexedFolder>, Error> {
-    Ok(on!(db, pool => sqlx::query_as(ALL).bind(account).fetch_all(pool).await)?)
-}
+    /// Returns the account's indexed folders including deleted folders, sorted by path.
+    ///
+    /// # Errors
+    /// Returns [`Error`] if the database fails.
+    #[cfg(any(test, feature = "testing"))]
+    pub async fn folders(&self, account: &str) -> Result<Vec<IndexedFolder>, Error> {
+        Ok(on!(&self.db, pool => sqlx::query_as(ALL).bind(account).fetch_all(pool).await)?)
+    }
 
-/// Returns the account's indexed folders except deleted folders, sorted by path. The index can
-/// contain any number of deleted folders.
-///
-/// # Errors
-/// Returns [`Error`] if the database fails.
-pub async fn existing_folders(db: &Db, account: &str) -> Result<Vec<IndexedFolder>, Error> {
-    Ok(on!(db, pool => sqlx::query_as(LISTED).bind(account).fetch_all(pool).await)?)
-}
+    /// Returns the account's indexed folders except deleted folders, sorted by path. The index can
+    /// contain any number of deleted folders.
+    ///
+    /// # Errors
+    /// Returns [`Error`] if the database fails.
+    pub async fn existing_folders(&self, account: &str) -> Result<Vec<IndexedFolder>, Error> {
+        Ok(on!(&self.db, pool => sqlx::query_as(LISTED).bind(account).fetch_all(pool).await)?)
+    }
 
-/// Returns the same folders as [`existing_folders`], and the deleted folders with messages in the
-/// index.
-///
-/// # Errors
-/// Returns [`Error`] if the database fails.
-pub async fn occupied_folders(db: &Db, account: &str) -> Result<Vec<IndexedFolder>, Error> {
-    Ok(on!(db, pool => sqlx::query_as(OCCUPIED).bind(account).fetch_all(pool).await)?)
-}
+    /// Returns the same folders as [`Self::existing_folders`], and the deleted folders with
+    /// messages in the index.
+    ///
+    /// # Errors
+    /// Returns [`Error`] if the database fails.
+    pub async fn occupied_folders(&self, account: &str) -> Result<Vec<IndexedFolder>, Error> {
+        Ok(on!(&self.db, pool => sqlx::query_as(OCCUPIED).bind(account).fetch_all(pool).await)?)
+    }
 
-/// Updates the index with all listed folders of an account. Returns the index entries of these
-/// folders, in the listed order.
-///
-/// A listed folder matches the entry with the same id of the mail server. If the listed folder or
-/// the entry has no such id, the path and the UIDVALIDITY must be equal. A listed folder without a
-/// matching entry is new.
-///
-/// All messages of a new folder must be reconciled. There is one exception: if the index contains
-/// no folder of the account, only later messages are reconciled. In this case, no message can have
-/// come from a known location.
-///
-/// Adds created and renamed folders to the change log. [`super::remove_folders`] adds deleted
-/// folders.
-///
-/// If a folder is not listed any longer, its entry remains. So the folder's messages are recognized
-/// if they appear in another folder. If another listed folder has the same path, the entry loses
-/// its path.
-///
-/// # Errors
-/// Returns [`Error`] if the database fails.
-pub async fn update_folders(
-    db: &Db,
-    account: &str,
-    folders: &[ListedFolder<'_>],
-) -> Result<Vec<IndexedFolder>, Error> {
-    let mut tx = db.begin().await?;
-    tx.lock_account(account).await?;
-    let indexed: Vec<IndexedFolder> =
-        on_tx!(&mut tx, tx => sqlx::query_as(ALL).bind(account).fetch_all(tx).await)?;
-    let now = matched(folders, &indexed)?;
-    let are: HashMap<&str, &IndexedFolder> = now.iter().map(|n| (n.id.as_str(), n)).collect();
-    let taken: HashMap<&str, &IndexedFolder> = now.iter().map(|n| (n.path.as_str(), n)).collect();
-    let loses_path = |was: &&IndexedFolder| {
-        let moves = are.get(was.id.as_str()).is_some_and(|n| n.path != was.path);
-        moves || taken.get(was.path.as_str()).is_some_and(|n| n.id != was.id)
-    };
-    let cleared: Vec<&IndexedFolder> = indexed.iter().filter(loses_path).collect();
-    // Folders may have swapped their paths. Therefore all old paths are cleared before new paths
-    // are written.
-    for folders in cleared.chunks(MAX_PER_STATEMENT) {
-        on_tx!(&mut tx, tx => {
-            let mut query = QueryBuilder::new(CLEAR_PATHS);
-            query.push_bind(account.to_owned()).push(" AND id IN (");
-            let mut ids = query.separated(", ");
-            for folder in folders {
-                ids.push_bind(folder.id.clone());
+    /// Updates the index with all listed folders of an account. Returns the index entries of these
+    /// folders, in the listed order.
+    ///
+    /// A listed folder matches the entry with the same id of the mail server. If the listed folder
+    /// or the entry has no such id, the path and the UIDVALIDITY must be equal. A listed folder
+    /// without a matching entry is new.
+    ///
+    /// All messages of a new folder must be reconciled. There is one exception: if the index
+    /// contains no folder of the account, only later messages are reconciled. In this case, no
+    /// message can have come from a known location.
+    ///
+    /// Adds created and renamed folders to the change log. [`Self::remove_folders`] adds deleted
+    /// folders.
+    ///
+    /// If a folder is not listed any longer, its entry remains. So the folder's messages are
+    /// recognized if they appear in another folder. If another listed folder has the same path, the
+    /// entry loses its path.
+    ///
+    /// # Errors
+    /// Returns [`Error`] if the database fails.
+    pub async fn update_folders(
+        &self,
+        account: &str,
+        folders: &[ListedFolder<'_>],
+    ) -> Result<Vec<IndexedFolder>, Error> {
+        let mut tx = self.db.begin().await?;
+        tx.lock_account(account).await?;
+        let indexed: Vec<IndexedFolder> =
+            on_tx!(&mut tx, tx => sqlx::query_as(ALL).bind(account).fetch_all(tx).await)?;
+        let now = matched(folders, &indexed)?;
+        let are: HashMap<&str, &IndexedFolder> = now.iter().map(|n| (n.id.as_str(), n)).collect();
+        let taken: HashMap<&str, &IndexedFolder> =
+            now.iter().map(|n| (n.path.as_str(), n)).collect();
+        let loses_path = |was: &&IndexedFolder| {
+            let moves = are.get(was.id.as_str()).is_some_and(|n| n.path != was.path);
+            moves || taken.get(was.path.as_str()).is_some_and(|n| n.id != was.id)
+        };
+        let cleared: Vec<&IndexedFolder> = indexed.iter().filter(loses_path).collect();
+        // Folders may have swapped their paths. Therefore all old paths are cleared before new paths
+        // are written.
+        for folders in cleared.chunks(MAX_PER_STATEMENT) {
+            on_tx!(&mut tx, tx => {
+                let mut query = QueryBuilder::new(CLEAR_PATHS);
+                query.push_bind(account.to_owned()).push(" AND id IN (");
+                let mut ids = query.separated(", ");
+                for folder in folders {
+                    ids.push_bind(folder.id.clone());
+                }
+                query.push(")").build().execute(tx).await.map(drop)
+            })?;
+        }
+        let had: HashMap<&str, &IndexedFolder> =
+            indexed.iter().map(|n| (n.id.as_str(), n)).collect();
+        let mut written = HashSet::new();
+        let mut changes = Vec::new();
+        for folder in now.iter().filter(|n| written.insert(n.id.as_str())) {
+            let before = had.get(folder.id.as_str());
+            let before = before.and_then(|was| was.listed_path());
+            if before != folder.listed_path() {
+                changes.push(LoggedChange::of_folder(&folder.id, before));
             }
-            query.push(")").build().execute(tx).await.map(drop)
-        })?;
-    }
-    let had: HashMap<&str, &IndexedFolder> = indexed.iter().map(|n| (n.id.as_str(), n)).collect();
-    let mut written = HashSet::new();
-    let mut changes = Vec::new();
-    for folder in now.iter().filter(|n| written.insert(n.id.as_str())) {
-        let before = had.get(folder.id.as_str());
-        let before = before.and_then(|was| was.listed_path());
-        if before != folder.listed_path() {
-            changes.push(LoggedChange::of_folder(&folder.id, before));
+            match had.get(folder.id.as_str()) {
+                Some(was) if *was == folder => {}
+                Some(_) => folder.write(&mut tx, account, CHANGE).await?,
+                None => folder.write(&mut tx, account, ADD).await?,
+            }
         }
-        match had.get(folder.id.as_str()) {
-            Some(was) if *was == folder => {}
-            Some(_) => folder.write(&mut tx, account, CHANGE).await?,
-            None => folder.write(&mut tx, account, ADD).await?,
-        }
+        log::append(&mut tx, account, &changes).await?;
+        tx.commit().await?;
+        Ok(now)
     }
-    log::append(&mut tx, account, &changes).await?;
-    tx.commit().await?;
-    Ok(now)
+
+    /// Records that all messages with an IMAP UID below `uid_next` have been reconciled.
+    ///
+    /// # Errors
+    /// Returns [`Error`] if the database fails.
+    pub async fn set_uid_next(
+        &self,
+        account: &str,
+        path: &str,
+        uid_validity: u32,
+        uid_next: u32,
+    ) -> Result<(), Error> {
+        on!(&self.db, pool => sqlx::query(SET_UID_NEXT)
+            .bind(account)
+            .bind(path)
+            .bind(i64::from(uid_validity))
+            .bind(i64::from(uid_next))
+            .execute(pool)
+            .await
+            .changed()
+            .map(drop))?;
+        Ok(())
+    }
 }
 
 /// Returns the index entries of the listed folders, in the listed order.
@@ -326,29 +352,6 @@ impl IndexedFolder {
             .map(drop))?;
         Ok(())
     }
-}
-
-/// Records that all messages with an IMAP UID below `uid_next` have been reconciled.
-///
-/// # Errors
-/// Returns [`Error`] if the database fails.
-pub async fn set_uid_next(
-    db: &Db,
-    account: &str,
-    path: &str,
-    uid_validity: u32,
-    uid_next: u32,
-) -> Result<(), Error> {
-    on!(db, pool => sqlx::query(SET_UID_NEXT)
-        .bind(account)
-        .bind(path)
-        .bind(i64::from(uid_validity))
-        .bind(i64::from(uid_next))
-        .execute(pool)
-        .await
-        .changed()
-        .map(drop))?;
-    Ok(())
 }
 
 /// Removes the deleted folders that no change in the log refers to. Otherwise the index would

@@ -11,7 +11,7 @@ use std::collections::HashMap;
 
 use sqlx::QueryBuilder;
 
-use super::log::stored;
+use super::log::{ChangeLog, stored};
 use super::{IndexedFolder, MAX_PER_STATEMENT, number};
 use crate::Db;
 use crate::db::{Error, on};
@@ -149,82 +149,84 @@ impl StateRow {
     }
 }
 
-/// Returns the paths of folders at the versions `since` and `until`, in any order. Omits folders
-/// that exist neither at one of these versions nor now.
-///
-/// # Errors
-/// Returns [`Error`] if the database fails.
-pub async fn folder_histories(
-    db: &Db,
-    account: &str,
-    since: u64,
-    until: u64,
-) -> Result<Vec<FolderHistory>, Error> {
-    let rows: Vec<FolderRow> = on!(db, pool => sqlx::query_as(FOLDERS)
-        .bind(account)
-        .bind(stored(since))
-        .bind(stored(until))
-        .fetch_all(pool)
-        .await)?;
-    let mut histories: HashMap<String, FolderHistory> = HashMap::with_capacity(rows.len());
-    for row in rows {
-        let id = row.folder.id.clone();
-        let history = histories
-            .entry(id)
-            .or_insert_with(|| FolderHistory::unchanged(row.folder));
-        match row.kind {
-            1 => history.before = row.logged_path,
-            2 => history.after = row.logged_path,
-            _ => {}
-        }
-    }
-    Ok(histories.into_values().collect())
-}
-
-/// Returns the messages that were changed between the versions `since` and `until`. Omits a message
-/// if its first change after `since` is not greater than `from` or is greater than `to`. The
-/// messages are in the order of their first changes.
-///
-/// # Errors
-/// Returns [`Error`] if the database fails.
-pub async fn message_changes(
-    db: &Db,
-    account: &str,
-    (since, until): (u64, u64),
-    (from, to): (u64, u64),
-) -> Result<Vec<MessageChange>, Error> {
-    let first: Vec<ChangeRow> = on!(db, pool => sqlx::query_as(FIRST_CHANGES)
-        .bind(account)
-        .bind(stored(since))
-        .bind(stored(from))
-        .bind(stored(to))
-        .fetch_all(pool)
-        .await)?;
-    let mut changes = Vec::with_capacity(first.len());
-    let mut first = first.into_iter().peekable();
-    while first.peek().is_some() {
-        let chunk: Vec<ChangeRow> = first.by_ref().take(MAX_PER_STATEMENT).collect();
-        let uids: Vec<i64> = chunk.iter().map(|row| row.uid).collect();
-        let current: Vec<CurrentRow> = on!(db, pool => {
-            let mut query = QueryBuilder::new(CURRENT);
-            query.push_bind(account.to_owned()).push(" AND uid IN (0");
-            for uid in &uids {
-                query.push(", ").push_bind(*uid);
+impl ChangeLog {
+    /// Returns the paths of folders at the versions `since` and `until`, in any order. Omits
+    /// folders that exist neither at one of these versions nor now.
+    ///
+    /// # Errors
+    /// Returns [`Error`] if the database fails.
+    pub async fn folder_histories(
+        &self,
+        account: &str,
+        since: u64,
+        until: u64,
+    ) -> Result<Vec<FolderHistory>, Error> {
+        let rows: Vec<FolderRow> = on!(&self.db, pool => sqlx::query_as(FOLDERS)
+            .bind(account)
+            .bind(stored(since))
+            .bind(stored(until))
+            .fetch_all(pool)
+            .await)?;
+        let mut histories: HashMap<String, FolderHistory> = HashMap::with_capacity(rows.len());
+        for row in rows {
+            let id = row.folder.id.clone();
+            let history = histories
+                .entry(id)
+                .or_insert_with(|| FolderHistory::unchanged(row.folder));
+            match row.kind {
+                1 => history.before = row.logged_path,
+                2 => history.after = row.logged_path,
+                _ => {}
             }
-            query.push(")").build_query_as().fetch_all(pool).await
-        })?;
-        let later = first_changes_after(db, account, until, &uids).await?;
-        let mut after: HashMap<i64, Option<MessageState>> = HashMap::new();
-        after.extend(current.into_iter().map(|row| (row.uid, row.state.state())));
-        after.extend(later.into_iter().map(|row| (row.uid, row.state.state())));
-        changes.extend(chunk.into_iter().map(|row| MessageChange {
-            version: number(row.version),
-            uid: number(row.uid),
-            before: row.state.state(),
-            after: after.remove(&row.uid).flatten(),
-        }));
+        }
+        Ok(histories.into_values().collect())
     }
-    Ok(changes)
+
+    /// Returns the messages that were changed between the versions `since` and `until`. Omits a
+    /// message if its first change after `since` is not greater than `from` or is greater than
+    /// `to`. The messages are in the order of their first changes.
+    ///
+    /// # Errors
+    /// Returns [`Error`] if the database fails.
+    pub async fn message_changes(
+        &self,
+        account: &str,
+        (since, until): (u64, u64),
+        (from, to): (u64, u64),
+    ) -> Result<Vec<MessageChange>, Error> {
+        let first: Vec<ChangeRow> = on!(&self.db, pool => sqlx::query_as(FIRST_CHANGES)
+            .bind(account)
+            .bind(stored(since))
+            .bind(stored(from))
+            .bind(stored(to))
+            .fetch_all(pool)
+            .await)?;
+        let mut changes = Vec::with_capacity(first.len());
+        let mut first = first.into_iter().peekable();
+        while first.peek().is_some() {
+            let chunk: Vec<ChangeRow> = first.by_ref().take(MAX_PER_STATEMENT).collect();
+            let uids: Vec<i64> = chunk.iter().map(|row| row.uid).collect();
+            let current: Vec<CurrentRow> = on!(&self.db, pool => {
+                let mut query = QueryBuilder::new(CURRENT);
+                query.push_bind(account.to_owned()).push(" AND uid IN (0");
+                for uid in &uids {
+                    query.push(", ").push_bind(*uid);
+                }
+                query.push(")").build_query_as().fetch_all(pool).await
+            })?;
+            let later = first_changes_after(&self.db, account, until, &uids).await?;
+            let mut after: HashMap<i64, Option<MessageState>> = HashMap::new();
+            after.extend(current.into_iter().map(|row| (row.uid, row.state.state())));
+            after.extend(later.into_iter().map(|row| (row.uid, row.state.state())));
+            changes.extend(chunk.into_iter().map(|row| MessageChange {
+                version: number(row.version),
+                uid: number(row.uid),
+                before: row.state.state(),
+                after: after.remove(&row.uid).flatten(),
+            }));
+        }
+        Ok(changes)
+    }
 }
 
 /// Returns the first change of each of these messages after a version.

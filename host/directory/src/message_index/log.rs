@@ -5,24 +5,18 @@
 //! for the first time. If it is removed before, only its removal is in the log: a listing may have
 //! returned its number to a client.
 
-use std::time::Duration;
-
 use sqlx::QueryBuilder;
 
-use super::{MAX_PER_STATEMENT, folders, number};
-use crate::clock::{Clock, Timestamp};
+use super::{MAX_PER_STATEMENT, number};
+use crate::Db;
+use crate::clock::Clock;
 use crate::db::{Error, Tx, on, on_tx};
-use crate::{Db, Directory};
 
-/// The time for which a change is stored.
-const RETENTION: Duration = Duration::from_hours(30 * 24);
 /// Maximum number of stored changes of one mailbox.
-const MAX_CHANGES: u64 = 1_000_000;
+pub(super) const MAX_CHANGES: u64 = 1_000_000;
 /// Maximum number of changes that one transaction deletes. On SQLite, other writers wait for the
 /// transaction.
 const MAX_PRUNED: u64 = 10_000;
-/// Maximum number of mailboxes in one query of the sweep.
-const MAX_MAILBOXES: i64 = 100;
 
 /// Returns no row if the mailbox has no log.
 pub(super) const LOG_STATE: &str =
@@ -33,18 +27,27 @@ const ALLOCATE_VERSIONS: &str = "UPDATE mailboxes SET version = version + CAST($
      WHERE account_id = $1 AND version IS NOT NULL RETURNING version";
 const APPEND: &str =
     "INSERT INTO mailbox_changes (account_id, version, uid, folder_id, flags, path, changed_at) ";
-/// Returns mailboxes after the account $1 with too many changes, or with changes that were made
-/// before $2.
-const OUTDATED: &str = "SELECT m.account_id FROM mailboxes m \
-     LEFT JOIN mailbox_changes c ON c.account_id = m.account_id AND c.version = m.pruned_version + 1 \
-     WHERE m.account_id > $1 AND m.version > m.pruned_version AND (c.changed_at < $2 OR m.version - m.pruned_version > $3) \
-     ORDER BY m.account_id LIMIT $4";
 /// Returns the last version to delete. Changes are ordered by time, apart from small differences
 /// between the clocks of hosts.
 const LAST_OUTDATED: &str = "SELECT MAX(version) FROM mailbox_changes \
      WHERE account_id = $1 AND version <= $2 AND (changed_at < $3 OR version <= $4)";
 const PRUNE: &str = "DELETE FROM mailbox_changes WHERE account_id = $1 AND version <= $2";
 const SET_PRUNED: &str = "UPDATE mailboxes SET pruned_version = $2 WHERE account_id = $1";
+
+/// Returns a folder that must be synced before the mailbox can have a log.
+const UNSYNCED: &str = "SELECT 1 FROM folders \
+     WHERE account_id = $1 AND listed_path IS NOT NULL AND highest_modseq IS NULL LIMIT 1";
+/// The first version is 0, or the first number after the last restore.
+const START_LOG: &str = "INSERT INTO mailboxes (account_id, next_uid, version, pruned_version) \
+     SELECT $1, COALESCE(MAX(first_number), 1), COALESCE(MAX(first_number), 0), COALESCE(MAX(first_number), 0) FROM restores WHERE TRUE \
+     ON CONFLICT (account_id) DO UPDATE SET version = excluded.version, pruned_version = excluded.version \
+     WHERE mailboxes.version IS NULL";
+/// Returns the version if the log is consistent with the folders. The log is not consistent if
+/// another folder has the logged path of a deleted folder, or if a message is in a deleted folder.
+/// The next sync changes both.
+const VERSION: &str = "SELECT m.version FROM mailboxes m WHERE m.account_id = $1 AND NOT EXISTS ( \
+     SELECT 1 FROM folders f WHERE f.account_id = m.account_id AND CASE WHEN f.listed_path IS NULL \
+     THEN EXISTS (SELECT 1 FROM messages x WHERE x.folder_id = f.id) ELSE f.listed_path <> f.path END)";
 
 /// The versions in the change log of a mailbox.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -173,44 +176,47 @@ pub(super) async fn append(
     Ok(())
 }
 
-/// Returns the versions in the change log. Returns `None` if the mailbox has no log.
-///
-/// # Errors
-/// Returns [`Error`] if the database fails.
-pub async fn log_state(db: &Db, account: &str) -> Result<Option<LogState>, Error> {
-    let row: Option<(i64, i64)> =
-        on!(db, pool => sqlx::query_as(LOG_STATE).bind(account).fetch_optional(pool).await)?;
-    Ok(row.map(LogState::of))
+/// The change logs of mailboxes.
+#[derive(Clone, Debug)]
+pub struct ChangeLog {
+    pub(crate) db: Db,
 }
 
-impl Directory {
-    /// Deletes old changes from the change logs, and then deleted folders.
-    pub(crate) async fn sweep_changes(&self, now: Timestamp) -> Result<(), Error> {
-        let before = now.minus(RETENTION).millis();
-        let mut after = String::new();
-        loop {
-            let accounts: Vec<String> = on!(&self.db, pool => sqlx::query_scalar(OUTDATED)
-                .bind(&after)
-                .bind(before)
-                .bind(stored(MAX_CHANGES))
-                .bind(MAX_MAILBOXES)
-                .fetch_all(pool)
-                .await)?;
-            let Some(last) = accounts.last() else {
-                return Ok(());
-            };
-            after.clone_from(last);
-            for account in &accounts {
-                while prune(&self.db, account, before).await? {}
-                folders::forget_deleted(&self.db, account).await?;
+impl ChangeLog {
+    /// Returns the versions in the change log. Returns `None` if the mailbox has no log.
+    ///
+    /// # Errors
+    /// Returns [`Error`] if the database fails.
+    pub async fn log_state(&self, account: &str) -> Result<Option<LogState>, Error> {
+        let row: Option<(i64, i64)> = on!(&self.db, pool => sqlx::query_as(LOG_STATE).bind(account).fetch_optional(pool).await)?;
+        Ok(row.map(LogState::of))
+    }
+
+    /// Starts the change log if the mailbox has no log and all of its folders were synced. Returns
+    /// the version of the last change. Returns `None` if the log has not been started, or if the
+    /// log is not consistent with the folders. In both cases, the caller must sync again.
+    ///
+    /// # Errors
+    /// Returns [`Error`] if the database fails.
+    pub async fn start_log(&self, account: &str) -> Result<Option<u64>, Error> {
+        if self.log_state(account).await?.is_none() {
+            let mut tx = self.db.begin().await?;
+            tx.lock_account(account).await?;
+            let unsynced: Option<i32> = on_tx!(&mut tx, tx => sqlx::query_scalar(UNSYNCED).bind(account).fetch_optional(tx).await)?;
+            if unsynced.is_some() {
+                return Ok(None);
             }
+            on_tx!(&mut tx, tx => sqlx::query(START_LOG).bind(account).execute(tx).await.map(drop))?;
+            tx.commit().await?;
         }
+        let version: Option<Option<i64>> = on!(&self.db, pool => sqlx::query_scalar(VERSION).bind(account).fetch_optional(pool).await)?;
+        Ok(version.flatten().map(number))
     }
 }
 
 /// Deletes some changes that were made before `before`, or that exceed the maximum number. Returns
 /// `true` if it deleted changes.
-async fn prune(db: &Db, account: &str, before: i64) -> Result<bool, Error> {
+pub(super) async fn prune(db: &Db, account: &str, before: i64) -> Result<bool, Error> {
     let mut tx = db.begin().await?;
     tx.lock_account(account).await?;
     let state: Option<(i64, i64)> =

@@ -24,7 +24,11 @@ fn synced(folder: &IndexedFolder, highest_modseq: Option<u64>) -> SyncedFolder<'
 }
 
 /// Adds messages with these IMAP UIDs and flags to a folder. Returns their numbers.
-async fn add(db: &Db, folder: &IndexedFolder, messages: &[(u32, &str)]) -> Vec<u64> {
+async fn add(
+    message_index: &MessageIndex,
+    folder: &IndexedFolder,
+    messages: &[(u32, &str)],
+) -> Vec<u64> {
     let identity = |imap_uid: u32| {
         let mut identity = [0; 16];
         identity[..4].copy_from_slice(&imap_uid.to_be_bytes());
@@ -34,61 +38,79 @@ async fn add(db: &Db, folder: &IndexedFolder, messages: &[(u32, &str)]) -> Vec<u
         .iter()
         .map(|(imap_uid, _)| identity(*imap_uid))
         .collect();
-    let numbers = assign_numbers(db, ACCOUNT, &folder.path, 1, &new, &[]).await;
+    let numbers = message_index
+        .assign_numbers(ACCOUNT, &folder.path, 1, &new, &[])
+        .await;
     let numbers = numbers.unwrap().unwrap();
-    flag(db, folder, messages).await;
+    flag(message_index, folder, messages).await;
     messages
         .iter()
         .map(|(imap_uid, _)| numbers[imap_uid])
         .collect()
 }
 
-async fn flag(db: &Db, folder: &IndexedFolder, messages: &[(u32, &str)]) {
+async fn flag(message_index: &MessageIndex, folder: &IndexedFolder, messages: &[(u32, &str)]) {
     let flags: Vec<(u32, Arc<str>)> = messages
         .iter()
         .map(|(imap_uid, flags)| (*imap_uid, Arc::from(*flags)))
         .collect();
     let at = synced(folder, Some(1));
-    assert!(set_flags(db, ACCOUNT, &at, &flags).await.unwrap());
+    assert!(message_index.set_flags(ACCOUNT, &at, &flags).await.unwrap());
 }
 
 /// Creates a mailbox with the folders `a` and `b`, and with a log.
 async fn with_log(fresh: &Fresh) -> Vec<IndexedFolder> {
     fresh.directory.with(ACCOUNT, "ada@example.org", &[]).await;
-    let db = fresh.directory.db();
+    let message_index = &fresh.directory.message_index;
     let folders = [listed("a", "F1"), listed("b", "F2")];
-    let folders = update_folders(db, ACCOUNT, &folders).await.unwrap();
+    let folders = message_index
+        .update_folders(ACCOUNT, &folders)
+        .await
+        .unwrap();
     for folder in &folders {
-        assert_eq!(start_log(db, ACCOUNT).await.unwrap(), None);
+        assert_eq!(message_index.log.start_log(ACCOUNT).await.unwrap(), None);
         let unsynced = synced(folder, None);
-        set_highest_modseq(db, ACCOUNT, &unsynced, 1).await.unwrap();
+        message_index
+            .set_highest_modseq(ACCOUNT, &unsynced, 1)
+            .await
+            .unwrap();
     }
-    assert!(replica(&fresh.directory, ACCOUNT).await.unwrap().is_none());
-    assert_eq!(start_log(db, ACCOUNT).await.unwrap(), Some(0));
+    assert!(message_index.replica(ACCOUNT).await.unwrap().is_none());
+    assert_eq!(message_index.log.start_log(ACCOUNT).await.unwrap(), Some(0));
     folders
 }
 
-async fn version(db: &Db) -> u64 {
-    log_state(db, ACCOUNT).await.unwrap().unwrap().version
+async fn version(message_index: &MessageIndex) -> u64 {
+    message_index
+        .log
+        .log_state(ACCOUNT)
+        .await
+        .unwrap()
+        .unwrap()
+        .version
 }
 
 async fn changes_before_the_first_sync_are_not_logged(fresh: Fresh) {
     fresh.directory.with(ACCOUNT, "ada@example.org", &[]).await;
-    let db = fresh.directory.db();
-    let folders = update_folders(db, ACCOUNT, &[listed("a", "F1")])
+    let message_index = &fresh.directory.message_index;
+    let folders = message_index
+        .update_folders(ACCOUNT, &[listed("a", "F1")])
         .await
         .unwrap();
     let a = &folders[0];
     let unsynced = synced(a, None);
-    set_highest_modseq(db, ACCOUNT, &unsynced, 1).await.unwrap();
-    let uids = add(db, a, &[(1, ""), (2, "\\Seen")]).await;
-    remove(db, ACCOUNT, &uids[..1]).await.unwrap();
-    assert_eq!(start_log(db, ACCOUNT).await.unwrap(), Some(0));
+    message_index
+        .set_highest_modseq(ACCOUNT, &unsynced, 1)
+        .await
+        .unwrap();
+    let uids = add(message_index, a, &[(1, ""), (2, "\\Seen")]).await;
+    message_index.remove(ACCOUNT, &uids[..1]).await.unwrap();
+    assert_eq!(message_index.log.start_log(ACCOUNT).await.unwrap(), Some(0));
     assert_eq!(
         fresh.number("SELECT COUNT(*) FROM mailbox_changes").await,
         0
     );
-    let replica = replica(&fresh.directory, ACCOUNT).await.unwrap().unwrap();
+    let replica = message_index.replica(ACCOUNT).await.unwrap().unwrap();
     let message = &replica.messages[0];
     assert_eq!(
         (message.uid, message.imap_uid, &message.flags[..]),
@@ -99,27 +121,34 @@ async fn changes_before_the_first_sync_are_not_logged(fresh: Fresh) {
 
 async fn a_message_without_flags_is_not_in_the_log(fresh: Fresh) {
     let folders = with_log(&fresh).await;
-    let db = fresh.directory.db();
+    let message_index = &fresh.directory.message_index;
     let new = [(7, [7; 16])];
-    let numbers = assign_numbers(db, ACCOUNT, "a", 1, &new, &[])
+    let numbers = message_index
+        .assign_numbers(ACCOUNT, "a", 1, &new, &[])
         .await
         .unwrap()
         .unwrap();
-    moved(db, ACCOUNT, "b", 1, &[(numbers[&7], 8)])
+    message_index
+        .moved(ACCOUNT, "b", 1, &[(numbers[&7], 8)])
         .await
         .unwrap();
-    assert_eq!(version(db).await, 0);
+    assert_eq!(version(message_index).await, 0);
     assert!(
-        replica(&fresh.directory, ACCOUNT)
+        message_index
+            .replica(ACCOUNT)
             .await
             .unwrap()
             .unwrap()
             .messages
             .is_empty()
     );
-    flag(db, &folders[1], &[(8, "")]).await;
-    flag(db, &folders[1], &[(8, "")]).await;
-    let changes = message_changes(db, ACCOUNT, (0, 1), (0, 1)).await.unwrap();
+    flag(message_index, &folders[1], &[(8, "")]).await;
+    flag(message_index, &folders[1], &[(8, "")]).await;
+    let changes = message_index
+        .log
+        .message_changes(ACCOUNT, (0, 1), (0, 1))
+        .await
+        .unwrap();
     let state = MessageState {
         folder: folders[1].id.clone(),
         flags: String::new(),
@@ -128,17 +157,20 @@ async fn a_message_without_flags_is_not_in_the_log(fresh: Fresh) {
         (changes[0].before.as_ref(), changes[0].after.as_ref()),
         (None, Some(&state))
     );
-    assert_eq!(version(db).await, 1);
+    assert_eq!(version(message_index).await, 1);
 }
 
 async fn a_state_between_two_versions_is_read_after_later_changes(fresh: Fresh) {
     let folders = with_log(&fresh).await;
-    let db = fresh.directory.db();
-    let uids = add(db, &folders[0], &[(1, ""), (2, "")]).await;
-    flag(db, &folders[0], &[(1, "\\Seen")]).await;
-    moved(db, ACCOUNT, "b", 1, &[(uids[0], 9)]).await.unwrap();
-    remove(db, ACCOUNT, &uids).await.unwrap();
-    assert_eq!(version(db).await, 6);
+    let message_index = &fresh.directory.message_index;
+    let uids = add(message_index, &folders[0], &[(1, ""), (2, "")]).await;
+    flag(message_index, &folders[0], &[(1, "\\Seen")]).await;
+    message_index
+        .moved(ACCOUNT, "b", 1, &[(uids[0], 9)])
+        .await
+        .unwrap();
+    message_index.remove(ACCOUNT, &uids).await.unwrap();
+    assert_eq!(version(message_index).await, 6);
     let state = |index: usize, flags: &str| {
         Some(MessageState {
             folder: folders[index].id.clone(),
@@ -146,7 +178,9 @@ async fn a_state_between_two_versions_is_read_after_later_changes(fresh: Fresh) 
         })
     };
     let read = async |since, until| {
-        let changes = message_changes(db, ACCOUNT, (since, until), (since, until))
+        let changes = message_index
+            .log
+            .message_changes(ACCOUNT, (since, until), (since, until))
             .await
             .unwrap();
         changes
@@ -176,11 +210,20 @@ async fn a_state_between_two_versions_is_read_after_later_changes(fresh: Fresh) 
         ]
     );
     // The first changes of both messages, each in its own range of versions.
-    let first = message_changes(db, ACCOUNT, (0, 6), (0, 1)).await.unwrap();
-    let second = message_changes(db, ACCOUNT, (0, 6), (1, 6)).await.unwrap();
+    let first = message_index
+        .log
+        .message_changes(ACCOUNT, (0, 6), (0, 1))
+        .await
+        .unwrap();
+    let second = message_index
+        .log
+        .message_changes(ACCOUNT, (0, 6), (1, 6))
+        .await
+        .unwrap();
     assert_eq!((first[0].version, first.len()), (1, 1));
     assert_eq!((second[0].version, second.len()), (2, 1));
-    let delta = replica_since(&fresh.directory, ACCOUNT, 4)
+    let delta = message_index
+        .replica_since(ACCOUNT, 4)
         .await
         .unwrap()
         .unwrap();
@@ -189,9 +232,9 @@ async fn a_state_between_two_versions_is_read_after_later_changes(fresh: Fresh) 
 
 async fn the_work_for_a_page_does_not_depend_on_the_number_of_changes(fresh: Fresh) {
     let folders = with_log(&fresh).await;
-    let db = fresh.directory.db();
-    let uids = add(db, &folders[0], &[(1, ""), (2, "")]).await;
-    flag(db, &folders[0], &[(1, "\\Seen")]).await;
+    let message_index = &fresh.directory.message_index;
+    let uids = add(message_index, &folders[0], &[(1, ""), (2, "")]).await;
+    flag(message_index, &folders[0], &[(1, "\\Seen")]).await;
     // Adds 3,000 changes of the first message and of the first folder, and 100 folders that
     // existed for a short time.
     let folder = &folders[0].id;
@@ -221,14 +264,17 @@ async fn the_work_for_a_page_does_not_depend_on_the_number_of_changes(fresh: Fre
         ),
         "UPDATE mailboxes SET version = 7000".to_owned(),
     ] {
-        execute(db, statement.leak()).await.unwrap();
+        execute(&message_index.db, statement.leak()).await.unwrap();
     }
     let messages: Vec<i64> = uids.iter().map(|uid| uid.cast_signed()).collect();
     for (version, expected) in [(0, 2), (2, 1), (2_000, 1), (6_000, 0)] {
-        let later = history::first_changes_after(db, ACCOUNT, version, &messages).await;
+        let later =
+            history::first_changes_after(&message_index.db, ACCOUNT, version, &messages).await;
         assert_eq!(later.unwrap().len(), expected, "{version}");
     }
-    let changes = message_changes(db, ACCOUNT, (2, 2_000), (2, 2_000))
+    let changes = message_index
+        .log
+        .message_changes(ACCOUNT, (2, 2_000), (2, 2_000))
         .await
         .unwrap();
     let flags = |state: &Option<MessageState>| state.as_ref().unwrap().flags.clone();
@@ -241,7 +287,11 @@ async fn the_work_for_a_page_does_not_depend_on_the_number_of_changes(fresh: Fre
         ),
         (uids[0], String::new(), "x".to_owned())
     );
-    let histories = folder_histories(db, ACCOUNT, 3_005, 4_005).await.unwrap();
+    let histories = message_index
+        .log
+        .folder_histories(ACCOUNT, 3_005, 4_005)
+        .await
+        .unwrap();
     assert_eq!(histories.len(), 2);
     let found = histories.iter().find(|found| found.id == *folder).unwrap();
     let path = |path: &str| Some(path.to_owned());
@@ -253,22 +303,31 @@ async fn the_work_for_a_page_does_not_depend_on_the_number_of_changes(fresh: Fre
 
 async fn a_write_of_an_outdated_sync_does_nothing(fresh: Fresh) {
     let folders = with_log(&fresh).await;
-    let db = fresh.directory.db();
+    let message_index = &fresh.directory.message_index;
     let a = &folders[0];
-    add(db, a, &[(1, "")]).await;
+    add(message_index, a, &[(1, "")]).await;
     let outdated = synced(a, Some(5));
     let seen = [(1, Arc::from("\\Seen"))];
-    assert!(!set_flags(db, ACCOUNT, &outdated, &seen).await.unwrap());
-    set_highest_modseq(db, ACCOUNT, &outdated, 9).await.unwrap();
-    let stored = &super::folders(db, ACCOUNT).await.unwrap()[0];
+    assert!(
+        !message_index
+            .set_flags(ACCOUNT, &outdated, &seen)
+            .await
+            .unwrap()
+    );
+    message_index
+        .set_highest_modseq(ACCOUNT, &outdated, 9)
+        .await
+        .unwrap();
+    let stored = &message_index.folders(ACCOUNT).await.unwrap()[0];
     assert_eq!(stored.highest_modseq(), Some(1));
-    assert_eq!(version(db).await, 1);
+    assert_eq!(version(message_index).await, 1);
     // A new UIDVALIDITY requires a full sync.
     let replaced = ListedFolder {
         uid_validity: 2,
         ..listed("a", "F1")
     };
-    let stored = update_folders(db, ACCOUNT, &[replaced, listed("b", "F2")])
+    let stored = message_index
+        .update_folders(ACCOUNT, &[replaced, listed("b", "F2")])
         .await
         .unwrap();
     assert_eq!(
@@ -279,21 +338,23 @@ async fn a_write_of_an_outdated_sync_does_nothing(fresh: Fresh) {
 
 async fn folders_are_logged_and_a_deletion_only_without_messages(fresh: Fresh) {
     let folders = with_log(&fresh).await;
-    let db = fresh.directory.db();
-    let uids = add(db, &folders[0], &[(1, "")]).await;
+    let message_index = &fresh.directory.message_index;
+    let uids = add(message_index, &folders[0], &[(1, "")]).await;
     // The folder a is replaced by a new folder with the same path, and b is renamed.
     let after = [listed("a", "F3"), listed("c", "F2")];
-    update_folders(db, ACCOUNT, &after).await.unwrap();
-    assert_eq!(start_log(db, ACCOUNT).await.unwrap(), None);
+    message_index.update_folders(ACCOUNT, &after).await.unwrap();
+    assert_eq!(message_index.log.start_log(ACCOUNT).await.unwrap(), None);
     let a = [folders[0].id.clone()];
-    remove_folders(db, ACCOUNT, &a).await.unwrap();
-    assert_eq!(version(db).await, 3);
-    remove(db, ACCOUNT, &uids).await.unwrap();
+    message_index.remove_folders(ACCOUNT, &a).await.unwrap();
+    assert_eq!(version(message_index).await, 3);
+    message_index.remove(ACCOUNT, &uids).await.unwrap();
     for _ in 0..2 {
-        remove_folders(db, ACCOUNT, &a).await.unwrap();
-        assert_eq!(start_log(db, ACCOUNT).await.unwrap(), Some(5));
+        message_index.remove_folders(ACCOUNT, &a).await.unwrap();
+        assert_eq!(message_index.log.start_log(ACCOUNT).await.unwrap(), Some(5));
     }
-    let mut paths: Vec<_> = folder_histories(db, ACCOUNT, 1, 5)
+    let mut paths: Vec<_> = message_index
+        .log
+        .folder_histories(ACCOUNT, 1, 5)
         .await
         .unwrap()
         .into_iter()
@@ -307,13 +368,17 @@ async fn folders_are_logged_and_a_deletion_only_without_messages(fresh: Fresh) {
         ("F3".to_owned(), None, path("a")),
     ];
     assert_eq!(paths, expected);
-    let replica = replica(&fresh.directory, ACCOUNT).await.unwrap().unwrap();
+    let replica = message_index.replica(ACCOUNT).await.unwrap().unwrap();
     let paths: Vec<&str> = replica.folders.iter().map(|f| f.path.as_str()).collect();
     assert_eq!(paths, ["a", "c"]);
     // A deleted folder that is listed again is a created folder.
     let after = [listed("d", "F1"), listed("a", "F3"), listed("c", "F2")];
-    update_folders(db, ACCOUNT, &after).await.unwrap();
-    let histories = folder_histories(db, ACCOUNT, 5, 6).await.unwrap();
+    message_index.update_folders(ACCOUNT, &after).await.unwrap();
+    let histories = message_index
+        .log
+        .folder_histories(ACCOUNT, 5, 6)
+        .await
+        .unwrap();
     let found = histories.iter().find(|f| f.public_id == "F1").unwrap();
     assert_eq!(
         (found.before.clone(), found.after.clone()),
@@ -323,15 +388,17 @@ async fn folders_are_logged_and_a_deletion_only_without_messages(fresh: Fresh) {
 
 async fn a_deleted_folder_is_removed_with_the_last_change_that_refers_to_it(fresh: Fresh) {
     let folders = with_log(&fresh).await;
-    let db = fresh.directory.db();
-    update_folders(db, ACCOUNT, &[listed("a", "F1")])
+    let message_index = &fresh.directory.message_index;
+    message_index
+        .update_folders(ACCOUNT, &[listed("a", "F1")])
         .await
         .unwrap();
-    remove_folders(db, ACCOUNT, &[folders[1].id.clone()])
+    message_index
+        .remove_folders(ACCOUNT, &[folders[1].id.clone()])
         .await
         .unwrap();
     let ids = async || -> Vec<String> {
-        let folders = super::folders(db, ACCOUNT).await.unwrap();
+        let folders = message_index.folders(ACCOUNT).await.unwrap();
         folders.into_iter().map(|folder| folder.id).collect()
     };
     // The log still contains the deletion of `b`.
@@ -347,44 +414,47 @@ async fn a_deleted_folder_is_removed_with_the_last_change_that_refers_to_it(fres
 
 async fn old_changes_are_deleted(fresh: Fresh) {
     let folders = with_log(&fresh).await;
-    let db = fresh.directory.db();
-    add(db, &folders[0], &[(1, ""), (2, ""), (3, "")]).await;
+    let message_index = &fresh.directory.message_index;
+    add(message_index, &folders[0], &[(1, ""), (2, ""), (3, "")]).await;
     execute(
-        db,
+        &message_index.db,
         "UPDATE mailbox_changes SET changed_at = 4070908800000 WHERE version = 3",
     )
     .await
     .unwrap();
     fresh.directory.sweep(NOW).await.unwrap();
-    let state = log_state(db, ACCOUNT).await.unwrap().unwrap();
+    let state = message_index.log.log_state(ACCOUNT).await.unwrap().unwrap();
     assert_eq!((state.version, state.pruned_version), (3, 2));
     assert!(
-        replica_since(&fresh.directory, ACCOUNT, 1)
+        message_index
+            .replica_since(ACCOUNT, 1)
             .await
             .unwrap()
             .is_none()
     );
-    let delta = replica_since(&fresh.directory, ACCOUNT, 2)
+    let delta = message_index
+        .replica_since(ACCOUNT, 2)
         .await
         .unwrap()
         .unwrap();
     assert_eq!(delta.changed.len(), 1);
     fresh.directory.sweep(NOW.plus(2 * MONTH)).await.unwrap();
-    let state = log_state(db, ACCOUNT).await.unwrap().unwrap();
+    let state = message_index.log.log_state(ACCOUNT).await.unwrap().unwrap();
     assert_eq!((state.version, state.pruned_version), (3, 3));
     assert_eq!(
         fresh.number("SELECT COUNT(*) FROM mailbox_changes").await,
         0
     );
     assert!(
-        replica_since(&fresh.directory, ACCOUNT, 4)
+        message_index
+            .replica_since(ACCOUNT, 4)
             .await
             .unwrap()
             .is_none()
     );
-    add(db, &folders[0], &[(4, "")]).await;
-    assert_eq!(version(db).await, 4);
-    execute(db, "DELETE FROM accounts WHERE id = 'ada'")
+    add(message_index, &folders[0], &[(4, "")]).await;
+    assert_eq!(version(message_index).await, 4);
+    execute(&message_index.db, "DELETE FROM accounts WHERE id = 'ada'")
         .await
         .unwrap();
     assert_eq!(

@@ -5,9 +5,8 @@ use std::collections::HashMap;
 
 use sqlx::QueryBuilder;
 
-use super::{MAX_PER_STATEMENT, number};
+use super::{MAX_PER_STATEMENT, MessageIndex, number};
 use crate::db::{Changed as _, Error, on};
-use crate::{Db, Directory};
 
 const ANY: &str = "SELECT 1 FROM merged_threads WHERE account_id = $1 LIMIT 1";
 const ALL: &str = "SELECT uid, thread FROM merged_threads WHERE account_id = $1";
@@ -23,86 +22,89 @@ const SET_IN: &str = ") INSERT INTO merged_threads (account_id, uid, thread) \
      WHERE m.account_id = ";
 const ON_CONFLICT: &str = " ON CONFLICT (account_id, uid) DO UPDATE SET thread = excluded.thread";
 
-/// Returns `true` if the mailbox has merged threads.
-///
-/// # Errors
-/// Returns [`Error`] if the database fails.
-pub async fn has_merged_threads(directory: &Directory, account: &str) -> Result<bool, Error> {
-    let any: Option<()> = directory.lookup.one(ANY, &[account.into()]).await?;
-    Ok(any.is_some())
-}
-
-/// Returns the merged threads of messages, by number. Omits messages whose thread was not merged.
-///
-/// # Errors
-/// Returns [`Error`] if the database fails.
-pub async fn merged_threads(
-    db: &Db,
-    account: &str,
-    uids: &[u64],
-) -> Result<HashMap<u64, u64>, Error> {
-    let mut threads = HashMap::new();
-    for uids in uids.chunks(MAX_PER_STATEMENT) {
-        let rows: Vec<(i64, i64)> = on!(db, pool => {
-            let mut query = QueryBuilder::new(SOME);
-            query.push_bind(account.to_owned()).push(" AND uid IN (0");
-            for uid in uids.iter().filter_map(|uid| i64::try_from(*uid).ok()) {
-                query.push(", ").push_bind(uid);
-            }
-            query.push(")").build_query_as().fetch_all(pool).await
-        })?;
-        threads.extend(
-            rows.into_iter()
-                .map(|(uid, thread)| (number(uid), thread.cast_unsigned())),
-        );
+impl MessageIndex {
+    /// Returns `true` if the mailbox has merged threads.
+    ///
+    /// # Errors
+    /// Returns [`Error`] if the database fails.
+    pub async fn has_merged_threads(&self, account: &str) -> Result<bool, Error> {
+        let any: Option<()> = self.lookup.one(ANY, &[account.into()]).await?;
+        Ok(any.is_some())
     }
-    Ok(threads)
-}
 
-/// Replaces all merged threads of a mailbox. `threads` contains the number and the thread of each
-/// message.
-///
-/// Writes in batches, because other writers wait for each transaction on SQLite.
-///
-/// # Errors
-/// Returns [`Error`] if the database fails. Some threads can be changed in that case.
-pub async fn set_merged_threads(
-    db: &Db,
-    account: &str,
-    threads: Vec<(u64, u64)>,
-) -> Result<(), Error> {
-    let stored: Vec<(i64, i64)> =
-        on!(db, pool => sqlx::query_as(ALL).bind(account).fetch_all(pool).await)?;
-    let mut stored: HashMap<u64, u64> = stored
-        .into_iter()
-        .map(|(uid, thread)| (number(uid), thread.cast_unsigned()))
-        .collect();
-    let mut changed: Vec<(i64, i64)> = Vec::new();
-    for (uid, thread) in threads {
-        if stored.remove(&uid) != Some(thread) {
-            changed.push((uid.cast_signed(), thread.cast_signed()));
+    /// Returns the merged threads of messages, by number. Omits messages whose thread was not
+    /// merged.
+    ///
+    /// # Errors
+    /// Returns [`Error`] if the database fails.
+    pub async fn merged_threads(
+        &self,
+        account: &str,
+        uids: &[u64],
+    ) -> Result<HashMap<u64, u64>, Error> {
+        let mut threads = HashMap::new();
+        for uids in uids.chunks(MAX_PER_STATEMENT) {
+            let rows: Vec<(i64, i64)> = on!(&self.db, pool => {
+                let mut query = QueryBuilder::new(SOME);
+                query.push_bind(account.to_owned()).push(" AND uid IN (0");
+                for uid in uids.iter().filter_map(|uid| i64::try_from(*uid).ok()) {
+                    query.push(", ").push_bind(uid);
+                }
+                query.push(")").build_query_as().fetch_all(pool).await
+            })?;
+            threads.extend(
+                rows.into_iter()
+                    .map(|(uid, thread)| (number(uid), thread.cast_unsigned())),
+            );
         }
+        Ok(threads)
     }
-    let removed: Vec<i64> = stored.into_keys().map(u64::cast_signed).collect();
-    for uids in removed.chunks(MAX_PER_STATEMENT) {
-        on!(db, pool => {
-            let mut query = QueryBuilder::new(REMOVE);
-            query.push_bind(account.to_owned()).push(" AND uid IN (0");
-            for uid in uids {
-                query.push(", ").push_bind(*uid);
+
+    /// Replaces all merged threads of a mailbox. `threads` contains the number and the thread of
+    /// each message.
+    ///
+    /// Writes in batches, because other writers wait for each transaction on SQLite.
+    ///
+    /// # Errors
+    /// Returns [`Error`] if the database fails. Some threads can be changed in that case.
+    pub async fn set_merged_threads(
+        &self,
+        account: &str,
+        threads: Vec<(u64, u64)>,
+    ) -> Result<(), Error> {
+        let stored: Vec<(i64, i64)> =
+            on!(&self.db, pool => sqlx::query_as(ALL).bind(account).fetch_all(pool).await)?;
+        let mut stored: HashMap<u64, u64> = stored
+            .into_iter()
+            .map(|(uid, thread)| (number(uid), thread.cast_unsigned()))
+            .collect();
+        let mut changed: Vec<(i64, i64)> = Vec::new();
+        for (uid, thread) in threads {
+            if stored.remove(&uid) != Some(thread) {
+                changed.push((uid.cast_signed(), thread.cast_signed()));
             }
-            query.push(")").build().execute(pool).await.changed().map(drop)
-        })?;
+        }
+        let removed: Vec<i64> = stored.into_keys().map(u64::cast_signed).collect();
+        for uids in removed.chunks(MAX_PER_STATEMENT) {
+            on!(&self.db, pool => {
+                let mut query = QueryBuilder::new(REMOVE);
+                query.push_bind(account.to_owned()).push(" AND uid IN (0");
+                for uid in uids {
+                    query.push(", ").push_bind(*uid);
+                }
+                query.push(")").build().execute(pool).await.changed().map(drop)
+            })?;
+        }
+        for threads in changed.chunks(MAX_PER_STATEMENT) {
+            on!(&self.db, pool => {
+                let mut query = QueryBuilder::new(SET);
+                for (uid, thread) in threads {
+                    query.push(", (").push_bind(*uid).push(", ").push_bind(*thread).push(")");
+                }
+                query.push(SET_IN).push_bind(account.to_owned()).push(ON_CONFLICT);
+                query.build().execute(pool).await.changed().map(drop)
+            })?;
+        }
+        Ok(())
     }
-    for threads in changed.chunks(MAX_PER_STATEMENT) {
-        on!(db, pool => {
-            let mut query = QueryBuilder::new(SET);
-            for (uid, thread) in threads {
-                query.push(", (").push_bind(*uid).push(", ").push_bind(*thread).push(")");
-            }
-            query.push(SET_IN).push_bind(account.to_owned()).push(ON_CONFLICT);
-            query.build().execute(pool).await.changed().map(drop)
-        })?;
-    }
-    Ok(())
 }

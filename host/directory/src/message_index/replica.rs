@@ -9,8 +9,7 @@ use rusqlite::{Connection, OptionalExtension as _};
 use sqlx::{PgPool, Row as _};
 
 use super::log::{LOG_STATE, LogState, stored};
-use super::{IndexedFolder, number};
-use crate::Directory;
+use super::{IndexedFolder, MessageIndex, number};
 use crate::db::{Error, FromLookup as _, Lookup, Row, SNAPSHOT_POSTGRES};
 
 const FOLDERS: &str = "SELECT id, path, listed_path, uid_validity, uid_next, highest_modseq, object_id FROM folders \
@@ -79,48 +78,50 @@ pub struct ReplicaDelta {
     pub removed: Vec<u64>,
 }
 
-/// Returns `true` if the mailbox was synced at least once.
-///
-/// # Errors
-/// Returns [`Error`] if the database fails.
-pub async fn is_synced(directory: &Directory, account: &str) -> Result<bool, Error> {
-    let synced: Option<()> = directory.lookup.one(SYNCED, &[account.into()]).await?;
-    Ok(synced.is_some())
-}
+impl MessageIndex {
+    /// Returns `true` if the mailbox was synced at least once.
+    ///
+    /// # Errors
+    /// Returns [`Error`] if the database fails.
+    pub async fn is_synced(&self, account: &str) -> Result<bool, Error> {
+        let synced: Option<()> = self.lookup.one(SYNCED, &[account.into()]).await?;
+        Ok(synced.is_some())
+    }
 
-/// Returns the state of a mailbox. Returns `None` if the mailbox was never synced.
-///
-/// # Errors
-/// Returns [`Error`] if the database fails.
-pub async fn replica(directory: &Directory, account: &str) -> Result<Option<Replica>, Error> {
-    let read = read(directory, account, None).await?;
-    Ok(read.map(|(log, folders, messages, _)| Replica {
-        version: log.version,
-        folders,
-        messages,
-    }))
-}
-
-/// Returns the changes of a mailbox after `version`. Returns `None` if the log does not contain all
-/// of these changes. In that case, the caller must read the whole replica.
-///
-/// # Errors
-/// Returns [`Error`] if the database fails.
-pub async fn replica_since(
-    directory: &Directory,
-    account: &str,
-    version: u64,
-) -> Result<Option<ReplicaDelta>, Error> {
-    let read = read(directory, account, Some(version)).await?;
-    let contained = |log: &LogState| (log.pruned_version..=log.version).contains(&version);
-    Ok(read
-        .filter(|(log, ..)| contained(log))
-        .map(|(log, folders, changed, removed)| ReplicaDelta {
+    /// Returns the state of a mailbox. Returns `None` if the mailbox was never synced.
+    ///
+    /// # Errors
+    /// Returns [`Error`] if the database fails.
+    pub async fn replica(&self, account: &str) -> Result<Option<Replica>, Error> {
+        let read = read(self, account, None).await?;
+        Ok(read.map(|(log, folders, messages, _)| Replica {
             version: log.version,
             folders,
-            changed,
-            removed,
+            messages,
         }))
+    }
+
+    /// Returns the changes of a mailbox after `version`. Returns `None` if the log does not contain
+    /// all of these changes. In that case, the caller must read the whole replica.
+    ///
+    /// # Errors
+    /// Returns [`Error`] if the database fails.
+    pub async fn replica_since(
+        &self,
+        account: &str,
+        version: u64,
+    ) -> Result<Option<ReplicaDelta>, Error> {
+        let read = read(self, account, Some(version)).await?;
+        let contained = |log: &LogState| (log.pruned_version..=log.version).contains(&version);
+        Ok(read
+            .filter(|(log, ..)| contained(log))
+            .map(|(log, folders, changed, removed)| ReplicaDelta {
+                version: log.version,
+                folders,
+                changed,
+                removed,
+            }))
+    }
 }
 
 type Read = (LogState, Vec<ReplicaFolder>, Vec<ReplicaMessage>, Vec<u64>);
@@ -128,11 +129,11 @@ type Read = (LogState, Vec<ReplicaFolder>, Vec<ReplicaMessage>, Vec<u64>);
 /// Reads all messages, or those that were changed after `since`. Also returns the removed messages.
 /// All queries read the same state of the database.
 async fn read(
-    directory: &Directory,
+    index: &MessageIndex,
     account: &str,
     since: Option<u64>,
 ) -> Result<Option<Read>, Error> {
-    match &directory.lookup {
+    match &index.lookup {
         Lookup::Sqlite(file) => {
             let account = account.to_owned();
             file.read(move |connection| read_sqlite(connection, &account, since))

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use sqlx::QueryBuilder;
 
 use super::log::{self, LoggedChange};
-use super::{IndexedMessage, MAX_PER_STATEMENT, WITH_IDENTITIES, number};
+use super::{IndexedMessage, MAX_PER_STATEMENT, MessageIndex, WITH_IDENTITIES, number};
 use crate::Db;
 use crate::db::{Error, Tx, on, on_tx};
 
@@ -28,20 +28,6 @@ const SET_HIGHEST_MODSEQ: &str = "UPDATE folders SET highest_modseq = $5 \
 const EMPTY_FOLDER: &str = "SELECT listed_path FROM folders f WHERE account_id = $1 AND id = $2 AND listed_path IS NOT NULL \
      AND NOT EXISTS (SELECT 1 FROM messages m WHERE m.folder_id = f.id)";
 const REMOVE_FOLDER: &str = "UPDATE folders SET listed_path = NULL, highest_modseq = NULL WHERE account_id = $1 AND id = $2";
-/// Returns a folder that must be synced before the mailbox can have a log.
-const UNSYNCED: &str = "SELECT 1 FROM folders \
-     WHERE account_id = $1 AND listed_path IS NOT NULL AND highest_modseq IS NULL LIMIT 1";
-/// The first version is 0, or the first number after the last restore.
-const START_LOG: &str = "INSERT INTO mailboxes (account_id, next_uid, version, pruned_version) \
-     SELECT $1, COALESCE(MAX(first_number), 1), COALESCE(MAX(first_number), 0), COALESCE(MAX(first_number), 0) FROM restores WHERE TRUE \
-     ON CONFLICT (account_id) DO UPDATE SET version = excluded.version, pruned_version = excluded.version \
-     WHERE mailboxes.version IS NULL";
-/// Returns the version if the log is consistent with the folders. The log is not consistent if
-/// another folder has the logged path of a deleted folder, or if a message is in a deleted folder.
-/// The next sync changes both.
-const VERSION: &str = "SELECT m.version FROM mailboxes m WHERE m.account_id = $1 AND NOT EXISTS ( \
-     SELECT 1 FROM folders f WHERE f.account_id = m.account_id AND CASE WHEN f.listed_path IS NULL \
-     THEN EXISTS (SELECT 1 FROM messages x WHERE x.folder_id = f.id) ELSE f.listed_path <> f.path END)";
 
 /// A folder with the values that a sync has read from the index.
 #[derive(Clone, Copy, Debug)]
@@ -91,37 +77,178 @@ impl StoredFlags {
     }
 }
 
-/// Returns the stored flags of those messages that have a number.
-///
-/// # Errors
-/// Returns [`Error`] if the database fails.
-pub async fn flags_at(
-    db: &Db,
-    folder: &SyncedFolder<'_>,
-    imap_uids: &[u32],
-) -> Result<StoredFlags, Error> {
-    let mut flags = Vec::new();
-    for imap_uids in imap_uids.chunks(MAX_PER_STATEMENT) {
-        let rows: Vec<FlagsRow> = on!(db, pool => {
-            flags_query(folder, imap_uids.iter().copied()).build_query_as().fetch_all(pool).await
-        })?;
-        flags.extend(rows);
+impl MessageIndex {
+    /// Returns the stored flags of those messages that have a number.
+    ///
+    /// # Errors
+    /// Returns [`Error`] if the database fails.
+    pub async fn flags_at(
+        &self,
+        folder: &SyncedFolder<'_>,
+        imap_uids: &[u32],
+    ) -> Result<StoredFlags, Error> {
+        let mut flags = Vec::new();
+        for imap_uids in imap_uids.chunks(MAX_PER_STATEMENT) {
+            let rows: Vec<FlagsRow> = on!(&self.db, pool => {
+                flags_query(folder, imap_uids.iter().copied()).build_query_as().fetch_all(pool).await
+            })?;
+            flags.extend(rows);
+        }
+        Ok(StoredFlags(flags))
     }
-    Ok(StoredFlags(flags))
-}
 
-/// Returns the stored flags of all messages of a folder that have a number.
-///
-/// # Errors
-/// Returns [`Error`] if the database fails.
-pub async fn folder_flags(db: &Db, folder: &SyncedFolder<'_>) -> Result<StoredFlags, Error> {
-    let rows: Vec<FlagsRow> = on!(db, pool => {
-        let mut query = QueryBuilder::new(FLAGS);
-        query.push_bind(folder.id.to_owned()).push(" AND uid_validity = ");
-        query.push_bind(i64::from(folder.uid_validity));
-        query.build_query_as().fetch_all(pool).await
-    })?;
-    Ok(StoredFlags(rows))
+    /// Returns the stored flags of all messages of a folder that have a number.
+    ///
+    /// # Errors
+    /// Returns [`Error`] if the database fails.
+    pub async fn folder_flags(&self, folder: &SyncedFolder<'_>) -> Result<StoredFlags, Error> {
+        let rows: Vec<FlagsRow> = on!(&self.db, pool => {
+            let mut query = QueryBuilder::new(FLAGS);
+            query.push_bind(folder.id.to_owned()).push(" AND uid_validity = ");
+            query.push_bind(i64::from(folder.uid_validity));
+            query.build_query_as().fetch_all(pool).await
+        })?;
+        Ok(StoredFlags(rows))
+    }
+
+    /// Stores the flags of messages, and adds the changes to the log. Skips messages without a
+    /// number. Returns `false` if another sync has changed the folder. In that case, the caller
+    /// must start again.
+    ///
+    /// # Errors
+    /// Returns [`Error`] if the database fails. Some flags can be stored in that case.
+    pub async fn set_flags(
+        &self,
+        account: &str,
+        folder: &SyncedFolder<'_>,
+        flags: &[(u32, Arc<str>)],
+    ) -> Result<bool, Error> {
+        for flags in flags.chunks(MAX_PER_STATEMENT) {
+            let mut tx = self.db.begin().await?;
+            tx.lock_account(account).await?;
+            if !is_unchanged(&mut tx, account, folder).await? {
+                return Ok(false);
+            }
+            let rows: Vec<FlagsRow> = on_tx!(&mut tx, tx => {
+                let imap_uids = flags.iter().map(|(imap_uid, _)| *imap_uid);
+                flags_query(folder, imap_uids).build_query_as().fetch_all(tx).await
+            })?;
+            let new: HashMap<i64, &Arc<str>> = flags
+                .iter()
+                .map(|(imap_uid, flags)| (i64::from(*imap_uid), flags))
+                .collect();
+            let mut changes = Vec::new();
+            let mut by_flags: BTreeMap<&str, Vec<i64>> = BTreeMap::new();
+            for row in rows {
+                let Some(new) = new.get(&row.imap_uid) else {
+                    continue;
+                };
+                if row.flags.as_deref() == Some(new) {
+                    continue;
+                }
+                by_flags.entry(new).or_default().push(row.uid);
+                let before = LoggedChange::of_message(row.uid, folder.id, row.flags);
+                changes.push(before.unwrap_or_else(|| LoggedChange::created(row.uid)));
+            }
+            for (flags, uids) in by_flags {
+                on_tx!(&mut tx, tx => {
+                    let mut query = QueryBuilder::new(SET_FLAGS);
+                    query.push_bind(flags.to_owned()).push(" WHERE account_id = ");
+                    query.push_bind(account.to_owned()).push(" AND uid IN (0");
+                    for uid in uids {
+                        query.push(", ").push_bind(uid);
+                    }
+                    query.push(")").build().execute(tx).await.map(drop)
+                })?;
+            }
+            log::append(&mut tx, account, &changes).await?;
+            tx.commit().await?;
+        }
+        Ok(true)
+    }
+
+    /// Records that the index contains all changes of the folder up to `highest_modseq`. Does
+    /// nothing if another sync has changed the folder.
+    ///
+    /// # Errors
+    /// Returns [`Error`] if the database fails.
+    pub async fn set_highest_modseq(
+        &self,
+        account: &str,
+        folder: &SyncedFolder<'_>,
+        highest_modseq: u64,
+    ) -> Result<(), Error> {
+        let mut tx = self.db.begin().await?;
+        tx.lock_account(account).await?;
+        on_tx!(&mut tx, tx => sqlx::query(SET_HIGHEST_MODSEQ)
+            .bind(account)
+            .bind(folder.id)
+            .bind(i64::from(folder.uid_validity))
+            .bind(modseq(folder.highest_modseq))
+            .bind(modseq(Some(highest_modseq)))
+            .execute(tx)
+            .await
+            .map(drop))?;
+        tx.commit().await
+    }
+
+    /// Returns the selected messages of the folder with the service's id `folder`.
+    ///
+    /// # Errors
+    /// Returns [`Error`] if the database fails.
+    pub async fn folder_messages(
+        &self,
+        account: &str,
+        folder: &str,
+        selection: FolderMessages<'_>,
+    ) -> Result<Vec<IndexedMessage>, Error> {
+        let all: [&[RangeInclusive<u32>]; 1] = [&[]];
+        let chunks: Vec<&[RangeInclusive<u32>]> = match selection {
+            FolderMessages::Ranges(_, ranges) => ranges.chunks(MAX_PER_STATEMENT / 2).collect(),
+            _ => all.to_vec(),
+        };
+        let mut messages: Vec<IndexedMessage> = Vec::new();
+        for ranges in chunks {
+            let rows: Vec<IndexedMessage> = on!(&self.db, pool => {
+                let mut query = QueryBuilder::new(WITH_IDENTITIES);
+                query.push_bind(account.to_owned()).push(" AND m.folder_id = ");
+                query.push_bind(folder.to_owned());
+                match selection {
+                    FolderMessages::All => {}
+                    FolderMessages::OtherUidValidity(uid_validity) => {
+                        query.push(" AND m.uid_validity <> ").push_bind(i64::from(uid_validity));
+                    }
+                    FolderMessages::Ranges(uid_validity, _) => {
+                        query.push(" AND m.uid_validity = ").push_bind(i64::from(uid_validity));
+                        query.push(" AND (FALSE");
+                        for range in ranges {
+                            query.push(" OR m.imap_uid BETWEEN ").push_bind(i64::from(*range.start()));
+                            query.push(" AND ").push_bind(i64::from(*range.end()));
+                        }
+                        query.push(")");
+                    }
+                }
+                query.build_query_as().fetch_all(pool).await
+            })?;
+            messages.extend(rows);
+        }
+        messages.sort_unstable_by_key(|message| number(message.uid));
+        messages.dedup_by_key(|message| message.uid);
+        Ok(messages)
+    }
+
+    /// Adds the deletion of folders to the log. Skips a folder with messages. The caller must have
+    /// removed the messages from the index.
+    ///
+    /// # Errors
+    /// Returns [`Error`] if the database fails. Some folders can be removed in that case.
+    pub async fn remove_folders(&self, account: &str, folders: &[String]) -> Result<(), Error> {
+        // On SQLite, other writers wait for each transaction.
+        for folders in folders.chunks(MAX_PER_STATEMENT) {
+            remove_some_folders(&self.db, account, folders).await?;
+        }
+        Ok(())
+    }
 }
 
 impl FlagsRow {
@@ -154,62 +281,6 @@ where
     query
 }
 
-/// Stores the flags of messages, and adds the changes to the log. Skips messages without a number.
-/// Returns `false` if another sync has changed the folder. In that case, the caller must start
-/// again.
-///
-/// # Errors
-/// Returns [`Error`] if the database fails. Some flags can be stored in that case.
-pub async fn set_flags(
-    db: &Db,
-    account: &str,
-    folder: &SyncedFolder<'_>,
-    flags: &[(u32, Arc<str>)],
-) -> Result<bool, Error> {
-    for flags in flags.chunks(MAX_PER_STATEMENT) {
-        let mut tx = db.begin().await?;
-        tx.lock_account(account).await?;
-        if !is_unchanged(&mut tx, account, folder).await? {
-            return Ok(false);
-        }
-        let rows: Vec<FlagsRow> = on_tx!(&mut tx, tx => {
-            let imap_uids = flags.iter().map(|(imap_uid, _)| *imap_uid);
-            flags_query(folder, imap_uids).build_query_as().fetch_all(tx).await
-        })?;
-        let new: HashMap<i64, &Arc<str>> = flags
-            .iter()
-            .map(|(imap_uid, flags)| (i64::from(*imap_uid), flags))
-            .collect();
-        let mut changes = Vec::new();
-        let mut by_flags: BTreeMap<&str, Vec<i64>> = BTreeMap::new();
-        for row in rows {
-            let Some(new) = new.get(&row.imap_uid) else {
-                continue;
-            };
-            if row.flags.as_deref() == Some(new) {
-                continue;
-            }
-            by_flags.entry(new).or_default().push(row.uid);
-            let before = LoggedChange::of_message(row.uid, folder.id, row.flags);
-            changes.push(before.unwrap_or_else(|| LoggedChange::created(row.uid)));
-        }
-        for (flags, uids) in by_flags {
-            on_tx!(&mut tx, tx => {
-                let mut query = QueryBuilder::new(SET_FLAGS);
-                query.push_bind(flags.to_owned()).push(" WHERE account_id = ");
-                query.push_bind(account.to_owned()).push(" AND uid IN (0");
-                for uid in uids {
-                    query.push(", ").push_bind(uid);
-                }
-                query.push(")").build().execute(tx).await.map(drop)
-            })?;
-        }
-        log::append(&mut tx, account, &changes).await?;
-        tx.commit().await?;
-    }
-    Ok(true)
-}
-
 async fn is_unchanged(
     tx: &mut Tx,
     account: &str,
@@ -229,89 +300,6 @@ async fn is_unchanged(
 /// 2^63 - 1 (RFC 7162, section 7).
 fn modseq(highest_modseq: Option<u64>) -> i64 {
     highest_modseq.map_or(-1, |modseq| i64::try_from(modseq).unwrap_or(i64::MAX))
-}
-
-/// Records that the index contains all changes of the folder up to `highest_modseq`. Does nothing
-/// if another sync has changed the folder.
-///
-/// # Errors
-/// Returns [`Error`] if the database fails.
-pub async fn set_highest_modseq(
-    db: &Db,
-    account: &str,
-    folder: &SyncedFolder<'_>,
-    highest_modseq: u64,
-) -> Result<(), Error> {
-    let mut tx = db.begin().await?;
-    tx.lock_account(account).await?;
-    on_tx!(&mut tx, tx => sqlx::query(SET_HIGHEST_MODSEQ)
-        .bind(account)
-        .bind(folder.id)
-        .bind(i64::from(folder.uid_validity))
-        .bind(modseq(folder.highest_modseq))
-        .bind(modseq(Some(highest_modseq)))
-        .execute(tx)
-        .await
-        .map(drop))?;
-    tx.commit().await
-}
-
-/// Returns the selected messages of the folder with the service's id `folder`.
-///
-/// # Errors
-/// Returns [`Error`] if the database fails.
-pub async fn folder_messages(
-    db: &Db,
-    account: &str,
-    folder: &str,
-    selection: FolderMessages<'_>,
-) -> Result<Vec<IndexedMessage>, Error> {
-    let all: [&[RangeInclusive<u32>]; 1] = [&[]];
-    let chunks: Vec<&[RangeInclusive<u32>]> = match selection {
-        FolderMessages::Ranges(_, ranges) => ranges.chunks(MAX_PER_STATEMENT / 2).collect(),
-        _ => all.to_vec(),
-    };
-    let mut messages: Vec<IndexedMessage> = Vec::new();
-    for ranges in chunks {
-        let rows: Vec<IndexedMessage> = on!(db, pool => {
-            let mut query = QueryBuilder::new(WITH_IDENTITIES);
-            query.push_bind(account.to_owned()).push(" AND m.folder_id = ");
-            query.push_bind(folder.to_owned());
-            match selection {
-                FolderMessages::All => {}
-                FolderMessages::OtherUidValidity(uid_validity) => {
-                    query.push(" AND m.uid_validity <> ").push_bind(i64::from(uid_validity));
-                }
-                FolderMessages::Ranges(uid_validity, _) => {
-                    query.push(" AND m.uid_validity = ").push_bind(i64::from(uid_validity));
-                    query.push(" AND (FALSE");
-                    for range in ranges {
-                        query.push(" OR m.imap_uid BETWEEN ").push_bind(i64::from(*range.start()));
-                        query.push(" AND ").push_bind(i64::from(*range.end()));
-                    }
-                    query.push(")");
-                }
-            }
-            query.build_query_as().fetch_all(pool).await
-        })?;
-        messages.extend(rows);
-    }
-    messages.sort_unstable_by_key(|message| number(message.uid));
-    messages.dedup_by_key(|message| message.uid);
-    Ok(messages)
-}
-
-/// Adds the deletion of folders to the log. Skips a folder with messages. The caller must have
-/// removed the messages from the index.
-///
-/// # Errors
-/// Returns [`Error`] if the database fails. Some folders can be removed in that case.
-pub async fn remove_folders(db: &Db, account: &str, folders: &[String]) -> Result<(), Error> {
-    // On SQLite, other writers wait for each transaction.
-    for folders in folders.chunks(MAX_PER_STATEMENT) {
-        remove_some_folders(db, account, folders).await?;
-    }
-    Ok(())
 }
 
 async fn remove_some_folders(db: &Db, account: &str, folders: &[String]) -> Result<(), Error> {
@@ -337,26 +325,4 @@ async fn remove_some_folders(db: &Db, account: &str, folders: &[String]) -> Resu
     }
     log::append(&mut tx, account, &changes).await?;
     tx.commit().await
-}
-
-/// Starts the change log if the mailbox has no log and all of its folders were synced. Returns the
-/// version of the last change. Returns `None` if the log has not been started, or if the log is not
-/// consistent with the folders. In both cases, the caller must sync again.
-///
-/// # Errors
-/// Returns [`Error`] if the database fails.
-pub async fn start_log(db: &Db, account: &str) -> Result<Option<u64>, Error> {
-    if log::log_state(db, account).await?.is_none() {
-        let mut tx = db.begin().await?;
-        tx.lock_account(account).await?;
-        let unsynced: Option<i32> = on_tx!(&mut tx, tx => sqlx::query_scalar(UNSYNCED).bind(account).fetch_optional(tx).await)?;
-        if unsynced.is_some() {
-            return Ok(None);
-        }
-        on_tx!(&mut tx, tx => sqlx::query(START_LOG).bind(account).execute(tx).await.map(drop))?;
-        tx.commit().await?;
-    }
-    let version: Option<Option<i64>> =
-        on!(db, pool => sqlx::query_scalar(VERSION).bind(account).fetch_optional(pool).await)?;
-    Ok(version.flatten().map(number))
 }

@@ -29,27 +29,34 @@ fn listed(indexed: &IndexedFolder) -> ListedFolder<'_> {
 
 /// Returns the numbers of messages of a folder. Adds the folder to the index if needed.
 async fn given(
-    db: &Db,
+    message_index: &MessageIndex,
     path: &str,
     uid_validity: u32,
     messages: &[(u32, Identity)],
     moved: &[(u32, IndexedMessage)],
 ) -> HashMap<u32, u64> {
-    let allotted = || assign_numbers(db, "ada", path, uid_validity, messages, moved);
+    let allotted = || message_index.assign_numbers("ada", path, uid_validity, messages, moved);
     if let Some(numbers) = allotted().await.unwrap() {
         return numbers;
     }
-    let indexed = folders(db, "ada").await.unwrap();
+    let indexed = message_index.folders("ada").await.unwrap();
     let mut folders: Vec<ListedFolder<'_>> = indexed.iter().map(listed).collect();
     folders.retain(|folder| folder.path != path && !folder.path.starts_with('\n'));
     folders.push(seen(path, uid_validity, None));
-    update_folders(db, "ada", &folders).await.unwrap();
+    message_index.update_folders("ada", &folders).await.unwrap();
     allotted().await.unwrap().unwrap()
 }
 
 async fn numbered(fresh: &Fresh, path: &str, uid_validity: u32, uids: &[u32]) -> Vec<u64> {
     let messages = messages(uids.iter().copied());
-    let numbers = given(fresh.directory.db(), path, uid_validity, &messages, &[]).await;
+    let numbers = given(
+        &fresh.directory.message_index,
+        path,
+        uid_validity,
+        &messages,
+        &[],
+    )
+    .await;
     uids.iter().map(|uid| numbers[uid]).collect()
 }
 
@@ -64,39 +71,59 @@ async fn numbers_are_given_once_in_the_order_of_the_uids(fresh: Fresh) {
         [1, 4, 3]
     );
     assert_eq!(numbered(&fresh, "Sent", FIRST, &[3]).await, [5]);
-    let found = location(&fresh.directory, "ada", 4).await.unwrap().unwrap();
+    let found = fresh
+        .directory
+        .message_index
+        .location("ada", 4)
+        .await
+        .unwrap()
+        .unwrap();
     assert_eq!(
         (&found.path[..], found.uid_validity(), found.imap_uid()),
         ("INBOX", 7, 4)
     );
     for unknown in [0, 6, u64::MAX] {
         assert_eq!(
-            location(&fresh.directory, "ada", unknown).await.unwrap(),
+            fresh
+                .directory
+                .message_index
+                .location("ada", unknown)
+                .await
+                .unwrap(),
             None
         );
     }
-    assert_eq!(location(&fresh.directory, "bob", 4).await.unwrap(), None);
+    assert_eq!(
+        fresh
+            .directory
+            .message_index
+            .location("bob", 4)
+            .await
+            .unwrap(),
+        None
+    );
 }
 
 async fn a_folder_is_noted_as_it_stood_at_the_survey_or_from_its_beginning(fresh: Fresh) {
     fresh.directory.with("ada", "ada@example.org", &[]).await;
-    let db = fresh.directory.db();
+    let message_index = &fresh.directory.message_index;
     let noted = async || {
-        let folders = folders(db, "ada").await.unwrap();
+        let folders = message_index.folders("ada").await.unwrap();
         let noted = |f: &IndexedFolder| (f.path.clone(), f.uid_validity(), f.uid_next());
         let named = folders.iter().filter(|f| !f.path.starts_with('\n'));
         named.map(noted).collect::<Vec<_>>()
     };
     let id = async |validity| {
-        let folders = folders(db, "ada").await.unwrap();
+        let folders = message_index.folders("ada").await.unwrap();
         let mut found = folders.iter().filter(|f| f.uid_validity() == validity);
         found.next().unwrap().public_id().to_owned()
     };
-    assert!(!has_folders(db, "ada").await.unwrap());
-    update_folders(db, "ada", &[seen("INBOX", FIRST, None)])
+    assert!(!message_index.has_folders("ada").await.unwrap());
+    message_index
+        .update_folders("ada", &[seen("INBOX", FIRST, None)])
         .await
         .unwrap();
-    assert!(has_folders(db, "ada").await.unwrap());
+    assert!(message_index.has_folders("ada").await.unwrap());
     assert_eq!(numbered(&fresh, "INBOX", FIRST, &[150]).await, [1]);
     assert_eq!(noted().await, [("INBOX".into(), 7, 100)]);
     // A folder that appeared after the first indexing may contain messages from other folders.
@@ -111,8 +138,14 @@ async fn a_folder_is_noted_as_it_stood_at_the_survey_or_from_its_beginning(fresh
     assert_eq!(fresh.number("SELECT COUNT(*) FROM messages").await, 3);
     // The position only moves forward, even if a slower reconciliation ends later.
     for next in [9, 5] {
-        set_uid_next(db, "ada", "INBOX", 8, next).await.unwrap();
-        set_uid_next(db, "ada", "INBOX", 7, 500).await.unwrap();
+        message_index
+            .set_uid_next("ada", "INBOX", 8, next)
+            .await
+            .unwrap();
+        message_index
+            .set_uid_next("ada", "INBOX", 7, 500)
+            .await
+            .unwrap();
     }
     assert_eq!(noted().await[0], ("INBOX".to_owned(), 8, 9));
 }
@@ -120,9 +153,12 @@ async fn a_folder_is_noted_as_it_stood_at_the_survey_or_from_its_beginning(fresh
 async fn a_folder_is_the_same_as_long_as_the_mail_server_says_so(fresh: Fresh) {
     fresh.directory.with("ada", "ada@example.org", &[]).await;
     fresh.directory.with("bob", "bob@example.org", &[]).await;
-    let db = fresh.directory.db();
+    let message_index = &fresh.directory.message_index;
     let ids = async |account, folders: &[ListedFolder<'_>]| -> Vec<String> {
-        let noted = update_folders(db, account, folders).await.unwrap();
+        let noted = message_index
+            .update_folders(account, folders)
+            .await
+            .unwrap();
         noted.into_iter().map(|noted| noted.id).collect()
     };
     let before = ids("ada", &[seen("a", 7, Some("F1")), seen("b", 8, Some("F2"))]).await;
@@ -131,7 +167,7 @@ async fn a_folder_is_the_same_as_long_as_the_mail_server_says_so(fresh: Fresh) {
     // The two folders swap their names, and the first one gets another UIDVALIDITY.
     let after = ids("ada", &[seen("a", 8, Some("F2")), seen("b", 9, Some("F1"))]).await;
     assert_eq!(after, [before[1].as_str(), before[0].as_str()]);
-    let noted = folders(db, "ada").await.unwrap();
+    let noted = message_index.folders("ada").await.unwrap();
     let positions: Vec<_> = noted
         .iter()
         .map(|n| (n.uid_validity(), n.uid_next()))
@@ -140,7 +176,7 @@ async fn a_folder_is_the_same_as_long_as_the_mail_server_says_so(fresh: Fresh) {
     // Without the server's ids, folders are matched by path and UIDVALIDITY, and keep their ids.
     let without = ids("ada", &[seen("a", 8, None), seen("b", 9, None)]).await;
     assert_eq!(without, after);
-    let noted = folders(db, "ada").await.unwrap();
+    let noted = message_index.folders("ada").await.unwrap();
     assert_eq!(noted[0].public_id(), "F2");
     // A new folder has the name of a deleted one, whose messages stay indexed.
     let new = ids("ada", &[seen("a", 8, Some("F3")), seen("b", 9, Some("F1"))]).await;
@@ -151,59 +187,77 @@ async fn a_folder_is_the_same_as_long_as_the_mail_server_says_so(fresh: Fresh) {
 
 async fn a_folder_that_is_listed_twice_is_one(fresh: Fresh) {
     fresh.directory.with("ada", "ada@example.org", &[]).await;
-    let db = fresh.directory.db();
+    let message_index = &fresh.directory.message_index;
     let listed = [
         seen("a", FIRST, Some("F1")),
         seen("alias of a", FIRST, Some("F1")),
         seen("a", FIRST, None),
     ];
     for _ in 0..2 {
-        let noted = update_folders(db, "ada", &listed).await.unwrap();
+        let noted = message_index.update_folders("ada", &listed).await.unwrap();
         assert_eq!(noted[0], noted[2]);
         let ids: Vec<_> = noted.iter().map(IndexedFolder::object_id).collect();
         assert_eq!(ids, [Some("F1"), None, Some("F1")]);
-        assert_eq!(folders(db, "ada").await.unwrap(), noted[..2]);
+        assert_eq!(message_index.folders("ada").await.unwrap(), noted[..2]);
     }
 }
 
 async fn a_message_that_moved_takes_its_number_along(fresh: Fresh) {
     fresh.directory.with("ada", "ada@example.org", &[]).await;
-    let db = fresh.directory.db();
+    let message_index = &fresh.directory.message_index;
     let same = |uids: &[u32]| uids.iter().map(|uid| (*uid, [9; 16])).collect::<Vec<_>>();
-    given(db, "INBOX", FIRST, &same(&[3, 5, 8]), &[]).await;
-    let rivals = with_identities(db, "ada", &[[9; 16]]).await.unwrap();
+    given(message_index, "INBOX", FIRST, &same(&[3, 5, 8]), &[]).await;
+    let rivals = message_index
+        .with_identities("ada", &[[9; 16]])
+        .await
+        .unwrap();
     let numbers: Vec<u64> = rivals.iter().map(IndexedMessage::number).collect();
     assert_eq!(numbers, [1, 2, 3]);
     let moved = |uid, rival: &IndexedMessage| [(uid, rival.clone())];
-    let found = given(db, "Sent", FIRST, &same(&[40, 41]), &moved(41, &rivals[2])).await;
+    let found = given(
+        message_index,
+        "Sent",
+        FIRST,
+        &same(&[40, 41]),
+        &moved(41, &rivals[2]),
+    )
+    .await;
     assert_eq!((found[&40], found[&41]), (4, 3));
     // The message with number 3 is now in `Sent`. A reconciliation that still has the old location
     // must not move this number again or remove it.
-    let late = given(db, "Trash", FIRST, &same(&[7]), &moved(7, &rivals[2])).await;
+    let late = given(
+        message_index,
+        "Trash",
+        FIRST,
+        &same(&[7]),
+        &moved(7, &rivals[2]),
+    )
+    .await;
     assert_eq!(late[&7], 5);
-    remove_lost(db, "ada", &[rivals[0].clone(), rivals[2].clone()])
+    message_index
+        .remove_lost("ada", &[rivals[0].clone(), rivals[2].clone()])
         .await
         .unwrap();
-    let left = location(&fresh.directory, "ada", 3).await.unwrap().unwrap();
+    let left = message_index.location("ada", 3).await.unwrap().unwrap();
     assert_eq!((&left.path[..], left.imap_uid()), ("Sent", 41));
-    assert_eq!(location(&fresh.directory, "ada", 1).await.unwrap(), None);
+    assert_eq!(message_index.location("ada", 1).await.unwrap(), None);
 }
 
 async fn messages_with_copies_are_known_as_such(fresh: Fresh) {
     fresh.directory.with("ada", "ada@example.org", &[]).await;
-    let db = fresh.directory.db();
+    let message_index = &fresh.directory.message_index;
     numbered(&fresh, "INBOX", FIRST, &[1, 2, 3]).await;
-    assert_eq!(copied_folders(db, "ada").await.unwrap(), [""; 0]);
+    assert_eq!(message_index.copied_folders("ada").await.unwrap(), [""; 0]);
     numbered(&fresh, "Sent", FIRST, &[2, 4]).await;
-    let mut folders = copied_folders(db, "ada").await.unwrap();
+    let mut folders = message_index.copied_folders("ada").await.unwrap();
     folders.sort();
     assert_eq!(folders, ["INBOX", "Sent"]);
     for (folder, number) in [("INBOX", 2), ("Sent", 4)] {
-        let copies = copies_in(db, "ada", folder).await.unwrap();
+        let copies = message_index.copies_in("ada", folder).await.unwrap();
         let numbers: Vec<u64> = copies.iter().map(IndexedMessage::number).collect();
         assert_eq!(numbers, [number]);
     }
-    assert_eq!(copied_folders(db, "bob").await.unwrap(), [""; 0]);
+    assert_eq!(message_index.copied_folders("bob").await.unwrap(), [""; 0]);
 }
 
 /// Adds `count` copies of the message with this identity to the folder INBOX, without
@@ -229,43 +283,62 @@ async fn the_time_to_number_a_copy_does_not_depend_on_the_number_of_copies(fresh
     /// The time on an idle machine is below 50 ms. Reading all pairs takes many seconds.
     const LIMIT: std::time::Duration = std::time::Duration::from_secs(1);
     fresh.directory.with("ada", "ada@example.org", &[]).await;
-    let db = fresh.directory.db();
+    let message_index = &fresh.directory.message_index;
     let inbox = [seen("INBOX", FIRST, None)];
-    update_folders(db, "ada", &inbox).await.unwrap();
+    message_index.update_folders("ada", &inbox).await.unwrap();
     add_copies(&fresh, [9; 16], COPIES.into()).await;
     let new: Vec<_> = (COPIES..COPIES + NEW)
         .map(|uid| (uid + 1, [9; 16]))
         .collect();
     let started = std::time::Instant::now();
-    let numbers = assign_numbers(db, "ada", "INBOX", FIRST, &new, &[]);
+    let numbers = message_index.assign_numbers("ada", "INBOX", FIRST, &new, &[]);
     let numbers = numbers.await.unwrap().unwrap();
     let elapsed = started.elapsed();
     assert!(elapsed < LIMIT, "{elapsed:?}");
     assert_eq!(numbers.len(), new.len());
-    let copies = copies_in(db, "ada", "INBOX").await.unwrap();
+    let copies = message_index.copies_in("ada", "INBOX").await.unwrap();
     assert_eq!(copies.len(), (COPIES + NEW) as usize);
-    assert!(has_identity(db, "ada", &[[8; 16], [9; 16]]).await.unwrap());
-    assert!(!has_identity(db, "ada", &[[8; 16]]).await.unwrap());
+    assert!(
+        message_index
+            .has_identity("ada", &[[8; 16], [9; 16]])
+            .await
+            .unwrap()
+    );
+    assert!(!message_index.has_identity("ada", &[[8; 16]]).await.unwrap());
 }
 
 async fn a_move_takes_numbers_along_and_deleted_ones_never_come_again(fresh: Fresh) {
     fresh.directory.with("ada", "ada@example.org", &[]).await;
-    let db = fresh.directory.db();
+    let message_index = &fresh.directory.message_index;
     numbered(&fresh, "INBOX", FIRST, &[1, 2, 3]).await;
     // Another request saw the second message in the new folder before its move was stored.
     assert_eq!(numbered(&fresh, "Archive", FIRST, &[20]).await, [4]);
-    moved(db, "ada", "Archive", 7, &[(1, 10), (2, 20)])
+    message_index
+        .moved("ada", "Archive", 7, &[(1, 10), (2, 20)])
         .await
         .unwrap();
     assert_eq!(numbered(&fresh, "Archive", FIRST, &[10, 20]).await, [1, 2]);
     // The folder must be in the index first.
-    assert!(!moved(db, "ada", "Fresh", 1, &[(3, 1)]).await.unwrap());
+    assert!(
+        !message_index
+            .moved("ada", "Fresh", 1, &[(3, 1)])
+            .await
+            .unwrap()
+    );
     numbered(&fresh, "Fresh", 1, &[]).await;
-    assert!(moved(db, "ada", "Fresh", 1, &[(3, 1)]).await.unwrap());
-    let path = location(&fresh.directory, "ada", 3).await.unwrap().unwrap();
+    assert!(
+        message_index
+            .moved("ada", "Fresh", 1, &[(3, 1)])
+            .await
+            .unwrap()
+    );
+    let path = message_index.location("ada", 3).await.unwrap().unwrap();
     assert_eq!(path.path, "Fresh");
-    remove(db, "ada", &[1, 4, u64::MAX]).await.unwrap();
-    assert_eq!(location(&fresh.directory, "ada", 1).await.unwrap(), None);
+    message_index
+        .remove("ada", &[1, 4, u64::MAX])
+        .await
+        .unwrap();
+    assert_eq!(message_index.location("ada", 1).await.unwrap(), None);
     assert_eq!(numbered(&fresh, "INBOX", FIRST, &[4]).await, [5]);
 }
 
@@ -273,11 +346,18 @@ async fn of_parallel_listings_all_answer_the_same_numbers(fresh: Fresh) {
     fresh.directory.with("ada", "ada@example.org", &[]).await;
     let tasks: Vec<_> = (0..12_u32)
         .map(|n| {
-            let db = fresh.directory.db().clone();
+            let message_index = fresh.directory.message_index.clone();
             tokio::spawn(async move {
                 // The ranges overlap and are all different. UID 0 does not exist.
                 let messages = messages(n..n + 40);
-                given(&db, "INBOX", FIRST, &messages[usize::from(n == 0)..], &[]).await
+                given(
+                    &message_index,
+                    "INBOX",
+                    FIRST,
+                    &messages[usize::from(n == 0)..],
+                    &[],
+                )
+                .await
             })
         })
         .collect();
@@ -311,18 +391,28 @@ async fn a_folder_with_the_longest_path_is_indexed(fresh: Fresh) {
     .take(2_000)
     .collect();
     assert_eq!(numbered(&fresh, &path, FIRST, &[1]).await, [1]);
-    let found = location(&fresh.directory, "ada", 1).await.unwrap().unwrap();
+    let found = fresh
+        .directory
+        .message_index
+        .location("ada", 1)
+        .await
+        .unwrap()
+        .unwrap();
     assert_eq!(found.path, path);
 }
 
 async fn merged_threads_are_replaced_in_batches(fresh: Fresh) {
     fresh.directory.with("ada", "ada@example.org", &[]).await;
-    let db = fresh.directory.db();
+    let message_index = &fresh.directory.message_index;
     let uids: Vec<u32> = (1..=1200).collect();
     let numbers = numbered(&fresh, "INBOX", FIRST, &uids).await;
     let set = async |threads: Vec<(u64, u64)>| {
-        set_merged_threads(db, "ada", threads).await.unwrap();
-        let mut stored: Vec<_> = merged_threads(db, "ada", &numbers)
+        message_index
+            .set_merged_threads("ada", threads)
+            .await
+            .unwrap();
+        let mut stored: Vec<_> = message_index
+            .merged_threads("ada", &numbers)
             .await
             .unwrap()
             .into_iter()
@@ -341,7 +431,7 @@ async fn merged_threads_are_replaced_in_batches(fresh: Fresh) {
     assert_eq!(set(second.clone()).await, second);
     assert_eq!(set(first.clone()).await, first);
     assert_eq!(set(Vec::new()).await, []);
-    assert!(!has_merged_threads(&fresh.directory, "ada").await.unwrap());
+    assert!(!message_index.has_merged_threads("ada").await.unwrap());
 }
 
 both!(

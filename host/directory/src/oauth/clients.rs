@@ -5,12 +5,13 @@
 use std::net::IpAddr;
 use std::time::Duration;
 
-use super::super::db::{Changed as _, Source, Tx, on, on_tx};
-use super::super::events::{self, Event, Kind};
-use super::super::{Directory, Error};
+use super::OAuth;
+use crate::Error;
 use crate::caller::Origin;
 use crate::clock::Timestamp;
 use crate::crowd::{self, Crowd, crowd};
+use crate::db::{Changed as _, Source, Tx, on, on_tx};
+use crate::events::{self, Event, Kind};
 
 /// The age at which a self-registered client is deleted if no person has signed in for the client.
 const UNUSED: Duration = Duration::from_hours(24);
@@ -101,7 +102,7 @@ impl From<Row> for ClientRow {
     }
 }
 
-impl Directory {
+impl OAuth {
     /// Stores a client that registered itself from the IP address `from`. The client's redirect
     /// URIs must not contain line feeds.
     ///

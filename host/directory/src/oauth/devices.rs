@@ -6,12 +6,13 @@
 use std::net::IpAddr;
 use std::time::Duration;
 
-use super::super::db::{Changed as _, Tx, on, on_tx};
-use super::super::{Directory, Error};
+use super::OAuth;
 use super::grants::{self, NewGrant};
+use crate::Error;
 use crate::caller::Origin;
 use crate::clock::Timestamp;
 use crate::crowd::{self, Crowd, crowd};
+use crate::db::{Changed as _, Tx, on, on_tx};
 
 /// The increase of a device's polling interval after each poll that is too early (RFC 8628, section
 /// 3.5).
@@ -120,7 +121,7 @@ struct State {
     expires_at: i64,
 }
 
-impl Directory {
+impl OAuth {
     /// Stores a new device that waits for a sign-in. `from` is the device's IP address.
     ///
     /// # Errors

@@ -4,12 +4,13 @@
 use std::fmt;
 use std::time::Duration;
 
-use super::super::credentials::{self, NewAppPassword};
-use super::super::db::{Changed as _, FromLookup, Row, Source, Tx, on, on_tx};
-use super::super::events::{self, Event, Kind};
-use super::super::{Directory, Error};
+use super::OAuth;
+use crate::Error;
 use crate::caller::Origin;
 use crate::clock::Timestamp;
+use crate::credentials::{self, NewAppPassword};
+use crate::db::{Changed as _, FromLookup, Row, Source, Tx, on, on_tx};
+use crate::events::{self, Event, Kind};
 
 /// Maximum number of grants of an account. If an account exceeds the maximum, its oldest grants are
 /// ended.
@@ -172,7 +173,7 @@ impl FromLookup for Presented {
     }
 }
 
-impl Directory {
+impl OAuth {
     /// Returns the access token with this hash and its grant. Returns `None` if the token is not
     /// valid at `now`.
     ///

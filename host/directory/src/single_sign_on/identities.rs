@@ -1,11 +1,12 @@
 //! The persons at the identity provider. Several persons can open the same mailbox. A person opens
 //! one mailbox at a time.
 
-use super::super::db::{Tx, on_tx};
-use super::super::{Directory, Error};
+use super::SingleSignOn;
 use super::end_sessions;
+use crate::Error;
 use crate::caller::Origin;
 use crate::clock::Timestamp;
+use crate::db::{Tx, on_tx};
 
 const FIND: &str = "SELECT id, account_id FROM identities WHERE issuer = $1 AND subject = $2";
 /// Inserts no row if a concurrent sign-in of the same person inserted it.
@@ -43,7 +44,7 @@ pub struct Linked {
     pub ended: Vec<String>,
 }
 
-impl Directory {
+impl SingleSignOn {
     /// Stores the account of a person. If the person had another account before, ends the person's
     /// web sessions of that account.
     ///

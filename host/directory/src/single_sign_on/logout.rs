@@ -1,10 +1,11 @@
 //! Back-channel logout: the identity provider ends the web sessions of a person.
 
-use super::super::db::{Tx, on_tx};
-use super::super::{Directory, Error};
+use super::SingleSignOn;
 use super::end_grouped;
+use crate::Error;
 use crate::caller::Origin;
 use crate::clock::Timestamp;
+use crate::db::{Tx, on_tx};
 
 /// Inserts no row if the token was accepted before.
 const INSERT: &str = "INSERT INTO logout_tokens (token_hash, expires_at) VALUES ($1, $2) ON CONFLICT (token_hash) DO NOTHING";
@@ -33,7 +34,7 @@ pub struct ProviderLogout<'a> {
     pub at: Timestamp,
 }
 
-impl Directory {
+impl SingleSignOn {
     /// Ends the web sessions that a logout token names, and deletes the person's unused sign-in
     /// codes. API tokens, OAuth grants and app passwords of mail clients remain. Returns the ids of
     /// the deleted app passwords. Returns `None` if the token was accepted before.

@@ -3,10 +3,11 @@
 
 use std::net::IpAddr;
 
-use super::super::db::{on, on_tx};
-use super::super::{Directory, Error};
+use super::SingleSignOn;
+use crate::Error;
 use crate::clock::Timestamp;
 use crate::crowd::{self, Crowd, crowd};
+use crate::db::{on, on_tx};
 
 const INSERT: &str = "INSERT INTO provider_sign_ins (state_hash, sealed, expires_at, network, region) \
     VALUES ($1, $2, $3, $4, $5)";
@@ -17,7 +18,7 @@ const PENDING: Crowd = crowd!("provider_sign_ins", "state_hash", "expires_at", "
 const TAKE: &str =
     "DELETE FROM provider_sign_ins WHERE state_hash = $1 RETURNING sealed, expires_at";
 
-impl Directory {
+impl SingleSignOn {
     /// Stores a sign-in that continues at the identity provider. `state_hash` is the hash of the
     /// parameter `state`. `sealed` is the sealed request. `from` is the client's IP address.
     ///

@@ -3,11 +3,12 @@
 
 use std::fmt;
 
-use super::super::db::{Changed as _, on, on_tx};
-use super::super::{Directory, Error};
+use super::SingleSignOn;
 use super::end_grouped;
+use crate::Error;
 use crate::caller::Origin;
 use crate::clock::Timestamp;
+use crate::db::{Changed as _, on, on_tx};
 
 /// The sessions are sorted by account, so that two concurrent transactions cannot deadlock.
 const OLD: &str = "SELECT account_id, app_password_id FROM sessions \
@@ -40,7 +41,7 @@ impl fmt::Debug for DueSession {
     }
 }
 
-impl Directory {
+impl SingleSignOn {
     /// Ends the sessions of the identity provider that began at `begun_until` or before. Returns
     /// the ids of the deleted app passwords.
     ///

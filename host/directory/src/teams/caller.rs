@@ -2,11 +2,11 @@
 //! with the change checks the session and the right of the caller. So a right that was revoked
 //! before the change has no effect.
 
-use super::super::Error;
-use super::super::db::{Tx, on_tx};
-use super::super::session_caller::SessionCaller;
-use super::super::shared::GrantRow;
+use crate::Error;
+use crate::db::{Tx, on_tx};
 use crate::permissions::{Granted, Grants, Resource, Right};
+use crate::session_caller::SessionCaller;
+use crate::teams::shared::GrantRow;
 
 /// Returns one row for each grant of the member. For a member without a grant, returns one row
 /// without a grant.

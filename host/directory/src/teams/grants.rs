@@ -1,16 +1,17 @@
 //! Adds, changes and revokes grants. A caller can grant a right only if the caller has this right
 //! over the complete resource.
 
-use super::super::aliases::{DomainOwner, owner_of};
-use super::super::db::{Tx, on_tx};
-use super::super::events::{self, Event, Kind};
-use super::super::shared::GrantRow;
-use super::super::{Directory, Error};
+use super::Teams;
 use super::caller::{Refusal, TeamCaller};
 use super::{Grant, find_member};
+use crate::Error;
+use crate::aliases::{DomainOwner, owner_of};
 use crate::caller::Origin;
 use crate::clock::Timestamp;
+use crate::db::{Tx, on_tx};
+use crate::events::{self, Event, Kind};
 use crate::permissions::{AliasSet, Granted, Grants, Resource, Rights};
+use crate::teams::shared::GrantRow;
 
 /// Maximum number of grants of one member in one mailbox.
 pub const MAX_GRANTS: u32 = 100;
@@ -33,7 +34,7 @@ struct Found {
     grant: GrantRow,
 }
 
-impl Directory {
+impl Teams {
     /// Adds a grant to a member of a team. In a grant for a folder, a UIDVALIDITY of 0 means that
     /// the mail server has no such folder.
     ///

@@ -3,13 +3,13 @@
 
 use std::fmt;
 
-use super::super::Directory;
-use super::super::credentials::{self, NewAppPassword};
-use super::super::db::{Tx, on_tx};
-use super::super::events::{self, Event, Kind};
+use super::Teams;
 use super::caller::{Refusal, TeamCaller};
 use super::{Grant, grants};
 use crate::caller::Origin;
+use crate::credentials::{self, NewAppPassword};
+use crate::db::{Tx, on_tx};
+use crate::events::{self, Event, Kind};
 
 const BY_ADDRESS: &str = "SELECT id FROM accounts WHERE address = $1 AND active";
 const IS_MEMBER: &str = "SELECT 1 FROM team_members WHERE mailbox = $1 AND member = $2";
@@ -53,7 +53,7 @@ impl fmt::Debug for NewKey {
     }
 }
 
-impl Directory {
+impl Teams {
     /// Adds a member to a team, with a first grant. Concurrent invitations cannot exceed the limit
     /// of the plan.
     ///

@@ -2,13 +2,14 @@
 //! or when the member's account is deleted. When the last member is removed, the key of the mailbox
 //! is deleted.
 
-use super::super::db::{Tx, on_tx};
-use super::super::events::{self, Event, Kind};
-use super::super::{Directory, Error, credentials};
+use super::Teams;
 use super::caller::{Refusal, TeamCaller};
 use super::find_member;
 use crate::caller::Origin;
 use crate::clock::Timestamp;
+use crate::db::{Tx, on_tx};
+use crate::events::{self, Event, Kind};
+use crate::{Error, credentials};
 
 const DELETE: &str = "DELETE FROM team_members WHERE id = $1";
 const MAILBOXES: &str = "SELECT mailbox FROM team_members WHERE member = $1 ORDER BY mailbox";
@@ -16,7 +17,7 @@ const MAILBOXES: &str = "SELECT mailbox FROM team_members WHERE member = $1 ORDE
 const IDLE_KEY: &str = "SELECT k.app_password_id, p.label FROM team_keys k JOIN app_passwords p ON p.id = k.app_password_id \
     WHERE k.mailbox = $1 AND NOT EXISTS (SELECT 1 FROM team_members m WHERE m.mailbox = $1)";
 
-impl Directory {
+impl Teams {
     /// Removes a member and all grants of the member from a team. If the last member was removed,
     /// returns the id of the deleted app password.
     ///

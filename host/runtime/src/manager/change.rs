@@ -54,6 +54,7 @@ impl ModuleManager {
         let new_versions: Vec<_> = examined.iter().map(new_version).collect();
         let stored = self
             .directory
+            .modules
             .install_modules(&new_versions, self.max_versions, self.clock.now(), origin)
             .await?;
         self.publish(entries, publish_routes);
@@ -197,7 +198,10 @@ impl ModuleManager {
         };
         let module = self.load_stored(name, &to.digest).await?;
         let now = self.clock.now();
-        let written = self.directory.roll_module_back(name, to, now, origin);
+        let written = self
+            .directory
+            .modules
+            .roll_module_back(name, to, now, origin);
         self.replace_entry(router, name, ModuleEntry::serving(module), written)
             .await?;
         tracing::info!(
@@ -231,6 +235,7 @@ impl ModuleManager {
         let versions = self.stored_versions(name).await?;
         let written = self
             .directory
+            .modules
             .switch_module(name, true, self.clock.now(), origin);
         self.replace_entry(router, name, ModuleEntry::serving(module), written)
             .await?;
@@ -259,6 +264,7 @@ impl ModuleManager {
         let versions = self.stored_versions(name).await?;
         let written = self
             .directory
+            .modules
             .switch_module(name, false, self.clock.now(), origin);
         self.replace_entry(router, name, entry, written).await?;
         tracing::info!(module = name, "disabled");
@@ -298,7 +304,11 @@ impl ModuleManager {
             return Err(Error::Conflict(reason));
         }
         let now = self.clock.now();
-        let removed = Box::pin(self.directory.remove_module(name, purge, now, origin));
+        let removed = Box::pin(
+            self.directory
+                .modules
+                .remove_module(name, purge, now, origin),
+        );
         if exists {
             let written = async { removed.await.map(drop) };
             self.replace_entries(router, entries, written).await?;

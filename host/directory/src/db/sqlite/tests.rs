@@ -117,7 +117,7 @@ async fn a_planted_journal_deletes_nothing() {
                 opened.push(connection);
             }
             drop(opened);
-            let _ = standing.last_logins("a").await.unwrap();
+            let _ = standing.credentials.last_logins("a").await.unwrap();
             let now = crate::clock::Timestamp::from_millis(0);
             standing.sweep(now).await.unwrap();
             let started = Directory::open(&fresh.config, &[]).await;
@@ -182,7 +182,7 @@ async fn the_logs_stand_when_the_service_is_gone() {
         };
         let now = crate::clock::Timestamp::from_millis(0);
         fresh.directory.sweep(now).await.unwrap();
-        fresh.directory.last_logins("a").await.unwrap();
+        fresh.directory.credentials.last_logins("a").await.unwrap();
         all_stand();
         fresh.directory.close().await;
         all_stand();

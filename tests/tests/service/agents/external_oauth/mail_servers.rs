@@ -120,6 +120,7 @@ async fn sends(service: &Service, token: &str) -> Result<(), SendError> {
     let app = service.app();
     let account = app
         .directory
+        .accounts
         .account_by_address(ADA)
         .await
         .unwrap()

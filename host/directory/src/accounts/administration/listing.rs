@@ -1,0 +1,91 @@
+//! Lists accounts for the operator's page.
+
+use sqlx_macros::FromRow;
+
+use crate::Error;
+use crate::accounts::Accounts;
+use crate::clock::Timestamp;
+use crate::db::on;
+
+/// Selects accounts. `$whose` is a condition. Sessions that ended before $2 do not count.
+macro_rules! listed {
+    ($whose:literal) => {
+        concat!(
+            "SELECT a.id, a.address, a.active, a.admin, a.created_at, \
+            EXISTS (SELECT 1 FROM two_factor t WHERE t.account_id = a.id) AS two_factor, \
+            (SELECT COUNT(*) FROM app_passwords p WHERE p.account_id = a.id AND p.kind NOT IN ('web_session', 'index')) AS credentials, \
+            (SELECT COUNT(*) FROM sessions s WHERE s.account_id = a.id AND s.expires_at > $2) AS sessions, \
+            (SELECT MAX(e.at) FROM security_events e WHERE e.account_id = a.id) AS last_event_at \
+            FROM accounts a WHERE ",
+            $whose
+        )
+    };
+}
+/// $1 is part of an address, as a pattern of `LIKE`.
+const MATCHING: &str = listed!("a.address LIKE $1 ESCAPE '!' ORDER BY a.address LIMIT $3");
+const ONE: &str = listed!("a.address = $1");
+
+/// An account with the numbers of its credentials.
+#[derive(Clone, Debug, FromRow)]
+pub struct Listed {
+    /// An opaque id.
+    pub id: String,
+    /// The account's address, in lower case.
+    pub address: String,
+    /// Whether the account is active.
+    pub active: bool,
+    /// Whether the account has administrator rights.
+    pub admin: bool,
+    /// Whether the account has a second factor.
+    pub two_factor: bool,
+    /// The number of app passwords, API tokens and OAuth grants.
+    pub credentials: i64,
+    /// The number of web sessions that have not ended.
+    pub sessions: i64,
+    /// The time of creation, in milliseconds since the epoch.
+    pub created_at: i64,
+    /// The time of the account's last security event, in milliseconds since the epoch.
+    pub last_event_at: Option<i64>,
+}
+
+impl Accounts {
+    /// Returns at most `limit` accounts whose address contains `part`, sorted by address.
+    ///
+    /// # Errors
+    /// Returns [`Error`] if the database fails.
+    pub async fn accounts_with(
+        &self,
+        part: &str,
+        now: Timestamp,
+        limit: u32,
+    ) -> Result<Vec<Listed>, Error> {
+        let mut pattern = String::from("%");
+        for letter in part.to_lowercase().chars() {
+            if matches!(letter, '!' | '%' | '_') {
+                pattern.push('!');
+            }
+            pattern.push(letter);
+        }
+        pattern.push('%');
+        Ok(on!(&self.db, pool => sqlx::query_as(MATCHING)
+            .bind(&pattern)
+            .bind(now.millis())
+            .bind(i64::from(limit))
+            .fetch_all(pool).await)?)
+    }
+
+    /// Returns the account with this address, which must be in lower case.
+    ///
+    /// # Errors
+    /// Returns [`Error`] if the database fails.
+    pub async fn account_with(
+        &self,
+        address: &str,
+        now: Timestamp,
+    ) -> Result<Option<Listed>, Error> {
+        Ok(on!(&self.db, pool => sqlx::query_as(ONE)
+            .bind(address)
+            .bind(now.millis())
+            .fetch_optional(pool).await)?)
+    }
+}

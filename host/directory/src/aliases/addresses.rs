@@ -1,0 +1,131 @@
+//! Checks from which addresses an account is allowed to send.
+
+use super::Aliases;
+use crate::Error;
+use crate::aliases::DomainOwner;
+use crate::db::on;
+
+/// Returns a row if the address belongs to the account. The domain of an alias must be a platform
+/// domain or a verified domain of the account. The queries for the data of mail servers have the
+/// same condition.
+const OWN: &str = "SELECT 1 FROM addresses a WHERE a.address = $1 AND a.account_id = $2 AND a.live AND a.active \
+    AND (a.kind = 'account' OR (a.kind = 'alias' AND ( \
+        EXISTS (SELECT 1 FROM platform_domains p WHERE p.domain = a.domain) \
+        OR EXISTS (SELECT 1 FROM domains d WHERE d.domain = a.domain AND d.account_id = $2 AND d.verified_at IS NOT NULL))))";
+
+/// The relation of an address to an account that wants to send from it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AddressRelation {
+    /// The account's own address, or an active alias of the account.
+    Own,
+    /// An address on a domain that the account may use. The account is not allowed to send from the
+    /// address.
+    Foreign,
+    /// An address on a domain that the account is not allowed to use.
+    ForeignDomain,
+}
+
+/// Returns a row if the address is an alias of the account. The row contains the member who created
+/// the alias.
+const MADE_BY: &str = "SELECT made_by FROM addresses WHERE address = $1 AND account_id = $2 AND kind = 'alias' AND live";
+
+impl Aliases {
+    /// Returns the account id of the member who created the alias `address`. Returns `Some(None)`
+    /// if the account's owner created the alias. Returns `None` if the account has no such alias.
+    /// `address` must be in lower case.
+    ///
+    /// # Errors
+    /// Returns [`Error`] if the database fails.
+    pub async fn alias_maker(
+        &self,
+        account: &str,
+        address: &str,
+    ) -> Result<Option<Option<String>>, Error> {
+        Ok(on!(&self.db, pool => sqlx::query_scalar(MADE_BY)
+            .bind(address)
+            .bind(account)
+            .fetch_optional(pool)
+            .await)?)
+    }
+
+    /// Returns the relation of `address` to an account. `address` must be in lower case.
+    ///
+    /// # Errors
+    /// Returns [`Error`] if the database fails.
+    pub async fn address_relation(
+        &self,
+        account: &str,
+        address: &str,
+    ) -> Result<AddressRelation, Error> {
+        let own = [address.into(), account.into()];
+        if self.lookup.one::<()>(OWN, &own).await?.is_some() {
+            return Ok(AddressRelation::Own);
+        }
+        let domain = address.rsplit('@').next().unwrap_or_default();
+        Ok(match self.domain_owner(account, domain).await? {
+            DomainOwner::Platform | DomainOwner::Own => AddressRelation::Foreign,
+            DomainOwner::Foreign => AddressRelation::ForeignDomain,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Directory;
+    use crate::testing::{Fresh, both};
+
+    async fn an_address_is_ones_own_while_it_is_live_and_active(fresh: Fresh) {
+        let config = &fresh.config;
+        Directory::open(config, &["example.org".into()])
+            .await
+            .unwrap();
+        let directory = &fresh.directory;
+        directory.with("ada", "ada@example.org", &[]).await;
+        directory.with("bob", "bob@example.org", &[]).await;
+        fresh.domain("ada", "ada.example", true).await;
+        fresh.domain("ada", "pending.example", false).await;
+        fresh.domain("bob", "bob.example", true).await;
+        fresh
+            .execute(
+                "INSERT INTO addresses (address, kind, account_id, live, active) VALUES \
+                 ('on@example.org', 'alias', 'ada', TRUE, TRUE), ('off@example.org', 'alias', 'ada', TRUE, FALSE), \
+                 ('gone@example.org', 'alias', 'ada', FALSE, TRUE), ('held@example.org', 'held', 'ada', TRUE, TRUE), \
+                 ('me@ada.example', 'alias', 'ada', TRUE, TRUE), ('off@ada.example', 'alias', 'ada', TRUE, FALSE), \
+                 ('me@bob.example', 'alias', 'bob', TRUE, TRUE), ('me@once.example', 'alias', 'ada', TRUE, TRUE), \
+                 ('ada@bob.example', 'alias', 'ada', TRUE, TRUE), ('me@pending.example', 'alias', 'ada', TRUE, TRUE)",
+            )
+            .await;
+        for (address, address_relation) in [
+            ("ada@example.org", AddressRelation::Own),
+            ("on@example.org", AddressRelation::Own),
+            ("off@example.org", AddressRelation::Foreign),
+            ("gone@example.org", AddressRelation::Foreign),
+            ("held@example.org", AddressRelation::Foreign),
+            ("bob@example.org", AddressRelation::Foreign),
+            ("nobody@example.org", AddressRelation::Foreign),
+            ("me@ada.example", AddressRelation::Own),
+            ("off@ada.example", AddressRelation::Foreign),
+            ("nobody@ada.example", AddressRelation::Foreign),
+            ("me@pending.example", AddressRelation::ForeignDomain),
+            ("me@bob.example", AddressRelation::ForeignDomain),
+            ("ada@bob.example", AddressRelation::ForeignDomain),
+            ("me@once.example", AddressRelation::ForeignDomain),
+            ("me@sub.ada.example", AddressRelation::ForeignDomain),
+            ("ada@elsewhere.example", AddressRelation::ForeignDomain),
+            ("", AddressRelation::ForeignDomain),
+        ] {
+            assert_eq!(
+                directory
+                    .aliases
+                    .address_relation("ada", address)
+                    .await
+                    .unwrap(),
+                address_relation,
+                "{address}"
+            );
+        }
+    }
+
+    both!(an_address_is_ones_own_while_it_is_live_and_active);
+}

@@ -1,0 +1,237 @@
+//! The credentials of the search index. Such a credential is an app password with which the service
+//! reads a mailbox without a request of the account. An active account has at most one. The
+//! credential ends when the account is disabled or deleted.
+
+use std::fmt;
+
+use super::Credentials;
+use crate::Error;
+use crate::clock::Timestamp;
+use crate::credentials::{self, NewAppPassword};
+use crate::db::{on, on_tx};
+
+const FIND: &str = "SELECT a.address, k.app_password_id, k.sealed_password \
+    FROM accounts a LEFT JOIN index_keys k ON k.account_id = a.id WHERE a.id = $1 AND a.active";
+const INSERT: &str =
+    "INSERT INTO index_keys (account_id, app_password_id, sealed_password) VALUES ($1, $2, $3)";
+
+/// An active account and the credential of its search index.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct IndexedAccount {
+    /// The account's address.
+    pub address: String,
+    /// The credential, or `None` if the account has none.
+    pub key: Option<IndexKey>,
+}
+
+/// A credential of the search index.
+#[derive(Clone, PartialEq, Eq)]
+pub struct IndexKey {
+    /// The app password's id.
+    pub app_password_id: String,
+    /// The app password, sealed for the account's id.
+    pub sealed_password: Vec<u8>,
+}
+
+impl fmt::Debug for IndexKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("IndexKey")
+            .field("app_password_id", &self.app_password_id)
+            .finish_non_exhaustive()
+    }
+}
+
+/// The columns of [`FIND`].
+type Row = (String, Option<String>, Option<Vec<u8>>);
+
+fn indexed_account((address, id, sealed): Row) -> IndexedAccount {
+    let key = id.zip(sealed);
+    IndexedAccount {
+        address,
+        key: key.map(|(app_password_id, sealed_password)| IndexKey {
+            app_password_id,
+            sealed_password,
+        }),
+    }
+}
+
+impl Credentials {
+    /// Returns an account and the credential of its search index. Returns `None` if the account
+    /// does not exist or is disabled.
+    ///
+    /// # Errors
+    /// Returns [`Error`] if the database fails.
+    pub async fn index_key(&self, account_id: &str) -> Result<Option<IndexedAccount>, Error> {
+        let row: Option<Row> = on!(&self.db, pool => sqlx::query_as(FIND)
+            .bind(account_id)
+            .fetch_optional(pool).await)?;
+        Ok(row.map(indexed_account))
+    }
+
+    /// Stores a new credential for the search index of an account. `sealed` is the app password,
+    /// sealed for the account's id. The new credential replaces the app password with the id
+    /// `replaced`. If a concurrent request stored another credential, stores nothing and returns
+    /// the other credential.
+    ///
+    /// Returns `None` if the account does not exist or is disabled.
+    ///
+    /// # Errors
+    /// Returns [`Error`] if the database fails. Nothing is stored in that case.
+    pub async fn create_index_key(
+        &self,
+        account_id: &str,
+        password: &NewAppPassword,
+        sealed: &[u8],
+        replaced: Option<&str>,
+        now: Timestamp,
+    ) -> Result<Option<IndexedAccount>, Error> {
+        let mut tx = self.db.begin().await?;
+        tx.lock_account(account_id).await?;
+        let row: Option<Row> = on_tx!(&mut tx, db => sqlx::query_as(FIND)
+            .bind(account_id)
+            .fetch_optional(db).await)?;
+        let Some(account) = row.map(indexed_account) else {
+            return Ok(None);
+        };
+        if let Some(key) = &account.key {
+            if replaced != Some(key.app_password_id.as_str()) {
+                return Ok(Some(account));
+            }
+            credentials::delete(&mut tx, &key.app_password_id).await?;
+        }
+        credentials::insert(&mut tx, account_id, password, now, password.expires_at).await?;
+        on_tx!(&mut tx, db => sqlx::query(INSERT)
+            .bind(account_id)
+            .bind(&password.id)
+            .bind(sealed)
+            .execute(db).await.map(drop))?;
+        tx.commit().await?;
+        Ok(Some(IndexedAccount {
+            key: Some(IndexKey {
+                app_password_id: password.id.clone(),
+                sealed_password: sealed.to_owned(),
+            }),
+            ..account
+        }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::caller::Origin;
+    use crate::credentials::{AppPasswordKind, Revocation};
+    use crate::keys::sealed::SealedColumn;
+    use crate::testing::{Fresh, NOW, both, new_app_password};
+
+    const STORED: &str = "SELECT COUNT(*) FROM app_passwords WHERE kind = 'index'";
+
+    async fn create(fresh: &Fresh, id: &str, replaced: Option<&str>) -> Option<IndexedAccount> {
+        let password = new_app_password(id, AppPasswordKind::Index);
+        let directory = &fresh.directory;
+        let created =
+            directory
+                .credentials
+                .create_index_key("a", &password, id.as_bytes(), replaced, NOW);
+        created.await.unwrap()
+    }
+
+    fn account(key: Option<&str>) -> IndexedAccount {
+        IndexedAccount {
+            address: "ada@example.org".into(),
+            key: key.map(|id| IndexKey {
+                app_password_id: id.into(),
+                sealed_password: id.into(),
+            }),
+        }
+    }
+
+    async fn an_account_has_at_most_one_index_key(fresh: Fresh) {
+        let directory = &fresh.directory;
+        assert_eq!(create(&fresh, "early", None).await, None);
+        directory.with("a", "ada@example.org", &["s"]).await;
+        assert_eq!(
+            directory.credentials.index_key("a").await.unwrap(),
+            Some(account(None))
+        );
+        assert_eq!(
+            create(&fresh, "one", None).await,
+            Some(account(Some("one")))
+        );
+        assert_eq!(
+            create(&fresh, "two", None).await,
+            Some(account(Some("one")))
+        );
+        let other = create(&fresh, "two", Some("another")).await;
+        assert_eq!(other, Some(account(Some("one"))));
+        let replaced = create(&fresh, "two", Some("one")).await;
+        assert_eq!(replaced, Some(account(Some("two"))));
+        assert_eq!(
+            directory.credentials.index_key("a").await.unwrap(),
+            Some(account(Some("two")))
+        );
+        assert_eq!(fresh.number(STORED).await, 1);
+        let ended = "SELECT COUNT(*) FROM ended_app_passwords WHERE app_password_id = 'one'";
+        assert_eq!(fresh.number(ended).await, 1);
+    }
+
+    async fn an_index_key_ends_with_the_account_and_is_not_a_credential_of_the_user(fresh: Fresh) {
+        let (directory, origin) = (&fresh.directory, Origin::default());
+        directory.with("a", "ada@example.org", &["s"]).await;
+        create(&fresh, "one", None).await;
+        let events = "SELECT COUNT(*) FROM security_events WHERE subject = 'one'";
+        assert_eq!(fresh.number(events).await, 0);
+        let listed = directory.credentials.credentials("a", NOW).await.unwrap();
+        assert!(listed.iter().all(|one| one.id != "one"));
+        let listed = directory
+            .credentials
+            .credentials_and_grants("a", NOW)
+            .await
+            .unwrap();
+        assert!(listed.iter().any(|one| one.id == "one"));
+        let revoked = directory
+            .credentials
+            .revoke_app_password("a", "one", NOW, &origin);
+        assert_eq!(revoked.await.unwrap(), Revocation::Unknown);
+        let changed = directory
+            .credentials
+            .set_password("a", "another hash", NOW, &origin);
+        assert_eq!(changed.await.unwrap().unwrap(), ["s-password"]);
+        assert_eq!(
+            directory.credentials.index_key("a").await.unwrap(),
+            Some(account(Some("one")))
+        );
+
+        assert!(directory.accounts.disable("a", NOW, &origin).await.unwrap());
+        assert_eq!(fresh.number(STORED).await, 0);
+        assert_eq!(directory.credentials.index_key("a").await.unwrap(), None);
+        assert_eq!(create(&fresh, "two", None).await, None);
+        assert!(directory.accounts.enable("a", NOW, &origin).await.unwrap());
+        assert_eq!(
+            directory.credentials.index_key("a").await.unwrap(),
+            Some(account(None))
+        );
+        assert_eq!(
+            create(&fresh, "two", None).await,
+            Some(account(Some("two")))
+        );
+        assert!(
+            directory
+                .accounts
+                .delete_account("a", NOW, &origin)
+                .await
+                .unwrap()
+        );
+        assert_eq!(fresh.number(STORED).await, 0);
+        let left = directory
+            .keys
+            .sealed(SealedColumn::IndexKey, b"", "", 10)
+            .await;
+        assert!(left.unwrap().is_empty());
+    }
+
+    both!(
+        an_account_has_at_most_one_index_key,
+        an_index_key_ends_with_the_account_and_is_not_a_credential_of_the_user,
+    );
+}

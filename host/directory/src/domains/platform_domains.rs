@@ -1,0 +1,250 @@
+//! The platform domains. The service writes the configured domains to the database at every start.
+//! The operator can add further domains.
+
+use std::collections::BTreeSet;
+
+use super::Domains;
+use crate::Error;
+use crate::caller::Origin;
+use crate::clock::Timestamp;
+use crate::db::{Source, Tx, on, on_tx};
+use crate::domains::holder;
+use crate::events::{self, Event, Kind};
+
+const CONFIGURED: &str = "SELECT domain FROM platform_domains WHERE added_at IS NULL";
+/// Converts a domain that the operator added to a configured domain.
+const ADD_CONFIGURED: &str = "INSERT INTO platform_domains (domain) VALUES ($1) \
+    ON CONFLICT (domain) DO UPDATE SET added_at = NULL";
+const REMOVE: &str = "DELETE FROM platform_domains WHERE domain = $1";
+
+const LIST: &str = "SELECT domain, added_at FROM platform_domains ORDER BY domain";
+const ONE: &str = "SELECT domain, added_at FROM platform_domains WHERE domain = $1";
+const ADD: &str = "INSERT INTO platform_domains (domain, added_at) VALUES ($1, $2)";
+const OWNER: &str = "SELECT address FROM accounts WHERE id = $1";
+const VOID_CLAIMS: &str = "DELETE FROM domains WHERE domain = $1 RETURNING account_id";
+const IN_USE: &str = "SELECT \
+    (SELECT COUNT(*) FROM addresses WHERE domain = $1 AND live AND kind = 'account') AS accounts, \
+    (SELECT COUNT(*) FROM addresses WHERE domain = $1 AND live AND kind = 'alias') AS aliases";
+const RESERVED: &str =
+    "SELECT address FROM addresses WHERE domain = $1 AND kind = 'held' ORDER BY address";
+
+/// A platform domain.
+#[derive(Clone, Debug, PartialEq, Eq, sqlx_macros::FromRow)]
+pub struct PlatformDomain {
+    /// The domain's name, in lower case and ASCII.
+    pub domain: String,
+    /// The time at which the operator added the domain, in milliseconds since the epoch. `None` for
+    /// a configured domain.
+    pub added_at: Option<i64>,
+}
+
+/// The numbers of live addresses on a domain.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, sqlx_macros::FromRow)]
+pub struct InUse {
+    /// The number of accounts whose address is on the domain.
+    pub accounts: i64,
+    /// The number of aliases on the domain, active or not.
+    pub aliases: i64,
+}
+
+/// The result of adding a platform domain.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Added {
+    /// The domain was added. All claims to the domain were deleted.
+    Added {
+        /// The number of deleted claims.
+        voided: usize,
+    },
+    /// The domain was already a platform domain.
+    Already,
+    /// The account with this address has verified the domain.
+    Taken(String),
+}
+
+/// The result of removing a platform domain.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Removed {
+    /// The domain is no longer a platform domain.
+    Removed,
+    /// The domain is not a platform domain.
+    Unknown,
+    /// The domain is in the configuration.
+    Configured,
+    /// The domain has live addresses.
+    InUse(InUse),
+}
+
+impl Domains {
+    /// Sets the configured domains to exactly `domains`, converted to lower case. Keeps domains
+    /// that the operator added. If such a domain is also in `domains`, it becomes a configured
+    /// domain.
+    ///
+    /// Fails without any change if an account has verified one of `domains`. Otherwise all other
+    /// accounts could create aliases on the domain of this account.
+    pub(crate) async fn set_platform_domains(&self, domains: &[String]) -> Result<(), Error> {
+        let wanted: BTreeSet<String> = domains.iter().map(|d| d.to_lowercase()).collect();
+        let mut tx = self.db.begin().await?;
+        let present: Vec<String> =
+            on_tx!(&mut tx, db => sqlx::query_scalar(CONFIGURED).fetch_all(db).await)?;
+        let present = BTreeSet::from_iter(present);
+        // Lock domains in the order of their names. So services that start concurrently cannot
+        // deadlock.
+        for changed in present.symmetric_difference(&wanted) {
+            tx.lock_domain(changed).await?;
+        }
+        for gone in present.difference(&wanted) {
+            on_tx!(&mut tx, db => sqlx::query(REMOVE).bind(gone).execute(db).await.map(drop))?;
+            tx.project(Source::Domain(gone)).await?;
+        }
+        for new in wanted.difference(&present) {
+            if let Some(account) = holder(&mut tx, new).await? {
+                let owner = address_of(&mut tx, account).await?;
+                return Err(Error::Unusable(format!(
+                    "`registration.domains` contains {new}, which the account {owner} has verified: remove it there, or release the domain \
+                     first (`latchmail domain release {new}`)"
+                )));
+            }
+            on_tx!(&mut tx, db => sqlx::query(ADD_CONFIGURED).bind(new).execute(db).await.map(drop))?;
+            tx.project(Source::Domain(new)).await?;
+        }
+        tx.commit().await
+    }
+
+    /// Returns all platform domains, sorted by name.
+    ///
+    /// # Errors
+    /// Returns [`Error`] if the database fails.
+    pub async fn platform_domains(&self) -> Result<Vec<PlatformDomain>, Error> {
+        Ok(on!(&self.db, pool => sqlx::query_as(LIST).fetch_all(pool).await)?)
+    }
+
+    /// Returns a platform domain, or `None` if the domain is not a platform domain.
+    ///
+    /// # Errors
+    /// Returns [`Error`] if the database fails.
+    pub async fn platform_domain(&self, domain: &str) -> Result<Option<PlatformDomain>, Error> {
+        Ok(on!(&self.db, pool => sqlx::query_as(ONE)
+            .bind(domain)
+            .fetch_optional(pool).await)?)
+    }
+
+    /// Returns the numbers of live addresses on a domain. The domain does not need to be a platform
+    /// domain.
+    ///
+    /// # Errors
+    /// Returns [`Error`] if the database fails.
+    pub async fn in_use(&self, domain: &str) -> Result<InUse, Error> {
+        Ok(on!(&self.db, pool => sqlx::query_as(IN_USE)
+            .bind(domain)
+            .fetch_one(pool).await)?)
+    }
+
+    /// Returns the addresses that the operator reserves on a domain, sorted by address.
+    ///
+    /// # Errors
+    /// Returns [`Error`] if the database fails.
+    pub async fn reserved_on(&self, domain: &str) -> Result<Vec<String>, Error> {
+        Ok(on!(&self.db, pool => sqlx::query_scalar(RESERVED)
+            .bind(domain)
+            .fetch_all(pool).await)?)
+    }
+
+    /// Adds a platform domain and deletes all claims to the domain. All accounts can then create
+    /// aliases on the domain. The operator can then create accounts on the domain.
+    ///
+    /// # Errors
+    /// Returns [`Error`] if the database fails. Nothing is changed in that case.
+    pub async fn add_platform_domain(
+        &self,
+        domain: &str,
+        now: Timestamp,
+        origin: &Origin,
+    ) -> Result<Added, Error> {
+        let mut tx = self.db.begin().await?;
+        tx.lock_domain(domain).await?;
+        if one(&mut tx, domain).await?.is_some() {
+            return Ok(Added::Already);
+        }
+        if let Some(account) = holder(&mut tx, domain).await? {
+            return Ok(Added::Taken(address_of(&mut tx, account).await?));
+        }
+        let claimants: Vec<String> = on_tx!(&mut tx, db => sqlx::query_scalar(VOID_CLAIMS)
+            .bind(domain)
+            .fetch_all(db).await)?;
+        for claimant in &claimants {
+            let voided = Event::of(Kind::DomainClaimVoided, claimant, now)
+                .about(domain)
+                .detail("the domain became a platform domain");
+            events::record(&mut tx, voided, origin).await?;
+        }
+        on_tx!(&mut tx, db => sqlx::query(ADD)
+            .bind(domain)
+            .bind(now.millis())
+            .execute(db).await.map(drop))?;
+        tx.project(Source::Domain(domain)).await?;
+        let added = event_without_account(Kind::PlatformDomainAdded, now).about(domain);
+        events::commit(tx, added, origin).await?;
+        Ok(Added::Added {
+            voided: claimants.len(),
+        })
+    }
+
+    /// Removes a platform domain. The operator must have added the domain, and the domain must have
+    /// no live addresses.
+    ///
+    /// # Errors
+    /// Returns [`Error`] if the database fails. Nothing is changed in that case.
+    pub async fn remove_platform_domain(
+        &self,
+        domain: &str,
+        now: Timestamp,
+        origin: &Origin,
+    ) -> Result<Removed, Error> {
+        let mut tx = self.db.begin().await?;
+        tx.lock_domain(domain).await?;
+        match one(&mut tx, domain).await? {
+            None => return Ok(Removed::Unknown),
+            Some(PlatformDomain { added_at: None, .. }) => return Ok(Removed::Configured),
+            Some(_) => {}
+        }
+        let in_use: InUse = on_tx!(&mut tx, db => sqlx::query_as(IN_USE)
+            .bind(domain)
+            .fetch_one(db).await)?;
+        if in_use != InUse::default() {
+            return Ok(Removed::InUse(in_use));
+        }
+        on_tx!(&mut tx, db => sqlx::query(REMOVE)
+            .bind(domain)
+            .execute(db).await.map(drop))?;
+        tx.project(Source::Domain(domain)).await?;
+        let removed = event_without_account(Kind::PlatformDomainRemoved, now).about(domain);
+        events::commit(tx, removed, origin).await?;
+        Ok(Removed::Removed)
+    }
+}
+
+async fn one(tx: &mut Tx, domain: &str) -> Result<Option<PlatformDomain>, Error> {
+    Ok(on_tx!(tx, db => sqlx::query_as(ONE)
+        .bind(domain)
+        .fetch_optional(db).await)?)
+}
+
+/// Returns the address of the account with the id `account`. Returns the id if there is no such
+/// account.
+async fn address_of(tx: &mut Tx, account: String) -> Result<String, Error> {
+    let address: Option<String> = on_tx!(tx, db => sqlx::query_scalar(OWNER)
+        .bind(&account)
+        .fetch_optional(db).await)?;
+    Ok(address.unwrap_or(account))
+}
+
+/// Creates an event that concerns no account.
+const fn event_without_account<'a>(kind: Kind, at: Timestamp) -> Event<'a> {
+    Event {
+        account: None,
+        ..Event::of(kind, "", at)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,60 @@
+//! The key with which the milter marks its results in messages. The milter reads the key from the
+//! data for mail servers, see [`crate::mailserver`].
+
+use zeroize::Zeroizing;
+
+use super::Keys;
+use crate::Error;
+use crate::db::{Changed as _, on};
+
+const INSERT: &str =
+    "INSERT INTO results_key (id, secret) VALUES (1, $1) ON CONFLICT (id) DO NOTHING";
+const FIND: &str = "SELECT secret FROM results_key WHERE id = 1";
+
+impl Keys {
+    /// Returns the key. If the database has no key, stores `new`. Services that start concurrently
+    /// get the same key.
+    ///
+    /// # Errors
+    /// Returns [`Error`] if the database fails.
+    pub async fn results_key(&self, new: &str) -> Result<Zeroizing<String>, Error> {
+        let found: Option<String> =
+            on!(&self.db, pool => sqlx::query_scalar(FIND).fetch_optional(pool).await)?;
+        if let Some(key) = found {
+            return Ok(key.into());
+        }
+        on!(&self.db, pool => sqlx::query(INSERT).bind(new).execute(pool).await.changed().map(drop))?;
+        self.db.repair_mailserver().await?;
+        let key: String = on!(&self.db, pool => sqlx::query_scalar(FIND).fetch_one(pool).await)?;
+        Ok(key.into())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::mailserver::MailServerView;
+    use crate::testing::{Fresh, both};
+
+    async fn the_first_key_is_kept_and_the_milter_reads_it(fresh: Fresh) {
+        let view = MailServerView::new(&fresh.config).unwrap();
+        assert!(view.results_key().await.unwrap().is_none());
+        for new in ["first", "second"] {
+            let key = fresh.directory.keys.results_key(new).await.unwrap();
+            assert_eq!(*key, "first");
+        }
+        let key = view.results_key().await.unwrap().unwrap();
+        assert_eq!(*key, "first");
+        // A mail server that changes the key causes no forged results.
+        if let Some(file) = fresh.mailserver_file() {
+            let changed = format!("sqlite:{}", file.display());
+            let pool = sqlx::SqlitePool::connect(&changed).await.unwrap();
+            let change = "UPDATE mailserver_results_key SET secret = 'other'";
+            sqlx::query(change).execute(&pool).await.unwrap();
+            fresh.directory.db().repair_mailserver().await.unwrap();
+            let key = view.results_key().await.unwrap().unwrap();
+            assert_eq!(*key, "first");
+        }
+    }
+
+    both!(the_first_key_is_kept_and_the_milter_reads_it);
+}

@@ -1,0 +1,283 @@
+//! The columns with secrets that are sealed with the service's keys. Each sealed value starts with
+//! the id of its key. When a new key becomes the current key, the service seals all values again.
+//!
+//! The app passwords of API tokens and OAuth grants are not in these columns. They are sealed with
+//! keys that are derived from the tokens.
+
+use super::Keys;
+use crate::Error;
+use crate::clock::Timestamp;
+use crate::db::{Changed as _, on};
+
+/// A column with sealed secrets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SealedColumn {
+    /// The app passwords of web sessions. The row is the session's `sid`.
+    Session,
+    /// The refresh tokens of the identity provider. The row is the session's `sid`.
+    ProviderToken,
+    /// The secrets of second factors. The row is the account's id.
+    TwoFactor,
+    /// The keys of shared mailboxes. The row is the mailbox's id.
+    TeamKey,
+    /// The credentials of the search index. The row is the account's id.
+    IndexKey,
+    /// The DKIM keys of verified domains. The row is the domain.
+    DkimKey,
+}
+
+/// The queries for one [`SealedColumn`].
+struct Queries {
+    /// Returns a page of the values that are not sealed with the current key: at most `$3` rows,
+    /// after the row `$2`. `$1` is the id of the current key.
+    page: &'static str,
+    /// Replaces the value `$2` in the row `$1` by the value `$3`.
+    reseal: &'static str,
+    /// Returns the number of values that are sealed with the key with the id `$1`.
+    count: &'static str,
+}
+
+macro_rules! queries {
+    ($table:literal, $row:literal, $column:literal, $condition:literal) => {
+        Queries {
+            page: concat!(
+                "SELECT ",
+                $row,
+                ", ",
+                $column,
+                " FROM ",
+                $table,
+                " WHERE substr(",
+                $column,
+                ", 1, 8) <> $1 AND ",
+                $row,
+                " > $2 AND ",
+                $condition,
+                " ORDER BY ",
+                $row,
+                " LIMIT $3"
+            ),
+            reseal: concat!(
+                "UPDATE ",
+                $table,
+                " SET ",
+                $column,
+                " = $3 WHERE ",
+                $row,
+                " = $1 AND ",
+                $column,
+                " = $2"
+            ),
+            count: concat!(
+                "SELECT COUNT(*) FROM ",
+                $table,
+                " WHERE substr(",
+                $column,
+                ", 1, 8) = $1 AND ",
+                $condition
+            ),
+        }
+    };
+}
+
+const SESSIONS: Queries = queries!("sessions", "sid", "sealed_password", "TRUE");
+const PROVIDER_TOKENS: Queries = queries!("sessions", "sid", "sealed_provider_token", "TRUE");
+const TWO_FACTOR: Queries = queries!("two_factor", "account_id", "sealed_secret", "TRUE");
+const TEAM_KEYS: Queries = queries!("team_keys", "mailbox", "sealed_password", "TRUE");
+const INDEX_KEYS: Queries = queries!("index_keys", "account_id", "sealed_password", "TRUE");
+const DKIM_KEYS: Queries = queries!(
+    "domains",
+    "domain",
+    "dkim_private_key",
+    "verified_at IS NOT NULL"
+);
+
+/// The end of the last session whose app password the key with this id sealed.
+const LAST_SESSION: &str =
+    "SELECT MAX(expires_at) FROM sessions WHERE substr(sealed_password, 1, 8) = $1";
+const COUNT_EXPIRED: &str =
+    "SELECT COUNT(*) FROM sessions WHERE substr(sealed_password, 1, 8) = $1 AND expires_at <= $2";
+
+impl SealedColumn {
+    /// All columns except the sessions.
+    pub const WITHOUT_SESSIONS: [Self; 4] = [
+        Self::TwoFactor,
+        Self::TeamKey,
+        Self::IndexKey,
+        Self::DkimKey,
+    ];
+
+    /// All columns.
+    pub const ALL: [Self; 6] = [
+        Self::TwoFactor,
+        Self::TeamKey,
+        Self::IndexKey,
+        Self::DkimKey,
+        Self::Session,
+        Self::ProviderToken,
+    ];
+
+    const fn queries(self) -> Queries {
+        match self {
+            Self::Session => SESSIONS,
+            Self::ProviderToken => PROVIDER_TOKENS,
+            Self::TwoFactor => TWO_FACTOR,
+            Self::TeamKey => TEAM_KEYS,
+            Self::IndexKey => INDEX_KEYS,
+            Self::DkimKey => DKIM_KEYS,
+        }
+    }
+}
+
+impl Keys {
+    /// Returns up to `limit` rows whose values were sealed with other keys than the key with the id
+    /// `key`, each with the sealed value. The rows are sorted, and come after the row `after`.
+    ///
+    /// # Errors
+    /// Returns [`Error`] if the database fails.
+    pub async fn sealed(
+        &self,
+        column: SealedColumn,
+        key: &[u8],
+        after: &str,
+        limit: i64,
+    ) -> Result<Vec<(String, Vec<u8>)>, Error> {
+        Ok(on!(&self.db, pool => sqlx::query_as(column.queries().page)
+            .bind(key)
+            .bind(after)
+            .bind(limit)
+            .fetch_all(pool).await)?)
+    }
+
+    /// Replaces the sealed value `before` of a row with `after`. `after` must be the same secret,
+    /// sealed again. Does nothing if a concurrent request changed the value.
+    ///
+    /// # Errors
+    /// Returns [`Error`] if the database fails.
+    pub async fn reseal(
+        &self,
+        column: SealedColumn,
+        row: &str,
+        before: &[u8],
+        after: &[u8],
+    ) -> Result<(), Error> {
+        on!(&self.db, pool => sqlx::query(column.queries().reseal)
+            .bind(row)
+            .bind(before)
+            .bind(after)
+            .execute(pool)
+            .await
+            .changed()
+            .map(drop))?;
+        Ok(())
+    }
+
+    /// Returns the number of values that the key with the id `key` sealed. Does not count expired
+    /// sessions.
+    ///
+    /// # Errors
+    /// Returns [`Error`] if the database fails.
+    pub async fn count_sealed(
+        &self,
+        column: SealedColumn,
+        key: &[u8],
+        now: Timestamp,
+    ) -> Result<u64, Error> {
+        let mut count: i64 = on!(&self.db, pool => sqlx::query_scalar(column.queries().count)
+            .bind(key)
+            .fetch_one(pool).await)?;
+        if column == SealedColumn::Session {
+            let expired: i64 = on!(&self.db, pool => sqlx::query_scalar(COUNT_EXPIRED)
+                .bind(key)
+                .bind(now.millis())
+                .fetch_one(pool).await)?;
+            count -= expired;
+        }
+        Ok(u64::try_from(count).unwrap_or(0))
+    }
+
+    /// Returns the end of the last session whose app password the key with the id `key` sealed, or
+    /// `None` if there is no such session.
+    ///
+    /// # Errors
+    /// Returns [`Error`] if the database fails.
+    pub async fn last_sealed_session(&self, key: &[u8]) -> Result<Option<Timestamp>, Error> {
+        let last: Option<i64> = on!(&self.db, pool => sqlx::query_scalar(LAST_SESSION)
+            .bind(key)
+            .fetch_one(pool).await)?;
+        Ok(last.map(Timestamp::from_millis))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{Fresh, NOW, both};
+
+    async fn values_are_listed_in_pages_counted_by_key_and_resealed_unless_they_changed(
+        fresh: Fresh,
+    ) {
+        let directory = &fresh.directory;
+        directory.with("a", "ada@example.org", &["s", "t"]).await;
+        fresh.domain("a", "ada.example", true).await;
+        fresh.domain("a", "pending.example", false).await;
+        let page = async |column, key: &'static [u8], after| {
+            let page = directory.keys.sealed(column, key, after, 10).await;
+            page.unwrap()
+        };
+        let session = |sid: &str| (sid.to_owned(), b"sealed".to_vec());
+        let sessions = SealedColumn::Session;
+        assert_eq!(
+            page(sessions, b"12345678", "").await,
+            [session("s"), session("t")]
+        );
+        assert_eq!(page(sessions, b"12345678", "s").await, [session("t")]);
+        assert_eq!(
+            directory
+                .keys
+                .sealed(sessions, b"", "", 1)
+                .await
+                .unwrap()
+                .len(),
+            1
+        );
+        for (before, after) in [
+            (b"other".as_slice(), b"x".as_slice()),
+            (b"sealed", b"12345678nonce"),
+        ] {
+            let resealed = directory.keys.reseal(sessions, "s", before, after);
+            resealed.await.unwrap();
+        }
+        assert_eq!(page(sessions, b"12345678", "").await, [session("t")]);
+        let count = async |column, now| {
+            let count = directory.keys.count_sealed(column, b"12345678", now).await;
+            count.unwrap()
+        };
+        assert_eq!(count(sessions, NOW).await, 1);
+        let last = directory
+            .keys
+            .last_sealed_session(b"12345678")
+            .await
+            .unwrap();
+        assert_eq!(count(sessions, last.unwrap()).await, 0, "expired");
+        assert_eq!(
+            directory
+                .keys
+                .last_sealed_session(b"other678")
+                .await
+                .unwrap(),
+            None
+        );
+
+        for column in SealedColumn::ALL {
+            assert!(page(column, b"", "z").await.is_empty());
+            if column != sessions {
+                assert_eq!(count(column, NOW).await, 0);
+            }
+        }
+        let domains = page(SealedColumn::DkimKey, b"12345678", "").await;
+        assert_eq!(domains, [("ada.example".to_owned(), b"k".to_vec())]);
+    }
+
+    both!(values_are_listed_in_pages_counted_by_key_and_resealed_unless_they_changed);
+}

@@ -1,0 +1,46 @@
+//! Deletes old changes from the change logs, and the folders that no change refers to any longer.
+
+use std::time::Duration;
+
+use super::MessageIndex;
+use super::folders::forget_deleted;
+use super::log::{MAX_CHANGES, prune, stored};
+use crate::clock::Timestamp;
+use crate::db::{Error, on};
+
+/// The time for which a change is stored.
+const RETENTION: Duration = Duration::from_hours(30 * 24);
+/// Maximum number of mailboxes in one query of the sweep.
+const MAX_MAILBOXES: i64 = 100;
+
+/// Returns mailboxes after the account $1 with too many changes, or with changes that were made
+/// before $2.
+const OUTDATED: &str = "SELECT m.account_id FROM mailboxes m \
+     LEFT JOIN mailbox_changes c ON c.account_id = m.account_id AND c.version = m.pruned_version + 1 \
+     WHERE m.account_id > $1 AND m.version > m.pruned_version AND (c.changed_at < $2 OR m.version - m.pruned_version > $3) \
+     ORDER BY m.account_id LIMIT $4";
+
+impl MessageIndex {
+    /// Deletes old changes from the change logs, and then deleted folders.
+    pub(crate) async fn sweep_changes(&self, now: Timestamp) -> Result<(), Error> {
+        let before = now.minus(RETENTION).millis();
+        let mut after = String::new();
+        loop {
+            let accounts: Vec<String> = on!(&self.db, pool => sqlx::query_scalar(OUTDATED)
+                .bind(&after)
+                .bind(before)
+                .bind(stored(MAX_CHANGES))
+                .bind(MAX_MAILBOXES)
+                .fetch_all(pool)
+                .await)?;
+            let Some(last) = accounts.last() else {
+                return Ok(());
+            };
+            after.clone_from(last);
+            for account in &accounts {
+                while prune(&self.db, account, before).await? {}
+                forget_deleted(&self.db, account).await?;
+            }
+        }
+    }
+}

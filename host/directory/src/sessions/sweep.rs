@@ -1,0 +1,57 @@
+//! Ends the sessions that have expired.
+
+use super::Sessions;
+use crate::Error;
+use crate::clock::Timestamp;
+use crate::db::{Source, on_tx};
+
+/// Maximum number of accounts in one transaction of a sweep. On SQLite, other writers wait for the
+/// transaction.
+const BATCH: i64 = 100;
+/// Maximum number of transactions in one sweep. The next sweep processes the remaining accounts.
+const BATCHES: usize = 50;
+
+/// Finds accounts with ended sessions by their expired refresh tokens. A session and its newest
+/// token expire at the same time. The accounts are sorted, so that two concurrent sweeps cannot
+/// deadlock.
+const ACCOUNTS: &str = "SELECT DISTINCT s.account_id FROM refresh_tokens t JOIN sessions s ON s.sid = t.sid \
+    WHERE t.expires_at <= $1 ORDER BY s.account_id LIMIT $2";
+const END_SESSIONS: &str = "DELETE FROM app_passwords \
+    WHERE id IN (SELECT app_password_id FROM sessions WHERE account_id = $1 AND expires_at <= $2) RETURNING id";
+const FORGET_TOKENS: &str = "DELETE FROM refresh_tokens \
+    WHERE expires_at <= $2 AND sid IN (SELECT sid FROM sessions WHERE account_id = $1)";
+
+impl Sessions {
+    /// Ends the sessions that have expired at `now`, up to a limit. Returns the ids of their app
+    /// passwords.
+    pub(crate) async fn sweep_sessions(&self, now: Timestamp) -> Result<Vec<String>, Error> {
+        let mut ended = Vec::new();
+        for _ in 0..BATCHES {
+            let mut tx = self.db.begin().await?;
+            let accounts: Vec<String> = on_tx!(&mut tx, db => sqlx::query_scalar(ACCOUNTS)
+                .bind(now.millis())
+                .bind(BATCH)
+                .fetch_all(db).await)?;
+            if accounts.is_empty() {
+                break;
+            }
+            for account in &accounts {
+                tx.lock_account(account).await?;
+                let ended_now: Vec<String> = on_tx!(&mut tx, db => sqlx::query_scalar(END_SESSIONS)
+                    .bind(account)
+                    .bind(now.millis())
+                    .fetch_all(db).await)?;
+                for id in &ended_now {
+                    tx.project(Source::AppPassword(id)).await?;
+                }
+                on_tx!(&mut tx, db => sqlx::query(FORGET_TOKENS)
+                    .bind(account)
+                    .bind(now.millis())
+                    .execute(db).await.map(drop))?;
+                ended.extend(ended_now);
+            }
+            tx.commit().await?;
+        }
+        Ok(ended)
+    }
+}
