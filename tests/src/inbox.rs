@@ -44,7 +44,7 @@ pub async fn app_password(database: &Database, address: &str, now: Timestamp) ->
     let directory = directory::open(database).await;
     let account = directory
         .accounts
-        .account_by_address(address)
+        .by_address(address)
         .await
         .unwrap()
         .unwrap();
@@ -69,7 +69,7 @@ pub async fn app_password(database: &Database, address: &str, now: Timestamp) ->
     };
     directory
         .sessions
-        .begin_session(&session, &Origin::default())
+        .begin(&session, &Origin::default())
         .await
         .unwrap();
     directory.close().await;

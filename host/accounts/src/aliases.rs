@@ -14,7 +14,6 @@ use latchmail_core::caller::{Caller, Origin};
 use latchmail_core::clock::Clock;
 use latchmail_core::error::Failure;
 use latchmail_core::permissions::{self, Right};
-use latchmail_directory::Directory;
 use latchmail_directory::aliases::{
     Alias, AliasCaller, Change, DomainOwner, MAX_NEW, MAX_ON_OWN_DOMAINS, MAX_ON_PLATFORM_DOMAINS,
     MemberAccess, Obstacle,
@@ -63,7 +62,7 @@ pub enum Error {
 /// The operations on aliases of all accounts.
 #[derive(Clone, Debug)]
 pub struct Aliases {
-    directory: Directory,
+    aliases: latchmail_directory::aliases::Aliases,
     users: Arc<MailServerUsers>,
     clock: Clock,
 }
@@ -75,11 +74,15 @@ struct NewAlias {
 }
 
 impl Aliases {
-    /// Creates the operations on the aliases in `directory`.
+    /// Creates the operations on `aliases`.
     #[must_use]
-    pub fn new(directory: Directory, users: Arc<MailServerUsers>, clock: Clock) -> Self {
+    pub fn new(
+        aliases: latchmail_directory::aliases::Aliases,
+        users: Arc<MailServerUsers>,
+        clock: Clock,
+    ) -> Self {
         Self {
-            directory,
+            aliases,
             users,
             clock,
         }
@@ -93,7 +96,7 @@ impl Aliases {
     /// [`Error::Directory`] if the directory fails.
     pub async fn list(&self, caller: &Caller) -> Result<Vec<Alias>, Error> {
         let acting = self.acting(caller, Right::AliasesRead)?;
-        let mut aliases = self.directory.aliases.aliases(acting.account_id).await?;
+        let mut aliases = self.aliases.list(acting.account_id).await?;
         if let Some(guest) = acting.member {
             aliases.retain(|alias| guest.over(alias).hold(Right::AliasesRead));
         }
@@ -109,11 +112,7 @@ impl Aliases {
     /// [`Error::Directory`] if the directory fails.
     pub async fn domains(&self, caller: &Caller) -> Result<Vec<String>, Error> {
         let acting = self.acting(caller, Right::AliasesRead)?;
-        let mut domains = self
-            .directory
-            .aliases
-            .alias_domains(acting.account_id)
-            .await?;
+        let mut domains = self.aliases.domains(acting.account_id).await?;
         if let Some(guest) = acting.member {
             domains.retain(|domain| guest.grants.apply_to_domain(domain));
         }
@@ -133,9 +132,8 @@ impl Aliases {
     ) -> Result<Alias, Error> {
         let acting = self.acting(caller, Right::AliasesWrite)?;
         let NewAlias { address, whose } = self.new_alias(acting, name, domain).await?;
-        self.directory
-            .aliases
-            .create_alias(acting, &address, whose, origin)
+        self.aliases
+            .create(acting, &address, whose, origin)
             .await?
             .map_err(|obstacle| self.error(obstacle, address))
     }
@@ -148,10 +146,7 @@ impl Aliases {
     pub async fn check(&self, caller: &Caller, name: &str, domain: &str) -> Result<(), Error> {
         let acting = self.acting(caller, Right::AliasesRead)?;
         let NewAlias { address, whose } = self.new_alias(acting, name, domain).await?;
-        let obstacle = self
-            .directory
-            .aliases
-            .alias_obstacle(acting.account_id, &address, whose);
+        let obstacle = self.aliases.obstacle(acting.account_id, &address, whose);
         match obstacle.await? {
             None => Ok(()),
             Some(obstacle) => Err(self.error(obstacle, address)),
@@ -171,10 +166,7 @@ impl Aliases {
         origin: &Origin,
     ) -> Result<(), Error> {
         let acting = AliasCaller::new(caller, self.clock.now());
-        let change = self
-            .directory
-            .aliases
-            .set_alias_active(acting, id, active, origin);
+        let change = self.aliases.set_active(acting, id, active, origin);
         done(change.await?)
     }
 
@@ -185,12 +177,7 @@ impl Aliases {
     /// [`Error::Directory`].
     pub async fn delete(&self, caller: &Caller, id: u64, origin: &Origin) -> Result<(), Error> {
         let acting = AliasCaller::new(caller, self.clock.now());
-        done(
-            self.directory
-                .aliases
-                .delete_alias(acting, id, origin)
-                .await?,
-        )
+        done(self.aliases.delete(acting, id, origin).await?)
     }
 
     fn error(&self, obstacle: Obstacle, address: String) -> Error {
@@ -240,7 +227,6 @@ impl Aliases {
             return Err(Error::Denied);
         }
         let whose = self
-            .directory
             .aliases
             .domain_owner(acting.account_id, &domain)
             .await?;

@@ -203,7 +203,7 @@ impl Domains {
     pub async fn list(&self, account: &str) -> Result<AccountDomains, Failure> {
         Ok(AccountDomains {
             limit: self.limit(account).await?,
-            domains: self.directory.domains.domains(account).await?,
+            domains: self.directory.domains.list(account).await?,
         })
     }
 
@@ -223,13 +223,10 @@ impl Domains {
         };
         let at_most = self.limit(session.account).await?;
         let challenge = secrets::letters_and_digits(CHALLENGE_LENGTH)?;
-        let claimed = self.directory.domains.claim_domain(
-            self.by(session),
-            &name,
-            &challenge,
-            at_most,
-            origin,
-        );
+        let claimed =
+            self.directory
+                .domains
+                .claim(self.by(session), &name, &challenge, at_most, origin);
         Ok(match claimed.await? {
             Claimed::New(domain) => Claim::New(domain),
             Claimed::Existing(domain) => Claim::Existing(domain),
@@ -295,7 +292,7 @@ impl Domains {
         let check = format!("{} {name}", session.account);
         let _permit = self.checks.acquire(&check).await;
         // The claim can change while this call waits for the permit.
-        let Some(domain) = self.directory.domains.domain(session.account, name).await? else {
+        let Some(domain) = self.directory.domains.find(session.account, name).await? else {
             return Ok(Err(Verification::Unknown));
         };
         let Some(challenge) = Challenge::of(&domain) else {
@@ -358,7 +355,7 @@ impl Domains {
         let released = self
             .directory
             .domains
-            .release_domain(by, &name, Remaining::Keep, origin);
+            .release(by, &name, Remaining::Keep, origin);
         match released.await? {
             Released::SessionOver => Err(session_over()),
             Released::Released => {
@@ -411,13 +408,10 @@ impl Domains {
             },
             sealed_private_key: pair.sealed(&self.keys, &domain.name)?,
         };
-        let activated = self.directory.domains.activate_domain(
-            by,
-            &domain.name,
-            &domain.challenge,
-            &keys,
-            origin,
-        );
+        let activated =
+            self.directory
+                .domains
+                .activate(by, &domain.name, &domain.challenge, &keys, origin);
         let activated = activated.await?;
         // If this call fails, the domain remains active. The hourly cleanup then stores the key for
         // the milter.
@@ -431,7 +425,7 @@ impl Domains {
 
     async fn of(&self, account: &str, name: &str) -> Result<Option<Domain>, Failure> {
         match folded(name) {
-            Some(name) => Ok(self.directory.domains.domain(account, &name).await?),
+            Some(name) => Ok(self.directory.domains.find(account, &name).await?),
             None => Ok(None),
         }
     }

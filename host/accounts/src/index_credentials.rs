@@ -13,9 +13,8 @@ use latchmail_core::error::Failure;
 use latchmail_core::keyring::Keyring;
 use latchmail_core::sealing::Purpose;
 use latchmail_core::secrets::{self, AppPassword};
-use latchmail_directory::Directory;
 use latchmail_directory::credentials::index_keys::IndexedAccount;
-use latchmail_directory::credentials::{AppPasswordKind, NewAppPassword};
+use latchmail_directory::credentials::{AppPasswordKind, Credentials, NewAppPassword};
 
 /// The label of the credential in the operator's list of credentials.
 const LABEL: &str = "Search index";
@@ -23,7 +22,7 @@ const LABEL: &str = "Search index";
 /// Creates and opens the credentials of the search index.
 #[derive(Debug)]
 pub struct IndexCredentials {
-    directory: Directory,
+    credentials: Credentials,
     keys: Arc<Keyring>,
     clock: Clock,
 }
@@ -31,9 +30,9 @@ pub struct IndexCredentials {
 impl IndexCredentials {
     /// Creates the manager of these credentials.
     #[must_use]
-    pub fn new(directory: Directory, keys: Arc<Keyring>, clock: Clock) -> Self {
+    pub fn new(credentials: Credentials, keys: Arc<Keyring>, clock: Clock) -> Self {
         Self {
-            directory,
+            credentials,
             keys,
             clock,
         }
@@ -46,7 +45,7 @@ impl IndexCredentials {
     /// # Errors
     /// Returns 500 for an internal error.
     pub async fn credential(&self, account_id: &str) -> Result<Option<MailCredential>, Failure> {
-        let Some(account) = self.directory.credentials.index_key(account_id).await? else {
+        let Some(account) = self.credentials.index_key(account_id).await? else {
             return Ok(None);
         };
         if let Some(credential) = self.open(account_id, &account) {
@@ -71,7 +70,7 @@ impl IndexCredentials {
         let sealed = self
             .keys
             .seal(Purpose::IndexKey, account_id, secret.secret())?;
-        let created = self.directory.credentials.create_index_key(
+        let created = self.credentials.create_index_key(
             account_id,
             &password,
             &sealed,

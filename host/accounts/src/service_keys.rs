@@ -149,7 +149,7 @@ impl ServiceKeys {
 
     /// Returns the error of a host without the current key.
     async fn missing(&self, kid: &str) -> Result<StartError, StartError> {
-        let hosts = self.directory.hosts.hosts().await.map_err(database)?;
+        let hosts = self.directory.hosts.list().await.map_err(database)?;
         let other = hosts
             .iter()
             .find(|host| host.id != self.host_id && host.key_ids().any(|one| one == kid));
@@ -170,10 +170,10 @@ impl ServiceKeys {
     /// function waits until the hosts have announced themselves again or are known to be stopped.
     async fn differing_hosts(&self, base_url: &str) -> Result<Vec<Host>, StartError> {
         let first = self.keys.current().kid.clone();
-        let known = self.directory.keys.service_keys().await.map_err(database)?;
+        let known = self.directory.keys.list().await.map_err(database)?;
         let has_known_key = known.is_empty() || known.iter().any(|key| key.kid == first);
         let differing = async || -> Result<Vec<Host>, StartError> {
-            let mut hosts = self.directory.hosts.hosts().await.map_err(database)?;
+            let mut hosts = self.directory.hosts.list().await.map_err(database)?;
             hosts.retain(|host| !has_known_key || host.base_url != base_url);
             Ok(hosts)
         };

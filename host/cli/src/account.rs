@@ -221,11 +221,11 @@ impl CliContext {
         self.check_plan(&create.plan)?;
         let profile = self.profile(&create)?;
         // If the account exists, return the error before the operator types a password.
-        // `create_account` repeats the check in its transaction.
+        // `Accounts::create` repeats the check in its transaction.
         if self
             .directory
             .accounts
-            .account_by_address(&address)
+            .by_address(&address)
             .await?
             .is_some()
         {
@@ -252,7 +252,7 @@ impl CliContext {
         let creation = self
             .directory
             .accounts
-            .create_account(&account, None, &self.origin)
+            .create(&account, None, &self.origin)
             .await?;
         let address = &account.address;
         match creation {
@@ -284,11 +284,11 @@ impl CliContext {
         let account = accounts
             .first()
             .ok_or_else(|| account_not_found(&address))?;
-        let aliases = self.directory.aliases.aliases(&account.id).await?;
+        let aliases = self.directory.aliases.list(&account.id).await?;
         let mut credentials = self
             .directory
             .credentials
-            .credentials_and_grants(&account.id, self.clock.now())
+            .list_with_grants(&account.id, self.clock.now())
             .await?;
         let last_logins = self.directory.credentials.last_logins(&account.id).await?;
         for credential in &mut credentials {
@@ -391,7 +391,7 @@ impl CliContext {
         let deleted = self
             .directory
             .accounts
-            .delete_account(&account.id, now, &self.origin)
+            .delete(&account.id, now, &self.origin)
             .await?;
         let (id, address) = (&account.id, &account.address);
         if !deleted {

@@ -233,7 +233,7 @@ impl Importer<'_> {
             .accounts
             .adopt_users(&[user], &context.origin)
             .await?;
-        let account = directory.accounts.account_by_address(&address).await?;
+        let account = directory.accounts.by_address(&address).await?;
         Ok(account.map_or_else(
             || Err(format!("{missing}: {address} is an alias or reserved")),
             |account| Ok(account.id),
@@ -246,7 +246,7 @@ impl Importer<'_> {
             .context
             .directory
             .aliases
-            .import_alias(address, account, now, origin)
+            .import(address, account, now, origin)
             .await?;
         Ok(match imported {
             AliasImport::Imported => Status::Imported,

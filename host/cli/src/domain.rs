@@ -136,7 +136,7 @@ pub async fn run(service: &ServiceArgs, command: Command) -> anyhow::Result<()> 
 impl CliContext {
     async fn list_domains(&self, json: bool) -> anyhow::Result<()> {
         let platform = self.directory.domains.platform_domains().await?;
-        let claims = self.directory.domains.domain_claims("").await?;
+        let claims = self.directory.domains.claims("").await?;
         if json {
             let platform = platform.iter().map(output::platform_json);
             let claims = claims.iter().map(output::claim_json);
@@ -154,7 +154,7 @@ impl CliContext {
     async fn show_domain(&self, domain: &str, json: bool) -> anyhow::Result<()> {
         let name = parse_domain(domain)?;
         let platform = self.directory.domains.platform_domain(&name).await?;
-        let claims = self.directory.domains.domain_claims(&name).await?;
+        let claims = self.directory.domains.claims(&name).await?;
         if platform.is_none() && claims.is_empty() {
             bail!("{name} is not a platform domain, and no account claims it");
         }
@@ -241,7 +241,7 @@ impl CliContext {
         let released =
             self.directory
                 .domains
-                .release_domain(self.caller(&claim), name, aliases, &self.origin);
+                .release(self.caller(&claim), name, aliases, &self.origin);
         let consequence = match aliases {
             Remaining::Keep => "",
             Remaining::Delete => "the aliases on it are deleted, ",
@@ -351,7 +351,7 @@ impl CliContext {
     /// Returns the claim of `account` for a domain. Without `account`, returns the only claim, or
     /// an error if several accounts claim the domain.
     async fn claim(&self, name: &str, account: Option<&str>) -> anyhow::Result<Claim> {
-        let claims = self.directory.domains.domain_claims(name).await?;
+        let claims = self.directory.domains.claims(name).await?;
         if let Some(account) = account {
             let account = parse_address(account)?;
             let claim = claims.into_iter().find(|claim| claim.owner == account);

@@ -155,7 +155,7 @@ impl Accounts {
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails. Nothing is created in that case.
-    pub async fn create_account(
+    pub async fn create(
         &self,
         account: &NewAccount,
         session: Option<&NewSession>,
@@ -177,7 +177,7 @@ impl Accounts {
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails.
-    pub async fn existing_accounts(&self, ids: &[&str]) -> Result<HashSet<String>, Error> {
+    pub async fn existing(&self, ids: &[&str]) -> Result<HashSet<String>, Error> {
         let mut existing = HashSet::with_capacity(ids.len());
         for ids in ids.chunks(MAX_PER_STATEMENT) {
             let found: Vec<String> = on!(&self.db, pool => {
@@ -198,7 +198,7 @@ impl Accounts {
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails.
-    pub async fn account_by_address(&self, address: &str) -> Result<Option<Account>, Error> {
+    pub async fn by_address(&self, address: &str) -> Result<Option<Account>, Error> {
         Ok(
             on!(&self.db, pool => sqlx::query_as(BY_ADDRESS).bind(address).fetch_optional(pool).await)?,
         )
@@ -208,7 +208,7 @@ impl Accounts {
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails.
-    pub async fn active_account(&self, account_id: &str) -> Result<Option<Account>, Error> {
+    pub async fn active(&self, account_id: &str) -> Result<Option<Account>, Error> {
         Ok(
             on!(&self.db, pool => sqlx::query_as(BY_ID).bind(account_id).fetch_optional(pool).await)?,
         )
@@ -218,7 +218,7 @@ impl Accounts {
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails.
-    pub async fn accounts_with_credentials(&self) -> Result<Vec<Account>, Error> {
+    pub async fn with_credentials(&self) -> Result<Vec<Account>, Error> {
         Ok(on!(&self.db, pool => sqlx::query_as(WITH_CREDENTIALS).fetch_all(pool).await)?)
     }
 

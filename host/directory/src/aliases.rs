@@ -293,7 +293,7 @@ impl Aliases {
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails.
-    pub async fn aliases(&self, account_id: &str) -> Result<Vec<Alias>, Error> {
+    pub async fn list(&self, account_id: &str) -> Result<Vec<Alias>, Error> {
         let rows: Vec<Row> = on!(&self.db, pool => sqlx::query_as(LIST)
             .bind(account_id)
             .fetch_all(pool).await)?;
@@ -305,7 +305,7 @@ impl Aliases {
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails.
-    pub async fn alias_domains(&self, account_id: &str) -> Result<Vec<String>, Error> {
+    pub async fn domains(&self, account_id: &str) -> Result<Vec<String>, Error> {
         let mut domains: Vec<(String, i32)> = on!(&self.db, pool => sqlx::query_as(DOMAINS)
             .bind(account_id)
             .fetch_all(pool).await)?;
@@ -339,7 +339,7 @@ impl Aliases {
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails.
-    pub async fn alias_obstacle(
+    pub async fn obstacle(
         &self,
         account_id: &str,
         address: &str,
@@ -359,7 +359,7 @@ impl Aliases {
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails. Nothing is created in that case.
-    pub async fn create_alias(
+    pub async fn create(
         &self,
         caller: AliasCaller<'_>,
         address: &str,
@@ -418,7 +418,7 @@ impl Aliases {
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails. Nothing is changed in that case.
-    pub async fn set_alias_active(
+    pub async fn set_active(
         &self,
         caller: AliasCaller<'_>,
         id: u64,
@@ -456,7 +456,7 @@ impl Aliases {
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails. Nothing is changed in that case.
-    pub async fn delete_alias(
+    pub async fn delete(
         &self,
         caller: AliasCaller<'_>,
         id: u64,

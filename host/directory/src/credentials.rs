@@ -224,11 +224,7 @@ impl Credentials {
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails.
-    pub async fn credentials(
-        &self,
-        account_id: &str,
-        now: Timestamp,
-    ) -> Result<Vec<Credential>, Error> {
+    pub async fn list(&self, account_id: &str, now: Timestamp) -> Result<Vec<Credential>, Error> {
         self.list_credentials(account_id, now, false).await
     }
 
@@ -237,7 +233,7 @@ impl Credentials {
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails.
-    pub async fn credentials_and_grants(
+    pub async fn list_with_grants(
         &self,
         account_id: &str,
         now: Timestamp,

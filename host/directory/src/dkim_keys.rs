@@ -50,7 +50,7 @@ impl DkimKeys {
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails.
-    pub async fn dkim_key(&self, domain: &str) -> Result<Option<SealedKey>, Error> {
+    pub async fn find(&self, domain: &str) -> Result<Option<SealedKey>, Error> {
         self.lookup.one(OF, &[domain.into()]).await
     }
 
@@ -58,7 +58,7 @@ impl DkimKeys {
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails.
-    pub async fn dkim_keys(&self) -> Result<Vec<(String, SealedKey)>, Error> {
+    pub async fn list(&self) -> Result<Vec<(String, SealedKey)>, Error> {
         let rows: Vec<(String, String, Vec<u8>)> =
             on!(&self.db, pool => sqlx::query_as(ALL).fetch_all(pool).await)?;
         let key = |(domain, selector, sealed)| (domain, SealedKey { selector, sealed });

@@ -240,7 +240,7 @@ impl Domains {
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails.
-    pub async fn domains(&self, account_id: &str) -> Result<Vec<Domain>, Error> {
+    pub async fn list(&self, account_id: &str) -> Result<Vec<Domain>, Error> {
         let rows: Vec<Row> = on!(&self.db, pool => sqlx::query_as(LIST)
             .bind(account_id)
             .fetch_all(pool).await)?;
@@ -252,7 +252,7 @@ impl Domains {
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails.
-    pub async fn domain(&self, account_id: &str, name: &str) -> Result<Option<Domain>, Error> {
+    pub async fn find(&self, account_id: &str, name: &str) -> Result<Option<Domain>, Error> {
         let row: Option<Row> = on!(&self.db, pool => sqlx::query_as(OWN)
             .bind(account_id)
             .bind(name)
@@ -266,7 +266,7 @@ impl Domains {
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails.
-    pub async fn domain_claims(&self, name: &str) -> Result<Vec<Claim>, Error> {
+    pub async fn claims(&self, name: &str) -> Result<Vec<Claim>, Error> {
         let rows: Vec<ClaimRow> = on!(&self.db, pool => sqlx::query_as(CLAIMS)
             .bind(name)
             .fetch_all(pool).await)?;
@@ -283,7 +283,7 @@ impl Domains {
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails. Nothing is claimed in that case.
-    pub async fn claim_domain(
+    pub async fn claim(
         &self,
         by: DomainCaller<'_>,
         name: &str,
@@ -339,7 +339,7 @@ impl Domains {
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails. Nothing is changed in that case.
-    pub async fn activate_domain(
+    pub async fn activate(
         &self,
         by: DomainCaller<'_>,
         name: &str,
@@ -405,7 +405,7 @@ impl Domains {
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails. Nothing is changed in that case.
-    pub async fn release_domain(
+    pub async fn release(
         &self,
         by: DomainCaller<'_>,
         name: &str,

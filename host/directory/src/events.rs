@@ -159,7 +159,7 @@ impl Events {
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails.
-    pub async fn events(&self, wanted: &EventFilter) -> Result<Vec<Recorded>, Error> {
+    pub async fn list(&self, wanted: &EventFilter) -> Result<Vec<Recorded>, Error> {
         let account: Option<String> = on!(&self.db, pool => sqlx::query_scalar(ACCOUNT)
             .bind(&wanted.address)
             .fetch_optional(pool).await)?;

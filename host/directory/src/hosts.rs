@@ -118,7 +118,7 @@ impl Hosts {
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails.
-    pub async fn announce_host(&self, host: &Announcement) -> Result<(), Error> {
+    pub async fn announce(&self, host: &Announcement) -> Result<(), Error> {
         let query = self.db.query(ANNOUNCE);
         on!(&self.db, pool => sqlx::query(query)
             .bind(&host.id)
@@ -140,7 +140,7 @@ impl Hosts {
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails.
-    pub async fn hosts(&self) -> Result<Vec<Host>, Error> {
+    pub async fn list(&self) -> Result<Vec<Host>, Error> {
         let stopped_before = self.stopped_before().await?;
         Ok(on!(&self.db, pool => sqlx::query_as(LIVE)
             .bind(stopped_before)
@@ -152,7 +152,7 @@ impl Hosts {
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails.
-    pub async fn is_host_alive(&self, id: &str) -> Result<bool, Error> {
+    pub async fn is_alive(&self, id: &str) -> Result<bool, Error> {
         let stopped_before = self.stopped_before().await?;
         let found: Option<String> = on!(&self.db, pool => sqlx::query_scalar(IS_ALIVE)
             .bind(stopped_before)
@@ -194,7 +194,7 @@ impl Hosts {
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails.
-    pub async fn remove_host(&self, id: &str) -> Result<(), Error> {
+    pub async fn remove(&self, id: &str) -> Result<(), Error> {
         on!(&self.db, pool => sqlx::query(REMOVE).bind(id).execute(pool).await.changed().map(drop))?;
         Ok(())
     }
@@ -233,33 +233,29 @@ mod tests {
     async fn a_host_is_alive_until_it_is_removed_or_has_not_been_seen_for_15_seconds(fresh: Fresh) {
         let directory = &fresh.directory;
         for id in ["a", "b"] {
-            directory
-                .hosts
-                .announce_host(&announcement(id))
-                .await
-                .unwrap();
+            directory.hosts.announce(&announcement(id)).await.unwrap();
         }
         let again = Announcement {
             problem: Some("no module".into()),
             ..announcement("a")
         };
-        directory.hosts.announce_host(&again).await.unwrap();
-        let hosts = directory.hosts.hosts().await.unwrap();
+        directory.hosts.announce(&again).await.unwrap();
+        let hosts = directory.hosts.list().await.unwrap();
         let [a, b] = hosts.as_slice() else {
             panic!("{hosts:?}");
         };
         assert_eq!((&*a.id, a.problem.as_deref()), ("a", Some("no module")));
         assert_eq!(b.key_ids().collect::<Vec<_>>(), ["new", "old"]);
         assert!(a.started_at <= a.seen_at);
-        assert!(directory.hosts.is_host_alive("a").await.unwrap());
-        assert!(!directory.hosts.is_host_alive("c").await.unwrap());
-        directory.hosts.remove_host("a").await.unwrap();
-        assert!(!directory.hosts.is_host_alive("a").await.unwrap());
+        assert!(directory.hosts.is_alive("a").await.unwrap());
+        assert!(!directory.hosts.is_alive("c").await.unwrap());
+        directory.hosts.remove("a").await.unwrap();
+        assert!(!directory.hosts.is_alive("a").await.unwrap());
         fresh
             .execute("UPDATE hosts SET seen_at = seen_at - 16000")
             .await;
-        assert!(!directory.hosts.is_host_alive("b").await.unwrap());
-        assert_eq!(directory.hosts.hosts().await.unwrap(), []);
+        assert!(!directory.hosts.is_alive("b").await.unwrap());
+        assert_eq!(directory.hosts.list().await.unwrap(), []);
         directory.hosts.sweep_hosts().await.unwrap();
         assert_eq!(fresh.number("SELECT COUNT(*) FROM hosts").await, 1);
         fresh
@@ -272,15 +268,11 @@ mod tests {
     async fn hosts_are_not_stopped_after_a_pause_of_all(fresh: Fresh) {
         let directory = &fresh.directory;
         for id in ["own", "other", "stopped"] {
-            directory
-                .hosts
-                .announce_host(&announcement(id))
-                .await
-                .unwrap();
+            directory.hosts.announce(&announcement(id)).await.unwrap();
         }
         directory.hosts.set_own_host("own");
         let alive = async || {
-            let hosts = directory.hosts.hosts().await.unwrap();
+            let hosts = directory.hosts.list().await.unwrap();
             hosts.into_iter().map(|host| host.id).collect::<Vec<_>>()
         };
         fresh
@@ -293,16 +285,16 @@ mod tests {
             .execute("UPDATE hosts SET seen_at = seen_at - 60000")
             .await;
         assert_eq!(alive().await, ["other", "own"]);
-        assert!(directory.hosts.is_host_alive("other").await.unwrap());
+        assert!(directory.hosts.is_alive("other").await.unwrap());
         directory
             .hosts
-            .announce_host(&announcement("own"))
+            .announce(&announcement("own"))
             .await
             .unwrap();
         assert_eq!(alive().await, ["other", "own"]);
         directory
             .hosts
-            .announce_host(&announcement("own"))
+            .announce(&announcement("own"))
             .await
             .unwrap();
         assert_eq!(alive().await, ["other", "own"]);

@@ -103,7 +103,7 @@ impl Directory {
             .domains
             .set_platform_domains(platform_domains)
             .await?;
-        directory.sendings.abandon_sendings().await?;
+        directory.sendings.abandon().await?;
         Ok(directory)
     }
 

@@ -259,7 +259,7 @@ async fn a_reader_sees_whole_accounts_while_the_service_writes(fresh: Fresh) {
                     directory.with(&id, &format!("{id}@example.org"), &[]).await;
                     directory
                         .sessions
-                        .begin_session(&session(&id, &id, NOW), &Origin::default())
+                        .begin(&session(&id, &id, NOW), &Origin::default())
                         .await
                         .unwrap();
                 }

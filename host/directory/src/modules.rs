@@ -112,7 +112,7 @@ impl Modules {
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails.
-    pub async fn lock_module_changes(&self) -> Result<ChangeLock, Error> {
+    pub async fn lock_changes(&self) -> Result<ChangeLock, Error> {
         let mut tx = match &self.db {
             Db::Sqlite(_) => return Ok(ChangeLock { _tx: None }),
             Db::Postgres(_) => self.db.begin().await?,
@@ -125,7 +125,7 @@ impl Modules {
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails.
-    pub async fn installed_modules(&self) -> Result<Vec<Installed>, Error> {
+    pub async fn installed(&self) -> Result<Vec<Installed>, Error> {
         Ok(on!(&self.db, pool => sqlx::query_as(LIST).fetch_all(pool).await)?)
     }
 
@@ -133,7 +133,7 @@ impl Modules {
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails.
-    pub async fn module_versions(&self, module: &str) -> Result<Vec<Version>, Error> {
+    pub async fn versions(&self, module: &str) -> Result<Vec<Version>, Error> {
         Ok(on!(&self.db, pool => sqlx::query_as(VERSIONS)
             .bind(module)
             .fetch_all(pool).await)?)
@@ -143,11 +143,7 @@ impl Modules {
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails.
-    pub async fn module_component(
-        &self,
-        module: &str,
-        digest: &str,
-    ) -> Result<Option<Vec<u8>>, Error> {
+    pub async fn component(&self, module: &str, digest: &str) -> Result<Option<Vec<u8>>, Error> {
         Ok(on!(&self.db, pool => sqlx::query_scalar(COMPONENT)
             .bind(module)
             .bind(digest)
@@ -156,11 +152,11 @@ impl Modules {
 
     /// Stores and activates versions, all of them or none. For each module, keeps the `keep`
     /// versions that were installed last, the active version, and the previously active version.
-    /// Returns the stored versions of each module, like [`Modules::module_versions`].
+    /// Returns the stored versions of each module, like [`Modules::versions`].
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails. Nothing is changed in that case.
-    pub async fn install_modules(
+    pub async fn install(
         &self,
         set: &[NewVersion<'_>],
         keep: u32,
@@ -207,7 +203,7 @@ impl Modules {
     /// # Errors
     /// Returns [`Error`] if the database fails or the version is not stored. Nothing is changed in
     /// that case.
-    pub async fn roll_module_back(
+    pub async fn roll_back(
         &self,
         module: &str,
         to: &Version,
@@ -244,7 +240,7 @@ impl Modules {
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails. Nothing is changed in that case.
-    pub async fn switch_module(
+    pub async fn switch(
         &self,
         module: &str,
         enabled: bool,
@@ -270,7 +266,7 @@ impl Modules {
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails.
-    pub async fn record_module_source(&self, module: &str, digest: &str) -> Result<(), Error> {
+    pub async fn record_source(&self, module: &str, digest: &str) -> Result<(), Error> {
         on!(&self.db, pool => sqlx::query(SET_SOURCE)
             .bind(module)
             .bind(digest)
@@ -283,7 +279,7 @@ impl Modules {
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails. Nothing is changed in that case.
-    pub async fn remove_module(
+    pub async fn remove(
         &self,
         module: &str,
         purge: bool,

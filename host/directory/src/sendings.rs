@@ -87,7 +87,7 @@ impl Sendings {
     /// # Errors
     /// Returns [`Error`] if the database fails, or if other hosts released the key during every
     /// attempt. The caller must not send the message in that case.
-    pub async fn begin_sending(
+    pub async fn begin(
         &self,
         key: &Key,
         fingerprint: &[u8],
@@ -121,7 +121,7 @@ impl Sendings {
             }
             // If there is no row, another host has released the key after the INSERT. Only a row of
             // this request allows it to send.
-            if let Some(earlier) = self.sending(key).await? {
+            if let Some(earlier) = self.find(key).await? {
                 return Ok(Some(earlier));
             }
         }
@@ -132,7 +132,7 @@ impl Sendings {
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails.
-    pub async fn sending(&self, key: &Key) -> Result<Option<Sending>, Error> {
+    pub async fn find(&self, key: &Key) -> Result<Option<Sending>, Error> {
         Ok(on!(&self.db, pool => sqlx::query_as(FIND)
             .bind(&key.account)
             .bind(&key.hash)
@@ -152,7 +152,7 @@ impl Sendings {
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails.
-    pub async fn sending_unknown(&self, key: &Key) -> Result<(), Error> {
+    pub async fn set_unknown(&self, key: &Key) -> Result<(), Error> {
         self.set_state(UNKNOWN, key).await
     }
 
@@ -160,7 +160,7 @@ impl Sendings {
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails.
-    pub async fn release_sending(&self, key: &Key) -> Result<(), Error> {
+    pub async fn release(&self, key: &Key) -> Result<(), Error> {
         self.set_state(RELEASE, key).await
     }
 
@@ -194,7 +194,7 @@ impl Sendings {
     /// Records an unknown outcome for all unfinished sendings of earlier processes. The service
     /// calls this function at its start. Does nothing on PostgreSQL, because other processes may be
     /// sending these messages.
-    pub(super) async fn abandon_sendings(&self) -> Result<(), Error> {
+    pub(super) async fn abandon(&self) -> Result<(), Error> {
         if let Db::Sqlite(pool) = &self.db {
             sqlx::query(ABANDON).execute(pool).await.changed()?;
         }
@@ -202,7 +202,7 @@ impl Sendings {
     }
 
     /// Deletes sendings that are older than [`RETENTION`].
-    pub(super) async fn sweep_sendings(&self, now: Timestamp) -> Result<(), Error> {
+    pub(super) async fn sweep(&self, now: Timestamp) -> Result<(), Error> {
         let over = now.millis() - i64::try_from(RETENTION.as_millis()).unwrap_or(i64::MAX);
         on!(&self.db, pool => sqlx::query(SWEEP).bind(over).execute(pool).await.changed().map(drop))?;
         Ok(())
@@ -228,9 +228,7 @@ mod tests {
         let begin = async |account, print: &[u8], at| {
             let now = Timestamp::from_millis(at);
             let key = key(account);
-            let begun = directory
-                .sendings
-                .begin_sending(&key, print, "p", "<1@x>", now);
+            let begun = directory.sendings.begin(&key, print, "p", "<1@x>", now);
             begun.await.unwrap()
         };
         assert_eq!(begin("ada", b"one", 1000).await, None);
@@ -238,11 +236,7 @@ mod tests {
         let before = begin("ada", b"two", 2000).await.unwrap();
         assert!(before.is_begun() && before.fingerprint == b"one");
         assert_eq!((before.begun_at().millis(), &*before.process), (1000, "p"));
-        directory
-            .sendings
-            .release_sending(&key("ada"))
-            .await
-            .unwrap();
+        directory.sendings.release(&key("ada")).await.unwrap();
         assert_eq!(begin("ada", b"two", 3000).await, None);
         directory.sendings.sent(&key("ada")).await.unwrap();
         directory
@@ -253,11 +247,7 @@ mod tests {
         let sent = begin("ada", b"two", 4000).await.unwrap();
         assert!(sent.is_sent());
         assert_eq!(sent.saved_to.as_deref(), Some("Sent"));
-        directory
-            .sendings
-            .sending_unknown(&key("bob"))
-            .await
-            .unwrap();
+        directory.sendings.set_unknown(&key("bob")).await.unwrap();
         let unknown = begin("bob", b"one", 4000).await.unwrap();
         assert!(!unknown.is_sent() && !unknown.is_begun());
         let day = 24 * 3_600_000;
@@ -265,7 +255,7 @@ mod tests {
         assert_eq!(begin("ada", b"x", 3000 + day).await, None);
         directory
             .sendings
-            .sweep_sendings(Timestamp::from_millis(5000 + day))
+            .sweep(Timestamp::from_millis(5000 + day))
             .await
             .unwrap();
         assert_eq!(fresh.number("SELECT COUNT(*) FROM sendings").await, 1);
@@ -280,17 +270,13 @@ mod tests {
             let key = key("ada");
             let begun = directory
                 .sendings
-                .begin_sending(&key, b"one", process, "<1@x>", now);
+                .begin(&key, b"one", process, "<1@x>", now);
             begun.await
         };
         let other = async {
             loop {
                 if matches!(begin("other").await, Ok(None)) {
-                    directory
-                        .sendings
-                        .release_sending(&key("ada"))
-                        .await
-                        .unwrap();
+                    directory.sendings.release(&key("ada")).await.unwrap();
                 }
             }
         };
@@ -298,13 +284,9 @@ mod tests {
             let mut sends = 0;
             while sends < SENDS {
                 if matches!(begin("this").await, Ok(None)) {
-                    let row = directory.sendings.sending(&key("ada")).await.unwrap();
+                    let row = directory.sendings.find(&key("ada")).await.unwrap();
                     assert_eq!(row.map(|row| row.process).as_deref(), Some("this"));
-                    directory
-                        .sendings
-                        .release_sending(&key("ada"))
-                        .await
-                        .unwrap();
+                    directory.sendings.release(&key("ada")).await.unwrap();
                     sends += 1;
                 }
             }

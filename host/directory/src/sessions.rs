@@ -202,7 +202,7 @@ impl Sessions {
     /// # Errors
     /// Returns [`Error`] if the database fails. No session is created in that case.
     #[cfg(any(test, feature = "testing"))]
-    pub async fn begin_session(&self, session: &NewSession, origin: &Origin) -> Result<(), Error> {
+    pub async fn begin(&self, session: &NewSession, origin: &Origin) -> Result<(), Error> {
         let mut tx = self.db.begin().await?;
         tx.lock_account(&session.account_id).await?;
         insert(&mut tx, session).await?;
@@ -217,7 +217,7 @@ impl Sessions {
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails.
-    pub async fn session(&self, sid: &str, now: Timestamp) -> Result<Option<Session>, Error> {
+    pub async fn find(&self, sid: &str, now: Timestamp) -> Result<Option<Session>, Error> {
         let live = [sid.into(), now.millis().into()];
         self.lookup.one(LIVE, &live).await
     }
@@ -227,7 +227,7 @@ impl Sessions {
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails.
-    pub async fn session_sign_in(
+    pub async fn sign_in(
         &self,
         account_id: &str,
         sid: &str,
@@ -304,7 +304,7 @@ impl Sessions {
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails. No session is ended in that case.
-    pub async fn end_sessions(
+    pub async fn end(
         &self,
         account_id: &str,
         presented: &str,

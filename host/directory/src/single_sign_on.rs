@@ -38,7 +38,7 @@ pub struct SingleSignOn {
 
 impl SingleSignOn {
     /// Deletes unfinished sign-ins, sign-in codes and logout tokens that have expired.
-    pub(super) async fn sweep_single_sign_on(&self, now: Timestamp) -> Result<(), Error> {
+    pub(super) async fn sweep(&self, now: Timestamp) -> Result<(), Error> {
         for query in SWEEP {
             on!(&self.db, pool => sqlx::query(query).bind(now.millis()).execute(pool).await.changed().map(drop))?;
         }

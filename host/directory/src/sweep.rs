@@ -22,11 +22,11 @@ impl Directory {
     /// # Errors
     /// Returns [`Error`] if the database fails. Rows that this call already deleted remain deleted.
     pub async fn sweep(&self, now: Timestamp) -> Result<Vec<String>, Error> {
-        let mut ended = self.sessions.sweep_sessions(now).await?;
-        ended.extend(self.oauth.sweep_grants(now).await?);
-        self.single_sign_on.sweep_single_sign_on(now).await?;
-        self.sendings.sweep_sendings(now).await?;
-        self.message_index.sweep_changes(now).await?;
+        let mut ended = self.sessions.sweep(now).await?;
+        ended.extend(self.oauth.sweep(now).await?);
+        self.single_sign_on.sweep(now).await?;
+        self.sendings.sweep(now).await?;
+        self.message_index.sweep(now).await?;
         self.credentials.sweep_last_logins().await?;
         self.hosts.sweep_hosts().await?;
         self.hosts.sweep_host_events(now).await?;

@@ -155,7 +155,7 @@ impl Teams {
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails.
-    pub async fn teams(&self, account_id: &str) -> Result<Vec<Summary>, Error> {
+    pub async fn list(&self, account_id: &str) -> Result<Vec<Summary>, Error> {
         type Own = (String, Option<String>, Option<String>);
         let own: Option<Own> = on!(&self.db, pool => sqlx::query_as(OWN)
             .bind(account_id)
@@ -176,7 +176,7 @@ impl Teams {
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails.
-    pub async fn team(&self, mailbox: &str) -> Result<Option<Team>, Error> {
+    pub async fn find(&self, mailbox: &str) -> Result<Option<Team>, Error> {
         let owner: Option<OwnerRow> = on!(&self.db, pool => sqlx::query_as(OWNER)
             .bind(mailbox)
             .fetch_optional(pool).await)?;

@@ -458,12 +458,12 @@ mod fixtures {
         pub async fn with(&self, id: &str, address: &str, sessions: &[&str]) {
             let made = self
                 .accounts
-                .create_account(&account(id, address), None, &Origin::default())
+                .create(&account(id, address), None, &Origin::default())
                 .await;
             assert_eq!(made.unwrap(), Creation::Created);
             for sid in sessions {
                 self.sessions
-                    .begin_session(&session(sid, id, NOW), &Origin::default())
+                    .begin(&session(sid, id, NOW), &Origin::default())
                     .await
                     .unwrap();
             }

@@ -190,7 +190,7 @@ impl ApiTokens {
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails. Nothing is stored in that case.
-    pub async fn create_token(
+    pub async fn create(
         &self,
         sid: &str,
         token: &NewToken,
@@ -245,7 +245,7 @@ impl ApiTokens {
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails.
-    pub async fn token_by_selector(&self, selector: &str) -> Result<Option<Presented>, Error> {
+    pub async fn by_selector(&self, selector: &str) -> Result<Option<Presented>, Error> {
         self.lookup.one(BY_SELECTOR, &[selector.into()]).await
     }
 
@@ -254,7 +254,7 @@ impl ApiTokens {
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails.
-    pub async fn tokens(&self, account_id: &str) -> Result<Vec<Token>, Error> {
+    pub async fn list(&self, account_id: &str) -> Result<Vec<Token>, Error> {
         let rows: Vec<ListedRow> = on!(&self.db, pool => sqlx::query_as(LIST)
             .bind(account_id)
             .fetch_all(pool).await)?;
@@ -275,7 +275,7 @@ impl ApiTokens {
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails. Nothing is changed in that case.
-    pub async fn revoke_token(
+    pub async fn revoke(
         &self,
         account_id: &str,
         id: &str,

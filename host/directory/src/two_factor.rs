@@ -151,7 +151,7 @@ impl SecondFactors {
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails.
-    pub async fn two_factor(&self, account_id: &str) -> Result<Option<TwoFactor>, Error> {
+    pub async fn find(&self, account_id: &str) -> Result<Option<TwoFactor>, Error> {
         let found: Option<(Vec<u8>, i64, i64, i64)> = on!(&self.db, pool => sqlx::query_as(FIND)
             .bind(account_id)
             .fetch_optional(pool).await)?;
@@ -265,7 +265,7 @@ impl SecondFactors {
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails. Nothing is changed in that case.
-    pub async fn set_two_factor(
+    pub async fn set(
         &self,
         account_id: &str,
         sealed_secret: &[u8],
@@ -294,7 +294,7 @@ impl SecondFactors {
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails. Nothing is changed in that case.
-    pub async fn remove_two_factor(
+    pub async fn remove(
         &self,
         account_id: &str,
         now: Timestamp,

@@ -66,7 +66,7 @@ impl Keys {
         if let Some(key) = self.configured(domain).await? {
             return Ok(Some(Arc::clone(&key.signer)));
         }
-        let Some(key) = self.directory.dkim_keys.dkim_key(domain).await? else {
+        let Some(key) = self.directory.dkim_keys.find(domain).await? else {
             self.cache.remove(domain);
             return Ok(None);
         };
@@ -103,7 +103,7 @@ impl Keys {
         if !self.has_milter || self.configured(domain).await?.is_some() {
             return Ok(());
         }
-        let Some(key) = self.directory.dkim_keys.dkim_key(domain).await? else {
+        let Some(key) = self.directory.dkim_keys.find(domain).await? else {
             return Ok(());
         };
         let key = self.milter_key(domain.to_owned(), key)?;
@@ -135,7 +135,7 @@ impl Keys {
             .iter()
             .filter_map(|domain| configured_key(domain))
             .collect();
-        for (domain, key) in self.directory.dkim_keys.dkim_keys().await? {
+        for (domain, key) in self.directory.dkim_keys.list().await? {
             if platform.contains(&domain) && self.configured.contains_key(&domain) {
                 continue;
             }

@@ -95,7 +95,7 @@ async fn show(state: &MetricsState, _: &Request) -> Result<Response, Rejection> 
 /// Sets the metrics that are read at each scrape.
 async fn collect(app: &App) {
     let (readiness, hosts) = tokio::join!(readiness::check(app), async {
-        let hosts = timeout(readiness::TIMEOUT, app.directory.hosts.hosts()).await;
+        let hosts = timeout(readiness::TIMEOUT, app.directory.hosts.list()).await;
         // The check of the database logs the failure.
         hosts
             .ok()

@@ -4,8 +4,8 @@
 
 use latchmail_core::caller::Caller;
 use latchmail_core::clock::Clock;
-use latchmail_directory::Directory;
 use latchmail_directory::aliases::AliasCaller;
+use latchmail_directory::modules::Modules;
 use latchmail_directory::modules::store::{Change, Entry, Expected};
 
 /// Maximum length of a key, in bytes.
@@ -41,7 +41,7 @@ pub enum Error {
 /// The storage of all modules.
 #[derive(Clone, Debug)]
 pub struct Store {
-    directory: Directory,
+    modules: Modules,
     clock: Clock,
 }
 
@@ -57,10 +57,10 @@ pub struct Namespace<'a> {
 }
 
 impl Store {
-    /// Creates the storage, which uses `directory` as its database.
+    /// Creates the storage, which uses `modules` as its database.
     #[must_use]
-    pub fn new(directory: Directory, clock: Clock) -> Self {
-        Self { directory, clock }
+    pub fn new(modules: Modules, clock: Clock) -> Self {
+        Self { modules, clock }
     }
 
     /// Returns the value of a key, or `None` if the key does not exist.
@@ -71,7 +71,6 @@ impl Store {
     pub async fn get(&self, namespace: Namespace<'_>, key: &str) -> Result<Option<Vec<u8>>, Error> {
         let entry = namespace.entry(key)?;
         Ok(self
-            .directory
             .modules
             .stored(&namespace.caller.account, entry)
             .await?)
@@ -132,7 +131,6 @@ impl Store {
             ));
         }
         Ok(self
-            .directory
             .modules
             .stored_keys(
                 &namespace.caller.account,
@@ -161,7 +159,6 @@ impl Store {
         }
         let acting = AliasCaller::new(namespace.caller, self.clock.now());
         let change = self
-            .directory
             .modules
             .store(acting, entry, expected, value, namespace.quota);
         match change.await? {

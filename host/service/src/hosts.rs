@@ -63,7 +63,7 @@ pub(super) async fn announce(app: Arc<App>) {
 
 /// Announces this host once, and logs a failure.
 pub(super) async fn announce_now(app: &App) {
-    if let Err(error) = app.directory.hosts.announce_host(&announcement(app)).await {
+    if let Err(error) = app.directory.hosts.announce(&announcement(app)).await {
         tracing::warn!(%error, "cannot announce this host to the other hosts");
     }
 }

@@ -111,19 +111,14 @@ pub async fn start(mut config: Config, clock: Clock) -> Result<Running, StartErr
     let (app, failing) = Box::pin(build(config, clock, host_id, shared_limits, network)).await?;
     // This host reads the events from now on, so the modules that it loads next include all earlier
     // changes.
-    let events = app
-        .directory
-        .hosts
-        .host_events()
-        .await
-        .map_err(start_error)?;
+    let events = app.directory.hosts.events().await.map_err(start_error)?;
     app.directory.hosts.set_own_host(&app.host_id);
     let announcement = hosts::announcement(&app);
-    let announced = app.directory.hosts.announce_host(&announcement).await;
+    let announced = app.directory.hosts.announce(&announcement).await;
     announced.map_err(start_error)?;
     if let Err(error) = app.service_keys.register().await {
         // The other hosts must not wait for a host that does not start.
-        let removed = app.directory.hosts.remove_host(&app.host_id).await;
+        let removed = app.directory.hosts.remove(&app.host_id).await;
         removed.map_err(start_error)?;
         return Err(error);
     }
@@ -221,7 +216,8 @@ async fn build(
     .with_provider(&config, fetch.clone())?
     .with_shared_limits(shared_limits.as_ref());
     let auth = Arc::new(auth);
-    let index_credentials = IndexCredentials::new(directory.clone(), auth.keys(), clock.clone());
+    let index_credentials =
+        IndexCredentials::new(directory.credentials.clone(), auth.keys(), clock.clone());
     mail.set_index_credentials(Arc::new(mail_server::IndexAdapter(index_credentials)));
     let dkim = latchmail_dkim::Keys::new(&config.dkim, directory.clone(), auth.keys())?;
     dkim.sync_milter().await.map_err(start_error)?;
@@ -261,10 +257,14 @@ async fn build(
         mail: Arc::clone(&mail),
         outbox: Arc::clone(&outbox),
         auth: Arc::clone(&auth),
-        aliases: Aliases::new(directory.clone(), auth.mail_server_users(), clock.clone()),
+        aliases: Aliases::new(
+            directory.aliases.clone(),
+            auth.mail_server_users(),
+            clock.clone(),
+        ),
         domains: Arc::new(domains),
         teams: Arc::new(teams),
-        store: Store::new(directory.clone(), clock.clone()),
+        store: Store::new(directory.modules.clone(), clock.clone()),
         fetch,
     };
     let (module_manager, failing) =
@@ -517,13 +517,7 @@ impl Running {
         if let Err(error) = self.app.auth.write_uses().await {
             tracing::error!(%error, "failed to store the times of last use of credentials");
         }
-        if let Err(error) = self
-            .app
-            .directory
-            .hosts
-            .remove_host(&self.app.host_id)
-            .await
-        {
+        if let Err(error) = self.app.directory.hosts.remove(&self.app.host_id).await {
             tracing::warn!(%error, "cannot tell the other hosts that this host has stopped");
         }
         self.app.directory.close().await;

@@ -34,13 +34,9 @@ async fn index_password(server: &ExistingServer, address: &str) -> String {
     let directory = Directory::open_beside_service(&config.database())
         .await
         .unwrap();
-    let account = directory
-        .accounts
-        .account_by_address(address)
-        .await
-        .unwrap();
+    let account = directory.accounts.by_address(address).await.unwrap();
     let keys = Arc::new(Keyring::load(&config.key_file).unwrap());
-    let credentials = IndexCredentials::new(directory, keys, Clock::system());
+    let credentials = IndexCredentials::new(directory.credentials, keys, Clock::system());
     let credential = credentials.credential(&account.unwrap().id).await.unwrap();
     match credential.unwrap().proof {
         Proof::AppPassword(secret) => secret.expose_secret().to_owned(),

@@ -131,7 +131,7 @@ impl Auth {
     /// Returns 500 for an internal error.
     pub async fn credentials(&self, account: &str) -> Result<Vec<Credential>, Failure> {
         let now = self.clock.now();
-        let credentials = self.directory.credentials.credentials(account, now).await?;
+        let credentials = self.directory.credentials.list(account, now).await?;
         self.with_last_uses(account, credentials).await
     }
 
@@ -145,7 +145,7 @@ impl Auth {
         let credentials = self
             .directory
             .credentials
-            .credentials_and_grants(account, now)
+            .list_with_grants(account, now)
             .await?;
         self.with_last_uses(account, credentials).await
     }
@@ -187,7 +187,7 @@ impl Auth {
             if let Revocation::Revoked(kind) = revoked {
                 mail_server.end_sessions(&[id]).await;
                 if kind == AppPasswordKind::AppPassword
-                    && let Some(account) = directory.accounts.active_account(&account).await?
+                    && let Some(account) = directory.accounts.active(&account).await?
                 {
                     mail_server.end_user_sessions(&account.address).await;
                 }
@@ -353,7 +353,7 @@ impl Auth {
         origin: &Origin,
     ) -> Result<Option<String>, Failure> {
         let has_valid_length = passwords::has_valid_length(&password);
-        let found = self.directory.accounts.active_account(account).await?;
+        let found = self.directory.accounts.active(account).await?;
         if let Some(found) = found.as_ref().filter(|a| self.users.manages(&a.address)) {
             let right = has_valid_length && {
                 let permit = self.users.permit(origin.client).await?;
@@ -391,7 +391,7 @@ impl Auth {
         let found = self
             .directory
             .accounts
-            .active_account(confirmation.session.account)
+            .active(confirmation.session.account)
             .await?;
         let hint = found.and_then(|found| self.users.settings().password_hint(&found.address));
         if let Some(hint) = hint {

@@ -113,12 +113,7 @@ impl Auth {
     /// # Errors
     /// Returns 500 for an internal error.
     pub async fn administrator(&self, sid: &str) -> Result<Option<Administrator>, Failure> {
-        let Some(session) = self
-            .directory
-            .sessions
-            .session(sid, self.clock.now())
-            .await?
-        else {
+        let Some(session) = self.directory.sessions.find(sid, self.clock.now()).await? else {
             return Ok(None);
         };
         if !session.admin {
@@ -147,11 +142,7 @@ impl Auth {
         sid: &str,
         is_change: bool,
     ) -> Result<(), Failure> {
-        let sign_in = self
-            .directory
-            .sessions
-            .session_sign_in(account, sid)
-            .await?;
+        let sign_in = self.directory.sessions.sign_in(account, sid).await?;
         let sign_in = sign_in.filter(|sign_in| sign_in.has_second_factor);
         let Some(sign_in) = sign_in else {
             return Err(Failure::forbidden(SECOND_FACTOR_REQUIRED));
@@ -199,7 +190,7 @@ impl Auth {
         self.run_change(async move {
             let credentials = directory
                 .credentials
-                .credentials_and_grants(&account, now)
+                .list_with_grants(&account, now)
                 .await?;
             let changed = directory.accounts.disable(&account, now, &origin).await?;
             let ids: Vec<String> = credentials.into_iter().map(|one| one.id).collect();

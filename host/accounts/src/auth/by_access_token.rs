@@ -15,7 +15,7 @@ impl Auth {
         let session = self
             .directory
             .sessions
-            .session(&claims.sid, now)
+            .find(&claims.sid, now)
             .await?
             .filter(|session| session.account_id == claims.sub)
             .ok_or_else(expired)?;

@@ -79,7 +79,7 @@ impl Auth {
             Verdict::Right { address, name } => (address, name),
             Verdict::Wrong(reason) => return Ok(Err(reason)),
         };
-        let account = match self.directory.accounts.account_by_address(&address).await? {
+        let account = match self.directory.accounts.by_address(&address).await? {
             Some(account) => account,
             None => match self.create_mail_server_account(address, origin).await? {
                 Some(account) => account,
@@ -167,13 +167,9 @@ impl Auth {
         };
         self.directory
             .accounts
-            .create_account(&account, None, &origin)
+            .create(&account, None, &origin)
             .await?;
-        Ok(self
-            .directory
-            .accounts
-            .account_by_address(&account.address)
-            .await?)
+        Ok(self.directory.accounts.by_address(&account.address).await?)
     }
 
     /// Compares the version of the password with the account's fingerprint after a correct
@@ -197,7 +193,7 @@ impl Auth {
             }
         };
         self.synchronize(&account, version).await?;
-        Ok(self.directory.accounts.active_account(&account.id).await?)
+        Ok(self.directory.accounts.active(&account.id).await?)
     }
 
     /// Stores the fingerprint of a password. If the password has changed, ends what a change of the

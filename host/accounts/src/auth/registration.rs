@@ -136,7 +136,7 @@ impl Auth {
         match self
             .directory
             .accounts
-            .create_account(&account, Some(&session), &origin)
+            .create(&account, Some(&session), &origin)
             .await?
         {
             Creation::Created => Ok(Registered {
@@ -174,7 +174,7 @@ impl Auth {
         if self
             .directory
             .accounts
-            .account_by_address(&address)
+            .by_address(&address)
             .await?
             .is_some()
         {
@@ -201,7 +201,7 @@ impl Auth {
         if !passwords::has_valid_length(&password) {
             return Err(Failure::invalid("password must be 1 to 1024 bytes"));
         }
-        if let Some(account) = self.directory.accounts.account_by_address(&address).await? {
+        if let Some(account) = self.directory.accounts.by_address(&address).await? {
             let permit = self.passwords.permit(None).await?;
             let same = self
                 .passwords
@@ -226,7 +226,7 @@ impl Auth {
             match self
                 .directory
                 .accounts
-                .create_account(&account, None, &Origin::operator())
+                .create(&account, None, &Origin::operator())
                 .await?
             {
                 Creation::Created => Provision::Created,

@@ -212,7 +212,7 @@ impl Auth {
         permit: WorkPermit,
     ) -> Result<Identified, Failure> {
         self.require_password_sign_in(address)?;
-        let found = self.directory.accounts.account_by_address(address).await?;
+        let found = self.directory.accounts.by_address(address).await?;
         let verified = if self.users.manages(address) {
             self.mail_server_account(address, &password, origin, permit)
                 .await?
@@ -375,7 +375,7 @@ impl Auth {
         self.run_change(async move {
             let revoked = directory
                 .sessions
-                .end_sessions(&account, &hash, now, &origin)
+                .end(&account, &hash, now, &origin)
                 .await?
                 .ok_or_else(bad_refresh_token)?;
             mail_server.end_sessions(&revoked).await;

@@ -177,7 +177,7 @@ impl Auth {
         if !self.is_on_platform_domain(&address).await? {
             return Ok(Err(NoMailbox::NotFound(claimed)));
         }
-        let account = match self.directory.accounts.account_by_address(&address).await? {
+        let account = match self.directory.accounts.by_address(&address).await? {
             Some(account) => Some(account),
             None => self.account_of_mail_server_user(address, origin).await?,
         };
@@ -224,7 +224,7 @@ impl Auth {
         origin: &Origin,
     ) -> Result<(), Failure> {
         let address = address::fold(reason.address()).unwrap_or_default();
-        let account = self.directory.accounts.account_by_address(&address).await?;
+        let account = self.directory.accounts.by_address(&address).await?;
         // The provider must not write events about accounts of other domains.
         let account = account.filter(|account| self.is_at_provider(&account.address));
         let detail = format!("{}; subject {}", reason.reason(), person.subject);
@@ -297,11 +297,7 @@ impl Auth {
         }
         let pinged = self.mail_server.ping().await;
         pinged.map_err(|error| Failure::mail_unavailable().because(error))?;
-        let account = self
-            .directory
-            .accounts
-            .active_account(&found.account_id)
-            .await?;
+        let account = self.directory.accounts.active(&found.account_id).await?;
         let account = account.ok_or_else(invalid)?;
         let (mut session, tokens) = self.new_session(&account.id, origin, now)?;
         session.expires_at = session
@@ -405,11 +401,7 @@ impl Auth {
         &self,
         session: Session<'_>,
     ) -> Result<Option<bool>, Failure> {
-        let account = self
-            .directory
-            .accounts
-            .active_account(session.account)
-            .await?;
+        let account = self.directory.accounts.active(session.account).await?;
         if !account.is_some_and(|account| self.is_at_provider(&account.address)) {
             return Ok(None);
         }

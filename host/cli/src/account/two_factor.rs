@@ -24,7 +24,7 @@ pub(crate) async fn enable(context: &CliContext, address: &str) -> anyhow::Resul
     if context
         .directory
         .second_factors
-        .two_factor(&account.id)
+        .find(&account.id)
         .await?
         .is_some()
     {
@@ -37,7 +37,7 @@ pub(crate) async fn enable(context: &CliContext, address: &str) -> anyhow::Resul
         &context.config.service_name,
     )?;
     let hashes = enrolment.recovery.hashes();
-    let enabled = context.directory.second_factors.set_two_factor(
+    let enabled = context.directory.second_factors.set(
         &account.id,
         &enrolment.sealed_secret,
         &hashes,
@@ -66,7 +66,7 @@ pub(crate) async fn disable(context: &CliContext, address: &str) -> anyhow::Resu
     let removed = context
         .directory
         .second_factors
-        .remove_two_factor(&account.id, now, &context.origin)
+        .remove(&account.id, now, &context.origin)
         .await?;
     let already = if removed { "" } else { " already" };
     print_line(&format!(

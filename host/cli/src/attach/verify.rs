@@ -95,7 +95,7 @@ async fn attached(
     postfix: &str,
 ) -> anyhow::Result<()> {
     let (clock, origin) = (Clock::system(), Origin::operator());
-    let existing = directory.accounts.account_by_address(&user.address).await?;
+    let existing = directory.accounts.by_address(&user.address).await?;
     let is_new = existing.is_none();
     let (account, previous_name) = match existing {
         Some(account) => (account.id, account.login_name),
@@ -129,10 +129,7 @@ async fn attached(
             .revoke_app_password(&account, &password.id, now, &origin)
             .await?;
         if is_new {
-            directory
-                .accounts
-                .delete_account(&account, now, &origin)
-                .await?;
+            directory.accounts.delete(&account, now, &origin).await?;
             directory
                 .aliases
                 .free_address(&user.address, now, &origin)
@@ -158,7 +155,7 @@ async fn create_account(
     let account = NewAccount::of_mail_server_user(secrets::id()?, address.to_owned(), clock.now());
     let created = directory
         .accounts
-        .create_account(&account, None, &Origin::operator())
+        .create(&account, None, &Origin::operator())
         .await?;
     match created {
         Creation::Created => Ok(account.id),

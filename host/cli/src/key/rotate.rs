@@ -69,7 +69,7 @@ async fn known_keys(context: &CliContext, keys: &[FileKey]) -> anyhow::Result<Ve
             .register_service_keys(&kids, "")
             .await?;
     }
-    Ok(context.directory.keys.service_keys().await?)
+    Ok(context.directory.keys.list().await?)
 }
 
 /// Returns the pending key if it is in the key file of this machine.
@@ -81,7 +81,7 @@ async fn in_this_file(
     if keys.iter().any(|key| key.kid() == pending) {
         return Ok(pending.to_owned());
     }
-    let hosts = context.directory.hosts.hosts().await?;
+    let hosts = context.directory.hosts.list().await?;
     let source = match names_with(&hosts, pending).as_slice() {
         [] => "the host where the rotation began".to_owned(),
         names => escape(&names.join(", ")),
@@ -152,7 +152,7 @@ async fn finish(context: &CliContext, file: &KeyFile, kid: &str) -> anyhow::Resu
         // The database decides which key is current, so the order of the lines is only for people.
         print_line(&format!("The order of the keys does not change: {error}."))?;
     }
-    let known = context.directory.keys.service_keys().await?;
+    let known = context.directory.keys.list().await?;
     print_line(&format!("{kid} is the current key."))?;
     print_line(&format!(
         "Back up {path}, separately from the database. If other hosts have key files of their own, copy {path} to them."
@@ -179,7 +179,7 @@ async fn wait_for_hosts(
 ) -> anyhow::Result<Vec<String>> {
     let deadline = Instant::now() + NOTICE_TIMEOUT;
     loop {
-        let hosts = context.directory.hosts.hosts().await?;
+        let hosts = context.directory.hosts.list().await?;
         let without = names(hosts.iter().filter(|host| !is_met(host)));
         if without.is_empty() || Instant::now() > deadline {
             return Ok(without);

@@ -62,7 +62,7 @@ impl Servers {
         };
         let made = directory
             .accounts
-            .create_account(&bob, None, &Origin::default())
+            .create(&bob, None, &Origin::default())
             .await;
         assert_eq!(made.unwrap(), Creation::Created);
         for (account, id, secret) in [

@@ -73,7 +73,7 @@ pub(super) async fn directory(database: &config::Database) -> Directory {
     };
     let created = directory
         .accounts
-        .create_account(&ann, Some(&session), &Origin::default())
+        .create(&ann, Some(&session), &Origin::default())
         .await;
     assert_eq!(created.unwrap(), Creation::Created);
     execute(

@@ -118,7 +118,7 @@ impl Accounts {
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails. Nothing is changed in that case.
-    pub async fn delete_account(
+    pub async fn delete(
         &self,
         account_id: &str,
         now: Timestamp,

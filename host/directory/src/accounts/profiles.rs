@@ -177,9 +177,7 @@ mod tests {
         };
         let origin = Origin::default();
         let first = session("s", "ada", NOW);
-        let made = directory
-            .accounts
-            .create_account(&new, Some(&first), &origin);
+        let made = directory.accounts.create(&new, Some(&first), &origin);
         made.await.unwrap();
         let part = changes(Some("Ada"), Some("King"), None);
         let made = directory

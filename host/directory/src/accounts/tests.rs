@@ -15,16 +15,12 @@ async fn an_account_is_made_whole(fresh: Fresh) {
     let made = fresh
         .directory
         .accounts
-        .create_account(&new, Some(&first), &Origin::default())
+        .create(&new, Some(&first), &Origin::default())
         .await;
     assert_eq!(made.unwrap(), Creation::Created);
     assert_eq!(fresh.number(EVERYTHING).await, 7);
 
-    let found = fresh
-        .directory
-        .accounts
-        .account_by_address("ada@example.org")
-        .await;
+    let found = fresh.directory.accounts.by_address("ada@example.org").await;
     let found = found.unwrap().unwrap();
     assert_eq!(
         (found.id.as_str(), found.address.as_str()),
@@ -36,7 +32,7 @@ async fn an_account_is_made_whole(fresh: Fresh) {
         fresh
             .directory
             .sessions
-            .session("s", NOW)
+            .find("s", NOW)
             .await
             .unwrap()
             .is_some()
@@ -48,7 +44,7 @@ async fn a_session_that_cannot_be_begun_leaves_no_account(fresh: Fresh) {
     let made = fresh
         .directory
         .accounts
-        .create_account(
+        .create(
             &account("a", "ada@example.org"),
             Some(&first),
             &Origin::default(),
@@ -77,7 +73,7 @@ async fn an_address_that_is_or_was_anybodys_is_taken(fresh: Fresh) {
         let made = fresh
             .directory
             .accounts
-            .create_account(&new, None, &Origin::default())
+            .create(&new, None, &Origin::default())
             .await;
         assert_eq!(made.unwrap(), Creation::AddressTaken, "{address}");
     }
@@ -94,7 +90,7 @@ async fn of_parallel_creations_of_one_address_one_wins(fresh: Fresh) {
                 let new = account(&id, "ada@example.org");
                 directory
                     .accounts
-                    .create_account(&new, Some(&first), &Origin::default())
+                    .create(&new, Some(&first), &Origin::default())
                     .await
                     .unwrap()
             })
@@ -116,12 +112,7 @@ async fn an_alias_is_no_account(fresh: Fresh) {
         .execute("INSERT INTO addresses (address, kind, account_id) VALUES ('alias@example.org', 'alias', 'a')")
         .await;
     for address in ["alias@example.org", "nobody@example.org"] {
-        let found = fresh
-            .directory
-            .accounts
-            .account_by_address(address)
-            .await
-            .unwrap();
+        let found = fresh.directory.accounts.by_address(address).await.unwrap();
         assert!(found.is_none(), "{address}");
     }
 }
@@ -135,7 +126,7 @@ async fn on_a_domain_that_somebody_verifies_meanwhile_no_account_is_made(fresh: 
     on_tx!(&mut tx, db => sqlx::query(verify).execute(db).await.map(drop)).unwrap();
     tx.project(Source::Domain("ada.example")).await.unwrap();
     let (new, origin) = (account("bob", "bob@ada.example"), Origin::default());
-    let making = fresh.directory.accounts.create_account(&new, None, &origin);
+    let making = fresh.directory.accounts.create(&new, None, &origin);
     tokio::pin!(making);
     let moment = Duration::from_millis(300);
     assert!(timeout(moment, &mut making).await.is_err(), "it waits");
@@ -154,7 +145,7 @@ async fn a_log_in_name_is_visible_to_the_mail_server(fresh: Fresh) {
     fresh
         .directory
         .accounts
-        .create_account(&new, None, &origin)
+        .create(&new, None, &origin)
         .await
         .unwrap();
     assert_eq!(fresh.as_mail_server(NAMES).await, []);
@@ -170,11 +161,7 @@ async fn a_log_in_name_is_visible_to_the_mail_server(fresh: Fresh) {
             fresh.as_mail_server(NAMES).await,
             Vec::from_iter(expected.clone())
         );
-        let found = fresh
-            .directory
-            .accounts
-            .account_by_address("ada@example.org")
-            .await;
+        let found = fresh.directory.accounts.by_address("ada@example.org").await;
         assert_eq!(found.unwrap().unwrap().login_name.as_deref(), name);
     }
 }

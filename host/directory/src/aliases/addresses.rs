@@ -36,7 +36,7 @@ impl Aliases {
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails.
-    pub async fn alias_maker(
+    pub async fn maker(
         &self,
         account: &str,
         address: &str,

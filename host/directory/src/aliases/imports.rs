@@ -78,7 +78,7 @@ impl Aliases {
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails. Nothing is changed in that case.
-    pub async fn import_alias(
+    pub async fn import(
         &self,
         address: &str,
         account_id: &str,

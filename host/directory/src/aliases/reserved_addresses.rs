@@ -155,10 +155,7 @@ mod tests {
         assert_eq!(hold().await.unwrap(), Reservation::Already);
         let register = async || {
             let account = account("a", LIST);
-            let made = directory
-                .accounts
-                .create_account(&account, None, &operator)
-                .await;
+            let made = directory.accounts.create(&account, None, &operator).await;
             made.unwrap()
         };
         assert_eq!(register().await, Creation::AddressTaken);
@@ -186,7 +183,7 @@ mod tests {
         directory.with("a", LIST, &[]).await;
         directory
             .accounts
-            .delete_account("a", NOW, &operator)
+            .delete("a", NOW, &operator)
             .await
             .unwrap();
         let held = directory

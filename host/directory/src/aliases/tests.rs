@@ -49,7 +49,7 @@ async fn makes(fresh: &Fresh, account_id: &str, address: &str) -> Result<Alias, 
         .unwrap();
     directory
         .aliases
-        .create_alias(
+        .create(
             alias_caller(account_id, NOW),
             address,
             whose,
@@ -60,7 +60,7 @@ async fn makes(fresh: &Fresh, account_id: &str, address: &str) -> Result<Alias, 
 }
 
 async fn addresses(fresh: &Fresh, account_id: &str) -> Vec<String> {
-    let aliases = fresh.directory.aliases.aliases(account_id).await.unwrap();
+    let aliases = fresh.directory.aliases.list(account_id).await.unwrap();
     aliases.into_iter().map(|alias| alias.address).collect()
 }
 
@@ -106,19 +106,17 @@ async fn an_alias_is_switched_and_deleted_by_its_owner_alone(fresh: Fresh) {
     let id = makes(&fresh, "ada", "shop@example.org").await.unwrap().id();
     let set = async |who: &'static str, active: bool| {
         let caller = alias_caller(who, NOW.plus(DAY));
-        let change = directory
-            .aliases
-            .set_alias_active(caller, id, active, &origin);
+        let change = directory.aliases.set_active(caller, id, active, &origin);
         change.await.unwrap()
     };
     assert_eq!(set("bob", false).await, Change::Unknown);
     assert_eq!(set("ada", true).await, Change::Done);
     assert_eq!(
-        directory.aliases.aliases("ada").await.unwrap()[0].modified_at,
+        directory.aliases.list("ada").await.unwrap()[0].modified_at,
         Some(NOW)
     );
     assert_eq!(set("ada", false).await, Change::Done);
-    let alias = directory.aliases.aliases("ada").await.unwrap().remove(0);
+    let alias = directory.aliases.list("ada").await.unwrap().remove(0);
     assert!(!alias.active);
     assert_eq!(
         (alias.created_at, alias.modified_at),
@@ -131,7 +129,7 @@ async fn an_alias_is_switched_and_deleted_by_its_owner_alone(fresh: Fresh) {
     let delete = async |who: &'static str| {
         let change = directory
             .aliases
-            .delete_alias(alias_caller(who, NOW), id, &origin);
+            .delete(alias_caller(who, NOW), id, &origin);
         change.await.unwrap()
     };
     assert_eq!(delete("bob").await, Change::Unknown);
@@ -148,17 +146,14 @@ async fn an_address_is_kept_for_who_had_it(fresh: Fresh) {
     let first = makes(&fresh, "ada", "shop@example.org").await.unwrap();
     let delete = directory
         .aliases
-        .delete_alias(alias_caller("ada", NOW), first.id(), &origin);
+        .delete(alias_caller("ada", NOW), first.id(), &origin);
     assert_eq!(delete.await.unwrap(), Change::Done);
     assert_eq!(
         makes(&fresh, "bob", "shop@example.org").await,
         Err(Obstacle::Taken)
     );
     let registered = account("eve", "shop@example.org");
-    let registered = directory
-        .accounts
-        .create_account(&registered, None, &origin)
-        .await;
+    let registered = directory.accounts.create(&registered, None, &origin).await;
     assert_eq!(registered.unwrap(), Creation::AddressTaken);
     let again = makes(&fresh, "ada", "shop@example.org").await.unwrap();
     assert_eq!(again.id(), first.id());
@@ -177,7 +172,7 @@ async fn an_address_is_kept_for_who_had_it(fresh: Fresh) {
 
     directory
         .accounts
-        .delete_account("ada", NOW, &origin)
+        .delete("ada", NOW, &origin)
         .await
         .unwrap();
     for kept in ["shop@example.org", "ada@example.org"] {
@@ -189,11 +184,10 @@ async fn on_a_domain_of_ones_own_nothing_is_kept(fresh: Fresh) {
     people(&fresh).await;
     let alias = makes(&fresh, "ada", "info@ada.example").await.unwrap();
     let origin = Origin::default();
-    let delete =
-        fresh
-            .directory
-            .aliases
-            .delete_alias(alias_caller("ada", NOW), alias.id(), &origin);
+    let delete = fresh
+        .directory
+        .aliases
+        .delete(alias_caller("ada", NOW), alias.id(), &origin);
     assert_eq!(delete.await.unwrap(), Change::Done);
     assert_eq!(fresh.number(ROWS).await, 0);
     makes(&fresh, "ada", "info@ada.example").await.unwrap();
@@ -207,7 +201,7 @@ async fn aliases_are_on_the_platforms_domains_and_ones_own_that_are_active(fresh
     fresh.domain("ada", "pending.example", false).await;
     fresh.domain("bob", "bob.example", true).await;
     let own = ["example.org", "a.example", "ada.example"];
-    assert_eq!(directory.aliases.alias_domains("ada").await.unwrap(), own);
+    assert_eq!(directory.aliases.domains("ada").await.unwrap(), own);
     for foreign in [
         "x@pending.example",
         "x@bob.example",
@@ -221,9 +215,9 @@ async fn aliases_are_on_the_platforms_domains_and_ones_own_that_are_active(fresh
     fresh
         .execute("INSERT INTO platform_domains (domain) VALUES ('ada.example')")
         .await;
-    let domains = directory.aliases.alias_domains("ada").await.unwrap();
+    let domains = directory.aliases.domains("ada").await.unwrap();
     assert_eq!(domains, ["ada.example", "example.org", "a.example"]);
-    let judged = directory.aliases.create_alias(
+    let judged = directory.aliases.create(
         alias_caller("ada", NOW),
         "info@ada.example",
         DomainOwner::Own,
@@ -234,7 +228,7 @@ async fn aliases_are_on_the_platforms_domains_and_ones_own_that_are_active(fresh
     fresh
         .execute("DELETE FROM domains WHERE domain = 'a.example'")
         .await;
-    let judged = directory.aliases.create_alias(
+    let judged = directory.aliases.create(
         alias_caller("ada", NOW),
         "info@a.example",
         DomainOwner::Own,
@@ -252,11 +246,10 @@ async fn an_alias_waits_for_whoever_changes_whose_its_domain_is(fresh: Fresh) {
     .unwrap();
     tx.project(Source::Domain("ada.example")).await.unwrap();
     let (ada, origin) = (alias_caller("ada", NOW), Origin::default());
-    let making =
-        fresh
-            .directory
-            .aliases
-            .create_alias(ada, "info@ada.example", DomainOwner::Own, &origin);
+    let making = fresh
+        .directory
+        .aliases
+        .create(ada, "info@ada.example", DomainOwner::Own, &origin);
     tokio::pin!(making);
     let moment = Duration::from_millis(300);
     assert!(timeout(moment, &mut making).await.is_err(), "it waits");
@@ -275,10 +268,7 @@ async fn of_many_who_want_an_address_at_once_one_gets_it(fresh: Fresh) {
         let registered = account("eve", &address);
         let (made, registered) = tokio::join!(
             join_all(attempts),
-            fresh
-                .directory
-                .accounts
-                .create_account(&registered, None, &origin)
+            fresh.directory.accounts.create(&registered, None, &origin)
         );
         let winners = made.iter().filter(|made| made.is_ok()).count();
         let registered = registered.unwrap() == Creation::Created;
@@ -291,7 +281,7 @@ async fn of_many_who_want_an_address_at_once_one_gets_it(fresh: Fresh) {
             fresh
                 .directory
                 .accounts
-                .delete_account("eve", NOW, &origin)
+                .delete("eve", NOW, &origin)
                 .await
                 .unwrap();
         }
@@ -318,7 +308,7 @@ async fn nobody_has_had_more_names_than_there_is_room_for(fresh: Fresh) {
     assert_eq!(made.iter().filter(|made| **made == full).count(), 2);
     let obstacle = directory
         .aliases
-        .alias_obstacle("ada", "d@example.org", DomainOwner::Platform);
+        .obstacle("ada", "d@example.org", DomainOwner::Platform);
     assert_eq!(
         obstacle.await.unwrap(),
         Some(Obstacle::Full(DomainOwner::Platform))
@@ -338,7 +328,7 @@ async fn nobody_has_had_more_names_than_there_is_room_for(fresh: Fresh) {
     let id = id("n1@ada.example");
     let deleted = directory
         .aliases
-        .delete_alias(alias_caller("ada", NOW), id, &origin);
+        .delete(alias_caller("ada", NOW), id, &origin);
     assert_eq!(deleted.await.unwrap(), Change::Done);
     makes(&fresh, "ada", "three@ada.example").await.unwrap();
 }
@@ -349,22 +339,14 @@ async fn what_nobody_saw_being_made_has_no_dates_whatever_becomes_of_it(fresh: F
     fresh
         .execute("INSERT INTO addresses (address, kind, account_id) VALUES ('old@example.org', 'alias', 'ada')")
         .await;
-    let alias = async || {
-        fresh
-            .directory
-            .aliases
-            .aliases("ada")
-            .await
-            .unwrap()
-            .remove(0)
-    };
+    let alias = async || fresh.directory.aliases.list("ada").await.unwrap().remove(0);
     assert_eq!(alias().await.modified_at, None);
     let caller = alias_caller("ada", NOW);
     let id = alias().await.id();
     let change = fresh
         .directory
         .aliases
-        .set_alias_active(caller, id, false, &origin);
+        .set_active(caller, id, false, &origin);
     assert_eq!(change.await.unwrap(), Change::Done);
     let alias = alias().await;
     assert_eq!(
@@ -393,22 +375,18 @@ async fn a_credential_that_is_over_changes_nothing(fresh: Fresh) {
         over("", "gone", NOW),
         over("adas", "adas-password", month),
     ] {
-        let made = directory.aliases.create_alias(
-            caller,
-            "two@example.org",
-            DomainOwner::Platform,
-            &origin,
-        );
+        let made =
+            directory
+                .aliases
+                .create(caller, "two@example.org", DomainOwner::Platform, &origin);
         assert_eq!(
             made.await.unwrap(),
             Err(Obstacle::CredentialOver),
             "{caller:?}"
         );
-        let set = directory
-            .aliases
-            .set_alias_active(caller, id, false, &origin);
+        let set = directory.aliases.set_active(caller, id, false, &origin);
         assert_eq!(set.await.unwrap(), Change::CredentialOver, "{caller:?}");
-        let deleted = directory.aliases.delete_alias(caller, id, &origin);
+        let deleted = directory.aliases.delete(caller, id, &origin);
         assert_eq!(deleted.await.unwrap(), Change::CredentialOver, "{caller:?}");
     }
     // A session remains valid if its app password was replaced. A token needs its app password. The
@@ -422,13 +400,11 @@ async fn a_credential_that_is_over_changes_nothing(fresh: Fresh) {
         over("", "adas-password", NOW),
         elsewhere,
     ] {
-        let set = directory
-            .aliases
-            .set_alias_active(caller, id, true, &origin);
+        let set = directory.aliases.set_active(caller, id, true, &origin);
         assert_eq!(set.await.unwrap(), Change::Done, "{caller:?}");
     }
     fresh.execute("UPDATE accounts SET active = FALSE").await;
-    let made = directory.aliases.create_alias(
+    let made = directory.aliases.create(
         alias_caller("ada", NOW),
         "two@example.org",
         DomainOwner::Platform,
@@ -445,12 +421,12 @@ async fn what_becomes_of_an_alias_is_recorded(fresh: Fresh) {
     for active in [true, false, false, true] {
         let set = directory
             .aliases
-            .set_alias_active(alias_caller("ada", NOW), id, active, &origin);
+            .set_active(alias_caller("ada", NOW), id, active, &origin);
         set.await.unwrap();
     }
     directory
         .aliases
-        .delete_alias(alias_caller("ada", NOW), id, &origin)
+        .delete(alias_caller("ada", NOW), id, &origin)
         .await
         .unwrap();
     let wanted = EventFilter {
@@ -459,7 +435,7 @@ async fn what_becomes_of_an_alias_is_recorded(fresh: Fresh) {
         until: NOW.plus(DAY),
         limit: 4,
     };
-    let events = directory.events.events(&wanted).await.unwrap();
+    let events = directory.events.list(&wanted).await.unwrap();
     let kinds: Vec<&str> = events.iter().map(|event| event.kind.as_str()).collect();
     assert_eq!(
         kinds,

@@ -210,7 +210,7 @@ async fn a_copy_of_a_database_in_use_is_restored_with_its_mail_server_file_and_l
         assert!(
             restored
                 .accounts
-                .account_by_address("ada@example.org")
+                .by_address("ada@example.org")
                 .await
                 .unwrap()
                 .is_some()
@@ -218,7 +218,7 @@ async fn a_copy_of_a_database_in_use_is_restored_with_its_mail_server_file_and_l
         assert!(
             restored
                 .accounts
-                .account_by_address("bob@example.org")
+                .by_address("bob@example.org")
                 .await
                 .unwrap()
                 .is_none()
@@ -313,11 +313,7 @@ async fn a_database_in_use_and_a_damaged_copy_are_refused_without_a_trace() {
             .unwrap();
         let reopened = Directory::open(&fresh.config, &[]).await.unwrap();
         let origin = Origin::operator();
-        reopened
-            .accounts
-            .delete_account("x", NOW, &origin)
-            .await
-            .unwrap();
+        reopened.accounts.delete("x", NOW, &origin).await.unwrap();
         reopened.close().await;
     };
     on_sqlite(body).await.unwrap();

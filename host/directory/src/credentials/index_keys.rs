@@ -181,11 +181,11 @@ mod tests {
         create(&fresh, "one", None).await;
         let events = "SELECT COUNT(*) FROM security_events WHERE subject = 'one'";
         assert_eq!(fresh.number(events).await, 0);
-        let listed = directory.credentials.credentials("a", NOW).await.unwrap();
+        let listed = directory.credentials.list("a", NOW).await.unwrap();
         assert!(listed.iter().all(|one| one.id != "one"));
         let listed = directory
             .credentials
-            .credentials_and_grants("a", NOW)
+            .list_with_grants("a", NOW)
             .await
             .unwrap();
         assert!(listed.iter().any(|one| one.id == "one"));
@@ -215,13 +215,7 @@ mod tests {
             create(&fresh, "two", None).await,
             Some(account(Some("two")))
         );
-        assert!(
-            directory
-                .accounts
-                .delete_account("a", NOW, &origin)
-                .await
-                .unwrap()
-        );
+        assert!(directory.accounts.delete("a", NOW, &origin).await.unwrap());
         assert_eq!(fresh.number(STORED).await, 0);
         let left = directory
             .keys

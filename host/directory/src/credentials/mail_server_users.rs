@@ -207,7 +207,7 @@ mod tests {
     }
 
     async fn hash(fresh: &Fresh) -> String {
-        let account = fresh.directory.accounts.active_account("a").await.unwrap();
+        let account = fresh.directory.accounts.active("a").await.unwrap();
         account.unwrap().password_hash
     }
 
@@ -243,11 +243,7 @@ mod tests {
     async fn revoked_credentials_leave_an_active_account_without_any(fresh: Fresh) {
         people(&fresh).await;
         let directory = &fresh.directory;
-        let listed = directory
-            .accounts
-            .accounts_with_credentials()
-            .await
-            .unwrap();
+        let listed = directory.accounts.with_credentials().await.unwrap();
         let listed: Vec<_> = listed.iter().map(|account| account.id.as_str()).collect();
         assert_eq!(listed, ["a", "b"]);
         let origin = Origin::default();
@@ -258,11 +254,7 @@ mod tests {
         assert_eq!(fresh.number(LEFT).await, 0);
         assert_eq!(fresh.number(LIVE_TOKENS).await, 0);
         assert_eq!(hash(&fresh).await, "");
-        let listed = directory
-            .accounts
-            .accounts_with_credentials()
-            .await
-            .unwrap();
+        let listed = directory.accounts.with_credentials().await.unwrap();
         assert_eq!(listed.len(), 1);
         let event = "SELECT COUNT(*) FROM security_events WHERE kind = 'credentials_revoked' AND detail LIKE 'removed; app passwords ended: 6%'";
         assert_eq!(fresh.number(event).await, 1);

@@ -30,7 +30,7 @@ async fn whatever_can_reach_an_account_is_listed_newest_first(fresh: Fresh) {
     )
     .await;
     let listed = async |now| {
-        let listed = directory.credentials.credentials("ada", now).await.unwrap();
+        let listed = directory.credentials.list("ada", now).await.unwrap();
         let ids = listed.into_iter().map(|credential| credential.id);
         ids.collect::<Vec<_>>()
     };
@@ -57,22 +57,8 @@ async fn a_revoked_app_password_is_gone_for_the_mail_server_and_its_session_over
     assert_eq!(revoke("ada", "s-password").await, session);
     assert_eq!(revoke("ada", "s-password").await, Revocation::Unknown);
     assert_eq!(revoke("bob", "t-password").await, Revocation::Unknown);
-    assert!(
-        directory
-            .sessions
-            .session("s", NOW)
-            .await
-            .unwrap()
-            .is_none()
-    );
-    assert!(
-        directory
-            .sessions
-            .session("t", NOW)
-            .await
-            .unwrap()
-            .is_some()
-    );
+    assert!(directory.sessions.find("s", NOW).await.unwrap().is_none());
+    assert!(directory.sessions.find("t", NOW).await.unwrap().is_some());
     let left = [("ada@example.org".to_owned(), "t-password".to_owned())];
     assert_eq!(fresh.as_mail_server(PASSWORDS).await, left);
 }
@@ -84,7 +70,7 @@ async fn the_last_use_only_moves_forward(fresh: Fresh) {
         let uses = HashMap::from([("s-password".to_owned(), at), ("gone".to_owned(), at)]);
         directory.credentials.write_uses(&uses).await.unwrap();
     }
-    let listed = directory.credentials.credentials("ada", NOW).await.unwrap();
+    let listed = directory.credentials.list("ada", NOW).await.unwrap();
     assert_eq!(listed[0].last_used_at, Some(NOW.plus(DAY)));
 }
 

@@ -30,15 +30,8 @@ async fn an_event_tells_who_did_what_to_whom_and_from_where(fresh: Fresh) {
     let directory = &fresh.directory;
     directory.with("ada", "ada@example.org", &[]).await;
     let session = session("s", "ada", NOW.plus(DAY));
-    directory
-        .sessions
-        .begin_session(&session, &origin())
-        .await
-        .unwrap();
-    let events = directory
-        .events
-        .events(&wanted("ada@example.org", 10))
-        .await;
+    directory.sessions.begin(&session, &origin()).await.unwrap();
+    let events = directory.events.list(&wanted("ada@example.org", 10)).await;
     let [signed_in, made] = &events.unwrap()[..] else {
         panic!("two events");
     };
@@ -65,10 +58,7 @@ async fn an_attempt_on_nobodys_address_is_recorded_under_it(fresh: Fresh) {
         .record(failed, &Origin::default())
         .await
         .unwrap();
-    let events = directory
-        .events
-        .events(&wanted("eve@example.org", 10))
-        .await;
+    let events = directory.events.list(&wanted("eve@example.org", 10)).await;
     assert_eq!(events.unwrap()[0].kind, "sign_in_failed");
 }
 
@@ -77,7 +67,7 @@ async fn a_list_is_of_one_account_or_all_newest_first_and_bounded(fresh: Fresh) 
     directory.with("ada", "ada@example.org", &["one"]).await;
     directory.with("bob", "bob@example.org", &["two"]).await;
     let kinds = async |wanted: EventFilter| {
-        let events = directory.events.events(&wanted).await.unwrap();
+        let events = directory.events.list(&wanted).await.unwrap();
         let kinds = events.iter().map(|e| format!("{} {}", e.address, e.kind));
         kinds.collect::<Vec<_>>()
     };
@@ -111,7 +101,7 @@ async fn failures_past_the_hundredth_of_a_day_are_counted_only(fresh: Fresh) {
     let directory = &fresh.directory;
     directory.with("eve", "eve@example.org", &[]).await;
     directory.with("bob", "bob@example.org", &[]).await;
-    let before = directory.events.events(&wanted("", 9)).await.unwrap();
+    let before = directory.events.list(&wanted("", 9)).await.unwrap();
     fresh.execute("DELETE FROM security_events").await;
     assert_eq!(before.len(), 2);
     let fail = async |address: &str, reason: &str, at: Timestamp, request: &str| {
@@ -132,7 +122,7 @@ async fn failures_past_the_hundredth_of_a_day_are_counted_only(fresh: Fresh) {
         let at = Timestamp::from_millis(NOW.millis() + n);
         fail(eve, wrong, at, &n.to_string()).await;
     }
-    let events = directory.events.events(&wanted(eve, 1000)).await.unwrap();
+    let events = directory.events.list(&wanted(eve, 1000)).await.unwrap();
     assert_eq!(events.len(), 100);
     assert_eq!(events[0].unlisted, 57);
     assert_eq!(events[0].request_id.as_deref(), Some("156"), "the newest");
@@ -145,7 +135,7 @@ async fn failures_past_the_hundredth_of_a_day_are_counted_only(fresh: Fresh) {
     fail(eve, "wrong two-factor code", later, "a").await;
     fail("bob@example.org", wrong, later, "b").await;
     fail(eve, wrong, NOW.plus(DAY), "c").await;
-    let events = directory.events.events(&wanted("", 3)).await.unwrap();
+    let events = directory.events.list(&wanted("", 3)).await.unwrap();
     let requests = events.iter().map(|event| event.request_id.as_deref());
     assert_eq!(
         requests.collect::<Vec<_>>(),
@@ -174,7 +164,7 @@ async fn failures_on_addresses_of_nobody_are_counted_by_network(fresh: Fresh) {
         fail(n, &format!("2001:db8::{n:x}")).await;
     }
     fail(150, "2001:db8:0:1::1").await;
-    let events = directory.events.events(&wanted("", 1000)).await.unwrap();
+    let events = directory.events.list(&wanted("", 1000)).await.unwrap();
     assert_eq!(events.len(), 101);
     let told = |event: &Recorded| (event.address.clone(), event.unlisted);
     assert_eq!(told(&events[0]), ("n150@example.org".into(), 0));
@@ -193,7 +183,7 @@ async fn failures_on_addresses_of_nobody_are_counted_by_network(fresh: Fresh) {
     fail(151, "192.0.2.1").await;
     fail(152, "2001:db8:0:1::1").await;
     assert_eq!(fresh.number(rows).await, 10_000);
-    let events = directory.events.events(&wanted("", 1000)).await.unwrap();
+    let events = directory.events.list(&wanted("", 1000)).await.unwrap();
     assert_eq!(told(&events[0]), ("n152@example.org".into(), 2));
 }
 
@@ -239,7 +229,7 @@ async fn whoever_gets_an_address_later_has_a_record_of_their_own(fresh: Fresh) {
     let directory = &fresh.directory;
     let (address, operator) = ("ada@example.org", Origin::operator());
     let told = async || {
-        let events = directory.events.events(&wanted(address, 10)).await.unwrap();
+        let events = directory.events.list(&wanted(address, 10)).await.unwrap();
         let kinds = events.into_iter().map(|event| event.kind);
         kinds.collect::<Vec<_>>()
     };
@@ -252,7 +242,7 @@ async fn whoever_gets_an_address_later_has_a_record_of_their_own(fresh: Fresh) {
     directory.with("first", address, &[]).await;
     directory
         .accounts
-        .delete_account("first", NOW, &operator)
+        .delete("first", NOW, &operator)
         .await
         .unwrap();
     directory

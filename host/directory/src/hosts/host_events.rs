@@ -87,7 +87,7 @@ impl Hosts {
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails.
-    pub async fn host_events(&self) -> Result<HostEvents, Error> {
+    pub async fn events(&self) -> Result<HostEvents, Error> {
         let mut events = HostEvents {
             db: self.db.clone(),
             horizon: i64::MAX,
@@ -202,8 +202,8 @@ mod tests {
             .execute("DELETE FROM app_passwords WHERE id = 's-password'")
             .await;
         let mut readers = [
-            directory.hosts.host_events().await.unwrap(),
-            directory.hosts.host_events().await.unwrap(),
+            directory.hosts.events().await.unwrap(),
+            directory.hosts.events().await.unwrap(),
         ];
         fresh
             .execute("DELETE FROM app_passwords WHERE id = 't-password'")
@@ -218,7 +218,7 @@ mod tests {
     async fn a_change_that_is_rolled_back_is_no_event(fresh: Fresh) {
         let directory = &fresh.directory;
         directory.with("a", "ada@example.org", &["s"]).await;
-        let mut reader = directory.hosts.host_events().await.unwrap();
+        let mut reader = directory.hosts.events().await.unwrap();
         let mut tx = directory.db().begin().await.unwrap();
         crate::db::on_tx!(&mut tx, db => sqlx::query("DELETE FROM app_passwords").execute(db).await.map(drop)).unwrap();
         drop(tx);
@@ -228,7 +228,7 @@ mod tests {
     async fn old_events_are_deleted_and_new_ones_are_still_found(fresh: Fresh) {
         let directory = &fresh.directory;
         directory.with("a", "ada@example.org", &["s", "t"]).await;
-        let mut reader = directory.hosts.host_events().await.unwrap();
+        let mut reader = directory.hosts.events().await.unwrap();
         fresh
             .execute("DELETE FROM app_passwords WHERE id = 's-password'")
             .await;
@@ -257,7 +257,7 @@ mod tests {
         crate::testing::on_postgres(async |fresh: Fresh| {
             let directory = &fresh.directory;
             directory.with("a", "ada@example.org", &["s", "t"]).await;
-            let mut reader = directory.hosts.host_events().await.unwrap();
+            let mut reader = directory.hosts.events().await.unwrap();
             let mut slow = directory.db().begin().await.unwrap();
             crate::db::on_tx!(&mut slow, db => sqlx::query("DELETE FROM app_passwords WHERE id = 's-password'")
                 .execute(db).await.map(drop))

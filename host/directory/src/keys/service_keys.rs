@@ -87,7 +87,7 @@ impl Keys {
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails.
-    pub async fn service_keys(&self) -> Result<Vec<ServiceKey>, Error> {
+    pub async fn list(&self) -> Result<Vec<ServiceKey>, Error> {
         let rows: Vec<KeyRow> = on!(&self.db, pool => sqlx::query_as(ALL).fetch_all(pool).await)?;
         Ok(rows.into_iter().map(ServiceKey::from).collect())
     }
@@ -277,11 +277,11 @@ mod tests {
             key_ids: kids.iter().map(|kid| (*kid).to_owned()).collect(),
             problem: None,
         };
-        directory.hosts.announce_host(&announcement).await.unwrap();
+        directory.hosts.announce(&announcement).await.unwrap();
     }
 
     async fn states(directory: &Directory) -> Vec<(String, KeyState)> {
-        let keys = directory.keys.service_keys().await.unwrap();
+        let keys = directory.keys.list().await.unwrap();
         let mut states: Vec<_> = keys.into_iter().map(|key| (key.kid, key.state)).collect();
         states.sort_by(|a, b| a.0.cmp(&b.0));
         states
@@ -341,7 +341,7 @@ mod tests {
             .unwrap();
         announce(directory, "one", &["a", "b"]).await;
         announce(directory, "two", &["a"]).await;
-        let mut events = directory.hosts.host_events().await.unwrap();
+        let mut events = directory.hosts.events().await.unwrap();
         let add = async |kid: &str| directory.keys.add_pending_service_key(kid).await.unwrap();
         assert_eq!(add("a").await, None);
         assert_eq!(add("b").await.as_deref(), Some("b"));

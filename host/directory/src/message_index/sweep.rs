@@ -22,7 +22,7 @@ const OUTDATED: &str = "SELECT m.account_id FROM mailboxes m \
 
 impl MessageIndex {
     /// Deletes old changes from the change logs, and then deleted folders.
-    pub(crate) async fn sweep_changes(&self, now: Timestamp) -> Result<(), Error> {
+    pub(crate) async fn sweep(&self, now: Timestamp) -> Result<(), Error> {
         let before = now.minus(RETENTION).millis();
         let mut after = String::new();
         loop {

@@ -290,7 +290,7 @@ impl OAuth {
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails. Grants that this call already ended remain ended.
-    pub(crate) async fn sweep_grants(&self, now: Timestamp) -> Result<Vec<String>, Error> {
+    pub(crate) async fn sweep(&self, now: Timestamp) -> Result<Vec<String>, Error> {
         let over: Vec<(String, String)> = on!(&self.db, pool => sqlx::query_as(EXPIRED)
             .bind(now.millis())
             .bind(MAX_SWEPT)

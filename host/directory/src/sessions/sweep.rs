@@ -24,7 +24,7 @@ const FORGET_TOKENS: &str = "DELETE FROM refresh_tokens \
 impl Sessions {
     /// Ends the sessions that have expired at `now`, up to a limit. Returns the ids of their app
     /// passwords.
-    pub(crate) async fn sweep_sessions(&self, now: Timestamp) -> Result<Vec<String>, Error> {
+    pub(crate) async fn sweep(&self, now: Timestamp) -> Result<Vec<String>, Error> {
         let mut ended = Vec::new();
         for _ in 0..BATCHES {
             let mut tx = self.db.begin().await?;

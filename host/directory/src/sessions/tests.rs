@@ -24,12 +24,7 @@ async fn rotate(directory: &Directory, presented: &str, next: &str, now: Timesta
 }
 
 async fn lives(directory: &Directory, sid: &str, now: Timestamp) -> bool {
-    directory
-        .sessions
-        .session(sid, now)
-        .await
-        .unwrap()
-        .is_some()
+    directory.sessions.find(sid, now).await.unwrap().is_some()
 }
 
 async fn a_session_is_read_until_it_ends(fresh: Fresh) {
@@ -37,7 +32,7 @@ async fn a_session_is_read_until_it_ends(fresh: Fresh) {
     let found = fresh
         .directory
         .sessions
-        .session("s", NOW)
+        .find("s", NOW)
         .await
         .unwrap()
         .unwrap();
@@ -174,7 +169,7 @@ async fn concurrent_log_outs_and_refreshes_leave_no_session_and_do_not_fail(fres
             tokio::spawn(async move {
                 directory
                     .sessions
-                    .end_sessions(&account, &token, NOW, &Origin::default())
+                    .end(&account, &token, NOW, &Origin::default())
                     .await
                     .unwrap()
             })
@@ -211,7 +206,7 @@ async fn logout_ends_every_session_of_the_account_and_no_other(fresh: Fresh) {
     let ended = fresh
         .directory
         .sessions
-        .end_sessions("a", "s-1", NOW, &Origin::default())
+        .end("a", "s-1", NOW, &Origin::default())
         .await;
     let mut ended = ended.unwrap().unwrap();
     ended.sort();
@@ -244,7 +239,7 @@ async fn logout_takes_a_live_token_of_the_same_account_only(fresh: Fresh) {
         let ended = fresh
             .directory
             .sessions
-            .end_sessions("a", token, now, &Origin::default())
+            .end("a", token, now, &Origin::default())
             .await;
         assert_eq!(ended.unwrap(), None, "{token}");
     }
@@ -292,17 +287,11 @@ async fn an_account_has_a_hundred_sessions_and_the_longest_idle_end_first(fresh:
     let one_more = session("one-more", "ada", NOW);
     directory
         .sessions
-        .begin_session(&one_more, &Origin::default())
+        .begin(&one_more, &Origin::default())
         .await
         .unwrap();
-    let lives = async |sid: &'static str| {
-        directory
-            .sessions
-            .session(sid, NOW)
-            .await
-            .unwrap()
-            .is_some()
-    };
+    let lives =
+        async |sid: &'static str| directory.sessions.find(sid, NOW).await.unwrap().is_some();
     assert!(!lives("sp1").await, "the longest idle");
     assert!(lives("sp2").await && lives("sp100").await && lives("one-more").await);
     assert!(lives("bobs").await);

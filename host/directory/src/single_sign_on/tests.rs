@@ -39,7 +39,7 @@ async fn begin(fresh: &Fresh, sid: &str, account_id: &str, identity: &str, provi
         sealed_token: Some(format!("{sid} at the provider").into()),
     });
     let origin = Origin::default();
-    let begun = fresh.directory.sessions.begin_session(&new, &origin);
+    let begun = fresh.directory.sessions.begin(&new, &origin);
     begun.await.unwrap();
 }
 
@@ -142,7 +142,7 @@ async fn sessions_of_the_provider_have_a_maximum_age(fresh: Fresh) {
         .sessions
         .rotate_refresh_token(&token, "next", NOW, day, hour, &origin);
     rotated.await.unwrap();
-    let lives = async |sid, at| directory.sessions.session(sid, at).await.unwrap().is_some();
+    let lives = async |sid, at| directory.sessions.find(sid, at).await.unwrap().is_some();
     assert!(lives("s", NOW).await);
     assert!(!lives("s", NOW.plus(hour)).await);
     let end = async |until| {
@@ -197,14 +197,7 @@ async fn one_host_uses_the_token_of_a_session(fresh: Fresh) {
         .single_sign_on
         .end_refused_provider_session("s", NOW, &origin);
     assert_eq!(ended.await.unwrap(), ["s-password"]);
-    assert!(
-        directory
-            .sessions
-            .session("s", NOW)
-            .await
-            .unwrap()
-            .is_none()
-    );
+    assert!(directory.sessions.find("s", NOW).await.unwrap().is_none());
 }
 
 async fn a_person_keeps_one_identity(fresh: Fresh) {

@@ -112,7 +112,7 @@ async fn remove(fresh: &Fresh, by: &str, member: &str) -> Result<Option<String>,
 }
 
 async fn team(fresh: &Fresh) -> Team {
-    fresh.directory.teams.team("ada").await.unwrap().unwrap()
+    fresh.directory.teams.find("ada").await.unwrap().unwrap()
 }
 
 /// Returns the events of `ada`'s team, oldest first: kind, subject, detail and actor.
@@ -123,7 +123,7 @@ async fn recorded(fresh: &Fresh) -> Vec<String> {
         until: Timestamp::from_millis(i64::MAX),
         limit: 100,
     };
-    let events = fresh.directory.events.events(&wanted).await.unwrap();
+    let events = fresh.directory.events.list(&wanted).await.unwrap();
     let told = events.into_iter().rev().skip(2).map(|event| {
         let word = |word: Option<String>| word.unwrap_or_default();
         let (subject, detail) = (word(event.subject), word(event.detail));

@@ -27,7 +27,7 @@ async fn kept(fresh: &Fresh, tokens: &[NewToken]) {
         let made = fresh
             .directory
             .tokens
-            .create_token(&sid, token, 20, &origin)
+            .create(&sid, token, 20, &origin)
             .await;
         assert_eq!(made.unwrap(), CredentialCreation::Created);
     }
@@ -39,7 +39,7 @@ async fn a_token_is_found_by_its_selector_with_what_it_may_do(fresh: Fresh) {
         .with("ada", "ada@example.org", &["adas-session"])
         .await;
     kept(&fresh, &[token("t", "ada", NOW)]).await;
-    let found = fresh.directory.tokens.token_by_selector("t-selector").await;
+    let found = fresh.directory.tokens.by_selector("t-selector").await;
     let found = found.unwrap().unwrap();
     assert_eq!((&*found.id, &*found.address), ("t", "ada@example.org"));
     assert_eq!(found.scopes, [Scope::MailRead, Scope::ProfileRead]);
@@ -49,7 +49,7 @@ async fn a_token_is_found_by_its_selector_with_what_it_may_do(fresh: Fresh) {
     );
     assert_eq!(found.expires_at, Some(NOW.plus(DAY)));
     assert!(!found.revoked);
-    let unknown = fresh.directory.tokens.token_by_selector("x-selector").await;
+    let unknown = fresh.directory.tokens.by_selector("x-selector").await;
     assert!(unknown.unwrap().is_none());
 }
 
@@ -68,7 +68,7 @@ async fn tokens_are_listed_newest_first_and_only_to_their_owner(fresh: Fresh) {
         token("bobs", "bob", NOW),
     ];
     kept(&fresh, &tokens).await;
-    let listed = fresh.directory.tokens.tokens("ada").await.unwrap();
+    let listed = fresh.directory.tokens.list("ada").await.unwrap();
     let ids: Vec<&str> = listed.iter().map(|token| token.id.as_str()).collect();
     assert_eq!(ids, ["second", "first"]);
     assert_eq!(listed[0].label, "label of second");
@@ -88,7 +88,7 @@ async fn revoking_ends_a_token_and_its_app_password_and_may_be_repeated(fresh: F
     let revoke = async |account: &'static str| {
         directory
             .tokens
-            .revoke_token(account, "t", NOW, &origin)
+            .revoke(account, "t", NOW, &origin)
             .await
             .unwrap()
     };
@@ -96,10 +96,10 @@ async fn revoking_ends_a_token_and_its_app_password_and_may_be_repeated(fresh: F
     let app_password_id = Some("t-password".to_owned());
     assert_eq!(revoke("ada").await, Revocation::Revoked { app_password_id });
     assert_eq!(revoke("ada").await, Revocation::Already);
-    let found = directory.tokens.token_by_selector("t-selector").await;
+    let found = directory.tokens.by_selector("t-selector").await;
     let found = found.unwrap().unwrap();
     assert!(found.revoked && found.app_password.is_none());
-    assert!(directory.tokens.tokens("ada").await.unwrap().is_empty());
+    assert!(directory.tokens.list("ada").await.unwrap().is_empty());
     let left = "SELECT COUNT(*) FROM app_passwords WHERE kind = 'api_token'";
     assert_eq!(fresh.number(left).await, 0);
     let sealed = "SELECT COUNT(*) FROM api_tokens WHERE sealed_password IS NOT NULL";
@@ -119,14 +119,14 @@ async fn of_many_made_at_once_no_more_are_kept_than_there_is_room_for(fresh: Fre
         fresh
             .directory
             .tokens
-            .create_token("adas-session", token, 3, &origin)
+            .create("adas-session", token, 3, &origin)
     });
     let made = join_all(made).await;
     let kept = made
         .into_iter()
         .filter(|made| *made.as_ref().unwrap() == CredentialCreation::Created);
     assert_eq!(kept.count(), 3);
-    assert_eq!(fresh.directory.tokens.tokens("ada").await.unwrap().len(), 3);
+    assert_eq!(fresh.directory.tokens.list("ada").await.unwrap().len(), 3);
 }
 
 async fn of_revoked_tokens_the_newest_are_remembered(fresh: Fresh) {
@@ -146,11 +146,11 @@ async fn of_revoked_tokens_the_newest_are_remembered(fresh: Fresh) {
     let revoked = fresh
         .directory
         .tokens
-        .revoke_token("ada", "t", NOW, &origin)
+        .revoke("ada", "t", NOW, &origin)
         .await;
     revoked.unwrap();
     let found = async |selector: &'static str| {
-        let found = fresh.directory.tokens.token_by_selector(selector).await;
+        let found = fresh.directory.tokens.by_selector(selector).await;
         found.unwrap().is_some()
     };
     assert!(!found("old1").await);
@@ -169,7 +169,7 @@ async fn a_session_that_is_over_makes_none(fresh: Fresh) {
     for sid in ["over", "bobs-session"] {
         let made = directory
             .tokens
-            .create_token(sid, &token, 20, &Origin::default())
+            .create(sid, &token, 20, &Origin::default())
             .await;
         assert_eq!(made.unwrap(), CredentialCreation::SessionOver);
     }
@@ -177,7 +177,7 @@ async fn a_session_that_is_over_makes_none(fresh: Fresh) {
     let origin = Origin::default();
     let made = directory
         .tokens
-        .create_token("adas-session", &token, 20, &origin)
+        .create("adas-session", &token, 20, &origin)
         .await;
     assert_eq!(made.unwrap(), CredentialCreation::SessionOver);
 }

@@ -14,7 +14,7 @@ async fn with_two_factor(fresh: &Fresh) {
     let set = fresh
         .directory
         .second_factors
-        .set_two_factor("a", b"sealed", &codes, NOW, &origin);
+        .set("a", b"sealed", &codes, NOW, &origin);
     assert!(set.await.unwrap());
 }
 
@@ -24,10 +24,7 @@ const fn code(step: i64) -> Factor {
 }
 
 async fn ada(directory: &Directory) -> Account {
-    let found = directory
-        .accounts
-        .account_by_address("ada@example.org")
-        .await;
+    let found = directory.accounts.by_address("ada@example.org").await;
     found.unwrap().unwrap()
 }
 
@@ -51,7 +48,7 @@ async fn a_code_is_good_once_and_older_ones_are_over(fresh: Fresh) {
     assert_eq!(
         directory
             .second_factors
-            .two_factor("a")
+            .find("a")
             .await
             .unwrap()
             .unwrap()
@@ -77,12 +74,7 @@ async fn a_recovery_code_is_good_once_and_the_record_says_how_many_are_left(fres
         sign_in(directory, "s3", recovery("none")).await,
         SignIn::CodeUsed
     );
-    let left = directory
-        .second_factors
-        .two_factor("a")
-        .await
-        .unwrap()
-        .unwrap();
+    let left = directory.second_factors.find("a").await.unwrap().unwrap();
     assert_eq!(left.recovery_codes, ["two"]);
     let said = "SELECT COUNT(*) FROM security_events \
         WHERE kind = 'signed_in' AND detail = 'Firefox, with a recovery code; 1 left'";
@@ -131,7 +123,7 @@ async fn what_changed_since_the_password_was_checked_counts(fresh: Fresh) {
     assert_eq!(other.unwrap(), SignIn::AccountChanged, "another password");
     directory
         .second_factors
-        .set_two_factor("a", b"sealed", &[], NOW, &origin)
+        .set("a", b"sealed", &[], NOW, &origin)
         .await
         .unwrap();
     assert_eq!(
@@ -159,12 +151,12 @@ async fn a_code_of_a_secret_that_was_replaced_is_no_good(fresh: Fresh) {
     let later = NOW.plus(FIRST_WAIT);
     directory
         .second_factors
-        .remove_two_factor("a", NOW, &origin)
+        .remove("a", NOW, &origin)
         .await
         .unwrap();
     let set = directory
         .second_factors
-        .set_two_factor("a", b"other", &[], later, &origin);
+        .set("a", b"other", &[], later, &origin);
     assert!(set.await.unwrap());
     assert_eq!(sign_in(directory, "s1", code(7)).await, SignIn::CodeUsed);
     directory
@@ -185,44 +177,27 @@ async fn it_is_switched_on_and_off_once_each(fresh: Fresh) {
     let origin = Origin::operator();
     let again = directory
         .second_factors
-        .set_two_factor("a", b"other", &[], NOW, &origin);
+        .set("a", b"other", &[], NOW, &origin);
     assert!(!again.await.unwrap());
-    let found = directory
-        .second_factors
-        .two_factor("a")
-        .await
-        .unwrap()
-        .unwrap();
+    let found = directory.second_factors.find("a").await.unwrap().unwrap();
     assert_eq!(found.sealed_secret, b"sealed");
     let codes = ["three".to_owned()];
     let replaced = directory
         .second_factors
         .replace_recovery_codes("a", &codes, NOW, &origin);
     assert!(replaced.await.unwrap());
-    let found = directory
-        .second_factors
-        .two_factor("a")
-        .await
-        .unwrap()
-        .unwrap();
+    let found = directory.second_factors.find("a").await.unwrap().unwrap();
     assert_eq!(found.recovery_codes, codes);
     let off = async || {
         directory
             .second_factors
-            .remove_two_factor("a", NOW, &origin)
+            .remove("a", NOW, &origin)
             .await
             .unwrap()
     };
     assert!(off().await);
     assert!(!off().await);
-    assert!(
-        directory
-            .second_factors
-            .two_factor("a")
-            .await
-            .unwrap()
-            .is_none()
-    );
+    assert!(directory.second_factors.find("a").await.unwrap().is_none());
     let replaced = directory
         .second_factors
         .replace_recovery_codes("a", &codes, NOW, &origin);
@@ -244,12 +219,7 @@ async fn wrong_codes_in_a_row_cost_ever_more_time(fresh: Fresh) {
                 .await;
             counted.unwrap();
         }
-        let found = directory
-            .second_factors
-            .two_factor("a")
-            .await
-            .unwrap()
-            .unwrap();
+        let found = directory.second_factors.find("a").await.unwrap().unwrap();
         found.refused_until.since(NOW).as_secs() / 60
     };
     assert_eq!(wrong(9).await, 0);

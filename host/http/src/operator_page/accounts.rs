@@ -51,10 +51,7 @@ pub(super) async fn list(state: &PageState, request: &Request) -> Result<Respons
         let now = visit.app.clock.now();
         // One more account shows that the list is incomplete.
         let directory = &visit.app.directory;
-        let mut accounts = directory
-            .accounts
-            .accounts_with(part, now, LIMIT + 1)
-            .await?;
+        let mut accounts = directory.accounts.matching(part, now, LIMIT + 1).await?;
         let is_incomplete = accounts.len() > LIMIT as usize;
         accounts.truncate(LIMIT as usize);
         let csrf = &visit.browser.csrf;
@@ -140,7 +137,7 @@ pub(super) async fn show(state: &PageState, request: &Request) -> Result<Respons
             until: Timestamp::from_millis(i64::MAX),
             limit: EVENTS,
         };
-        let events = visit.app.directory.events.events(&filter).await?;
+        let events = visit.app.directory.events.list(&filter).await?;
         let csrf = &visit.browser.csrf;
         let of_kinds = |kinds: &[AppPasswordKind]| {
             let all = credentials.iter();
@@ -256,7 +253,7 @@ async fn account(visit: &Visit<'_>, request: &Request) -> Result<Listed, Refusal
         .app
         .directory
         .accounts
-        .account_with(&address, now)
+        .with_counts(&address, now)
         .await?;
     Ok(found.ok_or_else(not_found)?)
 }

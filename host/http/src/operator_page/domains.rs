@@ -23,7 +23,7 @@ pub(super) async fn list(state: &PageState, request: &Request) -> Result<Respons
             let in_use = directory.domains.in_use(&domain.domain).await?;
             platform.push((domain, in_use));
         }
-        let claims = directory.domains.domain_claims("").await?;
+        let claims = directory.domains.claims("").await?;
         let platform_rows = html! {
             @for (domain, in_use) in &platform {
                 tr {

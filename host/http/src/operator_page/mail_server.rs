@@ -45,7 +45,7 @@ pub(super) async fn show(state: &PageState, request: &Request) -> Result<Respons
             check_doveadm(&app.config),
             check_smtp(&app.config),
         );
-        let hosts = app.directory.hosts.hosts().await?;
+        let hosts = app.directory.hosts.list().await?;
         let mut findings = vec![database, imap, doveadm, smtp];
         findings.extend(check_redis(app));
         findings.push(check_modules(app));

@@ -137,7 +137,7 @@ impl Outbox {
         member: &Member,
         address: &str,
     ) -> Result<bool, Error> {
-        let rights = match self.directory.aliases.alias_maker(account, address).await? {
+        let rights = match self.directory.aliases.maker(account, address).await? {
             Some(creator) => {
                 let is_creator = creator.as_deref() == Some(member.account.as_str());
                 member.grants.over_alias(address, is_creator)
@@ -218,7 +218,7 @@ impl Outbox {
         let now = self.clock.now();
         let earlier = directory
             .sendings
-            .begin_sending(&key, &fingerprint, process, &message_id, now)
+            .begin(&key, &fingerprint, process, &message_id, now)
             .await?;
         if let Some(earlier) = earlier {
             return self.earlier_result(&key, earlier, &fingerprint).await;
@@ -237,11 +237,11 @@ impl Outbox {
                 })
             }
             Err(error @ Error::Unknown(_)) => {
-                log_failure(directory.sendings.sending_unknown(&key).await);
+                log_failure(directory.sendings.set_unknown(&key).await);
                 Err(error)
             }
             Err(error) => {
-                log_failure(directory.sendings.release_sending(&key).await);
+                log_failure(directory.sendings.release(&key).await);
                 Err(error)
             }
         }
@@ -260,11 +260,11 @@ impl Outbox {
             return IdempotencyKeys::earlier_result(&earlier, fingerprint, false);
         }
         let is_recent = self.clock.now().since(earlier.begun_at()) < MAX_SEND_DURATION;
-        if is_recent && self.directory.hosts.is_host_alive(&earlier.process).await? {
+        if is_recent && self.directory.hosts.is_alive(&earlier.process).await? {
             return IdempotencyKeys::earlier_result(&earlier, fingerprint, true);
         }
         // The host can have finished the send since the first query.
-        let current = self.directory.sendings.sending(key).await?;
+        let current = self.directory.sendings.find(key).await?;
         let earlier = current.unwrap_or(earlier);
         IdempotencyKeys::earlier_result(&earlier, fingerprint, false)
     }

@@ -55,7 +55,7 @@ impl ModuleManager {
         let stored = self
             .directory
             .modules
-            .install_modules(&new_versions, self.max_versions, self.clock.now(), origin)
+            .install(&new_versions, self.max_versions, self.clock.now(), origin)
             .await?;
         self.publish(entries, publish_routes);
         let mut reports = Vec::with_capacity(examined.len());
@@ -198,10 +198,7 @@ impl ModuleManager {
         };
         let module = self.load_stored(name, &to.digest).await?;
         let now = self.clock.now();
-        let written = self
-            .directory
-            .modules
-            .roll_module_back(name, to, now, origin);
+        let written = self.directory.modules.roll_back(name, to, now, origin);
         self.replace_entry(router, name, ModuleEntry::serving(module), written)
             .await?;
         tracing::info!(
@@ -236,7 +233,7 @@ impl ModuleManager {
         let written = self
             .directory
             .modules
-            .switch_module(name, true, self.clock.now(), origin);
+            .switch(name, true, self.clock.now(), origin);
         self.replace_entry(router, name, ModuleEntry::serving(module), written)
             .await?;
         tracing::info!(module = name, "enabled");
@@ -265,7 +262,7 @@ impl ModuleManager {
         let written = self
             .directory
             .modules
-            .switch_module(name, false, self.clock.now(), origin);
+            .switch(name, false, self.clock.now(), origin);
         self.replace_entry(router, name, entry, written).await?;
         tracing::info!(module = name, "disabled");
         Ok(self.report(name, versions))
@@ -304,11 +301,7 @@ impl ModuleManager {
             return Err(Error::Conflict(reason));
         }
         let now = self.clock.now();
-        let removed = Box::pin(
-            self.directory
-                .modules
-                .remove_module(name, purge, now, origin),
-        );
+        let removed = Box::pin(self.directory.modules.remove(name, purge, now, origin));
         if exists {
             let written = async { removed.await.map(drop) };
             self.replace_entries(router, entries, written).await?;

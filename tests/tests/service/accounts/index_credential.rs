@@ -13,12 +13,7 @@ use super::credentials::can_submit;
 const ADA: &str = "ada@first.test";
 
 async fn account(service: &Service) -> String {
-    let found = service
-        .app()
-        .directory
-        .accounts
-        .account_by_address(ADA)
-        .await;
+    let found = service.app().directory.accounts.by_address(ADA).await;
     found.unwrap().unwrap().id
 }
 

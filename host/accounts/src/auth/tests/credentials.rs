@@ -9,7 +9,11 @@ async fn nothing_secret_is_kept_in_the_clear() {
     let signed_in = stage.register("ada").await;
     let caller = stage.caller(&signed_in.tokens).await.unwrap();
     let auth = &stage.auth;
-    let index = IndexCredentials::new(auth.directory.clone(), auth.keys(), stage.clock.clone());
+    let index = IndexCredentials::new(
+        auth.directory.credentials.clone(),
+        auth.keys(),
+        stage.clock.clone(),
+    );
     let mail = index.credential(&caller.account).await.unwrap().unwrap();
     let index = Caller {
         mail,

@@ -53,7 +53,7 @@ impl Accounts {
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails.
-    pub async fn accounts_with(
+    pub async fn matching(
         &self,
         part: &str,
         now: Timestamp,
@@ -78,7 +78,7 @@ impl Accounts {
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails.
-    pub async fn account_with(
+    pub async fn with_counts(
         &self,
         address: &str,
         now: Timestamp,

@@ -31,10 +31,7 @@ async fn people(fresh: &Fresh) {
 }
 
 async fn kinds(directory: &Directory, account: &str) -> Vec<&'static str> {
-    let credentials = directory
-        .credentials
-        .credentials_and_grants(account, NOW)
-        .await;
+    let credentials = directory.credentials.list_with_grants(account, NOW).await;
     let credentials = credentials.unwrap().into_iter();
     let mut kinds: Vec<&str> = credentials.map(|c| c.kind.name()).collect();
     kinds.sort_unstable();
@@ -60,22 +57,8 @@ async fn a_disabled_account_has_no_credential_left_and_no_mail_comes(fresh: Fres
             .unwrap()
     );
     assert_eq!(kinds(directory, "a").await, [""; 0]);
-    assert!(
-        directory
-            .sessions
-            .session("s1", NOW)
-            .await
-            .unwrap()
-            .is_none()
-    );
-    assert!(
-        directory
-            .sessions
-            .session("s3", NOW)
-            .await
-            .unwrap()
-            .is_some()
-    );
+    assert!(directory.sessions.find("s1", NOW).await.unwrap().is_none());
+    assert!(directory.sessions.find("s3", NOW).await.unwrap().is_some());
     let tokens =
         "SELECT COUNT(*) FROM api_tokens WHERE revoked_at IS NULL OR sealed_password IS NOT NULL";
     assert_eq!(fresh.number(tokens).await, 0);
@@ -124,31 +107,11 @@ async fn another_password_ends_what_signed_in_and_keeps_mail_clients(fresh: Fres
         .set_password("a", "another", NOW, &operator);
     assert_eq!(set.await.unwrap().unwrap().len(), 4);
     assert_eq!(kinds(directory, "a").await, ["app_password", "team_key"]);
-    assert!(
-        directory
-            .sessions
-            .session("s1", NOW)
-            .await
-            .unwrap()
-            .is_none()
-    );
-    assert!(
-        directory
-            .sessions
-            .session("s3", NOW)
-            .await
-            .unwrap()
-            .is_some()
-    );
-    let found = directory
-        .accounts
-        .account_by_address("ada@example.org")
-        .await;
+    assert!(directory.sessions.find("s1", NOW).await.unwrap().is_none());
+    assert!(directory.sessions.find("s3", NOW).await.unwrap().is_some());
+    let found = directory.accounts.by_address("ada@example.org").await;
     assert_eq!(found.unwrap().unwrap().password_hash, "another");
-    let other = directory
-        .accounts
-        .account_by_address("bob@example.org")
-        .await;
+    let other = directory.accounts.by_address("bob@example.org").await;
     assert_eq!(other.unwrap().unwrap().password_hash, "$argon2id$secret");
     let said = "SELECT COUNT(*) FROM security_events WHERE kind = 'password_changed' \
         AND detail = 'app passwords ended: 4, API tokens revoked: 1'";
@@ -169,14 +132,14 @@ async fn a_deleted_accounts_addresses_are_kept_until_they_are_freed(fresh: Fresh
     assert!(
         directory
             .accounts
-            .delete_account("a", NOW, &operator)
+            .delete("a", NOW, &operator)
             .await
             .unwrap()
     );
     assert!(
         !directory
             .accounts
-            .delete_account("a", NOW, &operator)
+            .delete("a", NOW, &operator)
             .await
             .unwrap()
     );
@@ -198,7 +161,7 @@ async fn a_deleted_accounts_addresses_are_kept_until_they_are_freed(fresh: Fresh
 
     let make = async |id: &str, address: &str| {
         let new = account(id, address);
-        let made = directory.accounts.create_account(&new, None, &operator);
+        let made = directory.accounts.create(&new, None, &operator);
         made.await.unwrap()
     };
     let free = async |address: &str| {
@@ -231,7 +194,7 @@ async fn an_account_is_provisioned_with_its_plan_and_rank(fresh: Fresh) {
         admin: true,
         ..account("a", "ada@example.org")
     };
-    let made = directory.accounts.create_account(&ada, None, &operator);
+    let made = directory.accounts.create(&ada, None, &operator);
     assert_eq!(made.await.unwrap(), Creation::Created);
     directory.with("b", "bob@example.org", &[]).await;
     let all = directory.accounts.overview("").await.unwrap();
@@ -302,7 +265,7 @@ async fn the_operator_is_told_what_the_owner_is_and_of_grants(fresh: Fresh) {
     let later = NOW.plus(MONTH);
     let credentials = directory
         .credentials
-        .credentials_and_grants("a", NOW)
+        .list_with_grants("a", NOW)
         .await
         .unwrap();
     let ids: Vec<&str> = credentials.iter().map(|c| c.id.as_str()).collect();
@@ -318,22 +281,19 @@ async fn the_operator_is_told_what_the_owner_is_and_of_grants(fresh: Fresh) {
     assert_eq!(credentials[4].token.as_ref().unwrap().0, "live");
     let mut told = credentials;
     told.retain(|credential| credential.kind.name() != "oauth_grant");
-    assert_eq!(
-        directory.credentials.credentials("a", NOW).await.unwrap(),
-        told
-    );
+    assert_eq!(directory.credentials.list("a", NOW).await.unwrap(), told);
     let left = directory
         .credentials
-        .credentials_and_grants("a", later)
+        .list_with_grants("a", later)
         .await
         .unwrap();
     assert_eq!(left.len(), 4, "web sessions that are over are not told");
-    let aliases = directory.aliases.aliases("a").await.unwrap();
+    let aliases = directory.aliases.list("a").await.unwrap();
     assert!(aliases.len() == 1 && aliases[0].address == "shop@example.org" && aliases[0].active);
     assert!(
         directory
             .sessions
-            .session("s1", NOW.plus(DAY))
+            .find("s1", NOW.plus(DAY))
             .await
             .unwrap()
             .is_some()
@@ -344,11 +304,7 @@ async fn accounts_are_found_by_a_part_of_their_address(fresh: Fresh) {
     people(&fresh).await;
     let directory = &fresh.directory;
     let found = async |part: &str, limit| {
-        let accounts = directory
-            .accounts
-            .accounts_with(part, NOW, limit)
-            .await
-            .unwrap();
+        let accounts = directory.accounts.matching(part, NOW, limit).await.unwrap();
         let addresses = accounts.into_iter().map(|account| account.address);
         addresses.collect::<Vec<_>>()
     };
@@ -361,7 +317,7 @@ async fn accounts_are_found_by_a_part_of_their_address(fresh: Fresh) {
     }
     let ada = directory
         .accounts
-        .account_with(all[0], NOW)
+        .with_counts(all[0], NOW)
         .await
         .unwrap()
         .unwrap();
@@ -370,7 +326,7 @@ async fn accounts_are_found_by_a_part_of_their_address(fresh: Fresh) {
     assert!(
         directory
             .accounts
-            .account_with("ada", NOW)
+            .with_counts("ada", NOW)
             .await
             .unwrap()
             .is_none()

@@ -23,7 +23,7 @@ async fn import(fresh: &Fresh, address: &str, account: &str) -> AliasImport {
     let imported = fresh
         .directory
         .aliases
-        .import_alias(address, account, NOW, &operator);
+        .import(address, account, NOW, &operator);
     imported.await.unwrap()
 }
 
@@ -84,7 +84,7 @@ async fn an_imported_alias_replaces_a_reservation_of_the_operator(fresh: Fresh) 
     assert_eq!(reserve().await.unwrap(), Reservation::Reserved);
     assert_eq!(import(&fresh, INFO, "a").await, AliasImport::Imported);
     assert_eq!(reserve().await.unwrap(), Reservation::Taken);
-    let aliases = fresh.directory.aliases.aliases("a").await.unwrap();
+    let aliases = fresh.directory.aliases.list("a").await.unwrap();
     assert!(aliases.len() == 1 && aliases[0].active, "{aliases:?}");
 }
 

@@ -20,7 +20,7 @@ async fn clients(fresh: &Fresh) {
     directory.with("a", "ada@example.org", &["s"]).await;
     directory
         .accounts
-        .create_account(&account("b", "bob@example.org"), None, &Origin::default())
+        .create(&account("b", "bob@example.org"), None, &Origin::default())
         .await
         .unwrap();
     for (account, id) in [("a", "phone"), ("a", "desk"), ("b", "other")] {

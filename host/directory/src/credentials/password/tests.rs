@@ -35,10 +35,7 @@ async fn ada(fresh: &Fresh) {
         created_at: NOW,
         expires_at: None,
     };
-    let made = directory
-        .tokens
-        .create_token("here", &token, 20, &origin)
-        .await;
+    let made = directory.tokens.create("here", &token, 20, &origin).await;
     assert_eq!(made.unwrap(), CredentialCreation::Created);
 }
 
@@ -78,7 +75,7 @@ async fn a_new_password_ends_all_but_the_asking_session_and_mail_clients(fresh: 
     let session = fresh
         .directory
         .sessions
-        .session("here", NOW)
+        .find("here", NOW)
         .await
         .unwrap()
         .unwrap();
@@ -88,7 +85,7 @@ async fn a_new_password_ends_all_but_the_asking_session_and_mail_clients(fresh: 
         fresh
             .directory
             .sessions
-            .session("there", NOW)
+            .find("there", NOW)
             .await
             .unwrap()
             .is_none()
@@ -96,7 +93,7 @@ async fn a_new_password_ends_all_but_the_asking_session_and_mail_clients(fresh: 
     let token = fresh
         .directory
         .tokens
-        .token_by_selector("t")
+        .by_selector("t")
         .await
         .unwrap()
         .unwrap();

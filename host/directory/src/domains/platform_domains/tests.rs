@@ -38,7 +38,7 @@ async fn claim(fresh: &Fresh, account_id: &str, domain: &str) -> Claimed {
     let claimed = fresh
         .directory
         .domains
-        .claim_domain(by, domain, "c", 9, &origin)
+        .claim(by, domain, "c", 9, &origin)
         .await;
     claimed.unwrap()
 }
@@ -154,7 +154,7 @@ async fn adding_a_domain_voids_its_claims_but_not_whose_it_is(fresh: Fresh) {
         fresh
             .directory
             .domains
-            .domains("ada")
+            .list("ada")
             .await
             .unwrap()
             .is_empty()

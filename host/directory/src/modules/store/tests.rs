@@ -35,20 +35,14 @@ async fn install(directory: &Directory, names: &[&str]) {
     };
     let set: Vec<_> = names.iter().copied().map(version).collect();
     let origin = Origin::operator();
-    let installed = directory
-        .modules
-        .install_modules(&set, 10, NOW, &origin)
-        .await;
+    let installed = directory.modules.install(&set, 10, NOW, &origin).await;
     installed.unwrap();
 }
 
 /// Removes a module with its data. Returns `true` if there was anything to remove.
 async fn purge(directory: &Directory, module: &str) -> bool {
     let origin = Origin::operator();
-    let removed = directory
-        .modules
-        .remove_module(module, true, NOW, &origin)
-        .await;
+    let removed = directory.modules.remove(module, true, NOW, &origin).await;
     removed.unwrap()
 }
 
@@ -260,7 +254,7 @@ async fn what_was_kept_goes_with_its_account_or_when_its_module_is_purged(fresh:
     }
     let entries = "SELECT COUNT(*) FROM store_entries";
     let origin = Origin::default();
-    let deleted = directory.accounts.delete_account("ada", NOW, &origin).await;
+    let deleted = directory.accounts.delete("ada", NOW, &origin).await;
     assert!(deleted.unwrap());
     assert_eq!(fresh.number(entries).await, 2);
     assert!(purge(directory, "notes").await);
@@ -278,9 +272,7 @@ async fn what_a_module_kept_that_was_removed_without_it_can_still_be_purged(fres
     two(directory).await;
     set(directory, "ada", "notes", "k", b"v").await;
     let origin = Origin::operator();
-    let removed = directory
-        .modules
-        .remove_module("notes", false, NOW, &origin);
+    let removed = directory.modules.remove("notes", false, NOW, &origin);
     assert!(removed.await.unwrap());
     assert!(get(directory, "ada", "notes", "k").await.is_some());
     assert!(purge(directory, "notes").await);

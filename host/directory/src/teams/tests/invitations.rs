@@ -51,7 +51,7 @@ async fn a_guest_is_let_in_with_a_grant_and_a_key_that_acts_for_it(fresh: Fresh)
     assert_eq!(shared.grants, bob.held());
     assert_eq!(shared.grants.over(&folder("work")), READ);
 
-    let credentials = directory.credentials.credentials("ada", NOW).await.unwrap();
+    let credentials = directory.credentials.list("ada", NOW).await.unwrap();
     let key = credentials.iter().find(|one| one.id == "key-for-bob");
     assert_eq!(key.unwrap().kind, AppPasswordKind::TeamKey);
     assert_eq!(

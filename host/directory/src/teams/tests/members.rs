@@ -17,7 +17,7 @@ const DAY: Duration = Duration::from_hours(24);
 
 /// Returns the mailboxes that an account sees, with its rights in each.
 async fn teams(fresh: &Fresh, account: &str) -> Vec<(String, String)> {
-    let teams = fresh.directory.teams.teams(account).await.unwrap();
+    let teams = fresh.directory.teams.list(account).await.unwrap();
     let told = teams
         .into_iter()
         .map(|team| (team.mailbox, team.grants.anywhere().to_string()));
@@ -51,11 +51,11 @@ async fn teams_are_ones_own_and_those_that_are_shared_by_address(fresh: Fresh) {
         ("cyd".into(), read()),
     ];
     assert_eq!(teams(&fresh, "dan").await, expected);
-    let shown = fresh.directory.teams.teams("dan").await.unwrap();
+    let shown = fresh.directory.teams.list("dan").await.unwrap();
     assert_eq!(shown[1].address, "ada@example.org");
     assert_eq!(shown[1].person, Some(("Ada".into(), "Lovelace".into())));
     assert_eq!(teams(&fresh, "ada").await.len(), 1);
-    assert_eq!(fresh.directory.teams.teams("nobody").await.unwrap(), []);
+    assert_eq!(fresh.directory.teams.list("nobody").await.unwrap(), []);
 
     // The mailbox is not listed without a key, without an active owner, or without a right.
     let (origin, directory) = (Origin::default(), &fresh.directory);
@@ -126,10 +126,7 @@ async fn a_deleted_account_is_a_member_of_nothing_and_its_own_team_is_gone(fresh
         .await
         .unwrap();
     let (directory, operator) = (&fresh.directory, Origin::operator());
-    let deleted = directory
-        .accounts
-        .delete_account("bob", NOW, &operator)
-        .await;
+    let deleted = directory.accounts.delete("bob", NOW, &operator).await;
     assert!(deleted.unwrap());
     let left = team(&fresh).await;
     assert!(left.members.is_empty() && !left.shared, "the key is gone");
@@ -143,12 +140,9 @@ async fn a_deleted_account_is_a_member_of_nothing_and_its_own_team_is_gone(fresh
     invite(&fresh, "ada", "cyd", Resource::Mailbox, READ)
         .await
         .unwrap();
-    let deleted = directory
-        .accounts
-        .delete_account("ada", NOW, &operator)
-        .await;
+    let deleted = directory.accounts.delete("ada", NOW, &operator).await;
     assert!(deleted.unwrap());
-    assert!(directory.teams.team("ada").await.unwrap().is_none());
+    assert!(directory.teams.find("ada").await.unwrap().is_none());
     assert_eq!(teams(&fresh, "cyd").await.len(), 1);
 }
 

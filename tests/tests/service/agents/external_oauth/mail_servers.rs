@@ -121,7 +121,7 @@ async fn sends(service: &Service, token: &str) -> Result<(), SendError> {
     let account = app
         .directory
         .accounts
-        .account_by_address(ADA)
+        .by_address(ADA)
         .await
         .unwrap()
         .unwrap();
