@@ -62,7 +62,7 @@ pub enum Error {
 /// The operations on aliases of all accounts.
 #[derive(Clone, Debug)]
 pub struct Aliases {
-    aliases: latchmail_directory::aliases::Aliases,
+    repository: latchmail_directory::aliases::Aliases,
     users: Arc<MailServerUsers>,
     clock: Clock,
 }
@@ -74,15 +74,15 @@ struct NewAlias {
 }
 
 impl Aliases {
-    /// Creates the operations on `aliases`.
+    /// Creates the operations on the aliases in `repository`.
     #[must_use]
     pub fn new(
-        aliases: latchmail_directory::aliases::Aliases,
+        repository: latchmail_directory::aliases::Aliases,
         users: Arc<MailServerUsers>,
         clock: Clock,
     ) -> Self {
         Self {
-            aliases,
+            repository,
             users,
             clock,
         }
@@ -96,7 +96,7 @@ impl Aliases {
     /// [`Error::Directory`] if the directory fails.
     pub async fn list(&self, caller: &Caller) -> Result<Vec<Alias>, Error> {
         let acting = self.acting(caller, Right::AliasesRead)?;
-        let mut aliases = self.aliases.list(acting.account_id).await?;
+        let mut aliases = self.repository.list(acting.account_id).await?;
         if let Some(guest) = acting.member {
             aliases.retain(|alias| guest.over(alias).hold(Right::AliasesRead));
         }
@@ -112,7 +112,7 @@ impl Aliases {
     /// [`Error::Directory`] if the directory fails.
     pub async fn domains(&self, caller: &Caller) -> Result<Vec<String>, Error> {
         let acting = self.acting(caller, Right::AliasesRead)?;
-        let mut domains = self.aliases.domains(acting.account_id).await?;
+        let mut domains = self.repository.domains(acting.account_id).await?;
         if let Some(guest) = acting.member {
             domains.retain(|domain| guest.grants.apply_to_domain(domain));
         }
@@ -132,7 +132,7 @@ impl Aliases {
     ) -> Result<Alias, Error> {
         let acting = self.acting(caller, Right::AliasesWrite)?;
         let NewAlias { address, whose } = self.new_alias(acting, name, domain).await?;
-        self.aliases
+        self.repository
             .create(acting, &address, whose, origin)
             .await?
             .map_err(|obstacle| self.error(obstacle, address))
@@ -146,7 +146,7 @@ impl Aliases {
     pub async fn check(&self, caller: &Caller, name: &str, domain: &str) -> Result<(), Error> {
         let acting = self.acting(caller, Right::AliasesRead)?;
         let NewAlias { address, whose } = self.new_alias(acting, name, domain).await?;
-        let obstacle = self.aliases.obstacle(acting.account_id, &address, whose);
+        let obstacle = self.repository.obstacle(acting.account_id, &address, whose);
         match obstacle.await? {
             None => Ok(()),
             Some(obstacle) => Err(self.error(obstacle, address)),
@@ -166,7 +166,7 @@ impl Aliases {
         origin: &Origin,
     ) -> Result<(), Error> {
         let acting = AliasCaller::new(caller, self.clock.now());
-        let change = self.aliases.set_active(acting, id, active, origin);
+        let change = self.repository.set_active(acting, id, active, origin);
         done(change.await?)
     }
 
@@ -177,7 +177,7 @@ impl Aliases {
     /// [`Error::Directory`].
     pub async fn delete(&self, caller: &Caller, id: u64, origin: &Origin) -> Result<(), Error> {
         let acting = AliasCaller::new(caller, self.clock.now());
-        done(self.aliases.delete(acting, id, origin).await?)
+        done(self.repository.delete(acting, id, origin).await?)
     }
 
     fn error(&self, obstacle: Obstacle, address: String) -> Error {
@@ -227,7 +227,7 @@ impl Aliases {
             return Err(Error::Denied);
         }
         let whose = self
-            .aliases
+            .repository
             .domain_owner(acting.account_id, &domain)
             .await?;
         if whose == DomainOwner::Foreign {

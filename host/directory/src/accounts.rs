@@ -8,13 +8,12 @@ pub mod profiles;
 use std::collections::HashSet;
 use std::fmt;
 
+use latchmail_core::caller::Origin;
+use latchmail_core::clock::Timestamp;
 use sqlx::QueryBuilder;
 
-use crate::Error;
 use crate::aliases::domain_of;
-use crate::caller::Origin;
-use crate::clock::Timestamp;
-use crate::db::{Db, Source, Tx, on, on_tx};
+use crate::db::{Db, Error, Source, Tx, on, on_tx};
 use crate::domains;
 use crate::events::{self, Event, Kind};
 use crate::message_index::MAX_PER_STATEMENT;

@@ -10,14 +10,13 @@ pub mod reserved_addresses;
 
 use std::time::Duration;
 
+use latchmail_core::caller::{Caller, Credential, Origin};
+use latchmail_core::clock::Timestamp;
+use latchmail_core::permissions::{Grants, Right, Rights};
 use sha2::{Digest as _, Sha256};
 
-use crate::Error;
-use crate::caller::{Caller, Credential, Origin};
-use crate::clock::Timestamp;
-use crate::db::{Db, Lookup, Source, Tx, on, on_tx};
+use crate::db::{Db, Error, Lookup, Source, Tx, on, on_tx};
 use crate::events::{self, Event, Kind};
-use crate::permissions::{Grants, Right, Rights};
 
 /// Maximum number of aliases of an account on platform domains, including deleted aliases. Without
 /// this limit, one account could use up the names on domains that all accounts share.

@@ -19,10 +19,10 @@ pub use sqlite::{
     copy_sqlite, current_key_of_copy, last_logins_of_copy, restore_sqlite, set_owner,
 };
 
-use crate::Schema;
-use crate::clock::Timestamp;
+use latchmail_core::clock::Timestamp;
+
 use crate::credentials::Credentials;
-use crate::db::{Error, LastLogins, migrations_of_program};
+use crate::db::{Error, LastLogins, Schema, migrations_of_program};
 
 /// Records the restore, moves the numbers and versions, and removes the hosts that ran at the time
 /// of the backup. `{…}` are numbers. If the clock is behind an earlier restore, the numbers

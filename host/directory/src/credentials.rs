@@ -11,10 +11,10 @@ pub mod password;
 use std::collections::HashMap;
 use std::fmt;
 
-use crate::Error;
-use crate::caller::{Origin, Scope};
-use crate::clock::Timestamp;
-use crate::db::{Changed as _, Db, LastLogins, Source, Tx, on, on_tx};
+use latchmail_core::caller::{Origin, Scope};
+use latchmail_core::clock::Timestamp;
+
+use crate::db::{Changed as _, Db, Error, LastLogins, Source, Tx, on, on_tx};
 use crate::events::{self, Event, Kind};
 use crate::session_caller::SessionCaller;
 

@@ -7,9 +7,9 @@
 
 use std::net::IpAddr;
 
-use crate::Error;
-use crate::db::{Tx, on_tx};
-use crate::network;
+use latchmail_core::network;
+
+use crate::db::{Error, Tx, on_tx};
 
 /// The maximum number of rows.
 pub(super) const MAX_ROWS: i64 = 10_000;

@@ -23,11 +23,11 @@ mod sqlite;
 
 use std::time::Duration;
 
+use latchmail_core::config;
+use latchmail_core::error::Failure;
 use latchmail_core::metrics;
 use sqlx::{PgPool, Postgres, Sqlite, SqlitePool, Transaction};
 
-use crate::config;
-use crate::error::Failure;
 pub(crate) use inspection::{APPLIED, compare_postgres, compare_sqlite};
 pub use inspection::{Inspection, Schema, SqliteFiles, inspect, sqlite_files};
 pub(super) use lookup::{FromLookup, Lookup, Row};

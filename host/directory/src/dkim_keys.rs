@@ -5,8 +5,7 @@
 
 pub mod milter;
 
-use crate::Error;
-use crate::db::{Db, FromLookup, Lookup, Row, on};
+use crate::db::{Db, Error, FromLookup, Lookup, Row, on};
 
 const OF: &str = "SELECT dkim_selector, dkim_private_key FROM domains WHERE domain = $1 AND verified_at IS NOT NULL";
 const ALL: &str = "SELECT domain, dkim_selector, dkim_private_key FROM domains WHERE verified_at IS NOT NULL ORDER BY domain";

@@ -10,10 +10,10 @@ pub mod platform_domains;
 
 use std::fmt;
 
-use crate::Error;
-use crate::caller::Origin;
-use crate::clock::Timestamp;
-use crate::db::{Db, Source, Tx, on, on_tx};
+use latchmail_core::caller::Origin;
+use latchmail_core::clock::Timestamp;
+
+use crate::db::{Db, Error, Source, Tx, on, on_tx};
 use crate::events::{self, Event, Kind};
 use crate::session_caller::SessionCaller;
 

@@ -11,11 +11,11 @@ use std::net::IpAddr;
 
 pub use self::kind::Kind;
 pub(super) use self::recording::{commit, record};
-use crate::Error;
-use crate::caller::Origin;
-use crate::clock::Timestamp;
-use crate::db::{Changed as _, Db, on};
-use crate::network::network;
+use latchmail_core::caller::Origin;
+use latchmail_core::clock::Timestamp;
+use latchmail_core::network::network;
+
+use crate::db::{Changed as _, Db, Error, on};
 
 /// Maximum number of events that one transaction deletes. On SQLite, other writers wait for the
 /// transaction.

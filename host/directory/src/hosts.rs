@@ -13,8 +13,7 @@ pub mod host_events;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use crate::Error;
-use crate::db::{Changed as _, Db, Tx, on, on_tx};
+use crate::db::{Changed as _, Db, Error, Tx, on, on_tx};
 
 /// The interval at which a host must write its row.
 pub const ANNOUNCE_INTERVAL: Duration = Duration::from_secs(5);

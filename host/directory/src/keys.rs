@@ -5,7 +5,7 @@ pub mod results_key;
 pub mod sealed;
 pub mod service_keys;
 
-use crate::Db;
+use crate::db::Db;
 use crate::hosts::Hosts;
 
 /// The service's keys, and the values that they seal.

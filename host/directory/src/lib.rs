@@ -38,7 +38,7 @@ pub mod two_factor;
 
 use std::sync::Arc;
 
-use latchmail_core::{caller, clock, config, error, hexadecimal, network, permissions};
+use latchmail_core::config;
 
 use crate::accounts::Accounts;
 use crate::aliases::Aliases;

@@ -3,13 +3,14 @@
 
 use std::time::Duration;
 
+use latchmail_core::config;
 use sqlx::postgres::PgPoolOptions;
 use sqlx::sqlite::{SqliteConnectOptions, SqlitePoolOptions};
 
 use zeroize::Zeroizing;
 
-use crate::db::on;
-use crate::{Db, Error, config, db};
+use crate::db;
+use crate::db::{Db, Error, on};
 
 const IS_LOCAL: &str = "SELECT COUNT(*) FROM mailserver_domains WHERE domain = $1";
 

@@ -1,7 +1,8 @@
 //! The contract `mailserver_*`, version 1, as a mail daemon reads it.
 
+use latchmail_core::caller::Origin;
+
 use crate::Directory;
-use crate::caller::Origin;
 use crate::credentials::AppPasswordKind;
 use crate::db::{Source, on, on_tx};
 use crate::testing::{Fresh, NOW, both, new_app_password, session};

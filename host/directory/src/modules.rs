@@ -5,10 +5,10 @@
 
 pub mod store;
 
-use crate::Error;
-use crate::caller::Origin;
-use crate::clock::Timestamp;
-use crate::db::{Changed as _, Db, Tx, on, on_tx};
+use latchmail_core::caller::Origin;
+use latchmail_core::clock::Timestamp;
+
+use crate::db::{Changed as _, Db, Error, Tx, on, on_tx};
 use crate::events::{self, Event, Kind};
 
 const LIST: &str = "SELECT module, digest, enabled, source_digest FROM modules ORDER BY module";

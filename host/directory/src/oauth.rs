@@ -14,8 +14,7 @@ pub use clients::{Client, ClientRow};
 pub use devices::{Device, NewDevice, Poll};
 pub use grants::{Grant, NewGrant, NewToken, NewTokens, Presented, Rotation};
 
-use crate::Error;
-use crate::db::{Db, Lookup, Tx, on_tx};
+use crate::db::{Db, Error, Lookup, Tx, on_tx};
 
 const FORGET_CODES: &str = "DELETE FROM oauth_codes WHERE account_id = $1 AND grant_id IS NULL";
 const FORGET_DEVICES: &str = "DELETE FROM oauth_devices WHERE account_id = $1";

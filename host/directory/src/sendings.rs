@@ -6,9 +6,9 @@
 
 use std::time::Duration;
 
-use crate::clock::Timestamp;
-use crate::db::{Changed as _, on};
-use crate::{Db, Error};
+use latchmail_core::clock::Timestamp;
+
+use crate::db::{Changed as _, Db, Error, on};
 
 /// The time for which a key is stored.
 pub const RETENTION: Duration = Duration::from_hours(24);

@@ -1,8 +1,8 @@
 //! Checks in the transaction of a change that the session of the request has not ended.
 
-use crate::Error;
-use crate::clock::Timestamp;
-use crate::db::{Tx, on_tx};
+use latchmail_core::clock::Timestamp;
+
+use crate::db::{Error, Tx, on_tx};
 
 const IS_LIVE: &str = "SELECT 1 FROM sessions s JOIN accounts a ON a.id = s.account_id \
     WHERE s.sid = $1 AND s.account_id = $2 AND s.expires_at > $3 AND a.active";

@@ -12,11 +12,11 @@ mod sweep;
 use std::fmt;
 use std::time::Duration;
 
-use crate::Error;
-use crate::caller::Origin;
-use crate::clock::Timestamp;
+use latchmail_core::caller::Origin;
+use latchmail_core::clock::Timestamp;
+
 use crate::credentials::{self, NewAppPassword};
-use crate::db::{Db, FromLookup, Lookup, Row, Source, Tx, on, on_tx};
+use crate::db::{Db, Error, FromLookup, Lookup, Row, Source, Tx, on, on_tx};
 use crate::events::{self, Event, Kind};
 
 /// A second use of a refresh token within this time counts as a retry or as a second browser tab. A

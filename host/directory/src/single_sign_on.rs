@@ -17,10 +17,10 @@ pub use recheck::DueSession;
 
 pub(super) use codes::consume as consume_code;
 
-use crate::Error;
-use crate::caller::Origin;
-use crate::clock::Timestamp;
-use crate::db::{Changed as _, Db, Source, Tx, on, on_tx};
+use latchmail_core::caller::Origin;
+use latchmail_core::clock::Timestamp;
+
+use crate::db::{Changed as _, Db, Error, Source, Tx, on, on_tx};
 use crate::events::{self, Event, Kind};
 
 const DELETE_APP_PASSWORD: &str = "DELETE FROM app_passwords WHERE id = $1";

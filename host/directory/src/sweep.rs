@@ -11,8 +11,10 @@
 //! The service does not depend on the time of the sweep. Each query for data with an expiry also
 //! checks the expiry.
 
-use crate::clock::Timestamp;
-use crate::{Directory, Error};
+use latchmail_core::clock::Timestamp;
+
+use crate::Directory;
+use crate::db::Error;
 
 impl Directory {
     /// Deletes data that has expired at `now`, up to a limit. Repairs the data for mail servers.

@@ -18,10 +18,10 @@ pub use grants::MAX_GRANTS;
 pub use invitation::{Invitation, NewKey};
 pub(super) use leaving::{leave_all, lock_with_mailboxes};
 
-use crate::Error;
-use crate::clock::Timestamp;
-use crate::db::{Db, Tx, on, on_tx};
-use crate::permissions::{Granted, Grants, Resource, Rights};
+use latchmail_core::clock::Timestamp;
+use latchmail_core::permissions::{Granted, Grants, Resource, Rights};
+
+use crate::db::{Db, Error, Tx, on, on_tx};
 use crate::teams::shared::GrantRow;
 
 const OWN: &str = "SELECT a.address, p.first_name, p.last_name FROM accounts a \

@@ -15,13 +15,13 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use anyhow::Context as _;
+use latchmail_core::config;
 use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
 use sqlx::sqlite::{SqliteConnectOptions, SqlitePoolOptions};
 use sqlx::{AssertSqlSafe, Connection, PgConnection};
 
-use crate::config;
-use crate::db::{Source, migrations, on, on_tx};
-use crate::{Db, Directory};
+use crate::Directory;
+use crate::db::{Db, Source, migrations, on, on_tx};
 
 const SERVER: &str = "LATCHMAIL_TEST_POSTGRES";
 
@@ -377,11 +377,11 @@ mod fixtures {
     use super::Fresh;
     use crate::Directory;
     use crate::accounts::{Creation, DEFAULT_PLAN, NewAccount, NewProfile};
-    use crate::caller::Origin;
-    use crate::clock::Timestamp;
     use crate::credentials::{self, AppPasswordKind, NewAppPassword};
     use crate::db::{Source, on, on_tx};
     use crate::sessions::NewSession;
+    use latchmail_core::caller::Origin;
+    use latchmail_core::clock::Timestamp;
 
     /// One day.
     pub const DAY: Duration = Duration::from_hours(24);

@@ -6,11 +6,11 @@
 
 use std::fmt;
 
-use crate::Error;
-use crate::caller::{Origin, Scope};
-use crate::clock::Timestamp;
+use latchmail_core::caller::{Origin, Scope};
+use latchmail_core::clock::Timestamp;
+
 use crate::credentials::{self, CredentialCreation, NewAppPassword};
-use crate::db::{Db, FromLookup, Lookup, Row, Tx, on, on_tx};
+use crate::db::{Db, Error, FromLookup, Lookup, Row, Tx, on, on_tx};
 use crate::events::{self, Event, Kind};
 use crate::session_caller::SessionCaller;
 

@@ -8,12 +8,13 @@
 use std::fmt;
 use std::time::Duration;
 
-use crate::caller::Origin;
-use crate::clock::Timestamp;
-use crate::db::{Db, Tx, on, on_tx};
+use latchmail_core::caller::Origin;
+use latchmail_core::clock::Timestamp;
+
+use crate::db::{Db, Error, Tx, on, on_tx};
 use crate::events::{self, Event, Kind};
 use crate::sessions::{self, NewSession};
-use crate::{Error, single_sign_on};
+use crate::single_sign_on;
 
 /// Maximum number of consecutive wrong codes. After this number, codes are refused for some time.
 const MAX_WRONG_CODES: u32 = 10;

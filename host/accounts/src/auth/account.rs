@@ -332,10 +332,8 @@ impl Auth {
                     }
                 }
                 Checked::WrongCode => {
-                    self.directory
-                        .second_factors
-                        .wrong_code(account, now, origin)
-                        .await?
+                    let factors = &self.directory.second_factors;
+                    factors.wrong_code(account, now, origin).await?;
                 }
                 Checked::Wrong(_) => {}
             }

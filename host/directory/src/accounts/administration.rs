@@ -3,17 +3,17 @@
 
 mod listing;
 
+use latchmail_core::caller::Origin;
+use latchmail_core::clock::Timestamp;
 use sqlx_macros::FromRow;
 
 pub use self::listing::Listed;
 use super::Accounts;
-use crate::caller::Origin;
-use crate::clock::Timestamp;
 use crate::credentials::mail_server_users::end_everything;
 use crate::credentials::password;
-use crate::db::{Source, Tx, on, on_tx};
+use crate::db::{Error, Source, Tx, on, on_tx};
 use crate::events::{self, Event, Kind};
-use crate::{Error, teams};
+use crate::teams;
 
 const OVERVIEW: &str = "SELECT a.id, a.address, a.active, a.admin, a.plan, a.created_at, \
     EXISTS (SELECT 1 FROM two_factor t WHERE t.account_id = a.id) AS two_factor, \

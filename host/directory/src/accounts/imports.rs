@@ -2,12 +2,12 @@
 
 use std::collections::BTreeSet;
 
+use latchmail_core::caller::Origin;
+
 use super::Accounts;
-use crate::Error;
 use crate::accounts::{self, Creation, NewAccount};
 use crate::aliases::domain_of;
-use crate::caller::Origin;
-use crate::db::{Tx, on_tx};
+use crate::db::{Error, Tx, on_tx};
 
 /// Maximum number of accounts that one transaction creates. A transaction for each account would
 /// need two disk flushes for each account on SQLite. On SQLite, other writers wait for the

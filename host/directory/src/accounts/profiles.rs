@@ -1,10 +1,10 @@
 //! Profiles. A profile contains the name and the date of birth that a person entered. An account
 //! that the operator created has no profile until its owner creates a profile.
 
+use latchmail_core::caller::Origin;
+
 use super::Accounts;
-use crate::Error;
-use crate::caller::Origin;
-use crate::db::{on, on_tx};
+use crate::db::{Error, on, on_tx};
 use crate::events::{self, Event, Kind};
 use crate::session_caller::SessionCaller;
 

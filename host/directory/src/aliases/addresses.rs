@@ -1,9 +1,8 @@
 //! Checks from which addresses an account is allowed to send.
 
 use super::Aliases;
-use crate::Error;
 use crate::aliases::DomainOwner;
-use crate::db::on;
+use crate::db::{Error, on};
 
 /// Returns a row if the address belongs to the account. The domain of an alias must be a platform
 /// domain or a verified domain of the account. The queries for the data of mail servers have the

@@ -1,12 +1,13 @@
 //! Aliases that the operator imports from an existing mail server. The limits on the number of
 //! aliases do not apply to the operator.
 
+use latchmail_core::caller::Origin;
+use latchmail_core::clock::Timestamp;
+
 use super::{Aliases, domain_of};
-use crate::caller::Origin;
-use crate::clock::Timestamp;
-use crate::db::{Source, Tx, on, on_tx};
+use crate::db::{Error, Source, Tx, on, on_tx};
+use crate::domains;
 use crate::events::{self, Event, Kind};
-use crate::{Error, domains};
 
 const HOLDER: &str = "SELECT a.id, a.address, d.kind = 'alias' AS is_alias FROM addresses d JOIN accounts a ON a.id = d.account_id \
     WHERE d.address = $1 AND d.live";

@@ -1,11 +1,11 @@
 //! Addresses that the operator reserves, such as the address of a mailing list. No account can have
 //! a reserved address. This service accepts no mail for reserved addresses.
 
+use latchmail_core::caller::Origin;
+use latchmail_core::clock::Timestamp;
+
 use super::Aliases;
-use crate::Error;
-use crate::caller::Origin;
-use crate::clock::Timestamp;
-use crate::db::{Tx, on_tx};
+use crate::db::{Error, Tx, on_tx};
 use crate::events::{self, Event, Kind};
 
 const FOUND: &str = "SELECT kind, live, account_id FROM addresses WHERE address = $1";

@@ -4,12 +4,12 @@
 use std::collections::HashSet;
 use std::path::Path;
 
+use latchmail_core::clock::Timestamp;
+use latchmail_core::config;
 use rusqlite::{Connection, OpenFlags};
 use sqlx::postgres::PgConnection;
 use sqlx::{ConnectOptions as _, Connection as _};
 
-use crate::clock::Timestamp;
-use crate::config;
 use crate::credentials::{self, Credentials};
 use crate::db::{Error, on, postgres_options, unusable};
 

@@ -1,11 +1,11 @@
 //! Reads what `pg_dump` and `pg_restore` need to know about a `PostgreSQL` database, and creates
 //! the SQL text that completes a restore.
 
+use latchmail_core::config;
 use sqlx::postgres::PgConnection;
 use sqlx::{ConnectOptions as _, Connection as _};
 
 use super::{Restore, in_use, not_empty, require_current};
-use crate::config;
 use crate::db::{APPLIED, Error, compare_postgres, postgres_options};
 use crate::keys::service_keys::CURRENT;
 

@@ -6,11 +6,11 @@ use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _, fchown, lchown};
 use std::path::Path;
 use std::time::Duration;
 
+use latchmail_core::config;
 use rusqlite::{Connection, ErrorCode, OpenFlags, OptionalExtension as _};
 use sqlx::Connection as _;
 
 use super::{Restore, in_use, not_empty, require_current};
-use crate::config;
 use crate::credentials::last_logins;
 use crate::db::{
     APPLIED, BUSY_TIMEOUT, Error, LastLoginsFile, Schema, SqlitePaths, beside, compare_sqlite,

@@ -1,11 +1,12 @@
+use latchmail_core::caller::Origin;
+use latchmail_core::config;
+
 use crate::Directory;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use super::*;
-use crate::caller::Origin;
-use crate::config;
 use crate::credentials::AppPasswordKind;
 use crate::db::on;
 use crate::testing::{Fresh, NOW, both, execute, new_app_password, on_sqlite};

@@ -5,10 +5,10 @@
 //! record is not lost if the service crashes or if the mail server is unreachable. The `mailbox`
 //! crate ends the connections.
 
+use latchmail_core::clock::Timestamp;
+
 use super::Credentials;
-use crate::Error;
-use crate::clock::Timestamp;
-use crate::db::{on, on_tx};
+use crate::db::{Error, on, on_tx};
 
 const ENDED: &str = "SELECT app_password_id, ended_at FROM ended_app_passwords WHERE ended_at <= $1 \
     ORDER BY ended_at, app_password_id LIMIT $2";
@@ -55,8 +55,8 @@ impl Credentials {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::caller::Origin;
     use crate::testing::{Fresh, NOW, both};
+    use latchmail_core::caller::Origin;
 
     async fn ended(fresh: &Fresh) -> Vec<String> {
         let ended = fresh
@@ -90,7 +90,7 @@ mod tests {
         assert_eq!(ended(&fresh).await, all);
 
         let known = directory.credentials.ended_by(NOW, 100).await.unwrap();
-        let now = crate::clock::Clock::system().now().seconds();
+        let now = latchmail_core::clock::Clock::system().now().seconds();
         for (id, at) in known {
             assert!((now - at.seconds()).abs() < 60, "{id}: {at}");
         }

@@ -4,11 +4,11 @@
 
 use std::fmt;
 
+use latchmail_core::clock::Timestamp;
+
 use super::Credentials;
-use crate::Error;
-use crate::clock::Timestamp;
 use crate::credentials::{self, NewAppPassword};
-use crate::db::{on, on_tx};
+use crate::db::{Error, on, on_tx};
 
 const FIND: &str = "SELECT a.address, k.app_password_id, k.sealed_password \
     FROM accounts a LEFT JOIN index_keys k ON k.account_id = a.id WHERE a.id = $1 AND a.active";
@@ -119,10 +119,10 @@ impl Credentials {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::caller::Origin;
     use crate::credentials::{AppPasswordKind, Revocation};
     use crate::keys::sealed::SealedColumn;
     use crate::testing::{Fresh, NOW, both, new_app_password};
+    use latchmail_core::caller::Origin;
 
     const STORED: &str = "SELECT COUNT(*) FROM app_passwords WHERE kind = 'index'";
 

@@ -10,12 +10,11 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
+use latchmail_core::clock::{Clock, Timestamp};
 use sqlx::{Connection as _, SqliteConnection};
 
 use super::Credentials;
-use crate::Error;
-use crate::clock::{Clock, Timestamp};
-use crate::db::{Changed as _, LastLogins, LastLoginsFile, on};
+use crate::db::{Changed as _, Error, LastLogins, LastLoginsFile, on};
 
 /// Maximum time by which the mail server's clock can be ahead of the service's clock.
 const MAX_CLOCK_SKEW: Duration = Duration::from_mins(1);

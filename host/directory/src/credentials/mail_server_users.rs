@@ -2,14 +2,15 @@
 //! `password_hash` is empty or a fingerprint, which shows whether the password has changed
 //! (`latchmail_core::fingerprint`).
 
+use latchmail_core::caller::Origin;
+use latchmail_core::clock::Timestamp;
+
 use super::Credentials;
-use crate::caller::Origin;
-use crate::clock::Timestamp;
 use crate::credentials::AppPasswordKind;
 use crate::credentials::password;
-use crate::db::{Changed as _, Source, Tx, on, on_tx};
+use crate::db::{Changed as _, Error, Source, Tx, on, on_tx};
 use crate::events::{self, Event, Kind};
-use crate::{Error, oauth, tokens};
+use crate::{oauth, tokens};
 
 const IS_APP_PASSWORD: &str =
     "SELECT 1 FROM app_passwords WHERE selector = $1 AND secret_hash = $2";

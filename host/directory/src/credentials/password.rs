@@ -1,12 +1,13 @@
 //! Changes an account's password. Ends the credentials that must not remain valid after the change.
 
+use latchmail_core::caller::Origin;
+use latchmail_core::clock::Timestamp;
+
 use super::Credentials;
-use crate::caller::Origin;
-use crate::clock::Timestamp;
 use crate::credentials::{self, NewAppPassword};
-use crate::db::{Source, Tx, on, on_tx};
+use crate::db::{Error, Source, Tx, on, on_tx};
 use crate::events::{self, Event, Kind};
-use crate::{Error, oauth, tokens};
+use crate::{oauth, tokens};
 
 const HASH: &str = "SELECT password_hash FROM accounts WHERE id = $1 AND active";
 /// Replaces the password hash if the stored hash is still the one that the caller checked. If two

@@ -3,12 +3,12 @@
 
 use std::path::{Path, PathBuf};
 
+use latchmail_core::config;
 use sqlx::postgres::PgConnection;
 use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection};
 use sqlx::{ConnectOptions as _, Connection as _};
 
 use super::{Error, PING, migrations, postgres, sqlite};
-use crate::config;
 
 /// Migrations that succeeded. The migrator of sqlx maintains this table.
 pub(crate) const APPLIED: &str =

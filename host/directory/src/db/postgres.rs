@@ -3,12 +3,12 @@
 
 use std::str::FromStr;
 
+use latchmail_core::config;
+use latchmail_core::network::is_local;
 use sqlx::PgPool;
 use sqlx::postgres::{PgConnectOptions, PgPoolOptions, PgSslMode};
 
 use super::{ACQUIRE_TIMEOUT, Error, migrations};
-use crate::config;
-use crate::network::is_local;
 
 const GRANTS: &str = include_str!("../../migrations/mailserver/postgres.sql");
 const MILTER_GRANTS: &str = include_str!("../../migrations/mailserver/milter_postgres.sql");

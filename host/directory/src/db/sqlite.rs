@@ -28,13 +28,13 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::time::Duration;
 
+use latchmail_core::config;
 use sqlx::sqlite::{
     SqliteConnectOptions, SqliteConnection, SqliteJournalMode, SqlitePoolOptions, SqliteSynchronous,
 };
 use sqlx::{ConnectOptions, Connection, SqlitePool};
 
 use super::{ACQUIRE_TIMEOUT, BEGIN_SQLITE, Error, migrations};
-use crate::config;
 pub(crate) use last_logins::LastLoginsFile;
 use milter::MilterFile;
 pub(super) use milter::withdraw;

@@ -8,8 +8,7 @@ use sqlx::AssertSqlSafe;
 use zeroize::Zeroizing;
 
 use super::DkimKeys;
-use crate::db::{Changed as _, Tx, on_tx};
-use crate::{Db, Error};
+use crate::db::{Changed as _, Db, Error, Tx, on_tx};
 
 /// Maximum number of keys that one transaction writes. On SQLite, other writers wait for the
 /// transaction.

@@ -3,11 +3,11 @@
 
 use std::collections::BTreeSet;
 
+use latchmail_core::caller::Origin;
+use latchmail_core::clock::Timestamp;
+
 use super::Domains;
-use crate::Error;
-use crate::caller::Origin;
-use crate::clock::Timestamp;
-use crate::db::{Source, Tx, on, on_tx};
+use crate::db::{Error, Source, Tx, on, on_tx};
 use crate::domains::holder;
 use crate::events::{self, Event, Kind};
 

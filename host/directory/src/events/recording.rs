@@ -9,11 +9,11 @@
 //! client can invent any number of addresses. Each network gets at most [`LISTED`] rows a day, and
 //! all networks together get at most [`LISTED_OF_STRANGERS`] rows a day.
 
+use latchmail_core::caller::Origin;
+use latchmail_core::network::network;
+
 use super::{Event, Kind};
-use crate::Error;
-use crate::caller::Origin;
-use crate::db::{Tx, on_tx};
-use crate::network::network;
+use crate::db::{Error, Tx, on_tx};
 
 /// Maximum number of rows per day (UTC) for failed sign-ins to one account for one reason. Also the
 /// maximum for failed sign-ins to addresses without an account from one network.

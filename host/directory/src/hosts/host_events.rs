@@ -9,14 +9,13 @@
 use std::collections::HashSet;
 use std::time::Duration;
 
+use latchmail_core::clock::Timestamp;
 use sqlx::PgPool;
 use sqlx::postgres::{PgListener, PgPoolOptions};
 use tokio::time::{sleep, timeout};
 
 use super::Hosts;
-use crate::Error;
-use crate::clock::Timestamp;
-use crate::db::{Changed as _, Db, on};
+use crate::db::{Changed as _, Db, Error, on};
 
 /// Maximum time between two readings of events on PostgreSQL, which notifies the hosts of most
 /// events.
@@ -233,7 +232,7 @@ mod tests {
             .execute("DELETE FROM app_passwords WHERE id = 's-password'")
             .await;
         assert_eq!(reader.read().await.unwrap().len(), 1);
-        let now = crate::clock::Clock::system().now();
+        let now = latchmail_core::clock::Clock::system().now();
         directory.hosts.sweep_host_events(now).await.unwrap();
         assert_eq!(fresh.number("SELECT COUNT(*) FROM host_events").await, 1);
         let later = now.plus(KEEP).plus(Duration::from_secs(2));

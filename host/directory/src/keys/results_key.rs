@@ -4,8 +4,7 @@
 use zeroize::Zeroizing;
 
 use super::Keys;
-use crate::Error;
-use crate::db::{Changed as _, on};
+use crate::db::{Changed as _, Error, on};
 
 const INSERT: &str =
     "INSERT INTO results_key (id, secret) VALUES (1, $1) ON CONFLICT (id) DO NOTHING";

@@ -4,10 +4,10 @@
 //! The app passwords of API tokens and OAuth grants are not in these columns. They are sealed with
 //! keys that are derived from the tokens.
 
+use latchmail_core::clock::Timestamp;
+
 use super::Keys;
-use crate::Error;
-use crate::clock::Timestamp;
-use crate::db::{Changed as _, on};
+use crate::db::{Changed as _, Error, on};
 
 /// A column with sealed secrets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -4,10 +4,10 @@
 //! At most one key is current, and at most one is pending. A pending key becomes the current key
 //! when all hosts have it.
 
+use latchmail_core::clock::Timestamp;
+
 use super::Keys;
-use crate::Error;
-use crate::clock::Timestamp;
-use crate::db::{Tx, on, on_tx};
+use crate::db::{Error, Tx, on, on_tx};
 use crate::hosts::for_both;
 
 const ALL: &str = "SELECT kid, state, changed_at FROM service_keys ORDER BY changed_at DESC, kid";

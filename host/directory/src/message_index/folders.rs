@@ -3,13 +3,13 @@
 
 use std::collections::{HashMap, HashSet};
 
+use latchmail_core::hexadecimal;
 use sqlx::QueryBuilder;
 
 use super::log::{self, LoggedChange};
 use super::{MAX_PER_STATEMENT, MessageIndex};
-use crate::db::{Changed as _, Error, FromLookup, Tx, on, on_tx};
-use crate::hexadecimal;
-use crate::{Db, db};
+use crate::db;
+use crate::db::{Changed as _, Db, Error, FromLookup, Tx, on, on_tx};
 
 const ALL: &str = "SELECT id, path, listed_path, uid_validity, uid_next, highest_modseq, object_id FROM folders \
      WHERE account_id = $1 ORDER BY path";

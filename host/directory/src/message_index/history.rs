@@ -13,8 +13,7 @@ use sqlx::QueryBuilder;
 
 use super::log::{ChangeLog, stored};
 use super::{IndexedFolder, MAX_PER_STATEMENT, number};
-use crate::Db;
-use crate::db::{Error, on};
+use crate::db::{Db, Error, on};
 
 /// Returns the folders that exist now (kind 0), those with changes after the version $2 (kind 1),
 /// and those with changes after the version $3 (kind 2). Omits folders that exist neither now nor

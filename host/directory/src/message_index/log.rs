@@ -5,12 +5,11 @@
 //! for the first time. If it is removed before, only its removal is in the log: a listing may have
 //! returned its number to a client.
 
+use latchmail_core::clock::Clock;
 use sqlx::QueryBuilder;
 
 use super::{MAX_PER_STATEMENT, number};
-use crate::Db;
-use crate::clock::Clock;
-use crate::db::{Error, Tx, on, on_tx};
+use crate::db::{Db, Error, Tx, on, on_tx};
 
 /// Maximum number of stored changes of one mailbox.
 pub(super) const MAX_CHANGES: u64 = 1_000_000;

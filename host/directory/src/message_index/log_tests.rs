@@ -1,7 +1,8 @@
 use std::sync::Arc;
 
+use latchmail_core::clock::Clock;
+
 use super::*;
-use crate::clock::Clock;
 use crate::testing::{Fresh, MONTH, NOW, both, execute};
 
 const ACCOUNT: &str = "ada";

@@ -273,7 +273,7 @@ mod tests {
     use sqlx::{AssertSqlSafe, Row as _};
 
     use super::CHANGED;
-    use crate::Db;
+    use crate::db::Db;
     use crate::testing::on_sqlite;
 
     #[tokio::test(flavor = "multi_thread")]

@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
+use latchmail_core::clock::Timestamp;
+
 use super::MessageIndex;
 use super::folders::forget_deleted;
 use super::log::{MAX_CHANGES, prune, stored};
-use crate::clock::Timestamp;
 use crate::db::{Error, on};
 
 /// The time for which a change is stored.

@@ -13,8 +13,7 @@ use sqlx::QueryBuilder;
 
 use super::log::{self, LoggedChange};
 use super::{IndexedMessage, MAX_PER_STATEMENT, MessageIndex, WITH_IDENTITIES, number};
-use crate::Db;
-use crate::db::{Error, Tx, on, on_tx};
+use crate::db::{Db, Error, Tx, on, on_tx};
 
 /// Callers append conditions.
 const FLAGS: &str = "SELECT imap_uid, uid, flags FROM messages WHERE folder_id = ";

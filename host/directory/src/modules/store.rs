@@ -4,9 +4,8 @@
 //! the size.
 
 use super::Modules;
-use crate::Error;
 use crate::aliases::AliasCaller;
-use crate::db::{Tx, on, on_tx};
+use crate::db::{Error, Tx, on, on_tx};
 
 /// Number of bytes that each entry adds to the quota besides its key and its value.
 pub const ENTRY_OVERHEAD: usize = 64;

@@ -2,15 +2,16 @@
 //! client can exchange this code for tokens one time, within a minute. Alternatively, the person
 //! approves a waiting device.
 
+use latchmail_core::caller::Origin;
+use latchmail_core::clock::Timestamp;
+
 use super::OAuth;
 use super::devices;
 use super::grants::{self, NewGrant};
-use crate::caller::Origin;
-use crate::clock::Timestamp;
-use crate::db::{Tx, on, on_tx};
+use crate::credentials;
+use crate::db::{Error, Tx, on, on_tx};
 use crate::events::{self, Event, Kind};
 use crate::two_factor::{self, Consumption, Person};
-use crate::{Error, credentials};
 
 const INSERT: &str = "INSERT INTO oauth_codes \
     (code_hash, account_id, client_id, client_name, redirect_uri, challenge, resource, scope, expires_at) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)";

@@ -5,12 +5,12 @@
 use std::net::IpAddr;
 use std::time::Duration;
 
+use latchmail_core::caller::Origin;
+use latchmail_core::clock::Timestamp;
+
 use super::OAuth;
-use crate::Error;
-use crate::caller::Origin;
-use crate::clock::Timestamp;
 use crate::crowd::{self, Crowd, crowd};
-use crate::db::{Changed as _, Source, Tx, on, on_tx};
+use crate::db::{Changed as _, Error, Source, Tx, on, on_tx};
 use crate::events::{self, Event, Kind};
 
 /// The age at which a self-registered client is deleted if no person has signed in for the client.

@@ -6,13 +6,13 @@
 use std::net::IpAddr;
 use std::time::Duration;
 
+use latchmail_core::caller::Origin;
+use latchmail_core::clock::Timestamp;
+
 use super::OAuth;
 use super::grants::{self, NewGrant};
-use crate::Error;
-use crate::caller::Origin;
-use crate::clock::Timestamp;
 use crate::crowd::{self, Crowd, crowd};
-use crate::db::{Changed as _, Tx, on, on_tx};
+use crate::db::{Changed as _, Error, Tx, on, on_tx};
 
 /// The increase of a device's polling interval after each poll that is too early (RFC 8628, section
 /// 3.5).

@@ -4,12 +4,12 @@
 use std::fmt;
 use std::time::Duration;
 
+use latchmail_core::caller::Origin;
+use latchmail_core::clock::Timestamp;
+
 use super::OAuth;
-use crate::Error;
-use crate::caller::Origin;
-use crate::clock::Timestamp;
 use crate::credentials::{self, NewAppPassword};
-use crate::db::{Changed as _, FromLookup, Row, Source, Tx, on, on_tx};
+use crate::db::{Changed as _, Error, FromLookup, Row, Source, Tx, on, on_tx};
 use crate::events::{self, Event, Kind};
 
 /// Maximum number of grants of an account. If an account exceeds the maximum, its oldest grants are

@@ -3,11 +3,11 @@ use std::sync::LazyLock;
 use std::time::Duration;
 
 use futures_util::future::join_all;
+use latchmail_core::caller::Origin;
+use latchmail_core::clock::Timestamp;
 
 use super::*;
 use crate::Directory;
-use crate::caller::Origin;
-use crate::clock::Timestamp;
 use crate::credentials::AppPasswordKind;
 use crate::testing::{DAY, Fresh, NOW, both, new_app_password};
 use crate::two_factor::{Factor, Person};

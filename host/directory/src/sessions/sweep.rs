@@ -1,9 +1,9 @@
 //! Ends the sessions that have expired.
 
+use latchmail_core::clock::Timestamp;
+
 use super::Sessions;
-use crate::Error;
-use crate::clock::Timestamp;
-use crate::db::{Source, on_tx};
+use crate::db::{Error, Source, on_tx};
 
 /// Maximum number of accounts in one transaction of a sweep. On SQLite, other writers wait for the
 /// transaction.

@@ -3,10 +3,10 @@
 
 use std::fmt;
 
+use latchmail_core::clock::Timestamp;
+
 use super::SingleSignOn;
-use crate::Error;
-use crate::clock::Timestamp;
-use crate::db::{Changed as _, Tx, on, on_tx};
+use crate::db::{Changed as _, Error, Tx, on, on_tx};
 
 const INSERT: &str = "INSERT INTO sign_in_codes (code_hash, account_id, identity_id, provider_sid, challenge, expires_at, sealed_provider_token) \
     VALUES ($1, $2, $3, $4, $5, $6, $7)";

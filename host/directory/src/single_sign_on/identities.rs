@@ -1,12 +1,12 @@
 //! The persons at the identity provider. Several persons can open the same mailbox. A person opens
 //! one mailbox at a time.
 
+use latchmail_core::caller::Origin;
+use latchmail_core::clock::Timestamp;
+
 use super::SingleSignOn;
 use super::end_sessions;
-use crate::Error;
-use crate::caller::Origin;
-use crate::clock::Timestamp;
-use crate::db::{Tx, on_tx};
+use crate::db::{Error, Tx, on_tx};
 
 const FIND: &str = "SELECT id, account_id FROM identities WHERE issuer = $1 AND subject = $2";
 /// Inserts no row if a concurrent sign-in of the same person inserted it.

@@ -1,11 +1,11 @@
 //! Back-channel logout: the identity provider ends the web sessions of a person.
 
+use latchmail_core::caller::Origin;
+use latchmail_core::clock::Timestamp;
+
 use super::SingleSignOn;
 use super::end_grouped;
-use crate::Error;
-use crate::caller::Origin;
-use crate::clock::Timestamp;
-use crate::db::{Tx, on_tx};
+use crate::db::{Error, Tx, on_tx};
 
 /// Inserts no row if the token was accepted before.
 const INSERT: &str = "INSERT INTO logout_tokens (token_hash, expires_at) VALUES ($1, $2) ON CONFLICT (token_hash) DO NOTHING";

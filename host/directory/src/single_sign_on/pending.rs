@@ -3,11 +3,11 @@
 
 use std::net::IpAddr;
 
+use latchmail_core::clock::Timestamp;
+
 use super::SingleSignOn;
-use crate::Error;
-use crate::clock::Timestamp;
 use crate::crowd::{self, Crowd, crowd};
-use crate::db::{on, on_tx};
+use crate::db::{Error, on, on_tx};
 
 const INSERT: &str = "INSERT INTO provider_sign_ins (state_hash, sealed, expires_at, network, region) \
     VALUES ($1, $2, $3, $4, $5)";

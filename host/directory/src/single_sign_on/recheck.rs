@@ -3,12 +3,12 @@
 
 use std::fmt;
 
+use latchmail_core::caller::Origin;
+use latchmail_core::clock::Timestamp;
+
 use super::SingleSignOn;
 use super::end_grouped;
-use crate::Error;
-use crate::caller::Origin;
-use crate::clock::Timestamp;
-use crate::db::{Changed as _, on, on_tx};
+use crate::db::{Changed as _, Error, on, on_tx};
 
 /// The sessions are sorted by account, so that two concurrent transactions cannot deadlock.
 const OLD: &str = "SELECT account_id, app_password_id FROM sessions \

@@ -2,9 +2,9 @@
 //! with the change checks the session and the right of the caller. So a right that was revoked
 //! before the change has no effect.
 
-use crate::Error;
-use crate::db::{Tx, on_tx};
-use crate::permissions::{Granted, Grants, Resource, Right};
+use latchmail_core::permissions::{Granted, Grants, Resource, Right};
+
+use crate::db::{Error, Tx, on_tx};
 use crate::session_caller::SessionCaller;
 use crate::teams::shared::GrantRow;
 

@@ -1,16 +1,16 @@
 //! Adds, changes and revokes grants. A caller can grant a right only if the caller has this right
 //! over the complete resource.
 
+use latchmail_core::caller::Origin;
+use latchmail_core::clock::Timestamp;
+use latchmail_core::permissions::{AliasSet, Granted, Grants, Resource, Rights};
+
 use super::Teams;
 use super::caller::{Refusal, TeamCaller};
 use super::{Grant, find_member};
-use crate::Error;
 use crate::aliases::{DomainOwner, owner_of};
-use crate::caller::Origin;
-use crate::clock::Timestamp;
-use crate::db::{Tx, on_tx};
+use crate::db::{Error, Tx, on_tx};
 use crate::events::{self, Event, Kind};
-use crate::permissions::{AliasSet, Granted, Grants, Resource, Rights};
 use crate::teams::shared::GrantRow;
 
 /// Maximum number of grants of one member in one mailbox.

@@ -3,10 +3,11 @@
 
 use std::fmt;
 
+use latchmail_core::caller::Origin;
+
 use super::Teams;
 use super::caller::{Refusal, TeamCaller};
 use super::{Grant, grants};
-use crate::caller::Origin;
 use crate::credentials::{self, NewAppPassword};
 use crate::db::{Tx, on_tx};
 use crate::events::{self, Event, Kind};

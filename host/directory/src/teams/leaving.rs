@@ -2,14 +2,15 @@
 //! or when the member's account is deleted. When the last member is removed, the key of the mailbox
 //! is deleted.
 
+use latchmail_core::caller::Origin;
+use latchmail_core::clock::Timestamp;
+
 use super::Teams;
 use super::caller::{Refusal, TeamCaller};
 use super::find_member;
-use crate::caller::Origin;
-use crate::clock::Timestamp;
-use crate::db::{Tx, on_tx};
+use crate::credentials;
+use crate::db::{Error, Tx, on_tx};
 use crate::events::{self, Event, Kind};
-use crate::{Error, credentials};
 
 const DELETE: &str = "DELETE FROM team_members WHERE id = $1";
 const MAILBOXES: &str = "SELECT mailbox FROM team_members WHERE member = $1 ORDER BY mailbox";

@@ -5,10 +5,10 @@
 
 use std::fmt;
 
+use latchmail_core::permissions::{AliasSet, Granted, GrantedFolder, Grants, Resource, Rights};
+
 use super::Teams;
-use crate::Error;
-use crate::db::on;
-use crate::permissions::{AliasSet, Granted, GrantedFolder, Grants, Resource, Rights};
+use crate::db::{Error, on};
 
 /// Returns one row for each grant of a member. For a member without a grant, returns one row
 /// without a grant. Returns no row if the mailbox is not shared. A mailbox is not shared if its

@@ -5,11 +5,12 @@ mod invitations;
 mod keys;
 mod members;
 
-use crate::caller::Origin;
-use crate::clock::Timestamp;
+use latchmail_core::caller::Origin;
+use latchmail_core::clock::Timestamp;
+use latchmail_core::permissions::{GrantedFolder, Resource, Right, Rights};
+
 use crate::credentials::AppPasswordKind;
 use crate::events::EventFilter;
-use crate::permissions::{GrantedFolder, Resource, Right, Rights};
 use crate::session_caller::SessionCaller;
 use crate::teams::{Grant, Invitation, NewKey, Refusal, Team, TeamCaller};
 use crate::testing::{Fresh, NOW, new_app_password};

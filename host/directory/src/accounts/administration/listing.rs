@@ -1,11 +1,10 @@
 //! Lists accounts for the operator's page.
 
+use latchmail_core::clock::Timestamp;
 use sqlx_macros::FromRow;
 
-use crate::Error;
 use crate::accounts::Accounts;
-use crate::clock::Timestamp;
-use crate::db::on;
+use crate::db::{Error, on};
 
 /// Selects accounts. `$whose` is a condition. Sessions that ended before $2 do not count.
 macro_rules! listed {

@@ -4,11 +4,11 @@ use std::collections::HashMap;
 use std::fs;
 use std::path::PathBuf;
 
+use latchmail_core::caller::Origin;
 use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode};
 use sqlx::{AssertSqlSafe, ConnectOptions as _, Connection as _, SqliteConnection};
 
 use super::*;
-use crate::caller::Origin;
 use crate::credentials::AppPasswordKind;
 use crate::db::on;
 use crate::testing::{Fresh, NOW, account, both, new_app_password, on_sqlite};

@@ -1,6 +1,7 @@
 use super::*;
+use crate::Directory;
+use crate::db::Db;
 use crate::testing::{Fresh, on_postgres};
-use crate::{Db, Directory};
 
 /// Every table, view and column of the service that the role may read.
 const READABLE: &str = "SELECT DISTINCT c.relname::text FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace \

@@ -6,6 +6,7 @@
 
 use std::path::{Path, PathBuf};
 
+use latchmail_core::config;
 use sqlx::sqlite::SqliteConnection;
 use sqlx::{ConnectOptions as _, Connection as _};
 
@@ -13,7 +14,6 @@ use super::{
     Error, MAILSERVER_FOLDER_MODE, MAILSERVER_MODE, make_file, make_folder, shared, shared_options,
     unusable,
 };
-use crate::config;
 
 const CREATE_TABLE: &str = include_str!("../../../migrations/mailserver/sqlite/milter_file.sql");
 const CONNECTION: &str =

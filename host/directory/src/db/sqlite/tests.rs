@@ -3,9 +3,9 @@ use std::os::unix::fs::{MetadataExt as _, symlink};
 use tokio::time::timeout;
 
 use super::*;
-use crate::db::on_tx;
+use crate::Directory;
+use crate::db::{Db, on_tx};
 use crate::testing::{Fresh, on_created_sqlite, on_sqlite};
-use crate::{Db, Directory};
 
 const USERS: &str = "SELECT address, mailbox FROM mailserver_users";
 
@@ -118,7 +118,7 @@ async fn a_planted_journal_deletes_nothing() {
             }
             drop(opened);
             let _ = standing.credentials.last_logins("a").await.unwrap();
-            let now = crate::clock::Timestamp::from_millis(0);
+            let now = latchmail_core::clock::Timestamp::from_millis(0);
             standing.sweep(now).await.unwrap();
             let started = Directory::open(&fresh.config, &[]).await;
             let verb = Directory::open_beside_service(&fresh.config).await;
@@ -180,7 +180,7 @@ async fn the_logs_stand_when_the_service_is_gone() {
                 assert_eq!(mode(&beside(file, suffix)), 0o660, "{suffix}");
             }
         };
-        let now = crate::clock::Timestamp::from_millis(0);
+        let now = latchmail_core::clock::Timestamp::from_millis(0);
         fresh.directory.sweep(now).await.unwrap();
         fresh.directory.credentials.last_logins("a").await.unwrap();
         all_stand();
@@ -251,7 +251,7 @@ async fn a_file_that_was_lost_or_tampered_with_is_repaired() {
         theirs.close().await;
         fresh
             .directory
-            .sweep(crate::clock::Timestamp::from_millis(0))
+            .sweep(latchmail_core::clock::Timestamp::from_millis(0))
             .await
             .unwrap();
         let expected = [("ada@example.org".to_owned(), "a".to_owned())];

@@ -4,11 +4,11 @@ use crate::Directory;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
+use latchmail_core::config::Database;
 use sqlx::postgres::PgPoolOptions;
 use sqlx::sqlite::{SqliteConnectOptions, SqlitePoolOptions};
 
 use super::*;
-use crate::config::Database;
 use crate::db::on;
 use crate::testing::{Fresh, both, execute, on_sqlite};
 

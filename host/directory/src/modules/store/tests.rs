@@ -1,6 +1,7 @@
+use latchmail_core::caller::Origin;
+
 use super::*;
 use crate::Directory;
-use crate::caller::Origin;
 use crate::modules::NewVersion;
 use crate::testing::{Fresh, NOW, both};
 

@@ -1,14 +1,14 @@
 //! Grants: their targets and limits, and the grants that a manager can make.
 
 use futures_util::future::join_all;
+use latchmail_core::caller::Origin;
+use latchmail_core::permissions::{AliasSet, Grants, Resource, Right, Rights};
 
 use super::{
     MANAGE_AND_READ, READ, READ_AND_WRITE, asks, folder, folder_of, four, grant, invitation,
     invite, origin, recorded, remove, team,
 };
-use crate::caller::Origin;
 use crate::credentials::AppPasswordKind;
-use crate::permissions::{AliasSet, Grants, Resource, Right, Rights};
 use crate::teams::{Grant, MAX_GRANTS, Refusal};
 use crate::testing::{Fresh, both, new_app_password};
 

@@ -1,14 +1,14 @@
 //! Invitations: the first grant and key, the limit of members, and refused invitations.
 
 use futures_util::future::join_all;
+use latchmail_core::caller::Origin;
+use latchmail_core::permissions::Resource;
 
 use super::{
     MANAGE_AND_READ, READ, asks, folder, four, grant, invitation, invite, origin, recorded, remove,
     team,
 };
-use crate::caller::Origin;
 use crate::credentials::AppPasswordKind;
-use crate::permissions::Resource;
 use crate::teams::{Grant, Invitation, Refusal};
 use crate::testing::{Fresh, NOW, both};
 

@@ -1,10 +1,11 @@
 //! The key of a shared mailbox: revocation and resealing.
 
+use latchmail_core::caller::Origin;
+use latchmail_core::permissions::Resource;
+
 use super::{AppPasswordKind, MANAGE_AND_READ, READ, four, invite, remove, team};
-use crate::caller::Origin;
 use crate::credentials::Revocation;
 use crate::keys::sealed::SealedColumn;
-use crate::permissions::Resource;
 use crate::teams::Refusal;
 use crate::testing::{Fresh, NOW, both};
 

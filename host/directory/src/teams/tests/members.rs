@@ -3,13 +3,14 @@
 
 use std::time::Duration;
 
+use latchmail_core::caller::Origin;
+use latchmail_core::permissions::{Resource, Rights};
+
 use super::{
     MANAGE_AND_READ, READ, READ_AND_WRITE, asks, four, grant, invitation, invite, origin, recorded,
     remove, team,
 };
-use crate::caller::Origin;
 use crate::credentials::{AppPasswordKind, Revocation};
-use crate::permissions::{Resource, Rights};
 use crate::teams::{Invitation, Refusal};
 use crate::testing::{Fresh, NOW, both, new_app_password};
 
