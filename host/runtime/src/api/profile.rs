@@ -81,9 +81,11 @@ impl SessionAccount {
         current: SecretString,
         new: SecretString,
     ) -> Result<wit::PasswordChange, Failure> {
-        let changed =
-            self.auth
-                .change_password(self.confirmation(current), new, self.origin.clone());
+        let changed = self.auth.verifier.change_password(
+            self.confirmation(current),
+            new,
+            self.origin.clone(),
+        );
         Ok(match changed.await? {
             PasswordChange::Changed => wit::PasswordChange::Changed,
             PasswordChange::Same => wit::PasswordChange::Same,
