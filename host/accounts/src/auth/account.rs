@@ -28,7 +28,7 @@ use super::single_sign_on::RECENT;
 use super::two_factor::{Checked, second_factor};
 use super::uses::{Uses, to_the_minute};
 use super::verifier::{CODE_REQUIRED, Verifier};
-use super::{Auth, passwords, person};
+use super::{passwords, person};
 use crate::mail_server::MailServer;
 use crate::mail_server_users::Verdict;
 
@@ -208,7 +208,14 @@ impl Credentials {
     }
 }
 
-impl Auth {
+/// The profiles of accounts.
+#[derive(Debug)]
+pub struct Profiles {
+    pub(super) directory: Directory,
+    pub(super) clock: Clock,
+}
+
+impl Profiles {
     /// Returns the profile of an account, or `None` if the account has no profile.
     ///
     /// # Errors

@@ -72,7 +72,7 @@ use latchmail_oidc::Provider;
 use quick_cache::sync::Cache;
 
 use self::access_token::{BAD_ACCESS_TOKEN, Claims};
-pub use self::account::Credentials;
+pub use self::account::{Credentials, Profiles};
 pub use self::administrator::Administrators;
 use self::api_tokens::ApiToken;
 pub use self::api_tokens::ApiTokens;
@@ -147,6 +147,8 @@ pub struct Auth {
     pub sessions: Arc<Sessions>,
     /// App passwords, and the list of all credentials.
     pub credentials: Arc<Credentials>,
+    /// Profiles.
+    pub profiles: Profiles,
     /// API tokens.
     pub api_tokens: ApiTokens,
     /// Tokens of the embedded authorization server.
@@ -215,6 +217,10 @@ impl Auth {
             agents_send: config.mcp.send_tool,
         });
         Ok(Self {
+            profiles: Profiles {
+                directory: directory.clone(),
+                clock: clock.clone(),
+            },
             api_tokens: ApiTokens {
                 directory: directory.clone(),
                 mail_server: Arc::clone(&mail_server),
