@@ -35,7 +35,8 @@ impl Sessions {
         let now = self.clock.now();
         let session = self
             .directory
-            .session(&claims.sid, now)
+            .sessions
+            .find(&claims.sid, now)
             .await?
             .filter(|session| session.account_id == claims.sub)
             .ok_or_else(expired)?;

@@ -238,6 +238,7 @@ impl OAuthTokens {
         let refused = || Failure::unauthorized(BAD_ACCESS_TOKEN);
         let found = self
             .directory
+            .oauth
             .access_token(token.hash(), self.clock.now())
             .await?
             .ok_or_else(refused)?;
@@ -325,7 +326,12 @@ impl OAuthTokens {
             at: self.clock.now(),
         };
         let owner = identified.origin(origin, None);
-        let reason = match self.directory.approve(person, agreement, &owner).await? {
+        let reason = match self
+            .directory
+            .oauth
+            .approve(person, agreement, &owner)
+            .await?
+        {
             ApprovalOutcome::Approved => {
                 metrics::SIGN_INS.increment(["success"]);
                 return Ok(());
@@ -357,6 +363,7 @@ impl OAuthTokens {
         let (grant, tokens) = self.grant(request)?;
         let exchange = self
             .directory
+            .oauth
             .exchange_code(code.hash(), &grant, origin)
             .await?;
         Ok(match exchange {
@@ -391,6 +398,7 @@ impl OAuthTokens {
         let (grant, tokens) = self.grant(request)?;
         let granted = self
             .directory
+            .oauth
             .exchange_device(device.hash(), &grant, origin)
             .await?;
         let Some(ended) = granted else {
@@ -423,7 +431,11 @@ impl OAuthTokens {
             count,
         } = request;
         let now = self.clock.now();
-        let found = self.directory.refresh_token(token.hash(), now).await?;
+        let found = self
+            .directory
+            .oauth
+            .refresh_token(token.hash(), now)
+            .await?;
         let Some(found) = found.filter(|found| found.grant.client_id == client_id) else {
             return Ok(Err(InvalidGrant));
         };
@@ -465,6 +477,7 @@ impl OAuthTokens {
         };
         let rotation = self
             .directory
+            .oauth
             .rotate_grant(token.hash(), &grant, &next, now, &origin)
             .await?;
         Ok(match rotation {

@@ -154,7 +154,8 @@ impl Registration {
         };
         match self
             .directory
-            .create_account(&account, Some(&session), &origin)
+            .accounts
+            .create(&account, Some(&session), &origin)
             .await?
         {
             Creation::Created => Ok(Registered {
@@ -189,7 +190,13 @@ impl Registration {
             Err(reason) => return unavailable(reason),
         };
         let address = format!("{username}@{domain}");
-        if self.directory.account_by_address(&address).await?.is_some() {
+        if self
+            .directory
+            .accounts
+            .by_address(&address)
+            .await?
+            .is_some()
+        {
             return unavailable(TAKEN);
         }
         Ok(Availability::Available { address })
@@ -213,7 +220,7 @@ impl Registration {
         if !passwords::has_valid_length(&password) {
             return Err(Failure::invalid("password must be 1 to 1024 bytes"));
         }
-        if let Some(account) = self.directory.account_by_address(&address).await? {
+        if let Some(account) = self.directory.accounts.by_address(&address).await? {
             let permit = self.verifier.passwords.permit(None).await?;
             let same = self
                 .verifier
@@ -238,7 +245,8 @@ impl Registration {
         Ok(
             match self
                 .directory
-                .create_account(&account, None, &Origin::operator())
+                .accounts
+                .create(&account, None, &Origin::operator())
                 .await?
             {
                 Creation::Created => Provision::Created,

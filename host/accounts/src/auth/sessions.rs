@@ -146,6 +146,7 @@ impl Sessions {
         let owner = identified.origin(origin, Some(&session.app_password.id));
         let begun = self
             .directory
+            .second_factors
             .sign_in(&session, &account.password_hash, factor, &owner)
             .await?;
         let reason = match begun {
@@ -177,6 +178,7 @@ impl Sessions {
         let refresh = secrets::refresh_token()?;
         let rotation = self
             .directory
+            .sessions
             .rotate_refresh_token(
                 &sha256_hex(token.expose_secret()),
                 &sha256_hex(refresh.expose_secret()),
@@ -222,7 +224,8 @@ impl Sessions {
         let now = self.clock.now();
         run_change(&self.changes, async move {
             let revoked = directory
-                .end_sessions(&account, &hash, now, &origin)
+                .sessions
+                .end(&account, &hash, now, &origin)
                 .await?
                 .ok_or_else(bad_refresh_token)?;
             mail_server.end_sessions(&revoked).await;

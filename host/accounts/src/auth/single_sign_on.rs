@@ -152,6 +152,7 @@ impl SingleSignOn {
         };
         let Linked { identity_id, ended } = self
             .directory
+            .single_sign_on
             .link_identity(identity, &Origin::service())
             .await?;
         if !ended.is_empty() {
@@ -189,7 +190,7 @@ impl SingleSignOn {
         {
             return Ok(Err(NoMailbox::NotFound(claimed)));
         }
-        let account = match self.directory.account_by_address(&address).await? {
+        let account = match self.directory.accounts.by_address(&address).await? {
             Some(account) => Some(account),
             None => self.account_of_mail_server_user(address, origin).await?,
         };
@@ -227,7 +228,10 @@ impl SingleSignOn {
             return Ok(None);
         };
         if name != account.address {
-            let stored = self.directory.set_login_name(&account.id, Some(&name));
+            let stored = self
+                .directory
+                .accounts
+                .set_login_name(&account.id, Some(&name));
             stored.await?;
         }
         Ok(Some(account))
@@ -241,7 +245,7 @@ impl SingleSignOn {
         origin: &Origin,
     ) -> Result<(), Failure> {
         let address = address::fold(reason.address()).unwrap_or_default();
-        let account = self.directory.account_by_address(&address).await?;
+        let account = self.directory.accounts.by_address(&address).await?;
         // The provider must not write events about accounts of other domains.
         let account = account.filter(|account| self.is_at_provider(&account.address));
         let detail = format!("{}; subject {}", reason.reason(), person.subject);
@@ -251,7 +255,7 @@ impl SingleSignOn {
             ..Event::of(Kind::SignInFailed, "", self.clock.now()).detail(&detail)
         };
         metrics::SIGN_INS.increment(["refused"]);
-        Ok(self.directory.record(failed, origin).await?)
+        Ok(self.directory.events.record(failed, origin).await?)
     }
 
     /// Creates a code with which a client can begin a web session of the person. The client must
@@ -278,7 +282,10 @@ impl SingleSignOn {
                 sealed_provider_token: sealed.transpose()?,
             },
         };
-        self.directory.add_sign_in_code(&stored).await?;
+        self.directory
+            .single_sign_on
+            .add_sign_in_code(&stored)
+            .await?;
         Ok(code)
     }
 
@@ -296,15 +303,22 @@ impl SingleSignOn {
     ) -> Result<SignedIn, Failure> {
         let invalid = || Failure::invalid(INVALID_CODE);
         let now = self.clock.now();
-        let found = self.directory.sign_in_code(code.hash(), now).await?;
+        let found = self
+            .directory
+            .single_sign_on
+            .sign_in_code(code.hash(), now)
+            .await?;
         let found = found.ok_or_else(invalid)?;
         if !verifies(&found.challenge) {
-            self.directory.delete_sign_in_code(code.hash()).await?;
+            self.directory
+                .single_sign_on
+                .delete_sign_in_code(code.hash())
+                .await?;
             return Err(Failure::invalid("codeVerifier is wrong"));
         }
         let pinged = self.mail_server.ping().await;
         pinged.map_err(|error| Failure::mail_unavailable().because(error))?;
-        let account = self.directory.active_account(&found.account_id).await?;
+        let account = self.directory.accounts.active(&found.account_id).await?;
         let account = account.ok_or_else(invalid)?;
         let (mut session, tokens) = self.sessions.new_session(&account.id, origin, now)?;
         session.expires_at = session
@@ -330,6 +344,7 @@ impl SingleSignOn {
         let Identified { account, factor } = identified;
         let begun = self
             .directory
+            .second_factors
             .sign_in(&session, &account.password_hash, &factor, &actor)
             .await?;
         match begun {
@@ -388,7 +403,10 @@ impl SingleSignOn {
                 sid: logout.sid.as_deref(),
                 at,
             };
-            let ended = directory.end_provider_sessions(request, &origin).await?;
+            let ended = directory
+                .single_sign_on
+                .end_provider_sessions(request, &origin)
+                .await?;
             let Some(ended) = ended else {
                 return Ok(false);
             };

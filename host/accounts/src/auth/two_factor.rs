@@ -176,7 +176,7 @@ pub(super) async fn second_factor(
     code: Option<&SecretString>,
     now: Timestamp,
 ) -> Result<Checked, Failure> {
-    let Some(two_factor) = directory.two_factor(account_id).await? else {
+    let Some(two_factor) = directory.second_factors.find(account_id).await? else {
         return Ok(Checked::Passed(Factor::None));
     };
     match code.map(Typed::parse) {

@@ -41,7 +41,7 @@ impl Uses {
         if written.is_empty() {
             return Ok(());
         }
-        directory.write_uses(&written).await?;
+        directory.credentials.write_uses(&written).await?;
         self.lock()
             .retain(|id, latest| written.get(id) != Some(latest));
         Ok(())

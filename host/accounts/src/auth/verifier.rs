@@ -161,7 +161,7 @@ impl Verifier {
         permit: WorkPermit,
     ) -> Result<Identified, Failure> {
         self.require_password_sign_in(address)?;
-        let found = self.directory.account_by_address(address).await?;
+        let found = self.directory.accounts.by_address(address).await?;
         let verified = if self.users.manages(address) {
             self.mail_server_accounts
                 .mail_server_account(address, &password, origin, permit)
@@ -192,7 +192,10 @@ impl Verifier {
                 }
                 Checked::WrongCode => {
                     metrics::SIGN_INS.increment(["wrong_code"]);
-                    self.directory.wrong_code(&account.id, now, origin).await?;
+                    self.directory
+                        .second_factors
+                        .wrong_code(&account.id, now, origin)
+                        .await?;
                     return Err(Failure::unauthorized(INVALID));
                 }
                 Checked::Wrong(reason) => {
@@ -261,7 +264,7 @@ impl Verifier {
             address: attempt.address,
             ..Event::of(Kind::SignInFailed, "", now).detail(reason)
         };
-        self.directory.record(failed, attempt.origin).await?;
+        self.directory.events.record(failed, attempt.origin).await?;
         Ok(Failure::unauthorized(text))
     }
 }
