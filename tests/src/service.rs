@@ -424,8 +424,8 @@ impl Service {
             Person::sign_in(self, address, PASSWORD).await;
             return;
         }
-        let auth = &self.running.as_ref().unwrap().app.auth;
-        let made = auth.create_account(address, PASSWORD.into()).await;
+        let registration = &self.running.as_ref().unwrap().app.auth.registration;
+        let made = registration.create_account(address, PASSWORD.into()).await;
         assert_eq!(made.unwrap(), Provision::Created);
     }
 

@@ -97,6 +97,7 @@ pub(crate) async fn ensure_administrator(
 async fn create(auth: &Auth, email: &str, file: &Path) -> anyhow::Result<String> {
     let password = read_or_generate_password(file)?;
     let provision = auth
+        .registration
         .create_account(email, SecretString::from(password.as_str()))
         .await
         .map_err(|failure| anyhow!("cannot create the account {email}: {failure}"))?;

@@ -119,6 +119,7 @@ impl State for App {
             return Err(Failure::forbidden(SESSION_ONLY));
         };
         self.auth
+            .administrators
             .check_administrator_session(&caller.account, sid, is_change)
             .await
     }

@@ -6,7 +6,8 @@ use bytes::Bytes;
 use imap_proto::Status;
 
 use super::command::Command;
-use super::session::{LITERAL_TIMEOUT_FACTOR, Session};
+use super::connection::LITERAL_TIMEOUT_FACTOR;
+use super::session::Session;
 use super::state::{Appending, State};
 use super::wire::{OnReply, SMALL_LITERAL, Sent};
 use super::{Error, quoted, utf7};
@@ -28,12 +29,12 @@ impl Session {
             .iter()
             .all(|(_, l)| l.len() <= SMALL_LITERAL)
         {
-            self.timeout
+            self.connection.timeout
         } else {
-            self.timeout * LITERAL_TIMEOUT_FACTOR
+            self.connection.timeout * LITERAL_TIMEOUT_FACTOR
         };
-        let literal_plus = self.capabilities.literal_plus;
-        let mut idle = self.take_idle()?;
+        let literal_plus = self.connection.capabilities.literal_plus;
+        let mut idle = self.connection.take_idle()?;
         let exchange = async move {
             let wire = &mut idle.wire;
             let on: OnReply<'_> = &mut |_, _| Ok(());
@@ -49,7 +50,7 @@ impl Session {
             let end = command.end;
             Ok((State::Appending(Appending { idle, sent, end }), true))
         };
-        self.exchange(limit, exchange).await
+        self.connection.exchange(limit, exchange).await
     }
 
     /// Stores the uploaded message. Returns `false` if the folder does not exist.
@@ -61,7 +62,7 @@ impl Session {
             mut idle,
             sent,
             end,
-        }) = self.take()
+        }) = self.connection.take()
         else {
             return Err(Error::Protocol("no message was uploaded".into()));
         };
@@ -76,7 +77,8 @@ impl Session {
             Ok((State::Idle(idle), outcome))
         };
         let outcome = self
-            .exchange(self.timeout * LITERAL_TIMEOUT_FACTOR, exchange)
+            .connection
+            .exchange(self.connection.timeout * LITERAL_TIMEOUT_FACTOR, exchange)
             .await?;
         if outcome.status == Status::No && outcome.is_missing_folder() {
             return Ok(false);

@@ -8,7 +8,7 @@ use imap_proto::{MailboxDatum, Response, ResponseCode, Status};
 use super::flag::Flag;
 use super::open::OpenMode;
 use super::selected::Writable;
-use super::session::Session;
+use super::session::{SelectedFolder, Session};
 use super::set::{members, set};
 use super::{Error, INBOX, quoted, utf7};
 
@@ -35,7 +35,7 @@ impl Session {
             permanent: opening.permanent,
         };
         if path == INBOX
-            && let Some(selected) = self.selected_mut()
+            && let Some(selected) = self.connection.selected_mut()
         {
             selected.writable = Some(folder.clone());
         }
@@ -64,16 +64,18 @@ impl Session {
         uids: &[u32],
         flags: &[Flag],
     ) -> bool {
-        let selected = self.selected();
+        let selected = self.connection.selected();
         let Some(folder) = selected.and_then(|selected| selected.writable.as_ref()) else {
             return false;
         };
         self.has_inbox_open(path, uid_validity)
             && uids.iter().all(|uid| *uid < folder.opened.uid_next)
             && folder.first_unsupported(flags).is_none()
-            && self.is_quiet()
+            && self.connection.is_quiet()
     }
+}
 
+impl SelectedFolder<'_> {
     /// Adds or removes flags. Returns the UIDs of the messages that exist.
     ///
     /// A search after the change finds the messages that exist. If the server reports removed
@@ -106,7 +108,7 @@ impl Session {
     /// Returns [`Error::MissingExtension`] if the server has no UIDPLUS. Returns another [`Error`]
     /// if the command fails.
     pub async fn expunge(&mut self, uids: &[u32]) -> Result<BTreeSet<u32>, Error> {
-        if !self.capabilities.uid_plus {
+        if !self.session.connection.capabilities.uid_plus {
             return Err(missing_extension("UIDPLUS (RFC 4315)"));
         }
         let uids = set(uids);
@@ -123,6 +125,8 @@ impl Session {
     async fn run_search(&mut self, commands: &[String]) -> Result<(BTreeSet<u32>, bool), Error> {
         let (mut found, mut expunged, mut flags_unchanged) = (Vec::new(), false, true);
         let outcomes = self
+            .session
+            .connection
             .run_in_folder(commands, &mut |reply, _| {
                 match reply {
                     Response::MailboxData(MailboxDatum::Search(uids)) => found.extend(uids),
@@ -135,7 +139,7 @@ impl Session {
                 Ok(())
             })
             .await?;
-        if !flags_unchanged && let Some(selected) = self.selected_mut() {
+        if !flags_unchanged && let Some(selected) = self.session.connection.selected_mut() {
             selected.writable = None;
         }
         for outcome in outcomes {
@@ -154,7 +158,9 @@ impl Session {
         uids: &[u32],
         destination: &str,
     ) -> Result<Option<Moved>, Error> {
-        if !self.capabilities.r#move || !self.capabilities.uid_plus {
+        if !self.session.connection.capabilities.r#move
+            || !self.session.connection.capabilities.uid_plus
+        {
             return Err(missing_extension("MOVE (RFC 6851) with UIDPLUS (RFC 4315)"));
         }
         let Some(mut name) = utf7::name(destination) else {
@@ -166,6 +172,8 @@ impl Session {
             let mut moved = None;
             let command = format!("UID MOVE {} {quoted}", set(uids));
             let outcome = self
+                .session
+                .connection
                 .run_in_folder(&[command], &mut |reply, _| {
                     if let Response::Data { outcome, .. } = reply {
                         moved = moved
@@ -187,7 +195,7 @@ impl Session {
                     return Ok(Some(moved.or(tagged).unwrap_or_else(none)));
                 }
                 Status::No if !retried && outcome.is_missing_folder() => {
-                    match self.find_name(destination).await? {
+                    match self.session.find_name(destination).await? {
                         Some(other) if other != name => name = other,
                         _ => return Ok(None),
                     }

@@ -134,11 +134,15 @@ async fn operations(capabilities: Capabilities, name: &str, replies: &[Vec<u8>])
     let _ = synced.flags_since(name, 1, None).await;
     let mut one = session();
     let _ = one.message(message).await;
-    let _ = one.summaries(&[1, 2], &mut |_| {}).await;
-    let _ = one.longer_headers(&[1]).await;
+    if let Ok(mut folder) = one.selected_folder() {
+        let _ = folder.summaries(&[1, 2], &mut |_| {}).await;
+        let _ = folder.longer_headers(&[1]).await;
+    }
     let mut found = session();
     let _ = found.search(name, &[SearchKey::Text(name.into())]).await;
-    if let Ok(positions) = found.positions(&[1]).await {
+    if let Ok(mut folder) = found.selected_folder()
+        && let Ok(positions) = folder.positions(&[1]).await
+    {
         assert!(positions.iter().all(|message| message.uid == 1));
     }
     let mut met = session();
@@ -160,11 +164,13 @@ async fn operations(capabilities: Capabilities, name: &str, replies: &[Vec<u8>])
     let mut changed = session();
     let _ = changed.select(name).await;
     let flags: Vec<Flag> = Flag::named(name).into_iter().collect();
-    let _ = changed.store(&[1], &flags, true).await;
-    if let Ok(Some(moved)) = changed.move_to(&[1], name).await {
-        assert!(moved.uids.len() <= 1);
+    if let Ok(mut folder) = changed.selected_folder() {
+        let _ = folder.store(&[1], &flags, true).await;
+        if let Ok(Some(moved)) = folder.move_to(&[1], name).await {
+            assert!(moved.uids.len() <= 1);
+        }
+        let _ = folder.expunge(&[1]).await;
     }
-    let _ = changed.expunge(&[1]).await;
     let mut filed = session();
     if let Ok(true) = filed.begin_append(name, Bytes::from_static(b"a")).await {
         let _: Result<bool, Error> = filed.end_append().await;

@@ -31,6 +31,7 @@ pub mod change;
 pub mod client;
 mod command;
 mod command_timer;
+mod connection;
 pub mod fetch;
 pub mod flag;
 mod framing;
@@ -59,7 +60,7 @@ pub use probe::Probe;
 pub use read::MessageRef;
 pub use search::SearchKey;
 pub use selected::{Opened, Writable};
-pub use session::Session;
+pub use session::{SelectedFolder, Session};
 
 /// The name of the inbox, which every mailbox has (RFC 3501, section 5.1).
 pub const INBOX: &str = "INBOX";

@@ -155,7 +155,7 @@ impl Session {
     /// # Errors
     /// Returns an [`Error`] if the command fails.
     pub async fn folders(&mut self, items: &str) -> Result<Vec<Listed>, Error> {
-        let capabilities = self.capabilities;
+        let capabilities = self.connection.capabilities;
         let items = self.supported(items);
         let items = &match capabilities.folder_ids() {
             Some(ids) => format!("{items} {ids}"),
@@ -181,6 +181,7 @@ impl Session {
             });
             let mut collected = Collected::default();
             let mut outcomes = self
+                .connection
                 .run(&commands, &mut |reply, frame| {
                     collected.add(reply, frame);
                     Ok(())
@@ -206,6 +207,7 @@ impl Session {
             .collect();
         for commands in without_status.chunks(STATUS_AT_ONCE) {
             let outcomes = self
+                .connection
                 .run(commands, &mut |reply, frame| {
                     collected.add(reply, frame);
                     Ok(())
@@ -249,6 +251,7 @@ impl Session {
             commands.push(format!("STATUS {quoted} ({})", self.supported(items)));
             let mut found = None;
             let outcomes = self
+                .connection
                 .run(&commands, &mut |reply, _| {
                     if let Response::MailboxData(MailboxDatum::Status { status, .. }) = reply {
                         found = Some(FolderStatus::of(status));
@@ -274,7 +277,7 @@ impl Session {
 
     /// Returns the STATUS items that the server supports.
     fn supported<'i>(&self, items: &'i str) -> &'i str {
-        if items == MODSEQS && !self.capabilities.qresync {
+        if items == MODSEQS && !self.connection.capabilities.qresync {
             POSITIONS
         } else {
             items
@@ -285,6 +288,7 @@ impl Session {
     pub(crate) async fn list(&mut self) -> Result<Vec<Listed>, Error> {
         let mut collected = Collected::default();
         let outcomes = self
+            .connection
             .run(&["LIST \"\" \"*\"".to_owned()], &mut |reply, frame| {
                 collected.add(reply, frame);
                 Ok(())

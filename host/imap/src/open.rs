@@ -107,7 +107,7 @@ impl Session {
         } else {
             mode
         };
-        let Idle { mut wire, .. } = self.take_idle()?;
+        let Idle { mut wire, .. } = self.connection.take_idle()?;
         let exchange = async move {
             let mut tags = vec![wire.queue(&format!("{mode} {quoted}"))];
             tags.extend(command.map(|command| wire.queue(command)));
@@ -149,7 +149,10 @@ impl Session {
             };
             Ok((State::Idle(Idle { wire, selected }), opening))
         };
-        let opening = self.exchange(self.timeout, exchange).await?;
+        let opening = self
+            .connection
+            .exchange(self.connection.timeout, exchange)
+            .await?;
         if matches!(mode, OpenMode::Examine) && opening.recent > bounds::RECENT {
             self.slow_folder = Some(name.to_owned());
         }

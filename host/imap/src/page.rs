@@ -29,6 +29,7 @@ impl Session {
         let (mut retried, mut may_guess) = (false, true);
         for _ in 0..3 {
             let guess = self
+                .connection
                 .selected()
                 .filter(|selected| may_guess && selected.name == name)
                 .map(|selected| selected.exists);
@@ -63,7 +64,8 @@ impl Session {
             let (outcome, collected) = if guessed == Some(wanted) {
                 (outcome, collected)
             } else {
-                let (outcome, collected) = self.fetch(&fetch::flags(wanted)).await?;
+                let (outcome, collected) =
+                    self.selected_folder()?.fetch(&fetch::flags(wanted)).await?;
                 (Some(outcome), collected)
             };
             let mut fetched = collected.with_flags();

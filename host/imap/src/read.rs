@@ -8,7 +8,7 @@ use imap_proto::{Response, Status};
 use super::Error;
 use super::fetch::{self, Collected, Fetched};
 use super::open::OpenMode;
-use super::session::Session;
+use super::session::{SelectedFolder, Session};
 use super::wire::Outcome;
 
 /// The location of a message. Only all three values together identify a message (RFC 3501, section
@@ -47,26 +47,6 @@ impl Session {
             .fetch_one(message, &fetch::piece(message.uid, range))
             .await?;
         Ok(fetched.map(|fetched| fetched.whole))
-    }
-
-    /// Returns a range of bytes of a message in the open folder. The result is shorter if the
-    /// message ends within the range, and `None` if the message does not exist.
-    ///
-    /// # Errors
-    /// Returns an [`Error`] if the command fails.
-    pub async fn read_range(
-        &mut self,
-        uid: u32,
-        range: &Range<usize>,
-    ) -> Result<Option<Bytes>, Error> {
-        let (outcome, collected) = self.fetch(&fetch::piece(uid, range)).await?;
-        match outcome.status {
-            Status::Ok | Status::No => {
-                let mut fetched = collected.with_body().into_iter();
-                Ok(fetched.find(|f| f.uid == uid).map(|f| f.whole))
-            }
-            _ => Err(Error::Protocol("the server rejected FETCH with BAD".into())),
-        }
     }
 
     /// Returns the first `bytes` bytes of messages. All `messages` must be in one folder. Omits
@@ -110,7 +90,10 @@ impl Session {
         command: &str,
     ) -> Result<Option<Fetched>, Error> {
         if self.has_inbox_open(message.path, message.uid_validity) {
-            let found = self.fetch_in_open_inbox(message.uid, command).await?;
+            let found = self
+                .selected_folder()?
+                .fetch_in_open_inbox(message.uid, command)
+                .await?;
             if found.is_some() {
                 return Ok(found);
             }
@@ -129,6 +112,28 @@ impl Session {
         match opening.outcome.map(|o| o.status) {
             // The server can respond with NO if another client has just expunged the message.
             Some(Status::Ok | Status::No) => Ok(found),
+            _ => Err(Error::Protocol("the server rejected FETCH with BAD".into())),
+        }
+    }
+}
+
+impl SelectedFolder<'_> {
+    /// Returns a range of bytes of a message in the open folder. The result is shorter if the
+    /// message ends within the range, and `None` if the message does not exist.
+    ///
+    /// # Errors
+    /// Returns an [`Error`] if the command fails.
+    pub async fn read_range(
+        &mut self,
+        uid: u32,
+        range: &Range<usize>,
+    ) -> Result<Option<Bytes>, Error> {
+        let (outcome, collected) = self.fetch(&fetch::piece(uid, range)).await?;
+        match outcome.status {
+            Status::Ok | Status::No => {
+                let mut fetched = collected.with_body().into_iter();
+                Ok(fetched.find(|f| f.uid == uid).map(|f| f.whole))
+            }
             _ => Err(Error::Protocol("the server rejected FETCH with BAD".into())),
         }
     }
@@ -151,6 +156,8 @@ impl Session {
         let (mut collected, mut is_current) = (Collected::default(), true);
         let commands = ["NOOP".to_owned(), command.to_owned()];
         let outcomes = self
+            .session
+            .connection
             .run_in_folder(&commands, &mut |reply, frame| {
                 match reply {
                     Response::Fetch(seq, attributes) => collected.add(*seq, attributes, frame),
@@ -184,9 +191,11 @@ impl Session {
         if uids.is_empty() {
             return Ok(());
         }
-        let ids = self.capabilities.message_ids();
+        let ids = self.session.connection.capabilities.message_ids();
         let mut collected = Collected::default();
         let outcomes = self
+            .session
+            .connection
             .run_in_folder(&[fetch::summaries(uids, ids)], &mut |reply, frame| {
                 if let Response::Fetch(seq, attributes) = reply {
                     collected.add(*seq, attributes, frame);
@@ -211,7 +220,7 @@ impl Session {
     }
 
     /// Reads headers and texts of messages in the open folder, with higher length limits than
-    /// [`Session::summaries`].
+    /// [`SelectedFolder::summaries`].
     ///
     /// # Errors
     /// Returns an [`Error`] if the command fails.
@@ -227,6 +236,8 @@ impl Session {
     pub(crate) async fn fetch(&mut self, command: &str) -> Result<(Outcome, Collected), Error> {
         let mut collected = Collected::default();
         let mut outcomes = self
+            .session
+            .connection
             .run_in_folder(&[command.to_owned()], &mut |reply, frame| {
                 if let Response::Fetch(seq, attributes) = reply {
                     collected.add(*seq, attributes, frame);

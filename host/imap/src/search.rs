@@ -10,7 +10,7 @@ use super::fetch::{self, Fetched};
 use super::flag::Flag;
 use super::open::OpenMode;
 use super::selected::Opened;
-use super::session::Session;
+use super::session::{SelectedFolder, Session};
 use super::set::set;
 use super::{Error, MessageRef};
 
@@ -115,6 +115,7 @@ impl Session {
         }
         let mut found = BTreeSet::new();
         let outcome = self
+            .connection
             .run_one(&command, &mut |reply, _| {
                 if let Response::MailboxData(MailboxDatum::Search(uids)) = reply {
                     found.extend(uids);
@@ -124,27 +125,6 @@ impl Session {
             .await?;
         outcome.ok()?;
         Ok(Some((opening.opened, found.into_iter().collect())))
-    }
-
-    /// Returns the positions, flags and arrival times of the messages `uids` in the open folder, in
-    /// ascending order. Omits messages that do not exist.
-    ///
-    /// # Errors
-    /// Returns an [`Error`] if the command fails.
-    pub async fn positions(&mut self, uids: &[u32]) -> Result<Vec<Fetched>, Error> {
-        if uids.is_empty() {
-            return Ok(Vec::new());
-        }
-        let (outcome, collected) = self.fetch(&fetch::positions(uids)).await?;
-        match outcome.status {
-            Status::Ok | Status::No => {
-                let mut fetched = collected.with_flags();
-                let uids: HashSet<u32> = uids.iter().copied().collect();
-                fetched.retain(|message| uids.contains(&message.uid));
-                Ok(fetched)
-            }
-            _ => Err(Error::Protocol("the server rejected FETCH with BAD".into())),
-        }
     }
 
     /// Returns the UIDs of the messages that exist in the folder. Returns `None` if the folder does
@@ -209,7 +189,7 @@ impl Session {
     /// header fields.
     #[must_use]
     pub fn has_message_ids(&self) -> bool {
-        self.capabilities.message_ids().is_some()
+        self.connection.capabilities.message_ids().is_some()
     }
 
     /// Returns the flags of messages and the data from which the messages' identities are computed.
@@ -226,7 +206,7 @@ impl Session {
             return Ok(Vec::new());
         };
         let uids: Vec<u32> = messages.iter().map(|message| message.uid).collect();
-        let ids = self.capabilities.message_ids();
+        let ids = self.connection.capabilities.message_ids();
         let command = fetch::identities(&uids, ids);
         let opening = self
             .open_path(OpenMode::Examine, first.path, Some(&command))
@@ -238,6 +218,29 @@ impl Session {
                 None => opening.collected.with_body(),
             })
             .unwrap_or_default())
+    }
+}
+
+impl SelectedFolder<'_> {
+    /// Returns the positions, flags and arrival times of the messages `uids` in the open folder, in
+    /// ascending order. Omits messages that do not exist.
+    ///
+    /// # Errors
+    /// Returns an [`Error`] if the command fails.
+    pub async fn positions(&mut self, uids: &[u32]) -> Result<Vec<Fetched>, Error> {
+        if uids.is_empty() {
+            return Ok(Vec::new());
+        }
+        let (outcome, collected) = self.fetch(&fetch::positions(uids)).await?;
+        match outcome.status {
+            Status::Ok | Status::No => {
+                let mut fetched = collected.with_flags();
+                let uids: HashSet<u32> = uids.iter().copied().collect();
+                fetched.retain(|message| uids.contains(&message.uid));
+                Ok(fetched)
+            }
+            _ => Err(Error::Protocol("the server rejected FETCH with BAD".into())),
+        }
     }
 }
 

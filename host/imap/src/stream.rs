@@ -8,33 +8,15 @@ use imap_proto::{AttributeValue, MailboxDatum, Response, ResponseCode, Status};
 
 use super::fetch;
 use super::selected::Selected;
-use super::session::Session;
+use super::session::{SelectedFolder, Session};
 use super::state::{Idle, State, Streaming};
 use super::wire::{Item, Wire, parse};
 use super::{Error, MessageRef};
 
 impl Session {
-    /// Requests a range of bytes of a message in the open folder. Returns the number of bytes that
-    /// the server sends, or `None` if the message does not exist. The number is smaller than the
-    /// length of `range` if the message ends within the range.
-    ///
-    /// [`Session::next_bytes`] returns the bytes. No other command is possible until the caller has
-    /// read the last byte.
-    ///
-    /// # Errors
-    /// Returns an [`Error`] if the command fails.
-    pub async fn start_stream(
-        &mut self,
-        uid: u32,
-        range: &Range<usize>,
-    ) -> Result<Option<usize>, Error> {
-        let (wire, selected) = self.take_selected()?;
-        self.start(wire, selected, Head::of(uid, None), range).await
-    }
-
-    /// Opens the folder of `message` and works like [`Session::start_stream`]. Sends the commands
-    /// in one write. If the result is `None`, the message might exist. In that case the caller must
-    /// check with [`Session::read_range_at`].
+    /// Opens the folder of `message` and works like [`SelectedFolder::start_stream`]. Sends the
+    /// commands in one write. If the result is `None`, the message might exist. In that case the
+    /// caller must check with [`Session::read_range_at`].
     ///
     /// # Errors
     /// Returns an [`Error`] if the command fails.
@@ -49,7 +31,7 @@ impl Session {
         let Some(quoted) = super::quoted(&name) else {
             return Ok(None);
         };
-        let Idle { mut wire, .. } = self.take_idle()?;
+        let Idle { mut wire, .. } = self.connection.take_idle()?;
         wire.queue(&format!("EXAMINE {quoted}"));
         let selected = Selected {
             name,
@@ -100,7 +82,9 @@ impl Session {
             };
             Ok((State::Idle(Idle { wire, selected }), remaining))
         };
-        self.exchange(self.timeout, exchange).await
+        self.connection
+            .exchange(self.connection.timeout, exchange)
+            .await
     }
 
     /// Returns the next requested bytes. The result has at least one byte.
@@ -108,10 +92,34 @@ impl Session {
     /// # Errors
     /// Returns an [`Error`] if the connection fails or no stream has been started.
     pub async fn next_bytes(&mut self) -> Result<Bytes, Error> {
-        let State::Streaming(streaming) = self.take() else {
+        let State::Streaming(streaming) = self.connection.take() else {
             return Err(Error::Protocol("no bytes were requested".into()));
         };
-        self.exchange(self.timeout, advance(streaming)).await
+        self.connection
+            .exchange(self.connection.timeout, advance(streaming))
+            .await
+    }
+}
+
+impl SelectedFolder<'_> {
+    /// Requests a range of bytes of a message in the open folder. Returns the number of bytes that
+    /// the server sends, or `None` if the message does not exist. The number is smaller than the
+    /// length of `range` if the message ends within the range.
+    ///
+    /// [`Session::next_bytes`] returns the bytes. No other command is possible until the caller has
+    /// read the last byte.
+    ///
+    /// # Errors
+    /// Returns an [`Error`] if the command fails.
+    pub async fn start_stream(
+        &mut self,
+        uid: u32,
+        range: &Range<usize>,
+    ) -> Result<Option<usize>, Error> {
+        let (wire, selected) = self.session.connection.take_selected()?;
+        self.session
+            .start(wire, selected, Head::of(uid, None), range)
+            .await
     }
 }
 

@@ -9,10 +9,11 @@ use imap_proto::{AttributeValue, Response, Status};
 
 use super::Error;
 use super::bounds;
+use super::connection::LITERAL_TIMEOUT_FACTOR;
 use super::fetch;
 use super::open::OpenMode;
 use super::selected::Opened;
-use super::session::{LITERAL_TIMEOUT_FACTOR, Session};
+use super::session::{SelectedFolder, Session};
 use super::state::{Idle, State};
 
 /// The changes of a folder.
@@ -136,7 +137,7 @@ impl Session {
             since.filter(|since| qresync && highest_modseq.is_some_and(|now| now >= *since));
         let mut collected = Collected::default();
         if since.is_some() || opening.opened.exists > 0 {
-            collected = self.collect_flags(since).await?;
+            collected = self.selected_folder()?.collect_flags(since).await?;
         }
         changes.vanished = since.map(|_| std::mem::take(&mut collected.vanished));
         if changes
@@ -144,17 +145,41 @@ impl Session {
             .as_ref()
             .is_some_and(|vanished| vanished.len() > MAX_VANISHED)
         {
-            collected = self.collect_flags(None).await?;
+            collected = self.selected_folder()?.collect_flags(None).await?;
             changes.vanished = None;
         }
         changes.flags = collected.flags;
         Ok(Some(changes))
     }
 
+    /// Enables QRESYNC once per session. Returns `false` if the server has no QRESYNC.
+    async fn enable_qresync(&mut self) -> Result<bool, Error> {
+        if self.qresync_enabled || !self.connection.capabilities.qresync {
+            return Ok(self.qresync_enabled);
+        }
+        // The client must close the open folder first (RFC 5161, section 3.1).
+        let mut commands = self.closing();
+        commands.push("ENABLE QRESYNC".to_owned());
+        let mut enabled = false;
+        self.connection
+            .run(&commands, &mut |reply, _| {
+                if let Response::Capabilities(named) = reply {
+                    enabled |= super::capabilities::Capabilities::of(named).qresync;
+                }
+                Ok(())
+            })
+            .await?;
+        self.qresync_enabled = enabled;
+        self.connection.capabilities.qresync = enabled;
+        Ok(enabled)
+    }
+}
+
+impl SelectedFolder<'_> {
     /// Reads flags in the open folder. A message that is expunged during the command can be missing
     /// in the result.
     async fn collect_flags(&mut self, since: Option<u64>) -> Result<Collected, Error> {
-        let (mut wire, selected) = self.take_selected()?;
+        let (mut wire, selected) = self.session.connection.take_selected()?;
         let exchange = async move {
             let mut collected = Collected::default();
             let tag = wire.queue(&fetch::all_flags(since));
@@ -167,8 +192,8 @@ impl Session {
             let selected = Some(selected);
             Ok((State::Idle(Idle { wire, selected }), (outcome, collected)))
         };
-        let limit = self.timeout * LITERAL_TIMEOUT_FACTOR;
-        let (outcome, collected) = self.exchange(limit, exchange).await?;
+        let limit = self.session.connection.timeout * LITERAL_TIMEOUT_FACTOR;
+        let (outcome, collected) = self.session.connection.exchange(limit, exchange).await?;
         match outcome.status {
             Status::Ok => Ok(collected),
             // Another client expunged messages during the command (RFC 5530).
@@ -180,27 +205,6 @@ impl Session {
             )),
             _ => Err(Error::Protocol("the server rejected FETCH with BAD".into())),
         }
-    }
-
-    /// Enables QRESYNC once per session. Returns `false` if the server has no QRESYNC.
-    async fn enable_qresync(&mut self) -> Result<bool, Error> {
-        if self.qresync_enabled || !self.capabilities.qresync {
-            return Ok(self.qresync_enabled);
-        }
-        // The client must close the open folder first (RFC 5161, section 3.1).
-        let mut commands = self.closing();
-        commands.push("ENABLE QRESYNC".to_owned());
-        let mut enabled = false;
-        self.run(&commands, &mut |reply, _| {
-            if let Response::Capabilities(named) = reply {
-                enabled |= super::capabilities::Capabilities::of(named).qresync;
-            }
-            Ok(())
-        })
-        .await?;
-        self.qresync_enabled = enabled;
-        self.capabilities.qresync = enabled;
-        Ok(enabled)
     }
 }
 
@@ -216,7 +220,7 @@ mod tests {
 
     fn changes(qresync: bool, replies: &[&str], since: Option<u64>) -> FolderChanges {
         let mut session = session(replies);
-        session.capabilities.qresync = qresync;
+        session.connection.capabilities.qresync = qresync;
         let changes = block_on(session.flags_since("a", 1, since));
         changes.unwrap().unwrap()
     }

@@ -317,7 +317,11 @@ impl Mail {
                 let Some((session, _)) = select(&mut lease, path, uid_validity).await? else {
                     return Ok(FolderResult::Changed(BTreeSet::new()));
                 };
-                let moved = session.move_to(&uids, to).await.map_err(change_error)?;
+                let moved = session
+                    .selected_folder()?
+                    .move_to(&uids, to)
+                    .await
+                    .map_err(change_error)?;
                 drop(lease);
                 let Some(moved) = moved else {
                     return Ok(FolderResult::NoDestination);
@@ -329,7 +333,11 @@ impl Mail {
                 let Some((session, _)) = select(&mut lease, path, uid_validity).await? else {
                     return Ok(FolderResult::Changed(BTreeSet::new()));
                 };
-                let expunged = session.expunge(&uids).await.map_err(change_error)?;
+                let expunged = session
+                    .selected_folder()?
+                    .expunge(&uids)
+                    .await
+                    .map_err(change_error)?;
                 drop(lease);
                 let deleted = self.remove_expunged(access, messages, &expunged).await?;
                 if deleted.len() < expunged.len() {
@@ -477,7 +485,7 @@ async fn store_flags(
     let mut connection_lost = false;
     let session = lease.session().await?;
     if session.can_store_without_select(path, uid_validity, uids, flags) {
-        match session.store(uids, flags, add).await {
+        match session.selected_folder()?.store(uids, flags, add).await {
             Ok(existing) => return Ok(existing),
             // The command is idempotent, so the loop can repeat the command.
             Err(latchmail_imap::Error::Lost(_)) => connection_lost = true,
@@ -493,7 +501,11 @@ async fn store_flags(
             let sentence = format!("The mail server does not store the flag {}", flag.as_str());
             return Err(Error::Rejected(sentence));
         }
-        session.store(uids, flags, add).await.map_err(change_error)
+        session
+            .selected_folder()?
+            .store(uids, flags, add)
+            .await
+            .map_err(change_error)
     };
     with_select.await.map_err(|error| match error {
         // The first attempt might have succeeded.

@@ -273,7 +273,11 @@ impl Reader {
             Connection::FolderOpen(mut lease) => {
                 self.acquire_memory().await?;
                 let session = lease.session().await?;
-                let Some(bytes) = session.read_range(message.uid, &chunk).await? else {
+                let Some(bytes) = session
+                    .selected_folder()?
+                    .read_range(message.uid, &chunk)
+                    .await?
+                else {
                     return Ok(None);
                 };
                 check_length(bytes.len(), chunk.len())?;

@@ -148,7 +148,12 @@ impl Mail {
             total = total.saturating_add(u32::try_from(uids.len()).unwrap_or(u32::MAX));
             // The messages on the page are among the last messages of each folder.
             let last = &uids[uids.len().saturating_sub(end)..];
-            let positions = lease.session().await?.positions(last).await?;
+            let positions = lease
+                .session()
+                .await?
+                .selected_folder()?
+                .positions(last)
+                .await?;
             matches.extend(positions.into_iter().map(|message| Match {
                 arrival: message.internal_date.map_or(0, Timestamp::millis),
                 path,

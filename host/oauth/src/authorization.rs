@@ -119,8 +119,8 @@ impl OAuth {
     /// the authorization code in its query.
     ///
     /// # Errors
-    /// Returns the errors of [`latchmail_accounts::auth::Auth::agree`] if the credentials are
-    /// rejected or the authorization cannot be stored.
+    /// Returns the errors of [`latchmail_accounts::auth::OAuthTokens::agree`] if the credentials
+    /// are rejected or the authorization cannot be stored.
     pub async fn agree(
         &self,
         authorization: &Authorization,
@@ -131,6 +131,7 @@ impl OAuth {
     ) -> Result<String, Failure> {
         let (code, stored) = self.new_code(authorization)?;
         self.auth
+            .oauth_tokens
             .agree(address, password, second, Approval::Code(&stored), origin)
             .await?;
         Ok(self.code_url(authorization, &code))

@@ -108,8 +108,8 @@ impl OAuth {
     /// Verifies the user's credentials and authorizes the device with this user code.
     ///
     /// # Errors
-    /// Returns the errors of [`latchmail_accounts::auth::Auth::agree`] if the credentials are
-    /// rejected or the authorization cannot be stored.
+    /// Returns the errors of [`latchmail_accounts::auth::OAuthTokens::agree`] if the credentials
+    /// are rejected or the authorization cannot be stored.
     pub async fn agree_to_device(
         &self,
         user_code: &str,
@@ -120,6 +120,7 @@ impl OAuth {
     ) -> Result<(), Failure> {
         let agreement = Approval::Device(user_code);
         self.auth
+            .oauth_tokens
             .agree(address, password, second, agreement, origin)
             .await
     }

@@ -121,7 +121,7 @@ impl OAuth {
     }
 
     fn audiences(&self) -> &Audiences {
-        self.auth.audiences()
+        self.auth.oauth_tokens.audiences()
     }
 
     /// Returns the requested resource (RFC 8707, section 2). If the request contains several
@@ -146,13 +146,13 @@ impl OAuth {
     /// Returns all scopes that tokens can have, separated by spaces.
     #[must_use]
     pub fn scope(&self) -> String {
-        Scope::list(&self.auth.oauth_scopes())
+        Scope::list(&self.auth.oauth_tokens.oauth_scopes())
     }
 
     /// Returns the names of all scopes that tokens can have.
     #[must_use]
     pub fn scopes(&self) -> Vec<&'static str> {
-        let scopes = self.auth.oauth_scopes();
+        let scopes = self.auth.oauth_tokens.oauth_scopes();
         scopes.into_iter().map(Scope::name).collect()
     }
 }

@@ -40,7 +40,7 @@ impl OAuth {
     /// Returns the errors of [`requested`] under the same conditions. Returns `invalid_scope` if
     /// OAuth tokens can have none of the requested scopes.
     pub(crate) fn granted_scope(&self, parameters: &Parameters) -> Result<String, Refusal> {
-        let mut scopes = self.auth.oauth_scopes();
+        let mut scopes = self.auth.oauth_tokens.oauth_scopes();
         if let Some(requested) = requested(parameters)? {
             scopes.retain(|scope| requested.contains(scope));
         }

@@ -109,7 +109,10 @@ impl OAuth {
         request: &ClientRequest,
         owner: &Owner,
     ) -> Result<String, Failure> {
-        let code = self.auth.create_sign_in_code(owner, &request.challenge);
+        let code = self
+            .auth
+            .single_sign_on
+            .create_sign_in_code(owner, &request.challenge);
         let code = code.await?;
         Ok(request.response_url(&[("code", code.secret().expose_secret())]))
     }
@@ -117,7 +120,7 @@ impl OAuth {
     /// Exchanges a code and its code verifier for a web session.
     ///
     /// # Errors
-    /// Returns the errors of [`latchmail_accounts::auth::Auth::exchange_sign_in_code`].
+    /// Returns the errors of [`latchmail_accounts::auth::SingleSignOn::exchange_sign_in_code`].
     pub async fn exchange_sign_in_code(
         &self,
         code: &str,
@@ -128,6 +131,7 @@ impl OAuth {
             .ok_or_else(|| Failure::invalid("code is malformed"))?;
         let matches = |challenge: &str| pkce::verifies(verifier, challenge);
         self.auth
+            .single_sign_on
             .exchange_sign_in_code(&code, matches, origin)
             .await
     }
@@ -136,7 +140,7 @@ impl OAuth {
     /// agent's redirect URI with a code in its query.
     ///
     /// # Errors
-    /// Returns the errors of [`latchmail_accounts::auth::Auth::agree_by_provider`].
+    /// Returns the errors of [`latchmail_accounts::auth::SingleSignOn::agree_by_provider`].
     pub async fn agree_by_provider(
         &self,
         authorization: &Authorization,
@@ -145,6 +149,7 @@ impl OAuth {
     ) -> Result<String, Failure> {
         let (code, stored) = self.new_code(authorization)?;
         self.auth
+            .single_sign_on
             .agree_by_provider(owner, Approval::Code(&stored), origin)
             .await?;
         Ok(self.code_url(authorization, &code))
@@ -153,7 +158,7 @@ impl OAuth {
     /// Authorizes a device by a person who signed in at the provider.
     ///
     /// # Errors
-    /// Returns the errors of [`latchmail_accounts::auth::Auth::agree_by_provider`].
+    /// Returns the errors of [`latchmail_accounts::auth::SingleSignOn::agree_by_provider`].
     pub async fn agree_to_device_by_provider(
         &self,
         user_code: &str,
@@ -161,6 +166,9 @@ impl OAuth {
         origin: &Origin,
     ) -> Result<(), Failure> {
         let agreement = Approval::Device(user_code);
-        self.auth.agree_by_provider(owner, agreement, origin).await
+        self.auth
+            .single_sign_on
+            .agree_by_provider(owner, agreement, origin)
+            .await
     }
 }

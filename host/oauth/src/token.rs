@@ -117,7 +117,11 @@ impl OAuth {
             resource: &found.resource,
             scope: &found.scope,
         };
-        Ok(self.auth.exchange_code(&code, request, origin).await?)
+        Ok(self
+            .auth
+            .oauth_tokens
+            .exchange_code(&code, request, origin)
+            .await?)
     }
 
     async fn by_refresh_token(
@@ -139,7 +143,12 @@ impl OAuth {
             scopes: requested.as_deref(),
             count,
         };
-        match self.auth.refresh_grant(&token, request, origin).await? {
+        match self
+            .auth
+            .oauth_tokens
+            .refresh_grant(&token, request, origin)
+            .await?
+        {
             Ok(tokens) => Ok(Ok(tokens)),
             Err(RefreshError::InvalidGrant) => Ok(Err(InvalidGrant)),
             Err(RefreshError::WrongAudience) => Err(wrong_resource().into()),
@@ -207,7 +216,11 @@ impl OAuth {
             resource: &resource,
             scope: &scope,
         };
-        Ok(self.auth.exchange_device(&device, request, origin).await?)
+        Ok(self
+            .auth
+            .oauth_tokens
+            .exchange_device(&device, request, origin)
+            .await?)
     }
 
     /// Returns the audience of the parameter `resource`, or `None` if the request has no such

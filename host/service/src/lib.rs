@@ -211,10 +211,10 @@ async fn build(
         Arc::clone(&mail_server),
         clock.clone(),
         service_keys.keyring(),
+        shared_limits.as_ref(),
     )?
     .with_external(&config, fetch.clone())?
-    .with_provider(&config, fetch.clone())?
-    .with_shared_limits(shared_limits.as_ref());
+    .with_provider(&config, fetch.clone())?;
     let auth = Arc::new(auth);
     let index_credentials =
         IndexCredentials::new(directory.credentials.clone(), auth.keys(), clock.clone());
@@ -398,7 +398,12 @@ async fn recheck_users(app: Arc<App>) {
     let sign_in = &app.config.sign_in;
     while sign_in.uses_mail_server() {
         tokio::time::sleep(sign_in.mailserver.recheck).await;
-        if let Err(error) = app.auth.recheck_mail_server_users().await {
+        if let Err(error) = app
+            .auth
+            .mail_server_accounts
+            .recheck_mail_server_users()
+            .await
+        {
             tracing::error!(%error, "failed to recheck the users of the mail server");
         }
     }
@@ -410,7 +415,7 @@ async fn recheck_provider_sessions(app: Arc<App>) {
     let sign_in = &app.config.sign_in;
     while sign_in.uses_provider() {
         tokio::time::sleep(sign_in.oidc.recheck.min(MAX_RECHECK_INTERVAL)).await;
-        if let Err(error) = app.auth.recheck_provider_sessions().await {
+        if let Err(error) = app.auth.single_sign_on.recheck_provider_sessions().await {
             tracing::error!(%error, "failed to recheck the sessions of the identity provider");
         }
     }

@@ -24,6 +24,9 @@ use sha2::{Digest as _, Sha256};
 /// Lifetime of an access token.
 pub const LIFETIME: Duration = Duration::from_mins(15);
 
+/// Error text for an access token of any kind that is not valid.
+pub(super) const BAD_ACCESS_TOKEN: &str = "Invalid or expired access token";
+
 /// Maximum clock difference between hosts of the same service, in seconds. The difference is
 /// allowed at the start of a token's validity but not at the end.
 const SKEW: i64 = 5;

@@ -5,11 +5,13 @@ use std::num::NonZeroU32;
 use std::sync::Arc;
 
 use latchmail_core::caller::Origin;
-use latchmail_core::clock::Timestamp;
+use latchmail_core::changes;
+use latchmail_core::clock::{Clock, Timestamp};
 use latchmail_core::error::Failure;
 use latchmail_core::limits::{Bucket, Key, record_rejection};
 use latchmail_core::sealing::Purpose;
 use latchmail_core::secrets::{self, AppPassword};
+use latchmail_directory::Directory;
 use latchmail_directory::accounts::profiles::{self, Changes, Profile};
 use latchmail_directory::credentials::password::{Change, Outcome, Renewed};
 use latchmail_directory::credentials::{
@@ -21,16 +23,21 @@ use latchmail_directory::two_factor::Person;
 use secrecy::{ExposeSecret as _, SecretString};
 use subtle::ConstantTimeEq as _;
 
-use super::sessions::CODE_REQUIRED;
-use super::single_sign_on::SIGN_IN_AGAIN;
-use super::two_factor::Checked;
-use super::uses::to_the_minute;
-use super::{Auth, passwords, person};
+use super::change::run_change;
+use super::single_sign_on::RECENT;
+use super::two_factor::{Checked, second_factor};
+use super::uses::{Uses, to_the_minute};
+use super::verifier::{CODE_REQUIRED, Verifier};
+use super::{passwords, person};
+use crate::mail_server::MailServer;
 use crate::mail_server_users::Verdict;
 
 /// The limit on wrong passwords for all sessions of an account is this number times the limit for
 /// one session.
 const ALL_SESSIONS: NonZeroU32 = NonZeroU32::new(4).unwrap();
+
+const SIGN_IN_AGAIN: &str = "This action needs a sign-in at the identity provider within the last five minutes. \
+    Sign in again, and repeat the request.";
 
 /// The web session that requests an operation on its account.
 #[derive(Clone, Copy, Debug)]
@@ -86,7 +93,17 @@ pub enum PasswordChange {
     Wrong,
 }
 
-impl Auth {
+/// The app passwords of mail clients, and the list of all credentials of an account.
+#[derive(Debug)]
+pub struct Credentials {
+    pub(super) directory: Directory,
+    pub(super) mail_server: Arc<dyn MailServer>,
+    pub(super) clock: Clock,
+    pub(super) changes: changes::Changes,
+    pub(super) uses: Arc<Uses>,
+}
+
+impl Credentials {
     /// Creates an app password for a mail client. Returns `None` if the account already has the
     /// maximum number of app passwords.
     ///
@@ -135,8 +152,8 @@ impl Auth {
         self.with_last_uses(account, credentials).await
     }
 
-    /// Returns the same as [`Auth::credentials`], with OAuth grants and the credential of the
-    /// search index.
+    /// Returns the same as [`Credentials::credentials`], with OAuth grants and the credential of
+    /// the search index.
     ///
     /// # Errors
     /// Returns 500 for an internal error.
@@ -179,7 +196,7 @@ impl Auth {
         let (directory, mail_server) = (self.directory.clone(), Arc::clone(&self.mail_server));
         let (account, id) = (account.to_owned(), id.to_owned());
         let now = self.clock.now();
-        self.run_change(async move {
+        run_change(&self.changes, async move {
             let revoked = directory
                 .credentials
                 .revoke_app_password(&account, &id, now, &origin)
@@ -196,7 +213,16 @@ impl Auth {
         })
         .await
     }
+}
 
+/// The profiles of accounts.
+#[derive(Debug)]
+pub struct Profiles {
+    pub(super) directory: Directory,
+    pub(super) clock: Clock,
+}
+
+impl Profiles {
     /// Returns the profile of an account, or `None` if the account has no profile.
     ///
     /// # Errors
@@ -240,7 +266,9 @@ impl Auth {
             profiles::Change::SessionOver => Err(session_over()),
         }
     }
+}
 
+impl Verifier {
     /// Returns `true` if the password and the two-factor code of the confirmation are correct.
     /// Otherwise records an audit event of the kind `failed`. Use this function for requests that a
     /// session alone does not authorize.
@@ -314,7 +342,7 @@ impl Auth {
         };
         let now = self.clock.now();
         if let Some(hash) = verified {
-            match self.second_factor(account, code, now).await? {
+            match second_factor(&self.directory, &self.keys, account, code, now).await? {
                 Checked::Missing => {
                     attempt.succeeded().await;
                     return Err(Failure::unauthorized(CODE_REQUIRED));
@@ -332,8 +360,10 @@ impl Auth {
                     }
                 }
                 Checked::WrongCode => {
-                    let factors = &self.directory.second_factors;
-                    factors.wrong_code(account, now, origin).await?;
+                    self.directory
+                        .second_factors
+                        .wrong_code(account, now, origin)
+                        .await?
                 }
                 Checked::Wrong(_) => {}
             }
@@ -355,8 +385,12 @@ impl Auth {
         if let Some(found) = found.as_ref().filter(|a| self.users.manages(&a.address)) {
             let right = has_valid_length && {
                 let permit = self.users.permit(origin.client).await?;
-                let verdict =
-                    self.mail_server_user(&found.address, &password, origin.client, permit);
+                let verdict = self.mail_server_accounts.mail_server_user(
+                    &found.address,
+                    &password,
+                    origin.client,
+                    permit,
+                );
                 matches!(verdict.await?, Verdict::Right { address, .. } if address == found.address)
             };
             // The verification can take seconds, so read the fingerprint again.
@@ -370,6 +404,23 @@ impl Auth {
             verified.await?
         };
         Ok(hash.filter(|_| right))
+    }
+
+    /// Returns whether the user of a session signed in at the provider within the last five
+    /// minutes. Returns `None` if the user signs in with a password.
+    async fn has_recent_sign_in(&self, session: Session<'_>) -> Result<Option<bool>, Failure> {
+        let account = self.directory.accounts.active(session.account).await?;
+        if !account.is_some_and(|account| self.users.settings().is_at_provider(&account.address)) {
+            return Ok(None);
+        }
+        let at = self
+            .directory
+            .single_sign_on
+            .signed_in_at_provider(session.account, session.sid)
+            .await?;
+        Ok(Some(
+            at.is_some_and(|at| self.clock.now().since(at) <= RECENT),
+        ))
     }
 
     /// Changes the password of an account. The session of this request continues with a new app
@@ -420,7 +471,7 @@ impl Auth {
         let sealed_password = self.keys.seal(Purpose::WebSession, sid, secret.secret())?;
         let (directory, mail_server) = (self.directory.clone(), Arc::clone(&self.mail_server));
         let (account, sid) = (account.to_owned(), sid.to_owned());
-        self.run_change(async move {
+        run_change(&self.changes, async move {
             let change = Change {
                 account_id: &account,
                 checked: &checked,

@@ -10,14 +10,21 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use latchmail_core::caller::Origin;
+use latchmail_core::changes::Changes;
+use latchmail_core::clock::Clock;
 use latchmail_core::error::Failure;
+use latchmail_directory::Directory;
 use latchmail_directory::credentials::Revocation;
 use latchmail_directory::two_factor::{Factor, SignIn};
 use secrecy::SecretString;
 
-use super::Auth;
-use super::sessions::{ACCOUNT_CHANGED, CODE_USED};
+use super::account::Credentials;
+use super::change::run_change;
+use super::reasons::{ACCOUNT_CHANGED, CODE_USED};
+use super::sessions::Sessions;
 use super::single_sign_on::RECENT;
+use super::verifier::Verifier;
+use crate::mail_server::MailServer;
 
 /// Lifetime of a session on the operator's page.
 pub const LIFETIME: Duration = Duration::from_hours(12);
@@ -53,12 +60,24 @@ impl Administrator {
     }
 }
 
-impl Auth {
+/// The administrators on the operator's page.
+#[derive(Debug)]
+pub struct Administrators {
+    pub(super) directory: Directory,
+    pub(super) mail_server: Arc<dyn MailServer>,
+    pub(super) clock: Clock,
+    pub(super) changes: Changes,
+    pub(super) verifier: Arc<Verifier>,
+    pub(super) sessions: Arc<Sessions>,
+    pub(super) credentials: Arc<Credentials>,
+}
+
+impl Administrators {
     /// Starts a session on the operator's page for the administrator `address`, which must be in
     /// lower case. Returns the id of the session.
     ///
     /// # Errors
-    /// Returns the errors of [`Auth::sign_in`] for wrong credentials. Returns 403 if the
+    /// Returns the errors of [`Sessions::sign_in`] for wrong credentials. Returns 403 if the
     /// credentials are correct, but the account is not an administrator or has no second factor. On
     /// error, the code is not consumed.
     pub async fn sign_in_administrator(
@@ -69,25 +88,30 @@ impl Auth {
         origin: &Origin,
     ) -> Result<String, Failure> {
         let now = self.clock.now();
-        let permit = self.password_permit(address, origin).await?;
+        let permit = self.verifier.password_permit(address, origin).await?;
         let identified = self
+            .verifier
             .identify(address, password, code, origin, permit)
             .await?;
         let account = &identified.account;
         if !account.admin {
             let reason = "not an administrator";
-            self.reject_changed(account, reason, origin).await?;
+            self.verifier
+                .reject_changed(account, reason, origin)
+                .await?;
             return Err(Failure::forbidden("This account is not an administrator"));
         }
         if matches!(identified.factor, Factor::None) {
             let reason = "an administrator without a second factor";
-            self.reject_changed(account, reason, origin).await?;
+            self.verifier
+                .reject_changed(account, reason, origin)
+                .await?;
             return Err(Failure::forbidden(format!(
                 "This page needs two-factor sign-in, and it is off for this account. To enable it, run on the service's machine: latchmail account two-factor {} on",
                 account.address
             )));
         }
-        let (mut session, _) = self.new_session(&account.id, origin, now)?;
+        let (mut session, _) = self.sessions.new_session(&account.id, origin, now)?;
         session.expires_at = now.plus(LIFETIME);
         session.app_password.expires_at = Some(session.expires_at);
         session.app_password.label = format!("Operator's page, {}", session.app_password.label);
@@ -103,7 +127,10 @@ impl Auth {
             SignIn::CodeUsed => CODE_USED,
             SignIn::AccountChanged => ACCOUNT_CHANGED,
         };
-        Err(self.reject_changed(account, reason, origin).await?)
+        Err(self
+            .verifier
+            .reject_changed(account, reason, origin)
+            .await?)
     }
 
     /// Returns the administrator with the session `sid`. Returns `None` if the session has ended or
@@ -119,7 +146,9 @@ impl Auth {
         if !session.admin {
             let (account, id) = (&session.account_id, &session.app_password_id);
             let origin = Origin::service();
-            self.revoke_app_password(account, id, origin).await?;
+            self.credentials
+                .revoke_app_password(account, id, origin)
+                .await?;
             return Ok(None);
         }
         Ok(Some(Administrator {
@@ -163,7 +192,9 @@ impl Auth {
         origin: Origin,
     ) -> Result<(), Failure> {
         let (account, credential) = (&administrator.account, &administrator.credential);
-        let revoked = self.revoke_app_password(account, credential, administrator.origin(origin));
+        let revoked =
+            self.credentials
+                .revoke_app_password(account, credential, administrator.origin(origin));
         match revoked.await? {
             // Another request can have ended the session concurrently.
             Revocation::Revoked(_) | Revocation::Unknown => Ok(()),
@@ -187,7 +218,7 @@ impl Auth {
         let (directory, mail_server) = (self.directory.clone(), Arc::clone(&self.mail_server));
         let (account, address) = (account.to_owned(), address.to_owned());
         let now = self.clock.now();
-        self.run_change(async move {
+        run_change(&self.changes, async move {
             let credentials = directory
                 .credentials
                 .list_with_grants(&account, now)

@@ -9,17 +9,23 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use latchmail_core::caller::{Caller, Credential, MailCredential, Origin, Scope};
+use latchmail_core::changes::Changes;
+use latchmail_core::clock::Clock;
 use latchmail_core::error::Failure;
 use latchmail_core::sealing::{Purpose, SealingKey};
 use latchmail_core::secrets::{self, AppPassword, Prefixed};
+use latchmail_directory::Directory;
 use latchmail_directory::credentials::{AppPasswordKind, CredentialCreation, NewAppPassword};
 use latchmail_directory::tokens::{NewToken, Revocation, Token};
+use quick_cache::sync::Cache;
 use secrecy::{ExposeSecret as _, SecretString};
 use subtle::ConstantTimeEq as _;
 
-use super::Auth;
 use super::account::{Session, session_over};
+use super::change::run_change;
 use super::header::API_TOKEN_PREFIX;
+use super::uses::Uses;
+use crate::mail_server::MailServer;
 
 /// Length of the selector, which follows the prefix. The directory finds a token by the selector.
 /// The 29 characters between the selector and the hint are secret (172 bits).
@@ -100,7 +106,20 @@ impl ApiToken {
     }
 }
 
-impl Auth {
+/// The API tokens of all accounts.
+#[derive(Debug)]
+pub struct ApiTokens {
+    pub(super) directory: Directory,
+    pub(super) mail_server: Arc<dyn MailServer>,
+    pub(super) clock: Clock,
+    pub(super) changes: Changes,
+    pub(super) uses: Arc<Uses>,
+    /// Ids of tokens, by the hash of the token. The id selects the rate-limit budget of a request.
+    /// Each request also checks whether the token is valid.
+    pub(super) known: Cache<String, Box<str>>,
+}
+
+impl ApiTokens {
     /// Returns the caller to whom a token belongs. Known and unknown tokens take the same time, so
     /// the response time does not reveal existing selectors.
     ///
@@ -118,7 +137,7 @@ impl Auth {
         let Some(found) = found.filter(|_| same) else {
             return Err(Failure::unauthorized("Invalid API token"));
         };
-        self.known_tokens
+        self.known
             .insert(token.hash().to_owned(), found.id.as_str().into());
         if found.revoked {
             return Err(Failure::unauthorized("This API token has been revoked"));
@@ -241,7 +260,7 @@ impl Auth {
         let (directory, mail_server) = (self.directory.clone(), Arc::clone(&self.mail_server));
         let (account, id) = (account.to_owned(), id.to_owned());
         let now = self.clock.now();
-        self.run_change(async move {
+        run_change(&self.changes, async move {
             let revoked = directory.tokens.revoke(&account, &id, now, &origin).await?;
             match revoked {
                 Revocation::Revoked { app_password_id } => {

@@ -3,8 +3,9 @@
 use latchmail_core::caller::{Caller, Credential, MailCredential, Proof};
 use latchmail_core::error::Failure;
 
+use super::Auth;
+use super::access_token::BAD_ACCESS_TOKEN;
 use super::external::{External, OpaqueToken, TokenStatus};
-use super::{Auth, BAD_ACCESS_TOKEN};
 
 impl Auth {
     /// Returns the caller of a token. The caller is the active account with the address in the
@@ -45,7 +46,7 @@ impl Auth {
             credential: Credential::OAuth {
                 id: hash.to_owned(),
                 audience: subject.audience,
-                scopes: self.oauth_scopes(),
+                scopes: self.oauth_tokens.oauth_scopes(),
             },
             shared: None,
         })

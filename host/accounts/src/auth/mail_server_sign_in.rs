@@ -8,19 +8,23 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use latchmail_core::caller::Origin;
+use latchmail_core::changes::Changes;
+use latchmail_core::clock::Clock;
 use latchmail_core::error::Failure;
 use latchmail_core::fingerprint::{Comparison, is_fingerprint};
 use latchmail_core::keyring::Keyring;
 use latchmail_core::secrets::{self, AppPassword};
 use latchmail_core::work_queue::WorkPermit;
+use latchmail_directory::Directory;
 use latchmail_directory::accounts::{Account, NewAccount};
 use latchmail_net::dovecot_auth::Error;
 use latchmail_net::dovecot_auth::lookup::{Lookups, PassdbEntry};
 use secrecy::SecretString;
 
-use super::Auth;
-use super::sessions::DISABLED;
-use crate::mail_server_users::{LookupError, Verdict};
+use super::change::run_change;
+use super::reasons::{ACCOUNT_CHANGED, DISABLED};
+use crate::mail_server::MailServer;
+use crate::mail_server_users::{LookupError, MailServerUsers, Verdict};
 
 /// Returns the entry of the first of these names that the mail server knows. Returns `None` if the
 /// mail server knows none of the names.
@@ -60,7 +64,18 @@ enum FingerprintChange {
     Changed(String),
 }
 
-impl Auth {
+/// The accounts of the mail server's users.
+#[derive(Debug)]
+pub struct MailServerAccounts {
+    pub(super) directory: Directory,
+    pub(super) mail_server: Arc<dyn MailServer>,
+    pub(super) clock: Clock,
+    pub(super) keys: Arc<Keyring>,
+    pub(super) changes: Changes,
+    pub(super) users: Arc<MailServerUsers>,
+}
+
+impl MailServerAccounts {
     /// Verifies a password with the mail server. Returns the account of the user, and creates a
     /// missing account. Returns the reason for the audit event if the user is rejected.
     ///
@@ -103,7 +118,7 @@ impl Auth {
                 ..account
             })
             .await?;
-        Ok(account.ok_or(super::sessions::ACCOUNT_CHANGED))
+        Ok(account.ok_or(ACCOUNT_CHANGED))
     }
 
     /// Verifies a password with the mail server. Rejects app passwords, because they must not
@@ -219,7 +234,7 @@ impl Auth {
                 let (directory, mail_server) =
                     (self.directory.clone(), Arc::clone(&self.mail_server));
                 let (id, now) = (account.id.clone(), self.clock.now());
-                self.run_change(async move {
+                run_change(&self.changes, async move {
                     let origin = Origin::service();
                     let ended = directory
                         .credentials

@@ -12,6 +12,7 @@
 //! | `external` | queries an external authorization server about its tokens |
 //! | [`api_tokens`] | creates, checks and revokes personal API tokens |
 //! | [`oauth_tokens`], [`audience`] | tokens of the embedded authorization server |
+//! | [`verifier`] | verification of passwords and second factors |
 //! | [`sessions`] | sign-in, refresh and sign-out |
 //! | [`single_sign_on`] | sign-in and sign-out of persons at the identity provider |
 //! | `mail_server_sign_in`, `recheck` | sign-in with passwords of the mail server; rechecks |
@@ -19,7 +20,9 @@
 //! | [`two_factor`] | second factors |
 //! | [`registration`] | creates accounts |
 //! | [`account`] | app passwords, the list of credentials, profile and password |
+//! | `change` | changes that must not stop in the middle |
 //! | [`administrator`] | sessions on the operator's page |
+//! | `reasons` | reasons in audit events |
 //! | `uses` | times of the last use of credentials |
 //! | [`person`] | validation of input |
 //! | [`access_token`] | JWT access tokens |
@@ -33,6 +36,7 @@ pub mod api_tokens;
 pub mod audience;
 mod by_access_token;
 mod by_external_token;
+mod change;
 mod external;
 mod header;
 mod mail_server_sign_in;
@@ -40,6 +44,7 @@ pub mod oauth_tokens;
 pub mod passwords;
 pub mod person;
 pub mod provider_sessions;
+mod reasons;
 mod recheck;
 pub mod registration;
 pub mod sessions;
@@ -48,6 +53,7 @@ pub mod single_sign_on;
 pub mod two_factor;
 pub mod user_agent;
 mod uses;
+pub mod verifier;
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -59,34 +65,36 @@ use latchmail_core::clock::Clock;
 use latchmail_core::config::{self, Config};
 use latchmail_core::error::{Failure, Kind, StartError};
 use latchmail_core::keyring::Keyring;
-use latchmail_core::limits::{Bucket, Failures, Key, Limit, SharedBudgets, record_rejection};
-use latchmail_directory::Directory;
+use latchmail_core::limits::{Failures, Key, SharedBudgets};
+use latchmail_directory::{Directory, Error};
 use latchmail_net::fetch::Fetch;
 use latchmail_oidc::Provider;
 use quick_cache::sync::Cache;
 
-use self::access_token::{AccessTokens, Claims};
+use self::access_token::{BAD_ACCESS_TOKEN, Claims};
+pub use self::account::{Credentials, Profiles};
+pub use self::administrator::Administrators;
 use self::api_tokens::ApiToken;
+pub use self::api_tokens::ApiTokens;
 use self::audience::Audiences;
+use self::change::run_change;
 use self::external::External;
 pub use self::external::OpaqueToken;
 use self::header::BearerCredential;
 pub use self::header::bearer_credential;
-pub use self::oauth_tokens::{IssuedToken, Use};
-use self::passwords::Passwords;
-use self::provider_sessions::ProviderSessions;
-pub use self::registration::{Availability, Form, Provision, Registered};
-pub(crate) use self::sessions::WRONG_PASSWORD;
-pub use self::sessions::{SignedIn, Tokens};
+pub use self::mail_server_sign_in::MailServerAccounts;
+pub use self::oauth_tokens::{IssuedToken, OAuthTokens, Use};
+pub use self::registration::{Availability, Form, Provision, Registered, Registration};
+pub use self::sessions::{Sessions, SignedIn, Tokens};
+pub use self::single_sign_on::SingleSignOn;
 use self::uses::Uses;
 pub use self::uses::to_the_minute;
+pub use self::verifier::Verifier;
 use crate::mail_server::MailServer;
 use crate::mail_server_users::MailServerUsers;
 
 /// Capacity of the cache for API tokens, and of the cache for OAuth tokens.
 pub const CACHE_CAPACITY: usize = 10_000;
-
-const BAD_ACCESS_TOKEN: &str = "Invalid or expired access token";
 
 /// The parsed credential of a request. Neither the directory nor an external server has checked the
 /// credential.
@@ -125,47 +133,45 @@ pub struct Grantee {
     account: Box<str>,
 }
 
-/// Identifies callers and manages their sessions and credentials.
+/// Identifies callers. Each field manages one kind of credentials, or one way to get them.
 #[derive(Debug)]
 pub struct Auth {
     directory: Directory,
     mail_server: Arc<dyn MailServer>,
     clock: Clock,
-    registration: config::Registration,
     keys: Arc<Keyring>,
-    access_tokens: AccessTokens,
-    passwords: Passwords,
-    /// The users of the mail server, on domains whose passwords the mail server verifies.
-    users: Arc<MailServerUsers>,
-    /// The identity provider, if users of a domain sign in there.
-    provider: Option<Provider>,
-    /// The URL at which clients start a sign-in at the identity provider.
-    provider_start_url: String,
-    provider_sessions: ProviderSessions,
-    /// Counts wrong passwords in confirmations, per session and per account. Counts invalid
-    /// signatures of access tokens, per client.
-    failures: Failures,
-    /// Maximum number of wrong passwords per minute for one session.
-    wrong_passwords: Limit,
-    /// Maximum number of invalid signatures per minute for one client.
-    wrong_signatures: Limit,
-    uses: Uses,
+    changes: Changes,
+    /// Verification of passwords and second factors.
+    pub verifier: Arc<Verifier>,
+    /// Web sessions.
+    pub sessions: Arc<Sessions>,
+    /// App passwords, and the list of all credentials.
+    pub credentials: Arc<Credentials>,
+    /// Profiles.
+    pub profiles: Profiles,
+    /// API tokens.
+    pub api_tokens: ApiTokens,
+    /// Tokens of the embedded authorization server.
+    pub oauth_tokens: Arc<OAuthTokens>,
+    /// Sign-in at the identity provider.
+    pub single_sign_on: SingleSignOn,
+    /// Creation of accounts.
+    pub registration: Registration,
+    /// Administrators on the operator's page.
+    pub administrators: Administrators,
+    /// Accounts of the mail server's users.
+    pub mail_server_accounts: Arc<MailServerAccounts>,
+    uses: Arc<Uses>,
     /// The external authorization server, if one is configured.
     external: Option<External>,
-    /// Ids of API tokens, by the hash of the token. The id selects the rate-limit budget of a
-    /// request. Each request also checks whether the token is valid.
-    known_tokens: Cache<String, Box<str>>,
     /// Accounts and grants of OAuth access tokens, by the hash of the token. The account and the
     /// grant select the rate-limit budget of a request.
     known_grants: Cache<String, Arc<Grantee>>,
-    audiences: Audiences,
-    /// Whether agents are allowed to send mail.
-    agents_send: bool,
-    changes: Changes,
 }
 
 impl Auth {
-    /// Creates the authentication service.
+    /// Creates the authentication service. With `budgets`, shares the counts of wrong passwords and
+    /// invalid signatures with other hosts.
     ///
     /// # Errors
     /// Returns an error if a setting is invalid, or if the system provides no randomness.
@@ -175,57 +181,110 @@ impl Auth {
         mail_server: Arc<dyn MailServer>,
         clock: Clock,
         keys: Arc<Keyring>,
+        budgets: Option<&Arc<dyn SharedBudgets>>,
     ) -> Result<Self, StartError> {
-        Ok(Self {
-            directory,
-            mail_server,
+        let mut failures = Failures::new(clock.clone());
+        if let Some(budgets) = budgets {
+            failures = failures.with_shared(Arc::clone(budgets), "auth_failures");
+        }
+        let failures = Arc::new(failures);
+        let uses = Arc::new(Uses::default());
+        let changes = Changes::default();
+        let mail_server_accounts = Arc::new(MailServerAccounts {
+            directory: directory.clone(),
+            mail_server: Arc::clone(&mail_server),
             clock: clock.clone(),
-            registration: config.registration.clone(),
-            keys,
-            access_tokens: AccessTokens::new(&config.base_url()),
-            passwords: Passwords::new()
-                .map_err(|e| StartError::new(format!("cannot hash passwords: {e}")))?,
+            keys: Arc::clone(&keys),
+            changes: changes.clone(),
             users: Arc::new(MailServerUsers::new(config)?),
-            provider: None,
-            provider_start_url: format!("{}{}", config.base_url(), single_sign_on::START_PATH),
-            provider_sessions: ProviderSessions::of(&config.sign_in.oidc),
-            failures: Failures::new(clock),
-            wrong_signatures: Limit::new(config.limits.unproven),
-            wrong_passwords: Limit::new(config.limits.password_change),
-            uses: Uses::default(),
-            external: None,
-            known_tokens: Cache::new(CACHE_CAPACITY),
-            known_grants: Cache::new(CACHE_CAPACITY),
+        });
+        let verifier = Verifier::new(config, &mail_server_accounts, Arc::clone(&failures))?;
+        let verifier = Arc::new(verifier);
+        let sessions = Arc::new(Sessions::new(config, &verifier, failures));
+        let credentials = Arc::new(Credentials {
+            directory: directory.clone(),
+            mail_server: Arc::clone(&mail_server),
+            clock: clock.clone(),
+            changes: changes.clone(),
+            uses: Arc::clone(&uses),
+        });
+        let oauth_tokens = Arc::new(OAuthTokens {
+            directory: directory.clone(),
+            mail_server: Arc::clone(&mail_server),
+            clock: clock.clone(),
+            verifier: Arc::clone(&verifier),
             audiences: Audiences::new(&config.base_url()),
             agents_send: config.mcp.send_tool,
-            changes: Changes::default(),
+        });
+        Ok(Self {
+            profiles: Profiles {
+                directory: directory.clone(),
+                clock: clock.clone(),
+            },
+            api_tokens: ApiTokens {
+                directory: directory.clone(),
+                mail_server: Arc::clone(&mail_server),
+                clock: clock.clone(),
+                changes: changes.clone(),
+                uses: Arc::clone(&uses),
+                known: Cache::new(CACHE_CAPACITY),
+            },
+            single_sign_on: SingleSignOn {
+                directory: directory.clone(),
+                mail_server: Arc::clone(&mail_server),
+                clock: clock.clone(),
+                keys: Arc::clone(&keys),
+                changes: changes.clone(),
+                provider: None,
+                mail_server_accounts: Arc::clone(&mail_server_accounts),
+                sessions: Arc::clone(&sessions),
+                oauth_tokens: Arc::clone(&oauth_tokens),
+                recheck: config.sign_in.oidc.recheck,
+            },
+            registration: Registration {
+                directory: directory.clone(),
+                clock: clock.clone(),
+                settings: config.registration.clone(),
+                verifier: Arc::clone(&verifier),
+                sessions: Arc::clone(&sessions),
+            },
+            administrators: Administrators {
+                directory: directory.clone(),
+                mail_server: Arc::clone(&mail_server),
+                clock: clock.clone(),
+                changes: changes.clone(),
+                verifier: Arc::clone(&verifier),
+                sessions: Arc::clone(&sessions),
+                credentials: Arc::clone(&credentials),
+            },
+            directory,
+            mail_server,
+            clock,
+            keys,
+            changes,
+            verifier,
+            sessions,
+            credentials,
+            oauth_tokens,
+            mail_server_accounts,
+            uses,
+            external: None,
+            known_grants: Cache::new(CACHE_CAPACITY),
         })
-    }
-
-    /// Shares the counts of wrong passwords and invalid signatures with other hosts.
-    #[must_use]
-    pub fn with_shared_limits(mut self, budgets: Option<&Arc<dyn SharedBudgets>>) -> Self {
-        if let Some(budgets) = budgets {
-            self.failures = self
-                .failures
-                .with_shared(Arc::clone(budgets), "auth_failures");
-        }
-        self
     }
 
     /// Changes the limits on wrong passwords and wrong signatures.
     pub fn set_limits(&self, limits: &config::Limits) {
-        self.wrong_signatures.set(limits.unproven);
-        self.wrong_passwords.set(limits.password_change);
+        self.sessions.wrong_signatures.set(limits.unproven);
+        self.verifier.wrong_passwords.set(limits.password_change);
     }
 
-    /// Runs a change to completion, even if the client disconnects. For example, the connections of
-    /// a revoked credential must always be closed.
+    /// Runs a change to completion, even if the client disconnects.
     pub(crate) async fn run_change<T: Send + 'static>(
         &self,
         change: impl Future<Output = Result<T, Failure>> + Send + 'static,
     ) -> Result<T, Failure> {
-        self.changes.run(change).await.map_err(Failure::internal)?
+        run_change(&self.changes, change).await
     }
 
     /// Waits until no change is in progress.
@@ -250,8 +309,16 @@ impl Auth {
     /// # Errors
     /// Returns an error that names the configuration key if a setting is invalid.
     pub fn with_provider(mut self, config: &Config, fetch: Fetch) -> Result<Self, StartError> {
-        self.provider = Provider::new(config, fetch, self.clock.clone())?;
+        self.single_sign_on.provider = Provider::new(config, fetch, self.clock.clone())?;
         Ok(self)
+    }
+
+    /// Writes the collected times of the last uses of credentials to the directory.
+    ///
+    /// # Errors
+    /// Returns an error if the database fails. The next call writes the same times.
+    pub async fn write_uses(&self) -> Result<(), Error> {
+        self.uses.write(&self.directory).await
     }
 
     /// Returns the service's keyring, with which other modules seal data.
@@ -263,14 +330,14 @@ impl Auth {
     /// Returns the users of the mail server.
     #[must_use]
     pub fn mail_server_users(&self) -> Arc<MailServerUsers> {
-        Arc::clone(&self.users)
+        Arc::clone(&self.verifier.users)
     }
 
     /// Returns the address with which a user signs in, in lower case. Accepts a name without a
     /// domain if the configuration has a default domain. Returns `None` if the text is neither.
     #[must_use]
     pub fn sign_in_address(&self, text: &str) -> Option<String> {
-        self.users.settings().address(text)
+        self.verifier.users.settings().address(text)
     }
 
     /// Parses the credential of a request and checks its form, signature
@@ -287,21 +354,13 @@ impl Auth {
     ) -> Result<ParsedCredential, Failure> {
         match header::bearer_credential(headers)? {
             BearerCredential::AccessToken(token) => {
-                let limit = (Key::client(client), self.wrong_signatures.get());
-                let attempt = self.failures.attempt([limit]);
-                self.access_tokens
-                    .verify(&self.keys, token, self.clock.now(), attempt)
-                    .await
-                    .inspect_err(|_| {
-                        record_rejection(Bucket::Unproven.name(), self.clock.now());
-                    })?
-                    .map(ParsedCredential::Session)
-                    .ok_or_else(|| Failure::unauthorized(BAD_ACCESS_TOKEN))
+                let claims = self.sessions.verify(token, client).await?;
+                Ok(ParsedCredential::Session(claims))
             }
             BearerCredential::ApiToken(token) => {
                 let token = ApiToken::parse(token)
                     .ok_or_else(|| Failure::unauthorized("Invalid API token"))?;
-                let known = self.known_tokens.get(token.hash());
+                let known = self.api_tokens.known.get(token.hash());
                 Ok(ParsedCredential::ApiToken { token, known })
             }
             BearerCredential::Opaque(token) if self.external.is_some() => {
@@ -326,10 +385,12 @@ impl Auth {
     /// the external server cannot be queried.
     pub async fn authenticate(&self, credential: ParsedCredential) -> Result<Caller, Failure> {
         let caller = match credential {
-            ParsedCredential::Session(claims) => self.by_access_token(&claims).await?,
-            ParsedCredential::ApiToken { token, .. } => self.by_api_token(&token).await?,
+            ParsedCredential::Session(claims) => self.sessions.by_access_token(&claims).await?,
+            ParsedCredential::ApiToken { token, .. } => {
+                self.api_tokens.by_api_token(&token).await?
+            }
             ParsedCredential::OAuth { token, .. } => {
-                let caller = self.by_oauth_token(&token).await;
+                let caller = self.oauth_tokens.by_oauth_token(&token).await;
                 self.remember(token.hash(), caller)?
             }
             ParsedCredential::External { token, .. } => match &self.external {

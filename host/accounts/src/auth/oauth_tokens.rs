@@ -7,15 +7,17 @@
 //! and the service's key file cannot open a mailbox. The crate `latchmail-oauth` implements the
 //! protocol.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use latchmail_core::caller::{Audience, Caller, Credential, MailCredential, Origin, Scope};
-use latchmail_core::clock::Timestamp;
+use latchmail_core::clock::{Clock, Timestamp};
 use latchmail_core::error::Failure;
 use latchmail_core::limits::BoxFuture;
 use latchmail_core::metrics;
 use latchmail_core::sealing::{Purpose, SealingKey};
 use latchmail_core::secrets::{self, AppPassword, Prefixed};
+use latchmail_directory::Directory;
 use latchmail_directory::credentials::{AppPasswordKind, NewAppPassword};
 use latchmail_directory::oauth::{
     Approval, ApprovalOutcome, Exchange, NewGrant, NewToken, NewTokens, Rotation,
@@ -23,9 +25,11 @@ use latchmail_directory::oauth::{
 use latchmail_directory::two_factor::Person;
 use secrecy::{ExposeSecret as _, SecretString};
 
+use super::access_token::BAD_ACCESS_TOKEN;
 use super::audience::Audiences;
-use super::sessions::{ACCOUNT_CHANGED, CODE_USED, Identified};
-use super::{Auth, BAD_ACCESS_TOKEN};
+use super::reasons::{ACCOUNT_CHANGED, CODE_USED};
+use super::verifier::{Identified, Verifier};
+use crate::mail_server::MailServer;
 
 /// Lifetime of an access token.
 pub const ACCESS_LIFETIME: Duration = Duration::from_hours(1);
@@ -212,7 +216,19 @@ impl IssuedToken {
     }
 }
 
-impl Auth {
+/// The grants and tokens of the embedded authorization server.
+#[derive(Debug)]
+pub struct OAuthTokens {
+    pub(super) directory: Directory,
+    pub(super) mail_server: Arc<dyn MailServer>,
+    pub(super) clock: Clock,
+    pub(super) verifier: Arc<Verifier>,
+    pub(super) audiences: Audiences,
+    /// Whether agents are allowed to send mail.
+    pub(super) agents_send: bool,
+}
+
+impl OAuthTokens {
     /// Returns the caller to whom an access token of the embedded authorization server belongs.
     ///
     /// # Errors
@@ -277,9 +293,9 @@ impl Auth {
     /// authorization. On error, the authorization is not stored.
     ///
     /// # Errors
-    /// Returns the errors of [`Auth::sign_in`] under the same conditions. Returns 503 only if the
-    /// mail server verifies the password. Returns 404 if the device code is expired or already
-    /// used.
+    /// Returns the errors of [`super::Sessions::sign_in`] under the same conditions. Returns 503
+    /// only if the mail server verifies the password. Returns 404 if the device code is expired or
+    /// already used.
     pub async fn agree(
         &self,
         address: &str,
@@ -288,8 +304,9 @@ impl Auth {
         agreement: Approval<'_>,
         origin: &Origin,
     ) -> Result<(), Failure> {
-        let permit = self.password_permit(address, origin).await?;
+        let permit = self.verifier.password_permit(address, origin).await?;
         let identified = self
+            .verifier
             .identify(address, password, code, origin, permit)
             .await?;
         self.approve(&identified, agreement, origin).await
@@ -326,6 +343,7 @@ impl Auth {
             ApprovalOutcome::AccountChanged => ACCOUNT_CHANGED,
         };
         Err(self
+            .verifier
             .reject_changed(&identified.account, reason, origin)
             .await?)
     }

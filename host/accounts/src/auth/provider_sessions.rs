@@ -5,40 +5,21 @@
 //! A provider that cannot be reached ends no session before its maximum age.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use latchmail_core::caller::Origin;
 use latchmail_core::clock::Timestamp;
-use latchmail_core::config::OidcSignIn;
 use latchmail_core::error::Failure;
 use latchmail_core::sealing::Purpose;
 use latchmail_directory::single_sign_on::DueSession;
 use latchmail_oidc::{Error, Provider};
 
-use super::Auth;
+use super::change::run_change;
+use super::single_sign_on::SingleSignOn;
 
 /// The number of sessions that one query returns.
 const PAGE: i64 = 100;
 
-/// The limits of sessions that began at the identity provider.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct ProviderSessions {
-    /// The maximum time after the sign-in.
-    pub(super) max_age: Duration,
-    /// The interval between two uses of a refresh token.
-    recheck: Duration,
-}
-
-impl ProviderSessions {
-    pub(super) const fn of(config: &OidcSignIn) -> Self {
-        Self {
-            max_age: config.max_session_age,
-            recheck: config.recheck,
-        }
-    }
-}
-
-impl Auth {
+impl SingleSignOn {
     /// Ends the sessions of the identity provider that are too old. Uses the refresh tokens of the
     /// other sessions, and ends a session if the provider refuses its token. Does nothing without a
     /// provider.
@@ -49,7 +30,7 @@ impl Auth {
         let Some(provider) = &self.provider else {
             return Ok(());
         };
-        let begun_until = self.clock.now().minus(self.provider_sessions.max_age);
+        let begun_until = self.clock.now().minus(self.sessions.provider_max_age);
         let directory = self.directory.clone();
         self.end_provider_sessions(move |now| async move {
             let origin = Origin::service();
@@ -59,7 +40,7 @@ impl Auth {
                 .await?)
         })
         .await?;
-        let used_until = self.clock.now().minus(self.provider_sessions.recheck);
+        let used_until = self.clock.now().minus(self.recheck);
         loop {
             let now = self.clock.now();
             let due = self
@@ -140,7 +121,7 @@ impl Auth {
     {
         let mail_server = Arc::clone(&self.mail_server);
         let end = end(self.clock.now());
-        self.run_change(async move {
+        run_change(&self.changes, async move {
             let ended = end.await?;
             if !ended.is_empty() {
                 mail_server.end_sessions(&ended).await;

@@ -11,8 +11,8 @@ use latchmail_net::dovecot_auth::Error;
 use latchmail_net::dovecot_auth::lookup::PassdbEntry;
 use tokio::time::sleep;
 
-use super::Auth;
-use super::mail_server_sign_in::{PasswordVersion, look_up};
+use super::change::run_change;
+use super::mail_server_sign_in::{MailServerAccounts, PasswordVersion, look_up};
 use crate::mail_server_users::LookupError;
 
 /// The time after which a removed user is looked up again. Credentials are revoked only if the
@@ -47,7 +47,7 @@ impl Failures {
     }
 }
 
-impl Auth {
+impl MailServerAccounts {
     /// Looks up every user of the mail server who has credentials. Revokes all credentials of users
     /// who were removed. Ends the sessions, OAuth grants and API tokens of users whose password has
     /// changed. A failed lookup changes nothing and is logged. Does nothing without
@@ -121,7 +121,7 @@ impl Auth {
     ) -> Result<(), Failure> {
         let (directory, mail_server) = (self.directory.clone(), Arc::clone(&self.mail_server));
         let now = self.clock.now();
-        self.run_change(async move {
+        run_change(&self.changes, async move {
             let origin = Origin::service();
             let ended = directory
                 .credentials

@@ -1,15 +1,20 @@
 //! Creates accounts, for clients that register and for the operator.
 
+use std::sync::Arc;
+
 use latchmail_core::address;
 use latchmail_core::caller::Origin;
-use latchmail_core::config::PasswordSource;
+use latchmail_core::clock::Clock;
+use latchmail_core::config::{self, PasswordSource};
 use latchmail_core::error::Failure;
 use latchmail_core::secrets;
+use latchmail_directory::Directory;
 use latchmail_directory::accounts::{Creation, DEFAULT_PLAN, NewAccount, NewProfile};
 use secrecy::{ExposeSecret, SecretString};
 
-use super::sessions::SignedIn;
-use super::{Auth, passwords, person};
+use super::sessions::{Sessions, SignedIn};
+use super::verifier::Verifier;
+use super::{passwords, person};
 
 const CLOSED: &str = "Registration is currently disabled";
 const TAKEN: &str = "This email address is already taken";
@@ -70,13 +75,23 @@ pub enum Provision {
     AddressTaken,
 }
 
-impl Auth {
+/// Creates accounts.
+#[derive(Debug)]
+pub struct Registration {
+    pub(super) directory: Directory,
+    pub(super) clock: Clock,
+    pub(super) settings: config::Registration,
+    pub(super) verifier: Arc<Verifier>,
+    pub(super) sessions: Arc<Sessions>,
+}
+
+impl Registration {
     /// Checks that registration is enabled.
     ///
     /// # Errors
     /// Returns 403 if registration is disabled.
     pub fn registration_open(&self) -> Result<(), Failure> {
-        if self.registration.enabled {
+        if self.settings.enabled {
             Ok(())
         } else {
             Err(Failure::forbidden(CLOSED))
@@ -85,7 +100,7 @@ impl Auth {
 
     /// Checks that the service stores the passwords of a domain.
     fn require_own_passwords(&self, domain: &str) -> Result<(), Failure> {
-        match self.users.settings().source(domain) {
+        match self.verifier.users.settings().source(domain) {
             PasswordSource::Accounts => Ok(()),
             PasswordSource::Mailserver | PasswordSource::Oidc => Err(Failure::forbidden(CLOSED)),
         }
@@ -95,7 +110,7 @@ impl Auth {
     /// a user name without a domain.
     #[must_use]
     pub fn registration_domains(&self) -> &[String] {
-        &self.registration.domains
+        &self.settings.domains
     }
 
     /// Creates an account, its profile and its first session in one transaction.
@@ -116,7 +131,11 @@ impl Auth {
             dob: form.dob,
         };
         person::date_of_birth(&profile.dob, self.clock.now().date())?;
-        let password_hash = self.passwords.hash(form.password, origin.client).await?;
+        let password_hash = self
+            .verifier
+            .passwords
+            .hash(form.password, origin.client)
+            .await?;
         let now = self.clock.now();
         let account = NewAccount {
             id: secrets::id()?,
@@ -127,7 +146,7 @@ impl Auth {
             admin: false,
             created_at: now,
         };
-        let (session, tokens) = self.new_session(&account.id, origin, now)?;
+        let (session, tokens) = self.sessions.new_session(&account.id, origin, now)?;
         let origin = Origin {
             actor: account.address.clone(),
             credential: Some(session.app_password.id.clone()),
@@ -160,7 +179,7 @@ impl Auth {
     /// Returns 500 for an internal error.
     pub async fn availability(&self, username: &str) -> Result<Availability, Failure> {
         let unavailable = |reason| Ok(Availability::Unavailable { reason });
-        let Some(domain) = self.registration.domains.first() else {
+        let Some(domain) = self.settings.domains.first() else {
             return unavailable(CLOSED);
         };
         if self.registration_open().is_err() || self.require_own_passwords(domain).is_err() {
@@ -202,8 +221,9 @@ impl Auth {
             return Err(Failure::invalid("password must be 1 to 1024 bytes"));
         }
         if let Some(account) = self.directory.accounts.by_address(&address).await? {
-            let permit = self.passwords.permit(None).await?;
+            let permit = self.verifier.passwords.permit(None).await?;
             let same = self
+                .verifier
                 .passwords
                 .verify(password, Some(&account.password_hash), permit)
                 .await?;
@@ -216,7 +236,7 @@ impl Auth {
         let account = NewAccount {
             id: secrets::id()?,
             address,
-            password_hash: self.passwords.hash(password, None).await?,
+            password_hash: self.verifier.passwords.hash(password, None).await?,
             profile: None,
             plan: DEFAULT_PLAN.into(),
             admin: false,
@@ -237,7 +257,7 @@ impl Auth {
 
     fn registration_domain(&self, domain: &str) -> Result<&str, Failure> {
         let requested = domain.to_ascii_lowercase();
-        self.registration
+        self.settings
             .domains
             .iter()
             .find(|domain| **domain == requested)
@@ -245,7 +265,7 @@ impl Auth {
             .ok_or_else(|| {
                 Failure::invalid(format!(
                     "domain must be one of the registration domains: {}",
-                    self.registration.domains.join(", ")
+                    self.settings.domains.join(", ")
                 ))
             })
     }

@@ -9,10 +9,14 @@ use std::time::Duration;
 
 use latchmail_core::address;
 use latchmail_core::caller::Origin;
+use latchmail_core::changes::Changes;
+use latchmail_core::clock::Clock;
 use latchmail_core::error::Failure;
+use latchmail_core::keyring::Keyring;
 use latchmail_core::metrics;
 use latchmail_core::sealing::Purpose;
 use latchmail_core::secrets;
+use latchmail_directory::Directory;
 use latchmail_directory::accounts::Account;
 use latchmail_directory::events::{Event, Kind};
 use latchmail_directory::oauth::Approval;
@@ -24,23 +28,19 @@ use latchmail_directory::two_factor::{Factor, SignIn};
 use latchmail_oidc::{Logout, Person, Provider};
 use secrecy::SecretString;
 
-use super::Auth;
-use super::account::Session;
-use super::oauth_tokens::{IssuedToken, Use};
-use super::sessions::{Identified, SignedIn};
+use super::change::run_change;
+use super::mail_server_sign_in::MailServerAccounts;
+use super::oauth_tokens::{IssuedToken, OAuthTokens, Use};
+use super::sessions::{Sessions, SignedIn};
+use super::verifier::Identified;
+use crate::mail_server::MailServer;
 use crate::mail_server_users::LookupError;
-
-/// The path of the URL at which clients start a sign-in at the identity provider.
-pub const START_PATH: &str = "/auth/oidc/start";
 
 /// The time after a sign-in during which the sign-in confirms a request.
 pub(super) const RECENT: Duration = Duration::from_mins(5);
 
 /// Lifetime of a sign-in code.
 const CODE_LIFETIME: Duration = Duration::from_mins(1);
-
-pub(super) const SIGN_IN_AGAIN: &str = "This action needs a sign-in at the identity provider within the last five minutes. \
-    Sign in again, and repeat the request.";
 
 const INVALID_CODE: &str = "The code is invalid, has expired or was already used";
 
@@ -90,7 +90,24 @@ impl NoMailbox {
     }
 }
 
-impl Auth {
+/// The sign-in at the identity provider.
+#[derive(Debug)]
+pub struct SingleSignOn {
+    pub(super) directory: Directory,
+    pub(super) mail_server: Arc<dyn MailServer>,
+    pub(super) clock: Clock,
+    pub(super) keys: Arc<Keyring>,
+    pub(super) changes: Changes,
+    /// The identity provider, if users of a domain sign in there.
+    pub(super) provider: Option<Provider>,
+    pub(super) mail_server_accounts: Arc<MailServerAccounts>,
+    pub(super) sessions: Arc<Sessions>,
+    pub(super) oauth_tokens: Arc<OAuthTokens>,
+    /// The interval between two uses of a refresh token of the provider.
+    pub(super) recheck: Duration,
+}
+
+impl SingleSignOn {
     /// Returns the identity provider, or `None` if no user signs in there.
     #[must_use]
     pub fn provider(&self) -> Option<&Provider> {
@@ -100,18 +117,10 @@ impl Auth {
     /// Returns `true` if the user with this address signs in at the identity provider.
     #[must_use]
     pub fn is_at_provider(&self, address: &str) -> bool {
-        self.users.settings().is_at_provider(address)
-    }
-
-    /// Checks that the user with this address signs in with a password.
-    pub(super) fn require_password_sign_in(&self, address: &str) -> Result<(), Failure> {
-        if !self.is_at_provider(address) {
-            return Ok(());
-        }
-        Err(Failure::forbidden(format!(
-            "This account signs in at the identity provider. Start at {}",
-            self.provider_start_url
-        )))
+        self.mail_server_accounts
+            .users
+            .settings()
+            .is_at_provider(address)
     }
 
     /// Returns the mailbox of a person who signed in at the provider. The first sign-in of a user
@@ -174,7 +183,11 @@ impl Auth {
         else {
             return Ok(Err(NoMailbox::NotFound(claimed)));
         };
-        if !self.is_on_platform_domain(&address).await? {
+        if !self
+            .mail_server_accounts
+            .is_on_platform_domain(&address)
+            .await?
+        {
             return Ok(Err(NoMailbox::NotFound(claimed)));
         }
         let account = match self.directory.accounts.by_address(&address).await? {
@@ -197,12 +210,20 @@ impl Auth {
     ) -> Result<Option<Account>, Failure> {
         let (_, domain) = address.rsplit_once('@').unwrap_or_default();
         let unknown = format!("{}@{domain}", secrets::id()?.to_ascii_lowercase());
-        let name = match self.users.canonical_name(&address, &unknown).await {
+        let name = match self
+            .mail_server_accounts
+            .users
+            .canonical_name(&address, &unknown)
+            .await
+        {
             Ok(Some(name)) => name,
             Ok(None) | Err(LookupError::NotConfigured) => return Ok(None),
             Err(error) => return Err(Failure::mail_unavailable().because(error)),
         };
-        let account = self.create_mail_server_account(address, origin).await?;
+        let account = self
+            .mail_server_accounts
+            .create_mail_server_account(address, origin)
+            .await?;
         let Some(account) = account else {
             return Ok(None);
         };
@@ -299,10 +320,10 @@ impl Auth {
         pinged.map_err(|error| Failure::mail_unavailable().because(error))?;
         let account = self.directory.accounts.active(&found.account_id).await?;
         let account = account.ok_or_else(invalid)?;
-        let (mut session, tokens) = self.new_session(&account.id, origin, now)?;
+        let (mut session, tokens) = self.sessions.new_session(&account.id, origin, now)?;
         session.expires_at = session
             .expires_at
-            .min(now.plus(self.provider_sessions.max_age));
+            .min(now.plus(self.sessions.provider_max_age));
         session.app_password.expires_at = Some(session.expires_at);
         let sealed = found.sealed_provider_token.as_deref();
         let token = sealed
@@ -355,7 +376,9 @@ impl Auth {
             account: owner.account,
             factor: Factor::Provider { code: None },
         };
-        self.approve(&identified, agreement, origin).await
+        self.oauth_tokens
+            .approve(&identified, agreement, origin)
+            .await
     }
 
     /// Ends the web sessions that a logout token of the provider names. Returns `false` if the
@@ -371,7 +394,7 @@ impl Auth {
         let (directory, mail_server) = (self.directory.clone(), Arc::clone(&self.mail_server));
         let issuer = self.provider.as_ref().map_or("", Provider::issuer);
         let (issuer, at) = (issuer.to_owned(), self.clock.now());
-        self.run_change(async move {
+        run_change(&self.changes, async move {
             let request = ProviderLogout {
                 token_hash: &logout.token_hash,
                 expires_at: logout.expires_at,
@@ -393,25 +416,5 @@ impl Auth {
             Ok(true)
         })
         .await
-    }
-
-    /// Returns whether the user of a session signed in at the provider within the last five
-    /// minutes. Returns `None` if the user signs in with a password.
-    pub(super) async fn has_recent_sign_in(
-        &self,
-        session: Session<'_>,
-    ) -> Result<Option<bool>, Failure> {
-        let account = self.directory.accounts.active(session.account).await?;
-        if !account.is_some_and(|account| self.is_at_provider(&account.address)) {
-            return Ok(None);
-        }
-        let at = self
-            .directory
-            .single_sign_on
-            .signed_in_at_provider(session.account, session.sid)
-            .await?;
-        Ok(Some(
-            at.is_some_and(|at| self.clock.now().since(at) <= RECENT),
-        ))
     }
 }

@@ -12,14 +12,13 @@ use latchmail_core::error::Failure;
 use latchmail_core::keyring::Keyring;
 use latchmail_core::sealing::Purpose;
 use latchmail_core::secrets;
+use latchmail_directory::Directory;
 use latchmail_directory::two_factor::{Factor, TwoFactor};
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use secrecy::{ExposeSecret, SecretString};
 use subtle::ConstantTimeEq as _;
 use totp_rs::{Builder, Secret, Totp};
 use zeroize::Zeroizing;
-
-use super::Auth;
 
 const STEP: i64 = 30;
 const DIGITS: usize = 6;
@@ -168,40 +167,38 @@ impl Typed {
     }
 }
 
-impl Auth {
-    /// Checks the second factor of an account whose password was verified. If the account has no
-    /// second factor, the check passes with or without a code.
-    pub(super) async fn second_factor(
-        &self,
-        account_id: &str,
-        code: Option<&SecretString>,
-        now: Timestamp,
-    ) -> Result<Checked, Failure> {
-        let Some(two_factor) = self.directory.second_factors.find(account_id).await? else {
-            return Ok(Checked::Passed(Factor::None));
-        };
-        match code.map(Typed::parse) {
-            None => Ok(Checked::Missing),
-            // Correct and wrong codes have the same result, so that an attacker learns nothing from
-            // further attempts.
-            Some(Typed::Code(_)) if two_factor.refused_until > now => Ok(Checked::Wrong(
-                "two-factor code refused, too many were wrong",
-            )),
-            Some(Typed::Code(code)) => {
-                let secret = self
-                    .keys
-                    .open(Purpose::TwoFactor, account_id, &two_factor.sealed_secret)
-                    .ok_or_else(|| {
-                        Failure::internal(
-                            "cannot open the second factor of an account with the service's keys",
-                        )
-                    })?;
-                let totp = totp(&secret)?;
-                Ok(by_code(&totp, &code, &two_factor, now))
-            }
-            Some(Typed::Recovery(code)) => Ok(by_recovery_code(&two_factor, &code)),
-            Some(Typed::Malformed) => Ok(Checked::Wrong("malformed two-factor code")),
+/// Checks the second factor of an account whose password was verified. If the account has no
+/// second factor, the check passes with or without a code.
+pub(super) async fn second_factor(
+    directory: &Directory,
+    keys: &Keyring,
+    account_id: &str,
+    code: Option<&SecretString>,
+    now: Timestamp,
+) -> Result<Checked, Failure> {
+    let Some(two_factor) = directory.second_factors.find(account_id).await? else {
+        return Ok(Checked::Passed(Factor::None));
+    };
+    match code.map(Typed::parse) {
+        None => Ok(Checked::Missing),
+        // Correct and wrong codes have the same result, so that an attacker learns nothing from
+        // further attempts.
+        Some(Typed::Code(_)) if two_factor.refused_until > now => Ok(Checked::Wrong(
+            "two-factor code refused, too many were wrong",
+        )),
+        Some(Typed::Code(code)) => {
+            let secret = keys
+                .open(Purpose::TwoFactor, account_id, &two_factor.sealed_secret)
+                .ok_or_else(|| {
+                    Failure::internal(
+                        "cannot open the second factor of an account with the service's keys",
+                    )
+                })?;
+            let totp = totp(&secret)?;
+            Ok(by_code(&totp, &code, &two_factor, now))
         }
+        Some(Typed::Recovery(code)) => Ok(by_recovery_code(&two_factor, &code)),
+        Some(Typed::Malformed) => Ok(Checked::Wrong("malformed two-factor code")),
     }
 }
 

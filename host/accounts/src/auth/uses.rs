@@ -6,9 +6,7 @@ use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use latchmail_core::clock::Timestamp;
-use latchmail_directory::Error;
-
-use super::Auth;
+use latchmail_directory::{Directory, Error};
 
 const MINUTE: i64 = 60_000;
 
@@ -34,6 +32,21 @@ impl Uses {
         self.lock().get(app_password).copied()
     }
 
+    /// Writes the collected times to the directory. Then removes the written times from memory.
+    ///
+    /// # Errors
+    /// Returns an error if the database fails. The next call writes the same times.
+    pub(super) async fn write(&self, directory: &Directory) -> Result<(), Error> {
+        let written = self.lock().clone();
+        if written.is_empty() {
+            return Ok(());
+        }
+        directory.credentials.write_uses(&written).await?;
+        self.lock()
+            .retain(|id, latest| written.get(id) != Some(latest));
+        Ok(())
+    }
+
     fn lock(&self) -> MutexGuard<'_, HashMap<String, Timestamp>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -43,24 +56,6 @@ impl Uses {
 #[must_use]
 pub fn to_the_minute(at: Timestamp) -> Timestamp {
     Timestamp::from_millis(at.millis().div_euclid(MINUTE) * MINUTE)
-}
-
-impl Auth {
-    /// Writes the collected times to the directory. Then removes the written times from memory.
-    ///
-    /// # Errors
-    /// Returns an error if the database fails. The next call writes the same times.
-    pub async fn write_uses(&self) -> Result<(), Error> {
-        let written = self.uses.lock().clone();
-        if written.is_empty() {
-            return Ok(());
-        }
-        self.directory.credentials.write_uses(&written).await?;
-        self.uses
-            .lock()
-            .retain(|id, latest| written.get(id) != Some(latest));
-        Ok(())
-    }
 }
 
 #[cfg(test)]

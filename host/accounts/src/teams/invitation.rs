@@ -47,6 +47,7 @@ impl Teams {
         let address = self.invitee(username)?;
         let confirmed = self
             .auth
+            .verifier
             .confirm(confirmation, Kind::InvitationFailed, origin);
         if !confirmed.await? {
             return Err(Error::WrongPassword);
@@ -82,7 +83,14 @@ impl Teams {
     fn invitee(&self, username: &str) -> Result<Option<String>, Error> {
         let (name, domain) = match username.rsplit_once('@') {
             Some((name, domain)) => (name, address::fold_domain(domain)),
-            None => (username, self.auth.registration_domains().first().cloned()),
+            None => (
+                username,
+                self.auth
+                    .registration
+                    .registration_domains()
+                    .first()
+                    .cloned(),
+            ),
         };
         if !USERNAME.contains(&name.chars().count()) {
             return Err(Error::Invalid(

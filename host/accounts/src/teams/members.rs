@@ -174,7 +174,7 @@ impl Teams {
     /// user name is the complete address.
     pub(super) fn username(&self, address: &str) -> String {
         let (name, domain) = address.rsplit_once('@').unwrap_or((address, ""));
-        let first = self.auth.registration_domains().first();
+        let first = self.auth.registration.registration_domains().first();
         if first.is_some_and(|first| first == domain) {
             name
         } else {

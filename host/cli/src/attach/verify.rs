@@ -261,7 +261,7 @@ async fn receive(session: &mut Session, token: &str) -> anyhow::Result<()> {
         let uids = found.map(|(_, uids)| uids).unwrap_or_default();
         if !uids.is_empty() {
             session.select(INBOX).await?;
-            session.expunge(&uids).await?;
+            session.selected_folder()?.expunge(&uids).await?;
             return Ok(());
         }
         if start.elapsed() > DELIVERY_TIMEOUT {

@@ -55,6 +55,7 @@ pub fn route() -> Route {
 pub async fn domains(app: &App, _request: &Request) -> Result<Response, Rejection> {
     let domains = app
         .auth
+        .registration
         .registration_domains()
         .iter()
         .map(|domain| RegistrationDomain {

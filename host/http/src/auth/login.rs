@@ -92,6 +92,7 @@ pub async fn login(app: &App, request: &Request) -> Result<Response, Rejection> 
     let attempt = start_attempt(app, &body.email, request.client).await?;
     let signed_in = app
         .auth
+        .sessions
         .sign_in(
             &body.email,
             body.password,

@@ -45,6 +45,7 @@ pub async fn logout(app: &App, request: &Request) -> Result<Response, Rejection>
     let caller = request.caller()?;
     let presented = refresh_token(request, "refreshToken is required")?;
     app.auth
+        .sessions
         .sign_out(&caller.account, &presented, request.origin())
         .await?;
     message::success()

@@ -56,7 +56,11 @@ pub fn route() -> Route {
 )]
 pub async fn refresh(app: &App, request: &Request) -> Result<Response, Rejection> {
     let presented = refresh_token(request, "Missing refresh token")?;
-    let tokens = app.auth.refresh(&presented, &request.origin()).await?;
+    let tokens = app
+        .auth
+        .sessions
+        .refresh(&presented, &request.origin())
+        .await?;
     let body = RefreshedTokens {
         access_token: tokens.access.expose_secret().to_owned(),
         refresh_token: tokens.refresh.expose_secret().to_owned(),

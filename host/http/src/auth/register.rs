@@ -92,7 +92,7 @@ pub fn route() -> Route {
     ),
 )]
 pub async fn register(app: &App, request: &Request) -> Result<Response, Rejection> {
-    app.auth.registration_open()?;
+    app.auth.registration.registration_open()?;
     let body: RegisterBody = request.json()?;
     let form = Form {
         local_part: body.local_part,
@@ -102,7 +102,11 @@ pub async fn register(app: &App, request: &Request) -> Result<Response, Rejectio
         last_name: body.last_name,
         dob: body.dob,
     };
-    let registered = app.auth.register(form, &request.origin()).await?;
+    let registered = app
+        .auth
+        .registration
+        .register(form, &request.origin())
+        .await?;
     let names = (registered.first_name, registered.last_name);
     message::json(
         StatusCode::CREATED,

@@ -74,7 +74,7 @@ pub async fn username_available(app: &App, request: &Request) -> Result<Response
     let username = request
         .query("username")
         .ok_or_else(|| Rejection::bad_request("username query param is required"))?;
-    let availability = app.auth.availability(username).await?;
+    let availability = app.auth.registration.availability(username).await?;
     message::json(StatusCode::OK, &UsernameAvailability::from(availability))
 }
 

@@ -70,7 +70,7 @@ pub(super) async fn authorization_server(app: &App) -> Result<Response, Rejectio
             code_challenge_methods_supported: ["S256"],
             authorization_response_iss_parameter_supported: true,
             client_id_metadata_document_supported: true,
-            protected_resources: [app.auth.audiences().agent_endpoint()],
+            protected_resources: [app.auth.oauth_tokens.audiences().agent_endpoint()],
         },
     )
 }

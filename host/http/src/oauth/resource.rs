@@ -40,7 +40,7 @@ pub(super) async fn protected_resource(app: &App) -> Result<Response, Rejection>
     message::json(
         StatusCode::OK,
         &ProtectedResource {
-            resource: app.auth.audiences().agent_endpoint(),
+            resource: app.auth.oauth_tokens.audiences().agent_endpoint(),
             authorization_servers: [app.config.auth_url()],
             scopes_supported: app.oauth.scopes(),
             bearer_methods_supported: ["header"],

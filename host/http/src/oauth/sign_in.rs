@@ -4,7 +4,7 @@
 
 use http::{HeaderValue, StatusCode, header};
 use latchmail_accounts::auth::passwords;
-use latchmail_accounts::auth::sessions::CODE_REQUIRED;
+use latchmail_accounts::auth::verifier::CODE_REQUIRED;
 use latchmail_core::error::Failure;
 use latchmail_core::limits::Attempt;
 use latchmail_oauth::authorization::{Authorization, AuthorizationError};
@@ -142,13 +142,13 @@ pub(super) struct LoginHint(pub(super) Option<String>);
 /// Returns a value if the submitted form continues at the identity provider, because the user
 /// pressed the button of the provider or entered an address of a user of the provider.
 pub(super) fn provider_sign_in(app: &App, fields: &Parameters) -> Option<LoginHint> {
-    app.auth.provider()?;
+    app.auth.single_sign_on.provider()?;
     if matches!(fields.one("provider"), Ok(Some(_))) {
         return Some(LoginHint(None));
     }
     let entered = fields.one("email").ok()??;
     let address = app.auth.sign_in_address(entered.trim())?;
-    let is_at_provider = app.auth.is_at_provider(&address);
+    let is_at_provider = app.auth.single_sign_on.is_at_provider(&address);
     is_at_provider.then_some(LoginHint(Some(address)))
 }
 

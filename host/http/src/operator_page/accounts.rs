@@ -130,7 +130,12 @@ pub(super) async fn show(state: &PageState, request: &Request) -> Result<Respons
     let page = async {
         let visit = Visit::of(state, request).await?;
         let account = account(&visit, request).await?;
-        let credentials = visit.app.auth.credentials_and_grants(&account.id).await?;
+        let credentials = visit
+            .app
+            .auth
+            .credentials
+            .credentials_and_grants(&account.id)
+            .await?;
         let filter = EventFilter {
             address: account.address.clone(),
             since: Timestamp::from_millis(0),
@@ -220,7 +225,8 @@ pub(super) async fn disable(state: &PageState, request: &Request) -> Result<Resp
             return visit.page(Some(Section::Accounts), &title, &body);
         }
         let auth = &visit.app.auth;
-        auth.disable_account(&account.id, address, visit.origin())
+        auth.administrators
+            .disable_account(&account.id, address, visit.origin())
             .await?;
         visit.done(PATH, format!("The account {address} is disabled."))
     });

@@ -70,6 +70,7 @@ async fn sign_in(
     let (address, credentials, attempt) = begin_attempt(app, request, credentials).await?;
     let result = app
         .auth
+        .administrators
         .sign_in_administrator(
             &address,
             credentials.password.clone(),
@@ -86,7 +87,8 @@ pub(super) async fn sign_out(state: &PageState, request: &Request) -> Result<Res
     let page = async {
         let (visit, _) = Visit::of_form(state, request).await?;
         let auth = &visit.app.auth;
-        auth.sign_out_administrator(&visit.administrator, request.origin())
+        auth.administrators
+            .sign_out_administrator(&visit.administrator, request.origin())
             .await?;
         Ok(layout::see_other(PATH).with(header::SET_COOKIE, delete_cookie(state)?))
     };

@@ -145,7 +145,7 @@ impl<'a> Visit<'a> {
     pub(super) async fn of(state: &'a PageState, request: &'a Request) -> Result<Self, Refusal> {
         let browser = Browser::of(state, &request.headers).ok_or(Refusal::SignInRequired)?;
         let sid = browser.sid.as_deref().ok_or(Refusal::SignInRequired)?;
-        let administrator = state.app.auth.administrator(sid).await?;
+        let administrator = state.app.auth.administrators.administrator(sid).await?;
         Ok(Self {
             state,
             app: &state.app,

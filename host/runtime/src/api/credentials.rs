@@ -86,6 +86,7 @@ impl SessionAccount {
         }
         let created = self
             .auth
+            .api_tokens
             .create_token(self.session(), request, &self.origin);
         let created = created.await.map_err(account_error)?.ok_or_else(|| {
             Error::Conflict("The account has reached its limit of API tokens".into())
@@ -97,12 +98,20 @@ impl SessionAccount {
     }
 
     async fn tokens(&self) -> Result<Vec<wit::Token>, Error> {
-        let tokens = self.auth.tokens(&self.id).await.map_err(account_error)?;
+        let tokens = self
+            .auth
+            .api_tokens
+            .tokens(&self.id)
+            .await
+            .map_err(account_error)?;
         Ok(tokens.into_iter().map(token).collect())
     }
 
     async fn revoke_token(&self, id: &str) -> Result<(), Error> {
-        let revoked = self.auth.revoke_token(&self.id, id, self.origin.clone());
+        let revoked = self
+            .auth
+            .api_tokens
+            .revoke_token(&self.id, id, self.origin.clone());
         revoked
             .await
             .map_err(account_error)?
@@ -112,9 +121,10 @@ impl SessionAccount {
 
     async fn create_app_password(&self, label: &str) -> Result<wit::CreatedAppPassword, Error> {
         check_label(label)?;
-        let created = self
-            .auth
-            .create_app_password(self.session(), label, &self.origin);
+        let created =
+            self.auth
+                .credentials
+                .create_app_password(self.session(), label, &self.origin);
         let created = created.await.map_err(account_error)?.ok_or_else(|| {
             Error::Conflict(
                 "You already have 100 app passwords; revoke one before creating another".into(),
@@ -130,6 +140,7 @@ impl SessionAccount {
     async fn credentials(&self) -> Result<Vec<wit::Credential>, Error> {
         let credentials = self
             .auth
+            .credentials
             .credentials(&self.id)
             .await
             .map_err(account_error)?;
@@ -149,6 +160,7 @@ impl SessionAccount {
     async fn revoke_app_password(&self, id: &str) -> Result<wit::Revocation, Error> {
         let revoked = self
             .auth
+            .credentials
             .revoke_app_password(&self.id, id, self.origin.clone());
         match revoked.await.map_err(account_error)? {
             Revocation::Revoked(_) => Ok(wit::Revocation::Revoked),

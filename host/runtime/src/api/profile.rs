@@ -48,7 +48,11 @@ impl Host for Call {
 }
 
 async fn details(auth: &Auth, caller: Caller) -> Result<wit::Details, Error> {
-    let profile = auth.profile(&caller.account).await.map_err(account_error)?;
+    let profile = auth
+        .profiles
+        .profile(&caller.account)
+        .await
+        .map_err(account_error)?;
     let profile = profile.ok_or(Error::NotFound)?;
     Ok(wit::Details {
         address: caller.address,
@@ -68,6 +72,7 @@ impl SessionAccount {
         };
         let exists = self
             .auth
+            .profiles
             .change_profile(self.session(), changes, &self.origin);
         exists
             .await
@@ -81,9 +86,11 @@ impl SessionAccount {
         current: SecretString,
         new: SecretString,
     ) -> Result<wit::PasswordChange, Failure> {
-        let changed =
-            self.auth
-                .change_password(self.confirmation(current), new, self.origin.clone());
+        let changed = self.auth.verifier.change_password(
+            self.confirmation(current),
+            new,
+            self.origin.clone(),
+        );
         Ok(match changed.await? {
             PasswordChange::Changed => wit::PasswordChange::Changed,
             PasswordChange::Same => wit::PasswordChange::Same,

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use latchmail_accounts::auth::Auth;
 use latchmail_accounts::auth::account::{Confirmation, Session};
-use latchmail_accounts::auth::sessions::CODE_REQUIRED;
+use latchmail_accounts::auth::verifier::CODE_REQUIRED;
 use latchmail_bindings::latchmail::host::types::Error;
 use latchmail_core::caller::{MailCredential, Origin};
 use latchmail_core::error::{Failure, Kind};

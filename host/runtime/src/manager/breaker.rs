@@ -66,7 +66,7 @@ impl ModuleManager {
     /// Logs that a version of a module is failing, and returns the action in the module's policy.
     /// Returns `None` if another version serves.
     fn report_failing(&self, failing: &Failing) -> Option<Breaker> {
-        let entries = self.entries();
+        let entries = self.entries.current();
         let module = entries.get(&*failing.module)?.serving.as_ref()?;
         if module.digest() != &*failing.digest {
             return None;

@@ -35,7 +35,7 @@ impl ModuleManager {
         let examined = self.examine_all(components).await?;
         let _change = self.begin_change(router).await?;
         let policies = self.policy_source.current()?;
-        let mut entries = Entries::clone(&self.entries());
+        let mut entries = Entries::clone(&self.entries.current());
         let mut needed = Vec::new();
         for one in &examined {
             let name = &one.manifest.name;
@@ -57,7 +57,7 @@ impl ModuleManager {
             .modules
             .install(&new_versions, self.max_versions, self.clock.now(), origin)
             .await?;
-        self.publish(entries, publish_routes);
+        self.entries.publish(entries, publish_routes);
         let mut reports = Vec::with_capacity(examined.len());
         for (one, versions) in examined.iter().zip(stored) {
             let module = &one.manifest.name;
@@ -99,7 +99,7 @@ impl ModuleManager {
     ) -> Result<Vec<Inspection>, Error> {
         let examined = self.examine_all(components).await?;
         let policies = self.policy_source.current()?;
-        let mut entries = Entries::clone(&self.entries());
+        let mut entries = Entries::clone(&self.entries.current());
         let mut inspections = Vec::with_capacity(examined.len());
         for one in &examined {
             let name = &one.manifest.name;
@@ -150,7 +150,7 @@ impl ModuleManager {
     /// Returns [`Error::NotFound`] if the module does not exist, and [`Error::Conflict`] if the
     /// module has no earlier version.
     pub async fn earlier_version(&self, name: &str) -> Result<VersionReport, Error> {
-        let entry = self.entry(name)?;
+        let entry = self.entries.get(name)?;
         let versions = self.stored_versions(name).await?;
         let serving = entry.serving.as_ref().map(|module| module.digest());
         let current = serving.or(entry.digest.as_deref());
@@ -170,7 +170,7 @@ impl ModuleManager {
         digest: &str,
     ) -> Result<Option<Report>, Error> {
         let _change = self.begin_change(router).await?;
-        let serving = self.entry(name)?.serving;
+        let serving = self.entries.get(name)?.serving;
         let fails = |module: Arc<Module>| module.digest() == digest && module.health().failing;
         if !serving.is_some_and(fails) {
             return Ok(None);
@@ -188,7 +188,7 @@ impl ModuleManager {
         to: Option<&str>,
         origin: &Origin,
     ) -> Result<Report, Error> {
-        let entry = self.entry(name)?;
+        let entry = self.entries.get(name)?;
         let versions = self.stored_versions(name).await?;
         let serving = entry.serving.as_ref().map(|module| module.digest());
         let current = serving.or(entry.digest.as_deref());
@@ -223,7 +223,7 @@ impl ModuleManager {
         origin: &Origin,
     ) -> Result<Report, Error> {
         let _change = self.begin_change(router).await?;
-        let Some(digest) = self.entry(name)?.digest else {
+        let Some(digest) = self.entries.get(name)?.digest else {
             return Err(Error::NotFound(format!(
                 "no version of module `{name}` was installed"
             )));
@@ -256,7 +256,7 @@ impl ModuleManager {
             serving: None,
             enabled: false,
             problem: None,
-            ..self.entry(name)?
+            ..self.entries.get(name)?
         };
         let versions = self.stored_versions(name).await?;
         let written = self
@@ -282,7 +282,7 @@ impl ModuleManager {
         origin: &Origin,
     ) -> Result<(), Error> {
         let _change = self.begin_change(router).await?;
-        let mut entries = Entries::clone(&self.entries());
+        let mut entries = Entries::clone(&self.entries.current());
         let exists = entries.remove(name).is_some();
         if !exists && !purge {
             return Err(Error::not_found(name));
@@ -368,7 +368,7 @@ impl ModuleManager {
         entry: ModuleEntry,
         written: impl Future<Output = Result<(), latchmail_directory::Error>>,
     ) -> Result<(), Error> {
-        let mut entries = Entries::clone(&self.entries());
+        let mut entries = Entries::clone(&self.entries.current());
         entries.insert(name.to_owned(), entry);
         self.replace_entries(router, entries, written).await
     }
@@ -385,7 +385,7 @@ impl ModuleManager {
             .prepare(&serving(&entries))
             .map_err(|error| Error::route_conflict(&error))?;
         written.await?;
-        self.publish(entries, publish_routes);
+        self.entries.publish(entries, publish_routes);
         Ok(())
     }
 

@@ -36,7 +36,7 @@ impl ModuleManager {
     /// Returns one sentence for each module whose current version does not serve on this host.
     #[must_use]
     pub fn problems(&self) -> Vec<String> {
-        let entries = self.entries();
+        let entries = self.entries.current();
         let failed = entries.iter().filter(|(_, entry)| !entry.is_as_wanted());
         failed
             .filter_map(|(name, entry)| {
@@ -47,7 +47,7 @@ impl ModuleManager {
 
     /// Sets the metrics of modules that are read at each scrape.
     pub fn set_metrics(&self) {
-        let entries = self.entries();
+        let entries = self.entries.current();
         let not_serving = entries.values().filter(|entry| !entry.is_as_wanted());
         metrics::MODULES_NOT_SERVING.set([], not_serving.count());
         let serving = entries
@@ -121,8 +121,11 @@ impl ModuleManager {
         let publish_routes = router
             .prepare(&serving(&entries))
             .map_err(|error| Error::route_conflict(&error))?;
-        self.publish(entries, publish_routes);
-        for name in current.keys().filter(|name| self.entry(name).is_err()) {
+        self.entries.publish(entries, publish_routes);
+        for name in current
+            .keys()
+            .filter(|name| self.entries.get(name).is_err())
+        {
             tracing::info!(module = name, "removed by another host");
             self.loader.discard_log(name);
         }

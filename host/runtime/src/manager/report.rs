@@ -198,7 +198,7 @@ impl ModuleManager {
     /// Returns all modules, sorted by name.
     #[must_use]
     pub fn list(&self) -> Vec<Summary> {
-        let entries = self.entries();
+        let entries = self.entries.current();
         entries
             .iter()
             .map(|(name, entry)| Summary::of(name, entry))
@@ -211,7 +211,7 @@ impl ModuleManager {
     /// Returns [`Error::NotFound`] if the module does not exist, and [`Error::Directory`] if the
     /// database fails.
     pub async fn show(&self, name: &str) -> Result<Report, Error> {
-        self.entry(name)?;
+        self.entries.get(name)?;
         let versions = self.stored_versions(name).await?;
         Ok(self.report(name, versions))
     }
@@ -219,7 +219,7 @@ impl ModuleManager {
     /// Returns the details of a module. The caller passes the stored versions in `versions`. So
     /// this function does not read the database and cannot fail.
     pub(super) fn report(&self, name: &str, versions: Vec<Version>) -> Report {
-        let entries = self.entries();
+        let entries = self.entries.current();
         let removed = ModuleEntry {
             serving: None,
             digest: None,

@@ -72,7 +72,7 @@ impl ModuleManager {
             entries.insert(name.to_owned(), entry);
         }
         let publish_routes = router.prepare(&serving(&entries))?;
-        self.publish(entries, publish_routes);
+        self.entries.publish(entries, publish_routes);
         Ok(())
     }
 

@@ -27,7 +27,7 @@ pub struct ModuleManager {
     pub(super) policy_source: PolicySource,
     /// The maximum number of stored versions of each module.
     pub(super) max_versions: u32,
-    entries: RwLock<Arc<Entries>>,
+    pub(super) entries: EntryTable,
     /// The lock for changes. Only one change runs at a time.
     pub(super) change_lock: Mutex<()>,
 }
@@ -66,6 +66,43 @@ impl ModuleEntry {
     }
 }
 
+/// The current entries of all modules. A change replaces them all at once.
+#[derive(Debug, Default)]
+pub(super) struct EntryTable(RwLock<Arc<Entries>>);
+
+impl EntryTable {
+    /// Returns the current entries. While [`EntryTable::publish`] runs, waits for its end.
+    pub(super) fn current(&self) -> Arc<Entries> {
+        Arc::clone(&self.0.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Makes the entries and their routes active. `publish_routes` makes the routes active. The
+    /// lock makes this one step: a client that uses a new route finds the route's module in the
+    /// list, and the routes of a listed module are active. Afterwards drops the idle sandboxes of
+    /// modules that no longer serve.
+    pub(super) fn publish(&self, entries: Entries, publish_routes: impl FnOnce()) {
+        let current = serving(&entries);
+        let previous = {
+            let mut locked = self.0.write().unwrap_or_else(PoisonError::into_inner);
+            publish_routes();
+            std::mem::replace(&mut *locked, Arc::new(entries))
+        };
+        for module in serving(&previous) {
+            if !current.iter().any(|other| Arc::ptr_eq(other, &module)) {
+                module.retire();
+            }
+        }
+    }
+
+    /// Returns the current entry of a module.
+    pub(super) fn get(&self, name: &str) -> Result<ModuleEntry, Error> {
+        self.current()
+            .get(name)
+            .cloned()
+            .ok_or_else(|| Error::not_found(name))
+    }
+}
+
 impl ModuleManager {
     /// Creates a module manager without serving modules. The returned channel receives a message
     /// when most of the latest requests of a module have failed.
@@ -86,7 +123,7 @@ impl ModuleManager {
             clock,
             policy_source: PolicySource::new(config),
             max_versions: config.admin.versions.max(2),
-            entries: RwLock::default(),
+            entries: EntryTable::default(),
             change_lock: Mutex::default(),
         };
         Ok((manager, failing))
@@ -95,7 +132,7 @@ impl ModuleManager {
     /// Returns the serving modules.
     #[must_use]
     pub fn serving(&self) -> Vec<Arc<Module>> {
-        serving(&self.entries())
+        serving(&self.entries.current())
     }
 
     /// Returns the recent log entries of a module. If `request` is given, returns only the entries
@@ -104,38 +141,8 @@ impl ModuleManager {
     /// # Errors
     /// Returns [`Error::NotFound`] if the module does not exist.
     pub fn log(&self, name: &str, request: Option<&str>) -> Result<Vec<module_log::Entry>, Error> {
-        self.entry(name)?;
+        self.entries.get(name)?;
         Ok(self.loader.log(name).read(request))
-    }
-
-    /// Returns the current entries. While [`ModuleManager::publish`] runs, waits for its end.
-    pub(super) fn entries(&self) -> Arc<Entries> {
-        Arc::clone(&self.entries.read().unwrap_or_else(PoisonError::into_inner))
-    }
-
-    /// Makes the entries and their routes active. `publish_routes` makes the routes active. The
-    /// lock makes this one step: a client that uses a new route finds the route's module in the
-    /// list, and the routes of a listed module are active. Afterwards drops the idle sandboxes of
-    /// modules that no longer serve.
-    pub(super) fn publish(&self, entries: Entries, publish_routes: impl FnOnce()) {
-        let current = serving(&entries);
-        let previous = {
-            let mut locked = self.entries.write().unwrap_or_else(PoisonError::into_inner);
-            publish_routes();
-            std::mem::replace(&mut *locked, Arc::new(entries))
-        };
-        for module in serving(&previous) {
-            if !current.iter().any(|other| Arc::ptr_eq(other, &module)) {
-                module.retire();
-            }
-        }
-    }
-
-    pub(super) fn entry(&self, name: &str) -> Result<ModuleEntry, Error> {
-        self.entries()
-            .get(name)
-            .cloned()
-            .ok_or_else(|| Error::not_found(name))
     }
 
     /// Returns the stored versions of a module, without their components.

@@ -19,6 +19,7 @@ async fn while_the_mail_server_is_down_nothing_ends_and_nobody_signs_in() {
     service
         .app()
         .auth
+        .mail_server_accounts
         .recheck_mail_server_users()
         .await
         .unwrap();

@@ -26,6 +26,7 @@ async fn a_changed_password_ends_sessions_and_keeps_mail_clients() {
     service
         .app()
         .auth
+        .mail_server_accounts
         .recheck_mail_server_users()
         .await
         .unwrap();
@@ -121,6 +122,7 @@ async fn without_a_version_a_changed_password_ends_nothing() {
     service
         .app()
         .auth
+        .mail_server_accounts
         .recheck_mail_server_users()
         .await
         .unwrap();

@@ -89,6 +89,7 @@ async fn a_page_offers_both_if_domains_have_different_sources() {
     let made = service
         .app()
         .auth
+        .registration
         .create_account("dan@second.test", PASSWORD.into());
     made.await.unwrap();
     let agent = Client::register(&service).await;

@@ -8,6 +8,7 @@ async fn a_person_without_a_mailbox_gets_a_page_that_names_the_account() {
     let dan = service
         .app()
         .auth
+        .registration
         .create_account("dan@second.test", latchmail_tests::PASSWORD.into());
     dan.await.unwrap();
     let verb = format!("account disable {BOB}");

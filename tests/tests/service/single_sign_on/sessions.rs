@@ -6,7 +6,10 @@ use super::*;
 
 async fn recheck(service: &Service) {
     let auth = &service.app().auth;
-    auth.recheck_provider_sessions().await.unwrap();
+    auth.single_sign_on
+        .recheck_provider_sessions()
+        .await
+        .unwrap();
 }
 
 #[tokio::test]

@@ -84,6 +84,7 @@ async fn a_new_key_on_top_keeps_sessions_and_a_lost_key_ends_them() {
     assert!(stage.caller(&tokens).await.is_ok());
     let refreshed = stage
         .auth
+        .sessions
         .refresh(&tokens.refresh, &Origin::default())
         .await
         .unwrap();

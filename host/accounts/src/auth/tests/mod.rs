@@ -111,6 +111,7 @@ impl Stage {
 
     async fn register(&self, name: &str) -> SignedIn {
         self.auth
+            .registration
             .register(form(name), &Origin::default())
             .await
             .unwrap()
@@ -119,6 +120,7 @@ impl Stage {
 
     async fn sign_in(&self, address: &str, password: &str) -> Result<SignedIn, Failure> {
         self.auth
+            .sessions
             .sign_in(address, password.into(), None, &Origin::default())
             .await
     }
@@ -183,7 +185,15 @@ async fn auth(
         .await
         .unwrap();
     let keys = Arc::new(Keyring::load(&config.key_file).unwrap());
-    Auth::new(&config, directory, mail_server.clone(), clock.clone(), keys).unwrap()
+    Auth::new(
+        &config,
+        directory,
+        mail_server.clone(),
+        clock.clone(),
+        keys,
+        None,
+    )
+    .unwrap()
 }
 
 /// Returns the app password of a caller.

@@ -9,7 +9,12 @@ async fn who_registers_is_signed_in() {
         user_agent: Some("curl/8.16.0".into()),
         ..Origin::default()
     };
-    let registered = stage.auth.register(form("Ada.L"), &curl).await.unwrap();
+    let registered = stage
+        .auth
+        .registration
+        .register(form("Ada.L"), &curl)
+        .await
+        .unwrap();
     assert_eq!(registered.first_name, "Ada");
     assert_eq!(registered.signed_in.address, "ada.l@a.example");
     assert!(!registered.signed_in.admin);
@@ -34,7 +39,13 @@ async fn an_address_is_registered_once_in_whatever_case() {
     stage.register("ada").await;
     let taken = answer(Kind::Conflict, "This email address is already taken");
     assert_eq!(
-        refused(stage.auth.register(form("ADA"), &Origin::default()).await),
+        refused(
+            stage
+                .auth
+                .registration
+                .register(form("ADA"), &Origin::default())
+                .await
+        ),
         taken
     );
     let elsewhere = Form {
@@ -43,6 +54,7 @@ async fn an_address_is_registered_once_in_whatever_case() {
     };
     let registered = stage
         .auth
+        .registration
         .register(elsewhere, &Origin::default())
         .await
         .unwrap();
@@ -100,7 +112,13 @@ async fn the_first_field_that_will_not_do_is_named() {
         ),
     ] {
         assert_eq!(
-            refused(stage.auth.register(form, &Origin::default()).await),
+            refused(
+                stage
+                    .auth
+                    .registration
+                    .register(form, &Origin::default())
+                    .await
+            ),
             answer(Kind::Invalid, text)
         );
     }
@@ -122,7 +140,7 @@ async fn availability_tells_what_registration_would() {
         ("postmaster", unavailable("Username is reserved")),
     ] {
         assert_eq!(
-            stage.auth.availability(name).await.unwrap(),
+            stage.auth.registration.availability(name).await.unwrap(),
             expected,
             "{name}"
         );
@@ -130,11 +148,17 @@ async fn availability_tells_what_registration_would() {
     stage.again("enabled = false").await;
     let closed = "Registration is currently disabled";
     assert_eq!(
-        stage.auth.availability("grace").await.unwrap(),
+        stage.auth.registration.availability("grace").await.unwrap(),
         unavailable(closed)
     );
     assert_eq!(
-        refused(stage.auth.register(form("grace"), &Origin::default()).await),
+        refused(
+            stage
+                .auth
+                .registration
+                .register(form("grace"), &Origin::default())
+                .await
+        ),
         answer(Kind::Forbidden, closed)
     );
 }
@@ -143,7 +167,11 @@ async fn availability_tells_what_registration_would() {
 async fn the_operators_account_is_made_once_and_never_changed() {
     let stage = Stage::new().await;
     let create = async |address: &str, password: &str| {
-        stage.auth.create_account(address, password.into()).await
+        stage
+            .auth
+            .registration
+            .create_account(address, password.into())
+            .await
     };
     assert_eq!(
         create("Postmaster@A.example", "demo").await.unwrap(),

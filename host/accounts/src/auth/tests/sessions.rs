@@ -54,6 +54,7 @@ async fn refreshing_keeps_the_session_and_its_app_password() {
     let before = stage.caller(&first).await.unwrap();
     let second = stage
         .auth
+        .sessions
         .refresh(&first.refresh, &Origin::default())
         .await
         .unwrap();
@@ -72,19 +73,32 @@ async fn a_refresh_token_is_good_once() {
     let first = stage.register("ada").await.tokens;
     let second = stage
         .auth
+        .sessions
         .refresh(&first.refresh, &Origin::default())
         .await
         .unwrap();
     let bad = answer(Kind::Unauthorized, "Invalid or expired refresh token");
     stage.clock.advance(Duration::from_secs(10));
     assert_eq!(
-        refused(stage.auth.refresh(&first.refresh, &Origin::default()).await),
+        refused(
+            stage
+                .auth
+                .sessions
+                .refresh(&first.refresh, &Origin::default())
+                .await
+        ),
         bad
     );
     assert!(stage.caller(&second).await.is_ok(), "a retry does no harm");
     stage.clock.advance(Duration::from_secs(1));
     assert_eq!(
-        refused(stage.auth.refresh(&first.refresh, &Origin::default()).await),
+        refused(
+            stage
+                .auth
+                .sessions
+                .refresh(&first.refresh, &Origin::default())
+                .await
+        ),
         bad
     );
     let ended = answer(
@@ -100,6 +114,7 @@ async fn a_refresh_token_is_good_once() {
         refused(
             stage
                 .auth
+                .sessions
                 .refresh(&second.refresh, &Origin::default())
                 .await
         ),
@@ -109,6 +124,7 @@ async fn a_refresh_token_is_good_once() {
         refused(
             stage
                 .auth
+                .sessions
                 .refresh(&"unknown".into(), &Origin::default())
                 .await
         ),
@@ -122,8 +138,8 @@ async fn of_two_refreshes_at_once_one_wins_and_the_session_lives() {
     let tokens = stage.register("ada").await.tokens;
     let origin = Origin::default();
     let (one, other) = tokio::join!(
-        stage.auth.refresh(&tokens.refresh, &origin),
-        stage.auth.refresh(&tokens.refresh, &origin)
+        stage.auth.sessions.refresh(&tokens.refresh, &origin),
+        stage.auth.sessions.refresh(&tokens.refresh, &origin)
     );
     let (winner, loser) = if one.is_ok() {
         (one, other)
@@ -139,6 +155,7 @@ async fn of_two_refreshes_at_once_one_wins_and_the_session_lives() {
     assert!(
         stage
             .auth
+            .sessions
             .refresh(&winner.refresh, &Origin::default())
             .await
             .is_ok()
@@ -152,12 +169,14 @@ async fn a_session_lives_for_30_days_after_its_last_refresh() {
     stage.clock.advance(days(29));
     let tokens = stage
         .auth
+        .sessions
         .refresh(&tokens.refresh, &Origin::default())
         .await
         .unwrap();
     stage.clock.advance(days(29));
     let tokens = stage
         .auth
+        .sessions
         .refresh(&tokens.refresh, &Origin::default())
         .await
         .unwrap();
@@ -167,6 +186,7 @@ async fn a_session_lives_for_30_days_after_its_last_refresh() {
         refused(
             stage
                 .auth
+                .sessions
                 .refresh(&tokens.refresh, &Origin::default())
                 .await
         ),
@@ -191,6 +211,7 @@ async fn signing_out_ends_every_web_session_of_the_account_and_no_other() {
             refused(
                 stage
                     .auth
+                    .sessions
                     .sign_out(&account, foreign, Origin::default())
                     .await
             ),
@@ -200,6 +221,7 @@ async fn signing_out_ends_every_web_session_of_the_account_and_no_other() {
     assert!(stage.caller(&ada).await.is_ok());
     stage
         .auth
+        .sessions
         .sign_out(&account, &elsewhere.refresh, Origin::default())
         .await
         .unwrap();
@@ -210,7 +232,13 @@ async fn signing_out_ends_every_web_session_of_the_account_and_no_other() {
     assert_eq!(refused(stage.caller(&ada).await), ended);
     assert_eq!(refused(stage.caller(&elsewhere).await), ended);
     assert_eq!(
-        refused(stage.auth.refresh(&ada.refresh, &Origin::default()).await),
+        refused(
+            stage
+                .auth
+                .sessions
+                .refresh(&ada.refresh, &Origin::default())
+                .await
+        ),
         bad
     );
     assert!(stage.caller(&eve).await.is_ok());

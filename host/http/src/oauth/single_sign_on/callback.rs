@@ -68,7 +68,12 @@ pub(super) async fn finish_sign_in(app: &App, request: &Request) -> Result<Respo
         }
     };
     let shown = person.clone();
-    match app.auth.owner(person, &request.origin()).await? {
+    match app
+        .auth
+        .single_sign_on
+        .owner(person, &request.origin())
+        .await?
+    {
         Ok(owner) => finish(app, request, continuation.destination, owner).await,
         Err(reason) => no_mailbox_page(app, &shown, &reason),
     }

@@ -56,7 +56,7 @@ pub(in crate::oauth) struct ProviderChoice {
 
 impl ProviderChoice {
     pub(in crate::oauth) fn of(app: &App) -> Self {
-        let issuer = app.auth.provider().map(Provider::issuer);
+        let issuer = app.auth.single_sign_on.provider().map(Provider::issuer);
         let provider = issuer.map(|issuer| {
             let url = Url::parse(issuer).ok();
             let host = url.as_ref().and_then(Url::host_str).unwrap_or(issuer);
@@ -156,7 +156,7 @@ pub(super) async fn take_continuation(
 
 pub(super) fn provider(app: &App) -> Result<&Provider, Rejection> {
     let missing = || Failure::internal("no identity provider is configured");
-    Ok(app.auth.provider().ok_or_else(missing)?)
+    Ok(app.auth.single_sign_on.provider().ok_or_else(missing)?)
 }
 
 /// Returns the rejection if the provider does not respond.

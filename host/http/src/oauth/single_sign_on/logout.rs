@@ -65,7 +65,12 @@ pub(super) async fn back_channel_logout(
         actor: "service".into(),
         ..request.origin()
     };
-    if !app.auth.sign_out_by_provider(logout, origin).await? {
+    if !app
+        .auth
+        .single_sign_on
+        .sign_out_by_provider(logout, origin)
+        .await?
+    {
         return Err(Rejection::bad_request("The logout token was used before"));
     }
     request.set_verified();

@@ -4,7 +4,7 @@
 //! unnoticed.
 
 use http::StatusCode;
-use latchmail_accounts::auth::single_sign_on::START_PATH;
+use latchmail_accounts::auth::verifier::START_PATH;
 use latchmail_oauth::parameters::Parameters;
 use latchmail_oauth::single_sign_on::ClientRequest;
 use maud::html;
