@@ -15,7 +15,7 @@ use quick_cache::sync::Cache;
 use quick_cache::{Equivalent, Weighter};
 use sha2::{Digest as _, Sha256};
 
-use crate::types::Summary;
+use crate::message::types::Summary;
 
 /// Maximum estimated size of each of the two message caches, in bytes.
 const MAX_BYTES: u64 = 32 * 1024 * 1024;
@@ -354,7 +354,7 @@ mod tests {
     use latchmail_mime::StructureParser;
 
     use super::{FolderKey, MailboxCache};
-    use crate::types::Summary;
+    use crate::message::types::Summary;
 
     #[test]
     fn a_cached_structure_is_found_only_by_account_and_number() {

@@ -7,61 +7,37 @@
 //! Each module with an `impl Mail` block contains one operation on mailboxes.
 
 mod access;
-mod attachment;
-pub(crate) mod authentication;
 mod blocking;
 mod bounds;
 mod cache;
-mod change;
-pub mod changes;
-mod doveadm;
-mod download;
+pub mod changelog;
+mod changing;
+mod connections;
 mod error;
-mod folder_access;
-mod folder_ids;
-mod folder_index;
-mod folder_path;
 mod folders;
-mod identity;
-mod imap_connector;
 mod index;
-mod index_credentials;
 mod listing;
-mod locations;
-mod lost_messages;
 mod mail;
-mod mark;
 mod message;
-mod moved_messages;
+mod numbers;
 pub mod outbox;
-pub(crate) mod pool;
-mod reconcile;
-mod retry;
-mod revocation;
-mod roles;
+mod reading;
 pub mod search;
-mod sent_copy;
 pub mod server_checks;
-mod server_search;
-mod server_text;
-mod sync;
-mod thread_ids;
-pub mod threads;
-pub mod types;
 
 pub use latchmail_imap::flag::Flag;
 pub use latchmail_imap::list::Role;
 
 pub use access::{Access, Member};
-pub use attachment::AttachmentContent;
-pub use authentication::{Authentication, TrustedResults, Verdict, parse_addresses};
-pub use download::Download;
+pub use connections::revocation::{SessionSelector, end_server_sessions};
 pub use error::Error;
-pub use index_credentials::IndexCredentials;
+pub use index::credentials::IndexCredentials;
 pub use mail::Mail;
-pub use mark::MarkedContent;
-pub use revocation::{SessionSelector, end_server_sessions};
-pub use types::{Address, Attachment, Detail, Folder, Listing, Summary};
+pub use message::authentication::{Authentication, TrustedResults, Verdict, parse_addresses};
+pub use message::mark::MarkedContent;
+pub use message::types::{Address, Attachment, Detail, Folder, Listing, Summary};
+pub use reading::attachment::AttachmentContent;
+pub use reading::download::Download;
 
 #[cfg(test)]
 pub(crate) mod tests;

@@ -20,14 +20,14 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time;
 
 use crate::access::Access;
-use crate::authentication::TrustedResults;
 use crate::bounds;
 use crate::cache::MailboxCache;
-use crate::doveadm::Doveadm;
+use crate::connections::doveadm::Doveadm;
+use crate::connections::pool::Pool;
 use crate::error::Error;
 use crate::index::Indexes;
-use crate::index_credentials::IndexCredentials;
-use crate::pool::Pool;
+use crate::index::credentials::IndexCredentials;
+use crate::message::authentication::TrustedResults;
 
 /// The mailboxes of one mail server.
 pub struct Mail {

@@ -1,6 +1,9 @@
 //! Searches messages. The search index of the account serves a search if the index is complete.
 //! Otherwise the mail server searches.
 
+mod server;
+mod threads;
+
 use std::collections::{HashMap, HashSet};
 
 use latchmail_core::permissions::Right;
@@ -8,17 +11,18 @@ use latchmail_imap::INBOX;
 use latchmail_imap::list::{MODSEQS, Role};
 use latchmail_search::{FolderSet, Query};
 pub use latchmail_search::{Snippet, Sort};
+pub use threads::{Thread, ThreadMessages, ThreadPage};
 
 use crate::access::Access;
+use crate::connections::retry::retry_read;
 use crate::error::Error;
-use crate::folder_access::FolderAccess;
-use crate::folder_index::{FolderState, folder_state};
-use crate::folder_path;
+use crate::folders::path::normalize_path;
+use crate::folders::rights::FolderAccess;
+use crate::folders::roles::to_folders;
+use crate::folders::states::{FolderState, folder_state};
 use crate::index::CurrentIndex;
 use crate::mail::Mail;
-use crate::retry::retry_read;
-use crate::roles::to_folders;
-use crate::types::Summary;
+use crate::message::types::Summary;
 
 /// The names that mail clients give the folders for junk and for deleted mail.
 const JUNK_NAMES: [&str; 4] = ["Junk", "Spam", "Junk E-mail", "Junk Email"];
@@ -94,7 +98,7 @@ impl Mail {
         let query = query.map_err(|error| Error::InvalidQuery(error.to_string()))?;
         match request.folder {
             Some(folder) => {
-                let path = folder_path::normalize(folder);
+                let path = normalize_path(folder);
                 self.find_in_folder(access, query, path, request).await
             }
             None => self.find_in_all(access, query, request).await.map(Some),

@@ -8,7 +8,7 @@ use latchmail_directory::message_index::{Replica, ReplicaDelta, ReplicaFolder, R
 use latchmail_search::{Index, MailboxState};
 
 use super::threads::MailboxThreads;
-use crate::folder_index::FolderState;
+use crate::folders::states::FolderState;
 
 /// An open index with the state of the mailbox at one version of the change log.
 pub(super) struct Content {

@@ -9,10 +9,10 @@ use super::AccountIndex;
 use super::document::MessageDocument;
 use super::update::{IndexError, Missing};
 use crate::access::Access;
+use crate::connections::retry::retry_read;
 use crate::error::Error;
 use crate::mail::Mail;
-use crate::message::MessageParts;
-use crate::retry::retry_read;
+use crate::reading::message::MessageParts;
 use crate::{blocking, bounds};
 
 /// The number of bytes that the first command reads of each message.

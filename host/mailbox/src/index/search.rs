@@ -14,12 +14,12 @@ use super::{AccountIndex, Indexes};
 use crate::access::Access;
 use crate::blocking;
 use crate::error::Error;
-use crate::folder_access::FolderAccess;
-use crate::folder_index::FolderState;
-use crate::listing::to_usize;
+use crate::folders::rights::FolderAccess;
+use crate::folders::states::FolderState;
+use crate::listing::messages::to_usize;
 use crate::mail::Mail;
+use crate::message::types::Summary;
 use crate::search::{Hit, IndexStatus, SearchRequest, SearchResult};
-use crate::types::Summary;
 
 /// An index whose content is current. The content does not change while this value exists.
 pub(crate) struct CurrentIndex(OwnedRwLockReadGuard<Option<Content>>);

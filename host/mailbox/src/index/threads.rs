@@ -13,12 +13,12 @@ use super::document::{MessageDocument, stored_senders};
 use super::search::CurrentIndex;
 use crate::blocking;
 use crate::error::Error;
-use crate::folder_access::FolderAccess;
-use crate::listing::to_usize;
+use crate::folders::rights::FolderAccess;
+use crate::listing::messages::to_usize;
 use crate::mail::Mail;
+use crate::message::types::Address;
 use crate::search::Hit;
-use crate::threads::{Thread, ThreadMessages, ThreadPage};
-use crate::types::Address;
+use crate::search::{Thread, ThreadMessages, ThreadPage};
 
 /// Maximum number of messages of a thread that are read for its participants.
 const PARTICIPANT_MESSAGES: usize = 200;
@@ -353,7 +353,7 @@ mod tests {
 
     use super::super::content::Mailbox;
     use super::*;
-    use crate::message::MessageParts;
+    use crate::reading::message::MessageParts;
 
     /// Returns an open index with these messages in the folder `INBOX`. Their numbers start at 1.
     fn content(messages: &[String]) -> (TempDir, Content) {

@@ -27,10 +27,10 @@ use super::result::{Error, Sent};
 use super::smtp::Connector;
 use crate::access::{Access, Member};
 use crate::blocking;
+use crate::changing::sent_copy::UploadedCopy;
+use crate::connections::pool::Pool;
 use crate::error::Error as MailboxError;
 use crate::mail::Mail;
-use crate::pool::Pool;
-use crate::sent_copy::UploadedCopy;
 
 /// Maximum duration of a send. A send of another host that began within this time counts as in
 /// progress, as long as the host runs.

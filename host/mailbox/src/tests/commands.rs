@@ -8,7 +8,8 @@ use latchmail_imap::SearchKey;
 
 use super::recording_server::{Recorded, recording_server};
 use super::{access, config};
-use crate::{Error, Flag, Mail, identity};
+use crate::message::identity;
+use crate::{Error, Flag, Mail};
 
 /// Runs `body` with a recording server and a mailbox with one message, number 1.
 async fn with_recording_server<F>(

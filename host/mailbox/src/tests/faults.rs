@@ -10,7 +10,7 @@ use super::scripted_server::{
     Step, reply_and_close, reply_once_to, reply_to, scripted_server, with_scripted_server,
 };
 use super::{access, config};
-use crate::identity::Identity;
+use crate::message::identity::Identity;
 use crate::{Error, Flag, Mail, Role};
 
 const GREETING: &str = "* OK [CAPABILITY IMAP4rev1 SASL-IR AUTH=PLAIN] hello\r\n";

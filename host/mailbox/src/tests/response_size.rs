@@ -10,8 +10,10 @@ use latchmail_mime::Header;
 use latchmail_mime::preview::Preview;
 use serde_json::{Value, json};
 
-use crate::types::{Address, Detail, Summary};
-use crate::{bounds, listing, message};
+use crate::bounds;
+use crate::listing::messages as listing;
+use crate::message::types::{Address, Detail, Summary};
+use crate::reading::message;
 
 /// Maximum size of a module's response, in bytes.
 const MAX_RESPONSE: usize = 8 * 1024 * 1024;

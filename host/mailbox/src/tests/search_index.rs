@@ -11,7 +11,7 @@ use tempfile::TempDir;
 use tokio::time::{Instant, sleep};
 
 use super::{TestMailbox, access, short_message, with_mailbox};
-use crate::index_credentials::IndexCredentials;
+use crate::index::credentials::IndexCredentials;
 use crate::search::{IndexStatus, SearchRequest, SearchResult, Sort};
 use crate::{Error, Mail};
 

@@ -9,7 +9,7 @@ use latchmail_core::permissions::{Granted, GrantedFolder, Resource, Rights};
 
 use super::dovecot::Dovecot;
 use super::{TestMailbox, access, short_message, with_dovecot, with_mailbox};
-use crate::changes::{Change, ChangePage};
+use crate::changelog::{Change, ChangePage};
 use crate::{Access, Error, Flag, Mail, Member};
 
 impl TestMailbox {

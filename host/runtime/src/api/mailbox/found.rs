@@ -3,9 +3,9 @@
 use latchmail_bindings::latchmail::host::mailbox as wit;
 use latchmail_bindings::latchmail::host::types::Error;
 use latchmail_core::caller::Scope;
-use latchmail_mailbox::changes::Change;
+use latchmail_mailbox::changelog::Change;
+use latchmail_mailbox::search::Thread;
 use latchmail_mailbox::search::{Hit, IndexStatus, SearchRequest, Snippet, Sort};
-use latchmail_mailbox::threads::Thread;
 
 use super::{addresses, check_page, summary};
 use crate::api::call::Call;

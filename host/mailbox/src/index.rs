@@ -9,6 +9,7 @@
 //! complete, the mail server searches.
 
 mod content;
+pub(crate) mod credentials;
 mod document;
 mod files;
 mod reading;

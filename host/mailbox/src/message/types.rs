@@ -4,7 +4,7 @@ use latchmail_core::clock::Timestamp;
 use latchmail_imap::list::Role;
 pub use latchmail_mime::{Address, Attachment};
 
-use crate::authentication::Authentication;
+use crate::message::authentication::Authentication;
 
 /// A folder that can be opened.
 #[derive(Clone, Debug, PartialEq, Eq)]

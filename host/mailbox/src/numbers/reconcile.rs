@@ -16,7 +16,7 @@
 //!
 //! After all arrivals are processed, the reconciliation permanently removes a missing message from
 //! the index if the message has copies. Otherwise, when a copy is moved, the copy could get the
-//! number of the missing message. A sync ([`crate::sync`]) also removes missing messages without
+//! number of the missing message. A sync ([`crate::numbers::sync`]) also removes missing messages without
 //! copies.
 //!
 //! A missing message is removed only after a list of all folders without arrivals. The message
@@ -31,12 +31,12 @@ use latchmail_directory::message_index::{self, IndexedFolder, IndexedMessage, Kn
 use latchmail_imap::{Fetched, MessageRef, Opened};
 
 use crate::access::Access;
+use crate::connections::retry::retry_read;
 use crate::error::Error;
-use crate::folder_index::FolderState;
-use crate::identity::{Identity, identity};
+use crate::folders::states::FolderState;
 use crate::mail::Mail;
-use crate::moved_messages::{Candidates, find_moved};
-use crate::retry::retry_read;
+use crate::message::identity::{Identity, identity};
+use crate::numbers::moved_messages::{Candidates, find_moved};
 
 /// Maximum number of arrivals that are processed together.
 const BATCH: usize = 100;

@@ -4,11 +4,11 @@ use latchmail_search::threads::ThreadId;
 
 use crate::access::Access;
 use crate::error::Error;
-use crate::folder_index::FolderState;
-use crate::folder_path;
+use crate::folders::path::normalize_path;
+use crate::folders::states::FolderState;
 use crate::mail::Mail;
+use crate::message::types::Address;
 use crate::search::{Hit, IndexStatus};
-use crate::types::Address;
 
 /// A thread.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -61,7 +61,7 @@ impl Mail {
         offset: u32,
         limit: u32,
     ) -> Result<Option<ThreadPage>, Error> {
-        let folder = folder.map(folder_path::normalize);
+        let folder = folder.map(normalize_path);
         let (folder_access, folders, _) = self.readable_folders(access).await?;
         if let Some(path) = folder {
             let is_readable = |folder: &FolderState| {

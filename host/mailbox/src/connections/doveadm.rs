@@ -26,7 +26,7 @@ use serde_json::{Value, json};
 use tokio::time::timeout;
 use zeroize::Zeroizing;
 
-use crate::server_text::sanitize;
+use crate::connections::server_text::sanitize;
 
 /// Timeout of one request, including the connection.
 pub(crate) const TIMEOUT: Duration = Duration::from_secs(2);

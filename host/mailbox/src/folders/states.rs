@@ -7,9 +7,9 @@ use latchmail_imap::Opened;
 use latchmail_imap::list::{FolderStatus, Listed, MODSEQS, POSITIONS};
 
 use crate::access::Access;
+use crate::connections::retry::retry_read;
 use crate::error::Error;
 use crate::mail::Mail;
-use crate::retry::retry_read;
 
 /// A folder in the mail server's list, with its current state.
 #[derive(Clone, Debug)]
@@ -97,7 +97,7 @@ impl Mail {
 
     /// Stores all folders of the account in the index. This function must run before any message of
     /// the account gets a number. Otherwise, if another client moved a message to a folder that is
-    /// not in the index, the message would not be an arrival (see [`crate::reconcile`]).
+    /// not in the index, the message would not be an arrival (see [`crate::numbers::reconcile`]).
     pub(crate) async fn ensure_folders_indexed(&self, access: &Access) -> Result<(), Error> {
         let account = &access.account;
         if self.cache.folder_count(account).is_some() {

@@ -15,8 +15,8 @@ use latchmail_directory::message_index::{self, FolderHistory};
 use crate::access::Access;
 use crate::blocking;
 use crate::error::Error;
-use crate::folder_access::applies;
-use crate::folder_path;
+use crate::folders::path::normalize_path;
+use crate::folders::rights::applies;
 use crate::mail::Mail;
 use cursor::{Cursor, Tag, tag};
 use page::page;
@@ -120,7 +120,7 @@ impl Mail {
         limit: u32,
     ) -> Result<Option<ChangePage>, Error> {
         let visible = Visible::of(access)?;
-        let folder = folder.map(folder_path::normalize);
+        let folder = folder.map(normalize_path);
         let row = cursor_row(access);
         let cursor = since.map(|text| {
             let cursor = Cursor::open(&self.keys, &row, text);
@@ -266,7 +266,7 @@ impl<'a> Visible<'a> {
         Ok(Self::Granted(granted))
     }
 
-    /// Returns `true` if the caller is allowed to read the folder. See [`crate::folder_access`].
+    /// Returns `true` if the caller is allowed to read the folder. See [`crate::folders::rights`].
     fn contains(&self, folder: &FolderHistory) -> bool {
         match self {
             Self::All => true,

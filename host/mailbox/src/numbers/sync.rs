@@ -3,7 +3,7 @@
 //!
 //! A sync lists all folders with their HIGHESTMODSEQ, and reads the changes of those folders whose
 //! HIGHESTMODSEQ differs from the stored one. If the server has no QRESYNC, a sync compares the
-//! flags of all messages. New messages get numbers as in listings ([`crate::reconcile`]), so a
+//! flags of all messages. New messages get numbers as in listings ([`crate::numbers::reconcile`]), so a
 //! message that another client has moved keeps its number. A message that is not at its stored
 //! location is removed only if it has arrived in no folder.
 //!
@@ -22,12 +22,12 @@ use latchmail_imap::Opened;
 
 use crate::access::Access;
 use crate::blocking;
+use crate::connections::retry::retry_read;
 use crate::error::Error;
-use crate::folder_index::FolderState;
-use crate::identity::identity;
+use crate::folders::states::FolderState;
 use crate::mail::Mail;
-use crate::reconcile::{Vanished, unnumbered};
-use crate::retry::retry_read;
+use crate::message::identity::identity;
+use crate::numbers::reconcile::{Vanished, unnumbered};
 
 /// Maximum number of attempts if other clients or hosts change the mailbox during a sync.
 const ATTEMPTS: usize = 6;

@@ -3,7 +3,7 @@
 //! folder.
 //!
 //! Each change runs on its own task. It continues even if the caller no longer waits. If the
-//! outcome is unknown, the change returns [`Error::Unknown`]. [`crate::reconcile`] finds messages
+//! outcome is unknown, the change returns [`Error::Unknown`]. [`crate::numbers::reconcile`] finds messages
 //! that other clients have moved.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -17,14 +17,14 @@ use latchmail_imap::{Connector, Session, Writable};
 
 use crate::access::Access;
 use crate::cache::FolderKey;
+use crate::connections::pool::Lease;
+use crate::connections::retry::retry_read;
+use crate::connections::server_text::sanitize;
 use crate::error::Error;
-use crate::folder_access::Decision;
-use crate::folder_path;
-use crate::locations::message_ref;
+use crate::folders::path::normalize_path;
+use crate::folders::rights::Decision;
 use crate::mail::Mail;
-use crate::pool::Lease;
-use crate::retry::retry_read;
-use crate::server_text::sanitize;
+use crate::numbers::locations::message_ref;
 
 /// A change of messages.
 #[derive(Clone, Debug)]
@@ -108,7 +108,7 @@ impl Mail {
         numbers: &[u64],
         destination: &str,
     ) -> Result<Option<Vec<u64>>, Error> {
-        let to = folder_path::normalize(destination).to_owned();
+        let to = normalize_path(destination).to_owned();
         self.start_change(access, numbers, Change::Move { to })
             .await
     }

@@ -11,10 +11,10 @@ use latchmail_search::Query;
 use latchmail_search::query::{Condition, Scope, Term};
 
 use crate::access::Access;
+use crate::connections::retry::retry_read;
 use crate::error::Error;
-use crate::listing::to_usize;
+use crate::listing::messages::to_usize;
 use crate::mail::Mail;
-use crate::retry::retry_read;
 use crate::search::{Hit, IndexStatus, SearchRequest, SearchResult};
 
 /// A message that matches a search of several folders.

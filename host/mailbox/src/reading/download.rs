@@ -22,11 +22,11 @@ use tokio::time::timeout;
 
 use crate::access::Access;
 use crate::bounds;
+use crate::connections::pool::Lease;
+use crate::connections::retry::retry_read;
 use crate::error::Error;
-use crate::locations::message_ref;
 use crate::mail::Mail;
-use crate::pool::Lease;
-use crate::retry::retry_read;
+use crate::numbers::locations::message_ref;
 use buffer::{PIECE, Receiver, Sender, State, buffer};
 
 /// An attachment whose decoded bytes can be read.

@@ -7,7 +7,7 @@
 use latchmail_imap::INBOX;
 use latchmail_imap::list::{Listed, Role};
 
-use crate::types::Folder;
+use crate::message::types::Folder;
 
 /// The names that mail clients give the folder for sent messages.
 const SENT_NAMES: [&str; 3] = ["Sent", "Sent Items", "Sent Messages"];

@@ -8,7 +8,7 @@ use latchmail_imap::MessageRef;
 
 use crate::access::Access;
 use crate::error::Error;
-use crate::folder_access::{Decision, FolderAccess};
+use crate::folders::rights::{Decision, FolderAccess};
 use crate::mail::Mail;
 
 /// Converts a message's location for the IMAP client.

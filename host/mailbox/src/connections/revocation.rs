@@ -16,7 +16,7 @@ use latchmail_core::traces::in_request;
 use latchmail_directory::endings;
 use tokio::time::{sleep, timeout};
 
-use crate::doveadm::{self, Doveadm, SessionMask};
+use crate::connections::doveadm::{self, Doveadm, SessionMask};
 use crate::error::Error;
 use crate::mail::Mail;
 

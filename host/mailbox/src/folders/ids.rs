@@ -6,7 +6,7 @@ use std::sync::Arc;
 use crate::access::Access;
 use crate::cache::FolderKey;
 use crate::error::Error;
-use crate::folder_index::FolderState;
+use crate::folders::states::FolderState;
 use crate::mail::Mail;
 
 impl Mail {

@@ -12,11 +12,11 @@ use latchmail_imap::Opened;
 
 use crate::access::Access;
 use crate::cache::FolderKey;
+use crate::connections::retry::retry_read;
 use crate::error::Error;
-use crate::folder_index::FolderState;
-use crate::locations::message_ref;
+use crate::folders::states::FolderState;
 use crate::mail::Mail;
-use crate::retry::retry_read;
+use crate::numbers::locations::message_ref;
 
 impl Mail {
     /// Returns `true` if the opened folder might have lost a message that has copies. Otherwise

@@ -3,8 +3,8 @@
 use latchmail_core::caller::MailCredential;
 use latchmail_imap::{Connector, Session};
 
+use crate::connections::pool;
 use crate::error::Error;
-use crate::pool;
 
 impl pool::Connect for Connector {
     type Session = Session;

@@ -9,7 +9,7 @@ use latchmail_search::threads::{ThreadFields, ThreadId};
 
 use crate::error::Error;
 use crate::mail::Mail;
-use crate::types::Summary;
+use crate::message::types::Summary;
 
 /// Returns the id of a message's thread if no other message of the thread is known. Returns `None`
 /// if the id depends on the message's number. The id is the same for the header in a listing and

@@ -2,7 +2,7 @@
 //! (RFC 8601). The mail server adds this field to a message.
 //!
 //! With Latchmail's milter, only the topmost field counts that has the configured authserv-id and a
-//! valid mark of the milter ([`mark`](crate::mark)). A message that a client stores over IMAP has
+//! valid mark of the milter ([`mark`](crate::message::mark)). A message that a client stores over IMAP has
 //! no valid mark.
 //!
 //! With another filter, the topmost field with the configured authserv-id counts. A sender can add
@@ -14,7 +14,7 @@ use latchmail_core::address::fold_domain;
 use latchmail_mime::{Address, Header};
 
 use crate::bounds;
-use crate::mark::MarkedContent;
+use crate::message::mark::MarkedContent;
 
 const FIELD: &[u8] = b"Authentication-Results";
 

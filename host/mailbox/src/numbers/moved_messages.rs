@@ -5,7 +5,7 @@ use std::collections::{BTreeSet, HashMap, VecDeque};
 
 use latchmail_directory::message_index::IndexedMessage;
 
-use crate::identity::{Identity, is_inferred};
+use crate::message::identity::{Identity, is_inferred};
 
 /// The messages that are missing at their stored locations and have the identity of an arrival.
 #[derive(Default)]

@@ -1,4 +1,4 @@
-//! Finds attachments of messages. [`crate::download`] reads the bytes of an attachment.
+//! Finds attachments of messages. [`crate::reading::download`] reads the bytes of an attachment.
 
 use std::sync::Arc;
 
@@ -6,9 +6,9 @@ use latchmail_directory::message_index::Location;
 use latchmail_mime::{self as mime, Attachment};
 
 use crate::access::Access;
-use crate::download::Download;
 use crate::error::Error;
 use crate::mail::Mail;
+use crate::reading::download::Download;
 
 /// An attachment with its content.
 #[derive(Debug)]

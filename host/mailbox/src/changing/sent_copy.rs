@@ -7,11 +7,11 @@ use latchmail_imap::Connector;
 use latchmail_imap::list::COUNTS;
 
 use crate::access::Access;
+use crate::connections::pool::Lease;
+use crate::connections::retry::retry_read;
 use crate::error::Error;
+use crate::folders::roles::{sent_folder, to_folders};
 use crate::mail::Mail;
-use crate::pool::Lease;
-use crate::retry::retry_read;
-use crate::roles::{sent_folder, to_folders};
 
 /// A copy that was uploaded to the mail server except for its last line. [`UploadedCopy::store`]
 /// stores the copy. If this value is dropped, the mail server discards the copy.
