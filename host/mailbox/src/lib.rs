@@ -31,11 +31,12 @@ pub use latchmail_imap::list::Role;
 pub use access::{Access, Member};
 pub use connections::revocation::{SessionSelector, end_server_sessions};
 pub use error::Error;
+pub use folders::roles::Folder;
 pub use index::credentials::IndexCredentials;
 pub use mail::Mail;
 pub use message::authentication::{Authentication, TrustedResults, Verdict, parse_addresses};
 pub use message::mark::MarkedContent;
-pub use message::types::{Address, Attachment, Detail, Folder, Listing, Summary};
+pub use message::types::{Address, Attachment, Detail, Listing, Summary};
 pub use reading::attachment::AttachmentContent;
 pub use reading::download::Download;
 

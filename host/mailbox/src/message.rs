@@ -4,5 +4,7 @@
 pub(crate) mod authentication;
 pub(crate) mod identity;
 pub(crate) mod mark;
+pub(crate) mod parts;
+pub(crate) mod summary;
 pub(crate) mod thread_ids;
 pub(crate) mod types;

@@ -11,7 +11,6 @@ use latchmail_imap::INBOX;
 use latchmail_imap::list::{MODSEQS, Role};
 use latchmail_search::{FolderSet, Query};
 pub use latchmail_search::{Snippet, Sort};
-pub use threads::{Thread, ThreadMessages, ThreadPage};
 
 use crate::access::Access;
 use crate::connections::retry::retry_read;
@@ -21,63 +20,14 @@ use crate::folders::rights::FolderAccess;
 use crate::folders::roles::to_folders;
 use crate::folders::states::{FolderState, folder_state};
 use crate::index::CurrentIndex;
+pub use crate::index::results::{
+    Hit, IndexStatus, SearchRequest, SearchResult, Thread, ThreadMessages, ThreadPage,
+};
 use crate::mail::Mail;
-use crate::message::types::Summary;
 
 /// The names that mail clients give the folders for junk and for deleted mail.
 const JUNK_NAMES: [&str; 4] = ["Junk", "Spam", "Junk E-mail", "Junk Email"];
 const TRASH_NAMES: [&str; 3] = ["Trash", "Deleted Items", "Deleted Messages"];
-
-/// A search.
-#[derive(Clone, Copy, Debug)]
-pub struct SearchRequest<'a> {
-    /// The query.
-    pub query: &'a str,
-    /// Whether `query` can contain operators. If `false`, the whole query is literal text.
-    pub operators: bool,
-    /// The folder's path. `None` searches all folders. Then Junk and Trash are excluded unless
-    /// `in:` names them.
-    pub folder: Option<&'a str>,
-    /// The order of the result.
-    pub sort: Sort,
-    /// The number of messages to skip.
-    pub offset: u32,
-    /// The maximum number of messages.
-    pub limit: u32,
-}
-
-/// A page of a search result.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SearchResult {
-    /// The messages on the page, in the requested order.
-    pub hits: Vec<Hit>,
-    /// The number of messages on all pages.
-    pub total: u32,
-    /// The state of the account's search index.
-    pub index: IndexStatus,
-}
-
-/// A message in a search result.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Hit {
-    /// The message.
-    pub summary: Summary,
-    /// The path of the message's folder.
-    pub folder: String,
-    /// The part of the text with the matches. `None` if the mail server searched.
-    pub snippet: Option<Snippet>,
-}
-
-/// The state of the search index of an account.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum IndexStatus {
-    /// The index is complete. It served the search.
-    Ready,
-    /// The index is being built. The mail server searched.
-    Building,
-    /// The index is disabled, or the mailbox is too large for an index. The mail server searched.
-    Off,
-}
 
 impl Mail {
     /// Searches one folder or all folders. Returns `None` if the folder does not exist.

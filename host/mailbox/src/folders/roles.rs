@@ -7,10 +7,25 @@
 use latchmail_imap::INBOX;
 use latchmail_imap::list::{Listed, Role};
 
-use crate::message::types::Folder;
-
 /// The names that mail clients give the folder for sent messages.
 const SENT_NAMES: [&str; 3] = ["Sent", "Sent Items", "Sent Messages"];
+
+/// A folder that can be opened.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Folder {
+    /// The full path in Unicode. The path of the inbox is `INBOX`.
+    pub path: String,
+    /// The last segment of the path.
+    pub name: String,
+    /// The separator of path segments. The separator is empty if the server has no hierarchy.
+    pub delimiter: String,
+    /// The number of messages.
+    pub messages: u32,
+    /// The number of unread messages.
+    pub unseen: u32,
+    /// The role. `None` if the folder has no role.
+    pub role: Option<Role>,
+}
 
 /// Converts and sorts listed folders. First come the folders with a role, in the order of [`Role`].
 /// The other folders follow in the order of their paths.

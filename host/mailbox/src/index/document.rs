@@ -12,10 +12,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::bounds;
 use crate::error::Error;
-use crate::listing::messages::summary;
+use crate::message::parts::MessageParts;
+use crate::message::summary::summary;
 use crate::message::thread_ids::thread_fields;
 use crate::message::types::{Address, Summary};
-use crate::reading::message::MessageParts;
 
 /// The data of a message for its document.
 #[derive(Debug)]

@@ -12,7 +12,7 @@ use crate::access::Access;
 use crate::connections::retry::retry_read;
 use crate::error::Error;
 use crate::mail::Mail;
-use crate::reading::message::MessageParts;
+use crate::message::parts::MessageParts;
 use crate::{blocking, bounds};
 
 /// The number of bytes that the first command reads of each message.

@@ -9,17 +9,17 @@ use tokio::sync::OwnedRwLockReadGuard;
 
 use super::content::Content;
 use super::document::stored_summary;
+use super::results::{Hit, IndexStatus, SearchRequest, SearchResult};
 use super::update::{MAX_FOREGROUND, Update};
 use super::{AccountIndex, Indexes};
 use crate::access::Access;
 use crate::blocking;
+use crate::bounds::to_usize;
 use crate::error::Error;
 use crate::folders::rights::FolderAccess;
 use crate::folders::states::FolderState;
-use crate::listing::messages::to_usize;
 use crate::mail::Mail;
 use crate::message::types::Summary;
-use crate::search::{Hit, IndexStatus, SearchRequest, SearchResult};
 
 /// An index whose content is current. The content does not change while this value exists.
 pub(crate) struct CurrentIndex(OwnedRwLockReadGuard<Option<Content>>);

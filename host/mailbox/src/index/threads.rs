@@ -1,24 +1,21 @@
 //! The threads of a mailbox. The keys of the threads are in the index.
 
 use std::collections::{HashMap, HashSet};
-use std::sync::Arc;
 
-use latchmail_directory::message_index;
 use latchmail_search::threads::{ThreadId, Threads};
 use latchmail_search::{FolderSet, StoredThreadKeys};
 
-use super::AccountIndex;
 use super::content::Content;
 use super::document::{MessageDocument, stored_senders};
+use super::results::Hit;
+use super::results::{Thread, ThreadMessages, ThreadPage};
 use super::search::CurrentIndex;
 use crate::blocking;
+use crate::bounds::to_usize;
 use crate::error::Error;
 use crate::folders::rights::FolderAccess;
-use crate::listing::messages::to_usize;
 use crate::mail::Mail;
 use crate::message::types::Address;
-use crate::search::Hit;
-use crate::search::{Thread, ThreadMessages, ThreadPage};
 
 /// Maximum number of messages of a thread that are read for its participants.
 const PARTICIPANT_MESSAGES: usize = 200;
@@ -36,10 +33,10 @@ const PARTICIPANT_BYTES: usize = 16 * 1024;
 
 /// The threads of a mailbox, and the times of arrival of its messages.
 pub(super) struct MailboxThreads {
-    threads: Threads,
+    pub(super) threads: Threads,
     arrivals: HashMap<u64, i64>,
     /// `true` if the threads have changed since they were stored.
-    is_changed: bool,
+    pub(super) is_changed: bool,
 }
 
 impl MailboxThreads {
@@ -250,49 +247,6 @@ fn is_seen(flags: &str) -> bool {
 }
 
 impl Mail {
-    /// Returns the threads of messages from the open index of an account. Returns `None` if the
-    /// index is not open.
-    pub(crate) async fn open_threads(
-        &self,
-        account: &str,
-        uids: &[u64],
-    ) -> Option<HashMap<u64, u64>> {
-        let index = self.indexes()?.open(account)?;
-        let content = index.content.read().await;
-        let threads = &content.as_ref()?.threads.threads;
-        let with_thread = |uid: &u64| Some((*uid, threads.thread_of(*uid)?.0));
-        Some(uids.iter().filter_map(with_thread).collect())
-    }
-
-    /// Stores the merged threads of an open index in the directory, for listings while the index is
-    /// closed.
-    pub(super) async fn store_threads(&self, index: &AccountIndex) -> Result<(), Error> {
-        {
-            let mut content = index.content.write().await;
-            let Some(content) = &mut *content else {
-                return Ok(());
-            };
-            if !std::mem::take(&mut content.threads.is_changed) {
-                return Ok(());
-            }
-        }
-        let content = Arc::clone(&index.content).read_owned().await;
-        let merged = blocking::run(move || {
-            let content = content.as_ref();
-            let merged = content.map(|content| content.threads.threads.merged());
-            let merged = merged.into_iter().flatten();
-            merged.map(|(uid, thread)| (uid, thread.0)).collect()
-        });
-        let merged: Vec<_> = merged.await.map_err(Error::Internal)?;
-        let stored = message_index::set_merged_threads(self.db(), &index.account, merged).await;
-        if stored.is_err()
-            && let Some(content) = &mut *index.content.write().await
-        {
-            content.threads.is_changed = true;
-        }
-        Ok(stored?)
-    }
-
     /// Returns a page of the threads that the caller can read.
     pub(crate) async fn list_threads(
         &self,
@@ -344,6 +298,8 @@ impl Mail {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use bytes::Bytes;
     use latchmail_core::clock::Timestamp;
     use latchmail_directory::message_index::{Replica, ReplicaFolder, ReplicaMessage};
@@ -353,7 +309,7 @@ mod tests {
 
     use super::super::content::Mailbox;
     use super::*;
-    use crate::reading::message::MessageParts;
+    use crate::message::parts::MessageParts;
 
     /// Returns an open index with these messages in the folder `INBOX`. Their numbers start at 1.
     fn content(messages: &[String]) -> (TempDir, Content) {

@@ -9,10 +9,9 @@ use latchmail_imap::list::COUNTS;
 use crate::access::Access;
 use crate::connections::retry::retry_read;
 use crate::error::Error;
-use crate::folders::roles::to_folders;
+use crate::folders::roles::{Folder, to_folders};
 use crate::folders::states::folder_state;
 use crate::mail::Mail;
-use crate::message::types::Folder;
 
 impl Mail {
     /// Returns all selectable folders with their ids. First come the folders with a role, in the

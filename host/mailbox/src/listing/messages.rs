@@ -7,7 +7,6 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use latchmail_core::clock::Timestamp;
 use latchmail_core::permissions::Right;
 use latchmail_imap::{Fetched, Opened, SearchKey, Session};
 use latchmail_mime::preview::Preview;
@@ -21,6 +20,7 @@ use crate::error::Error;
 use crate::folders::path::normalize_path;
 use crate::mail::Mail;
 use crate::message::identity::{Identity, identity};
+use crate::message::summary::summary;
 use crate::message::thread_ids::{own_thread_id, thread_id};
 use crate::message::types::{Listing, Summary};
 use crate::{blocking, bounds};
@@ -232,11 +232,6 @@ async fn read_page(
     }))
 }
 
-/// Converts a number of messages or bytes.
-pub(crate) fn to_usize(n: u32) -> usize {
-    usize::try_from(n).unwrap_or(usize::MAX)
-}
-
 /// Returns a page of a search result: the folder, the number of all matches, and the page's
 /// messages in ascending order.
 async fn search_page(
@@ -249,8 +244,8 @@ async fn search_page(
     let Some((opened, uids)) = session.search(path, keys).await? else {
         return Ok(None);
     };
-    let end = uids.len().saturating_sub(to_usize(offset));
-    let page = &uids[end.saturating_sub(to_usize(limit))..end];
+    let end = uids.len().saturating_sub(bounds::to_usize(offset));
+    let page = &uids[end.saturating_sub(bounds::to_usize(limit))..end];
     let total = u32::try_from(uids.len()).unwrap_or(u32::MAX);
     Ok(Some((opened, total, session.positions(page).await?)))
 }
@@ -300,7 +295,7 @@ impl Incomplete {
     /// Creates an incomplete summary from the result of the first FETCH. `max_header` is the
     /// maximum length of the header, in bytes.
     fn new(message: Fetched, max_header: usize) -> Self {
-        let size = to_usize(message.size);
+        let size = bounds::to_usize(message.size);
         Self {
             bytes: size.min(max_header + bounds::LONG_PREFIX),
             message: Fetched {
@@ -368,25 +363,5 @@ impl Uncached {
             thread: own_thread_id(&header),
             summary: summary(0, message, &header, preview.text),
         }
-    }
-}
-
-/// Creates the summary of a fetched message, without the thread id. `number` is the service's
-/// number for the message.
-pub(crate) fn summary(number: u64, message: &Fetched, header: &Header, preview: String) -> Summary {
-    Summary {
-        uid: number,
-        seq: message.seq,
-        from: header.from.clone(),
-        to: header.to.clone(),
-        subject: header.subject.clone(),
-        date: header
-            .date
-            .or(message.internal_date)
-            .unwrap_or(Timestamp::from_millis(0)),
-        flags: message.flags.clone(),
-        size: u64::from(message.size),
-        preview,
-        thread_id: String::new(),
     }
 }

@@ -1,27 +1,9 @@
-//! The types of folders and messages in the service. These types are independent of IMAP and JSON.
+//! The types of messages in the service. These types are independent of IMAP and JSON.
 
 use latchmail_core::clock::Timestamp;
-use latchmail_imap::list::Role;
 pub use latchmail_mime::{Address, Attachment};
 
 use crate::message::authentication::Authentication;
-
-/// A folder that can be opened.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Folder {
-    /// The full path in Unicode. The path of the inbox is `INBOX`.
-    pub path: String,
-    /// The last segment of the path.
-    pub name: String,
-    /// The separator of path segments. The separator is empty if the server has no hierarchy.
-    pub delimiter: String,
-    /// The number of messages.
-    pub messages: u32,
-    /// The number of unread messages.
-    pub unseen: u32,
-    /// The role. `None` if the folder has no role.
-    pub role: Option<Role>,
-}
 
 /// A message in a listing.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -11,11 +11,11 @@ use latchmail_search::Query;
 use latchmail_search::query::{Condition, Scope, Term};
 
 use crate::access::Access;
+use crate::bounds::to_usize;
 use crate::connections::retry::retry_read;
 use crate::error::Error;
-use crate::listing::messages::to_usize;
+use crate::index::results::{Hit, IndexStatus, SearchRequest, SearchResult};
 use crate::mail::Mail;
-use crate::search::{Hit, IndexStatus, SearchRequest, SearchResult};
 
 /// A message that matches a search of several folders.
 struct Match<'a> {

@@ -6,46 +6,8 @@ use crate::access::Access;
 use crate::error::Error;
 use crate::folders::path::normalize_path;
 use crate::folders::states::FolderState;
+use crate::index::results::{IndexStatus, ThreadMessages, ThreadPage};
 use crate::mail::Mail;
-use crate::message::types::Address;
-use crate::search::{Hit, IndexStatus};
-
-/// A thread.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Thread {
-    /// The id of the thread.
-    pub id: String,
-    /// The subject of the oldest message.
-    pub subject: String,
-    /// The number of messages.
-    pub count: u32,
-    /// The number of unread messages.
-    pub unread: u32,
-    /// The senders, in the order of their first message. At most 50.
-    pub participants: Vec<Address>,
-    /// The newest message. Its snippet is `None`.
-    pub newest: Hit,
-}
-
-/// A page of threads.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ThreadPage {
-    /// The threads on the page, newest first.
-    pub threads: Vec<Thread>,
-    /// The number of threads on all pages.
-    pub total: u32,
-}
-
-/// A page of the messages of a thread.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ThreadMessages {
-    /// The current id of the thread.
-    pub id: String,
-    /// The messages on the page, oldest first. Their snippets are `None`.
-    pub messages: Vec<Hit>,
-    /// The number of messages on all pages.
-    pub total: u32,
-}
 
 impl Mail {
     /// Returns the threads with a message in the folder, or all threads without a folder. Returns
