@@ -1,10 +1,8 @@
-//! The mailboxes of one mail server, with the connections, caches, permits and locks for all
-//! operations.
+//! The mailboxes of one mail server, with the caches, permits and locks for all operations.
 
-use std::borrow::Cow;
 use std::fmt;
 use std::sync::atomic::AtomicU64;
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use latchmail_core::account_permits::AccountPermits;
@@ -12,35 +10,28 @@ use latchmail_core::changes::Changes;
 use latchmail_core::config;
 use latchmail_core::error::StartError;
 use latchmail_core::keyring::Keyring;
-use latchmail_core::metrics;
 use latchmail_core::secrets;
 use latchmail_directory::{Db, Directory};
-use latchmail_imap::Connector;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::OwnedSemaphorePermit;
 use tokio::time;
 
-use crate::access::Access;
 use crate::bounds;
-use crate::cache::MailboxCache;
-use crate::connections::doveadm::Doveadm;
-use crate::connections::pool::Pool;
+use crate::connections::Connections;
+use crate::context::Context;
 use crate::error::Error;
 use crate::index::Indexes;
 use crate::index::credentials::IndexCredentials;
+use crate::memory::SharedMemory;
 use crate::message::authentication::TrustedResults;
 
 /// The mailboxes of one mail server.
 pub struct Mail {
-    connector: Connector,
-    pub(crate) pool: Pool<Connector>,
-    pub(crate) directory: Directory,
-    pub(crate) cache: MailboxCache,
-    /// Memory for downloads, and for messages of at least [`bounds::FIRST`] bytes while they are
-    /// read, in MiB.
-    pub(crate) message_memory: Arc<Semaphore>,
-    /// Memory for longer headers and texts of listings, in MiB. A request releases this memory
-    /// before its response is sent.
-    listing_memory: Arc<Semaphore>,
+    /// The connections to the mail server.
+    pub connections: Arc<Connections>,
+    pub(crate) context: Arc<Context>,
+    /// Memory for longer headers and texts of listings. A request releases this memory before its
+    /// response is sent.
+    pub(crate) listing_memory: SharedMemory,
     /// Limits the concurrent downloads of each account.
     download_permits: AccountPermits,
     /// One lock per account, which serializes the changes of the mailbox.
@@ -52,16 +43,8 @@ pub struct Mail {
     /// The number of syncs that were requested or started so far.
     pub(crate) sync_ticket: AtomicU64,
     pub(crate) changes: Changes,
-    /// Callbacks that close the connections of a revoked credential in other connection pools.
-    pub(crate) close_callbacks: Mutex<Vec<CloseCallback>>,
-    /// Ends open sessions at the mail server. `None` if doveadm is not configured.
-    pub(crate) doveadm: Option<Arc<Doveadm>>,
     /// The keys that seal cursors.
     pub(crate) keys: Arc<Keyring>,
-    /// Whether sessions at the mail server have the names of app passwords or of users.
-    pub(crate) session_names: config::SessionNames,
-    /// The settings with the log-in names of users.
-    pub(crate) sign_in: config::SignIn,
     timeout: Duration,
     pub(crate) trusted_results: Arc<TrustedResults>,
     /// The search indexes of this host. `None` if the index is disabled.
@@ -70,82 +53,69 @@ pub struct Mail {
     pub(crate) index_credentials: OnceLock<Arc<dyn IndexCredentials>>,
 }
 
-/// A callback that receives the id of a revoked credential and closes its connections.
-pub(crate) type CloseCallback = Box<dyn Fn(&str) + Send + Sync>;
+/// The settings of mailboxes that are not in the configuration of IMAP.
+#[derive(Debug, Default)]
+pub struct MailSettings {
+    /// The keys that seal cursors. With the keys of the service, cursors are valid on all hosts and
+    /// after a restart. `None` generates a key.
+    pub keys: Option<Arc<Keyring>>,
+    /// The settings with the log-in names of users.
+    pub sign_in: config::SignIn,
+    /// The settings of the search index. `None` disables the index.
+    pub index: Option<config::Index>,
+    /// The trusted `Authentication-Results` fields.
+    pub trusted_results: TrustedResults,
+}
 
 impl fmt::Debug for Mail {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Mail")
-            .field("connector", &self.connector)
+            .field("connections", &self.connections)
             .finish_non_exhaustive()
     }
 }
 
 impl Mail {
-    /// Creates the mailboxes of the configured mail server. Does not connect. Cursors are valid
-    /// only in this value, unless [`Mail::with_keys`] sets their keys.
+    /// Creates the mailboxes of the configured mail server. Does not connect.
     ///
     /// # Errors
     /// Returns an error if an address, the doveadm key or TLS in the configuration is invalid.
-    pub fn new(config: &config::Imap, directory: Directory) -> Result<Self, StartError> {
-        let connector = Connector::new(config)?;
-        let key = secrets::random().map_err(|error| StartError::new(error.to_string()))?;
+    pub fn new(
+        config: &config::Imap,
+        directory: Directory,
+        settings: MailSettings,
+    ) -> Result<Self, StartError> {
+        let context = Arc::new(Context::new(config, settings.sign_in, directory)?);
+        let keys = match settings.keys {
+            Some(keys) => keys,
+            None => Arc::new(generate_key()?),
+        };
+        let index = settings.index.filter(|index| index.enabled);
         Ok(Self {
-            pool: Pool::new(
-                connector.clone(),
-                config.connections_per_account,
-                config.idle_connections,
+            connections: Arc::clone(&context.connections),
+            context,
+            listing_memory: SharedMemory::new(
+                bounds::LISTING_MEMORY_MIB,
                 config.timeout,
-                config.idle_timeout,
-                &metrics::IMAP_WAIT,
+                "too many large headers are being read",
             ),
-            connector,
-            directory,
-            cache: MailboxCache::new(),
-            message_memory: Arc::new(Semaphore::new(bounds::MESSAGE_MEMORY_MIB)),
-            listing_memory: Arc::new(Semaphore::new(bounds::LISTING_MEMORY_MIB)),
             download_permits: AccountPermits::new(bounds::DOWNLOADS_PER_ACCOUNT),
             change_locks: AccountPermits::new(1),
             reconcile_locks: AccountPermits::new(1),
             sync_locks: AccountPermits::new(1),
             sync_ticket: AtomicU64::new(0),
             changes: Changes::default(),
-            close_callbacks: Mutex::default(),
-            doveadm: Doveadm::new(config)?.map(Arc::new),
-            keys: Arc::new(Keyring::of(&[key])?),
-            session_names: config.session_names,
-            sign_in: config::SignIn::default(),
+            keys,
             timeout: config.timeout,
-            trusted_results: Arc::default(),
-            indexes: None,
+            trusted_results: Arc::new(settings.trusted_results),
+            indexes: index.as_ref().map(Indexes::new),
             index_credentials: OnceLock::new(),
         })
     }
 
     /// Returns the database with the index of messages.
     pub(crate) fn db(&self) -> &Db {
-        self.directory.db()
-    }
-
-    /// Sets the keys of the service, so that cursors are valid on all hosts and after a restart.
-    #[must_use]
-    pub fn with_keys(mut self, keys: Arc<Keyring>) -> Self {
-        self.keys = keys;
-        self
-    }
-
-    /// Sets the settings with the log-in names of users.
-    #[must_use]
-    pub fn with_sign_in(mut self, sign_in: &config::SignIn) -> Self {
-        self.sign_in = sign_in.clone();
-        self
-    }
-
-    /// Enables the search index. `run_indexer` must run, so that indexes are built.
-    #[must_use]
-    pub fn with_index(mut self, settings: &config::Index) -> Self {
-        self.indexes = settings.enabled.then(|| Indexes::new(settings));
-        self
+        self.context.db()
     }
 
     /// Returns the search indexes of this host. Returns `None` if the index is disabled.
@@ -153,44 +123,9 @@ impl Mail {
         self.indexes.as_ref()
     }
 
-    /// Sets the trusted `Authentication-Results` fields.
-    #[must_use]
-    pub fn with_trusted_results(mut self, trusted: TrustedResults) -> Self {
-        self.trusted_results = Arc::new(trusted);
-        self
-    }
-
-    /// Checks that the mail server accepts connections and sends its greeting.
-    ///
-    /// # Errors
-    /// Returns [`Error::Unavailable`] if the mail server does not accept a connection or sends no
-    /// greeting.
-    pub async fn ping(&self) -> Result<(), Error> {
-        Ok(self.connector.ping().await?)
-    }
-
-    /// Returns the number of connections of the pool to the IMAP server, and how many of them are
-    /// in use.
-    #[must_use]
-    pub fn pooled_connections(&self) -> (usize, usize) {
-        self.pool.counts()
-    }
-
     /// Waits until no change is in progress.
     pub async fn finished(&self) {
         self.changes.finished().await;
-    }
-
-    /// Acquires the mailbox's lock in `locks`. If the caller is a member, the returned access also
-    /// holds the caller's connection permit ([`Pool::hold_member_permit`]).
-    pub(crate) async fn lock<'a>(
-        &self,
-        locks: &AccountPermits,
-        access: &'a Access,
-    ) -> Result<(Cow<'a, Access>, Option<OwnedSemaphorePermit>), Error> {
-        let access = self.pool.hold_member_permit(access).await?;
-        let lock = locks.acquire(&access.account).await;
-        Ok((access, lock))
     }
 
     /// Waits for a download permit of an account.
@@ -206,37 +141,9 @@ impl Mail {
             )),
         }
     }
+}
 
-    /// Waits until `mib` MiB of [`Mail::message_memory`] are available.
-    pub(crate) async fn acquire_message_memory(
-        &self,
-        mib: u32,
-    ) -> Result<OwnedSemaphorePermit, Error> {
-        let busy = "too many large messages are being read";
-        self.acquire_memory(&self.message_memory, mib, busy).await
-    }
-
-    /// Waits until the memory for reading `bytes` bytes of longer headers and texts is available.
-    pub(crate) async fn acquire_listing_memory(
-        &self,
-        bytes: usize,
-    ) -> Result<OwnedSemaphorePermit, latchmail_imap::Error> {
-        let mib = u32::try_from(bytes.div_ceil(1024 * 1024)).unwrap_or(u32::MAX);
-        let busy = "too many large headers are being read";
-        let memory = self.acquire_memory(&self.listing_memory, mib, busy).await;
-        memory.map_err(|error| latchmail_imap::Error::Unavailable(error.to_string()))
-    }
-
-    async fn acquire_memory(
-        &self,
-        memory: &Arc<Semaphore>,
-        mib: u32,
-        busy: &str,
-    ) -> Result<OwnedSemaphorePermit, Error> {
-        let permits = Arc::clone(memory).acquire_many_owned(mib);
-        match time::timeout(self.timeout, permits).await {
-            Ok(Ok(permits)) => Ok(permits),
-            Ok(Err(_)) | Err(_) => Err(Error::Unavailable(busy.into())),
-        }
-    }
+fn generate_key() -> Result<Keyring, StartError> {
+    let key = secrets::random().map_err(|error| StartError::new(error.to_string()))?;
+    Keyring::of(&[key])
 }

@@ -144,7 +144,7 @@ impl Mail {
         let Some(folder_access) = folder_access else {
             return Ok(None);
         };
-        let mut lease = self.pool.lease(access, Some(path)).await?;
+        let mut lease = self.context.connections.lease(access, Some(path)).await?;
         let status = retry_read!(lease, session => session.status(path, MODSEQS));
         drop(lease);
         let Some(status) = status else {
@@ -174,7 +174,7 @@ impl Mail {
             return Err(Error::Denied(Right::MailRead));
         }
         self.ensure_folders_indexed(access).await?;
-        let mut lease = self.pool.lease(access, None).await?;
+        let mut lease = self.context.connections.lease(access, None).await?;
         let listed = retry_read!(lease, session => session.folders(MODSEQS));
         drop(lease);
         let folders: Vec<FolderState> = listed.iter().filter_map(folder_state).collect();

@@ -28,7 +28,7 @@ use latchmail_core::keyring::testing::keyring;
 use latchmail_directory::testing::{Fresh, on_sqlite};
 use secrecy::SecretString;
 
-use crate::{Access, Detail, Listing, Mail};
+use crate::{Access, Detail, Listing, Mail, MailSettings};
 use dovecot::{Dovecot, PASSWORD};
 
 /// A mail server with the mailbox of one account, and the service that uses the mail server.
@@ -71,8 +71,7 @@ async fn with_dovecot<F>(
     on_sqlite(async move |fresh| {
         fresh.directory.with("ada", "ada@example.org", &[]).await;
         let dovecot = start();
-        let mail = Mail::new(&dovecot.config(), fresh.directory.clone()).unwrap();
-        let mail = mail.with_keys(Arc::new(keyring(&[1])));
+        let mail = Mail::new(&dovecot.config(), fresh.directory.clone(), with_keys(&[1])).unwrap();
         body(TestMailbox {
             mail: Arc::new(mail),
             access: access("ada", "first"),
@@ -83,6 +82,14 @@ async fn with_dovecot<F>(
     })
     .await
     .unwrap();
+}
+
+/// Returns settings with these keys.
+fn with_keys(keys: &[u8]) -> MailSettings {
+    MailSettings {
+        keys: Some(Arc::new(keyring(keys))),
+        ..MailSettings::default()
+    }
 }
 
 fn access(account: &str, credential: &str) -> Access {

@@ -151,7 +151,11 @@ impl Mail {
     ) -> Result<Option<Vec<u64>>, Error> {
         // Two moves of one message must not overlap. Otherwise a server could copy the message
         // twice and remove the original only once.
-        let (access, _lock) = &self.lock(&self.change_locks, access).await?;
+        let (access, _lock) = &self
+            .context
+            .connections
+            .lock(&self.change_locks, access)
+            .await?;
         let mut rights = vec![Right::MailWrite];
         if let Change::Move { to } = change {
             // A move command contains the destination folder's name. The server does not report
@@ -268,7 +272,8 @@ impl Mail {
     ) -> Result<Vec<(u64, Arc<Location>)>, Error> {
         let account = &access.account;
         if source == Source::Cache {
-            let cached = |number: &u64| Some((*number, self.cache.location(account, *number)?));
+            let cached =
+                |number: &u64| Some((*number, self.context.cache.location(account, *number)?));
             return Ok(numbers.iter().filter_map(cached).collect());
         }
         if source == Source::ReconciledIndex {
@@ -277,7 +282,9 @@ impl Mail {
         let locations = message_index::locations(self.db(), account, numbers).await?;
         let locations = locations.into_iter().map(|(number, location)| {
             let location = Arc::new(location);
-            self.cache.insert_location(account, number, &location);
+            self.context
+                .cache
+                .insert_location(account, number, &location);
             (number, location)
         });
         Ok(locations.collect())
@@ -301,7 +308,7 @@ impl Mail {
             Change::Delete => self.reconcile_locks.acquire(&access.account).await,
             Change::Flag { .. } | Change::Move { .. } => None,
         };
-        let mut lease = self.pool.lease(access, Some(path)).await?;
+        let mut lease = self.context.connections.lease(access, Some(path)).await?;
         if matches!(change, Change::Move { to } if to == path) {
             let existing =
                 retry_read!(lease, session => session.existing(path, uid_validity, &uids));
@@ -376,11 +383,11 @@ impl Mail {
             }
         }
         for (number, _) in &new_uids {
-            self.cache.remove_location(account, *number);
+            self.context.cache.remove_location(account, *number);
         }
         let folder = FolderKey::new(account, to, moved.uid_validity);
         let new_uids = new_uids.iter().map(|(_, uid)| *uid);
-        self.cache.remove_moved_summaries(folder, new_uids);
+        self.context.cache.remove_moved_summaries(folder, new_uids);
         moved.uids.iter().map(|(old, _)| *old).collect()
     }
 
@@ -429,8 +436,11 @@ impl Mail {
         }
         for number in uids.keys() {
             match before.get(number) {
-                Some(location) => self.cache.remove_message(account, *number, location),
-                None => self.cache.remove_location(account, *number),
+                Some(location) => self
+                    .context
+                    .cache
+                    .remove_message(account, *number, location),
+                None => self.context.cache.remove_location(account, *number),
             }
         }
         Ok(deleted.iter().map(|number| uids[number]).collect())

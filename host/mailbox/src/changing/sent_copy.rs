@@ -34,15 +34,15 @@ impl Mail {
         message: Bytes,
     ) -> Result<Option<UploadedCopy>, Error> {
         let account = &access.account;
-        let mut lease = self.pool.lease(access, None).await?;
-        let path = if let Some(path) = self.cache.sent_folder(account) {
+        let mut lease = self.context.connections.lease(access, None).await?;
+        let path = if let Some(path) = self.context.cache.sent_folder(account) {
             path
         } else {
             let folders = retry_read!(lease, session => session.folders(COUNTS));
             let Some(sent) = sent_folder(to_folders(folders)) else {
                 return Ok(None);
             };
-            self.cache.insert_sent_folder(account, &sent.path);
+            self.context.cache.insert_sent_folder(account, &sent.path);
             sent.path.into()
         };
         if !retry_read!(lease, session => session.begin_append(&path, message.clone())) {
@@ -68,7 +68,7 @@ impl UploadedCopy {
         if session.end_append().await? {
             return Ok(Some(self.path.to_string()));
         }
-        self.mail.cache.remove_sent_folder(&self.account);
+        self.mail.context.cache.remove_sent_folder(&self.account);
         Ok(None)
     }
 }

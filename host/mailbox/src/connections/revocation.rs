@@ -16,9 +16,9 @@ use latchmail_core::traces::in_request;
 use latchmail_directory::endings;
 use tokio::time::{sleep, timeout};
 
-use crate::connections::doveadm::{self, Doveadm, SessionMask};
+use super::Connections;
+use super::doveadm::{self, Doveadm, SessionMask};
 use crate::error::Error;
-use crate::mail::Mail;
 
 /// Delay before the second attempt to end sessions. The first attempt can miss a session during its
 /// log-in. A log-in needs milliseconds, or seconds on an overloaded machine.
@@ -79,7 +79,7 @@ pub async fn end_server_sessions(
     Ok(true)
 }
 
-impl Mail {
+impl Connections {
     /// Ends all connections of the revoked app passwords with these ids. Returns when the mail
     /// server has ended the connections, or after two seconds.
     ///
@@ -87,7 +87,7 @@ impl Mail {
     /// started must report its outcome.
     pub async fn end_sessions(&self, app_passwords: &[String]) {
         for id in app_passwords {
-            self.close_connections(id);
+            self.close(id);
         }
         if self.session_names == SessionNames::User {
             return;
@@ -130,7 +130,8 @@ impl Mail {
     pub async fn retry_end_sessions(&self) -> Result<(), Error> {
         let now = Clock::system().now();
         loop {
-            let revoked = endings::ended_by(self.db(), now.minus(SECOND_ATTEMPT), BATCH).await?;
+            let revoked =
+                endings::ended_by(self.directory.db(), now.minus(SECOND_ATTEMPT), BATCH).await?;
             let count = revoked.len();
             let (recent, expired): (Vec<_>, Vec<_>) = revoked
                 .into_iter()
@@ -138,7 +139,7 @@ impl Mail {
             let ids = |revoked: Vec<(String, Timestamp)>| -> Vec<String> {
                 revoked.into_iter().map(|(id, _)| id).collect()
             };
-            endings::forget_ended(self.db(), &ids(expired)).await?;
+            endings::forget_ended(self.directory.db(), &ids(expired)).await?;
             let by_app_password = self.session_names == SessionNames::AppPassword;
             let Some(doveadm) = self.doveadm.as_ref().filter(|_| by_app_password) else {
                 return Ok(());
@@ -146,7 +147,7 @@ impl Mail {
             let recent = ids(recent);
             let result = doveadm.kick(&app_password_masks(&recent)).await;
             result.map_err(|error| Error::Unavailable(error.to_string()))?;
-            endings::forget_ended(self.db(), &recent).await?;
+            endings::forget_ended(self.directory.db(), &recent).await?;
             if count < usize::try_from(BATCH).unwrap_or(usize::MAX) {
                 return Ok(());
             }
@@ -162,7 +163,7 @@ impl Mail {
 
     /// Closes the service's own connections of the credential with this id. A busy connection
     /// closes after its current use.
-    pub fn close_connections(&self, credential: &str) {
+    pub fn close(&self, credential: &str) {
         self.pool.close(credential);
         let callbacks = self.close_callbacks.lock();
         let callbacks = callbacks.unwrap_or_else(PoisonError::into_inner);
@@ -173,7 +174,7 @@ impl Mail {
 
     /// Returns the number of the service's connections of an account.
     #[cfg(any(test, feature = "testing"))]
-    pub fn connections(&self, account: &str) -> usize {
+    pub fn count_of(&self, account: &str) -> usize {
         self.pool.connections(account)
     }
 
@@ -188,7 +189,7 @@ impl Mail {
             let doveadm = Arc::clone(&doveadm);
             tokio::spawn(in_request(async move { kick(&doveadm, &masks).await }))
         };
-        let (app_passwords, db) = (app_passwords.to_vec(), self.db().clone());
+        let (app_passwords, db) = (app_passwords.to_vec(), self.directory.db().clone());
         tokio::spawn(in_request(async move {
             sleep(SECOND_ATTEMPT).await;
             if kick(&doveadm, &app_password_masks(&app_passwords)).await

@@ -27,7 +27,8 @@ impl Mail {
         let indexed = self.index_folders(access, states).await?;
         let ids = states.iter().zip(indexed).map(|(state, indexed)| {
             let id: Arc<str> = indexed.public_id().into();
-            self.cache
+            self.context
+                .cache
                 .insert_folder_id(folder_key(access, state), Arc::clone(&id));
             id
         });
@@ -35,7 +36,7 @@ impl Mail {
     }
 
     fn cached_folder_ids(&self, access: &Access, states: &[FolderState]) -> Option<Vec<Arc<str>>> {
-        let cached = |state: &FolderState| self.cache.folder_id(folder_key(access, state));
+        let cached = |state: &FolderState| self.context.cache.folder_id(folder_key(access, state));
         states.iter().map(cached).collect()
     }
 }

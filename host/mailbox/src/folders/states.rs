@@ -64,7 +64,7 @@ impl Mail {
     }
 
     async fn list_states(&self, access: &Access, items: &str) -> Result<Vec<FolderState>, Error> {
-        let mut lease = self.pool.lease(access, None).await?;
+        let mut lease = self.context.connections.lease(access, None).await?;
         let folders = retry_read!(lease, session => session.folders(items));
         Ok(folders.iter().filter_map(folder_state).collect())
     }
@@ -100,16 +100,20 @@ impl Mail {
     /// not in the index, the message would not be an arrival (see [`crate::numbers::reconcile`]).
     pub(crate) async fn ensure_folders_indexed(&self, access: &Access) -> Result<(), Error> {
         let account = &access.account;
-        if self.cache.folder_count(account).is_some() {
+        if self.context.cache.folder_count(account).is_some() {
             return Ok(());
         }
-        let (access, _lock) = &self.lock(&self.reconcile_locks, access).await?;
+        let (access, _lock) = &self
+            .context
+            .connections
+            .lock(&self.reconcile_locks, access)
+            .await?;
         if !message_index::has_folders(self.db(), account).await? {
             self.index_folders(access, &self.folder_states(access).await?)
                 .await?;
         }
         // The number of folders is unknown at this point, so 0 is cached.
-        self.cache.insert_folder_count(account, 0);
+        self.context.cache.insert_folder_count(account, 0);
         Ok(())
     }
 
@@ -130,7 +134,11 @@ impl Mail {
     }
 
     async fn list_and_index_folders(&self, access: &Access) -> Result<Vec<IndexedFolder>, Error> {
-        let (access, _lock) = &self.lock(&self.reconcile_locks, access).await?;
+        let (access, _lock) = &self
+            .context
+            .connections
+            .lock(&self.reconcile_locks, access)
+            .await?;
         let states = self.folder_states(access).await?;
         self.index_folders(access, &states).await
     }

@@ -40,7 +40,7 @@ impl Mail {
         uids: &[u64],
     ) -> Result<HashMap<u64, u64>, Error> {
         if self.indexes().is_none()
-            || !message_index::has_merged_threads(&self.directory, account).await?
+            || !message_index::has_merged_threads(&self.context.directory, account).await?
         {
             return Ok(HashMap::new());
         }

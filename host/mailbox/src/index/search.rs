@@ -85,7 +85,7 @@ impl Mail {
             if is_current {
                 return Ok(true);
             }
-        } else if !message_index::is_synced(&self.directory, &index.account).await? {
+        } else if !message_index::is_synced(&self.context.directory, &index.account).await? {
             indexes.build(index);
             return Ok(false);
         }

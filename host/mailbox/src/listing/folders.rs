@@ -25,7 +25,7 @@ impl Mail {
         {
             return Err(Error::Denied(Right::MailRead));
         }
-        let mut lease = self.pool.lease(access, None).await?;
+        let mut lease = self.context.connections.lease(access, None).await?;
         let mut listed = retry_read!(lease, session => session.folders(COUNTS));
         drop(lease);
         let states: Vec<_> = listed.iter().filter_map(folder_state).collect();

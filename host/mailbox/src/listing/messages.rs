@@ -112,7 +112,7 @@ impl Mail {
         let Some(folder_access) = folder_access else {
             return Ok(None);
         };
-        let mut lease = self.pool.lease(access, Some(path)).await?;
+        let mut lease = self.context.connections.lease(access, Some(path)).await?;
         let account = &access.account;
         let page = retry_read!(lease, session => read_page(session, self, account, query));
         // Release the connection before the database query.
@@ -126,11 +126,12 @@ impl Mail {
         }
         self.reconcile_if_copy_lost(access, path, page.opened)
             .await?;
-        let moves = self.cache.moves();
+        let moves = self.context.cache.moves();
         let mut summaries = self
             .assign_numbers(access, path, page.opened, page.uncached)
             .await?;
-        self.cache
+        self.context
+            .cache
             .insert_summaries(page.folder, summaries.iter(), moves);
         let to_summary = |(message, cached): (Fetched, Option<Arc<Summary>>)| {
             let summary = match cached {
@@ -213,7 +214,7 @@ async fn read_page(
     let messages: Vec<_> = messages
         .into_iter()
         .map(|message| {
-            let cached = mail.cache.summary(folder, message.uid);
+            let cached = mail.context.cache.summary(folder, message.uid);
             (message, cached)
         })
         .collect();
@@ -327,7 +328,9 @@ async fn read_incomplete(
     messages: &[Incomplete],
 ) -> Result<Vec<Uncached>, latchmail_imap::Error> {
     let bytes: usize = messages.iter().map(|message| message.bytes).sum();
-    let _memory = mail.acquire_listing_memory(bytes).await?;
+    let mib = u32::try_from(bytes.div_ceil(1024 * 1024)).unwrap_or(u32::MAX);
+    let memory = mail.listing_memory.acquire(mib).await;
+    let _memory = memory.map_err(|error| latchmail_imap::Error::Unavailable(error.to_string()))?;
     let uids: Vec<u32> = messages.iter().map(|message| message.message.uid).collect();
     let fetched = session.longer_headers(&uids).await?;
     let mut first_fetch: HashMap<u32, Fetched> = messages

@@ -41,7 +41,9 @@ impl Locations<'_> {
         let Self { mail, access, .. } = *self;
         while self.remaining > 0 {
             if self.last.is_some() {
-                mail.cache.remove_location(&access.account, self.number);
+                mail.context
+                    .cache
+                    .remove_location(&access.account, self.number);
             }
             let location = mail.location(access, self.number).await?;
             // For a member, the steps do not depend on the existence of the number. Otherwise the
@@ -103,16 +105,19 @@ impl Mail {
         // Members do not use the cache. Otherwise the response time would reveal which messages
         // other callers have just requested.
         if access.member.is_none()
-            && let Some(location) = self.cache.location(account, number)
+            && let Some(location) = self.context.cache.location(account, number)
         {
             return Ok(Some(location));
         }
-        let Some(location) = message_index::location(&self.directory, account, number).await?
+        let Some(location) =
+            message_index::location(&self.context.directory, account, number).await?
         else {
             return Ok(None);
         };
         let location = Arc::new(location);
-        self.cache.insert_location(account, number, &location);
+        self.context
+            .cache
+            .insert_location(account, number, &location);
         Ok(Some(location))
     }
 }

@@ -28,14 +28,14 @@ impl Mail {
         opened: Opened,
     ) -> Result<bool, Error> {
         let folder = FolderKey::new(&access.account, path, opened.uid_validity);
-        if self.cache.lost_no_message(folder, opened) {
+        if self.context.cache.lost_no_message(folder, opened) {
             return Ok(false);
         }
         let with_copies = message_index::copied_folders(self.db(), &access.account).await?;
         if with_copies.iter().any(|copied| copied == path) {
             return Ok(true);
         }
-        self.cache.insert_message_counts(folder, opened);
+        self.context.cache.insert_message_counts(folder, opened);
         Ok(false)
     }
 
@@ -49,7 +49,7 @@ impl Mail {
         let account = &access.account;
         // A deletion changes the number of folders, unless a new folder was created too. The cache
         // does not contain the counts of a new folder.
-        let is_same_number = self.cache.folder_count(account) == Some(states.len());
+        let is_same_number = self.context.cache.folder_count(account) == Some(states.len());
         if is_same_number
             && states
                 .iter()
@@ -78,16 +78,18 @@ impl Mail {
 
     fn lost_no_message(&self, account: &str, state: &FolderState) -> bool {
         let folder = FolderKey::new(account, &state.path, state.opened.uid_validity);
-        self.cache.lost_no_message(folder, state.opened)
+        self.context.cache.lost_no_message(folder, state.opened)
     }
 
     /// Caches the number of folders and the counts of each folder for the next check.
     pub(crate) fn cache_counts(&self, account: &str, states: &[FolderState]) {
         for FolderState { path, opened, .. } in states {
             let folder = FolderKey::new(account, path, opened.uid_validity);
-            self.cache.insert_message_counts(folder, *opened);
+            self.context.cache.insert_message_counts(folder, *opened);
         }
-        self.cache.insert_folder_count(account, states.len());
+        self.context
+            .cache
+            .insert_folder_count(account, states.len());
     }
 
     /// Removes lost messages from the index.
@@ -98,7 +100,8 @@ impl Mail {
     ) -> Result<(), Error> {
         message_index::remove_lost(self.db(), account, &messages).await?;
         for message in messages {
-            self.cache
+            self.context
+                .cache
                 .remove_message(account, message.number(), &message.location);
         }
         Ok(())
@@ -174,7 +177,7 @@ impl Mail {
         let mut unopened = BTreeSet::new();
         for ((path, uid_validity), messages) in folders {
             let uids: Vec<u32> = messages.iter().map(|(uid, _)| *uid).collect();
-            let mut lease = self.pool.lease(access, Some(path)).await?;
+            let mut lease = self.context.connections.lease(access, Some(path)).await?;
             let existing =
                 retry_read!(lease, session => session.existing(path, uid_validity, &uids));
             let Some(existing) = existing else {

@@ -69,7 +69,11 @@ pub(crate) struct Vanished {
 impl Mail {
     /// Reconciles the index with all arrivals in any folder since the last reconciliation.
     pub(crate) async fn reconcile(&self, access: &Access) -> Result<(), Error> {
-        let (access, _lock) = &self.lock(&self.reconcile_locks, access).await?;
+        let (access, _lock) = &self
+            .context
+            .connections
+            .lock(&self.reconcile_locks, access)
+            .await?;
         self.reconcile_locked(access, &BTreeSet::new()).await
     }
 
@@ -132,7 +136,11 @@ impl Mail {
         }
         let unchecked: Vec<Identity> = unnumbered.difference(checked).copied().collect();
         if known.folder.is_none() || message_index::has_identity(db, account, &unchecked).await? {
-            let (access, _lock) = &self.lock(&self.reconcile_locks, access).await?;
+            let (access, _lock) = &self
+                .context
+                .connections
+                .lock(&self.reconcile_locks, access)
+                .await?;
             self.reconcile_locked(access, &BTreeSet::new()).await?;
             // A message is not an arrival if it was in the folder before the folder was first
             // indexed. Therefore check here whether such a message is a copy of a lost message.
@@ -171,7 +179,11 @@ impl Mail {
         access: &Access,
         vanished: Vanished,
     ) -> Result<Option<Vec<String>>, Error> {
-        let (access, _lock) = &self.lock(&self.reconcile_locks, access).await?;
+        let (access, _lock) = &self
+            .context
+            .connections
+            .lock(&self.reconcile_locks, access)
+            .await?;
         self.reconcile_lists(access, &BTreeSet::new(), vanished)
             .await
     }
@@ -241,7 +253,7 @@ impl Mail {
                 continue;
             }
             let found = {
-                let mut lease = self.pool.lease(access, Some(path)).await?;
+                let mut lease = self.context.connections.lease(access, Some(path)).await?;
                 retry_read!(lease, session => session.arrivals(path, from))
             };
             // An arrival that has left the folder again is in another folder. If the server does
@@ -287,7 +299,7 @@ impl Mail {
         let (account, uid_validity) = (&access.account, opened.uid_validity);
         let known = message_index::known(self.db(), account, path, uid_validity, uids).await?;
         let unnumbered = unnumbered(path, uid_validity, uids, &known);
-        let mut lease = self.pool.lease(access, Some(path)).await?;
+        let mut lease = self.context.connections.lease(access, Some(path)).await?;
         Ok(retry_read!(lease, session => session.identities_at(&unnumbered)))
     }
 
@@ -354,7 +366,9 @@ impl Mail {
             }
         }
         for (_, message) in &moved {
-            self.cache.remove_location(account, message.number());
+            self.context
+                .cache
+                .remove_location(account, message.number());
             missing.0.remove(&message.number());
         }
         Ok(())

@@ -52,14 +52,20 @@ impl Mail {
     /// [`Error`] if the operation fails.
     pub async fn sync(&self, access: &Access) -> Result<u64, Error> {
         let asked = self.sync_ticket.fetch_add(1, Ordering::Relaxed);
-        let (access, _lock) = &self.lock(&self.sync_locks, access).await?;
-        if let Some(version) = self.cache.synced_after(&access.account, asked) {
+        let (access, _lock) = &self
+            .context
+            .connections
+            .lock(&self.sync_locks, access)
+            .await?;
+        if let Some(version) = self.context.cache.synced_after(&access.account, asked) {
             return Ok(version);
         }
         let started = self.sync_ticket.fetch_add(1, Ordering::Relaxed);
         for attempt in 0..ATTEMPTS {
             if let Some(version) = self.sync_once(access, attempt > 0).await? {
-                self.cache.insert_sync(&access.account, started, version);
+                self.context
+                    .cache
+                    .insert_sync(&access.account, started, version);
                 return Ok(version);
             }
         }
@@ -121,7 +127,7 @@ impl Mail {
         let (path, uid_validity) = (&folder.path, folder.uid_validity());
         let since = folder.highest_modseq();
         let changes = {
-            let mut lease = self.pool.lease(access, Some(path)).await?;
+            let mut lease = self.context.connections.lease(access, Some(path)).await?;
             retry_read!(lease, session => session.flags_since(path, uid_validity, since))
         };
         let Some(changes) = changes.filter(|c| c.opened.uid_validity == uid_validity) else {
@@ -197,7 +203,7 @@ impl Mail {
             // The list can omit a folder if the server fails to open it. This command returns an
             // error in that case.
             let (path, uid_validity) = (&folder.path, folder.uid_validity());
-            let mut lease = self.pool.lease(access, None).await?;
+            let mut lease = self.context.connections.lease(access, None).await?;
             let _ = retry_read!(lease, session => session.existing(path, uid_validity, &[1]));
             drop(lease);
             let selection = FolderMessages::All;
@@ -221,7 +227,7 @@ impl Mail {
         let mut rest = uids;
         let mut checked = HashSet::new();
         while !rest.is_empty() {
-            let mut lease = self.pool.lease(access, Some(path)).await?;
+            let mut lease = self.context.connections.lease(access, Some(path)).await?;
             let has_ids = lease.session().await?.has_message_ids();
             let batch = if has_ids { BATCH } else { BATCH_WITH_HEADERS };
             let (uids, remaining) = rest.split_at(batch.min(rest.len()));

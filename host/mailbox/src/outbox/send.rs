@@ -82,7 +82,8 @@ impl Outbox {
             &metrics::SUBMISSION_WAIT,
         );
         let closing = pool.clone();
-        mail.on_close(move |revoked| closing.close(revoked));
+        mail.connections
+            .on_close(move |revoked| closing.close(revoked));
         Ok(Self {
             pool,
             keys: IdempotencyKeys::new(host_id),

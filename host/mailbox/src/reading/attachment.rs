@@ -48,7 +48,7 @@ impl Mail {
         index: u32,
         location: Arc<Location>,
     ) -> Result<Option<Option<AttachmentContent>>, Error> {
-        let structure = match self.cache.structure(&access.account, number) {
+        let structure = match self.context.cache.structure(&access.account, number) {
             Some(structure) => structure,
             None => match self.read_structure(access, number, &location).await? {
                 Some(structure) => structure,

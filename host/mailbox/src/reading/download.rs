@@ -192,7 +192,9 @@ impl Reader {
             let memory = self
                 .source
                 .mail
-                .acquire_message_memory(bounds::DOWNLOAD_MIB);
+                .context
+                .message_memory
+                .acquire(bounds::DOWNLOAD_MIB);
             self.memory = Some(memory.await?);
         }
         Ok(())
@@ -243,7 +245,7 @@ impl Reader {
         let (bytes, connection) = match mem::take(&mut self.connection) {
             Connection::None => {
                 let access = &self.source.access;
-                let pool = &self.source.mail.pool;
+                let pool = &self.source.mail.context.connections;
                 let mut lease = pool.lease(access, Some(message.path)).await?;
                 self.acquire_memory().await?;
                 let rest = self.position..end;

@@ -54,9 +54,11 @@ impl Mail {
             parse_complete(number, message, Arc::clone(&self.trusted_results)).await?
         } else {
             let memory = self
-                .acquire_message_memory(bounds::LARGE_MESSAGE_MIB)
+                .context
+                .message_memory
+                .acquire(bounds::LARGE_MESSAGE_MIB)
                 .await?;
-            let cached = self.cache.structure(&access.account, number);
+            let cached = self.context.cache.structure(&access.account, number);
             let session = lease.session().await?;
             let Some(parts) = MessageParts::read(session, message, cached).await? else {
                 return Ok(None);
@@ -64,7 +66,8 @@ impl Mail {
             drop(lease);
             parse_large(number, parts, memory, Arc::clone(&self.trusted_results)).await?
         };
-        self.cache
+        self.context
+            .cache
             .insert_structure(&access.account, number, &structure);
         Ok(Some(detail))
     }
@@ -77,7 +80,11 @@ impl Mail {
         location: &Location,
     ) -> Result<Option<(Fetched, Lease<Connector>)>, Error> {
         let at = message_ref(location);
-        let mut lease = self.pool.lease(access, Some(at.path)).await?;
+        let mut lease = self
+            .context
+            .connections
+            .lease(access, Some(at.path))
+            .await?;
         let message = retry_read!(lease, session => session.message(at));
         Ok(message.map(|message| (message, lease)))
     }
@@ -89,7 +96,11 @@ impl Mail {
         location: &Location,
     ) -> Result<bool, Error> {
         let at = message_ref(location);
-        let mut lease = self.pool.lease(access, Some(at.path)).await?;
+        let mut lease = self
+            .context
+            .connections
+            .lease(access, Some(at.path))
+            .await?;
         let first_byte = retry_read!(lease, session => session.read_range_at(at, &(0..1)));
         Ok(first_byte.is_some())
     }
@@ -106,7 +117,8 @@ impl Mail {
         };
         let structure = read_structure(lease.session().await?, &message).await?;
         if let Some(structure) = &structure {
-            self.cache
+            self.context
+                .cache
                 .insert_structure(&access.account, number, structure);
         }
         Ok(structure)

@@ -142,7 +142,7 @@ impl Mail {
             let Some(keys) = search_keys(query, request.query, path) else {
                 continue;
             };
-            let mut lease = self.pool.lease(access, Some(path)).await?;
+            let mut lease = self.context.connections.lease(access, Some(path)).await?;
             let found = retry_read!(lease, session => session.search(path, &keys));
             let Some((_, uids)) = found else { continue };
             total = total.saturating_add(u32::try_from(uids.len()).unwrap_or(u32::MAX));

@@ -9,7 +9,7 @@ use latchmail_imap::SearchKey;
 use super::recording_server::{Recorded, recording_server};
 use super::{access, config};
 use crate::message::identity;
-use crate::{Error, Flag, Mail};
+use crate::{Error, Flag, Mail, MailSettings};
 
 /// Runs `body` with a recording server and a mailbox with one message, number 1.
 async fn with_recording_server<F>(
@@ -36,7 +36,12 @@ async fn with_recording_server<F>(
         message_index::assign_numbers(db, "ada", "INBOX", 7, &message, &[])
             .await
             .unwrap();
-        let mail = Mail::new(&config(port), fresh.directory.clone()).unwrap();
+        let mail = Mail::new(
+            &config(port),
+            fresh.directory.clone(),
+            MailSettings::default(),
+        )
+        .unwrap();
         body(Arc::new(mail), recorded).await;
     })
     .await
@@ -89,7 +94,7 @@ async fn a_folder_name_is_always_sent_as_one_string() {
                     assert_eq!(commands.len(), 2, "{commands:?}");
                     assert_eq!(moved, Some(vec![1]));
                     // Restore the index to the server's state.
-                    let db = mail.db();
+                    let db = mail.context.db();
                     message_index::moved(db, "ada", "INBOX", 7, &[(1, 1)])
                         .await
                         .unwrap();

@@ -11,7 +11,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpListener;
 
 use super::{access, short_message, with_mailbox};
-use crate::{Error, Mail};
+use crate::{Error, Mail, MailSettings};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_connection_is_reused_only_for_its_credential() {
@@ -28,7 +28,7 @@ async fn a_connection_is_reused_only_for_its_credential() {
         }
         assert_eq!(test.dovecot.log_ins() - before, 2);
         // Revoking a credential closes its connection and no other.
-        test.mail.end_sessions(&["second".into()]).await;
+        test.mail.connections.end_sessions(&["second".into()]).await;
         test.mail.folders(&test.access).await.unwrap();
         assert_eq!(test.dovecot.log_ins() - before, 2);
         let mut wrong = second;
@@ -54,19 +54,26 @@ async fn a_command_in_progress_completes_after_its_credential_was_revoked() {
             doveadm_key_file: key.clone(),
             ..test.dovecot.config()
         };
-        let mail = Mail::new(&config, test.fresh.directory.clone()).unwrap();
+        let mail = Mail::new(
+            &config,
+            test.fresh.directory.clone(),
+            MailSettings::default(),
+        )
+        .unwrap();
         std::fs::remove_file(key).unwrap();
-        let mut lease = mail.pool.lease(&test.access, None).await.unwrap();
+        let mut lease = mail.connections.lease(&test.access, None).await.unwrap();
         lease.session().await.unwrap();
         let id = &test.access.credential.id;
-        mail.end_sessions(&[id.clone(), "other".into()]).await;
+        mail.connections
+            .end_sessions(&[id.clone(), "other".into()])
+            .await;
         let first = requests.lock().unwrap().clone();
         assert!(first.contains("*/other") && !first.contains(id), "{first}");
         let session = lease.session().await.unwrap();
         session.select("INBOX").await.unwrap();
         drop(lease);
         assert_eq!(
-            mail.pool.connections("ada"),
+            mail.connections.count_of("ada"),
             0,
             "the connection is not pooled again"
         );
@@ -122,11 +129,14 @@ async fn connections_are_replaced_after_the_server_restarts() {
             .client("ada")
             .append("INBOX", "()", &short_message("a", "x"));
         let before = test.listing("INBOX", 0, 10).await;
-        test.mail.ping().await.unwrap();
+        test.mail.connections.ping().await.unwrap();
         test.dovecot.stop();
         let down = test.mail.messages(&test.access, "INBOX", 0, 10).await;
         assert!(matches!(down, Err(Error::Unavailable(_))), "{down:?}");
-        assert!(matches!(test.mail.ping().await, Err(Error::Unavailable(_))));
+        assert!(matches!(
+            test.mail.connections.ping().await,
+            Err(Error::Unavailable(_))
+        ));
         test.dovecot.restart();
         test.dovecot
             .client("ada")
@@ -158,7 +168,14 @@ async fn concurrent_requests_stay_within_the_connection_limit_and_in_their_own_m
             connections_per_account: 2,
             ..test.dovecot.config()
         };
-        let mail = Arc::new(Mail::new(&config, test.fresh.directory.clone()).unwrap());
+        let mail = Arc::new(
+            Mail::new(
+                &config,
+                test.fresh.directory.clone(),
+                MailSettings::default(),
+            )
+            .unwrap(),
+        );
         let tasks: Vec<_> = (0..120)
             .map(|n| {
                 let account = ["ada", "bob"][n % 2];
@@ -182,7 +199,7 @@ async fn concurrent_requests_stay_within_the_connection_limit_and_in_their_own_m
             subjects,
             HashSet::from([("ada", "ada".into()), ("bob", "bob".into())])
         );
-        assert!(mail.pool.connections("ada") <= 2);
+        assert!(mail.connections.count_of("ada") <= 2);
     })
     .await;
 }
@@ -216,11 +233,16 @@ async fn an_idle_connection_is_closed_after_the_timeout() {
             idle_timeout: Duration::from_millis(200),
             ..test.dovecot.config()
         };
-        let mail = Mail::new(&config, test.fresh.directory.clone()).unwrap();
+        let mail = Mail::new(
+            &config,
+            test.fresh.directory.clone(),
+            MailSettings::default(),
+        )
+        .unwrap();
         mail.folders(&test.access).await.unwrap();
-        assert_eq!(mail.pool.connections("ada"), 1);
+        assert_eq!(mail.connections.count_of("ada"), 1);
         let deadline = tokio::time::Instant::now() + Duration::from_secs(10);
-        while mail.pool.connections("ada") > 0 {
+        while mail.connections.count_of("ada") > 0 {
             assert!(tokio::time::Instant::now() < deadline);
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
@@ -237,11 +259,11 @@ async fn idle_connections_of_all_accounts_are_limited() {
             idle_connections: 1,
             ..test.dovecot.config()
         };
-        let mail = Mail::new(&config, directory.clone()).unwrap();
+        let mail = Mail::new(&config, directory.clone(), MailSettings::default()).unwrap();
         mail.folders(&test.access).await.unwrap();
-        assert_eq!(mail.pool.connections("ada"), 1);
+        assert_eq!(mail.connections.count_of("ada"), 1);
         mail.folders(&access("bob", "bob-1")).await.unwrap();
-        let left = ["ada", "bob"].map(|account| mail.pool.connections(account));
+        let left = ["ada", "bob"].map(|account| mail.connections.count_of(account));
         assert_eq!(left, [0, 1]);
     })
     .await;
@@ -256,7 +278,14 @@ async fn a_deletion_that_waits_for_a_reconciliation_uses_no_connection() {
             timeout: Duration::from_secs(2),
             ..test.dovecot.config()
         };
-        let mail = Arc::new(Mail::new(&config, test.fresh.directory.clone()).unwrap());
+        let mail = Arc::new(
+            Mail::new(
+                &config,
+                test.fresh.directory.clone(),
+                MailSettings::default(),
+            )
+            .unwrap(),
+        );
         test.append("INBOX", &["a"]).await;
         let listing = mail.messages(&test.access, "INBOX", 0, 1).await;
         let number = listing.unwrap().unwrap().messages[0].uid;

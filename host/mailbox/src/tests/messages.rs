@@ -8,8 +8,8 @@ use futures_util::{StreamExt as _, TryStreamExt as _};
 use tokio::sync::Semaphore;
 
 use super::{TestMailbox, with_mailbox};
-use crate::bounds::{DOWNLOADS_PER_ACCOUNT, LARGE_MESSAGE_MIB};
-use crate::{Access, Attachment, AttachmentContent, Error, Mail};
+use crate::bounds::{DOWNLOADS_PER_ACCOUNT, LARGE_MESSAGE_MIB, MESSAGE_MEMORY_MIB};
+use crate::{Access, Attachment, AttachmentContent, Error, Mail, MailSettings};
 
 const MESSAGE: &[u8] = b"From: =?utf-8?Q?B=C3=B6?= <bo@example.net>\r\n\
 To: ada@example.org, Team: x@example.org, y@example.org;\r\n\
@@ -249,18 +249,28 @@ async fn an_attachment_of_a_message_is_not_read_from_a_new_folder_with_the_same_
     .await;
 }
 
+/// Reduces the memory for messages to `mib` MiB, and returns its permits.
+fn limit_memory(mail: &Mail, mib: usize) -> Arc<Semaphore> {
+    let permits = &mail.context.message_memory.permits;
+    permits.forget_permits(MESSAGE_MEMORY_MIB - mib);
+    Arc::clone(permits)
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn memory_for_large_messages_is_released_and_waited_for() {
     with_mailbox(async |test| {
         let uid = append_large(&test, 166_667).await;
         let mut config = test.dovecot.config();
         config.timeout = Duration::from_secs(5);
-        let mut mail = Mail::new(&config, test.fresh.directory.clone()).unwrap();
+        let mail = Mail::new(
+            &config,
+            test.fresh.directory.clone(),
+            MailSettings::default(),
+        );
+        let mail = Arc::new(mail.unwrap());
         // The memory is sufficient for one message of 3 MB at a time.
         let all = LARGE_MESSAGE_MIB as usize + 1;
-        let memory = Arc::new(Semaphore::new(all));
-        mail.message_memory = Arc::clone(&memory);
-        let mail = Arc::new(mail);
+        let memory = limit_memory(&mail, all);
         for _ in 0..5 {
             assert!(mail.message(&test.access, uid).await.unwrap().is_some());
             assert_eq!(memory.available_permits(), all);
@@ -318,9 +328,10 @@ async fn downloads_of_slow_clients_do_not_use_up_the_memory() {
     const LINES: usize = 60_000;
     with_mailbox(async |test| {
         let uid = append_large(&test, LINES).await;
-        let mut mail = Mail::new(&test.dovecot.config(), test.fresh.directory.clone()).unwrap();
-        mail.message_memory = Arc::new(Semaphore::new(DOWNLOADS_PER_ACCOUNT));
-        let mail = Arc::new(mail);
+        let directory = test.fresh.directory.clone();
+        let mail = Mail::new(&test.dovecot.config(), directory, MailSettings::default());
+        let mail = Arc::new(mail.unwrap());
+        limit_memory(&mail, DOWNLOADS_PER_ACCOUNT);
         let mut downloads = Vec::new();
         for _ in 0..DOWNLOADS_PER_ACCOUNT {
             let found = mail.attachment(&test.access, uid, 0).await.unwrap();

@@ -13,7 +13,7 @@ use tokio::time::{Instant, sleep};
 use super::{TestMailbox, access, short_message, with_mailbox};
 use crate::index::credentials::IndexCredentials;
 use crate::search::{IndexStatus, SearchRequest, SearchResult, Sort};
-use crate::{Error, Mail};
+use crate::{Error, Mail, MailSettings};
 
 /// Maximum time until an index is complete.
 const TIMEOUT: Duration = Duration::from_secs(30);
@@ -68,11 +68,14 @@ async fn with_settings<F>(
             address: format!("127.0.0.1:{}", proxy(test.dovecot.port())),
             ..test.dovecot.config()
         };
-        let mail = Mail::new(&server, test.fresh.directory.clone()).unwrap();
-        let mail = mail.with_index(&config::Index {
-            path: folder.path().to_owned(),
-            ..settings
-        });
+        let settings = MailSettings {
+            index: Some(config::Index {
+                path: folder.path().to_owned(),
+                ..settings
+            }),
+            ..MailSettings::default()
+        };
+        let mail = Mail::new(&server, test.fresh.directory.clone(), settings).unwrap();
         mail.set_index_credentials(Arc::new(Credentials));
         test.mail = Arc::new(mail);
         let indexer = tokio::spawn(Arc::clone(&test.mail).run_indexer());

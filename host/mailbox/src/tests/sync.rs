@@ -4,13 +4,12 @@
 use std::sync::Arc;
 
 use latchmail_core::caller::Origin;
-use latchmail_core::keyring::testing::keyring;
 use latchmail_core::permissions::{Granted, GrantedFolder, Resource, Rights};
 
 use super::dovecot::Dovecot;
-use super::{TestMailbox, access, short_message, with_dovecot, with_mailbox};
+use super::{TestMailbox, access, short_message, with_dovecot, with_keys, with_mailbox};
 use crate::changelog::{Change, ChangePage};
-use crate::{Access, Error, Flag, Mail, Member};
+use crate::{Access, Error, Flag, Mail, MailSettings, Member};
 
 impl TestMailbox {
     async fn page(&self, since: Option<&str>, folder: Option<&str>, limit: u32) -> ChangePage {
@@ -39,8 +38,9 @@ impl TestMailbox {
 
     /// Replaces the service by a new one, which has no connections, no caches, and a new key.
     fn restart(&mut self) {
-        let mail = Mail::new(&self.dovecot.config(), self.fresh.directory.clone());
-        self.mail = Arc::new(mail.unwrap().with_keys(Arc::new(keyring(&[2, 1]))));
+        let directory = self.fresh.directory.clone();
+        let mail = Mail::new(&self.dovecot.config(), directory, with_keys(&[2, 1]));
+        self.mail = Arc::new(mail.unwrap());
     }
 }
 
@@ -441,7 +441,12 @@ async fn concurrent_syncs_of_several_services_report_each_change_once() {
         let config = test.dovecot.config();
         let tasks: Vec<_> = (0..3)
             .map(|_| {
-                let mail = Mail::new(&config, test.fresh.directory.clone()).unwrap();
+                let mail = Mail::new(
+                    &config,
+                    test.fresh.directory.clone(),
+                    MailSettings::default(),
+                )
+                .unwrap();
                 let access = test.access.clone();
                 tokio::spawn(async move {
                     let (first, second) = tokio::join!(mail.sync(&access), mail.sync(&access));

@@ -34,7 +34,7 @@ async fn list_folders(
             until: expires_at,
         };
         let folders = mail.folders(&access).await.map(drop);
-        (folders, mail.connections("ada"))
+        (folders, mail.connections.count_of("ada"))
     })
     .await
 }
