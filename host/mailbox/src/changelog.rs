@@ -140,7 +140,7 @@ impl Mail {
         folders.retain(|folder| visible.contains(folder));
         if let Some(path) = folder {
             let Some(found) = find_folder(&folders, &cursor, path)? else {
-                self.require_folder(access, path, Right::MailRead).await?;
+                self.folders.require(access, path, Right::MailRead).await?;
                 return Ok(None);
             };
             cursor.folder = Some(folder_tag(found));

@@ -34,6 +34,7 @@ pub use access::{Access, Member};
 pub use connections::Connections;
 pub use connections::revocation::{SessionSelector, end_server_sessions};
 pub use error::Error;
+pub use folders::Folders;
 pub use folders::roles::Folder;
 pub use index::credentials::IndexCredentials;
 pub use mail::{Mail, MailSettings};

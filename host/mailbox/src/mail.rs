@@ -19,6 +19,7 @@ use crate::bounds;
 use crate::connections::Connections;
 use crate::context::Context;
 use crate::error::Error;
+use crate::folders::Folders;
 use crate::index::Indexes;
 use crate::index::credentials::IndexCredentials;
 use crate::memory::SharedMemory;
@@ -29,6 +30,8 @@ pub struct Mail {
     /// The connections to the mail server.
     pub connections: Arc<Connections>,
     pub(crate) context: Arc<Context>,
+    /// The folders in the index of messages.
+    pub folders: Arc<Folders>,
     /// Memory for longer headers and texts of listings. A request releases this memory before its
     /// response is sent.
     pub(crate) listing_memory: SharedMemory,
@@ -36,8 +39,6 @@ pub struct Mail {
     download_permits: AccountPermits,
     /// One lock per account, which serializes the changes of the mailbox.
     pub(crate) change_locks: AccountPermits,
-    /// One lock per account, which serializes the reconciliations of the mailbox.
-    pub(crate) reconcile_locks: AccountPermits,
     /// One lock per account, which serializes the syncs of the mailbox.
     pub(crate) sync_locks: AccountPermits,
     /// The number of syncs that were requested or started so far.
@@ -93,6 +94,7 @@ impl Mail {
         let index = settings.index.filter(|index| index.enabled);
         Ok(Self {
             connections: Arc::clone(&context.connections),
+            folders: Arc::new(Folders::new(Arc::clone(&context))),
             context,
             listing_memory: SharedMemory::new(
                 bounds::LISTING_MEMORY_MIB,
@@ -101,7 +103,6 @@ impl Mail {
             ),
             download_permits: AccountPermits::new(bounds::DOWNLOADS_PER_ACCOUNT),
             change_locks: AccountPermits::new(1),
-            reconcile_locks: AccountPermits::new(1),
             sync_locks: AccountPermits::new(1),
             sync_ticket: AtomicU64::new(0),
             changes: Changes::default(),

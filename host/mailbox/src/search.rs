@@ -139,8 +139,8 @@ impl Mail {
         access: &Access,
         path: &str,
     ) -> Result<Option<(FolderAccess, FolderState)>, Error> {
-        self.ensure_folders_indexed(access).await?;
-        let folder_access = self.require_folder(access, path, Right::MailRead).await?;
+        self.folders.ensure_indexed(access).await?;
+        let folder_access = self.folders.require(access, path, Right::MailRead).await?;
         let Some(folder_access) = folder_access else {
             return Ok(None);
         };
@@ -173,15 +173,15 @@ impl Mail {
         {
             return Err(Error::Denied(Right::MailRead));
         }
-        self.ensure_folders_indexed(access).await?;
+        self.folders.ensure_indexed(access).await?;
         let mut lease = self.context.connections.lease(access, None).await?;
         let listed = retry_read!(lease, session => session.folders(MODSEQS));
         drop(lease);
         let folders: Vec<FolderState> = listed.iter().filter_map(folder_state).collect();
         if access.member.is_some() {
-            self.refresh_folders(access).await?;
+            self.folders.refresh(access).await?;
         }
-        let folder_access = self.folder_access(access).await?;
+        let folder_access = self.folders.usable_by(access).await?;
         let roles = to_folders(listed);
         let roles = roles.into_iter().map(|folder| (folder.path, folder.role));
         Ok((folder_access, folders, roles.collect()))

@@ -47,7 +47,7 @@ impl MailServer for Adapter {
                 credential,
                 member: None,
             };
-            let found = self.0.uid_validity(&access, folder).await;
+            let found = self.0.folders.uid_validity(&access, folder).await;
             found.map_err(convert_error)
         }
         .boxed()

@@ -162,10 +162,11 @@ impl Mail {
             // which folder has this name. Therefore the index is updated before the member's rights
             // are checked.
             if access.member.is_some() {
-                self.refresh_folders(access).await?;
+                self.folders.refresh(access).await?;
             }
             let folder_access = self
-                .folder_access(access)
+                .folders
+                .usable_by(access)
                 .await?
                 .require_path(to, Right::MailWrite)?;
             let Some(folder_access) = folder_access else {
@@ -248,7 +249,7 @@ impl Mail {
         rights: &[Right],
     ) -> Result<Vec<(u64, Arc<Location>)>, Error> {
         let mut locations = self.look_up(access, numbers, source).await?;
-        let folder_access = self.folder_access(access).await?;
+        let folder_access = self.folders.usable_by(access).await?;
         for &right in rights {
             let decide =
                 |location: &Location| folder_access.authorize_message(message_ref(location), right);
@@ -305,7 +306,7 @@ impl Mail {
         // client might have moved a message just before the expunge. The lock is acquired before
         // the connection, because the holder of the lock may need the last connection.
         let _lock = match change {
-            Change::Delete => self.reconcile_locks.acquire(&access.account).await,
+            Change::Delete => self.folders.locks.acquire(&access.account).await,
             Change::Flag { .. } | Change::Move { .. } => None,
         };
         let mut lease = self.context.connections.lease(access, Some(path)).await?;
@@ -373,7 +374,7 @@ impl Mail {
                     message_index::moved(self.db(), account, to, uid_validity, &new_uids).await?;
                 if !stored {
                     // Another client created the destination folder after the last listing.
-                    self.refresh_folders(access).await?;
+                    self.folders.refresh(access).await?;
                     message_index::moved(self.db(), account, to, uid_validity, &new_uids).await?;
                 }
                 Ok::<_, Error>(())

@@ -3,16 +3,16 @@
 
 use std::sync::Arc;
 
+use super::Folders;
 use crate::access::Access;
 use crate::cache::FolderKey;
 use crate::error::Error;
 use crate::folders::states::FolderState;
-use crate::mail::Mail;
 
-impl Mail {
+impl Folders {
     /// Returns the ids of the listed folders in the order of the list. Assigns a new id to a new
     /// folder.
-    pub(crate) async fn folder_ids(
+    pub(crate) async fn ids(
         &self,
         access: &Access,
         states: &[FolderState],
@@ -24,7 +24,7 @@ impl Mail {
         {
             return Ok(ids);
         }
-        let indexed = self.index_folders(access, states).await?;
+        let indexed = self.update_index(access, states).await?;
         let ids = states.iter().zip(indexed).map(|(state, indexed)| {
             let id: Arc<str> = indexed.public_id().into();
             self.context

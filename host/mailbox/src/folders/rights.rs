@@ -11,9 +11,9 @@ use latchmail_core::permissions::{GrantedFolder, Right, Rights};
 use latchmail_directory::message_index::{self, IndexedFolder};
 use latchmail_imap::MessageRef;
 
+use super::Folders;
 use crate::access::Access;
 use crate::error::Error;
-use crate::mail::Mail;
 
 /// The folders that a caller is allowed to use.
 pub(crate) enum FolderAccess {
@@ -40,16 +40,17 @@ pub(crate) enum Decision {
     Hidden,
 }
 
-impl Mail {
+impl Folders {
     /// Returns the folders that `access` can use, by their current paths in the index.
-    pub(crate) async fn folder_access(&self, access: &Access) -> Result<FolderAccess, Error> {
+    pub(crate) async fn usable_by(&self, access: &Access) -> Result<FolderAccess, Error> {
         let Some(member) = &access.member else {
             return Ok(FolderAccess::All);
         };
         let all = member.grants.over_every_folder();
         let mut folders: HashMap<String, Vec<(u32, Rights)>> = HashMap::new();
         if member.grants.folders().next().is_some() {
-            let indexed = message_index::existing_folders(self.db(), &access.account).await?;
+            let indexed =
+                message_index::existing_folders(self.context.db(), &access.account).await?;
             let by_id: HashMap<&str, &IndexedFolder> = indexed
                 .iter()
                 .map(|folder| (folder.public_id(), folder))
@@ -78,20 +79,20 @@ impl Mail {
     /// # Errors
     /// Returns [`Error::Denied`] if the caller can see the folder but does not have the right.
     /// Returns another [`Error`] if the operation fails.
-    pub(crate) async fn require_folder(
+    pub(crate) async fn require(
         &self,
         access: &Access,
         path: &str,
         right: Right,
     ) -> Result<Option<FolderAccess>, Error> {
-        let folder_access = self.folder_access(access).await?;
+        let folder_access = self.usable_by(access).await?;
         if folder_access.authorize_path(path, right) != Decision::Hidden {
             return folder_access.require_path(path, right);
         }
         // These steps do not depend on the existence of the folder. Otherwise the response time
         // would reveal whether the folder exists.
-        self.refresh_folders(access).await?;
-        self.folder_access(access).await?.require_path(path, right)
+        self.refresh(access).await?;
+        self.usable_by(access).await?.require_path(path, right)
     }
 
     /// Returns `true` if the caller is allowed to learn whether the folder exists. Always returns
@@ -99,8 +100,8 @@ impl Mail {
     ///
     /// # Errors
     /// Returns an [`Error`] if the operation fails.
-    pub(crate) async fn can_see_folder(&self, access: &Access, path: &str) -> Result<bool, Error> {
-        let folder_access = self.folder_access(access).await?;
+    pub(crate) async fn can_see(&self, access: &Access, path: &str) -> Result<bool, Error> {
+        let folder_access = self.usable_by(access).await?;
         Ok(folder_access.authorize_path(path, Right::MailRead) != Decision::Hidden)
     }
 }

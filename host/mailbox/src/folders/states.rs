@@ -6,10 +6,10 @@ use latchmail_directory::message_index::{self, IndexedFolder, ListedFolder};
 use latchmail_imap::Opened;
 use latchmail_imap::list::{FolderStatus, Listed, MODSEQS, POSITIONS};
 
+use super::Folders;
 use crate::access::Access;
 use crate::connections::retry::retry_read;
 use crate::error::Error;
-use crate::mail::Mail;
 
 /// A folder in the mail server's list, with its current state.
 #[derive(Clone, Debug)]
@@ -52,14 +52,17 @@ pub(crate) fn folder_state(listed: &Listed) -> Option<FolderState> {
     Some(FolderState::new(path, object_id, listed.status?))
 }
 
-impl Mail {
+impl Folders {
     /// Lists the selectable folders with their current states.
-    pub(crate) async fn folder_states(&self, access: &Access) -> Result<Vec<FolderState>, Error> {
+    pub(crate) async fn states(&self, access: &Access) -> Result<Vec<FolderState>, Error> {
         self.list_states(access, POSITIONS).await
     }
 
-    /// Works like [`Mail::folder_states`], but also reads the HIGHESTMODSEQ of each folder.
-    pub(crate) async fn folder_modseqs(&self, access: &Access) -> Result<Vec<FolderState>, Error> {
+    /// Works like [`Self::states`], but also reads the HIGHESTMODSEQ of each folder.
+    pub(crate) async fn states_with_modseqs(
+        &self,
+        access: &Access,
+    ) -> Result<Vec<FolderState>, Error> {
         self.list_states(access, MODSEQS).await
     }
 
@@ -70,13 +73,13 @@ impl Mail {
     }
 
     /// Stores the listed folders in the index. Returns the index entries in the order of the list.
-    pub(crate) async fn index_folders(
+    pub(crate) async fn update_index(
         &self,
         access: &Access,
         states: &[FolderState],
     ) -> Result<Vec<IndexedFolder>, Error> {
         let account = &access.account;
-        let indexed = message_index::existing_folders(self.db(), account).await?;
+        let indexed = message_index::existing_folders(self.context.db(), account).await?;
         let mut indexed: HashMap<String, IndexedFolder> = indexed
             .into_iter()
             .map(|folder| (folder.path.clone(), folder))
@@ -92,24 +95,20 @@ impl Mail {
                 .filter_map(|listed| indexed.remove(listed.path));
             return Ok(unchanged.collect());
         }
-        Ok(message_index::update_folders(self.db(), account, &listed).await?)
+        Ok(message_index::update_folders(self.context.db(), account, &listed).await?)
     }
 
     /// Stores all folders of the account in the index. This function must run before any message of
     /// the account gets a number. Otherwise, if another client moved a message to a folder that is
     /// not in the index, the message would not be an arrival (see [`crate::numbers::reconcile`]).
-    pub(crate) async fn ensure_folders_indexed(&self, access: &Access) -> Result<(), Error> {
+    pub(crate) async fn ensure_indexed(&self, access: &Access) -> Result<(), Error> {
         let account = &access.account;
         if self.context.cache.folder_count(account).is_some() {
             return Ok(());
         }
-        let (access, _lock) = &self
-            .context
-            .connections
-            .lock(&self.reconcile_locks, access)
-            .await?;
-        if !message_index::has_folders(self.db(), account).await? {
-            self.index_folders(access, &self.folder_states(access).await?)
+        let (access, _lock) = &self.lock(access).await?;
+        if !message_index::has_folders(self.context.db(), account).await? {
+            self.update_index(access, &self.states(access).await?)
                 .await?;
         }
         // The number of folders is unknown at this point, so 0 is cached.
@@ -118,7 +117,7 @@ impl Mail {
     }
 
     /// Updates the index for renamed, created and deleted folders.
-    pub(crate) async fn refresh_folders(&self, access: &Access) -> Result<(), Error> {
+    pub(crate) async fn refresh(&self, access: &Access) -> Result<(), Error> {
         self.list_and_index_folders(access).await.map(drop)
     }
 
@@ -134,12 +133,8 @@ impl Mail {
     }
 
     async fn list_and_index_folders(&self, access: &Access) -> Result<Vec<IndexedFolder>, Error> {
-        let (access, _lock) = &self
-            .context
-            .connections
-            .lock(&self.reconcile_locks, access)
-            .await?;
-        let states = self.folder_states(access).await?;
-        self.index_folders(access, &states).await
+        let (access, _lock) = &self.lock(access).await?;
+        let states = self.states(access).await?;
+        self.update_index(access, &states).await
     }
 }

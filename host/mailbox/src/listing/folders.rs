@@ -29,7 +29,7 @@ impl Mail {
         let mut listed = retry_read!(lease, session => session.folders(COUNTS));
         drop(lease);
         let states: Vec<_> = listed.iter().filter_map(folder_state).collect();
-        let ids = self.folder_ids(access, &states).await?;
+        let ids = self.folders.ids(access, &states).await?;
         self.reconcile_if_copies_lost(access, &states).await?;
         let mut ids: HashMap<String, Arc<str>> = listed
             .iter()
@@ -37,7 +37,7 @@ impl Mail {
             .zip(ids)
             .collect();
         // Rights refer to the paths in the index. `folder_ids` has updated these paths.
-        let folder_access = self.folder_access(access).await?;
+        let folder_access = self.folders.usable_by(access).await?;
         listed.retain(|folder| {
             let uid_validity = folder.status.map_or(0, |status| status.uid_validity);
             folder_access.can_read(&folder.path, uid_validity)

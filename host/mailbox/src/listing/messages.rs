@@ -106,9 +106,9 @@ impl Mail {
     }
 
     async fn list(&self, access: &Access, query: Query<'_>) -> Result<Option<Listing>, Error> {
-        self.ensure_folders_indexed(access).await?;
+        self.folders.ensure_indexed(access).await?;
         let path = query.path;
-        let folder_access = self.require_folder(access, path, Right::MailRead).await?;
+        let folder_access = self.folders.require(access, path, Right::MailRead).await?;
         let Some(folder_access) = folder_access else {
             return Ok(None);
         };

@@ -49,7 +49,7 @@ impl Locations<'_> {
             // For a member, the steps do not depend on the existence of the number. Otherwise the
             // response time would reveal whether the number exists.
             let is_last = self.reconciled || (location.is_none() && access.member.is_none());
-            let folder_access = mail.folder_access(access).await?;
+            let folder_access = mail.folders.usable_by(access).await?;
             let location = location
                 .map(|location| self.authorize(&folder_access, location))
                 .transpose()?

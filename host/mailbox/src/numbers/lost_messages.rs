@@ -136,8 +136,8 @@ impl Mail {
         if !unopened.is_empty() {
             // Another client may have renamed these folders since they were listed. Their messages
             // are then at their new paths.
-            let states = self.folder_states(access).await?;
-            let indexed = self.index_folders(access, &states).await?;
+            let states = self.folders.states(access).await?;
+            let indexed = self.folders.update_index(access, &states).await?;
             let paths: HashMap<&str, &str> = indexed
                 .iter()
                 .map(|folder| (folder.id.as_str(), folder.path.as_str()))

@@ -69,11 +69,7 @@ pub(crate) struct Vanished {
 impl Mail {
     /// Reconciles the index with all arrivals in any folder since the last reconciliation.
     pub(crate) async fn reconcile(&self, access: &Access) -> Result<(), Error> {
-        let (access, _lock) = &self
-            .context
-            .connections
-            .lock(&self.reconcile_locks, access)
-            .await?;
+        let (access, _lock) = &self.folders.lock(access).await?;
         self.reconcile_locked(access, &BTreeSet::new()).await
     }
 
@@ -136,11 +132,7 @@ impl Mail {
         }
         let unchecked: Vec<Identity> = unnumbered.difference(checked).copied().collect();
         if known.folder.is_none() || message_index::has_identity(db, account, &unchecked).await? {
-            let (access, _lock) = &self
-                .context
-                .connections
-                .lock(&self.reconcile_locks, access)
-                .await?;
+            let (access, _lock) = &self.folders.lock(access).await?;
             self.reconcile_locked(access, &BTreeSet::new()).await?;
             // A message is not an arrival if it was in the folder before the folder was first
             // indexed. Therefore check here whether such a message is a copy of a lost message.
@@ -159,7 +151,7 @@ impl Mail {
     }
 
     /// Reconciles the index with the mail server. The caller must have acquired the mailbox's lock
-    /// in `reconcile_locks`. `expunged` contains the numbers of messages that the caller has
+    /// ([`Folders::locks`]). `expunged` contains the numbers of messages that the caller has
     /// expunged under this lock.
     pub(crate) async fn reconcile_locked(
         &self,
@@ -179,11 +171,7 @@ impl Mail {
         access: &Access,
         vanished: Vanished,
     ) -> Result<Option<Vec<String>>, Error> {
-        let (access, _lock) = &self
-            .context
-            .connections
-            .lock(&self.reconcile_locks, access)
-            .await?;
+        let (access, _lock) = &self.folders.lock(access).await?;
         self.reconcile_lists(access, &BTreeSet::new(), vanished)
             .await
     }
@@ -195,8 +183,8 @@ impl Mail {
         vanished: Vanished,
     ) -> Result<Option<Vec<String>>, Error> {
         let account = &access.account;
-        let first = self.folder_states(access).await?;
-        let mut indexed = self.index_folders(access, &first).await?;
+        let first = self.folders.states(access).await?;
+        let mut indexed = self.folders.update_index(access, &first).await?;
         let mut missing = MissingMessages::default();
         missing.add(&self.missing_copies(access, &first).await?);
         missing.add(&vanished.messages);
@@ -207,8 +195,8 @@ impl Mail {
             if list > 0 || !none_missing {
                 // List the folders again. A message that had left its stored location before the
                 // first listing has arrived in its new folder before the second listing.
-                states = self.folder_states(access).await?;
-                indexed = self.index_folders(access, &states).await?;
+                states = self.folders.states(access).await?;
+                indexed = self.folders.update_index(access, &states).await?;
             }
             let arrived = self
                 .process_all_arrivals(access, &states, &indexed, expunged, &mut missing)

@@ -78,8 +78,8 @@ impl Mail {
     /// attempt was not successful.
     async fn sync_once(&self, access: &Access, again: bool) -> Result<Option<u64>, Error> {
         let (db, account) = (self.db(), &access.account);
-        let states = self.folder_modseqs(access).await?;
-        let listed = self.index_folders(access, &states).await?;
+        let states = self.folders.states_with_modseqs(access).await?;
+        let listed = self.folders.update_index(access, &states).await?;
         let mut vanished = Vanished::default();
         let (mut synced, mut seen) = (Vec::new(), HashSet::new());
         for (state, folder) in states.iter().zip(&listed) {

@@ -188,7 +188,8 @@ impl Outbox {
         if let Some(path) = &sent.saved_to
             && !self
                 .mail
-                .can_see_folder(access, path)
+                .folders
+                .can_see(access, path)
                 .await
                 .unwrap_or(false)
         {

@@ -289,11 +289,11 @@ async fn a_deletion_that_waits_for_a_reconciliation_uses_no_connection() {
         test.append("INBOX", &["a"]).await;
         let listing = mail.messages(&test.access, "INBOX", 0, 1).await;
         let number = listing.unwrap().unwrap().messages[0].uid;
-        let lock = mail.reconcile_locks.acquire("ada").await;
+        let lock = mail.folders.locks.acquire("ada").await;
         let (deleting, access) = (Arc::clone(&mail), test.access.clone());
         let deletion = tokio::spawn(async move { deleting.delete(&access, &[number]).await });
         for _ in 0..30 {
-            mail.folder_states(&test.access).await.unwrap();
+            mail.folders.states(&test.access).await.unwrap();
         }
         drop(lock);
         assert_eq!(deletion.await.unwrap().unwrap(), [number]);

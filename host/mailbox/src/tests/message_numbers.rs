@@ -138,7 +138,7 @@ async fn a_listing_during_a_move_does_not_change_the_number() {
         assert_ne!(copy, number);
         client.ok("STORE 1 +FLAGS (\\Deleted)");
         client.ok("EXPUNGE");
-        let states = test.mail.folder_states(&test.access).await.unwrap();
+        let states = test.mail.folders.states(&test.access).await.unwrap();
         let archive = states.iter().find(|state| state.path == "Archive").unwrap();
         let moved = Moved {
             uid_validity: archive.opened.uid_validity,
