@@ -128,7 +128,7 @@ impl Mail {
             cursor.filter(matches).ok_or(Error::CursorExpired)
         });
         let cursor = cursor.transpose()?;
-        let version = self.sync(access).await?;
+        let version = self.numbers.sync(access).await?;
         let mut cursor = cursor.unwrap_or_else(|| Cursor::at(version));
         if cursor.until > version {
             return Err(Error::CursorExpired);

@@ -36,6 +36,7 @@ pub use connections::revocation::{SessionSelector, end_server_sessions};
 pub use error::Error;
 pub use folders::Folders;
 pub use folders::roles::Folder;
+pub use index::SearchIndex;
 pub use index::credentials::IndexCredentials;
 pub use mail::{Mail, MailSettings};
 pub use message::authentication::{Authentication, TrustedResults, Verdict, parse_addresses};

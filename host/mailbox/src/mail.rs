@@ -1,8 +1,7 @@
 //! The mailboxes of one mail server, with the caches, permits and locks for all operations.
 
 use std::fmt;
-use std::sync::atomic::AtomicU64;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use std::time::Duration;
 
 use latchmail_core::account_permits::AccountPermits;
@@ -20,10 +19,10 @@ use crate::connections::Connections;
 use crate::context::Context;
 use crate::error::Error;
 use crate::folders::Folders;
-use crate::index::Indexes;
-use crate::index::credentials::IndexCredentials;
+use crate::index::SearchIndex;
 use crate::memory::SharedMemory;
 use crate::message::authentication::TrustedResults;
+use crate::numbers::Numbers;
 
 /// The mailboxes of one mail server.
 pub struct Mail {
@@ -32,6 +31,10 @@ pub struct Mail {
     pub(crate) context: Arc<Context>,
     /// The folders in the index of messages.
     pub folders: Arc<Folders>,
+    /// The numbers of messages.
+    pub(crate) numbers: Arc<Numbers>,
+    /// The search indexes.
+    pub index: Arc<SearchIndex>,
     /// Memory for longer headers and texts of listings. A request releases this memory before its
     /// response is sent.
     pub(crate) listing_memory: SharedMemory,
@@ -39,19 +42,11 @@ pub struct Mail {
     download_permits: AccountPermits,
     /// One lock per account, which serializes the changes of the mailbox.
     pub(crate) change_locks: AccountPermits,
-    /// One lock per account, which serializes the syncs of the mailbox.
-    pub(crate) sync_locks: AccountPermits,
-    /// The number of syncs that were requested or started so far.
-    pub(crate) sync_ticket: AtomicU64,
     pub(crate) changes: Changes,
     /// The keys that seal cursors.
     pub(crate) keys: Arc<Keyring>,
     timeout: Duration,
     pub(crate) trusted_results: Arc<TrustedResults>,
-    /// The search indexes of this host. `None` if the index is disabled.
-    indexes: Option<Indexes>,
-    /// The source of the credentials of the search index.
-    pub(crate) index_credentials: OnceLock<Arc<dyn IndexCredentials>>,
 }
 
 /// The settings of mailboxes that are not in the configuration of IMAP.
@@ -91,10 +86,15 @@ impl Mail {
             Some(keys) => keys,
             None => Arc::new(generate_key()?),
         };
+        let folders = Arc::new(Folders::new(Arc::clone(&context)));
+        let numbers = Arc::new(Numbers::new(Arc::clone(&context), Arc::clone(&folders)));
         let index = settings.index.filter(|index| index.enabled);
+        let index = SearchIndex::new(Arc::clone(&context), Arc::clone(&numbers), index.as_ref());
         Ok(Self {
             connections: Arc::clone(&context.connections),
-            folders: Arc::new(Folders::new(Arc::clone(&context))),
+            index: Arc::new(index),
+            numbers,
+            folders,
             context,
             listing_memory: SharedMemory::new(
                 bounds::LISTING_MEMORY_MIB,
@@ -103,25 +103,16 @@ impl Mail {
             ),
             download_permits: AccountPermits::new(bounds::DOWNLOADS_PER_ACCOUNT),
             change_locks: AccountPermits::new(1),
-            sync_locks: AccountPermits::new(1),
-            sync_ticket: AtomicU64::new(0),
             changes: Changes::default(),
             keys,
             timeout: config.timeout,
             trusted_results: Arc::new(settings.trusted_results),
-            indexes: index.as_ref().map(Indexes::new),
-            index_credentials: OnceLock::new(),
         })
     }
 
     /// Returns the database with the index of messages.
     pub(crate) fn db(&self) -> &Db {
         self.context.db()
-    }
-
-    /// Returns the search indexes of this host. Returns `None` if the index is disabled.
-    pub(crate) fn indexes(&self) -> Option<&Indexes> {
-        self.indexes.as_ref()
     }
 
     /// Waits until no change is in progress.

@@ -6,3 +6,33 @@ mod lost_messages;
 mod moved_messages;
 pub(crate) mod reconcile;
 mod sync;
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+
+use latchmail_core::account_permits::AccountPermits;
+
+use crate::context::Context;
+use crate::folders::Folders;
+
+/// The service's numbers of messages, in the index of messages.
+#[derive(Debug)]
+pub(crate) struct Numbers {
+    context: Arc<Context>,
+    folders: Arc<Folders>,
+    /// One lock per account, which serializes the syncs of the mailbox.
+    sync_locks: AccountPermits,
+    /// The number of syncs that were requested or started so far.
+    sync_ticket: AtomicU64,
+}
+
+impl Numbers {
+    pub(crate) fn new(context: Arc<Context>, folders: Arc<Folders>) -> Self {
+        Self {
+            context,
+            folders,
+            sync_locks: AccountPermits::new(1),
+            sync_ticket: AtomicU64::new(0),
+        }
+    }
+}

@@ -119,7 +119,7 @@ impl Mail {
         searched: impl FnOnce(&CurrentIndex) -> FolderSet,
     ) -> Result<Result<SearchResult, IndexStatus>, Error> {
         let all = request.folder.is_none();
-        let index = match self.current_index(access, folders, all).await {
+        let index = match self.index.current(access, folders, all).await {
             Ok(index) => index,
             Err(status) => return Ok(Err(status)),
         };
@@ -128,7 +128,9 @@ impl Mail {
             return Ok(Err(IndexStatus::Ready));
         }
         let searched = searched(&index);
-        let found = self.search_index(access, index, query.clone(), searched, request);
+        let found = self
+            .index
+            .search(access, index, query.clone(), searched, request);
         Ok(found.await?.ok_or(IndexStatus::Building))
     }
 

@@ -150,7 +150,7 @@ pub async fn start(mut config: Config, clock: Clock) -> Result<Running, StartErr
         tokio::spawn(end_sessions(Arc::clone(&app))),
         tokio::spawn(recheck_users(Arc::clone(&app))),
         tokio::spawn(recheck_provider_sessions(Arc::clone(&app))),
-        tokio::spawn(Arc::clone(&app.mail).run_indexer()),
+        tokio::spawn(Arc::clone(&app.mail.index).run()),
         tokio::spawn(hosts::announce(Arc::clone(&app))),
         tokio::spawn(hosts::handle_events(Arc::clone(&app), events)),
         tokio::spawn(keys::follow(Arc::clone(&app), current_key)),
@@ -217,7 +217,8 @@ async fn build(
     .with_shared_limits(shared_limits.as_ref());
     let auth = Arc::new(auth);
     let index_credentials = IndexCredentials::new(directory.clone(), auth.keys(), clock.clone());
-    mail.set_index_credentials(Arc::new(mail_server::IndexAdapter(index_credentials)));
+    mail.index
+        .set_credentials(Arc::new(mail_server::IndexAdapter(index_credentials)));
     let dkim = latchmail_dkim::Keys::new(&config.dkim, directory.clone(), auth.keys())?;
     dkim.sync_milter().await.map_err(start_error)?;
     let dkim = Arc::new(dkim);

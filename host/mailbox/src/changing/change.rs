@@ -278,7 +278,7 @@ impl Mail {
             return Ok(numbers.iter().filter_map(cached).collect());
         }
         if source == Source::ReconciledIndex {
-            self.reconcile(access).await?;
+            self.numbers.reconcile(access).await?;
         }
         let locations = message_index::locations(self.db(), account, numbers).await?;
         let locations = locations.into_iter().map(|(number, location)| {
@@ -419,7 +419,7 @@ impl Mail {
         let before = before.map_err(unknown)?;
         let reconciled = async {
             let numbers: BTreeSet<u64> = uids.keys().copied().collect();
-            self.reconcile_locked(access, &numbers).await?;
+            self.numbers.reconcile_locked(access, &numbers).await?;
             self.indexed_locations(account, &uids).await
         };
         let after = reconciled.await.map_err(unknown)?;

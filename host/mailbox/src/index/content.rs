@@ -7,7 +7,7 @@ use std::time::Instant;
 use latchmail_directory::message_index::{Replica, ReplicaDelta, ReplicaFolder, ReplicaMessage};
 use latchmail_search::{Index, MailboxState};
 
-use super::threads::MailboxThreads;
+use super::mailbox_threads::MailboxThreads;
 use crate::folders::states::FolderState;
 
 /// An open index with the state of the mailbox at one version of the change log.

@@ -7,13 +7,13 @@ use std::sync::Arc;
 use latchmail_directory::message_index;
 use latchmail_search::threads::ThreadId;
 
-use super::AccountIndex;
+use super::SearchIndex;
+use super::indexes::AccountIndex;
 use crate::blocking;
 use crate::error::Error;
-use crate::mail::Mail;
 use crate::message::types::Summary;
 
-impl Mail {
+impl SearchIndex {
     /// Replaces the thread ids of messages whose threads were merged with other threads.
     pub(crate) async fn set_merged_threads<'a>(
         &self,
@@ -39,12 +39,12 @@ impl Mail {
         account: &str,
         uids: &[u64],
     ) -> Result<HashMap<u64, u64>, Error> {
-        if self.indexes().is_none()
+        if self.indexes.as_ref().is_none()
             || !message_index::has_merged_threads(&self.context.directory, account).await?
         {
             return Ok(HashMap::new());
         }
-        Ok(message_index::merged_threads(self.db(), account, uids).await?)
+        Ok(message_index::merged_threads(self.context.db(), account, uids).await?)
     }
 
     /// Returns the threads of messages from the open index of an account. Returns `None` if the
@@ -54,7 +54,7 @@ impl Mail {
         account: &str,
         uids: &[u64],
     ) -> Option<HashMap<u64, u64>> {
-        let index = self.indexes()?.open(account)?;
+        let index = self.indexes.as_ref()?.open(account)?;
         let content = index.content.read().await;
         let threads = &content.as_ref()?.threads.threads;
         let with_thread = |uid: &u64| Some((*uid, threads.thread_of(*uid)?.0));
@@ -81,7 +81,8 @@ impl Mail {
             merged.map(|(uid, thread)| (uid, thread.0)).collect()
         });
         let merged: Vec<_> = merged.await.map_err(Error::Internal)?;
-        let stored = message_index::set_merged_threads(self.db(), &index.account, merged).await;
+        let stored =
+            message_index::set_merged_threads(self.context.db(), &index.account, merged).await;
         if stored.is_err()
             && let Some(content) = &mut *index.content.write().await
         {

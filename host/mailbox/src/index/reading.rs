@@ -5,20 +5,20 @@ use std::time::Instant;
 
 use latchmail_imap::MessageRef;
 
-use super::AccountIndex;
+use super::SearchIndex;
 use super::document::MessageDocument;
+use super::indexes::AccountIndex;
 use super::update::{IndexError, Missing};
 use crate::access::Access;
 use crate::connections::retry::retry_read;
 use crate::error::Error;
-use crate::mail::Mail;
 use crate::message::parts::MessageParts;
 use crate::{blocking, bounds};
 
 /// The number of bytes that the first command reads of each message.
 const BEGINNING: usize = 64 * 1024;
 
-impl Mail {
+impl SearchIndex {
     /// Reads messages and converts them to documents. Omits messages that the mail server fails to
     /// return, and records them.
     pub(super) async fn read_documents(

@@ -2,11 +2,12 @@
 
 use std::collections::{HashMap, HashSet};
 
-use latchmail_search::threads::{ThreadId, Threads};
-use latchmail_search::{FolderSet, StoredThreadKeys};
+use latchmail_search::FolderSet;
+use latchmail_search::threads::ThreadId;
 
+use super::SearchIndex;
 use super::content::Content;
-use super::document::{MessageDocument, stored_senders};
+use super::document::stored_senders;
 use super::results::Hit;
 use super::results::{Thread, ThreadMessages, ThreadPage};
 use super::search::CurrentIndex;
@@ -14,7 +15,6 @@ use crate::blocking;
 use crate::bounds::to_usize;
 use crate::error::Error;
 use crate::folders::rights::FolderAccess;
-use crate::mail::Mail;
 use crate::message::types::Address;
 
 /// Maximum number of messages of a thread that are read for its participants.
@@ -30,52 +30,6 @@ const MAX_PARTICIPANTS: usize = 50;
 /// Maximum size of the participants of a thread, in bytes. A page of 100 threads must fit into a
 /// sandbox's memory.
 const PARTICIPANT_BYTES: usize = 16 * 1024;
-
-/// The threads of a mailbox, and the times of arrival of its messages.
-pub(super) struct MailboxThreads {
-    pub(super) threads: Threads,
-    arrivals: HashMap<u64, i64>,
-    /// `true` if the threads have changed since they were stored.
-    pub(super) is_changed: bool,
-}
-
-impl MailboxThreads {
-    pub(super) fn new(keys: Vec<StoredThreadKeys>) -> Self {
-        let arrivals = keys.iter().map(|stored| (stored.uid, stored.arrival));
-        Self {
-            is_changed: true,
-            arrivals: arrivals.collect(),
-            threads: Threads::build(
-                keys.into_iter()
-                    .map(|stored| (stored.uid, stored.date, stored.keys)),
-            ),
-        }
-    }
-
-    /// Adds new messages and removes others.
-    pub(super) fn update(&mut self, new: &[MessageDocument], removed: &[u64]) {
-        self.is_changed |= !(new.is_empty() && removed.is_empty());
-        self.threads.remove(removed);
-        for uid in removed {
-            self.arrivals.remove(uid);
-        }
-        for message in new {
-            self.arrivals.insert(message.uid, message.arrival);
-            self.threads
-                .add(message.uid, message.date(), message.thread.clone());
-        }
-    }
-
-    /// Returns the id of a message's thread. Returns an empty string for an unknown message.
-    pub(super) fn id(&self, uid: u64) -> String {
-        let thread = self.threads.thread_of(uid);
-        thread.map(|thread| thread.to_string()).unwrap_or_default()
-    }
-
-    fn arrival(&self, uid: u64) -> i64 {
-        self.arrivals.get(&uid).copied().unwrap_or_default()
-    }
-}
 
 /// The data of a thread before its messages are read.
 struct Group {
@@ -246,9 +200,9 @@ fn is_seen(flags: &str) -> bool {
         .any(|flag| flag.eq_ignore_ascii_case("\\Seen"))
 }
 
-impl Mail {
+impl SearchIndex {
     /// Returns a page of the threads that the caller can read.
-    pub(crate) async fn list_threads(
+    pub(crate) async fn threads(
         &self,
         index: CurrentIndex,
         access: &FolderAccess,
@@ -308,6 +262,8 @@ mod tests {
     use tempfile::TempDir;
 
     use super::super::content::Mailbox;
+    use super::super::document::MessageDocument;
+    use super::super::mailbox_threads::MailboxThreads;
     use super::*;
     use crate::message::parts::MessageParts;
 

@@ -30,7 +30,9 @@ impl Mail {
         drop(lease);
         let states: Vec<_> = listed.iter().filter_map(folder_state).collect();
         let ids = self.folders.ids(access, &states).await?;
-        self.reconcile_if_copies_lost(access, &states).await?;
+        self.numbers
+            .reconcile_if_copies_lost(access, &states)
+            .await?;
         let mut ids: HashMap<String, Arc<str>> = listed
             .iter()
             .map(|folder| folder.path.clone())

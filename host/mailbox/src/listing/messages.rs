@@ -124,7 +124,8 @@ impl Mail {
         if !folder_access.can_read(path, uid_validity) {
             return Ok(None);
         }
-        self.reconcile_if_copy_lost(access, path, page.opened)
+        self.numbers
+            .reconcile_if_copy_lost(access, path, page.opened)
             .await?;
         let moves = self.context.cache.moves();
         let mut summaries = self
@@ -147,7 +148,9 @@ impl Mail {
         };
         let messages = page.messages.into_iter().rev();
         let mut messages: Vec<Summary> = messages.filter_map(to_summary).collect();
-        self.set_merged_threads(account, &mut messages).await?;
+        self.index
+            .set_merged_threads(account, &mut messages)
+            .await?;
         Ok(Some(Listing {
             total: page.total,
             messages,
@@ -172,7 +175,10 @@ impl Mail {
             .map(|message| (message.uid, message.identity))
             .collect();
         messages.sort_unstable_by_key(|(uid, _)| *uid);
-        let numbers = self.numbers(access, path, opened, &messages).await?;
+        let numbers = self
+            .numbers
+            .of_messages(access, path, opened, &messages)
+            .await?;
         let with_number = |message: Uncached| {
             let number = *numbers.get(&message.uid)?;
             let summary = Summary {

@@ -6,10 +6,10 @@ use latchmail_core::permissions::Right;
 use latchmail_directory::message_index::{self, Location};
 use latchmail_imap::MessageRef;
 
+use super::Numbers;
 use crate::access::Access;
 use crate::error::Error;
 use crate::folders::rights::{Decision, FolderAccess};
-use crate::mail::Mail;
 
 /// Converts a message's location for the IMAP client.
 pub(crate) fn message_ref(location: &Location) -> MessageRef<'_> {
@@ -26,7 +26,7 @@ const MAX_LOCATIONS: usize = 4;
 /// An iterator over the possible locations of a message. The first is the last known location. The
 /// others are the locations after a reconciliation.
 pub(crate) struct Locations<'a> {
-    mail: &'a Mail,
+    numbers: &'a Numbers,
     access: &'a Access,
     number: u64,
     last: Option<Arc<Location>>,
@@ -38,18 +38,21 @@ impl Locations<'_> {
     /// Returns the next location. The caller must call this function repeatedly until it has found
     /// the message. Returns `None` if no location remains.
     pub(crate) async fn next(&mut self) -> Result<Option<Arc<Location>>, Error> {
-        let Self { mail, access, .. } = *self;
+        let Self {
+            numbers, access, ..
+        } = *self;
         while self.remaining > 0 {
             if self.last.is_some() {
-                mail.context
+                numbers
+                    .context
                     .cache
                     .remove_location(&access.account, self.number);
             }
-            let location = mail.location(access, self.number).await?;
+            let location = numbers.location(access, self.number).await?;
             // For a member, the steps do not depend on the existence of the number. Otherwise the
             // response time would reveal whether the number exists.
             let is_last = self.reconciled || (location.is_none() && access.member.is_none());
-            let folder_access = mail.folders.usable_by(access).await?;
+            let folder_access = numbers.folders.usable_by(access).await?;
             let location = location
                 .map(|location| self.authorize(&folder_access, location))
                 .transpose()?
@@ -63,7 +66,7 @@ impl Locations<'_> {
             if is_last {
                 return Ok(None);
             }
-            mail.reconcile(access).await?;
+            numbers.reconcile(access).await?;
             self.reconciled = true;
         }
         Ok(None)
@@ -85,11 +88,11 @@ impl Locations<'_> {
     }
 }
 
-impl Mail {
+impl Numbers {
     /// Returns the possible locations of the message with this number.
     pub(crate) fn locations<'a>(&'a self, access: &'a Access, number: u64) -> Locations<'a> {
         Locations {
-            mail: self,
+            numbers: self,
             access,
             number,
             last: None,

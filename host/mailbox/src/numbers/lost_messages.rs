@@ -10,18 +10,18 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use latchmail_directory::message_index::{self, IndexedMessage};
 use latchmail_imap::Opened;
 
+use super::Numbers;
 use crate::access::Access;
 use crate::cache::FolderKey;
 use crate::connections::retry::retry_read;
 use crate::error::Error;
 use crate::folders::states::FolderState;
-use crate::mail::Mail;
 use crate::numbers::locations::message_ref;
 
-impl Mail {
+impl Numbers {
     /// Returns `true` if the opened folder might have lost a message that has copies. Otherwise
     /// caches the folder's counts for the next check.
-    pub(crate) async fn may_have_lost_copies(
+    pub(super) async fn may_have_lost_copies(
         &self,
         access: &Access,
         path: &str,
@@ -31,7 +31,7 @@ impl Mail {
         if self.context.cache.lost_no_message(folder, opened) {
             return Ok(false);
         }
-        let with_copies = message_index::copied_folders(self.db(), &access.account).await?;
+        let with_copies = message_index::copied_folders(self.context.db(), &access.account).await?;
         if with_copies.iter().any(|copied| copied == path) {
             return Ok(true);
         }
@@ -41,7 +41,7 @@ impl Mail {
 
     /// Returns `true` if any folder of the account might have lost a message of which another copy
     /// exists. Otherwise caches the number of messages of each folder for the next check.
-    pub(crate) async fn any_may_have_lost_copies(
+    pub(super) async fn any_may_have_lost_copies(
         &self,
         access: &Access,
         states: &[FolderState],
@@ -57,7 +57,7 @@ impl Mail {
         {
             return Ok(false);
         }
-        let with_copies = message_index::copied_folders(self.db(), account).await?;
+        let with_copies = message_index::copied_folders(self.context.db(), account).await?;
         let complete = self.complete_folders(account, states);
         if !with_copies
             .iter()
@@ -82,7 +82,7 @@ impl Mail {
     }
 
     /// Caches the number of folders and the counts of each folder for the next check.
-    pub(crate) fn cache_counts(&self, account: &str, states: &[FolderState]) {
+    pub(super) fn cache_counts(&self, account: &str, states: &[FolderState]) {
         for FolderState { path, opened, .. } in states {
             let folder = FolderKey::new(account, path, opened.uid_validity);
             self.context.cache.insert_message_counts(folder, *opened);
@@ -93,12 +93,12 @@ impl Mail {
     }
 
     /// Removes lost messages from the index.
-    pub(crate) async fn remove_lost(
+    pub(super) async fn remove_lost(
         &self,
         account: &str,
         messages: Vec<IndexedMessage>,
     ) -> Result<(), Error> {
-        message_index::remove_lost(self.db(), account, &messages).await?;
+        message_index::remove_lost(self.context.db(), account, &messages).await?;
         for message in messages {
             self.context
                 .cache
@@ -108,7 +108,7 @@ impl Mail {
     }
 
     /// Returns the messages that have copies and are missing at their stored locations.
-    pub(crate) async fn missing_copies(
+    pub(super) async fn missing_copies(
         &self,
         access: &Access,
         states: &[FolderState],
@@ -116,9 +116,9 @@ impl Mail {
         let account = &access.account;
         let mut missing = Vec::new();
         let complete = self.complete_folders(account, states);
-        for path in message_index::copied_folders(self.db(), account).await? {
+        for path in message_index::copied_folders(self.context.db(), account).await? {
             if !complete.contains(path.as_str()) {
-                let copies = message_index::copies_in(self.db(), account, &path).await?;
+                let copies = message_index::copies_in(self.context.db(), account, &path).await?;
                 missing.extend(self.missing(access, copies).await?);
             }
         }
@@ -126,7 +126,7 @@ impl Mail {
     }
 
     /// Returns the messages that are missing at their stored locations. Asks the mail server.
-    pub(crate) async fn missing(
+    pub(super) async fn missing(
         &self,
         access: &Access,
         messages: Vec<IndexedMessage>,

@@ -30,11 +30,11 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use latchmail_directory::message_index::{self, IndexedFolder, IndexedMessage, Known};
 use latchmail_imap::{Fetched, MessageRef, Opened};
 
+use super::Numbers;
 use crate::access::Access;
 use crate::connections::retry::retry_read;
 use crate::error::Error;
 use crate::folders::states::FolderState;
-use crate::mail::Mail;
 use crate::message::identity::{Identity, identity};
 use crate::numbers::moved_messages::{Candidates, find_moved};
 
@@ -66,7 +66,7 @@ pub(crate) struct Vanished {
     pub(crate) folders: BTreeSet<String>,
 }
 
-impl Mail {
+impl Numbers {
     /// Reconciles the index with all arrivals in any folder since the last reconciliation.
     pub(crate) async fn reconcile(&self, access: &Access) -> Result<(), Error> {
         let (access, _lock) = &self.folders.lock(access).await?;
@@ -100,7 +100,7 @@ impl Mail {
 
     /// Returns the service's numbers for messages of a folder, by IMAP UID. Assigns a number to
     /// each message without a number.
-    pub(crate) async fn numbers(
+    pub(crate) async fn of_messages(
         &self,
         access: &Access,
         path: &str,
@@ -108,14 +108,14 @@ impl Mail {
         messages: &[(u32, Identity)],
     ) -> Result<HashMap<u32, u64>, Error> {
         let mut checked = HashSet::new();
-        self.numbers_of_part(access, path, opened, messages, &mut checked)
+        self.of_part(access, path, opened, messages, &mut checked)
             .await
     }
 
-    /// Like [`Mail::numbers`], for a part of the messages of one list of a folder. `checked`
+    /// Like [`Self::of_messages`], for a part of the messages of one list of a folder. `checked`
     /// contains the identities of the parts before. Their copies are not checked again. Otherwise
     /// the work for a folder with many copies of one message would be quadratic.
-    pub(crate) async fn numbers_of_part(
+    pub(super) async fn of_part(
         &self,
         access: &Access,
         path: &str,
@@ -123,7 +123,7 @@ impl Mail {
         messages: &[(u32, Identity)],
         checked: &mut HashSet<Identity>,
     ) -> Result<HashMap<u32, u64>, Error> {
-        let (db, account) = (self.db(), &access.account);
+        let (db, account) = (self.context.db(), &access.account);
         let uids: Vec<u32> = messages.iter().map(|(uid, _)| *uid).collect();
         let known = message_index::known(db, account, path, opened.uid_validity, &uids).await?;
         let unnumbered = identities_without_number(messages, &known.numbers);
@@ -166,7 +166,7 @@ impl Mail {
     /// Reconciles the index with the mail server, and removes the messages of `vanished` that are
     /// in no folder. Returns the folders of `vanished` that do not exist. Returns `None` and
     /// removes no message if other clients moved messages during every attempt.
-    pub(crate) async fn remove_vanished(
+    pub(super) async fn remove_vanished(
         &self,
         access: &Access,
         vanished: Vanished,
@@ -285,7 +285,8 @@ impl Mail {
         uids: &[u32],
     ) -> Result<Vec<Fetched>, Error> {
         let (account, uid_validity) = (&access.account, opened.uid_validity);
-        let known = message_index::known(self.db(), account, path, uid_validity, uids).await?;
+        let known =
+            message_index::known(self.context.db(), account, path, uid_validity, uids).await?;
         let unnumbered = unnumbered(path, uid_validity, uids, &known);
         let mut lease = self.context.connections.lease(access, Some(path)).await?;
         Ok(retry_read!(lease, session => session.identities_at(&unnumbered)))
@@ -308,7 +309,7 @@ impl Mail {
             candidates.insert(*identity, Candidates::default());
         }
         let indexed =
-            message_index::with_identities(self.db(), &access.account, &identities).await?;
+            message_index::with_identities(self.context.db(), &access.account, &identities).await?;
         for message in &indexed {
             candidates.entry(message.identity()).or_default().indexed += 1;
         }
@@ -345,8 +346,15 @@ impl Mail {
             .map(|m| m.uid)
             .collect();
         let moved = find_moved(&messages, &deleted, candidates);
-        message_index::assign_numbers(self.db(), account, path, uid_validity, &messages, &moved)
-            .await?;
+        message_index::assign_numbers(
+            self.context.db(),
+            account,
+            path,
+            uid_validity,
+            &messages,
+            &moved,
+        )
+        .await?;
         let moved_uids: HashSet<u32> = moved.iter().map(|(uid, _)| *uid).collect();
         for (uid, identity) in &messages {
             if !moved_uids.contains(uid) {
@@ -370,7 +378,7 @@ impl Mail {
         uid_validity: u32,
         next: u32,
     ) -> Result<(), Error> {
-        let (db, account) = (self.db(), &access.account);
+        let (db, account) = (self.context.db(), &access.account);
         Ok(message_index::set_uid_next(db, account, path, uid_validity, next).await?)
     }
 }

@@ -20,12 +20,12 @@ use latchmail_directory::message_index::{
 };
 use latchmail_imap::Opened;
 
+use super::Numbers;
 use crate::access::Access;
 use crate::blocking;
 use crate::connections::retry::retry_read;
 use crate::error::Error;
 use crate::folders::states::FolderState;
-use crate::mail::Mail;
 use crate::message::identity::identity;
 use crate::numbers::reconcile::{Vanished, unnumbered};
 
@@ -41,7 +41,7 @@ const BYTES_PER_MESSAGE: usize = 64;
 /// Maximum number of messages in one SEARCH.
 const SEARCH_BATCH: usize = 1000;
 
-impl Mail {
+impl Numbers {
     /// Brings the index to the state of the mail server. Returns the version of the change log.
     ///
     /// Only one sync of an account runs at a time on this host. A call that has waited uses the
@@ -50,7 +50,7 @@ impl Mail {
     /// # Errors
     /// Returns [`Error::Unavailable`] if the mailbox changed during every attempt. Returns another
     /// [`Error`] if the operation fails.
-    pub async fn sync(&self, access: &Access) -> Result<u64, Error> {
+    pub(crate) async fn sync(&self, access: &Access) -> Result<u64, Error> {
         let asked = self.sync_ticket.fetch_add(1, Ordering::Relaxed);
         let (access, _lock) = &self
             .context
@@ -77,7 +77,7 @@ impl Mail {
     /// Syncs once. Returns `None` if the sync must be repeated. `again` is `true` if an earlier
     /// attempt was not successful.
     async fn sync_once(&self, access: &Access, again: bool) -> Result<Option<u64>, Error> {
-        let (db, account) = (self.db(), &access.account);
+        let (db, account) = (self.context.db(), &access.account);
         let states = self.folders.states_with_modseqs(access).await?;
         let listed = self.folders.update_index(access, &states).await?;
         let mut vanished = Vanished::default();
@@ -123,7 +123,7 @@ impl Mail {
         folder: &IndexedFolder,
         vanished: &mut Vanished,
     ) -> Result<Option<u64>, Error> {
-        let (db, account) = (self.db(), &access.account);
+        let (db, account) = (self.context.db(), &access.account);
         let (path, uid_validity) = (&folder.path, folder.uid_validity());
         let since = folder.highest_modseq();
         let changes = {
@@ -167,7 +167,7 @@ impl Mail {
         folder: &IndexedFolder,
         unlisted: &[RangeInclusive<u32>],
     ) -> Result<Vec<IndexedMessage>, Error> {
-        let (db, account) = (self.db(), &access.account);
+        let (db, account) = (self.context.db(), &access.account);
         let uid_validity = folder.uid_validity();
         let mut messages = Vec::new();
         for ranges in unlisted.chunks(SEARCH_BATCH) {
@@ -190,7 +190,7 @@ impl Mail {
         again: bool,
         vanished: &mut Vanished,
     ) -> Result<(), Error> {
-        let (db, account) = (self.db(), &access.account);
+        let (db, account) = (self.context.db(), &access.account);
         let folders = if again {
             message_index::occupied_folders(db, account).await?
         } else {
@@ -222,7 +222,7 @@ impl Mail {
         opened: Opened,
         uids: &[u32],
     ) -> Result<(), Error> {
-        let (db, account) = (self.db(), &access.account);
+        let (db, account) = (self.context.db(), &access.account);
         let uid_validity = opened.uid_validity;
         let mut rest = uids;
         let mut checked = HashSet::new();
@@ -242,7 +242,7 @@ impl Mail {
             drop(lease);
             let messages: Vec<_> = fetched.iter().map(|m| (m.uid, identity(m))).collect();
             if !messages.is_empty() {
-                self.numbers_of_part(access, path, opened, &messages, &mut checked)
+                self.of_part(access, path, opened, &messages, &mut checked)
                     .await?;
             }
         }

@@ -31,7 +31,7 @@ impl Mail {
         number: u64,
         index: u32,
     ) -> Result<Option<Option<AttachmentContent>>, Error> {
-        let mut locations = self.locations(access, number);
+        let mut locations = self.numbers.locations(access, number);
         while let Some(location) = locations.next().await? {
             let found = self.attachment_at(access, number, index, location).await?;
             if found.is_some() {

@@ -29,10 +29,11 @@ impl Mail {
     /// # Errors
     /// Returns an [`Error`] if the operation fails.
     pub async fn message(&self, access: &Access, number: u64) -> Result<Option<Detail>, Error> {
-        let mut locations = self.locations(access, number);
+        let mut locations = self.numbers.locations(access, number);
         while let Some(location) = locations.next().await? {
             if let Some(mut detail) = self.message_at(access, number, &location).await? {
-                self.set_merged_threads(&access.account, [&mut detail.summary])
+                self.index
+                    .set_merged_threads(&access.account, [&mut detail.summary])
                     .await?;
                 return Ok(Some(detail));
             }

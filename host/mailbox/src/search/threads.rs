@@ -34,10 +34,12 @@ impl Mail {
                 return Ok(None);
             }
         }
-        let index = self.current_index(access, &folders, true).await;
+        let index = self.index.current(access, &folders, true).await;
         let index = index.map_err(not_ready)?;
         let folder = folder.map(ToOwned::to_owned);
-        let page = self.list_threads(index, &folder_access, folder, offset, limit);
+        let page = self
+            .index
+            .threads(index, &folder_access, folder, offset, limit);
         Ok(Some(page.await?))
     }
 
@@ -58,9 +60,10 @@ impl Mail {
             return Ok(None);
         }
         let (folder_access, folders, _) = self.readable_folders(access).await?;
-        let index = self.current_index(access, &folders, true).await;
+        let index = self.index.current(access, &folders, true).await;
         let index = index.map_err(not_ready)?;
-        self.thread_messages(index, &folder_access, id.to_owned(), offset, limit)
+        self.index
+            .thread_messages(index, &folder_access, id.to_owned(), offset, limit)
             .await
     }
 }

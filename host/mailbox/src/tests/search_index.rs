@@ -76,9 +76,9 @@ async fn with_settings<F>(
             ..MailSettings::default()
         };
         let mail = Mail::new(&server, test.fresh.directory.clone(), settings).unwrap();
-        mail.set_index_credentials(Arc::new(Credentials));
+        mail.index.set_credentials(Arc::new(Credentials));
         test.mail = Arc::new(mail);
-        let indexer = tokio::spawn(Arc::clone(&test.mail).run_indexer());
+        let indexer = tokio::spawn(Arc::clone(&test.mail.index).run());
         body(test, folder).await;
         indexer.abort();
     })

@@ -109,11 +109,11 @@ async fn changes_of_messages_are_reported(mut test: TestMailbox) {
     assert_eq!(test.since(&mut cursor).await, [""; 0]);
     // Changes that are undone are not reported.
     client.ok("STORE 1 -FLAGS (\\Seen)");
-    test.mail.sync(&test.access).await.unwrap();
+    test.mail.numbers.sync(&test.access).await.unwrap();
     client.ok("STORE 1 +FLAGS (\\Seen)");
     client.ok("MOVE 2 Drafts");
     client.append("INBOX", "()", &short_message("g", "x"));
-    test.mail.sync(&test.access).await.unwrap();
+    test.mail.numbers.sync(&test.access).await.unwrap();
     client.ok("SELECT Drafts");
     client.ok("MOVE 1 INBOX");
     client.ok("SELECT INBOX");
@@ -449,7 +449,8 @@ async fn concurrent_syncs_of_several_services_report_each_change_once() {
                 .unwrap();
                 let access = test.access.clone();
                 tokio::spawn(async move {
-                    let (first, second) = tokio::join!(mail.sync(&access), mail.sync(&access));
+                    let (first, second) =
+                        tokio::join!(mail.numbers.sync(&access), mail.numbers.sync(&access));
                     first.unwrap().max(second.unwrap())
                 })
             })
