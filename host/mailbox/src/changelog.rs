@@ -3,88 +3,30 @@
 //! The result contains the differences between the version of the cursor and the current version.
 //! Therefore several changes of a message are at most one change in the result.
 
+mod change;
 mod cursor;
 mod page;
 mod plan;
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
+use latchmail_core::keyring::Keyring;
 use latchmail_core::permissions::{GrantedFolder, Resource, Right};
 use latchmail_directory::message_index::{self, FolderHistory};
 
 use crate::access::Access;
 use crate::blocking;
+use crate::context::Context;
 use crate::error::Error;
+use crate::folders::Folders;
 use crate::folders::path::normalize_path;
 use crate::folders::rights::applies;
-use crate::mail::Mail;
+use crate::numbers::Numbers;
+pub use change::Change;
 use cursor::{Cursor, Tag, tag};
 use page::page;
 use plan::Plan;
-
-/// A change of a mailbox. Paths are valid at the position of the change in its page.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Change {
-    /// A message was created in a folder.
-    Created {
-        /// The number of the message.
-        uid: u64,
-        /// The path of the folder.
-        folder: String,
-        /// The flags of the message.
-        flags: Vec<String>,
-    },
-    /// The flags of a message changed.
-    Flags {
-        /// The number of the message.
-        uid: u64,
-        /// The path of the message's folder.
-        folder: String,
-        /// All flags of the message.
-        flags: Vec<String>,
-    },
-    /// A message was moved.
-    Moved {
-        /// The number of the message.
-        uid: u64,
-        /// The path of the new folder.
-        folder: String,
-        /// The path of the old folder.
-        from: String,
-        /// All flags of the message.
-        flags: Vec<String>,
-    },
-    /// A message was deleted.
-    Deleted {
-        /// The number of the message.
-        uid: u64,
-        /// The path of the folder that contained the message.
-        folder: String,
-    },
-    /// A folder was created.
-    FolderCreated {
-        /// The path of the folder.
-        folder: String,
-        /// The id of the folder.
-        id: String,
-    },
-    /// A folder was renamed.
-    FolderRenamed {
-        /// The new path of the folder.
-        folder: String,
-        /// The old path of the folder.
-        from: String,
-        /// The id of the folder.
-        id: String,
-    },
-    /// A folder was deleted with its messages.
-    FolderDeleted {
-        /// The path of the folder.
-        folder: String,
-        /// The id of the folder.
-        id: String,
-    },
-}
 
 /// A page of changes.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -104,7 +46,31 @@ enum Visible<'a> {
     Granted(HashMap<&'a str, Vec<&'a GrantedFolder>>),
 }
 
-impl Mail {
+/// The change logs of mailboxes.
+#[derive(Debug)]
+pub struct ChangeLog {
+    context: Arc<Context>,
+    folders: Arc<Folders>,
+    numbers: Arc<Numbers>,
+    /// The keys that seal cursors.
+    keys: Arc<Keyring>,
+}
+
+impl ChangeLog {
+    pub(crate) fn new(
+        context: Arc<Context>,
+        folders: Arc<Folders>,
+        numbers: Arc<Numbers>,
+        keys: Arc<Keyring>,
+    ) -> Self {
+        Self {
+            context,
+            folders,
+            numbers,
+            keys,
+        }
+    }
+
     /// Returns at most `limit` changes since the cursor `since`, in one folder or in all folders.
     /// Without `since`, returns the current cursor and no changes. Returns `None` if the folder
     /// does not exist.
@@ -112,7 +78,7 @@ impl Mail {
     /// # Errors
     /// Returns [`Error::CursorExpired`] if the cursor is not valid. Returns another [`Error`] if
     /// the operation fails.
-    pub async fn changes(
+    pub async fn page(
         &self,
         access: &Access,
         since: Option<&str>,
@@ -134,7 +100,7 @@ impl Mail {
             return Err(Error::CursorExpired);
         }
         cursor.begin(version);
-        let (db, account) = (self.db(), &access.account);
+        let (db, account) = (self.context.db(), &access.account);
         let mut folders =
             message_index::folder_histories(db, account, cursor.since, cursor.until).await?;
         folders.retain(|folder| visible.contains(folder));

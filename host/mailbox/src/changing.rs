@@ -2,3 +2,41 @@
 
 mod change;
 pub(crate) mod sent_copy;
+
+use std::sync::Arc;
+
+use latchmail_core::account_permits::AccountPermits;
+use latchmail_core::changes::Changes;
+
+use crate::context::Context;
+use crate::folders::Folders;
+use crate::numbers::Numbers;
+
+/// Changes messages.
+#[derive(Debug)]
+pub struct Changer {
+    context: Arc<Context>,
+    folders: Arc<Folders>,
+    numbers: Arc<Numbers>,
+    /// One lock per account, which serializes the changes of the mailbox.
+    locks: AccountPermits,
+    /// The changes in progress.
+    changes: Changes,
+}
+
+impl Changer {
+    pub(crate) fn new(context: Arc<Context>, folders: Arc<Folders>, numbers: Arc<Numbers>) -> Self {
+        Self {
+            context,
+            folders,
+            numbers,
+            locks: AccountPermits::new(1),
+            changes: Changes::default(),
+        }
+    }
+
+    /// Waits until no change is in progress.
+    pub async fn finished(&self) {
+        self.changes.finished().await;
+    }
+}

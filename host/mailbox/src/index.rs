@@ -37,6 +37,7 @@ use indexes::Indexes;
 pub(crate) use search::CurrentIndex;
 
 /// The search indexes of the accounts.
+#[derive(Debug)]
 pub struct SearchIndex {
     context: Arc<Context>,
     numbers: Arc<Numbers>,

@@ -4,7 +4,19 @@
 //! This crate depends neither on HTTP nor on WIT. It receives a credential for each log-in and does
 //! not authenticate callers.
 //!
-//! Each module with an `impl Mail` block contains one operation on mailboxes.
+//! [`Mail`] has a field for each part of the crate. Each part is a folder with one type, which owns
+//! the locks and limits of the part. A part uses only parts above it in this list:
+//!
+//! - `connections`: the connection pool, and the sessions of revoked credentials
+//! - `message`: the data of a message, without state
+//! - `folders`: the folders in the index, and the rights of members
+//! - `numbers`: the numbers and locations of messages, and the sync with the mail server
+//! - `index`: the search indexes and threads
+//! - `changelog`, `changing`, `listing` and `reading`: the operations on messages
+//! - `search`: searches in an index or on the mail server
+//! - `outbox`: sends messages
+//!
+//! `context` has the state that all parts share.
 
 mod access;
 mod blocking;
@@ -31,6 +43,7 @@ pub use latchmail_imap::flag::Flag;
 pub use latchmail_imap::list::Role;
 
 pub use access::{Access, Member};
+pub use changing::Changer;
 pub use connections::Connections;
 pub use connections::revocation::{SessionSelector, end_server_sessions};
 pub use error::Error;
@@ -38,10 +51,12 @@ pub use folders::Folders;
 pub use folders::roles::Folder;
 pub use index::SearchIndex;
 pub use index::credentials::IndexCredentials;
+pub use listing::Lister;
 pub use mail::{Mail, MailSettings};
 pub use message::authentication::{Authentication, TrustedResults, Verdict, parse_addresses};
 pub use message::mark::MarkedContent;
 pub use message::types::{Address, Attachment, Detail, Listing, Summary};
+pub use reading::Reader;
 pub use reading::attachment::AttachmentContent;
 pub use reading::download::Download;
 

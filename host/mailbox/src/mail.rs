@@ -1,52 +1,48 @@
-//! The mailboxes of one mail server, with the caches, permits and locks for all operations.
+//! The mailboxes of one mail server.
 
-use std::fmt;
 use std::sync::Arc;
-use std::time::Duration;
 
-use latchmail_core::account_permits::AccountPermits;
-use latchmail_core::changes::Changes;
 use latchmail_core::config;
 use latchmail_core::error::StartError;
 use latchmail_core::keyring::Keyring;
 use latchmail_core::secrets;
-use latchmail_directory::{Db, Directory};
-use tokio::sync::OwnedSemaphorePermit;
-use tokio::time;
+use latchmail_directory::Directory;
 
-use crate::bounds;
+use crate::changelog::ChangeLog;
+use crate::changing::Changer;
 use crate::connections::Connections;
 use crate::context::Context;
-use crate::error::Error;
 use crate::folders::Folders;
 use crate::index::SearchIndex;
-use crate::memory::SharedMemory;
+use crate::listing::Lister;
 use crate::message::authentication::TrustedResults;
 use crate::numbers::Numbers;
+use crate::reading::Reader;
+use crate::search::Searcher;
 
 /// The mailboxes of one mail server.
+#[derive(Debug)]
 pub struct Mail {
     /// The connections to the mail server.
     pub connections: Arc<Connections>,
-    pub(crate) context: Arc<Context>,
     /// The folders in the index of messages.
     pub folders: Arc<Folders>,
-    /// The numbers of messages.
-    pub(crate) numbers: Arc<Numbers>,
     /// The search indexes.
     pub index: Arc<SearchIndex>,
-    /// Memory for longer headers and texts of listings. A request releases this memory before its
-    /// response is sent.
-    pub(crate) listing_memory: SharedMemory,
-    /// Limits the concurrent downloads of each account.
-    download_permits: AccountPermits,
-    /// One lock per account, which serializes the changes of the mailbox.
-    pub(crate) change_locks: AccountPermits,
-    pub(crate) changes: Changes,
-    /// The keys that seal cursors.
-    pub(crate) keys: Arc<Keyring>,
-    timeout: Duration,
-    pub(crate) trusted_results: Arc<TrustedResults>,
+    /// Lists folders and messages.
+    pub listing: Arc<Lister>,
+    /// Reads messages.
+    pub reading: Arc<Reader>,
+    /// Changes messages.
+    pub changing: Arc<Changer>,
+    /// The change logs.
+    pub changelog: ChangeLog,
+    /// Searches messages and lists threads.
+    pub search: Searcher,
+    #[cfg(test)]
+    pub(crate) context: Arc<Context>,
+    #[cfg(test)]
+    pub(crate) numbers: Arc<Numbers>,
 }
 
 /// The settings of mailboxes that are not in the configuration of IMAP.
@@ -63,14 +59,6 @@ pub struct MailSettings {
     pub trusted_results: TrustedResults,
 }
 
-impl fmt::Debug for Mail {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Mail")
-            .field("connections", &self.connections)
-            .finish_non_exhaustive()
-    }
-}
-
 impl Mail {
     /// Creates the mailboxes of the configured mail server. Does not connect.
     ///
@@ -81,57 +69,54 @@ impl Mail {
         directory: Directory,
         settings: MailSettings,
     ) -> Result<Self, StartError> {
-        let context = Arc::new(Context::new(config, settings.sign_in, directory)?);
         let keys = match settings.keys {
             Some(keys) => keys,
             None => Arc::new(generate_key()?),
         };
-        let folders = Arc::new(Folders::new(Arc::clone(&context)));
-        let numbers = Arc::new(Numbers::new(Arc::clone(&context), Arc::clone(&folders)));
+        let timeout = config.timeout;
+        let context = Arc::new(Context::new(config, settings.sign_in, directory)?);
+        let folders = Arc::new(Folders::new(context.clone()));
+        let numbers = Arc::new(Numbers::new(context.clone(), folders.clone()));
         let index = settings.index.filter(|index| index.enabled);
-        let index = SearchIndex::new(Arc::clone(&context), Arc::clone(&numbers), index.as_ref());
+        let index = SearchIndex::new(context.clone(), numbers.clone(), index.as_ref());
+        let index = Arc::new(index);
+        let listing = Lister::new(
+            context.clone(),
+            folders.clone(),
+            numbers.clone(),
+            index.clone(),
+            timeout,
+        );
+        let listing = Arc::new(listing);
+        let reading = Reader::new(
+            context.clone(),
+            numbers.clone(),
+            index.clone(),
+            settings.trusted_results,
+            timeout,
+        );
+        let changing = Changer::new(context.clone(), folders.clone(), numbers.clone());
+        let changelog = ChangeLog::new(context.clone(), folders.clone(), numbers.clone(), keys);
+        let search = Searcher::new(
+            context.clone(),
+            folders.clone(),
+            listing.clone(),
+            index.clone(),
+        );
         Ok(Self {
             connections: Arc::clone(&context.connections),
-            index: Arc::new(index),
-            numbers,
             folders,
+            index,
+            listing,
+            reading: Arc::new(reading),
+            changing: Arc::new(changing),
+            changelog,
+            search,
+            #[cfg(test)]
             context,
-            listing_memory: SharedMemory::new(
-                bounds::LISTING_MEMORY_MIB,
-                config.timeout,
-                "too many large headers are being read",
-            ),
-            download_permits: AccountPermits::new(bounds::DOWNLOADS_PER_ACCOUNT),
-            change_locks: AccountPermits::new(1),
-            changes: Changes::default(),
-            keys,
-            timeout: config.timeout,
-            trusted_results: Arc::new(settings.trusted_results),
+            #[cfg(test)]
+            numbers,
         })
-    }
-
-    /// Returns the database with the index of messages.
-    pub(crate) fn db(&self) -> &Db {
-        self.context.db()
-    }
-
-    /// Waits until no change is in progress.
-    pub async fn finished(&self) {
-        self.changes.finished().await;
-    }
-
-    /// Waits for a download permit of an account.
-    pub(crate) async fn acquire_download(
-        &self,
-        account: &str,
-    ) -> Result<OwnedSemaphorePermit, Error> {
-        let permit = self.download_permits.acquire(account);
-        match time::timeout(self.timeout, permit).await {
-            Ok(Some(permit)) => Ok(permit),
-            Ok(None) | Err(_) => Err(Error::Unavailable(
-                "the account has too many concurrent downloads".into(),
-            )),
-        }
     }
 }
 

@@ -5,6 +5,7 @@ mod server;
 mod threads;
 
 use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
 
 use latchmail_core::permissions::Right;
 use latchmail_imap::INBOX;
@@ -14,22 +15,47 @@ pub use latchmail_search::{Snippet, Sort};
 
 use crate::access::Access;
 use crate::connections::retry::retry_read;
+use crate::context::Context;
 use crate::error::Error;
+use crate::folders::Folders;
 use crate::folders::path::normalize_path;
 use crate::folders::rights::FolderAccess;
 use crate::folders::roles::to_folders;
 use crate::folders::states::{FolderState, folder_state};
-use crate::index::CurrentIndex;
 pub use crate::index::results::{
     Hit, IndexStatus, SearchRequest, SearchResult, Thread, ThreadMessages, ThreadPage,
 };
-use crate::mail::Mail;
+use crate::index::{CurrentIndex, SearchIndex};
+use crate::listing::Lister;
 
 /// The names that mail clients give the folders for junk and for deleted mail.
 const JUNK_NAMES: [&str; 4] = ["Junk", "Spam", "Junk E-mail", "Junk Email"];
 const TRASH_NAMES: [&str; 3] = ["Trash", "Deleted Items", "Deleted Messages"];
 
-impl Mail {
+/// Searches messages and lists threads.
+#[derive(Debug)]
+pub struct Searcher {
+    context: Arc<Context>,
+    folders: Arc<Folders>,
+    listing: Arc<Lister>,
+    index: Arc<SearchIndex>,
+}
+
+impl Searcher {
+    pub(crate) fn new(
+        context: Arc<Context>,
+        folders: Arc<Folders>,
+        listing: Arc<Lister>,
+        index: Arc<SearchIndex>,
+    ) -> Self {
+        Self {
+            context,
+            folders,
+            listing,
+            index,
+        }
+    }
+
     /// Searches one folder or all folders. Returns `None` if the folder does not exist.
     ///
     /// # Errors

@@ -42,13 +42,16 @@ struct TestMailbox {
 impl TestMailbox {
     /// Returns a page of an existing folder.
     async fn listing(&self, folder: &str, offset: u32, limit: u32) -> Listing {
-        let listing = self.mail.messages(&self.access, folder, offset, limit);
+        let listing = self
+            .mail
+            .listing
+            .messages(&self.access, folder, offset, limit);
         listing.await.unwrap().unwrap()
     }
 
     /// Returns an existing message.
     async fn detail(&self, number: u64) -> Detail {
-        let detail = self.mail.message(&self.access, number).await;
+        let detail = self.mail.reading.message(&self.access, number).await;
         detail.unwrap().unwrap()
     }
 }

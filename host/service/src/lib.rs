@@ -508,7 +508,7 @@ impl Running {
         }
         self.app.auth.finished().await;
         self.app.outbox.finished().await;
-        self.app.mail.finished().await;
+        self.app.mail.changing.finished().await;
         if let Err(error) = self.app.auth.write_uses().await {
             tracing::error!(%error, "failed to store the times of last use of credentials");
         }

@@ -139,14 +139,14 @@ async fn sessions_end_with_their_app_password(servers: Servers) {
     phone_again.imap("SELECT INBOX").await;
     let mut desk = servers.client(ANN, DESK).await;
     let mut bobs = servers.client(BOB, BOBS).await;
-    mail.folders(&service()).await.unwrap();
+    mail.listing.folders(&service()).await.unwrap();
 
     mail.connections.end_sessions(&["phone".into()]).await;
     phone.wait_until_closed().await;
     phone_again.wait_until_closed().await;
     assert_responds(&mut desk).await;
     assert_responds(&mut bobs).await;
-    mail.folders(&service()).await.unwrap();
+    mail.listing.folders(&service()).await.unwrap();
     assert_eq!(
         servers.service_logins(),
         1,

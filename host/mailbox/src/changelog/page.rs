@@ -7,7 +7,7 @@
 use latchmail_directory::Db;
 use latchmail_directory::message_index::{self, MessageChange};
 
-use super::Change;
+use super::change::Change;
 use super::cursor::Cursor;
 use super::plan::Plan;
 use crate::error::Error;

@@ -11,7 +11,7 @@ use std::collections::{HashMap, HashSet, VecDeque};
 
 use latchmail_directory::message_index::FolderHistory;
 
-use super::Change;
+use super::change::Change;
 
 /// The order of the changes of folders. Maps with paths have the service's own ids of folders as
 /// keys.

@@ -3,8 +3,8 @@
 //! folder.
 //!
 //! Each change runs on its own task. It continues even if the caller no longer waits. If the
-//! outcome is unknown, the change returns [`Error::Unknown`]. [`crate::numbers::reconcile`] finds messages
-//! that other clients have moved.
+//! outcome is unknown, the change returns [`Error::Unknown`]. [`crate::numbers::reconcile`] finds
+//! messages that other clients have moved.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -15,6 +15,7 @@ use latchmail_imap::change::Moved;
 use latchmail_imap::flag::Flag;
 use latchmail_imap::{Connector, Session, Writable};
 
+use super::Changer;
 use crate::access::Access;
 use crate::cache::FolderKey;
 use crate::connections::pool::Lease;
@@ -23,7 +24,6 @@ use crate::connections::server_text::sanitize;
 use crate::error::Error;
 use crate::folders::path::normalize_path;
 use crate::folders::rights::Decision;
-use crate::mail::Mail;
 use crate::numbers::locations::message_ref;
 
 /// A change of messages.
@@ -78,7 +78,7 @@ enum FolderResult {
     NoDestination,
 }
 
-impl Mail {
+impl Changer {
     /// Adds or removes flags of messages. Returns the numbers of the messages that exist.
     ///
     /// # Errors
@@ -133,12 +133,12 @@ impl Mail {
         numbers: &[u64],
         change: Change,
     ) -> Result<Option<Vec<u64>>, Error> {
-        let (mail, access) = (Arc::clone(self), access.clone());
+        let (changer, access) = (Arc::clone(self), access.clone());
         let mut numbers = numbers.to_vec();
         numbers.sort_unstable();
         numbers.dedup();
         self.changes
-            .run(async move { mail.change(&access, numbers, &change).await })
+            .run(async move { changer.change(&access, numbers, &change).await })
             .await
             .unwrap_or_else(|error| Err(Error::Unknown(format!("a change ended early: {error}"))))
     }
@@ -151,11 +151,7 @@ impl Mail {
     ) -> Result<Option<Vec<u64>>, Error> {
         // Two moves of one message must not overlap. Otherwise a server could copy the message
         // twice and remove the original only once.
-        let (access, _lock) = &self
-            .context
-            .connections
-            .lock(&self.change_locks, access)
-            .await?;
+        let (access, _lock) = &self.context.connections.lock(&self.locks, access).await?;
         let mut rights = vec![Right::MailWrite];
         if let Change::Move { to } = change {
             // A move command contains the destination folder's name. The server does not report
@@ -280,7 +276,7 @@ impl Mail {
         if source == Source::ReconciledIndex {
             self.numbers.reconcile(access).await?;
         }
-        let locations = message_index::locations(self.db(), account, numbers).await?;
+        let locations = message_index::locations(self.context.db(), account, numbers).await?;
         let locations = locations.into_iter().map(|(number, location)| {
             let location = Arc::new(location);
             self.context
@@ -371,11 +367,13 @@ impl Mail {
             let uid_validity = moved.uid_validity;
             let store = async {
                 let stored =
-                    message_index::moved(self.db(), account, to, uid_validity, &new_uids).await?;
+                    message_index::moved(self.context.db(), account, to, uid_validity, &new_uids)
+                        .await?;
                 if !stored {
                     // Another client created the destination folder after the last listing.
                     self.folders.refresh(access).await?;
-                    message_index::moved(self.db(), account, to, uid_validity, &new_uids).await?;
+                    message_index::moved(self.context.db(), account, to, uid_validity, &new_uids)
+                        .await?;
                 }
                 Ok::<_, Error>(())
             };
@@ -432,7 +430,7 @@ impl Mail {
             .filter(|number| !was_moved(number))
             .copied()
             .collect();
-        if let Err(error) = message_index::remove(self.db(), account, &deleted).await {
+        if let Err(error) = message_index::remove(self.context.db(), account, &deleted).await {
             tracing::error!(%error, "failed to remove deleted messages from the index");
         }
         for number in uids.keys() {
@@ -453,7 +451,7 @@ impl Mail {
         uids: &BTreeMap<u64, u32>,
     ) -> Result<BTreeMap<u64, Location>, Error> {
         let numbers: Vec<u64> = uids.keys().copied().collect();
-        let locations = message_index::locations(self.db(), account, &numbers).await?;
+        let locations = message_index::locations(self.context.db(), account, &numbers).await?;
         Ok(locations.into_iter().collect())
     }
 }

@@ -6,23 +6,23 @@ use bytes::Bytes;
 use latchmail_imap::Connector;
 use latchmail_imap::list::COUNTS;
 
+use super::Changer;
 use crate::access::Access;
 use crate::connections::pool::Lease;
 use crate::connections::retry::retry_read;
 use crate::error::Error;
 use crate::folders::roles::{sent_folder, to_folders};
-use crate::mail::Mail;
 
 /// A copy that was uploaded to the mail server except for its last line. [`UploadedCopy::store`]
 /// stores the copy. If this value is dropped, the mail server discards the copy.
 pub(crate) struct UploadedCopy {
-    mail: Arc<Mail>,
+    changer: Arc<Changer>,
     account: String,
     lease: Lease<Connector>,
     path: Arc<str>,
 }
 
-impl Mail {
+impl Changer {
     /// Uploads a copy while the message is being sent. Therefore storing the copy afterwards is
     /// fast. Returns `None` if no Sent folder exists.
     ///
@@ -49,7 +49,7 @@ impl Mail {
             return Ok(None);
         }
         Ok(Some(UploadedCopy {
-            mail: Arc::clone(self),
+            changer: Arc::clone(self),
             account: account.clone(),
             lease,
             path,
@@ -68,7 +68,7 @@ impl UploadedCopy {
         if session.end_append().await? {
             return Ok(Some(self.path.to_string()));
         }
-        self.mail.context.cache.remove_sent_folder(&self.account);
+        self.changer.context.cache.remove_sent_folder(&self.account);
         Ok(None)
     }
 }

@@ -1,5 +1,5 @@
-//! Deletes the indexes of deleted accounts, the indexes that are too large and, if the disk space is
-//! used up, the indexes that were not used for the longest time.
+//! Deletes the indexes of deleted accounts, the indexes that are too large and, if the disk space
+//! is used up, the indexes that were not used for the longest time.
 
 use latchmail_core::metrics;
 

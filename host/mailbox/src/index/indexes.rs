@@ -1,6 +1,7 @@
 //! The state of the search indexes of this host.
 
 use std::collections::HashMap;
+use std::fmt;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -87,6 +88,14 @@ impl Pause {
                 (time.elapsed() < TOO_LARGE_INTERVAL).then_some(IndexStatus::Off)
             }
         }
+    }
+}
+
+impl fmt::Debug for Indexes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Indexes")
+            .field("root", &self.root)
+            .finish_non_exhaustive()
     }
 }
 

@@ -6,14 +6,14 @@ use std::sync::Arc;
 use latchmail_core::permissions::Right;
 use latchmail_imap::list::COUNTS;
 
+use super::Lister;
 use crate::access::Access;
 use crate::connections::retry::retry_read;
 use crate::error::Error;
 use crate::folders::roles::{Folder, to_folders};
 use crate::folders::states::folder_state;
-use crate::mail::Mail;
 
-impl Mail {
+impl Lister {
     /// Returns all selectable folders with their ids. First come the folders with a role, in the
     /// order of [`crate::Role`]. The other folders follow in the order of their paths.
     ///

@@ -13,12 +13,12 @@ use latchmail_mime::preview::Preview;
 use latchmail_mime::{self as mime, Header};
 use latchmail_search::threads::ThreadId;
 
+use super::Lister;
 use crate::access::Access;
 use crate::cache::FolderKey;
 use crate::connections::retry::retry_read;
 use crate::error::Error;
 use crate::folders::path::normalize_path;
-use crate::mail::Mail;
 use crate::message::identity::{Identity, identity};
 use crate::message::summary::summary;
 use crate::message::thread_ids::{own_thread_id, thread_id};
@@ -64,7 +64,7 @@ struct Uncached {
     summary: Summary,
 }
 
-impl Mail {
+impl Lister {
     /// Returns at most `limit` messages of a folder, newest first. Skips the newest `offset`
     /// messages. Returns `None` if the folder does not exist.
     ///
@@ -196,7 +196,7 @@ impl Mail {
 /// cached summary, reads only the flags.
 async fn read_page(
     session: &mut Session,
-    mail: &Mail,
+    lister: &Lister,
     account: &str,
     query: Query<'_>,
 ) -> Result<Option<Page>, latchmail_imap::Error> {
@@ -220,7 +220,7 @@ async fn read_page(
     let messages: Vec<_> = messages
         .into_iter()
         .map(|message| {
-            let cached = mail.context.cache.summary(folder, message.uid);
+            let cached = lister.context.cache.summary(folder, message.uid);
             (message, cached)
         })
         .collect();
@@ -229,7 +229,7 @@ async fn read_page(
         .filter(|(_, cached)| cached.is_none())
         .map(|(message, _)| message.uid)
         .collect();
-    let uncached = read_summaries(session, mail, &uncached).await?;
+    let uncached = read_summaries(session, lister, &uncached).await?;
     Ok(Some(Page {
         opened,
         total,
@@ -261,7 +261,7 @@ async fn search_page(
 /// expunged.
 async fn read_summaries(
     session: &mut Session,
-    mail: &Mail,
+    lister: &Lister,
     uids: &[u32],
 ) -> Result<Vec<Uncached>, latchmail_imap::Error> {
     let (mut complete, mut incomplete) = (Vec::new(), Vec::new());
@@ -284,7 +284,7 @@ async fn read_summaries(
         .await?;
     let mut remaining = &incomplete[..];
     while let Some((batch, rest)) = split_batch(remaining) {
-        complete.extend(read_incomplete(session, mail, batch).await?);
+        complete.extend(read_incomplete(session, lister, batch).await?);
         remaining = rest;
     }
     Ok(complete)
@@ -330,12 +330,12 @@ fn split_batch(messages: &[Incomplete]) -> Option<(&[Incomplete], &[Incomplete])
 /// Reads the longer headers and texts of messages with one FETCH.
 async fn read_incomplete(
     session: &mut Session,
-    mail: &Mail,
+    lister: &Lister,
     messages: &[Incomplete],
 ) -> Result<Vec<Uncached>, latchmail_imap::Error> {
     let bytes: usize = messages.iter().map(|message| message.bytes).sum();
     let mib = u32::try_from(bytes.div_ceil(1024 * 1024)).unwrap_or(u32::MAX);
-    let memory = mail.listing_memory.acquire(mib).await;
+    let memory = lister.memory.acquire(mib).await;
     let _memory = memory.map_err(|error| latchmail_imap::Error::Unavailable(error.to_string()))?;
     let uids: Vec<u32> = messages.iter().map(|message| message.message.uid).collect();
     let fetched = session.longer_headers(&uids).await?;

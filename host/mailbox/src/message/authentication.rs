@@ -2,8 +2,8 @@
 //! (RFC 8601). The mail server adds this field to a message.
 //!
 //! With Latchmail's milter, only the topmost field counts that has the configured authserv-id and a
-//! valid mark of the milter ([`mark`](crate::message::mark)). A message that a client stores over IMAP has
-//! no valid mark.
+//! valid mark of the milter ([`mark`](crate::message::mark)). A message that a client stores over
+//! IMAP has no valid mark.
 //!
 //! With another filter, the topmost field with the configured authserv-id counts. A sender can add
 //! such a field to a message, so the filter must delete these fields before it adds its own field.

@@ -16,8 +16,8 @@
 //!
 //! After all arrivals are processed, the reconciliation permanently removes a missing message from
 //! the index if the message has copies. Otherwise, when a copy is moved, the copy could get the
-//! number of the missing message. A sync ([`crate::numbers::sync`]) also removes missing messages without
-//! copies.
+//! number of the missing message. A sync ([`crate::numbers::sync`]) also removes missing messages
+//! without copies.
 //!
 //! A missing message is removed only after a list of all folders without arrivals. The message
 //! might have moved again during the processing of the arrivals. Then it is an arrival in the next
@@ -151,7 +151,7 @@ impl Numbers {
     }
 
     /// Reconciles the index with the mail server. The caller must have acquired the mailbox's lock
-    /// ([`Folders::locks`]). `expunged` contains the numbers of messages that the caller has
+    /// ([`crate::folders::Folders::locks`]). `expunged` contains the numbers of messages that the caller has
     /// expunged under this lock.
     pub(crate) async fn reconcile_locked(
         &self,

@@ -3,8 +3,8 @@
 //!
 //! A sync lists all folders with their HIGHESTMODSEQ, and reads the changes of those folders whose
 //! HIGHESTMODSEQ differs from the stored one. If the server has no QRESYNC, a sync compares the
-//! flags of all messages. New messages get numbers as in listings ([`crate::numbers::reconcile`]), so a
-//! message that another client has moved keeps its number. A message that is not at its stored
+//! flags of all messages. New messages get numbers as in listings ([`crate::numbers::reconcile`]),
+//! so a message that another client has moved keeps its number. A message that is not at its stored
 //! location is removed only if it has arrived in no folder.
 //!
 //! The HIGHESTMODSEQ of a folder is stored after all of its changes. Therefore, if a sync ends

@@ -290,7 +290,7 @@ impl Outbox {
         }
         let (sent, copy) = tokio::join!(
             self.submit_message(access, draft, &message),
-            self.mail.upload_sent_copy(access, message.clone())
+            self.mail.changing.upload_sent_copy(access, message.clone())
         );
         if let (Some(member), Ok(()) | Err(Error::Unknown(_))) = (&access.member, &sent) {
             self.record_in_audit_log(access, member, draft, message_id)

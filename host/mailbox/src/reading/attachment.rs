@@ -5,9 +5,9 @@ use std::sync::Arc;
 use latchmail_directory::message_index::Location;
 use latchmail_mime::{self as mime, Attachment};
 
+use super::Reader;
 use crate::access::Access;
 use crate::error::Error;
-use crate::mail::Mail;
 use crate::reading::download::Download;
 
 /// An attachment with its content.
@@ -19,7 +19,7 @@ pub struct AttachmentContent {
     pub content: Download,
 }
 
-impl Mail {
+impl Reader {
     /// Returns an attachment of the message with this number. Returns `None` if the message does
     /// not exist. Returns `Some(None)` if the message has no such attachment.
     ///

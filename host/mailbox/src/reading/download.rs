@@ -20,12 +20,12 @@ use latchmail_mime::{Decoder, Section};
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::timeout;
 
+use super::Reader as MessageReader;
 use crate::access::Access;
 use crate::bounds;
 use crate::connections::pool::Lease;
 use crate::connections::retry::retry_read;
 use crate::error::Error;
-use crate::mail::Mail;
 use crate::numbers::locations::message_ref;
 use buffer::{PIECE, Receiver, Sender, State, buffer};
 
@@ -55,7 +55,7 @@ struct Started {
 /// The location of an attachment, and the access to the mailbox.
 #[derive(Clone)]
 struct Source {
-    mail: Arc<Mail>,
+    reader: Arc<MessageReader>,
     access: Access,
     location: Arc<Location>,
     section: Section,
@@ -91,13 +91,13 @@ enum Connection {
 impl Download {
     /// Reads the first chunk of an attachment. Returns `None` if the message no longer exists.
     pub(crate) async fn start(
-        mail: Arc<Mail>,
+        reader: Arc<MessageReader>,
         access: &Access,
         location: Arc<Location>,
         section: Section,
     ) -> Result<Option<Self>, Error> {
         let source = Source {
-            mail,
+            reader,
             access: access.clone(),
             location,
             section,
@@ -148,7 +148,7 @@ impl Source {
     /// exists.
     async fn start(&self) -> Result<Option<Started>, Error> {
         let download = if self.needs_permits() {
-            Some(self.mail.acquire_download(self.access.caller()).await?)
+            Some(self.reader.acquire_download(self.access.caller()).await?)
         } else {
             None
         };
@@ -191,7 +191,7 @@ impl Reader {
         if self.memory.is_none() && self.source.needs_permits() {
             let memory = self
                 .source
-                .mail
+                .reader
                 .context
                 .message_memory
                 .acquire(bounds::DOWNLOAD_MIB);
@@ -245,7 +245,7 @@ impl Reader {
         let (bytes, connection) = match mem::take(&mut self.connection) {
             Connection::None => {
                 let access = &self.source.access;
-                let pool = &self.source.mail.context.connections;
+                let pool = &self.source.reader.context.connections;
                 let mut lease = pool.lease(access, Some(message.path)).await?;
                 self.acquire_memory().await?;
                 let rest = self.position..end;

@@ -9,11 +9,11 @@ use latchmail_mime::preview::Preview;
 use latchmail_mime::{self as mime, Header, Structure};
 use tokio::sync::OwnedSemaphorePermit;
 
+use super::Reader;
 use crate::access::Access;
 use crate::connections::pool::Lease;
 use crate::connections::retry::retry_read;
 use crate::error::Error;
-use crate::mail::Mail;
 use crate::message::authentication::{Authentication, Beginning, TrustedResults};
 use crate::message::parts::{MessageParts, read_structure};
 use crate::message::summary::summary;
@@ -22,7 +22,7 @@ use crate::message::types::{Detail, Summary};
 use crate::numbers::locations::message_ref;
 use crate::{blocking, bounds};
 
-impl Mail {
+impl Reader {
     /// Returns the message with this number, in any folder. Returns `None` if the message does not
     /// exist.
     ///

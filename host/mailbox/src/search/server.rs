@@ -10,12 +10,12 @@ use latchmail_imap::flag::Flag;
 use latchmail_search::Query;
 use latchmail_search::query::{Condition, Scope, Term};
 
+use super::Searcher;
 use crate::access::Access;
 use crate::bounds::to_usize;
 use crate::connections::retry::retry_read;
 use crate::error::Error;
 use crate::index::results::{Hit, IndexStatus, SearchRequest, SearchResult};
-use crate::mail::Mail;
 
 /// A message that matches a search of several folders.
 struct Match<'a> {
@@ -91,7 +91,7 @@ fn day(millis: i64) -> String {
     date.format("%-d-%b-%Y").to_string()
 }
 
-impl Mail {
+impl Searcher {
     /// Searches one folder on the mail server. Returns `None` if the folder does not exist.
     pub(crate) async fn search_folder_on_server(
         &self,
@@ -109,6 +109,7 @@ impl Mail {
             }));
         };
         let listing = self
+            .listing
             .search(access, path, &keys, request.offset, request.limit)
             .await?;
         Ok(listing.map(|listing| SearchResult {
@@ -173,7 +174,7 @@ impl Mail {
             }
             let count = u32::try_from(uids.len()).unwrap_or(u32::MAX);
             let keys = [SearchKey::Uids(uids)];
-            let listing = self.search(access, path, &keys, 0, count).await?;
+            let listing = self.listing.search(access, path, &keys, 0, count).await?;
             let summaries = listing.into_iter().flat_map(|listing| listing.messages);
             for summary in summaries {
                 // An expunge since the search can change positions. The message is then omitted.

@@ -2,14 +2,14 @@
 
 use latchmail_search::threads::ThreadId;
 
+use super::Searcher;
 use crate::access::Access;
 use crate::error::Error;
 use crate::folders::path::normalize_path;
 use crate::folders::states::FolderState;
 use crate::index::results::{IndexStatus, ThreadMessages, ThreadPage};
-use crate::mail::Mail;
 
-impl Mail {
+impl Searcher {
     /// Returns the threads with a message in the folder, or all threads without a folder. Returns
     /// `None` if the folder does not exist.
     ///

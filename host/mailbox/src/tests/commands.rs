@@ -82,7 +82,7 @@ async fn a_folder_name_is_always_sent_as_one_string() {
             Some(r#""&AH8AgA-""#),
         ]) {
             recorded.take();
-            let moved = mail.move_to(&access, &[1], folder).await.unwrap();
+            let moved = mail.changing.move_to(&access, &[1], folder).await.unwrap();
             match name {
                 None => {
                     assert_eq!(moved, None, "{folder:?}");
@@ -123,7 +123,7 @@ async fn a_search_term_is_always_sent_as_one_string() {
         ] {
             recorded.take();
             let keys = [SearchKey::Text(term.to_owned())];
-            mail.search(&access, "INBOX", &keys, 0, 10).await.unwrap();
+            mail.listing.search(&access, "INBOX", &keys, 0, 10).await.unwrap();
             let expected = format!(
                 "UID SEARCH {charset}OR SUBJECT {string} OR FROM {string} OR TO {string} OR CC {string} BODY {string}"
             );
@@ -141,13 +141,14 @@ async fn each_change_sends_one_command_for_all_messages_of_a_folder() {
         let flags = ["\\SEEN", "$a{b"].map(Flag::named);
         assert_eq!(flags[1], None);
         let flags = ["\\SEEN", "$Label"].map(|name| Flag::named(name).unwrap());
-        mail.flag(&access, &[1, 1, 99], flags.to_vec(), false)
+        mail.changing
+            .flag(&access, &[1, 1, 99], flags.to_vec(), false)
             .await
             .unwrap();
         let select = r#"SELECT "INBOX""#;
         let store = r"UID STORE 1 -FLAGS.SILENT (\Seen $Label)";
         assert_eq!(recorded.take(), [select, store, "UID SEARCH UID 1"]);
-        mail.delete(&access, &[1]).await.unwrap();
+        mail.changing.delete(&access, &[1]).await.unwrap();
         let mark = r"UID STORE 1 +FLAGS.SILENT (\Deleted)";
         assert_eq!(
             recorded.take(),
@@ -163,7 +164,7 @@ async fn flagging_does_not_open_a_folder_that_is_open_for_writing() {
         let access = access("ada", "first");
         let flag = async || {
             let seen = vec![Flag::named("\\Seen").unwrap()];
-            let flagged = mail.flag(&access, &[1], seen, true).await;
+            let flagged = mail.changing.flag(&access, &[1], seen, true).await;
             assert_eq!(flagged.unwrap(), [1]);
             recorded.take()
         };
@@ -173,7 +174,7 @@ async fn flagging_does_not_open_a_folder_that_is_open_for_writing() {
         assert_eq!(flag().await, store);
         // The folder is opened again after the connection opened it for reading, and on a new
         // connection.
-        mail.message(&access, 1).await.ok();
+        mail.reading.message(&access, 1).await.ok();
         recorded.take();
         assert_eq!(flag().await, with_select);
         recorded.close_connections().await;
@@ -188,7 +189,7 @@ async fn a_connection_lost_before_a_change_is_unavailable_and_one_lost_during_it
         let (sender, mut outcomes) = tokio::sync::mpsc::channel(1);
         with_recording_server(close_at, true, async move |mail, _| {
             let access = access("ada", "first");
-            let moved = mail.move_to(&access, &[1], "Sent").await;
+            let moved = mail.changing.move_to(&access, &[1], "Sent").await;
             sender.send(moved).await.unwrap();
         })
         .await;

@@ -18,23 +18,23 @@ async fn a_connection_is_reused_only_for_its_credential() {
     with_mailbox(async |test| {
         let before = test.dovecot.log_ins();
         for _ in 0..5 {
-            test.mail.folders(&test.access).await.unwrap();
+            test.mail.listing.folders(&test.access).await.unwrap();
         }
         assert_eq!(test.dovecot.log_ins() - before, 1);
         let second = access("ada", "second");
         for _ in 0..5 {
-            test.mail.folders(&second).await.unwrap();
-            test.mail.folders(&test.access).await.unwrap();
+            test.mail.listing.folders(&second).await.unwrap();
+            test.mail.listing.folders(&test.access).await.unwrap();
         }
         assert_eq!(test.dovecot.log_ins() - before, 2);
         // Revoking a credential closes its connection and no other.
         test.mail.connections.end_sessions(&["second".into()]).await;
-        test.mail.folders(&test.access).await.unwrap();
+        test.mail.listing.folders(&test.access).await.unwrap();
         assert_eq!(test.dovecot.log_ins() - before, 2);
         let mut wrong = second;
         wrong.credential.proof = Proof::AppPassword("wrong".into());
         assert!(matches!(
-            test.mail.folders(&wrong).await,
+            test.mail.listing.folders(&wrong).await,
             Err(Error::CredentialRefused)
         ));
     })
@@ -111,7 +111,7 @@ async fn a_wrong_credential_is_rejected() {
         for password in ["wrong", "", "a\r\nb", "a\0b", "\u{e9}"] {
             let mut wrong = access("ada", "wrong");
             wrong.credential.proof = Proof::AppPassword(password.into());
-            let result = test.mail.messages(&wrong, "INBOX", 0, 1).await;
+            let result = test.mail.listing.messages(&wrong, "INBOX", 0, 1).await;
             assert!(
                 matches!(result, Err(Error::CredentialRefused)),
                 "{password:?}: {result:?}"
@@ -131,7 +131,11 @@ async fn connections_are_replaced_after_the_server_restarts() {
         let before = test.listing("INBOX", 0, 10).await;
         test.mail.connections.ping().await.unwrap();
         test.dovecot.stop();
-        let down = test.mail.messages(&test.access, "INBOX", 0, 10).await;
+        let down = test
+            .mail
+            .listing
+            .messages(&test.access, "INBOX", 0, 10)
+            .await;
         assert!(matches!(down, Err(Error::Unavailable(_))), "{down:?}");
         assert!(matches!(
             test.mail.connections.ping().await,
@@ -183,6 +187,7 @@ async fn concurrent_requests_stay_within_the_connection_limit_and_in_their_own_m
                 let mail = Arc::clone(&mail);
                 tokio::spawn(async move {
                     let listing = mail
+                        .listing
                         .messages(&access, "INBOX", 0, 10)
                         .await
                         .unwrap()
@@ -217,7 +222,7 @@ async fn a_cancelled_call_does_not_return_a_connection_with_an_unfinished_comman
         }
         let all = test.listing("INBOX", 0, 50).await;
         for micros in (0..4000).step_by(100) {
-            let call = test.mail.messages(&test.access, "INBOX", 0, 50);
+            let call = test.mail.listing.messages(&test.access, "INBOX", 0, 50);
             let _ = tokio::time::timeout(Duration::from_micros(micros), call).await;
             let page = test.listing("INBOX", 7, 1).await;
             assert_eq!(page.messages[..], all.messages[7..8]);
@@ -239,7 +244,7 @@ async fn an_idle_connection_is_closed_after_the_timeout() {
             MailSettings::default(),
         )
         .unwrap();
-        mail.folders(&test.access).await.unwrap();
+        mail.listing.folders(&test.access).await.unwrap();
         assert_eq!(mail.connections.count_of("ada"), 1);
         let deadline = tokio::time::Instant::now() + Duration::from_secs(10);
         while mail.connections.count_of("ada") > 0 {
@@ -260,9 +265,9 @@ async fn idle_connections_of_all_accounts_are_limited() {
             ..test.dovecot.config()
         };
         let mail = Mail::new(&config, directory.clone(), MailSettings::default()).unwrap();
-        mail.folders(&test.access).await.unwrap();
+        mail.listing.folders(&test.access).await.unwrap();
         assert_eq!(mail.connections.count_of("ada"), 1);
-        mail.folders(&access("bob", "bob-1")).await.unwrap();
+        mail.listing.folders(&access("bob", "bob-1")).await.unwrap();
         let left = ["ada", "bob"].map(|account| mail.connections.count_of(account));
         assert_eq!(left, [0, 1]);
     })
@@ -287,10 +292,10 @@ async fn a_deletion_that_waits_for_a_reconciliation_uses_no_connection() {
             .unwrap(),
         );
         test.append("INBOX", &["a"]).await;
-        let listing = mail.messages(&test.access, "INBOX", 0, 1).await;
+        let listing = mail.listing.messages(&test.access, "INBOX", 0, 1).await;
         let number = listing.unwrap().unwrap().messages[0].uid;
         let lock = mail.folders.locks.acquire("ada").await;
-        let (deleting, access) = (Arc::clone(&mail), test.access.clone());
+        let (deleting, access) = (Arc::clone(&mail.changing), test.access.clone());
         let deletion = tokio::spawn(async move { deleting.delete(&access, &[number]).await });
         for _ in 0..30 {
             mail.folders.states(&test.access).await.unwrap();

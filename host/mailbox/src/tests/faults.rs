@@ -31,7 +31,10 @@ async fn list_inbox(greeting: &'static str, steps: Vec<Step>) -> Result<u32, Err
             object_id: None,
         }];
         update_folders(&db, "ada", &listed).await.unwrap();
-        let listing = mail.messages(&access("ada", "first"), "INBOX", 0, 10).await;
+        let listing = mail
+            .listing
+            .messages(&access("ada", "first"), "INBOX", 0, 10)
+            .await;
         listing.map(|found| found.map_or(0, |listing| listing.total))
     })
     .await
@@ -163,7 +166,7 @@ async fn folders_keep_the_mail_servers_ids_when_they_are_renamed() {
                 MailSettings::default(),
             )
             .unwrap();
-            let folders = mail.folders(&access("ada", "first")).await.unwrap();
+            let folders = mail.listing.folders(&access("ada", "first")).await.unwrap();
             let shown: Vec<_> = folders
                 .iter()
                 .map(|(folder, id)| (folder.path.as_str(), &**id))
@@ -202,7 +205,7 @@ async fn a_server_with_only_imap4rev1_is_supported() {
             MailSettings::default(),
         )
         .unwrap();
-        let folders = mail.folders(&access("ada", "first")).await.unwrap();
+        let folders = mail.listing.folders(&access("ada", "first")).await.unwrap();
         let shown: Vec<_> = folders
             .iter()
             .map(|(f, _)| (f.path.as_str(), f.role, f.messages, f.unseen))
@@ -246,7 +249,7 @@ async fn a_message_that_disappears_while_it_is_flagged_is_not_reported_as_flagge
         index_inbox(&db, 2).await;
         let flags = vec![Flag::named("\\Seen").unwrap()];
         let access = access("ada", "first");
-        Arc::new(mail).flag(&access, &[1, 2], flags, true).await
+        mail.changing.flag(&access, &[1, 2], flags, true).await
     })
     .await;
     assert_eq!(flagged.unwrap(), [2]);
@@ -269,9 +272,9 @@ async fn a_flag_is_set_again_if_the_connection_closed_before_the_reply() {
         index_inbox(&db, 1).await;
         let flags = vec![Flag::named("\\Seen").unwrap()];
         let access = access("ada", "first");
-        let first = mail.flag(&access, &[1], flags.clone(), true).await;
+        let first = mail.changing.flag(&access, &[1], flags.clone(), true).await;
         assert_eq!(first.unwrap(), [1]);
-        mail.flag(&access, &[1], flags, true).await
+        mail.changing.flag(&access, &[1], flags, true).await
     })
     .await;
     assert_eq!(flagged.unwrap(), [1]);

@@ -94,7 +94,7 @@ pub(super) async fn find(test: &TestMailbox, folder: Option<&str>, query: &str) 
         offset: 0,
         limit: 10,
     };
-    let found = test.mail.find(&test.access, request).await;
+    let found = test.mail.search.find(&test.access, request).await;
     found.unwrap().unwrap()
 }
 
@@ -191,11 +191,11 @@ async fn a_build_that_hangs_does_not_delay_other_builds() {
             offset: 0,
             limit: 10,
         };
-        let found = test.mail.find(&bob, request).await.unwrap().unwrap();
+        let found = test.mail.search.find(&bob, request).await.unwrap().unwrap();
         assert_eq!(found.index, IndexStatus::Building);
         test.append("INBOX", &["red 1"]).await;
         ready(&test).await;
-        let found = test.mail.find(&bob, request).await.unwrap().unwrap();
+        let found = test.mail.search.find(&bob, request).await.unwrap().unwrap();
         assert_eq!(found.index, IndexStatus::Building);
     })
     .await;

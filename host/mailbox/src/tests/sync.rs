@@ -13,7 +13,7 @@ use crate::{Access, Error, Flag, Mail, MailSettings, Member};
 
 impl TestMailbox {
     async fn page(&self, since: Option<&str>, folder: Option<&str>, limit: u32) -> ChangePage {
-        let page = self.mail.changes(&self.access, since, folder, limit);
+        let page = self.mail.changelog.page(&self.access, since, folder, limit);
         page.await.unwrap().unwrap()
     }
 
@@ -123,14 +123,20 @@ async fn changes_of_messages_are_reported(mut test: TestMailbox) {
     // The service's own changes are reported too.
     let seen = vec![Flag::named("\\Seen").unwrap()];
     test.mail
+        .changing
         .flag(&test.access, &uids[2..3], seen, true)
         .await
         .unwrap();
     test.mail
+        .changing
         .move_to(&test.access, &[uids[3], uids[1]], "Trash")
         .await
         .unwrap();
-    test.mail.delete(&test.access, &uids[..1]).await.unwrap();
+    test.mail
+        .changing
+        .delete(&test.access, &uids[..1])
+        .await
+        .unwrap();
     let expected = sorted(vec![
         format!("deleted {} INBOX", uids[0]),
         format!("flags {} INBOX (\\Seen)", uids[2]),
@@ -270,18 +276,21 @@ async fn a_cursor_of_a_folder_reports_only_this_folder() {
         assert_eq!(changes, ["folderDeleted Play"]);
         let gone = test
             .mail
-            .changes(&test.access, Some(&page.cursor), Some("Play"), 10)
+            .changelog
+            .page(&test.access, Some(&page.cursor), Some("Play"), 10)
             .await;
         assert_eq!(gone.unwrap(), None);
         let unknown = test
             .mail
-            .changes(&test.access, None, Some("Play"), 10)
+            .changelog
+            .page(&test.access, None, Some("Play"), 10)
             .await;
         assert_eq!(unknown.unwrap(), None);
         for (cursor, folder) in [(&start, None), (&start, Some("Sent"))] {
             let expired = test
                 .mail
-                .changes(&test.access, Some(cursor), folder, 10)
+                .changelog
+                .page(&test.access, Some(cursor), folder, 10)
                 .await;
             assert!(matches!(expired, Err(Error::CursorExpired)), "{expired:?}");
         }
@@ -295,7 +304,7 @@ async fn a_member_sees_only_the_changes_of_granted_folders() {
         let mut client = test.dovecot.client("ada");
         client.ok("CREATE Work");
         let uids = test.append("INBOX", &["a", "b"]).await;
-        let folders = test.mail.folders(&test.access).await.unwrap();
+        let folders = test.mail.listing.folders(&test.access).await.unwrap();
         let granted = |grant: &str, paths: &[&str]| {
             let granted = folders
                 .iter()
@@ -320,7 +329,7 @@ async fn a_member_sees_only_the_changes_of_granted_folders() {
         };
         let bob = granted("1", &["Work"]);
         let page = async |access: &Access, since: Option<&str>, folder| {
-            test.mail.changes(access, since, folder, 100).await
+            test.mail.changelog.page(access, since, folder, 100).await
         };
         let start = page(&bob, None, None).await.unwrap().unwrap().cursor;
         client.ok("SELECT INBOX");
@@ -412,12 +421,17 @@ async fn an_invalid_or_foreign_cursor_is_expired() {
             .await;
         let cursor = test.cursor().await;
         let bob = access("bob", "second");
-        let foreign = test.mail.changes(&bob, Some(&cursor), None, 10).await;
+        let foreign = test
+            .mail
+            .changelog
+            .page(&bob, Some(&cursor), None, 10)
+            .await;
         assert!(matches!(foreign, Err(Error::CursorExpired)), "{foreign:?}");
         for invalid in ["", "AQ", "x y"] {
             let expired = test
                 .mail
-                .changes(&test.access, Some(invalid), None, 10)
+                .changelog
+                .page(&test.access, Some(invalid), None, 10)
                 .await;
             assert!(matches!(expired, Err(Error::CursorExpired)), "{expired:?}");
         }
