@@ -7,7 +7,9 @@ use std::sync::Arc;
 
 use latchmail_core::account_permits::AccountPermits;
 use latchmail_core::changes::Changes;
+use quick_cache::sync::Cache;
 
+use crate::cache::{LookupCounter, MAX_ACCOUNTS};
 use crate::context::Context;
 use crate::folders::Folders;
 use crate::numbers::Numbers;
@@ -22,6 +24,9 @@ pub struct Changer {
     locks: AccountPermits,
     /// The changes in progress.
     changes: Changes,
+    /// The cached path of each account's Sent folder.
+    sent_folders: Cache<String, Arc<str>>,
+    sent_folder_lookups: LookupCounter,
 }
 
 impl Changer {
@@ -32,6 +37,8 @@ impl Changer {
             numbers,
             locks: AccountPermits::new(1),
             changes: Changes::default(),
+            sent_folders: Cache::new(MAX_ACCOUNTS),
+            sent_folder_lookups: LookupCounter::new("sent_folders"),
         }
     }
 

@@ -11,9 +11,11 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use latchmail_core::account_permits::AccountPermits;
+use quick_cache::sync::Cache;
 use tokio::sync::OwnedSemaphorePermit;
 
 use crate::access::Access;
+use crate::cache::{FolderKey, LookupCounter, MAX_ACCOUNTS, MAX_FOLDERS};
 use crate::context::Context;
 use crate::error::Error;
 
@@ -23,6 +25,12 @@ pub struct Folders {
     context: Arc<Context>,
     /// One lock per account, which serializes the updates of the index from the mail server.
     pub(crate) locks: AccountPermits,
+    /// The cached ids of folders.
+    ids: Cache<FolderKey, Arc<str>>,
+    id_lookups: LookupCounter,
+    /// The cached number of folders of each account, or 0 if the number is unknown. If an account
+    /// has an entry, the index contains all folders of the account.
+    pub(crate) counts: Cache<String, usize>,
 }
 
 impl Folders {
@@ -30,6 +38,9 @@ impl Folders {
         Self {
             context,
             locks: AccountPermits::new(1),
+            ids: Cache::new(MAX_FOLDERS),
+            id_lookups: LookupCounter::new("folder_ids"),
+            counts: Cache::new(MAX_ACCOUNTS),
         }
     }
 

@@ -11,7 +11,9 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
 use latchmail_core::account_permits::AccountPermits;
+use quick_cache::sync::Cache;
 
+use crate::cache::{FolderKey, MAX_ACCOUNTS, MAX_FOLDERS};
 use crate::context::Context;
 use crate::folders::Folders;
 
@@ -24,6 +26,10 @@ pub(crate) struct Numbers {
     sync_locks: AccountPermits,
     /// The number of syncs that were requested or started so far.
     sync_ticket: AtomicU64,
+    /// The ticket and the resulting version of the last sync of each account.
+    syncs: Cache<String, (u64, u64)>,
+    /// The number of messages and the UIDNEXT of each folder at the last check for lost messages.
+    message_counts: Cache<FolderKey, (u32, u32)>,
 }
 
 impl Numbers {
@@ -33,6 +39,8 @@ impl Numbers {
             folders,
             sync_locks: AccountPermits::new(1),
             sync_ticket: AtomicU64::new(0),
+            syncs: Cache::new(MAX_ACCOUNTS),
+            message_counts: Cache::new(MAX_FOLDERS),
         }
     }
 }

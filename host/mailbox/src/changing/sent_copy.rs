@@ -35,15 +35,17 @@ impl Changer {
     ) -> Result<Option<UploadedCopy>, Error> {
         let account = &access.account;
         let mut lease = self.context.connections.lease(access, None).await?;
-        let path = if let Some(path) = self.context.cache.sent_folder(account) {
+        let cached = self.sent_folders.get(account);
+        let path = if let Some(path) = self.sent_folder_lookups.count(cached) {
             path
         } else {
             let folders = retry_read!(lease, session => session.folders(COUNTS));
             let Some(sent) = sent_folder(to_folders(folders)) else {
                 return Ok(None);
             };
-            self.context.cache.insert_sent_folder(account, &sent.path);
-            sent.path.into()
+            let path = Arc::from(sent.path);
+            self.sent_folders.insert(account.clone(), Arc::clone(&path));
+            path
         };
         if !retry_read!(lease, session => session.begin_append(&path, message.clone())) {
             return Ok(None);
@@ -68,7 +70,7 @@ impl UploadedCopy {
         if session.end_append().await? {
             return Ok(Some(self.path.to_string()));
         }
-        self.changer.context.cache.remove_sent_folder(&self.account);
+        self.changer.sent_folders.remove(&self.account);
         Ok(None)
     }
 }

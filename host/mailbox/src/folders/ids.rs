@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use super::Folders;
 use crate::access::Access;
-use crate::cache::FolderKey;
 use crate::error::Error;
 use crate::folders::states::FolderState;
 
@@ -27,20 +26,17 @@ impl Folders {
         let indexed = self.update_index(access, states).await?;
         let ids = states.iter().zip(indexed).map(|(state, indexed)| {
             let id: Arc<str> = indexed.public_id().into();
-            self.context
-                .cache
-                .insert_folder_id(folder_key(access, state), Arc::clone(&id));
+            self.ids.insert(state.key(&access.account), Arc::clone(&id));
             id
         });
         Ok(ids.collect())
     }
 
     fn cached_folder_ids(&self, access: &Access, states: &[FolderState]) -> Option<Vec<Arc<str>>> {
-        let cached = |state: &FolderState| self.context.cache.folder_id(folder_key(access, state));
+        let cached = |state: &FolderState| {
+            let id = self.ids.get(&state.key(&access.account));
+            self.id_lookups.count(id)
+        };
         states.iter().map(cached).collect()
     }
-}
-
-fn folder_key(access: &Access, state: &FolderState) -> FolderKey {
-    FolderKey::new(&access.account, &state.path, state.opened.uid_validity)
 }

@@ -8,6 +8,7 @@ use latchmail_imap::list::{FolderStatus, Listed, MODSEQS, POSITIONS};
 
 use super::Folders;
 use crate::access::Access;
+use crate::cache::FolderKey;
 use crate::connections::retry::retry_read;
 use crate::error::Error;
 
@@ -34,6 +35,11 @@ impl FolderState {
                 uid_next: status.uid_next,
             },
         }
+    }
+
+    /// Returns the key of the folder in caches.
+    pub(crate) fn key(&self, account: &str) -> FolderKey {
+        FolderKey::new(account, &self.path, self.opened.uid_validity)
     }
 
     fn listed(&self) -> ListedFolder<'_> {
@@ -103,7 +109,7 @@ impl Folders {
     /// not in the index, the message would not be an arrival (see [`crate::numbers::reconcile`]).
     pub(crate) async fn ensure_indexed(&self, access: &Access) -> Result<(), Error> {
         let account = &access.account;
-        if self.context.cache.folder_count(account).is_some() {
+        if self.counts.get(account).is_some() {
             return Ok(());
         }
         let (access, _lock) = &self.lock(access).await?;
@@ -112,7 +118,7 @@ impl Folders {
                 .await?;
         }
         // The number of folders is unknown at this point, so 0 is cached.
-        self.context.cache.insert_folder_count(account, 0);
+        self.counts.insert(account.clone(), 0);
         Ok(())
     }
 

@@ -28,14 +28,14 @@ impl Numbers {
         opened: Opened,
     ) -> Result<bool, Error> {
         let folder = FolderKey::new(&access.account, path, opened.uid_validity);
-        if self.context.cache.lost_no_message(folder, opened) {
+        if self.lost_no_message(folder, opened) {
             return Ok(false);
         }
         let with_copies = message_index::copied_folders(self.context.db(), &access.account).await?;
         if with_copies.iter().any(|copied| copied == path) {
             return Ok(true);
         }
-        self.context.cache.insert_message_counts(folder, opened);
+        self.cache_message_count(folder, opened);
         Ok(false)
     }
 
@@ -49,11 +49,11 @@ impl Numbers {
         let account = &access.account;
         // A deletion changes the number of folders, unless a new folder was created too. The cache
         // does not contain the counts of a new folder.
-        let is_same_number = self.context.cache.folder_count(account) == Some(states.len());
+        let is_same_number = self.folders.counts.get(account) == Some(states.len());
         if is_same_number
             && states
                 .iter()
-                .all(|state| self.lost_no_message(account, state))
+                .all(|state| self.lost_no_message(state.key(account), state.opened))
         {
             return Ok(false);
         }
@@ -72,24 +72,34 @@ impl Numbers {
     /// Returns the paths of the folders that have certainly lost no message.
     fn complete_folders<'s>(&self, account: &str, states: &'s [FolderState]) -> HashSet<&'s str> {
         let complete = states.iter();
-        let complete = complete.filter(|state| self.lost_no_message(account, state));
+        let complete =
+            complete.filter(|state| self.lost_no_message(state.key(account), state.opened));
         complete.map(|state| state.path.as_str()).collect()
     }
 
-    fn lost_no_message(&self, account: &str, state: &FolderState) -> bool {
-        let folder = FolderKey::new(account, &state.path, state.opened.uid_validity);
-        self.context.cache.lost_no_message(folder, state.opened)
+    /// Returns `true` if the folder has certainly lost no message since the last call of
+    /// [`Self::cache_message_count`]. In that case the number of messages and UIDNEXT have grown by
+    /// the same number.
+    fn lost_no_message(&self, folder: FolderKey, now: Opened) -> bool {
+        let growth = |now: u32, before: u32| i64::from(now) - i64::from(before);
+        self.message_counts
+            .get(&folder)
+            .is_some_and(|(exists, uid_next)| {
+                growth(now.exists, exists) == growth(now.uid_next, uid_next) && now.uid_next > 0
+            })
+    }
+
+    fn cache_message_count(&self, folder: FolderKey, now: Opened) {
+        self.message_counts
+            .insert(folder, (now.exists, now.uid_next));
     }
 
     /// Caches the number of folders and the counts of each folder for the next check.
     pub(super) fn cache_counts(&self, account: &str, states: &[FolderState]) {
-        for FolderState { path, opened, .. } in states {
-            let folder = FolderKey::new(account, path, opened.uid_validity);
-            self.context.cache.insert_message_counts(folder, *opened);
+        for state in states {
+            self.cache_message_count(state.key(account), state.opened);
         }
-        self.context
-            .cache
-            .insert_folder_count(account, states.len());
+        self.folders.counts.insert(account.to_owned(), states.len());
     }
 
     /// Removes lost messages from the index.

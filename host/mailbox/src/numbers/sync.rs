@@ -57,15 +57,16 @@ impl Numbers {
             .connections
             .lock(&self.sync_locks, access)
             .await?;
-        if let Some(version) = self.context.cache.synced_after(&access.account, asked) {
+        if let Some((started, version)) = self.syncs.get(&access.account)
+            && started > asked
+        {
             return Ok(version);
         }
         let started = self.sync_ticket.fetch_add(1, Ordering::Relaxed);
         for attempt in 0..ATTEMPTS {
             if let Some(version) = self.sync_once(access, attempt > 0).await? {
-                self.context
-                    .cache
-                    .insert_sync(&access.account, started, version);
+                self.syncs
+                    .insert(access.account.clone(), (started, version));
                 return Ok(version);
             }
         }
