@@ -4,6 +4,7 @@
 pub(crate) mod locations;
 mod lost_messages;
 mod moved_messages;
+mod own_changes;
 pub(crate) mod reconcile;
 mod sync;
 

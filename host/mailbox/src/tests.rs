@@ -25,6 +25,7 @@ use std::sync::Arc;
 use latchmail_core::caller::MailCredential;
 use latchmail_core::config;
 use latchmail_core::keyring::testing::keyring;
+use latchmail_directory::Directory;
 use latchmail_directory::testing::{Fresh, on_sqlite};
 use secrecy::SecretString;
 
@@ -85,6 +86,11 @@ async fn with_dovecot<F>(
     })
     .await
     .unwrap();
+}
+
+/// Returns the mailboxes of a mail server, with default settings.
+fn new_mail(config: &config::Imap, directory: &Directory) -> Mail {
+    Mail::new(config, directory.clone(), MailSettings::default()).unwrap()
 }
 
 /// Returns settings with these keys.

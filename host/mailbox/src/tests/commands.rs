@@ -7,9 +7,9 @@ use latchmail_directory::testing::on_sqlite;
 use latchmail_imap::SearchKey;
 
 use super::recording_server::{Recorded, recording_server};
-use super::{access, config};
+use super::{access, config, new_mail};
 use crate::message::identity;
-use crate::{Error, Flag, Mail, MailSettings};
+use crate::{Error, Flag, Mail};
 
 /// Runs `body` with a recording server and a mailbox with one message, number 1.
 async fn with_recording_server<F>(
@@ -36,12 +36,7 @@ async fn with_recording_server<F>(
         message_index::assign_numbers(db, "ada", "INBOX", 7, &message, &[])
             .await
             .unwrap();
-        let mail = Mail::new(
-            &config(port),
-            fresh.directory.clone(),
-            MailSettings::default(),
-        )
-        .unwrap();
+        let mail = new_mail(&config(port), &fresh.directory);
         body(Arc::new(mail), recorded).await;
     })
     .await

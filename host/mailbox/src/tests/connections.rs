@@ -10,8 +10,8 @@ use latchmail_core::caller::Proof;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpListener;
 
-use super::{access, short_message, with_mailbox};
-use crate::{Error, Mail, MailSettings};
+use super::{access, new_mail, short_message, with_mailbox};
+use crate::Error;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_connection_is_reused_only_for_its_credential() {
@@ -54,12 +54,7 @@ async fn a_command_in_progress_completes_after_its_credential_was_revoked() {
             doveadm_key_file: key.clone(),
             ..test.dovecot.config()
         };
-        let mail = Mail::new(
-            &config,
-            test.fresh.directory.clone(),
-            MailSettings::default(),
-        )
-        .unwrap();
+        let mail = new_mail(&config, &test.fresh.directory);
         std::fs::remove_file(key).unwrap();
         let mut lease = mail.connections.lease(&test.access, None).await.unwrap();
         lease.session().await.unwrap();
@@ -172,14 +167,7 @@ async fn concurrent_requests_stay_within_the_connection_limit_and_in_their_own_m
             connections_per_account: 2,
             ..test.dovecot.config()
         };
-        let mail = Arc::new(
-            Mail::new(
-                &config,
-                test.fresh.directory.clone(),
-                MailSettings::default(),
-            )
-            .unwrap(),
-        );
+        let mail = Arc::new(new_mail(&config, &test.fresh.directory));
         let tasks: Vec<_> = (0..120)
             .map(|n| {
                 let account = ["ada", "bob"][n % 2];
@@ -238,12 +226,7 @@ async fn an_idle_connection_is_closed_after_the_timeout() {
             idle_timeout: Duration::from_millis(200),
             ..test.dovecot.config()
         };
-        let mail = Mail::new(
-            &config,
-            test.fresh.directory.clone(),
-            MailSettings::default(),
-        )
-        .unwrap();
+        let mail = new_mail(&config, &test.fresh.directory);
         mail.listing.folders(&test.access).await.unwrap();
         assert_eq!(mail.connections.count_of("ada"), 1);
         let deadline = tokio::time::Instant::now() + Duration::from_secs(10);
@@ -264,7 +247,7 @@ async fn idle_connections_of_all_accounts_are_limited() {
             idle_connections: 1,
             ..test.dovecot.config()
         };
-        let mail = Mail::new(&config, directory.clone(), MailSettings::default()).unwrap();
+        let mail = new_mail(&config, &directory);
         mail.listing.folders(&test.access).await.unwrap();
         assert_eq!(mail.connections.count_of("ada"), 1);
         mail.listing.folders(&access("bob", "bob-1")).await.unwrap();
@@ -283,14 +266,7 @@ async fn a_deletion_that_waits_for_a_reconciliation_uses_no_connection() {
             timeout: Duration::from_secs(2),
             ..test.dovecot.config()
         };
-        let mail = Arc::new(
-            Mail::new(
-                &config,
-                test.fresh.directory.clone(),
-                MailSettings::default(),
-            )
-            .unwrap(),
-        );
+        let mail = Arc::new(new_mail(&config, &test.fresh.directory));
         test.append("INBOX", &["a"]).await;
         let listing = mail.listing.messages(&test.access, "INBOX", 0, 1).await;
         let number = listing.unwrap().unwrap().messages[0].uid;

@@ -9,9 +9,9 @@ use latchmail_directory::testing::on_sqlite;
 use super::scripted_server::{
     Step, reply_and_close, reply_once_to, reply_to, scripted_server, with_scripted_server,
 };
-use super::{access, config};
+use super::{access, config, new_mail};
 use crate::message::identity::Identity;
-use crate::{Error, Flag, Mail, MailSettings, Role};
+use crate::{Error, Flag, Role};
 
 const GREETING: &str = "* OK [CAPABILITY IMAP4rev1 SASL-IR AUTH=PLAIN] hello\r\n";
 const LOG_IN: Step = reply_to("AUTHENTICATE", "{tag} OK [CAPABILITY IMAP4rev1] in\r\n");
@@ -160,12 +160,7 @@ async fn folders_keep_the_mail_servers_ids_when_they_are_renamed() {
             [("INBOX", "F-inbox"), ("A", "F-a"), ("B", "F-b")],
             [("INBOX", "F-inbox"), ("A", "F-b"), ("B", "F-a")],
         ]) {
-            let mail = Mail::new(
-                &config(port),
-                fresh.directory.clone(),
-                MailSettings::default(),
-            )
-            .unwrap();
+            let mail = new_mail(&config(port), &fresh.directory);
             let folders = mail.listing.folders(&access("ada", "first")).await.unwrap();
             let shown: Vec<_> = folders
                 .iter()
@@ -199,12 +194,7 @@ async fn a_server_with_only_imap4rev1_is_supported() {
     let port = scripted_server("* OK hello\r\n", STEPS.to_vec()).await;
     on_sqlite(async move |fresh| {
         fresh.directory.with("ada", "ada@example.org", &[]).await;
-        let mail = Mail::new(
-            &config(port),
-            fresh.directory.clone(),
-            MailSettings::default(),
-        )
-        .unwrap();
+        let mail = new_mail(&config(port), &fresh.directory);
         let folders = mail.listing.folders(&access("ada", "first")).await.unwrap();
         let shown: Vec<_> = folders
             .iter()

@@ -151,7 +151,7 @@ async fn a_listing_during_a_move_does_not_change_the_number() {
             uids: vec![(1, 1)],
         };
         test.mail
-            .changing
+            .numbers
             .store_moved(&test.access, &[(number, 1)], "Archive", &moved)
             .await;
         assert_eq!(test.listing("Archive", 0, 1).await.messages[0].uid, number);

@@ -7,9 +7,9 @@ use bytes::Bytes;
 use futures_util::{StreamExt as _, TryStreamExt as _};
 use tokio::sync::Semaphore;
 
-use super::{TestMailbox, with_mailbox};
+use super::{TestMailbox, new_mail, with_mailbox};
 use crate::bounds::{DOWNLOADS_PER_ACCOUNT, LARGE_MESSAGE_MIB, MESSAGE_MEMORY_MIB};
-use crate::{Access, Attachment, AttachmentContent, Error, Mail, MailSettings};
+use crate::{Access, Attachment, AttachmentContent, Error, Mail};
 
 const MESSAGE: &[u8] = b"From: =?utf-8?Q?B=C3=B6?= <bo@example.net>\r\n\
 To: ada@example.org, Team: x@example.org, y@example.org;\r\n\
@@ -272,12 +272,8 @@ async fn memory_for_large_messages_is_released_and_waited_for() {
         let uid = append_large(&test, 166_667).await;
         let mut config = test.dovecot.config();
         config.timeout = Duration::from_secs(5);
-        let mail = Mail::new(
-            &config,
-            test.fresh.directory.clone(),
-            MailSettings::default(),
-        );
-        let mail = Arc::new(mail.unwrap());
+        let mail = new_mail(&config, &test.fresh.directory);
+        let mail = Arc::new(mail);
         // The memory is sufficient for one message of 3 MB at a time.
         let all = LARGE_MESSAGE_MIB as usize + 1;
         let memory = limit_memory(&mail, all);
@@ -364,9 +360,8 @@ async fn downloads_of_slow_clients_do_not_use_up_the_memory() {
     const LINES: usize = 60_000;
     with_mailbox(async |test| {
         let uid = append_large(&test, LINES).await;
-        let directory = test.fresh.directory.clone();
-        let mail = Mail::new(&test.dovecot.config(), directory, MailSettings::default());
-        let mail = Arc::new(mail.unwrap());
+        let mail = new_mail(&test.dovecot.config(), &test.fresh.directory);
+        let mail = Arc::new(mail);
         limit_memory(&mail, DOWNLOADS_PER_ACCOUNT);
         let mut downloads = Vec::new();
         for _ in 0..DOWNLOADS_PER_ACCOUNT {

@@ -7,8 +7,8 @@ use latchmail_directory::testing::on_sqlite;
 use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::net::TcpListener;
 
-use super::config;
-use crate::{Mail, MailSettings};
+use super::{config, new_mail};
+use crate::Mail;
 
 /// A reply to lines that contain `on`.
 #[derive(Clone, Copy)]
@@ -107,7 +107,7 @@ where
             ..config(port)
         };
         let db = fresh.directory.db();
-        let mail = Mail::new(&config, fresh.directory.clone(), MailSettings::default()).unwrap();
+        let mail = new_mail(&config, &fresh.directory);
         let result = test(mail, db.clone()).await;
         assert!(sender.send(result).await.is_ok());
     })

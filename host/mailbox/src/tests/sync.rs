@@ -7,9 +7,9 @@ use latchmail_core::caller::Origin;
 use latchmail_core::permissions::{Granted, GrantedFolder, Resource, Rights};
 
 use super::dovecot::Dovecot;
-use super::{TestMailbox, access, short_message, with_dovecot, with_keys, with_mailbox};
+use super::{TestMailbox, access, new_mail, short_message, with_dovecot, with_keys, with_mailbox};
 use crate::changelog::{Change, ChangePage};
-use crate::{Access, Error, Flag, Mail, MailSettings, Member};
+use crate::{Access, Error, Flag, Mail, Member};
 
 impl TestMailbox {
     async fn page(&self, since: Option<&str>, folder: Option<&str>, limit: u32) -> ChangePage {
@@ -455,12 +455,7 @@ async fn concurrent_syncs_of_several_services_report_each_change_once() {
         let config = test.dovecot.config();
         let tasks: Vec<_> = (0..3)
             .map(|_| {
-                let mail = Mail::new(
-                    &config,
-                    test.fresh.directory.clone(),
-                    MailSettings::default(),
-                )
-                .unwrap();
+                let mail = new_mail(&config, &test.fresh.directory);
                 let access = test.access.clone();
                 tokio::spawn(async move {
                     let (first, second) =
