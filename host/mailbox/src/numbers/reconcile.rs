@@ -151,8 +151,8 @@ impl Numbers {
     }
 
     /// Reconciles the index with the mail server. The caller must have acquired the mailbox's lock
-    /// ([`crate::folders::Folders::locks`]). `expunged` contains the numbers of messages that the caller has
-    /// expunged under this lock.
+    /// ([`crate::folders::Folders::locks`]). `expunged` contains the numbers of messages that the
+    /// caller has expunged under this lock.
     pub(super) async fn reconcile_locked(
         &self,
         access: &Access,
