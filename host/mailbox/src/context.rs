@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use latchmail_core::config;
 use latchmail_core::error::StartError;
-use latchmail_directory::{Db, Directory};
+use latchmail_directory::Directory;
+use latchmail_directory::message_index::MessageIndex;
 
 use crate::bounds;
 use crate::cache::MailboxCache;
@@ -40,8 +41,8 @@ impl Context {
         })
     }
 
-    /// Returns the database with the index of messages.
-    pub(crate) fn db(&self) -> &Db {
-        self.directory.db()
+    /// Returns the index of messages.
+    pub(crate) fn message_index(&self) -> &MessageIndex {
+        &self.directory.message_index
     }
 }

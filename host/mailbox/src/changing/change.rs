@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use latchmail_core::permissions::Right;
-use latchmail_directory::message_index::{self, Location};
+use latchmail_directory::message_index::Location;
 use latchmail_imap::flag::Flag;
 use latchmail_imap::{Connector, Session, Writable};
 
@@ -274,7 +274,11 @@ impl Changer {
         if source == Source::ReconciledIndex {
             self.numbers.reconcile(access).await?;
         }
-        let locations = message_index::locations(self.context.db(), account, numbers).await?;
+        let locations = self
+            .context
+            .message_index()
+            .locations(account, numbers)
+            .await?;
         let locations = locations.into_iter().map(|(number, location)| {
             let location = Arc::new(location);
             self.context

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use latchmail_directory::message_index::{self, IndexedFolder, ListedFolder};
+use latchmail_directory::message_index::{IndexedFolder, ListedFolder};
 use latchmail_imap::Opened;
 use latchmail_imap::list::{FolderStatus, Listed, MODSEQS, POSITIONS};
 
@@ -85,7 +85,11 @@ impl Folders {
         states: &[FolderState],
     ) -> Result<Vec<IndexedFolder>, Error> {
         let account = &access.account;
-        let indexed = message_index::existing_folders(self.context.db(), account).await?;
+        let indexed = self
+            .context
+            .message_index()
+            .existing_folders(account)
+            .await?;
         let mut indexed: HashMap<String, IndexedFolder> = indexed
             .into_iter()
             .map(|folder| (folder.path.clone(), folder))
@@ -101,7 +105,11 @@ impl Folders {
                 .filter_map(|listed| indexed.remove(listed.path));
             return Ok(unchanged.collect());
         }
-        Ok(message_index::update_folders(self.context.db(), account, &listed).await?)
+        Ok(self
+            .context
+            .message_index()
+            .update_folders(account, &listed)
+            .await?)
     }
 
     /// Stores all folders of the account in the index. This function must run before any message of
@@ -113,7 +121,7 @@ impl Folders {
             return Ok(());
         }
         let (access, _lock) = &self.lock(access).await?;
-        if !message_index::has_folders(self.context.db(), account).await? {
+        if !self.context.message_index().has_folders(account).await? {
             self.update_index(access, &self.states(access).await?)
                 .await?;
         }

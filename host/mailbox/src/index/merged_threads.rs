@@ -4,7 +4,6 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use latchmail_directory::message_index;
 use latchmail_search::threads::ThreadId;
 
 use super::SearchIndex;
@@ -40,11 +39,20 @@ impl SearchIndex {
         uids: &[u64],
     ) -> Result<HashMap<u64, u64>, Error> {
         if self.indexes.as_ref().is_none()
-            || !message_index::has_merged_threads(&self.context.directory, account).await?
+            || !self
+                .context
+                .directory
+                .message_index
+                .has_merged_threads(account)
+                .await?
         {
             return Ok(HashMap::new());
         }
-        Ok(message_index::merged_threads(self.context.db(), account, uids).await?)
+        Ok(self
+            .context
+            .message_index()
+            .merged_threads(account, uids)
+            .await?)
     }
 
     /// Returns the threads of messages from the open index of an account. Returns `None` if the
@@ -81,8 +89,11 @@ impl SearchIndex {
             merged.map(|(uid, thread)| (uid, thread.0)).collect()
         });
         let merged: Vec<_> = merged.await.map_err(Error::Internal)?;
-        let stored =
-            message_index::set_merged_threads(self.context.db(), &index.account, merged).await;
+        let stored = self
+            .context
+            .message_index()
+            .set_merged_threads(&index.account, merged)
+            .await;
         if stored.is_err()
             && let Some(content) = &mut *index.content.write().await
         {

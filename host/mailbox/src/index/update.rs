@@ -131,9 +131,12 @@ impl SearchIndex {
             };
             (Arc::clone(&content.index), content.mailbox.version)
         };
-        let delta =
-            message_index::replica_since(&self.context.directory, &account.account, version)
-                .await?;
+        let delta = self
+            .context
+            .directory
+            .message_index
+            .replica_since(&account.account, version)
+            .await?;
         let Some(delta) = delta else {
             *account.content.write().await = None;
             return Ok(false);
@@ -180,8 +183,12 @@ impl SearchIndex {
         access: &Access,
         limit: usize,
     ) -> Result<Update, IndexError> {
-        let Some(replica) =
-            message_index::replica(&self.context.directory, &account.account).await?
+        let Some(replica) = self
+            .context
+            .directory
+            .message_index
+            .replica(&account.account)
+            .await?
         else {
             return Ok(Update::BuildNeeded);
         };

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use latchmail_core::permissions::Right;
-use latchmail_directory::message_index::{self, Location};
+use latchmail_directory::message_index::Location;
 use latchmail_imap::MessageRef;
 
 use super::Numbers;
@@ -112,8 +112,12 @@ impl Numbers {
         {
             return Ok(Some(location));
         }
-        let Some(location) =
-            message_index::location(&self.context.directory, account, number).await?
+        let Some(location) = self
+            .context
+            .directory
+            .message_index
+            .location(account, number)
+            .await?
         else {
             return Ok(None);
         };

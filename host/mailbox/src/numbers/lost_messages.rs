@@ -7,7 +7,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
-use latchmail_directory::message_index::{self, IndexedMessage};
+use latchmail_directory::message_index::IndexedMessage;
 use latchmail_imap::Opened;
 
 use super::Numbers;
@@ -31,7 +31,11 @@ impl Numbers {
         if self.lost_no_message(folder, opened) {
             return Ok(false);
         }
-        let with_copies = message_index::copied_folders(self.context.db(), &access.account).await?;
+        let with_copies = self
+            .context
+            .message_index()
+            .copied_folders(&access.account)
+            .await?;
         if with_copies.iter().any(|copied| copied == path) {
             return Ok(true);
         }
@@ -57,7 +61,7 @@ impl Numbers {
         {
             return Ok(false);
         }
-        let with_copies = message_index::copied_folders(self.context.db(), account).await?;
+        let with_copies = self.context.message_index().copied_folders(account).await?;
         let complete = self.complete_folders(account, states);
         if !with_copies
             .iter()
@@ -108,7 +112,10 @@ impl Numbers {
         account: &str,
         messages: Vec<IndexedMessage>,
     ) -> Result<(), Error> {
-        message_index::remove_lost(self.context.db(), account, &messages).await?;
+        self.context
+            .message_index()
+            .remove_lost(account, &messages)
+            .await?;
         for message in messages {
             self.context
                 .cache
@@ -126,9 +133,13 @@ impl Numbers {
         let account = &access.account;
         let mut missing = Vec::new();
         let complete = self.complete_folders(account, states);
-        for path in message_index::copied_folders(self.context.db(), account).await? {
+        for path in self.context.message_index().copied_folders(account).await? {
             if !complete.contains(path.as_str()) {
-                let copies = message_index::copies_in(self.context.db(), account, &path).await?;
+                let copies = self
+                    .context
+                    .message_index()
+                    .copies_in(account, &path)
+                    .await?;
                 missing.extend(self.missing(access, copies).await?);
             }
         }

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use latchmail_directory::message_index::{self, Location};
+use latchmail_directory::message_index::Location;
 use latchmail_imap::change::Moved;
 
 use super::Numbers;
@@ -33,13 +33,17 @@ impl Numbers {
         if !new_uids.is_empty() {
             let uid_validity = moved.uid_validity;
             let store = async {
-                let stored =
-                    message_index::moved(self.context.db(), account, to, uid_validity, &new_uids)
-                        .await?;
+                let stored = self
+                    .context
+                    .message_index()
+                    .moved(account, to, uid_validity, &new_uids)
+                    .await?;
                 if !stored {
                     // Another client created the destination folder after the last listing.
                     self.folders.refresh(access).await?;
-                    message_index::moved(self.context.db(), account, to, uid_validity, &new_uids)
+                    self.context
+                        .message_index()
+                        .moved(account, to, uid_validity, &new_uids)
                         .await?;
                 }
                 Ok::<_, Error>(())
@@ -97,7 +101,7 @@ impl Numbers {
             .filter(|number| !was_moved(number))
             .copied()
             .collect();
-        if let Err(error) = message_index::remove(self.context.db(), account, &deleted).await {
+        if let Err(error) = self.context.message_index().remove(account, &deleted).await {
             tracing::error!(%error, "failed to remove deleted messages from the index");
         }
         for number in uids.keys() {
@@ -118,7 +122,11 @@ impl Numbers {
         uids: &BTreeMap<u64, u32>,
     ) -> Result<BTreeMap<u64, Location>, Error> {
         let numbers: Vec<u64> = uids.keys().copied().collect();
-        let locations = message_index::locations(self.context.db(), account, &numbers).await?;
+        let locations = self
+            .context
+            .message_index()
+            .locations(account, &numbers)
+            .await?;
         Ok(locations.into_iter().collect())
     }
 }
