@@ -112,7 +112,7 @@ async fn collect(app: &App) {
     let (open, in_use) = app.directory.connections();
     metrics::DATABASE_OPEN.set([], open);
     metrics::DATABASE_IN_USE.set([], in_use);
-    let (open, in_use) = app.mail.pooled_connections();
+    let (open, in_use) = app.mail.connections.counts();
     metrics::IMAP_OPEN.set([], open);
     metrics::IMAP_IN_USE.set([], in_use);
     app.module_manager.set_metrics();

@@ -47,3 +47,8 @@ pub(crate) const VERY_SLOW_CLIENT: Duration = Duration::from_secs(1);
 /// Maximum size of one decoded header field in a listing, in bytes. The summaries of a hundred
 /// messages must fit into a sandbox's memory.
 pub(crate) const LISTED_FIELD: usize = 4 * 1024;
+
+/// Converts a number of messages or bytes.
+pub(crate) fn to_usize(n: u32) -> usize {
+    usize::try_from(n).unwrap_or(usize::MAX)
+}

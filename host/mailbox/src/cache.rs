@@ -1,5 +1,4 @@
-//! Caches data of messages and folders: locations, structures, summaries without flags, folder ids
-//! and message counts.
+//! Caches data of messages: locations, structures and summaries without flags.
 //!
 //! The cache does not check rights. Each request with cached data also logs in at the mail server
 //! and checks that the message exists.
@@ -9,20 +8,19 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use latchmail_core::metrics::{CACHE_LOOKUPS, CounterSeries};
 use latchmail_directory::message_index::Location;
-use latchmail_imap::Opened;
 use latchmail_mime::Structure;
 use quick_cache::sync::Cache;
 use quick_cache::{Equivalent, Weighter};
 use sha2::{Digest as _, Sha256};
 
-use crate::types::Summary;
+use crate::message::types::Summary;
 
 /// Maximum estimated size of each of the two message caches, in bytes.
 const MAX_BYTES: u64 = 32 * 1024 * 1024;
 /// Maximum number of accounts in a cache.
-const MAX_ACCOUNTS: usize = 10_000;
+pub(crate) const MAX_ACCOUNTS: usize = 10_000;
 /// Maximum number of folders in a cache.
-const MAX_FOLDERS: usize = 100_000;
+pub(crate) const MAX_FOLDERS: usize = 100_000;
 /// Estimated overhead of one entry, in bytes.
 const ENTRY_OVERHEAD: u64 = 128;
 
@@ -32,16 +30,6 @@ pub(crate) struct MailboxCache {
     summaries: Cache<(FolderKey, u32), Arc<Summary>, EstimatedSize>,
     /// The number of calls of [`MailboxCache::remove_moved_summaries`].
     moves: AtomicU64,
-    /// The number of folders of each account, or 0 if the number is unknown. If an account has an
-    /// entry, the index contains all folders of the account.
-    folder_counts: Cache<String, usize>,
-    /// The number of messages and the UIDNEXT of each folder at the last check for lost messages.
-    message_counts: Cache<FolderKey, (u32, u32)>,
-    /// The path of each account's Sent folder.
-    sent_folders: Cache<String, Arc<str>>,
-    folder_ids: Cache<FolderKey, Arc<str>>,
-    /// The ticket and the resulting version of the last sync of each account.
-    syncs: Cache<String, (u64, u64)>,
     lookups: Lookups,
 }
 
@@ -50,18 +38,17 @@ struct Lookups {
     locations: LookupCounter,
     structures: LookupCounter,
     summaries: LookupCounter,
-    sent_folders: LookupCounter,
-    folder_ids: LookupCounter,
 }
 
 /// The metrics of the lookups in one cache.
-struct LookupCounter {
+#[derive(Debug)]
+pub(crate) struct LookupCounter {
     hits: CounterSeries,
     misses: CounterSeries,
 }
 
 impl LookupCounter {
-    fn new(cache: &str) -> Self {
+    pub(crate) fn new(cache: &str) -> Self {
         Self {
             hits: CACHE_LOOKUPS.with([cache, "hit"]),
             misses: CACHE_LOOKUPS.with([cache, "miss"]),
@@ -69,7 +56,7 @@ impl LookupCounter {
     }
 
     /// Counts a lookup with this result, and returns the result.
-    fn count<T>(&self, found: Option<T>) -> Option<T> {
+    pub(crate) fn count<T>(&self, found: Option<T>) -> Option<T> {
         match found {
             Some(_) => self.hits.inc(),
             None => self.misses.inc(),
@@ -154,17 +141,10 @@ impl MailboxCache {
             messages: Cache::with_weighter(entries, MAX_BYTES, EstimatedSize),
             summaries: Cache::with_weighter(entries, MAX_BYTES, EstimatedSize),
             moves: AtomicU64::new(0),
-            folder_counts: Cache::new(MAX_ACCOUNTS),
-            message_counts: Cache::new(MAX_FOLDERS),
-            sent_folders: Cache::new(MAX_ACCOUNTS),
-            folder_ids: Cache::new(MAX_FOLDERS),
-            syncs: Cache::new(MAX_ACCOUNTS),
             lookups: Lookups {
                 locations: LookupCounter::new("locations"),
                 structures: LookupCounter::new("structures"),
                 summaries: LookupCounter::new("summaries"),
-                sent_folders: LookupCounter::new("sent_folders"),
-                folder_ids: LookupCounter::new("folder_ids"),
             },
         }
     }
@@ -264,69 +244,6 @@ impl MailboxCache {
         }
     }
 
-    /// Returns the number of an account's folders, or 0 if the number is unknown. Returns `None` if
-    /// the index might not contain all folders.
-    pub(crate) fn folder_count(&self, account: &str) -> Option<usize> {
-        self.folder_counts.get(account)
-    }
-
-    pub(crate) fn insert_folder_count(&self, account: &str, folders: usize) {
-        self.folder_counts.insert(account.to_owned(), folders);
-    }
-
-    /// Returns `true` if the folder has certainly lost no message since the last call of
-    /// [`MailboxCache::insert_message_counts`]. In that case the number of messages and UIDNEXT
-    /// have grown by the same number.
-    pub(crate) fn lost_no_message(&self, folder: FolderKey, now: Opened) -> bool {
-        let growth = |now: u32, before: u32| i64::from(now) - i64::from(before);
-        self.message_counts
-            .get(&folder)
-            .is_some_and(|(exists, uid_next)| {
-                growth(now.exists, exists) == growth(now.uid_next, uid_next) && now.uid_next > 0
-            })
-    }
-
-    pub(crate) fn insert_message_counts(&self, folder: FolderKey, now: Opened) {
-        self.message_counts
-            .insert(folder, (now.exists, now.uid_next));
-    }
-
-    /// Returns the last known path of an account's Sent folder.
-    pub(crate) fn sent_folder(&self, account: &str) -> Option<Arc<str>> {
-        let path = self.sent_folders.get(account);
-        self.lookups.sent_folders.count(path)
-    }
-
-    pub(crate) fn insert_sent_folder(&self, account: &str, path: &str) {
-        self.sent_folders.insert(account.to_owned(), path.into());
-    }
-
-    /// Removes the path of a Sent folder that no longer exists.
-    pub(crate) fn remove_sent_folder(&self, account: &str) {
-        self.sent_folders.remove(account);
-    }
-
-    /// Returns the id of a folder.
-    pub(crate) fn folder_id(&self, folder: FolderKey) -> Option<Arc<str>> {
-        let id = self.folder_ids.get(&folder);
-        self.lookups.folder_ids.count(id)
-    }
-
-    pub(crate) fn insert_folder_id(&self, folder: FolderKey, id: Arc<str>) {
-        self.folder_ids.insert(folder, id);
-    }
-
-    /// Returns the version after the last sync of an account, if that sync started after the sync
-    /// with the number `ticket` was requested.
-    pub(crate) fn synced_after(&self, account: &str, ticket: u64) -> Option<u64> {
-        let (started, version) = self.syncs.get(account)?;
-        (started > ticket).then_some(version)
-    }
-
-    pub(crate) fn insert_sync(&self, account: &str, started: u64, version: u64) {
-        self.syncs.insert(account.to_owned(), (started, version));
-    }
-
     fn remove(&self, account: &str, number: u64) {
         self.messages.remove(&MessageKey(account, number));
     }
@@ -354,7 +271,7 @@ mod tests {
     use latchmail_mime::StructureParser;
 
     use super::{FolderKey, MailboxCache};
-    use crate::types::Summary;
+    use crate::message::types::Summary;
 
     #[test]
     fn a_cached_structure_is_found_only_by_account_and_number() {

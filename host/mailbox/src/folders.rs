@@ -1,52 +1,54 @@
-//! Lists the folders of a mailbox.
+//! The folders of a mailbox: their entries in the index, their ids and roles, and the rights of
+//! members.
 
-use std::collections::HashMap;
+mod ids;
+pub(crate) mod path;
+pub(crate) mod rights;
+pub(crate) mod roles;
+pub(crate) mod states;
+
+use std::borrow::Cow;
 use std::sync::Arc;
 
-use latchmail_core::permissions::Right;
-use latchmail_imap::list::COUNTS;
+use latchmail_core::account_permits::AccountPermits;
+use quick_cache::sync::Cache;
+use tokio::sync::OwnedSemaphorePermit;
 
 use crate::access::Access;
+use crate::cache::{FolderKey, LookupCounter, MAX_ACCOUNTS, MAX_FOLDERS};
+use crate::context::Context;
 use crate::error::Error;
-use crate::folder_index::folder_state;
-use crate::mail::Mail;
-use crate::retry::retry_read;
-use crate::roles::to_folders;
-use crate::types::Folder;
 
-impl Mail {
-    /// Returns all selectable folders with their ids. First come the folders with a role, in the
-    /// order of [`crate::Role`]. The other folders follow in the order of their paths.
-    ///
-    /// # Errors
-    /// Returns an [`Error`] if the operation fails.
-    pub async fn folders(&self, access: &Access) -> Result<Vec<(Folder, Arc<str>)>, Error> {
-        if let Some(member) = &access.member
-            && !member.grants.over_some_folder().hold(Right::MailRead)
-        {
-            return Err(Error::Denied(Right::MailRead));
+/// The folders in the index of messages.
+#[derive(Debug)]
+pub struct Folders {
+    context: Arc<Context>,
+    /// One lock per account, which serializes the updates of the index from the mail server.
+    pub(crate) locks: AccountPermits,
+    /// The cached ids of folders.
+    ids: Cache<FolderKey, Arc<str>>,
+    id_lookups: LookupCounter,
+    /// The cached number of folders of each account, or 0 if the number is unknown. If an account
+    /// has an entry, the index contains all folders of the account.
+    pub(crate) counts: Cache<String, usize>,
+}
+
+impl Folders {
+    pub(crate) fn new(context: Arc<Context>) -> Self {
+        Self {
+            context,
+            locks: AccountPermits::new(1),
+            ids: Cache::new(MAX_FOLDERS),
+            id_lookups: LookupCounter::new("folder_ids"),
+            counts: Cache::new(MAX_ACCOUNTS),
         }
-        let mut lease = self.pool.lease(access, None).await?;
-        let mut listed = retry_read!(lease, session => session.folders(COUNTS));
-        drop(lease);
-        let states: Vec<_> = listed.iter().filter_map(folder_state).collect();
-        let ids = self.folder_ids(access, &states).await?;
-        self.reconcile_if_copies_lost(access, &states).await?;
-        let mut ids: HashMap<String, Arc<str>> = listed
-            .iter()
-            .map(|folder| folder.path.clone())
-            .zip(ids)
-            .collect();
-        // Rights refer to the paths in the index. `folder_ids` has updated these paths.
-        let folder_access = self.folder_access(access).await?;
-        listed.retain(|folder| {
-            let uid_validity = folder.status.map_or(0, |status| status.uid_validity);
-            folder_access.can_read(&folder.path, uid_validity)
-        });
-        let folders = to_folders(listed).into_iter();
-        Ok(folders
-            .filter_map(|folder| Some((ids.remove(&folder.path)?, folder)))
-            .map(|(id, folder)| (folder, id))
-            .collect())
+    }
+
+    /// Acquires the lock for updates of the index from the mail server.
+    pub(crate) async fn lock<'a>(
+        &self,
+        access: &'a Access,
+    ) -> Result<(Cow<'a, Access>, Option<OwnedSemaphorePermit>), Error> {
+        self.context.connections.lock(&self.locks, access).await
     }
 }

@@ -4,64 +4,61 @@
 //! This crate depends neither on HTTP nor on WIT. It receives a credential for each log-in and does
 //! not authenticate callers.
 //!
-//! Each module with an `impl Mail` block contains one operation on mailboxes.
+//! [`Mail`] has a field for each part of the crate. Each part is a folder with one type, which owns
+//! the locks and limits of the part. A part uses only parts above it in this list:
+//!
+//! - `connections`: the connection pool, and the sessions of revoked credentials
+//! - `message`: the data of a message, without state
+//! - `folders`: the folders in the index, and the rights of members
+//! - `numbers`: the numbers and locations of messages, and the sync with the mail server
+//! - `index`: the search indexes and threads
+//! - `changelog`, `changing`, `listing` and `reading`: the operations on messages
+//! - `search`: searches in an index or on the mail server
+//! - `outbox`: sends messages
+//!
+//! `context` has the state that all parts share.
 
 mod access;
-mod attachment;
-pub(crate) mod authentication;
 mod blocking;
 mod bounds;
 mod cache;
-mod change;
-pub mod changes;
-mod doveadm;
-mod download;
+pub mod changelog;
+mod changing;
+mod connections;
+mod context;
 mod error;
-mod folder_access;
-mod folder_ids;
-mod folder_index;
-mod folder_path;
 mod folders;
-mod identity;
-mod imap_connector;
 mod index;
-mod index_credentials;
 mod listing;
-mod locations;
-mod lost_messages;
 mod mail;
-mod mark;
+mod memory;
 mod message;
-mod moved_messages;
+mod numbers;
 pub mod outbox;
-pub(crate) mod pool;
-mod reconcile;
-mod retry;
-mod revocation;
-mod roles;
+mod reading;
 pub mod search;
-mod sent_copy;
 pub mod server_checks;
-mod server_search;
-mod server_text;
-mod sync;
-mod thread_ids;
-pub mod threads;
-pub mod types;
 
 pub use latchmail_imap::flag::Flag;
 pub use latchmail_imap::list::Role;
 
 pub use access::{Access, Member};
-pub use attachment::AttachmentContent;
-pub use authentication::{Authentication, TrustedResults, Verdict, parse_addresses};
-pub use download::Download;
+pub use changing::Changer;
+pub use connections::Connections;
+pub use connections::revocation::{SessionSelector, end_server_sessions};
 pub use error::Error;
-pub use index_credentials::IndexCredentials;
-pub use mail::Mail;
-pub use mark::MarkedContent;
-pub use revocation::{SessionSelector, end_server_sessions};
-pub use types::{Address, Attachment, Detail, Folder, Listing, Summary};
+pub use folders::Folders;
+pub use folders::roles::Folder;
+pub use index::SearchIndex;
+pub use index::credentials::IndexCredentials;
+pub use listing::Lister;
+pub use mail::{Mail, MailSettings};
+pub use message::authentication::{Authentication, TrustedResults, Verdict, parse_addresses};
+pub use message::mark::MarkedContent;
+pub use message::types::{Address, Attachment, Detail, Listing, Summary};
+pub use reading::Reader;
+pub use reading::attachment::AttachmentContent;
+pub use reading::download::Download;
 
 #[cfg(test)]
 pub(crate) mod tests;

@@ -1,396 +1,46 @@
-//! Reads a page of a folder or of a search result.
-//!
-//! A listing converts each message to a summary as soon as the data of the message has arrived.
-//! Therefore a listing uses little more memory than its result. Some summaries need longer headers
-//! and texts. The listing reads these data in batches, and each batch needs a memory permit.
+//! Lists the folders of a mailbox and the messages of a folder.
 
-use std::collections::HashMap;
+mod folders;
+mod messages;
+
 use std::sync::Arc;
+use std::time::Duration;
 
-use latchmail_core::clock::Timestamp;
-use latchmail_core::permissions::Right;
-use latchmail_imap::{Fetched, Opened, SearchKey, Session};
-use latchmail_mime::preview::Preview;
-use latchmail_mime::{self as mime, Header};
-use latchmail_search::threads::ThreadId;
+use crate::bounds;
+use crate::context::Context;
+use crate::folders::Folders;
+use crate::index::SearchIndex;
+use crate::memory::SharedMemory;
+use crate::numbers::Numbers;
 
-use crate::access::Access;
-use crate::cache::FolderKey;
-use crate::error::Error;
-use crate::identity::{Identity, identity};
-use crate::mail::Mail;
-use crate::retry::retry_read;
-use crate::thread_ids::{own_thread_id, thread_id};
-use crate::types::{Listing, Summary};
-use crate::{blocking, bounds, folder_path};
-
-/// The query for the messages of a page.
-#[derive(Clone, Copy, Debug)]
-struct Query<'a> {
-    /// The folder's path.
-    path: &'a str,
-    /// The keys that the messages must match. `None` selects all messages.
-    keys: Option<&'a [SearchKey]>,
-    /// The number of newest messages to skip.
-    offset: u32,
-    /// Maximum number of messages.
-    limit: u32,
-}
-
-/// A page of messages from the mail server.
+/// Lists folders and messages.
 #[derive(Debug)]
-struct Page {
-    opened: Opened,
-    /// The number of matching messages on all pages.
-    total: u32,
-    /// The folder's key in the cache.
-    folder: FolderKey,
-    /// The messages in ascending order of position. Each entry contains position, UID and flags of
-    /// a message. If the cache contains the summary, the entry contains the summary too.
-    messages: Vec<(Fetched, Option<Arc<Summary>>)>,
-    /// The messages without a cached summary, in any order.
-    uncached: Vec<Uncached>,
+pub struct Lister {
+    context: Arc<Context>,
+    folders: Arc<Folders>,
+    numbers: Arc<Numbers>,
+    index: Arc<SearchIndex>,
+    /// Memory for longer headers and texts. A request releases this memory before its response is
+    /// sent.
+    memory: SharedMemory,
 }
 
-/// A message without a cached summary.
-#[derive(Debug)]
-struct Uncached {
-    uid: u32,
-    identity: Identity,
-    /// The own thread id, if it does not depend on the number.
-    thread: Option<ThreadId>,
-    /// The summary. It has no number and no thread id until a number is assigned.
-    summary: Summary,
-}
-
-impl Mail {
-    /// Returns at most `limit` messages of a folder, newest first. Skips the newest `offset`
-    /// messages. Returns `None` if the folder does not exist.
-    ///
-    /// # Errors
-    /// Returns an [`Error`] if the operation fails.
-    pub async fn messages(
-        &self,
-        access: &Access,
-        folder: &str,
-        offset: u32,
-        limit: u32,
-    ) -> Result<Option<Listing>, Error> {
-        let query = Query {
-            path: folder_path::normalize(folder),
-            keys: None,
-            offset,
-            limit,
-        };
-        self.list(access, query).await
-    }
-
-    /// Returns at most `limit` messages of a folder that match all keys, newest first. Skips the
-    /// newest `offset` matching messages. Returns `None` if the folder does not exist.
-    pub(crate) async fn search(
-        &self,
-        access: &Access,
-        path: &str,
-        keys: &[SearchKey],
-        offset: u32,
-        limit: u32,
-    ) -> Result<Option<Listing>, Error> {
-        let query = Query {
-            path,
-            keys: Some(keys),
-            offset,
-            limit,
-        };
-        self.list(access, query).await
-    }
-
-    async fn list(&self, access: &Access, query: Query<'_>) -> Result<Option<Listing>, Error> {
-        self.ensure_folders_indexed(access).await?;
-        let path = query.path;
-        let folder_access = self.require_folder(access, path, Right::MailRead).await?;
-        let Some(folder_access) = folder_access else {
-            return Ok(None);
-        };
-        let mut lease = self.pool.lease(access, Some(path)).await?;
-        let account = &access.account;
-        let page = retry_read!(lease, session => read_page(session, self, account, query));
-        // Release the connection before the database query.
-        drop(lease);
-        let Some(page) = page else {
-            return Ok(None);
-        };
-        let uid_validity = page.opened.uid_validity;
-        if !folder_access.can_read(path, uid_validity) {
-            return Ok(None);
-        }
-        self.reconcile_if_copy_lost(access, path, page.opened)
-            .await?;
-        let moves = self.cache.moves();
-        let mut summaries = self
-            .assign_numbers(access, path, page.opened, page.uncached)
-            .await?;
-        self.cache
-            .insert_summaries(page.folder, summaries.iter(), moves);
-        let to_summary = |(message, cached): (Fetched, Option<Arc<Summary>>)| {
-            let summary = match cached {
-                Some(cached) => Summary::clone(&cached),
-                // A message without a summary was just expunged.
-                None => summaries.remove(&message.uid)?,
-            };
-            Some(Summary {
-                seq: message.seq,
-                flags: message.flags,
-                ..summary
-            })
-        };
-        let messages = page.messages.into_iter().rev();
-        let mut messages: Vec<Summary> = messages.filter_map(to_summary).collect();
-        self.set_merged_threads(account, &mut messages).await?;
-        Ok(Some(Listing {
-            total: page.total,
-            messages,
-        }))
-    }
-
-    /// Assigns numbers to messages without a cached summary. Returns the summaries of these
-    /// messages by IMAP UID.
-    async fn assign_numbers(
-        &self,
-        access: &Access,
-        path: &str,
-        opened: Opened,
-        uncached: Vec<Uncached>,
-    ) -> Result<HashMap<u32, Summary>, Error> {
-        if uncached.is_empty() {
-            return Ok(HashMap::new());
-        }
-        // The numbers follow the order in which the messages arrived.
-        let mut messages: Vec<_> = uncached
-            .iter()
-            .map(|message| (message.uid, message.identity))
-            .collect();
-        messages.sort_unstable_by_key(|(uid, _)| *uid);
-        let numbers = self.numbers(access, path, opened, &messages).await?;
-        let with_number = |message: Uncached| {
-            let number = *numbers.get(&message.uid)?;
-            let summary = Summary {
-                uid: number,
-                thread_id: thread_id(message.thread, number),
-                ..message.summary
-            };
-            Some((message.uid, summary))
-        };
-        Ok(uncached.into_iter().filter_map(with_number).collect())
-    }
-}
-
-/// Reads messages of a folder. Returns `None` if the folder does not exist. For messages with a
-/// cached summary, reads only the flags.
-async fn read_page(
-    session: &mut Session,
-    mail: &Mail,
-    account: &str,
-    query: Query<'_>,
-) -> Result<Option<Page>, latchmail_imap::Error> {
-    let Query {
-        path,
-        keys,
-        offset,
-        limit,
-    } = query;
-    let found = match keys {
-        None => {
-            let page = session.page(path, offset, limit).await?;
-            page.map(|(opened, messages)| (opened, opened.exists, messages))
-        }
-        Some(keys) => search_page(session, path, keys, offset, limit).await?,
-    };
-    let Some((opened, total, messages)) = found else {
-        return Ok(None);
-    };
-    let folder = FolderKey::new(account, path, opened.uid_validity);
-    let messages: Vec<_> = messages
-        .into_iter()
-        .map(|message| {
-            let cached = mail.cache.summary(folder, message.uid);
-            (message, cached)
-        })
-        .collect();
-    let uncached: Vec<u32> = messages
-        .iter()
-        .filter(|(_, cached)| cached.is_none())
-        .map(|(message, _)| message.uid)
-        .collect();
-    let uncached = read_summaries(session, mail, &uncached).await?;
-    Ok(Some(Page {
-        opened,
-        total,
-        folder,
-        messages,
-        uncached,
-    }))
-}
-
-/// Converts a number of messages or bytes.
-pub(crate) fn to_usize(n: u32) -> usize {
-    usize::try_from(n).unwrap_or(usize::MAX)
-}
-
-/// Returns a page of a search result: the folder, the number of all matches, and the page's
-/// messages in ascending order.
-async fn search_page(
-    session: &mut Session,
-    path: &str,
-    keys: &[SearchKey],
-    offset: u32,
-    limit: u32,
-) -> Result<Option<(Opened, u32, Vec<Fetched>)>, latchmail_imap::Error> {
-    let Some((opened, uids)) = session.search(path, keys).await? else {
-        return Ok(None);
-    };
-    let end = uids.len().saturating_sub(to_usize(offset));
-    let page = &uids[end.saturating_sub(to_usize(limit))..end];
-    let total = u32::try_from(uids.len()).unwrap_or(u32::MAX);
-    Ok(Some((
-        opened,
-        total,
-        session.selected_folder()?.positions(page).await?,
-    )))
-}
-
-/// Reads the summaries of the messages with these IMAP UIDs. Omits messages that were just
-/// expunged.
-async fn read_summaries(
-    session: &mut Session,
-    mail: &Mail,
-    uids: &[u32],
-) -> Result<Vec<Uncached>, latchmail_imap::Error> {
-    let (mut complete, mut incomplete) = (Vec::new(), Vec::new());
-    session
-        .selected_folder()?
-        .summaries(uids, &mut |message| {
-            // Do not use a truncated header. Otherwise another listing could return different data
-            // for the same message.
-            if message.header.len() >= bounds::LISTED_HEADER {
-                return incomplete.push(Incomplete::new(message, bounds::HEADER));
-            }
-            let (header, _) = mime::split(&message.header);
-            let is_whole_text = message.text.len() < bounds::PREFIX;
-            let preview = Preview::of(header, &message.text, is_whole_text);
-            if preview.is_final {
-                complete.push(Uncached::new(&message, preview));
-            } else {
-                incomplete.push(Incomplete::new(message, bounds::LISTED_HEADER));
-            }
-        })
-        .await?;
-    let mut remaining = &incomplete[..];
-    while let Some((batch, rest)) = split_batch(remaining) {
-        complete.extend(read_incomplete(session, mail, batch).await?);
-        remaining = rest;
-    }
-    Ok(complete)
-}
-
-/// A message whose summary needs more data than the first FETCH reads.
-struct Incomplete {
-    /// The message without its header and text.
-    message: Fetched,
-    /// Maximum number of bytes that the second FETCH reads of this message.
-    bytes: usize,
-}
-
-impl Incomplete {
-    /// Creates an incomplete summary from the result of the first FETCH. `max_header` is the
-    /// maximum length of the header, in bytes.
-    fn new(message: Fetched, max_header: usize) -> Self {
-        let size = to_usize(message.size);
+impl Lister {
+    /// Requests wait at most `timeout` for memory.
+    pub(crate) fn new(
+        context: Arc<Context>,
+        folders: Arc<Folders>,
+        numbers: Arc<Numbers>,
+        index: Arc<SearchIndex>,
+        timeout: Duration,
+    ) -> Self {
+        let busy = "too many large headers are being read";
         Self {
-            bytes: size.min(max_header + bounds::LONG_PREFIX),
-            message: Fetched {
-                header: bytes::Bytes::new(),
-                text: bytes::Bytes::new(),
-                ..message
-            },
+            context,
+            folders,
+            numbers,
+            index,
+            memory: SharedMemory::new(bounds::LISTING_MEMORY_MIB, timeout, busy),
         }
-    }
-}
-
-/// Splits messages into the next batch and the rest. The batch contains the first messages that
-/// together fit into [`bounds::LISTING_BATCH`]. The batch contains at least one message. Returns
-/// `None` if `messages` is empty.
-fn split_batch(messages: &[Incomplete]) -> Option<(&[Incomplete], &[Incomplete])> {
-    let mut total = 0;
-    let fits = |message: &&Incomplete| {
-        total += message.bytes;
-        total <= bounds::LISTING_BATCH
-    };
-    let count = messages.iter().take_while(fits).count();
-    messages.split_at_checked(count.max(1))
-}
-
-/// Reads the longer headers and texts of messages with one FETCH.
-async fn read_incomplete(
-    session: &mut Session,
-    mail: &Mail,
-    messages: &[Incomplete],
-) -> Result<Vec<Uncached>, latchmail_imap::Error> {
-    let bytes: usize = messages.iter().map(|message| message.bytes).sum();
-    let _memory = mail.acquire_listing_memory(bytes).await?;
-    let uids: Vec<u32> = messages.iter().map(|message| message.message.uid).collect();
-    let fetched = session.selected_folder()?.longer_headers(&uids).await?;
-    let mut first_fetch: HashMap<u32, Fetched> = messages
-        .iter()
-        .map(|message| (message.message.uid, message.message.clone()))
-        .collect();
-    blocking::run(move || {
-        fetched
-            .into_iter()
-            .filter_map(|second_fetch| {
-                let message = Fetched {
-                    header: second_fetch.header,
-                    text: second_fetch.text,
-                    ..first_fetch.remove(&second_fetch.uid)?
-                };
-                let (header, _) = mime::split(&message.header);
-                let is_whole_text = message.text.len() < bounds::LONG_PREFIX;
-                let preview = Preview::of_body(header, &message.text, is_whole_text);
-                Some(Uncached::new(&message, preview))
-            })
-            .collect()
-    })
-    .await
-    .map_err(latchmail_imap::Error::Protocol)
-}
-
-impl Uncached {
-    fn new(message: &Fetched, preview: Preview) -> Self {
-        let header = Header::of(&message.header, bounds::LISTED_FIELD);
-        Self {
-            uid: message.uid,
-            identity: identity(message),
-            thread: own_thread_id(&header),
-            summary: summary(0, message, &header, preview.text),
-        }
-    }
-}
-
-/// Creates the summary of a fetched message, without the thread id. `number` is the service's
-/// number for the message.
-pub(crate) fn summary(number: u64, message: &Fetched, header: &Header, preview: String) -> Summary {
-    Summary {
-        uid: number,
-        seq: message.seq,
-        from: header.from.clone(),
-        to: header.to.clone(),
-        subject: header.subject.clone(),
-        date: header
-            .date
-            .or(message.internal_date)
-            .unwrap_or(Timestamp::from_millis(0)),
-        flags: message.flags.clone(),
-        size: u64::from(message.size),
-        preview,
-        thread_id: String::new(),
     }
 }

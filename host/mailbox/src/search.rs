@@ -1,7 +1,11 @@
 //! Searches messages. The search index of the account serves a search if the index is complete.
 //! Otherwise the mail server searches.
 
+mod server;
+mod threads;
+
 use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
 
 use latchmail_core::permissions::Right;
 use latchmail_imap::INBOX;
@@ -10,72 +14,48 @@ use latchmail_search::{FolderSet, Query};
 pub use latchmail_search::{Snippet, Sort};
 
 use crate::access::Access;
+use crate::connections::retry::retry_read;
+use crate::context::Context;
 use crate::error::Error;
-use crate::folder_access::FolderAccess;
-use crate::folder_index::{FolderState, folder_state};
-use crate::folder_path;
-use crate::index::CurrentIndex;
-use crate::mail::Mail;
-use crate::retry::retry_read;
-use crate::roles::to_folders;
-use crate::types::Summary;
+use crate::folders::Folders;
+use crate::folders::path::normalize_path;
+use crate::folders::rights::FolderAccess;
+use crate::folders::roles::to_folders;
+use crate::folders::states::{FolderState, folder_state};
+pub use crate::index::results::{
+    Hit, IndexStatus, SearchRequest, SearchResult, Thread, ThreadMessages, ThreadPage,
+};
+use crate::index::{CurrentIndex, SearchIndex};
+use crate::listing::Lister;
 
 /// The names that mail clients give the folders for junk and for deleted mail.
 const JUNK_NAMES: [&str; 4] = ["Junk", "Spam", "Junk E-mail", "Junk Email"];
 const TRASH_NAMES: [&str; 3] = ["Trash", "Deleted Items", "Deleted Messages"];
 
-/// A search.
-#[derive(Clone, Copy, Debug)]
-pub struct SearchRequest<'a> {
-    /// The query.
-    pub query: &'a str,
-    /// Whether `query` can contain operators. If `false`, the whole query is literal text.
-    pub operators: bool,
-    /// The folder's path. `None` searches all folders. Then Junk and Trash are excluded unless
-    /// `in:` names them.
-    pub folder: Option<&'a str>,
-    /// The order of the result.
-    pub sort: Sort,
-    /// The number of messages to skip.
-    pub offset: u32,
-    /// The maximum number of messages.
-    pub limit: u32,
+/// Searches messages and lists threads.
+#[derive(Debug)]
+pub struct Searcher {
+    context: Arc<Context>,
+    folders: Arc<Folders>,
+    listing: Arc<Lister>,
+    index: Arc<SearchIndex>,
 }
 
-/// A page of a search result.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SearchResult {
-    /// The messages on the page, in the requested order.
-    pub hits: Vec<Hit>,
-    /// The number of messages on all pages.
-    pub total: u32,
-    /// The state of the account's search index.
-    pub index: IndexStatus,
-}
+impl Searcher {
+    pub(crate) fn new(
+        context: Arc<Context>,
+        folders: Arc<Folders>,
+        listing: Arc<Lister>,
+        index: Arc<SearchIndex>,
+    ) -> Self {
+        Self {
+            context,
+            folders,
+            listing,
+            index,
+        }
+    }
 
-/// A message in a search result.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Hit {
-    /// The message.
-    pub summary: Summary,
-    /// The path of the message's folder.
-    pub folder: String,
-    /// The part of the text with the matches. `None` if the mail server searched.
-    pub snippet: Option<Snippet>,
-}
-
-/// The state of the search index of an account.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum IndexStatus {
-    /// The index is complete. It served the search.
-    Ready,
-    /// The index is being built. The mail server searched.
-    Building,
-    /// The index is disabled, or the mailbox is too large for an index. The mail server searched.
-    Off,
-}
-
-impl Mail {
     /// Searches one folder or all folders. Returns `None` if the folder does not exist.
     ///
     /// # Errors
@@ -94,7 +74,7 @@ impl Mail {
         let query = query.map_err(|error| Error::InvalidQuery(error.to_string()))?;
         match request.folder {
             Some(folder) => {
-                let path = folder_path::normalize(folder);
+                let path = normalize_path(folder);
                 self.find_in_folder(access, query, path, request).await
             }
             None => self.find_in_all(access, query, request).await.map(Some),
@@ -165,7 +145,7 @@ impl Mail {
         searched: impl FnOnce(&CurrentIndex) -> FolderSet,
     ) -> Result<Result<SearchResult, IndexStatus>, Error> {
         let all = request.folder.is_none();
-        let index = match self.current_index(access, folders, all).await {
+        let index = match self.index.current(access, folders, all).await {
             Ok(index) => index,
             Err(status) => return Ok(Err(status)),
         };
@@ -174,7 +154,9 @@ impl Mail {
             return Ok(Err(IndexStatus::Ready));
         }
         let searched = searched(&index);
-        let found = self.search_index(access, index, query.clone(), searched, request);
+        let found = self
+            .index
+            .search(access, index, query.clone(), searched, request);
         Ok(found.await?.ok_or(IndexStatus::Building))
     }
 
@@ -185,12 +167,12 @@ impl Mail {
         access: &Access,
         path: &str,
     ) -> Result<Option<(FolderAccess, FolderState)>, Error> {
-        self.ensure_folders_indexed(access).await?;
-        let folder_access = self.require_folder(access, path, Right::MailRead).await?;
+        self.folders.ensure_indexed(access).await?;
+        let folder_access = self.folders.require(access, path, Right::MailRead).await?;
         let Some(folder_access) = folder_access else {
             return Ok(None);
         };
-        let mut lease = self.pool.lease(access, Some(path)).await?;
+        let mut lease = self.context.connections.lease(access, Some(path)).await?;
         let status = retry_read!(lease, session => session.status(path, MODSEQS));
         drop(lease);
         let Some(status) = status else {
@@ -219,15 +201,15 @@ impl Mail {
         {
             return Err(Error::Denied(Right::MailRead));
         }
-        self.ensure_folders_indexed(access).await?;
-        let mut lease = self.pool.lease(access, None).await?;
+        self.folders.ensure_indexed(access).await?;
+        let mut lease = self.context.connections.lease(access, None).await?;
         let listed = retry_read!(lease, session => session.folders(MODSEQS));
         drop(lease);
         let folders: Vec<FolderState> = listed.iter().filter_map(folder_state).collect();
         if access.member.is_some() {
-            self.refresh_folders(access).await?;
+            self.folders.refresh(access).await?;
         }
-        let folder_access = self.folder_access(access).await?;
+        let folder_access = self.folders.usable_by(access).await?;
         let roles = to_folders(listed);
         let roles = roles.into_iter().map(|folder| (folder.path, folder.role));
         Ok((folder_access, folders, roles.collect()))

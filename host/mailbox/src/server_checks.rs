@@ -8,7 +8,8 @@ use latchmail_core::finding::Finding;
 use latchmail_core::network::is_on_this_machine;
 use latchmail_imap::{Connector, Probe};
 
-use super::{doveadm, outbox};
+use crate::connections::doveadm;
+use crate::outbox;
 
 /// The maximum duration of a check.
 const TIMEOUT: Duration = Duration::from_secs(5);

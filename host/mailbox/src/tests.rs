@@ -25,10 +25,11 @@ use std::sync::Arc;
 use latchmail_core::caller::MailCredential;
 use latchmail_core::config;
 use latchmail_core::keyring::testing::keyring;
+use latchmail_directory::Directory;
 use latchmail_directory::testing::{Fresh, on_sqlite};
 use secrecy::SecretString;
 
-use crate::{Access, Detail, Listing, Mail};
+use crate::{Access, Detail, Listing, Mail, MailSettings};
 use dovecot::{Dovecot, PASSWORD};
 
 /// A mail server with the mailbox of one account, and the service that uses the mail server.
@@ -42,13 +43,16 @@ struct TestMailbox {
 impl TestMailbox {
     /// Returns a page of an existing folder.
     async fn listing(&self, folder: &str, offset: u32, limit: u32) -> Listing {
-        let listing = self.mail.messages(&self.access, folder, offset, limit);
+        let listing = self
+            .mail
+            .listing
+            .messages(&self.access, folder, offset, limit);
         listing.await.unwrap().unwrap()
     }
 
     /// Returns an existing message.
     async fn detail(&self, number: u64) -> Detail {
-        let detail = self.mail.message(&self.access, number).await;
+        let detail = self.mail.reading.message(&self.access, number).await;
         detail.unwrap().unwrap()
     }
 }
@@ -71,8 +75,7 @@ async fn with_dovecot<F>(
     on_sqlite(async move |fresh| {
         fresh.directory.with("ada", "ada@example.org", &[]).await;
         let dovecot = start();
-        let mail = Mail::new(&dovecot.config(), fresh.directory.clone()).unwrap();
-        let mail = mail.with_keys(Arc::new(keyring(&[1])));
+        let mail = Mail::new(&dovecot.config(), fresh.directory.clone(), with_keys(&[1])).unwrap();
         body(TestMailbox {
             mail: Arc::new(mail),
             access: access("ada", "first"),
@@ -83,6 +86,19 @@ async fn with_dovecot<F>(
     })
     .await
     .unwrap();
+}
+
+/// Returns the mailboxes of a mail server, with default settings.
+fn new_mail(config: &config::Imap, directory: &Directory) -> Mail {
+    Mail::new(config, directory.clone(), MailSettings::default()).unwrap()
+}
+
+/// Returns settings with these keys.
+fn with_keys(keys: &[u8]) -> MailSettings {
+    MailSettings {
+        keys: Some(Arc::new(keyring(keys))),
+        ..MailSettings::default()
+    }
 }
 
 fn access(account: &str, credential: &str) -> Access {

@@ -79,7 +79,7 @@ pub(super) async fn handle_events(app: Arc<App>, mut events: HostEvents) {
                     match event {
                         // The host that ended the credential also ends the sessions at the mail
                         // server.
-                        HostEvent::CredentialEnded(id) => app.mail.close_connections(&id),
+                        HostEvent::CredentialEnded(id) => app.mail.connections.close(&id),
                         HostEvent::ModulesChanged => modules_changed = true,
                         HostEvent::KeysChanged => app.service_keys.wake(),
                     }

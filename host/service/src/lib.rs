@@ -33,7 +33,7 @@ use latchmail_http::operator_page::OperatorPage;
 use latchmail_http::tls::Tls;
 use latchmail_http::{ApiInfo, App, HttpState, Listener, RouteTable, route_groups};
 use latchmail_mailbox::outbox::Outbox;
-use latchmail_mailbox::{Mail, TrustedResults};
+use latchmail_mailbox::{Mail, MailSettings, TrustedResults};
 use latchmail_net::dns::Dns;
 use latchmail_net::fetch::Fetch;
 use latchmail_oauth::OAuth;
@@ -150,7 +150,7 @@ pub async fn start(mut config: Config, clock: Clock) -> Result<Running, StartErr
         tokio::spawn(end_sessions(Arc::clone(&app))),
         tokio::spawn(recheck_users(Arc::clone(&app))),
         tokio::spawn(recheck_provider_sessions(Arc::clone(&app))),
-        tokio::spawn(Arc::clone(&app.mail).run_indexer()),
+        tokio::spawn(Arc::clone(&app.mail.index).run()),
         tokio::spawn(hosts::announce(Arc::clone(&app))),
         tokio::spawn(hosts::handle_events(Arc::clone(&app), events)),
         tokio::spawn(keys::follow(Arc::clone(&app), current_key)),
@@ -197,13 +197,13 @@ async fn build(
         .await
         .map_err(start_error)?;
     let service_keys = keys::open(&config, &directory, &host_id).await?;
-    let mail = Mail::new(&config.imap, directory.clone())?;
-    let mail = mail
-        .with_keys(service_keys.keyring())
-        .with_trusted_results(trusted_results(&config, &directory).await?)
-        .with_sign_in(&config.sign_in)
-        .with_index(&config.index);
-    let mail = Arc::new(mail);
+    let settings = MailSettings {
+        keys: Some(service_keys.keyring()),
+        sign_in: config.sign_in.clone(),
+        index: Some(config.index.clone()),
+        trusted_results: trusted_results(&config, &directory).await?,
+    };
+    let mail = Arc::new(Mail::new(&config.imap, directory.clone(), settings)?);
     let mail_server: Arc<dyn MailServer> = Arc::new(mail_server::Adapter(Arc::clone(&mail)));
     let auth = Auth::new(
         &config,
@@ -218,7 +218,8 @@ async fn build(
     let auth = Arc::new(auth);
     let index_credentials =
         IndexCredentials::new(directory.credentials.clone(), auth.keys(), clock.clone());
-    mail.set_index_credentials(Arc::new(mail_server::IndexAdapter(index_credentials)));
+    mail.index
+        .set_credentials(Arc::new(mail_server::IndexAdapter(index_credentials)));
     let dkim = latchmail_dkim::Keys::new(&config.dkim, directory.clone(), auth.keys())?;
     dkim.sync_milter().await.map_err(start_error)?;
     let dkim = Arc::new(dkim);
@@ -346,7 +347,7 @@ fn warn_about_missing_modules(app: &App) {
 async fn clean_up(app: Arc<App>) {
     loop {
         match app.directory.sweep(app.clock.now()).await {
-            Ok(ended) => app.mail.end_sessions(&ended).await,
+            Ok(ended) => app.mail.connections.end_sessions(&ended).await,
             Err(error) => tracing::error!(%error, "failed to delete expired data"),
         }
         app.dkim.clear_cache();
@@ -385,7 +386,7 @@ async fn run_circuit_breaker(app: Arc<App>, failing: mpsc::UnboundedReceiver<Fai
 /// handles sessions that could not be ended at the revocation.
 async fn end_sessions(app: Arc<App>) {
     loop {
-        if let Err(error) = app.mail.retry_end_sessions().await {
+        if let Err(error) = app.mail.connections.retry_end_sessions().await {
             tracing::warn!(%error, "sessions of revoked credentials may still be open at the mail server");
         }
         tokio::time::sleep(END_SESSIONS_INTERVAL).await;
@@ -518,7 +519,7 @@ impl Running {
         }
         self.app.auth.finished().await;
         self.app.outbox.finished().await;
-        self.app.mail.finished().await;
+        self.app.mail.changing.finished().await;
         if let Err(error) = self.app.auth.write_uses().await {
             tracing::error!(%error, "failed to store the times of last use of credentials");
         }

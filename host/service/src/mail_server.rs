@@ -17,21 +17,22 @@ pub(super) struct Adapter(pub(super) Arc<Mail>);
 impl MailServer for Adapter {
     fn ping(&self) -> BoxFuture<'_, Result<(), Error>> {
         self.0
+            .connections
             .ping()
             .map(|result| result.map_err(convert_error))
             .boxed()
     }
 
     fn end_sessions<'a>(&'a self, app_passwords: &'a [String]) -> BoxFuture<'a, ()> {
-        self.0.end_sessions(app_passwords).boxed()
+        self.0.connections.end_sessions(app_passwords).boxed()
     }
 
     fn end_user_sessions<'a>(&'a self, address: &'a str) -> BoxFuture<'a, ()> {
-        self.0.end_user_sessions(address).boxed()
+        self.0.connections.end_user_sessions(address).boxed()
     }
 
     fn close_connections(&self, credential: &str) {
-        self.0.close_connections(credential);
+        self.0.connections.close(credential);
     }
 
     fn folder_uid_validity<'a>(
@@ -46,7 +47,7 @@ impl MailServer for Adapter {
                 credential,
                 member: None,
             };
-            let found = self.0.uid_validity(&access, folder).await;
+            let found = self.0.folders.uid_validity(&access, folder).await;
             found.map_err(convert_error)
         }
         .boxed()

@@ -12,7 +12,7 @@ use latchmail_directory::Directory;
 use latchmail_directory::accounts::{Creation, DEFAULT_PLAN, NewAccount};
 use latchmail_directory::credentials::{AppPasswordKind, NewAppPassword};
 use latchmail_directory::testing::NOW;
-use latchmail_mailbox::{Access, Mail, SessionSelector, end_server_sessions};
+use latchmail_mailbox::{Access, Mail, MailSettings, SessionSelector, end_server_sessions};
 use latchmail_mailserver::{LocalServers, write_private};
 use secrecy::SecretString;
 use tokio::time::{Instant, sleep, timeout};
@@ -97,7 +97,7 @@ impl Servers {
     }
 
     fn mail(&self, config: &config::Imap) -> Mail {
-        Mail::new(config, self.directory.clone()).unwrap()
+        Mail::new(config, self.directory.clone(), MailSettings::default()).unwrap()
     }
 
     async fn client(&self, address: &str, password: &str) -> Connection {
@@ -140,14 +140,14 @@ async fn sessions_end_with_their_app_password(servers: Servers) {
     phone_again.imap("SELECT INBOX").await;
     let mut desk = servers.client(ANN, DESK).await;
     let mut bobs = servers.client(BOB, BOBS).await;
-    mail.folders(&service()).await.unwrap();
+    mail.listing.folders(&service()).await.unwrap();
 
-    mail.end_sessions(&["phone".into()]).await;
+    mail.connections.end_sessions(&["phone".into()]).await;
     phone.wait_until_closed().await;
     phone_again.wait_until_closed().await;
     assert_responds(&mut desk).await;
     assert_responds(&mut bobs).await;
-    mail.folders(&service()).await.unwrap();
+    mail.listing.folders(&service()).await.unwrap();
     assert_eq!(
         servers.service_logins(),
         1,
@@ -156,9 +156,11 @@ async fn sessions_end_with_their_app_password(servers: Servers) {
 
     // The service's pool has one connection. An attacker who stole the credential has the other.
     let mut attacker = servers.client(ANN, PASSWORD).await;
-    mail.end_sessions(&["p1".into(), "unknown".into()]).await;
+    mail.connections
+        .end_sessions(&["p1".into(), "unknown".into()])
+        .await;
     attacker.wait_until_closed().await;
-    assert_eq!(mail.connections("m1"), 0);
+    assert_eq!(mail.connections.count_of("m1"), 0);
     assert_responds(&mut desk).await;
 
     servers.stack.stop().await.unwrap();
@@ -179,7 +181,7 @@ async fn sessions_end_with_their_app_password_and_no_other_on_postgresql() {
 async fn a_session_that_starts_during_the_revocation_also_ends() {
     let servers = Servers::on_sqlite().await;
     let mail = servers.mail(&servers.config());
-    mail.end_sessions(&["phone".into()]).await;
+    mail.connections.end_sessions(&["phone".into()]).await;
     let mut phone = servers.client(ANN, PHONE).await;
     let mut desk = servers.client(ANN, DESK).await;
     phone.wait_until_closed().await;
@@ -257,7 +259,7 @@ async fn sessions_that_could_not_be_ended_are_ended_later(servers: Servers) {
     let revoke = "DELETE FROM app_passwords WHERE id = 'phone'";
     execute(&servers.directory, revoke).await;
     let mail = servers.mail(&servers.config());
-    mail.retry_end_sessions().await.unwrap();
+    mail.connections.retry_end_sessions().await.unwrap();
     // An app password that was revoked a moment ago is skipped, because another task may be ending
     // its sessions.
     assert_responds(&mut phone).await;
@@ -271,9 +273,13 @@ async fn sessions_that_could_not_be_ended_are_ended_later(servers: Servers) {
         doveadm: closed,
         ..servers.config()
     });
-    unreachable.retry_end_sessions().await.unwrap_err();
+    unreachable
+        .connections
+        .retry_end_sessions()
+        .await
+        .unwrap_err();
     assert_responds(&mut phone).await;
-    mail.retry_end_sessions().await.unwrap();
+    mail.connections.retry_end_sessions().await.unwrap();
     phone.wait_until_closed().await;
     assert_responds(&mut desk).await;
     assert_eq!(pending_app_passwords(&servers.directory).await, 0);
@@ -282,7 +288,7 @@ async fn sessions_that_could_not_be_ended_are_ended_later(servers: Servers) {
     let revoke = "DELETE FROM app_passwords WHERE id = 'desk'";
     execute(&servers.directory, revoke).await;
     assert_eq!(pending_app_passwords(&servers.directory).await, 1);
-    mail.end_sessions(&["desk".into()]).await;
+    mail.connections.end_sessions(&["desk".into()]).await;
     desk.wait_until_closed().await;
     timeout(TIMEOUT, async {
         while pending_app_passwords(&servers.directory).await > 0 {
@@ -302,7 +308,11 @@ async fn sessions_that_could_not_be_ended_are_ended_later(servers: Servers) {
     for (age, left) in [(10_000, 1), (90_000_000, 0)] {
         let aged = format!("UPDATE ended_app_passwords SET ended_at = ended_at - {age}");
         execute(&servers.directory, aged.leak()).await;
-        without_doveadm.retry_end_sessions().await.unwrap();
+        without_doveadm
+            .connections
+            .retry_end_sessions()
+            .await
+            .unwrap();
         assert_eq!(pending_app_passwords(&servers.directory).await, left);
     }
     servers.stack.stop().await.unwrap();
@@ -387,7 +397,7 @@ async fn a_doveadm_that_does_not_respond_causes_a_short_delay_and_a_warning() {
 async fn log_of_ending(mail: &Mail, limit: Duration) -> String {
     logged(async {
         let started = Instant::now();
-        mail.end_sessions(&["phone".into()]).await;
+        mail.connections.end_sessions(&["phone".into()]).await;
         assert!(started.elapsed() < limit, "{:?}", started.elapsed());
         // The report may be logged shortly after the time limit.
         sleep(Duration::from_millis(200)).await;

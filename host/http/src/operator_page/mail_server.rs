@@ -136,7 +136,7 @@ fn connections(app: &App) -> Markup {
             dt { "Database" }
             dd { (pool(app.directory.connections())) }
             dt { "IMAP" }
-            dd { (pool(app.mail.pooled_connections())) }
+            dd { (pool(app.mail.connections.counts())) }
             dt { "Submitted messages since the start" }
             dd {
                 @if submissions.is_empty() { "none" }

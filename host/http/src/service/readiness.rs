@@ -104,7 +104,7 @@ pub(crate) async fn check(app: &App) -> Readiness {
         app.directory.ping().await?;
         app.not_ready().await
     };
-    check_within(database, app.mail.ping(), TIMEOUT).await
+    check_within(database, app.mail.connections.ping(), TIMEOUT).await
 }
 
 async fn check_within<D: Display, M: Display>(

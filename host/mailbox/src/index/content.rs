@@ -7,8 +7,8 @@ use std::time::Instant;
 use latchmail_directory::message_index::{Replica, ReplicaDelta, ReplicaFolder, ReplicaMessage};
 use latchmail_search::{Index, MailboxState};
 
-use super::threads::MailboxThreads;
-use crate::folder_index::FolderState;
+use super::mailbox_threads::MailboxThreads;
+use crate::folders::states::FolderState;
 
 /// An open index with the state of the mailbox at one version of the change log.
 pub(super) struct Content {

@@ -12,10 +12,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::bounds;
 use crate::error::Error;
-use crate::listing::summary;
-use crate::message::MessageParts;
-use crate::thread_ids::thread_fields;
-use crate::types::{Address, Summary};
+use crate::message::parts::MessageParts;
+use crate::message::summary::summary;
+use crate::message::thread_ids::thread_fields;
+use crate::message::types::{Address, Summary};
 
 /// The data of a message for its document.
 #[derive(Debug)]

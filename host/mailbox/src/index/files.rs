@@ -1,6 +1,4 @@
-//! The files of the indexes: one folder for each account. Deletes the indexes of deleted accounts,
-//! the indexes that are too large and, if the disk space is used up, the indexes that were not used
-//! for the longest time.
+//! The files of the indexes: one folder for each account.
 
 use std::cmp::Reverse;
 use std::fs;
@@ -9,13 +7,10 @@ use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-use latchmail_core::metrics;
 use serde::Serialize;
 
-use super::update::delete_excess;
-use super::{ACCOUNT_DIVISOR, IDLE, Indexes};
-use crate::blocking;
-use crate::mail::Mail;
+/// Divisor of the disk space that determines the maximum size of one index.
+pub(super) const ACCOUNT_DIVISOR: u64 = 4;
 
 /// Name of the file with the state of the indexes, for `latchmail doctor`.
 const STATUS: &str = "status.json";
@@ -74,11 +69,11 @@ pub(super) fn write_status(root: &Path, status: &Status) -> io::Result<()> {
 
 /// An index on the disk.
 #[derive(Debug)]
-struct Stored {
-    name: String,
-    folder: PathBuf,
-    bytes: u64,
-    used: SystemTime,
+pub(super) struct Stored {
+    pub(super) name: String,
+    pub(super) folder: PathBuf,
+    pub(super) bytes: u64,
+    pub(super) used: SystemTime,
 }
 
 fn entries(folder: &Path) -> Vec<PathBuf> {
@@ -94,7 +89,7 @@ pub(super) fn size(folder: &Path) -> u64 {
 }
 
 /// Returns all indexes on the disk.
-fn list(root: &Path) -> Vec<Stored> {
+pub(super) fn list(root: &Path) -> Vec<Stored> {
     let mut stored = Vec::new();
     for group in entries(root) {
         for folder in entries(&group) {
@@ -117,7 +112,11 @@ fn list(root: &Path) -> Vec<Stored> {
 /// have at most `max_bytes`: the unused ones first, beginning with the longest time without use,
 /// and then the used ones, beginning with the largest. Otherwise one mailbox could displace the
 /// indexes of all others.
-fn excess(stored: Vec<Stored>, is_used: impl Fn(&str) -> bool, max_bytes: u64) -> Vec<Stored> {
+pub(super) fn excess(
+    stored: Vec<Stored>,
+    is_used: impl Fn(&str) -> bool,
+    max_bytes: u64,
+) -> Vec<Stored> {
     let share = max_bytes / ACCOUNT_DIVISOR;
     let (mut excess, others): (Vec<_>, Vec<_>) =
         stored.into_iter().partition(|index| index.bytes > share);
@@ -135,69 +134,6 @@ fn excess(stored: Vec<Stored>, is_used: impl Fn(&str) -> bool, max_bytes: u64) -
         excess.push(index);
     }
     excess
-}
-
-impl Mail {
-    /// Deletes the indexes of accounts that do not exist, and indexes beyond the configured disk
-    /// space.
-    pub(super) async fn delete_indexes(&self, indexes: &Indexes) {
-        let root = indexes.root.clone();
-        let Ok(stored) = blocking::run(move || list(&root)).await else {
-            return;
-        };
-        metrics::INDEX_BYTES.set([], stored.iter().map(|index| index.bytes).sum::<u64>());
-        if stored.is_empty() {
-            return;
-        }
-        let names: Vec<&str> = stored.iter().map(|index| index.name.as_str()).collect();
-        let existing = match self.directory.accounts.existing(&names).await {
-            Ok(existing) => existing,
-            Err(error) => {
-                tracing::warn!(%error, "failed to look up the accounts of the search indexes");
-                return;
-            }
-        };
-        let (stored, of_deleted_accounts): (Vec<_>, Vec<_>) = stored
-            .into_iter()
-            .partition(|index| existing.contains(&index.name));
-        for index in &of_deleted_accounts {
-            delete(index, "account deleted").await;
-        }
-        let used = |account: &str| {
-            let index = indexes.open(account);
-            index.filter(|index| index.used().elapsed() <= IDLE)
-        };
-        let is_used = |account: &str| used(account).is_some();
-        for index in excess(stored, is_used, indexes.max_bytes) {
-            match used(&index.name) {
-                Some(account) => {
-                    // A longer update also checks the size.
-                    if let Ok(_lock) = account.update.try_lock() {
-                        delete_excess(&account).await;
-                    }
-                }
-                None => delete(&index, "disk space").await,
-            }
-        }
-    }
-}
-
-async fn delete(index: &Stored, reason: &str) {
-    let folder = index.folder.clone();
-    match blocking::run(move || remove(&folder)).await {
-        Ok(Ok(())) => {
-            tracing::info!(
-                index = index.name,
-                bytes = index.bytes,
-                reason,
-                "search index deleted"
-            );
-        }
-        Ok(Err(error)) => {
-            tracing::warn!(index = index.name, %error, "failed to delete a search index");
-        }
-        Err(_) => {}
-    }
 }
 
 #[cfg(test)]

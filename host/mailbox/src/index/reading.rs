@@ -5,20 +5,20 @@ use std::time::Instant;
 
 use latchmail_imap::MessageRef;
 
-use super::AccountIndex;
+use super::SearchIndex;
 use super::document::MessageDocument;
+use super::indexes::AccountIndex;
 use super::update::{IndexError, Missing};
 use crate::access::Access;
+use crate::connections::retry::retry_read;
 use crate::error::Error;
-use crate::mail::Mail;
-use crate::message::MessageParts;
-use crate::retry::retry_read;
+use crate::message::parts::MessageParts;
 use crate::{blocking, bounds};
 
 /// The number of bytes that the first command reads of each message.
 const BEGINNING: usize = 64 * 1024;
 
-impl Mail {
+impl SearchIndex {
     /// Reads messages and converts them to documents. Omits messages that the mail server fails to
     /// return, and records them.
     pub(super) async fn read_documents(
@@ -73,7 +73,7 @@ impl Mail {
             return Ok(false);
         };
         let (path, uid_validity) = (&*first.path, first.uid_validity);
-        let mut lease = self.pool.lease(access, Some(path)).await?;
+        let mut lease = self.context.connections.lease(access, Some(path)).await?;
         let existing = retry_read!(lease, session => session.existing(path, uid_validity, &[1]));
         Ok(existing.is_some())
     }
@@ -90,7 +90,11 @@ impl Mail {
         let mut documents = Vec::with_capacity(messages.len());
         let mut large = Vec::new();
         let refs: Vec<MessageRef<'_>> = messages.iter().map(|m| m.message_ref()).collect();
-        let mut lease = self.pool.lease(access, Some(&*first.path)).await?;
+        let mut lease = self
+            .context
+            .connections
+            .lease(access, Some(&*first.path))
+            .await?;
         let fetched = retry_read!(lease, session => session.beginnings_at(&refs, BEGINNING));
         drop(lease);
         let by_imap_uid: HashMap<u32, &Missing> =
@@ -110,9 +114,15 @@ impl Mail {
             documents.push(document.await.map_err(IndexError::Internal)?);
         }
         for missing in large {
-            let mut lease = self.pool.lease(access, Some(&*missing.path)).await?;
+            let mut lease = self
+                .context
+                .connections
+                .lease(access, Some(&*missing.path))
+                .await?;
             let memory = self
-                .acquire_message_memory(bounds::LARGE_MESSAGE_MIB)
+                .context
+                .message_memory
+                .acquire(bounds::LARGE_MESSAGE_MIB)
                 .await?;
             let at = missing.message_ref();
             let whole = retry_read!(lease, session => session.message(at));

@@ -6,35 +6,35 @@ use std::sync::atomic::Ordering;
 use latchmail_search::{FolderSet, Order, Query, Search};
 use tokio::sync::OwnedRwLockReadGuard;
 
+use super::SearchIndex;
 use super::content::Content;
 use super::document::stored_summary;
+use super::indexes::{AccountIndex, Indexes};
+use super::results::{Hit, IndexStatus, SearchRequest, SearchResult};
 use super::update::{MAX_FOREGROUND, Update};
-use super::{AccountIndex, Indexes};
 use crate::access::Access;
 use crate::blocking;
+use crate::bounds::to_usize;
 use crate::error::Error;
-use crate::folder_access::FolderAccess;
-use crate::folder_index::FolderState;
-use crate::listing::to_usize;
-use crate::mail::Mail;
-use crate::search::{Hit, IndexStatus, SearchRequest, SearchResult};
-use crate::types::Summary;
+use crate::folders::rights::FolderAccess;
+use crate::folders::states::FolderState;
+use crate::message::types::Summary;
 
 /// An index whose content is current. The content does not change while this value exists.
 pub(crate) struct CurrentIndex(OwnedRwLockReadGuard<Option<Content>>);
 
-impl Mail {
+impl SearchIndex {
     /// Returns the index of the account if the index is complete and, after an update, current.
     /// `folders` are the folders that the request uses, with their states on the mail server at the
     /// time of the request. `all` is `true` if these are all folders. Returns the status of the
     /// index if the index cannot be used.
-    pub(crate) async fn current_index(
+    pub(crate) async fn current(
         &self,
         access: &Access,
         folders: &[FolderState],
         all: bool,
     ) -> Result<CurrentIndex, IndexStatus> {
-        let Some(indexes) = self.indexes() else {
+        let Some(indexes) = self.indexes.as_ref() else {
             return Err(IndexStatus::Off);
         };
         let index = indexes.account(&access.account);
@@ -85,6 +85,7 @@ impl Mail {
                 return Ok(true);
             }
         } else if !self
+            .context
             .directory
             .message_index
             .is_synced(&index.account)
@@ -102,7 +103,7 @@ impl Mail {
 
     /// Searches the index. Returns `None` if the index cannot be read. In this case, the index is
     /// closed, and built again if it is damaged.
-    pub(crate) async fn search_index(
+    pub(crate) async fn search(
         &self,
         access: &Access,
         index: CurrentIndex,
@@ -156,7 +157,7 @@ impl Mail {
         match found? {
             Ok(result) => Ok(Some(result)),
             Err(error) => {
-                if let Some(indexes) = self.indexes() {
+                if let Some(indexes) = self.indexes.as_ref() {
                     let account = indexes.account(&access.account);
                     self.close_index(&account, &error).await;
                     indexes.count_fallback();

@@ -1,23 +1,21 @@
 //! The threads of a mailbox. The keys of the threads are in the index.
 
 use std::collections::{HashMap, HashSet};
-use std::sync::Arc;
 
-use latchmail_search::threads::{ThreadId, Threads};
-use latchmail_search::{FolderSet, StoredThreadKeys};
+use latchmail_search::FolderSet;
+use latchmail_search::threads::ThreadId;
 
-use super::AccountIndex;
+use super::SearchIndex;
 use super::content::Content;
-use super::document::{MessageDocument, stored_senders};
+use super::document::stored_senders;
+use super::results::Hit;
+use super::results::{Thread, ThreadMessages, ThreadPage};
 use super::search::CurrentIndex;
 use crate::blocking;
+use crate::bounds::to_usize;
 use crate::error::Error;
-use crate::folder_access::FolderAccess;
-use crate::listing::to_usize;
-use crate::mail::Mail;
-use crate::search::Hit;
-use crate::threads::{Thread, ThreadMessages, ThreadPage};
-use crate::types::Address;
+use crate::folders::rights::FolderAccess;
+use crate::message::types::Address;
 
 /// Maximum number of messages of a thread that are read for its participants.
 const PARTICIPANT_MESSAGES: usize = 200;
@@ -32,52 +30,6 @@ const MAX_PARTICIPANTS: usize = 50;
 /// Maximum size of the participants of a thread, in bytes. A page of 100 threads must fit into a
 /// sandbox's memory.
 const PARTICIPANT_BYTES: usize = 16 * 1024;
-
-/// The threads of a mailbox, and the times of arrival of its messages.
-pub(super) struct MailboxThreads {
-    threads: Threads,
-    arrivals: HashMap<u64, i64>,
-    /// `true` if the threads have changed since they were stored.
-    is_changed: bool,
-}
-
-impl MailboxThreads {
-    pub(super) fn new(keys: Vec<StoredThreadKeys>) -> Self {
-        let arrivals = keys.iter().map(|stored| (stored.uid, stored.arrival));
-        Self {
-            is_changed: true,
-            arrivals: arrivals.collect(),
-            threads: Threads::build(
-                keys.into_iter()
-                    .map(|stored| (stored.uid, stored.date, stored.keys)),
-            ),
-        }
-    }
-
-    /// Adds new messages and removes others.
-    pub(super) fn update(&mut self, new: &[MessageDocument], removed: &[u64]) {
-        self.is_changed |= !(new.is_empty() && removed.is_empty());
-        self.threads.remove(removed);
-        for uid in removed {
-            self.arrivals.remove(uid);
-        }
-        for message in new {
-            self.arrivals.insert(message.uid, message.arrival);
-            self.threads
-                .add(message.uid, message.date(), message.thread.clone());
-        }
-    }
-
-    /// Returns the id of a message's thread. Returns an empty string for an unknown message.
-    pub(super) fn id(&self, uid: u64) -> String {
-        let thread = self.threads.thread_of(uid);
-        thread.map(|thread| thread.to_string()).unwrap_or_default()
-    }
-
-    fn arrival(&self, uid: u64) -> i64 {
-        self.arrivals.get(&uid).copied().unwrap_or_default()
-    }
-}
 
 /// The data of a thread before its messages are read.
 struct Group {
@@ -248,55 +200,9 @@ fn is_seen(flags: &str) -> bool {
         .any(|flag| flag.eq_ignore_ascii_case("\\Seen"))
 }
 
-impl Mail {
-    /// Returns the threads of messages from the open index of an account. Returns `None` if the
-    /// index is not open.
-    pub(crate) async fn open_threads(
-        &self,
-        account: &str,
-        uids: &[u64],
-    ) -> Option<HashMap<u64, u64>> {
-        let index = self.indexes()?.open(account)?;
-        let content = index.content.read().await;
-        let threads = &content.as_ref()?.threads.threads;
-        let with_thread = |uid: &u64| Some((*uid, threads.thread_of(*uid)?.0));
-        Some(uids.iter().filter_map(with_thread).collect())
-    }
-
-    /// Stores the merged threads of an open index in the directory, for listings while the index is
-    /// closed.
-    pub(super) async fn store_threads(&self, index: &AccountIndex) -> Result<(), Error> {
-        {
-            let mut content = index.content.write().await;
-            let Some(content) = &mut *content else {
-                return Ok(());
-            };
-            if !std::mem::take(&mut content.threads.is_changed) {
-                return Ok(());
-            }
-        }
-        let content = Arc::clone(&index.content).read_owned().await;
-        let merged = blocking::run(move || {
-            let content = content.as_ref();
-            let merged = content.map(|content| content.threads.threads.merged());
-            let merged = merged.into_iter().flatten();
-            merged.map(|(uid, thread)| (uid, thread.0)).collect()
-        });
-        let merged: Vec<_> = merged.await.map_err(Error::Internal)?;
-        let stored = self
-            .message_index()
-            .set_merged_threads(&index.account, merged)
-            .await;
-        if stored.is_err()
-            && let Some(content) = &mut *index.content.write().await
-        {
-            content.threads.is_changed = true;
-        }
-        Ok(stored?)
-    }
-
+impl SearchIndex {
     /// Returns a page of the threads that the caller can read.
-    pub(crate) async fn list_threads(
+    pub(crate) async fn threads(
         &self,
         index: CurrentIndex,
         access: &FolderAccess,
@@ -346,6 +252,8 @@ impl Mail {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use bytes::Bytes;
     use latchmail_core::clock::Timestamp;
     use latchmail_directory::message_index::{Replica, ReplicaFolder, ReplicaMessage};
@@ -354,8 +262,10 @@ mod tests {
     use tempfile::TempDir;
 
     use super::super::content::Mailbox;
+    use super::super::document::MessageDocument;
+    use super::super::mailbox_threads::MailboxThreads;
     use super::*;
-    use crate::message::MessageParts;
+    use crate::message::parts::MessageParts;
 
     /// Returns an open index with these messages in the folder `INBOX`. Their numbers start at 1.
     fn content(messages: &[String]) -> (TempDir, Content) {

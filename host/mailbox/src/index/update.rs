@@ -14,12 +14,12 @@ use latchmail_search::{Index, Writer};
 
 use super::content::{Content, Mailbox};
 use super::document::MessageDocument;
-use super::threads::MailboxThreads;
-use super::{AccountIndex, Pause, TIME_SLICE, VERIFY_INTERVAL, files};
+use super::indexes::{AccountIndex, Pause};
+use super::mailbox_threads::MailboxThreads;
+use super::{SearchIndex, files};
 use crate::access::Access;
 use crate::blocking;
 use crate::error::Error;
-use crate::mail::Mail;
 
 /// Maximum number of missing messages that a search adds to the index. If more messages are
 /// missing, the index is built in the background.
@@ -40,6 +40,12 @@ const WRITER_TIMEOUT: Duration = Duration::from_secs(10);
 /// The number of messages after which a build stores its progress.
 const COMMIT: usize = 5_000;
 
+/// Time for which a build adds messages. Then the other waiting builds come first.
+const TIME_SLICE: Duration = Duration::from_secs(20);
+
+/// The interval at which the checksums of an open index are verified.
+const VERIFY_INTERVAL: Duration = Duration::from_hours(1);
+
 /// The result of an update without an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Update {
@@ -51,7 +57,7 @@ pub(super) enum Update {
     TimeSliceUsed,
 }
 
-impl Mail {
+impl SearchIndex {
     /// Brings an index to the current state of the mailbox. Returns [`Update::BuildNeeded`] and
     /// changes nothing if more than `limit` messages are missing.
     ///
@@ -82,10 +88,10 @@ impl Mail {
         account: &AccountIndex,
         limit: usize,
     ) -> Result<Update, IndexError> {
-        let access = self.index_access(&account.account).await?;
+        let access = self.access_of(&account.account).await?;
         let access = access.ok_or_else(|| Error::Unavailable("the account is disabled".into()))?;
         for _ in 0..ATTEMPTS {
-            self.sync(&access).await?;
+            self.numbers.sync(&access).await?;
             let is_open = account.content.read().await.is_some();
             let is_updated = is_open && self.apply_changes(account, &access).await?;
             if !is_updated {
@@ -126,6 +132,7 @@ impl Mail {
             (Arc::clone(&content.index), content.mailbox.version)
         };
         let delta = self
+            .context
             .directory
             .message_index
             .replica_since(&account.account, version)
@@ -177,6 +184,7 @@ impl Mail {
         limit: usize,
     ) -> Result<Update, IndexError> {
         let Some(replica) = self
+            .context
             .directory
             .message_index
             .replica(&account.account)
@@ -251,7 +259,7 @@ impl Mail {
         removed: &[u64],
     ) -> Result<Added, IndexError> {
         let keep = missing.len() <= MAX_FOREGROUND;
-        let _permit = match self.indexes() {
+        let _permit = match self.indexes.as_ref() {
             Some(indexes) if !keep => indexes.writer_permits.acquire().await.ok(),
             _ => None,
         };

@@ -21,7 +21,7 @@ use sha2::{Digest as _, Sha256};
 
 use super::envelope::{Envelope, EnvelopeAddress};
 use super::result::Error;
-use crate::types::Address;
+use crate::message::types::Address;
 
 /// Maximum size of the finished message, in bytes.
 pub(super) const MAX_MESSAGE: usize = 26_214_400;

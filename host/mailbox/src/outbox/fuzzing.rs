@@ -6,7 +6,7 @@ use latchmail_mime::fuzzing::read;
 
 use super::draft::{Draft, File};
 use super::envelope::EnvelopeAddress;
-use crate::types::Address;
+use crate::message::types::Address;
 
 /// Checks that each accepted address is on one line, without brackets and spaces outside quotes. A
 /// mail server must read the written address as the same address.

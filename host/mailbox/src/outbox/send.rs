@@ -27,10 +27,10 @@ use super::result::{Error, Sent};
 use super::smtp::Connector;
 use crate::access::{Access, Member};
 use crate::blocking;
+use crate::changing::sent_copy::UploadedCopy;
+use crate::connections::pool::Pool;
 use crate::error::Error as MailboxError;
 use crate::mail::Mail;
-use crate::pool::Pool;
-use crate::sent_copy::UploadedCopy;
 
 /// Maximum duration of a send. A send of another host that began within this time counts as in
 /// progress, as long as the host runs.
@@ -82,7 +82,8 @@ impl Outbox {
             &metrics::SUBMISSION_WAIT,
         );
         let closing = pool.clone();
-        mail.on_close(move |revoked| closing.close(revoked));
+        mail.connections
+            .on_close(move |revoked| closing.close(revoked));
         Ok(Self {
             pool,
             keys: IdempotencyKeys::new(host_id),
@@ -192,7 +193,8 @@ impl Outbox {
         if let Some(path) = &sent.saved_to
             && !self
                 .mail
-                .can_see_folder(access, path)
+                .folders
+                .can_see(access, path)
                 .await
                 .unwrap_or(false)
         {
@@ -294,7 +296,7 @@ impl Outbox {
         }
         let (sent, copy) = tokio::join!(
             self.submit_message(access, draft, &message),
-            self.mail.upload_sent_copy(access, message.clone())
+            self.mail.changing.upload_sent_copy(access, message.clone())
         );
         if let (Some(member), Ok(()) | Err(Error::Unknown(_))) = (&access.member, &sent) {
             self.record_in_audit_log(access, member, draft, message_id)

@@ -23,8 +23,9 @@ use tokio::time::timeout;
 use super::envelope::{Envelope, EnvelopeAddress};
 use super::result::Error;
 use super::{login, starttls};
+use crate::connections::pool;
+use crate::connections::server_text;
 use crate::error::Error as MailboxError;
-use crate::{pool, server_text};
 
 /// Timeout factor for the transfer of a message. A message can have 25 MB.
 const TRANSFER_FACTOR: u32 = 6;

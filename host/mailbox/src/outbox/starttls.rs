@@ -2,7 +2,7 @@
 //! only on its own TCP connections. The service opens its connections itself, because lettre does
 //! not set `TCP_NODELAY`.
 
-use crate::server_text;
+use crate::connections::server_text;
 use latchmail_net::endpoint::{Endpoint, Io};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;

@@ -18,7 +18,7 @@ use secrecy::SecretString;
 use super::idempotency::stored_key;
 use super::{Draft, Error, Outbox, Sent};
 use crate::tests::recording_server::{Recorded, recording_server};
-use crate::{Access, Address, Mail};
+use crate::{Access, Address, Mail, MailSettings};
 use smtp_server::{LATE, REJECT_AND_CLOSE, SmtpServer, WAIT_FOR_NEXT, smtp_server};
 
 /// The service's timeout in these tests.
@@ -59,7 +59,7 @@ fn outbox(fresh: &Fresh, imap_port: u16, smtp_port: u16) -> Arc<Outbox> {
         ..config::Smtp::default()
     };
     let directory = fresh.directory.clone();
-    let mail = Arc::new(Mail::new(&imap, directory.clone()).unwrap());
+    let mail = Arc::new(Mail::new(&imap, directory.clone(), MailSettings::default()).unwrap());
     let keys = Arc::new(keyring(&[1]));
     let signing =
         latchmail_dkim::Keys::new(&config::Dkim::default(), directory.clone(), keys).unwrap();
@@ -441,7 +441,11 @@ async fn a_connection_that_was_closed_while_idle_is_replaced_without_an_error() 
         assert_eq!(test.imap.take().len(), 1);
         // A connection with a revoked credential is not used again.
         test.smtp.take();
-        test.outbox.mail.end_sessions(&["first".into()]).await;
+        test.outbox
+            .mail
+            .connections
+            .end_sessions(&["first".into()])
+            .await;
         test.send(draft(), None).await.unwrap();
         assert!(test.smtp.take()[0].starts_with("EHLO "));
     })

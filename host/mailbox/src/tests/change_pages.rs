@@ -7,8 +7,8 @@ use std::sync::Arc;
 use latchmail_directory::message_index::{FolderHistory, ListedFolder, MessageIndex, SyncedFolder};
 use latchmail_directory::testing::{Fresh, on_postgres, on_sqlite};
 
-use crate::changes::Change;
-use crate::changes::testing::{Position, read_page};
+use crate::changelog::Change;
+use crate::changelog::testing::{Position, read_page};
 
 const ACCOUNT: &str = "ada";
 const STEPS: u32 = 120;

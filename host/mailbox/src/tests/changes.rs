@@ -29,7 +29,11 @@ impl TestMailbox {
     /// Adds a flag to messages. Returns the numbers of those that exist, in ascending order.
     async fn add_flag(&self, flag: &str, uids: &[u64]) -> Vec<u64> {
         let flags = flags(&[flag]);
-        let found = self.mail.flag(&self.access, uids, flags, true).await;
+        let found = self
+            .mail
+            .changing
+            .flag(&self.access, uids, flags, true)
+            .await;
         let mut found = found.unwrap();
         found.sort_unstable();
         found
@@ -37,7 +41,7 @@ impl TestMailbox {
 
     /// Returns the subject of a message, or `None` if the message does not exist.
     pub(super) async fn subject(&self, uid: u64) -> Option<String> {
-        let detail = self.mail.message(&self.access, uid).await.unwrap();
+        let detail = self.mail.reading.message(&self.access, uid).await.unwrap();
         detail.map(|detail| detail.summary.subject)
     }
 }
@@ -58,6 +62,7 @@ async fn flags_are_added_and_removed_in_every_folder() {
         let add = flags(&["\\Seen", "$Important"]);
         let mut found = test
             .mail
+            .changing
             .flag(&test.access, &numbers, add, true)
             .await
             .unwrap();
@@ -72,6 +77,7 @@ async fn flags_are_added_and_removed_in_every_folder() {
         assert_eq!(flagged.count(), 2);
         let remove = flags(&["\\seen"]);
         test.mail
+            .changing
             .flag(&test.access, &inbox, remove, false)
             .await
             .unwrap();
@@ -144,6 +150,7 @@ async fn moved_messages_keep_their_numbers_and_can_be_read_at_their_new_location
         let uids = test.append("INBOX", &["a", "b", "c"]).await;
         let moved = test
             .mail
+            .changing
             .move_to(&test.access, &[uids[0], uids[2], 77], "Archive")
             .await;
         assert_eq!(moved.unwrap().unwrap(), [uids[0], uids[2]]);
@@ -152,12 +159,17 @@ async fn moved_messages_keep_their_numbers_and_can_be_read_at_their_new_location
         assert_eq!(test.contents("Archive").await, archived);
         assert_eq!(test.subject(uids[0]).await.as_deref(), Some("a"));
         // Moving messages to the folder they are in changes nothing.
-        let again = test.mail.move_to(&test.access, &[uids[0]], "Archive").await;
+        let again = test
+            .mail
+            .changing
+            .move_to(&test.access, &[uids[0]], "Archive")
+            .await;
         assert_eq!(again.unwrap().unwrap(), [uids[0]]);
         assert_eq!(test.contents("Archive").await, archived);
         for missing in ["Nope", "Sent\r\n", "", "\n"] {
             let none = test
                 .mail
+                .changing
                 .move_to(&test.access, &[uids[1]], missing)
                 .await
                 .unwrap();
@@ -166,12 +178,14 @@ async fn moved_messages_keep_their_numbers_and_can_be_read_at_their_new_location
         test.dovecot.client("ada").ok("CREATE &ANw-bung/Ordner");
         let nested = test
             .mail
+            .changing
             .move_to(&test.access, &uids, "Übung/Ordner")
             .await
             .unwrap();
         assert_eq!(nested.unwrap().len(), 3);
         let back = test
             .mail
+            .changing
             .move_to(&test.access, &uids, "inbox")
             .await
             .unwrap();
@@ -191,6 +205,7 @@ async fn only_the_given_messages_are_deleted() {
         client.ok("STORE 2 +FLAGS (\\Deleted)");
         let deleted = test
             .mail
+            .changing
             .delete(&test.access, &[uids[2], uids[2]])
             .await
             .unwrap();
@@ -198,7 +213,12 @@ async fn only_the_given_messages_are_deleted() {
         let left = [("a".into(), uids[0]), ("b".into(), uids[1])];
         assert_eq!(test.contents("INBOX").await, left);
         assert_eq!(test.subject(uids[2]).await, None);
-        let again = test.mail.delete(&test.access, &[uids[2]]).await.unwrap();
+        let again = test
+            .mail
+            .changing
+            .delete(&test.access, &[uids[2]])
+            .await
+            .unwrap();
         assert!(again.is_empty());
         // The number is not assigned again.
         assert!(test.append("INBOX", &["d"]).await[0] > uids[2]);
@@ -210,9 +230,9 @@ async fn only_the_given_messages_are_deleted() {
 async fn a_started_change_completes_even_if_the_caller_no_longer_waits() {
     with_mailbox(async |test| {
         let uids = test.append("INBOX", &["a", "b"]).await;
-        let cancelled = test.mail.move_to(&test.access, &uids, "Archive");
+        let cancelled = test.mail.changing.move_to(&test.access, &uids, "Archive");
         let _ = tokio::time::timeout(std::time::Duration::from_micros(300), cancelled).await;
-        test.mail.finished().await;
+        test.mail.changing.finished().await;
         assert_eq!(test.contents("Archive").await.len(), 2);
     })
     .await;
@@ -225,7 +245,7 @@ async fn concurrent_moves_of_the_same_messages_both_succeed() {
         let subjects: Vec<&str> = subjects.iter().map(String::as_str).collect();
         let uids = test.append("INBOX", &subjects).await;
         for _ in 0..5 {
-            let to = |folder| test.mail.move_to(&test.access, &uids, folder);
+            let to = |folder| test.mail.changing.move_to(&test.access, &uids, folder);
             let (one, other) = tokio::join!(to("Archive"), to("Trash"));
             assert_eq!(one.unwrap().unwrap().len(), 30);
             assert_eq!(other.unwrap().unwrap().len(), 30);
@@ -250,10 +270,17 @@ async fn a_change_fails_if_the_server_is_unavailable() {
     with_mailbox(async |mut test| {
         let uids = test.append("INBOX", &["a"]).await;
         test.dovecot.stop();
-        let result = test.mail.delete(&test.access, &uids).await;
+        let result = test.mail.changing.delete(&test.access, &uids).await;
         assert!(matches!(result, Err(Error::Unavailable(_))), "{result:?}");
         test.dovecot.restart();
-        assert_eq!(test.mail.delete(&test.access, &uids).await.unwrap(), uids);
+        assert_eq!(
+            test.mail
+                .changing
+                .delete(&test.access, &uids)
+                .await
+                .unwrap(),
+            uids
+        );
     })
     .await;
 }
@@ -272,7 +299,8 @@ async fn no_message_is_lost_or_reported_as_moved_if_the_server_is_killed_during_
         ] {
             let (mail, access, moving) =
                 (Arc::clone(&test.mail), test.access.clone(), uids.clone());
-            let moved = tokio::spawn(async move { mail.move_to(&access, &moving, to).await });
+            let moved =
+                tokio::spawn(async move { mail.changing.move_to(&access, &moving, to).await });
             tokio::time::sleep(std::time::Duration::from_micros(micros)).await;
             test.dovecot.kill();
             let outcome = moved.await.unwrap();
@@ -295,7 +323,11 @@ async fn no_message_is_lost_or_reported_as_moved_if_the_server_is_killed_during_
             // index. After that, the change succeeds.
             let mut errors = 0;
             let done = loop {
-                let done = test.mail.move_to(&test.access, &uids, "INBOX").await;
+                let done = test
+                    .mail
+                    .changing
+                    .move_to(&test.access, &uids, "INBOX")
+                    .await;
                 if !matches!(done, Err(Error::Unknown(_))) || errors == 3 {
                     break done;
                 }

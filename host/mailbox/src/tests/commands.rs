@@ -7,8 +7,9 @@ use latchmail_directory::testing::on_sqlite;
 use latchmail_imap::SearchKey;
 
 use super::recording_server::{Recorded, recording_server};
-use super::{access, config};
-use crate::{Error, Flag, Mail, identity};
+use super::{access, config, new_mail};
+use crate::message::identity;
+use crate::{Error, Flag, Mail};
 
 /// Runs `body` with a recording server and a mailbox with one message, number 1.
 async fn with_recording_server<F>(
@@ -34,7 +35,7 @@ async fn with_recording_server<F>(
             .assign_numbers("ada", "INBOX", 7, &message, &[])
             .await
             .unwrap();
-        let mail = Mail::new(&config(port), fresh.directory.clone()).unwrap();
+        let mail = new_mail(&config(port), &fresh.directory);
         body(Arc::new(mail), recorded).await;
     })
     .await
@@ -75,7 +76,7 @@ async fn a_folder_name_is_always_sent_as_one_string() {
             Some(r#""&AH8AgA-""#),
         ]) {
             recorded.take();
-            let moved = mail.move_to(&access, &[1], folder).await.unwrap();
+            let moved = mail.changing.move_to(&access, &[1], folder).await.unwrap();
             match name {
                 None => {
                     assert_eq!(moved, None, "{folder:?}");
@@ -87,7 +88,7 @@ async fn a_folder_name_is_always_sent_as_one_string() {
                     assert_eq!(commands.len(), 2, "{commands:?}");
                     assert_eq!(moved, Some(vec![1]));
                     // Restore the index to the server's state.
-                    let message_index = mail.message_index();
+                    let message_index = mail.context.message_index();
                     message_index
                         .moved("ada", "INBOX", 7, &[(1, 1)])
                         .await
@@ -117,7 +118,7 @@ async fn a_search_term_is_always_sent_as_one_string() {
         ] {
             recorded.take();
             let keys = [SearchKey::Text(term.to_owned())];
-            mail.search(&access, "INBOX", &keys, 0, 10).await.unwrap();
+            mail.listing.search(&access, "INBOX", &keys, 0, 10).await.unwrap();
             let expected = format!(
                 "UID SEARCH {charset}OR SUBJECT {string} OR FROM {string} OR TO {string} OR CC {string} BODY {string}"
             );
@@ -135,13 +136,14 @@ async fn each_change_sends_one_command_for_all_messages_of_a_folder() {
         let flags = ["\\SEEN", "$a{b"].map(Flag::named);
         assert_eq!(flags[1], None);
         let flags = ["\\SEEN", "$Label"].map(|name| Flag::named(name).unwrap());
-        mail.flag(&access, &[1, 1, 99], flags.to_vec(), false)
+        mail.changing
+            .flag(&access, &[1, 1, 99], flags.to_vec(), false)
             .await
             .unwrap();
         let select = r#"SELECT "INBOX""#;
         let store = r"UID STORE 1 -FLAGS.SILENT (\Seen $Label)";
         assert_eq!(recorded.take(), [select, store, "UID SEARCH UID 1"]);
-        mail.delete(&access, &[1]).await.unwrap();
+        mail.changing.delete(&access, &[1]).await.unwrap();
         let mark = r"UID STORE 1 +FLAGS.SILENT (\Deleted)";
         assert_eq!(
             recorded.take(),
@@ -157,7 +159,7 @@ async fn flagging_does_not_open_a_folder_that_is_open_for_writing() {
         let access = access("ada", "first");
         let flag = async || {
             let seen = vec![Flag::named("\\Seen").unwrap()];
-            let flagged = mail.flag(&access, &[1], seen, true).await;
+            let flagged = mail.changing.flag(&access, &[1], seen, true).await;
             assert_eq!(flagged.unwrap(), [1]);
             recorded.take()
         };
@@ -167,7 +169,7 @@ async fn flagging_does_not_open_a_folder_that_is_open_for_writing() {
         assert_eq!(flag().await, store);
         // The folder is opened again after the connection opened it for reading, and on a new
         // connection.
-        mail.message(&access, 1).await.ok();
+        mail.reading.message(&access, 1).await.ok();
         recorded.take();
         assert_eq!(flag().await, with_select);
         recorded.close_connections().await;
@@ -182,7 +184,7 @@ async fn a_connection_lost_before_a_change_is_unavailable_and_one_lost_during_it
         let (sender, mut outcomes) = tokio::sync::mpsc::channel(1);
         with_recording_server(close_at, true, async move |mail, _| {
             let access = access("ada", "first");
-            let moved = mail.move_to(&access, &[1], "Sent").await;
+            let moved = mail.changing.move_to(&access, &[1], "Sent").await;
             sender.send(moved).await.unwrap();
         })
         .await;

@@ -10,31 +10,31 @@ use latchmail_core::caller::Proof;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpListener;
 
-use super::{access, short_message, with_mailbox};
-use crate::{Error, Mail};
+use super::{access, new_mail, short_message, with_mailbox};
+use crate::Error;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_connection_is_reused_only_for_its_credential() {
     with_mailbox(async |test| {
         let before = test.dovecot.log_ins();
         for _ in 0..5 {
-            test.mail.folders(&test.access).await.unwrap();
+            test.mail.listing.folders(&test.access).await.unwrap();
         }
         assert_eq!(test.dovecot.log_ins() - before, 1);
         let second = access("ada", "second");
         for _ in 0..5 {
-            test.mail.folders(&second).await.unwrap();
-            test.mail.folders(&test.access).await.unwrap();
+            test.mail.listing.folders(&second).await.unwrap();
+            test.mail.listing.folders(&test.access).await.unwrap();
         }
         assert_eq!(test.dovecot.log_ins() - before, 2);
         // Revoking a credential closes its connection and no other.
-        test.mail.end_sessions(&["second".into()]).await;
-        test.mail.folders(&test.access).await.unwrap();
+        test.mail.connections.end_sessions(&["second".into()]).await;
+        test.mail.listing.folders(&test.access).await.unwrap();
         assert_eq!(test.dovecot.log_ins() - before, 2);
         let mut wrong = second;
         wrong.credential.proof = Proof::AppPassword("wrong".into());
         assert!(matches!(
-            test.mail.folders(&wrong).await,
+            test.mail.listing.folders(&wrong).await,
             Err(Error::CredentialRefused)
         ));
     })
@@ -54,19 +54,21 @@ async fn a_command_in_progress_completes_after_its_credential_was_revoked() {
             doveadm_key_file: key.clone(),
             ..test.dovecot.config()
         };
-        let mail = Mail::new(&config, test.fresh.directory.clone()).unwrap();
+        let mail = new_mail(&config, &test.fresh.directory);
         std::fs::remove_file(key).unwrap();
-        let mut lease = mail.pool.lease(&test.access, None).await.unwrap();
+        let mut lease = mail.connections.lease(&test.access, None).await.unwrap();
         lease.session().await.unwrap();
         let id = &test.access.credential.id;
-        mail.end_sessions(&[id.clone(), "other".into()]).await;
+        mail.connections
+            .end_sessions(&[id.clone(), "other".into()])
+            .await;
         let first = requests.lock().unwrap().clone();
         assert!(first.contains("*/other") && !first.contains(id), "{first}");
         let session = lease.session().await.unwrap();
         session.select("INBOX").await.unwrap();
         drop(lease);
         assert_eq!(
-            mail.pool.connections("ada"),
+            mail.connections.count_of("ada"),
             0,
             "the connection is not pooled again"
         );
@@ -104,7 +106,7 @@ async fn a_wrong_credential_is_rejected() {
         for password in ["wrong", "", "a\r\nb", "a\0b", "\u{e9}"] {
             let mut wrong = access("ada", "wrong");
             wrong.credential.proof = Proof::AppPassword(password.into());
-            let result = test.mail.messages(&wrong, "INBOX", 0, 1).await;
+            let result = test.mail.listing.messages(&wrong, "INBOX", 0, 1).await;
             assert!(
                 matches!(result, Err(Error::CredentialRefused)),
                 "{password:?}: {result:?}"
@@ -122,11 +124,18 @@ async fn connections_are_replaced_after_the_server_restarts() {
             .client("ada")
             .append("INBOX", "()", &short_message("a", "x"));
         let before = test.listing("INBOX", 0, 10).await;
-        test.mail.ping().await.unwrap();
+        test.mail.connections.ping().await.unwrap();
         test.dovecot.stop();
-        let down = test.mail.messages(&test.access, "INBOX", 0, 10).await;
+        let down = test
+            .mail
+            .listing
+            .messages(&test.access, "INBOX", 0, 10)
+            .await;
         assert!(matches!(down, Err(Error::Unavailable(_))), "{down:?}");
-        assert!(matches!(test.mail.ping().await, Err(Error::Unavailable(_))));
+        assert!(matches!(
+            test.mail.connections.ping().await,
+            Err(Error::Unavailable(_))
+        ));
         test.dovecot.restart();
         test.dovecot
             .client("ada")
@@ -158,7 +167,7 @@ async fn concurrent_requests_stay_within_the_connection_limit_and_in_their_own_m
             connections_per_account: 2,
             ..test.dovecot.config()
         };
-        let mail = Arc::new(Mail::new(&config, test.fresh.directory.clone()).unwrap());
+        let mail = Arc::new(new_mail(&config, &test.fresh.directory));
         let tasks: Vec<_> = (0..120)
             .map(|n| {
                 let account = ["ada", "bob"][n % 2];
@@ -166,6 +175,7 @@ async fn concurrent_requests_stay_within_the_connection_limit_and_in_their_own_m
                 let mail = Arc::clone(&mail);
                 tokio::spawn(async move {
                     let listing = mail
+                        .listing
                         .messages(&access, "INBOX", 0, 10)
                         .await
                         .unwrap()
@@ -182,7 +192,7 @@ async fn concurrent_requests_stay_within_the_connection_limit_and_in_their_own_m
             subjects,
             HashSet::from([("ada", "ada".into()), ("bob", "bob".into())])
         );
-        assert!(mail.pool.connections("ada") <= 2);
+        assert!(mail.connections.count_of("ada") <= 2);
     })
     .await;
 }
@@ -200,7 +210,7 @@ async fn a_cancelled_call_does_not_return_a_connection_with_an_unfinished_comman
         }
         let all = test.listing("INBOX", 0, 50).await;
         for micros in (0..4000).step_by(100) {
-            let call = test.mail.messages(&test.access, "INBOX", 0, 50);
+            let call = test.mail.listing.messages(&test.access, "INBOX", 0, 50);
             let _ = tokio::time::timeout(Duration::from_micros(micros), call).await;
             let page = test.listing("INBOX", 7, 1).await;
             assert_eq!(page.messages[..], all.messages[7..8]);
@@ -216,11 +226,11 @@ async fn an_idle_connection_is_closed_after_the_timeout() {
             idle_timeout: Duration::from_millis(200),
             ..test.dovecot.config()
         };
-        let mail = Mail::new(&config, test.fresh.directory.clone()).unwrap();
-        mail.folders(&test.access).await.unwrap();
-        assert_eq!(mail.pool.connections("ada"), 1);
+        let mail = new_mail(&config, &test.fresh.directory);
+        mail.listing.folders(&test.access).await.unwrap();
+        assert_eq!(mail.connections.count_of("ada"), 1);
         let deadline = tokio::time::Instant::now() + Duration::from_secs(10);
-        while mail.pool.connections("ada") > 0 {
+        while mail.connections.count_of("ada") > 0 {
             assert!(tokio::time::Instant::now() < deadline);
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
@@ -237,11 +247,11 @@ async fn idle_connections_of_all_accounts_are_limited() {
             idle_connections: 1,
             ..test.dovecot.config()
         };
-        let mail = Mail::new(&config, directory.clone()).unwrap();
-        mail.folders(&test.access).await.unwrap();
-        assert_eq!(mail.pool.connections("ada"), 1);
-        mail.folders(&access("bob", "bob-1")).await.unwrap();
-        let left = ["ada", "bob"].map(|account| mail.pool.connections(account));
+        let mail = new_mail(&config, &directory);
+        mail.listing.folders(&test.access).await.unwrap();
+        assert_eq!(mail.connections.count_of("ada"), 1);
+        mail.listing.folders(&access("bob", "bob-1")).await.unwrap();
+        let left = ["ada", "bob"].map(|account| mail.connections.count_of(account));
         assert_eq!(left, [0, 1]);
     })
     .await;
@@ -256,15 +266,15 @@ async fn a_deletion_that_waits_for_a_reconciliation_uses_no_connection() {
             timeout: Duration::from_secs(2),
             ..test.dovecot.config()
         };
-        let mail = Arc::new(Mail::new(&config, test.fresh.directory.clone()).unwrap());
+        let mail = Arc::new(new_mail(&config, &test.fresh.directory));
         test.append("INBOX", &["a"]).await;
-        let listing = mail.messages(&test.access, "INBOX", 0, 1).await;
+        let listing = mail.listing.messages(&test.access, "INBOX", 0, 1).await;
         let number = listing.unwrap().unwrap().messages[0].uid;
-        let lock = mail.reconcile_locks.acquire("ada").await;
-        let (deleting, access) = (Arc::clone(&mail), test.access.clone());
+        let lock = mail.folders.locks.acquire("ada").await;
+        let (deleting, access) = (Arc::clone(&mail.changing), test.access.clone());
         let deletion = tokio::spawn(async move { deleting.delete(&access, &[number]).await });
         for _ in 0..30 {
-            mail.folder_states(&test.access).await.unwrap();
+            mail.folders.states(&test.access).await.unwrap();
         }
         drop(lock);
         assert_eq!(deletion.await.unwrap().unwrap(), [number]);

@@ -8,9 +8,9 @@ use latchmail_directory::testing::on_sqlite;
 use super::scripted_server::{
     Step, reply_and_close, reply_once_to, reply_to, scripted_server, with_scripted_server,
 };
-use super::{access, config};
-use crate::identity::Identity;
-use crate::{Error, Flag, Mail, Role};
+use super::{access, config, new_mail};
+use crate::message::identity::Identity;
+use crate::{Error, Flag, Role};
 
 const GREETING: &str = "* OK [CAPABILITY IMAP4rev1 SASL-IR AUTH=PLAIN] hello\r\n";
 const LOG_IN: Step = reply_to("AUTHENTICATE", "{tag} OK [CAPABILITY IMAP4rev1] in\r\n");
@@ -30,7 +30,10 @@ async fn list_inbox(greeting: &'static str, steps: Vec<Step>) -> Result<u32, Err
             object_id: None,
         }];
         message_index.update_folders("ada", &listed).await.unwrap();
-        let listing = mail.messages(&access("ada", "first"), "INBOX", 0, 10).await;
+        let listing = mail
+            .listing
+            .messages(&access("ada", "first"), "INBOX", 0, 10)
+            .await;
         listing.map(|found| found.map_or(0, |listing| listing.total))
     })
     .await
@@ -156,8 +159,8 @@ async fn folders_keep_the_mail_servers_ids_when_they_are_renamed() {
             [("INBOX", "F-inbox"), ("A", "F-a"), ("B", "F-b")],
             [("INBOX", "F-inbox"), ("A", "F-b"), ("B", "F-a")],
         ]) {
-            let mail = Mail::new(&config(port), fresh.directory.clone()).unwrap();
-            let folders = mail.folders(&access("ada", "first")).await.unwrap();
+            let mail = new_mail(&config(port), &fresh.directory);
+            let folders = mail.listing.folders(&access("ada", "first")).await.unwrap();
             let shown: Vec<_> = folders
                 .iter()
                 .map(|(folder, id)| (folder.path.as_str(), &**id))
@@ -190,8 +193,8 @@ async fn a_server_with_only_imap4rev1_is_supported() {
     let port = scripted_server("* OK hello\r\n", STEPS.to_vec()).await;
     on_sqlite(async move |fresh| {
         fresh.directory.with("ada", "ada@example.org", &[]).await;
-        let mail = Mail::new(&config(port), fresh.directory.clone()).unwrap();
-        let folders = mail.folders(&access("ada", "first")).await.unwrap();
+        let mail = new_mail(&config(port), &fresh.directory);
+        let folders = mail.listing.folders(&access("ada", "first")).await.unwrap();
         let shown: Vec<_> = folders
             .iter()
             .map(|(f, _)| (f.path.as_str(), f.role, f.messages, f.unseen))
@@ -235,7 +238,7 @@ async fn a_message_that_disappears_while_it_is_flagged_is_not_reported_as_flagge
         index_inbox(&message_index, 2).await;
         let flags = vec![Flag::named("\\Seen").unwrap()];
         let access = access("ada", "first");
-        Arc::new(mail).flag(&access, &[1, 2], flags, true).await
+        mail.changing.flag(&access, &[1, 2], flags, true).await
     })
     .await;
     assert_eq!(flagged.unwrap(), [2]);
@@ -258,9 +261,9 @@ async fn a_flag_is_set_again_if_the_connection_closed_before_the_reply() {
         index_inbox(&message_index, 1).await;
         let flags = vec![Flag::named("\\Seen").unwrap()];
         let access = access("ada", "first");
-        let first = mail.flag(&access, &[1], flags.clone(), true).await;
+        let first = mail.changing.flag(&access, &[1], flags.clone(), true).await;
         assert_eq!(first.unwrap(), [1]);
-        mail.flag(&access, &[1], flags, true).await
+        mail.changing.flag(&access, &[1], flags, true).await
     })
     .await;
     assert_eq!(flagged.unwrap(), [1]);

@@ -11,7 +11,7 @@ async fn folders_are_listed_with_counts_and_roles() {
         client.append("INBOX", "()", &super::short_message("b", "b"));
         client.ok("CREATE Zebra");
         client.ok("CREATE Archiv/2026");
-        let folders = test.mail.folders(&test.access).await.unwrap();
+        let folders = test.mail.listing.folders(&test.access).await.unwrap();
         let shown: Vec<_> = folders
             .iter()
             .map(|(f, _)| {
@@ -60,7 +60,7 @@ async fn every_listed_folder_can_be_opened_with_any_name() {
             client.ok(&format!("CREATE {name}"));
             client.append(name, "()", &super::short_message("there", "there"));
         }
-        let folders = test.mail.folders(&test.access).await.unwrap();
+        let folders = test.mail.listing.folders(&test.access).await.unwrap();
         let mut paths: Vec<_> = folders
             .iter()
             .filter(|(f, _)| f.role.is_none())
@@ -84,6 +84,7 @@ async fn every_listed_folder_can_be_opened_with_any_name() {
         for (folder, _) in folders.iter().filter(|(f, _)| f.role.is_none()) {
             let listing = test
                 .mail
+                .listing
                 .messages(&test.access, &folder.path, 0, 10)
                 .await
                 .unwrap()
@@ -120,12 +121,18 @@ async fn a_folder_that_does_not_exist_returns_none() {
             "INBOX/",
             "Parent/Child/Grandchild",
         ] {
-            let listing = test.mail.messages(&test.access, path, 0, 10).await.unwrap();
+            let listing = test
+                .mail
+                .listing
+                .messages(&test.access, path, 0, 10)
+                .await
+                .unwrap();
             assert_eq!(listing, None, "{path:?}");
         }
         for path in ["INBOX", "inbox", "Inbox"] {
             assert!(
                 test.mail
+                    .listing
                     .messages(&test.access, path, 0, 10)
                     .await
                     .unwrap()

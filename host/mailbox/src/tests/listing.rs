@@ -95,6 +95,7 @@ async fn a_listing_shows_changes_by_other_clients_at_once() {
         assert_eq!(list().await.total, 0);
         assert_eq!(
             test.mail
+                .reading
                 .message(&test.access, before[0].uid)
                 .await
                 .unwrap(),
@@ -112,6 +113,7 @@ async fn a_new_folder_with_the_name_of_a_renamed_or_deleted_folder_is_another_fo
         client.append("Work", "()", &short_message("old", "x"));
         let list = async |folder| {
             test.mail
+                .listing
                 .messages(&test.access, folder, 0, 10)
                 .await
                 .unwrap()
@@ -129,7 +131,11 @@ async fn a_new_folder_with_the_name_of_a_renamed_or_deleted_folder_is_another_fo
         assert_eq!(list("Work").await, None);
         // The old number refers to no message, and not to a new one.
         assert_eq!(
-            test.mail.message(&test.access, new[0].uid).await.unwrap(),
+            test.mail
+                .reading
+                .message(&test.access, new[0].uid)
+                .await
+                .unwrap(),
             None
         );
     })
@@ -152,6 +158,7 @@ async fn reading_does_not_change_flags() {
         let uid = listing.messages[0].uid;
         test.detail(uid).await;
         test.mail
+            .reading
             .attachment(&test.access, uid, 0)
             .await
             .unwrap()
@@ -180,6 +187,7 @@ async fn two_hundred_messages_with_keywords_are_listed_in_two_pages() {
         for page in 0..2 {
             let listing = test
                 .mail
+                .listing
                 .messages(&test.access, "INBOX", page * 100, 100)
                 .await
                 .unwrap()
@@ -210,7 +218,8 @@ async fn concurrent_listings_return_the_same_numbers() {
                     super::access("ada", &format!("c{}", n % 3)),
                 );
                 tokio::spawn(async move {
-                    mail.messages(&access, "INBOX", 0, 60)
+                    mail.listing
+                        .messages(&access, "INBOX", 0, 60)
                         .await
                         .unwrap()
                         .unwrap()

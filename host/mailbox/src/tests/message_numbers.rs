@@ -22,6 +22,7 @@ async fn a_message_moved_by_another_client_keeps_its_number() {
         client.ok("MOVE 1 Drafts");
         let moved = test
             .mail
+            .changing
             .move_to(&test.access, &uids, "Sent")
             .await
             .unwrap();
@@ -70,7 +71,12 @@ async fn messages_keep_their_numbers_if_their_folder_is_renamed() {
         client.ok("CREATE Work");
         let other = test.append("Work", &["a"]).await;
         assert!(!uids.contains(&other[0]));
-        let deleted = test.mail.delete(&test.access, &uids).await.unwrap();
+        let deleted = test
+            .mail
+            .changing
+            .delete(&test.access, &uids)
+            .await
+            .unwrap();
         assert_eq!(deleted.len(), 2);
         assert_eq!(test.contents("Work").await.len(), 1);
     })
@@ -138,13 +144,14 @@ async fn a_listing_during_a_move_does_not_change_the_number() {
         assert_ne!(copy, number);
         client.ok("STORE 1 +FLAGS (\\Deleted)");
         client.ok("EXPUNGE");
-        let states = test.mail.folder_states(&test.access).await.unwrap();
+        let states = test.mail.folders.states(&test.access).await.unwrap();
         let archive = states.iter().find(|state| state.path == "Archive").unwrap();
         let moved = Moved {
             uid_validity: archive.opened.uid_validity,
             uids: vec![(1, 1)],
         };
         test.mail
+            .numbers
             .store_moved(&test.access, &[(number, 1)], "Archive", &moved)
             .await;
         assert_eq!(test.listing("Archive", 0, 1).await.messages[0].uid, number);

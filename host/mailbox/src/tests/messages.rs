@@ -7,8 +7,8 @@ use bytes::Bytes;
 use futures_util::{StreamExt as _, TryStreamExt as _};
 use tokio::sync::Semaphore;
 
-use super::{TestMailbox, with_mailbox};
-use crate::bounds::{DOWNLOADS_PER_ACCOUNT, LARGE_MESSAGE_MIB};
+use super::{TestMailbox, new_mail, with_mailbox};
+use crate::bounds::{DOWNLOADS_PER_ACCOUNT, LARGE_MESSAGE_MIB, MESSAGE_MEMORY_MIB};
 use crate::{Access, Attachment, AttachmentContent, Error, Mail};
 
 const MESSAGE: &[u8] = b"From: =?utf-8?Q?B=C3=B6?= <bo@example.net>\r\n\
@@ -64,7 +64,7 @@ async fn download(
     uid: u64,
     index: u32,
 ) -> Option<(Attachment, Vec<u8>)> {
-    let found = mail.attachment(access, uid, index).await;
+    let found = mail.reading.attachment(access, uid, index).await;
     let AttachmentContent {
         attachment,
         content,
@@ -142,14 +142,18 @@ async fn an_unknown_number_returns_none() {
         let mut client = test.dovecot.client("ada");
         client.append("INBOX", "()", &super::short_message("a", "x"));
         let uid = test.listing("INBOX", 0, 1).await.messages[0].uid;
-        let found = test.mail.message(&test.access, uid).await.unwrap();
+        let found = test.mail.reading.message(&test.access, uid).await.unwrap();
         assert!(found.is_some());
         for unknown in [0, uid + 1, u64::from(u32::MAX), u64::MAX] {
             assert_eq!(
-                test.mail.message(&test.access, unknown).await.unwrap(),
+                test.mail
+                    .reading
+                    .message(&test.access, unknown)
+                    .await
+                    .unwrap(),
                 None
             );
-            let attachment = test.mail.attachment(&test.access, unknown, 0).await;
+            let attachment = test.mail.reading.attachment(&test.access, unknown, 0).await;
             assert!(attachment.unwrap().is_none());
         }
         // Numbers are separate for each mailbox: the number of one account means nothing in
@@ -159,7 +163,7 @@ async fn an_unknown_number_returns_none() {
             .with("bob", "bob@example.org", &[])
             .await;
         let bob = super::access("bob", "bobs");
-        assert_eq!(test.mail.message(&bob, uid).await.unwrap(), None);
+        assert_eq!(test.mail.reading.message(&bob, uid).await.unwrap(), None);
     })
     .await;
 }
@@ -190,7 +194,7 @@ async fn append_large_to(test: &TestMailbox, folder: &str, lines: usize) -> u64 
     large.extend(std::iter::repeat_n(b"0123456789abcdef\r\n", lines).flatten());
     large.extend_from_slice(b"\r\n--b--\r\n");
     test.dovecot.client("ada").append(folder, "()", &large);
-    let listing = test.mail.messages(&test.access, folder, 0, 1).await;
+    let listing = test.mail.listing.messages(&test.access, folder, 0, 1).await;
     listing.unwrap().unwrap().messages[0].uid
 }
 
@@ -239,14 +243,27 @@ async fn an_attachment_of_a_message_is_not_read_from_a_new_folder_with_the_same_
         // returned for its number.
         assert!(download(mail, access, before, 0).await.is_some());
         client.ok("DELETE Old");
-        let deleted = mail.attachment(access, before, 0).await.unwrap();
+        let deleted = mail.reading.attachment(access, before, 0).await.unwrap();
         assert!(deleted.is_none());
         let (_, bytes) = download(mail, access, after, 0).await.unwrap();
         assert_eq!(bytes.len(), 60_000 * 18);
         client.ok("DELETE Films");
-        assert!(mail.attachment(access, after, 0).await.unwrap().is_none());
+        assert!(
+            mail.reading
+                .attachment(access, after, 0)
+                .await
+                .unwrap()
+                .is_none()
+        );
     })
     .await;
+}
+
+/// Reduces the memory for messages to `mib` MiB, and returns its permits.
+fn limit_memory(mail: &Mail, mib: usize) -> Arc<Semaphore> {
+    let permits = &mail.context.message_memory.permits;
+    permits.forget_permits(MESSAGE_MEMORY_MIB - mib);
+    Arc::clone(permits)
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -255,14 +272,19 @@ async fn memory_for_large_messages_is_released_and_waited_for() {
         let uid = append_large(&test, 166_667).await;
         let mut config = test.dovecot.config();
         config.timeout = Duration::from_secs(5);
-        let mut mail = Mail::new(&config, test.fresh.directory.clone()).unwrap();
+        let mail = new_mail(&config, &test.fresh.directory);
+        let mail = Arc::new(mail);
         // The memory is sufficient for one message of 3 MB at a time.
         let all = LARGE_MESSAGE_MIB as usize + 1;
-        let memory = Arc::new(Semaphore::new(all));
-        mail.message_memory = Arc::clone(&memory);
-        let mail = Arc::new(mail);
+        let memory = limit_memory(&mail, all);
         for _ in 0..5 {
-            assert!(mail.message(&test.access, uid).await.unwrap().is_some());
+            assert!(
+                mail.reading
+                    .message(&test.access, uid)
+                    .await
+                    .unwrap()
+                    .is_some()
+            );
             assert_eq!(memory.available_permits(), all);
         }
         let readers: Vec<_> = (0..6)
@@ -271,6 +293,7 @@ async fn memory_for_large_messages_is_released_and_waited_for() {
                 tokio::spawn(async move {
                     match n % 2 {
                         0 => mail
+                            .reading
                             .message(&access, uid)
                             .await
                             .map(|found| found.is_some()),
@@ -292,23 +315,42 @@ async fn memory_for_large_messages_is_released_and_waited_for() {
             .client("ada")
             .append("INBOX", "()", &super::short_message("small", "x"));
         let small = mail
+            .listing
             .messages(&test.access, "INBOX", 0, 1)
             .await
             .unwrap()
             .unwrap()
             .messages[0]
             .uid;
-        assert!(mail.message(&test.access, small).await.unwrap().is_some());
-        let result = mail.message(&test.access, uid).await;
+        assert!(
+            mail.reading
+                .message(&test.access, small)
+                .await
+                .unwrap()
+                .is_some()
+        );
+        let result = mail.reading.message(&test.access, uid).await;
         assert!(matches!(result, Err(Error::Unavailable(_))), "{result:?}");
         drop(permits);
-        assert!(mail.message(&test.access, uid).await.unwrap().is_some());
+        assert!(
+            mail.reading
+                .message(&test.access, uid)
+                .await
+                .unwrap()
+                .is_some()
+        );
         // A cancelled call returns its memory.
         for millis in [0, 1, 2, 4, 8, 16] {
-            let call = mail.message(&test.access, uid);
+            let call = mail.reading.message(&test.access, uid);
             let _ = tokio::time::timeout(Duration::from_millis(millis), call).await;
         }
-        assert!(mail.message(&test.access, uid).await.unwrap().is_some());
+        assert!(
+            mail.reading
+                .message(&test.access, uid)
+                .await
+                .unwrap()
+                .is_some()
+        );
     })
     .await;
 }
@@ -318,18 +360,24 @@ async fn downloads_of_slow_clients_do_not_use_up_the_memory() {
     const LINES: usize = 60_000;
     with_mailbox(async |test| {
         let uid = append_large(&test, LINES).await;
-        let mut mail = Mail::new(&test.dovecot.config(), test.fresh.directory.clone()).unwrap();
-        mail.message_memory = Arc::new(Semaphore::new(DOWNLOADS_PER_ACCOUNT));
+        let mail = new_mail(&test.dovecot.config(), &test.fresh.directory);
         let mail = Arc::new(mail);
+        limit_memory(&mail, DOWNLOADS_PER_ACCOUNT);
         let mut downloads = Vec::new();
         for _ in 0..DOWNLOADS_PER_ACCOUNT {
-            let found = mail.attachment(&test.access, uid, 0).await.unwrap();
+            let found = mail.reading.attachment(&test.access, uid, 0).await.unwrap();
             let mut stream = found.unwrap().unwrap().content.open();
             let first = stream.next().await.unwrap().unwrap();
             downloads.push((first, stream));
         }
         // The clients read no further bytes for now.
-        assert!(mail.message(&test.access, uid).await.unwrap().is_some());
+        assert!(
+            mail.reading
+                .message(&test.access, uid)
+                .await
+                .unwrap()
+                .is_some()
+        );
         for (first, stream) in downloads {
             let rest: Vec<Bytes> = stream.try_collect().await.unwrap();
             let content = [&first[..], &rest.concat()].concat();
@@ -346,17 +394,36 @@ async fn a_message_read_again_has_the_changes_of_another_client() {
         let mut client = test.dovecot.client("ada");
         client.ok("SELECT INBOX");
         for flag in ["\\Seen", "\\Flagged"] {
-            test.mail.message(&test.access, uids[1]).await.unwrap();
+            test.mail
+                .reading
+                .message(&test.access, uids[1])
+                .await
+                .unwrap();
             client.ok(&format!("STORE 2 +FLAGS ({flag})"));
-            let message = test.mail.message(&test.access, uids[1]).await.unwrap();
+            let message = test
+                .mail
+                .reading
+                .message(&test.access, uids[1])
+                .await
+                .unwrap();
             let flags = message.unwrap().summary.flags;
             assert!(flags.iter().any(|f| f == flag), "{flags:?}");
         }
         client.ok("STORE 1 +FLAGS (\\Deleted)");
         client.ok("EXPUNGE");
-        let message = test.mail.message(&test.access, uids[1]).await.unwrap();
+        let message = test
+            .mail
+            .reading
+            .message(&test.access, uids[1])
+            .await
+            .unwrap();
         assert_eq!(message.unwrap().summary.seq, 1);
-        let deleted = test.mail.message(&test.access, uids[0]).await.unwrap();
+        let deleted = test
+            .mail
+            .reading
+            .message(&test.access, uids[0])
+            .await
+            .unwrap();
         assert!(deleted.is_none());
     })
     .await;

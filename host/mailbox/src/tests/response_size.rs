@@ -10,8 +10,10 @@ use latchmail_mime::Header;
 use latchmail_mime::preview::Preview;
 use serde_json::{Value, json};
 
-use crate::types::{Address, Detail, Summary};
-use crate::{bounds, listing, message};
+use crate::bounds;
+use crate::message::summary::summary;
+use crate::message::types::{Address, Detail, Summary};
+use crate::reading::message;
 
 /// Maximum size of a module's response, in bytes.
 const MAX_RESPONSE: usize = 8 * 1024 * 1024;
@@ -80,7 +82,7 @@ fn a_hundred_hostile_messages_fit_into_a_response() {
         };
         let read = Header::of(&message.header, bounds::LISTED_FIELD);
         let preview = Preview::of_body(&message.header, &message.text, false).text;
-        let json = summary_json(&listing::summary(u64::MAX, &message, &read, preview));
+        let json = summary_json(&summary(u64::MAX, &message, &read, preview));
         let size = json.to_string().len() * 100;
         assert!(size < MAX_RESPONSE, "{entry:?}: {size}");
     }

@@ -7,7 +7,7 @@ use latchmail_directory::testing::on_sqlite;
 use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::net::TcpListener;
 
-use super::config;
+use super::{config, new_mail};
 use crate::Mail;
 
 /// A reply to lines that contain `on`.
@@ -107,7 +107,7 @@ where
             ..config(port)
         };
         let message_index = &fresh.directory.message_index;
-        let mail = Mail::new(&config, fresh.directory.clone()).unwrap();
+        let mail = new_mail(&config, &fresh.directory);
         let result = test(mail, message_index.clone()).await;
         assert!(sender.send(result).await.is_ok());
     })

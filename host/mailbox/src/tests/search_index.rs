@@ -11,9 +11,9 @@ use tempfile::TempDir;
 use tokio::time::{Instant, sleep};
 
 use super::{TestMailbox, access, short_message, with_mailbox};
-use crate::index_credentials::IndexCredentials;
+use crate::index::credentials::IndexCredentials;
 use crate::search::{IndexStatus, SearchRequest, SearchResult, Sort};
-use crate::{Error, Mail};
+use crate::{Error, Mail, MailSettings};
 
 /// Maximum time until an index is complete.
 const TIMEOUT: Duration = Duration::from_secs(30);
@@ -68,14 +68,17 @@ async fn with_settings<F>(
             address: format!("127.0.0.1:{}", proxy(test.dovecot.port())),
             ..test.dovecot.config()
         };
-        let mail = Mail::new(&server, test.fresh.directory.clone()).unwrap();
-        let mail = mail.with_index(&config::Index {
-            path: folder.path().to_owned(),
-            ..settings
-        });
-        mail.set_index_credentials(Arc::new(Credentials));
+        let settings = MailSettings {
+            index: Some(config::Index {
+                path: folder.path().to_owned(),
+                ..settings
+            }),
+            ..MailSettings::default()
+        };
+        let mail = Mail::new(&server, test.fresh.directory.clone(), settings).unwrap();
+        mail.index.set_credentials(Arc::new(Credentials));
         test.mail = Arc::new(mail);
-        let indexer = tokio::spawn(Arc::clone(&test.mail).run_indexer());
+        let indexer = tokio::spawn(Arc::clone(&test.mail.index).run());
         body(test, folder).await;
         indexer.abort();
     })
@@ -91,7 +94,7 @@ pub(super) async fn find(test: &TestMailbox, folder: Option<&str>, query: &str) 
         offset: 0,
         limit: 10,
     };
-    let found = test.mail.find(&test.access, request).await;
+    let found = test.mail.search.find(&test.access, request).await;
     found.unwrap().unwrap()
 }
 
@@ -188,11 +191,11 @@ async fn a_build_that_hangs_does_not_delay_other_builds() {
             offset: 0,
             limit: 10,
         };
-        let found = test.mail.find(&bob, request).await.unwrap().unwrap();
+        let found = test.mail.search.find(&bob, request).await.unwrap().unwrap();
         assert_eq!(found.index, IndexStatus::Building);
         test.append("INBOX", &["red 1"]).await;
         ready(&test).await;
-        let found = test.mail.find(&bob, request).await.unwrap().unwrap();
+        let found = test.mail.search.find(&bob, request).await.unwrap().unwrap();
         assert_eq!(found.index, IndexStatus::Building);
     })
     .await;

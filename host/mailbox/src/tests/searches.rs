@@ -24,7 +24,7 @@ async fn find(
         offset,
         limit,
     };
-    test.mail.find(&test.access, request).await.unwrap()
+    test.mail.search.find(&test.access, request).await.unwrap()
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -4,17 +4,16 @@
 use std::sync::Arc;
 
 use latchmail_core::caller::Origin;
-use latchmail_core::keyring::testing::keyring;
 use latchmail_core::permissions::{Granted, GrantedFolder, Resource, Rights};
 
 use super::dovecot::Dovecot;
-use super::{TestMailbox, access, short_message, with_dovecot, with_mailbox};
-use crate::changes::{Change, ChangePage};
+use super::{TestMailbox, access, new_mail, short_message, with_dovecot, with_keys, with_mailbox};
+use crate::changelog::{Change, ChangePage};
 use crate::{Access, Error, Flag, Mail, Member};
 
 impl TestMailbox {
     async fn page(&self, since: Option<&str>, folder: Option<&str>, limit: u32) -> ChangePage {
-        let page = self.mail.changes(&self.access, since, folder, limit);
+        let page = self.mail.changelog.page(&self.access, since, folder, limit);
         page.await.unwrap().unwrap()
     }
 
@@ -39,8 +38,9 @@ impl TestMailbox {
 
     /// Replaces the service by a new one, which has no connections, no caches, and a new key.
     fn restart(&mut self) {
-        let mail = Mail::new(&self.dovecot.config(), self.fresh.directory.clone());
-        self.mail = Arc::new(mail.unwrap().with_keys(Arc::new(keyring(&[2, 1]))));
+        let directory = self.fresh.directory.clone();
+        let mail = Mail::new(&self.dovecot.config(), directory, with_keys(&[2, 1]));
+        self.mail = Arc::new(mail.unwrap());
     }
 }
 
@@ -109,11 +109,11 @@ async fn changes_of_messages_are_reported(mut test: TestMailbox) {
     assert_eq!(test.since(&mut cursor).await, [""; 0]);
     // Changes that are undone are not reported.
     client.ok("STORE 1 -FLAGS (\\Seen)");
-    test.mail.sync(&test.access).await.unwrap();
+    test.mail.numbers.sync(&test.access).await.unwrap();
     client.ok("STORE 1 +FLAGS (\\Seen)");
     client.ok("MOVE 2 Drafts");
     client.append("INBOX", "()", &short_message("g", "x"));
-    test.mail.sync(&test.access).await.unwrap();
+    test.mail.numbers.sync(&test.access).await.unwrap();
     client.ok("SELECT Drafts");
     client.ok("MOVE 1 INBOX");
     client.ok("SELECT INBOX");
@@ -123,14 +123,20 @@ async fn changes_of_messages_are_reported(mut test: TestMailbox) {
     // The service's own changes are reported too.
     let seen = vec![Flag::named("\\Seen").unwrap()];
     test.mail
+        .changing
         .flag(&test.access, &uids[2..3], seen, true)
         .await
         .unwrap();
     test.mail
+        .changing
         .move_to(&test.access, &[uids[3], uids[1]], "Trash")
         .await
         .unwrap();
-    test.mail.delete(&test.access, &uids[..1]).await.unwrap();
+    test.mail
+        .changing
+        .delete(&test.access, &uids[..1])
+        .await
+        .unwrap();
     let expected = sorted(vec![
         format!("deleted {} INBOX", uids[0]),
         format!("flags {} INBOX (\\Seen)", uids[2]),
@@ -270,18 +276,21 @@ async fn a_cursor_of_a_folder_reports_only_this_folder() {
         assert_eq!(changes, ["folderDeleted Play"]);
         let gone = test
             .mail
-            .changes(&test.access, Some(&page.cursor), Some("Play"), 10)
+            .changelog
+            .page(&test.access, Some(&page.cursor), Some("Play"), 10)
             .await;
         assert_eq!(gone.unwrap(), None);
         let unknown = test
             .mail
-            .changes(&test.access, None, Some("Play"), 10)
+            .changelog
+            .page(&test.access, None, Some("Play"), 10)
             .await;
         assert_eq!(unknown.unwrap(), None);
         for (cursor, folder) in [(&start, None), (&start, Some("Sent"))] {
             let expired = test
                 .mail
-                .changes(&test.access, Some(cursor), folder, 10)
+                .changelog
+                .page(&test.access, Some(cursor), folder, 10)
                 .await;
             assert!(matches!(expired, Err(Error::CursorExpired)), "{expired:?}");
         }
@@ -295,7 +304,7 @@ async fn a_member_sees_only_the_changes_of_granted_folders() {
         let mut client = test.dovecot.client("ada");
         client.ok("CREATE Work");
         let uids = test.append("INBOX", &["a", "b"]).await;
-        let folders = test.mail.folders(&test.access).await.unwrap();
+        let folders = test.mail.listing.folders(&test.access).await.unwrap();
         let granted = |grant: &str, paths: &[&str]| {
             let granted = folders
                 .iter()
@@ -320,7 +329,7 @@ async fn a_member_sees_only_the_changes_of_granted_folders() {
         };
         let bob = granted("1", &["Work"]);
         let page = async |access: &Access, since: Option<&str>, folder| {
-            test.mail.changes(access, since, folder, 100).await
+            test.mail.changelog.page(access, since, folder, 100).await
         };
         let start = page(&bob, None, None).await.unwrap().unwrap().cursor;
         client.ok("SELECT INBOX");
@@ -412,12 +421,17 @@ async fn an_invalid_or_foreign_cursor_is_expired() {
             .await;
         let cursor = test.cursor().await;
         let bob = access("bob", "second");
-        let foreign = test.mail.changes(&bob, Some(&cursor), None, 10).await;
+        let foreign = test
+            .mail
+            .changelog
+            .page(&bob, Some(&cursor), None, 10)
+            .await;
         assert!(matches!(foreign, Err(Error::CursorExpired)), "{foreign:?}");
         for invalid in ["", "AQ", "x y"] {
             let expired = test
                 .mail
-                .changes(&test.access, Some(invalid), None, 10)
+                .changelog
+                .page(&test.access, Some(invalid), None, 10)
                 .await;
             assert!(matches!(expired, Err(Error::CursorExpired)), "{expired:?}");
         }
@@ -441,10 +455,11 @@ async fn concurrent_syncs_of_several_services_report_each_change_once() {
         let config = test.dovecot.config();
         let tasks: Vec<_> = (0..3)
             .map(|_| {
-                let mail = Mail::new(&config, test.fresh.directory.clone()).unwrap();
+                let mail = new_mail(&config, &test.fresh.directory);
                 let access = test.access.clone();
                 tokio::spawn(async move {
-                    let (first, second) = tokio::join!(mail.sync(&access), mail.sync(&access));
+                    let (first, second) =
+                        tokio::join!(mail.numbers.sync(&access), mail.numbers.sync(&access));
                     first.unwrap().max(second.unwrap())
                 })
             })

@@ -33,8 +33,8 @@ async fn list_folders(
             token: "t0ken".into(),
             until: expires_at,
         };
-        let folders = mail.folders(&access).await.map(drop);
-        (folders, mail.connections("ada"))
+        let folders = mail.listing.folders(&access).await.map(drop);
+        (folders, mail.connections.count_of("ada"))
     })
     .await
 }

@@ -187,6 +187,7 @@ impl Call {
         let folders = self
             .services
             .mail
+            .listing
             .folders(&access)
             .await
             .map_err(mailbox_error)?;
@@ -196,8 +197,8 @@ impl Call {
     async fn messages(&mut self, folder: &str, page: wit::Page) -> Result<wit::Listing, Error> {
         let access = self.mailbox_access(Scope::MailRead)?;
         check_page(page)?;
-        let mail = &self.services.mail;
-        let listing = mail
+        let listing = &self.services.mail.listing;
+        let listing = listing
             .messages(&access, folder, page.offset, page.limit)
             .await
             .map_err(mailbox_error)?;
@@ -221,6 +222,7 @@ impl Call {
         let add = matches!(action, wit::FlagAction::Add);
         self.services
             .mail
+            .changing
             .flag(&access, uids, flags, add)
             .await
             .map_err(mailbox_error)
@@ -231,6 +233,7 @@ impl Call {
         let moved = self
             .services
             .mail
+            .changing
             .move_to(&access, uids, destination)
             .await
             .map_err(mailbox_error)?;
@@ -241,6 +244,7 @@ impl Call {
         let access = self.change_access(uids)?;
         self.services
             .mail
+            .changing
             .delete(&access, uids)
             .await
             .map_err(mailbox_error)
@@ -263,6 +267,7 @@ impl Call {
         let detail = self
             .services
             .mail
+            .reading
             .message(&access, uid)
             .await
             .map_err(mailbox_error)?;
@@ -277,6 +282,7 @@ impl Call {
         let access = self.mailbox_access(Scope::MailRead)?;
         self.services
             .mail
+            .reading
             .attachment(&access, uid, index)
             .await
             .map_err(mailbox_error)?

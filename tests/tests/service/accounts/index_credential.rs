@@ -20,7 +20,7 @@ async fn account(service: &Service) -> String {
 /// Returns the credential of the search index of Ada's account. The first call creates it.
 async fn credential(service: &Service) -> Option<MailCredential> {
     let account = account(service).await;
-    let access = service.app().mail.index_access(&account).await;
+    let access = service.app().mail.index.access_of(&account).await;
     access.unwrap().map(|access| access.credential)
 }
 

@@ -3,9 +3,9 @@
 use latchmail_bindings::latchmail::host::mailbox as wit;
 use latchmail_bindings::latchmail::host::types::Error;
 use latchmail_core::caller::Scope;
-use latchmail_mailbox::changes::Change;
+use latchmail_mailbox::changelog::Change;
+use latchmail_mailbox::search::Thread;
 use latchmail_mailbox::search::{Hit, IndexStatus, SearchRequest, Snippet, Sort};
-use latchmail_mailbox::threads::Thread;
 
 use super::{addresses, check_page, summary};
 use crate::api::call::Call;
@@ -42,8 +42,8 @@ impl Call {
             offset: search.page.offset,
             limit: search.page.limit,
         };
-        let mail = &self.services.mail;
-        let result = mail.find(&access, request).await.map_err(search_error)?;
+        let search = &self.services.mail.search;
+        let result = search.find(&access, request).await.map_err(search_error)?;
         let result = result.ok_or(failed(Error::NotFound))?;
         Ok(wit::SearchResult {
             hits: result.hits.into_iter().map(hit).collect(),
@@ -64,8 +64,8 @@ impl Call {
         let failed = wit::ThreadsError::Failed;
         let access = self.mailbox_access(Scope::MailRead).map_err(failed)?;
         check_page(page).map_err(failed)?;
-        let mail = &self.services.mail;
-        let found = mail
+        let search = &self.services.mail.search;
+        let found = search
             .threads(&access, folder, page.offset, page.limit)
             .await
             .map_err(threads_error)?;
@@ -84,8 +84,8 @@ impl Call {
         let failed = wit::ThreadsError::Failed;
         let access = self.mailbox_access(Scope::MailRead).map_err(failed)?;
         check_page(page).map_err(failed)?;
-        let mail = &self.services.mail;
-        let found = mail
+        let search = &self.services.mail.search;
+        let found = search
             .thread(&access, id, page.offset, page.limit)
             .await
             .map_err(threads_error)?;
@@ -110,9 +110,9 @@ impl Call {
                 "limit must be between 1 and {MAX_CHANGES}"
             ))));
         }
-        let mail = &self.services.mail;
-        let changes = mail
-            .changes(&access, since, folder, limit)
+        let changelog = &self.services.mail.changelog;
+        let changes = changelog
+            .page(&access, since, folder, limit)
             .await
             .map_err(changes_error)?;
         let page = changes.ok_or(failed(Error::NotFound))?;

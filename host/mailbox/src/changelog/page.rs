@@ -1,0 +1,225 @@
+//! Creates one page of changes between two versions of a mailbox.
+//!
+//! The changes between the versions `since` and `until` are in six segments, in the order of
+//! [`super::plan`]. A page continues at the segment and position of the cursor. The work for a page
+//! is limited, so a page can be shorter than its limit although more pages follow.
+
+use latchmail_directory::message_index::{MessageChange, MessageIndex};
+
+use super::change::Change;
+use super::cursor::Cursor;
+use super::plan::Plan;
+use crate::error::Error;
+
+/// The renames and creations before the early deletions.
+const FIRST: u8 = 0;
+/// The messages that were moved from folders with early deletions.
+const MOVED_EARLY: u8 = 1;
+const EARLY_DELETIONS: u8 = 2;
+/// The renames and creations after the early deletions. The other changes of messages follow in
+/// segment 4.
+const SECOND: u8 = 3;
+const LATE_DELETIONS: u8 = 5;
+
+/// The number of versions that one query reads.
+const STEP: u64 = 1000;
+/// Maximum number of versions that one page reads.
+const MAX_VERSIONS: u64 = 20_000;
+
+/// A page that is being created.
+struct Page {
+    plan: Plan,
+    changes: Vec<Change>,
+    limit: usize,
+    /// The number of versions that this page can still read.
+    versions: u64,
+}
+
+/// A page of changes before its cursor is sealed.
+#[derive(Debug)]
+pub(super) struct UnsealedPage {
+    /// The cursor after this page.
+    pub(super) cursor: Cursor,
+    /// `true` if another page follows.
+    pub(super) more: bool,
+    pub(super) changes: Vec<Change>,
+}
+
+/// Returns a page of changes. `plan` contains the visible folders. `version` is the version of the
+/// mailbox after the last sync.
+pub(super) async fn page(
+    message_index: &MessageIndex,
+    account: &str,
+    plan: Plan,
+    mut cursor: Cursor,
+    version: u64,
+    limit: usize,
+) -> Result<UnsealedPage, Error> {
+    let mut page = Page {
+        plan,
+        changes: Vec::new(),
+        limit,
+        versions: MAX_VERSIONS,
+    };
+    while cursor.segment <= LATE_DELETIONS {
+        let ended = match cursor.segment {
+            FIRST => page.folders(&mut cursor, |plan| &plan.first),
+            MOVED_EARLY if page.plan.deleted_early.is_empty() => true,
+            EARLY_DELETIONS => page.folders(&mut cursor, |plan| &plan.early_deletions),
+            // Renames come first in a page.
+            SECOND if renames_follow(&page, &cursor) => false,
+            SECOND => page.folders(&mut cursor, |plan| &plan.second),
+            LATE_DELETIONS => page.folders(&mut cursor, |plan| &plan.late_deletions),
+            _ => page.messages(message_index, account, &mut cursor).await?,
+        };
+        if !ended {
+            return Ok(page.into_page(cursor, true));
+        }
+        cursor.segment += 1;
+        cursor.position = 0;
+    }
+    let cursor = Cursor {
+        since: cursor.until,
+        segment: FIRST,
+        position: 0,
+        ..cursor
+    };
+    Ok(page.into_page(cursor, cursor.until < version))
+}
+
+fn renames_follow(page: &Page, cursor: &Cursor) -> bool {
+    let renamed = |change: &Change| matches!(change, Change::FolderRenamed { .. });
+    cursor.position < page.plan.second_renames as u64
+        && page.changes.last().is_some_and(|last| !renamed(last))
+}
+
+impl Page {
+    fn into_page(self, cursor: Cursor, more: bool) -> UnsealedPage {
+        UnsealedPage {
+            cursor,
+            more,
+            changes: self.changes,
+        }
+    }
+
+    /// Adds the changes of folders after the position of the cursor. Returns `true` if all of them
+    /// are in the page.
+    fn folders(&mut self, cursor: &mut Cursor, segment: impl Fn(&Plan) -> &Vec<Change>) -> bool {
+        let all = segment(&self.plan);
+        let from = usize::try_from(cursor.position)
+            .unwrap_or(usize::MAX)
+            .min(all.len());
+        let room = self.limit.saturating_sub(self.changes.len());
+        let added: Vec<Change> = all[from..].iter().take(room).cloned().collect();
+        let end = from + added.len();
+        let ended = end == all.len();
+        cursor.position = end as u64;
+        self.changes.extend(added);
+        ended
+    }
+
+    /// Adds the changes of messages after the position of the cursor. Returns `true` if all of them
+    /// are in the page.
+    async fn messages(
+        &mut self,
+        message_index: &MessageIndex,
+        account: &str,
+        cursor: &mut Cursor,
+    ) -> Result<bool, Error> {
+        cursor.position = cursor.position.clamp(cursor.since, cursor.until);
+        while cursor.position < cursor.until {
+            if self.versions == 0 {
+                return Ok(false);
+            }
+            let end = cursor.until.min(cursor.position + STEP.min(self.versions));
+            self.versions -= end - cursor.position;
+            let (span, range) = ((cursor.since, cursor.until), (cursor.position, end));
+            for message in message_index
+                .log
+                .message_changes(account, span, range)
+                .await?
+            {
+                let version = message.version;
+                if let Some(change) = self.change(message, cursor.segment) {
+                    if self.changes.len() >= self.limit {
+                        cursor.position = version - 1;
+                        return Ok(false);
+                    }
+                    self.changes.push(change);
+                }
+            }
+            cursor.position = end;
+        }
+        Ok(true)
+    }
+
+    /// Returns the change of a message in a segment. Returns `None` if the client does not need
+    /// this change in this segment.
+    fn change(&self, message: MessageChange, segment: u8) -> Option<Change> {
+        let MessageChange {
+            uid, before, after, ..
+        } = message;
+        let plan = &self.plan;
+        let before = before.filter(|state| plan.paths.contains_key(&state.folder));
+        let after = after.filter(|state| {
+            plan.paths.contains_key(&state.folder) && !plan.deleted.contains(&state.folder)
+        });
+        let flags = |flags: &str| {
+            flags
+                .split(' ')
+                .filter(|f| !f.is_empty())
+                .map(ToOwned::to_owned)
+                .collect()
+        };
+        let path = |id: &str| plan.paths.get(id).cloned().unwrap_or_default();
+        let moved_early = |from: &str, to: &str| {
+            let to = plan.paths_after_first.get(to)?;
+            plan.deleted_early.contains(from).then_some(to)
+        };
+        match (before, after) {
+            (None, None) => None,
+            (Some(before), Some(after)) if moved_early(&before.folder, &after.folder).is_some() => {
+                let folder = moved_early(&before.folder, &after.folder)?.clone();
+                (segment == MOVED_EARLY).then(|| Change::Moved {
+                    uid,
+                    folder,
+                    from: path(&before.folder),
+                    flags: flags(&after.flags),
+                })
+            }
+            _ if segment == MOVED_EARLY => None,
+            (None, Some(after)) => Some(Change::Created {
+                uid,
+                folder: path(&after.folder),
+                flags: flags(&after.flags),
+            }),
+            (Some(before), None) => {
+                (!plan.deleted.contains(&before.folder)).then(|| Change::Deleted {
+                    uid,
+                    folder: path(&before.folder),
+                })
+            }
+            (Some(before), Some(after)) if before.folder == after.folder => {
+                (before.flags != after.flags).then(|| Change::Flags {
+                    uid,
+                    folder: path(&after.folder),
+                    flags: flags(&after.flags),
+                })
+            }
+            // The client has deleted the message together with its folder.
+            (Some(before), Some(after)) if plan.deleted_early.contains(&before.folder) => {
+                Some(Change::Created {
+                    uid,
+                    folder: path(&after.folder),
+                    flags: flags(&after.flags),
+                })
+            }
+            (Some(before), Some(after)) => Some(Change::Moved {
+                uid,
+                folder: path(&after.folder),
+                from: path(&before.folder),
+                flags: flags(&after.flags),
+            }),
+        }
+    }
+}

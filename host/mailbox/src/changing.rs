@@ -1,0 +1,49 @@
+//! Changes the messages of a mailbox: flags, moves, deletions, and copies of sent messages.
+
+mod change;
+pub(crate) mod sent_copy;
+
+use std::sync::Arc;
+
+use latchmail_core::account_permits::AccountPermits;
+use latchmail_core::changes::Changes;
+use quick_cache::sync::Cache;
+
+use crate::cache::{LookupCounter, MAX_ACCOUNTS};
+use crate::context::Context;
+use crate::folders::Folders;
+use crate::numbers::Numbers;
+
+/// Changes messages.
+#[derive(Debug)]
+pub struct Changer {
+    context: Arc<Context>,
+    folders: Arc<Folders>,
+    numbers: Arc<Numbers>,
+    /// One lock per account, which serializes the changes of the mailbox.
+    locks: AccountPermits,
+    /// The changes in progress.
+    changes: Changes,
+    /// The cached path of each account's Sent folder.
+    sent_folders: Cache<String, Arc<str>>,
+    sent_folder_lookups: LookupCounter,
+}
+
+impl Changer {
+    pub(crate) fn new(context: Arc<Context>, folders: Arc<Folders>, numbers: Arc<Numbers>) -> Self {
+        Self {
+            context,
+            folders,
+            numbers,
+            locks: AccountPermits::new(1),
+            changes: Changes::default(),
+            sent_folders: Cache::new(MAX_ACCOUNTS),
+            sent_folder_lookups: LookupCounter::new("sent_folders"),
+        }
+    }
+
+    /// Waits until no change is in progress.
+    pub async fn finished(&self) {
+        self.changes.finished().await;
+    }
+}

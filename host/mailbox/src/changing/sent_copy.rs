@@ -1,0 +1,76 @@
+//! Stores copies of sent messages in the Sent folder.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use latchmail_imap::Connector;
+use latchmail_imap::list::COUNTS;
+
+use super::Changer;
+use crate::access::Access;
+use crate::connections::pool::Lease;
+use crate::connections::retry::retry_read;
+use crate::error::Error;
+use crate::folders::roles::{sent_folder, to_folders};
+
+/// A copy that was uploaded to the mail server except for its last line. [`UploadedCopy::store`]
+/// stores the copy. If this value is dropped, the mail server discards the copy.
+pub(crate) struct UploadedCopy {
+    changer: Arc<Changer>,
+    account: String,
+    lease: Lease<Connector>,
+    path: Arc<str>,
+}
+
+impl Changer {
+    /// Uploads a copy while the message is being sent. Therefore storing the copy afterwards is
+    /// fast. Returns `None` if no Sent folder exists.
+    ///
+    /// # Errors
+    /// Returns an [`Error`] if the operation fails.
+    pub(crate) async fn upload_sent_copy(
+        self: &Arc<Self>,
+        access: &Access,
+        message: Bytes,
+    ) -> Result<Option<UploadedCopy>, Error> {
+        let account = &access.account;
+        let mut lease = self.context.connections.lease(access, None).await?;
+        let cached = self.sent_folders.get(account);
+        let path = if let Some(path) = self.sent_folder_lookups.count(cached) {
+            path
+        } else {
+            let folders = retry_read!(lease, session => session.folders(COUNTS));
+            let Some(sent) = sent_folder(to_folders(folders)) else {
+                return Ok(None);
+            };
+            let path = Arc::from(sent.path);
+            self.sent_folders.insert(account.clone(), Arc::clone(&path));
+            path
+        };
+        if !retry_read!(lease, session => session.begin_append(&path, message.clone())) {
+            return Ok(None);
+        }
+        Ok(Some(UploadedCopy {
+            changer: Arc::clone(self),
+            account: account.clone(),
+            lease,
+            path,
+        }))
+    }
+}
+
+impl UploadedCopy {
+    /// Stores the copy with the flag `\Seen`. Returns the path of the folder. Returns `None` if the
+    /// folder no longer exists.
+    ///
+    /// # Errors
+    /// Returns an [`Error`] if the operation fails.
+    pub(crate) async fn store(mut self) -> Result<Option<String>, Error> {
+        let session = self.lease.current_session()?;
+        if session.end_append().await? {
+            return Ok(Some(self.path.to_string()));
+        }
+        self.changer.sent_folders.remove(&self.account);
+        Ok(None)
+    }
+}

@@ -1,0 +1,24 @@
+//! The interface to the credentials of the search index. Background work has no request, so it
+//! cannot use the credential of a caller.
+
+use std::fmt;
+
+use futures_util::future::BoxFuture;
+use latchmail_core::caller::MailCredential;
+
+use crate::error::Error;
+
+/// Provides the credentials of the search index. The crate `latchmail-service` implements this
+/// trait with the directory. Tests implement it with fixed credentials.
+pub trait IndexCredentials: fmt::Debug + Send + Sync {
+    /// Returns the credential with which the service reads the mailbox of an account. The mail
+    /// server accepts the credential over IMAP only. Returns `None` if the account does not exist
+    /// or is disabled.
+    ///
+    /// # Errors
+    /// Returns [`Error::Internal`] if the database fails.
+    fn credential<'a>(
+        &'a self,
+        account: &'a str,
+    ) -> BoxFuture<'a, Result<Option<MailCredential>, Error>>;
+}

@@ -1,0 +1,104 @@
+//! The ids of threads that the search index has merged with other threads. The id of another thread
+//! is computed from the header of a message ([`crate::message::thread_ids`]).
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use latchmail_search::threads::ThreadId;
+
+use super::SearchIndex;
+use super::indexes::AccountIndex;
+use crate::blocking;
+use crate::error::Error;
+use crate::message::types::Summary;
+
+impl SearchIndex {
+    /// Replaces the thread ids of messages whose threads were merged with other threads.
+    pub(crate) async fn set_merged_threads<'a>(
+        &self,
+        account: &str,
+        summaries: impl IntoIterator<Item = &'a mut Summary>,
+    ) -> Result<(), Error> {
+        let mut summaries: Vec<&mut Summary> = summaries.into_iter().collect();
+        let uids: Vec<u64> = summaries.iter().map(|summary| summary.uid).collect();
+        let threads = match self.open_threads(account, &uids).await {
+            Some(threads) => threads,
+            None => self.stored_threads(account, &uids).await?,
+        };
+        for summary in &mut summaries {
+            if let Some(thread) = threads.get(&summary.uid) {
+                summary.thread_id = ThreadId(*thread).to_string();
+            }
+        }
+        Ok(())
+    }
+
+    async fn stored_threads(
+        &self,
+        account: &str,
+        uids: &[u64],
+    ) -> Result<HashMap<u64, u64>, Error> {
+        if self.indexes.as_ref().is_none()
+            || !self
+                .context
+                .directory
+                .message_index
+                .has_merged_threads(account)
+                .await?
+        {
+            return Ok(HashMap::new());
+        }
+        Ok(self
+            .context
+            .message_index()
+            .merged_threads(account, uids)
+            .await?)
+    }
+
+    /// Returns the threads of messages from the open index of an account. Returns `None` if the
+    /// index is not open.
+    pub(crate) async fn open_threads(
+        &self,
+        account: &str,
+        uids: &[u64],
+    ) -> Option<HashMap<u64, u64>> {
+        let index = self.indexes.as_ref()?.open(account)?;
+        let content = index.content.read().await;
+        let threads = &content.as_ref()?.threads.threads;
+        let with_thread = |uid: &u64| Some((*uid, threads.thread_of(*uid)?.0));
+        Some(uids.iter().filter_map(with_thread).collect())
+    }
+
+    /// Stores the merged threads of an open index in the directory, for listings while the index is
+    /// closed.
+    pub(super) async fn store_threads(&self, index: &AccountIndex) -> Result<(), Error> {
+        {
+            let mut content = index.content.write().await;
+            let Some(content) = &mut *content else {
+                return Ok(());
+            };
+            if !std::mem::take(&mut content.threads.is_changed) {
+                return Ok(());
+            }
+        }
+        let content = Arc::clone(&index.content).read_owned().await;
+        let merged = blocking::run(move || {
+            let content = content.as_ref();
+            let merged = content.map(|content| content.threads.threads.merged());
+            let merged = merged.into_iter().flatten();
+            merged.map(|(uid, thread)| (uid, thread.0)).collect()
+        });
+        let merged: Vec<_> = merged.await.map_err(Error::Internal)?;
+        let stored = self
+            .context
+            .message_index()
+            .set_merged_threads(&index.account, merged)
+            .await;
+        if stored.is_err()
+            && let Some(content) = &mut *index.content.write().await
+        {
+            content.threads.is_changed = true;
+        }
+        Ok(stored?)
+    }
+}

@@ -1,0 +1,71 @@
+//! The types of messages in the service. These types are independent of IMAP and JSON.
+
+use latchmail_core::clock::Timestamp;
+pub use latchmail_mime::{Address, Attachment};
+
+use crate::message::authentication::Authentication;
+
+/// A message in a listing.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Summary {
+    /// The service's number for the message. This number is not the IMAP UID.
+    pub uid: u64,
+    /// The position of the message in its folder. 1 is the oldest message.
+    pub seq: u32,
+    /// The addresses in the From field.
+    pub from: Vec<Address>,
+    /// The addresses in the To field.
+    pub to: Vec<Address>,
+    /// The decoded subject, or empty.
+    pub subject: String,
+    /// The time in the Date field. If the field is missing or invalid, the arrival time.
+    pub date: Timestamp,
+    /// The IMAP flags and keywords, without `\Recent`.
+    pub flags: Vec<String>,
+    /// The size of the stored message, in bytes.
+    pub size: u64,
+    /// The beginning of the text, at most 256 characters. Each sequence of white space is a single
+    /// space.
+    pub preview: String,
+    /// The id of the message's thread.
+    pub thread_id: String,
+}
+
+/// A page of a folder or of a search result.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Listing {
+    /// The messages, newest first.
+    pub messages: Vec<Summary>,
+    /// The number of messages on all pages of the folder or of the search result.
+    pub total: u32,
+}
+
+/// A single message with its content.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Detail {
+    /// The data that a listing also contains.
+    pub summary: Summary,
+    /// The addresses in the Cc field.
+    pub cc: Vec<Address>,
+    /// The addresses in the Reply-To field.
+    pub reply_to: Vec<Address>,
+    /// The Message-ID field with angle brackets, or empty.
+    pub message_id: String,
+    /// The In-Reply-To field with angle brackets.
+    pub in_reply_to: Option<String>,
+    /// The Message-IDs of the References field in order, with angle brackets.
+    pub references: Vec<String>,
+    /// The plain text part, if there is one. The lines of `format=flowed` (RFC 3676) are not
+    /// joined.
+    pub text: Option<String>,
+    /// The HTML part, if there is one.
+    pub html: Option<String>,
+    /// The text without quotes, signature and disclaimer. `None` if the message has no text.
+    pub new_text: Option<String>,
+    /// The attachments.
+    pub attachments: Vec<Attachment>,
+    /// `true` if content is missing because the message exceeds a limit.
+    pub truncated: bool,
+    /// The mail server's result of the sender's authentication.
+    pub authentication: Authentication,
+}

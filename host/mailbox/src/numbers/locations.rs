@@ -1,0 +1,130 @@
+//! Finds the location of a message by number. A location consists of the folder and the IMAP UID.
+
+use std::sync::Arc;
+
+use latchmail_core::permissions::Right;
+use latchmail_directory::message_index::Location;
+use latchmail_imap::MessageRef;
+
+use super::Numbers;
+use crate::access::Access;
+use crate::error::Error;
+use crate::folders::rights::{Decision, FolderAccess};
+
+/// Converts a message's location for the IMAP client.
+pub(crate) fn message_ref(location: &Location) -> MessageRef<'_> {
+    MessageRef {
+        path: &location.path,
+        uid_validity: location.uid_validity(),
+        uid: location.imap_uid(),
+    }
+}
+
+/// Maximum number of locations that are tried for one message.
+const MAX_LOCATIONS: usize = 4;
+
+/// An iterator over the possible locations of a message. The first is the last known location. The
+/// others are the locations after a reconciliation.
+pub(crate) struct Locations<'a> {
+    numbers: &'a Numbers,
+    access: &'a Access,
+    number: u64,
+    last: Option<Arc<Location>>,
+    reconciled: bool,
+    remaining: usize,
+}
+
+impl Locations<'_> {
+    /// Returns the next location. The caller must call this function repeatedly until it has found
+    /// the message. Returns `None` if no location remains.
+    pub(crate) async fn next(&mut self) -> Result<Option<Arc<Location>>, Error> {
+        let Self {
+            numbers, access, ..
+        } = *self;
+        while self.remaining > 0 {
+            if self.last.is_some() {
+                numbers
+                    .context
+                    .cache
+                    .remove_location(&access.account, self.number);
+            }
+            let location = numbers.location(access, self.number).await?;
+            // For a member, the steps do not depend on the existence of the number. Otherwise the
+            // response time would reveal whether the number exists.
+            let is_last = self.reconciled || (location.is_none() && access.member.is_none());
+            let folder_access = numbers.folders.usable_by(access).await?;
+            let location = location
+                .map(|location| self.authorize(&folder_access, location))
+                .transpose()?
+                .flatten();
+            if let Some(location) = location.filter(|location| self.last.as_ref() != Some(location))
+            {
+                self.remaining -= 1;
+                self.last = Some(Arc::clone(&location));
+                return Ok(Some(location));
+            }
+            if is_last {
+                return Ok(None);
+            }
+            numbers.reconcile(access).await?;
+            self.reconciled = true;
+        }
+        Ok(None)
+    }
+
+    /// Returns the location if the caller is allowed to read this folder. Returns [`Error::Denied`]
+    /// only after the reconciliation. Before the reconciliation, the message might be in another
+    /// folder that the caller can read.
+    fn authorize(
+        &self,
+        folder_access: &FolderAccess,
+        location: Arc<Location>,
+    ) -> Result<Option<Arc<Location>>, Error> {
+        match folder_access.authorize_message(message_ref(&location), Right::MailRead) {
+            Decision::Allowed => Ok(Some(location)),
+            Decision::Denied if self.reconciled => Err(Error::Denied(Right::MailRead)),
+            Decision::Denied | Decision::Hidden => Ok(None),
+        }
+    }
+}
+
+impl Numbers {
+    /// Returns the possible locations of the message with this number.
+    pub(crate) fn locations<'a>(&'a self, access: &'a Access, number: u64) -> Locations<'a> {
+        Locations {
+            numbers: self,
+            access,
+            number,
+            last: None,
+            reconciled: false,
+            remaining: MAX_LOCATIONS,
+        }
+    }
+
+    /// Returns the last known location of a message. Returns `None` if the index does not contain
+    /// the number.
+    async fn location(&self, access: &Access, number: u64) -> Result<Option<Arc<Location>>, Error> {
+        let account = &access.account;
+        // Members do not use the cache. Otherwise the response time would reveal which messages
+        // other callers have just requested.
+        if access.member.is_none()
+            && let Some(location) = self.context.cache.location(account, number)
+        {
+            return Ok(Some(location));
+        }
+        let Some(location) = self
+            .context
+            .directory
+            .message_index
+            .location(account, number)
+            .await?
+        else {
+            return Ok(None);
+        };
+        let location = Arc::new(location);
+        self.context
+            .cache
+            .insert_location(account, number, &location);
+        Ok(Some(location))
+    }
+}

@@ -1,0 +1,132 @@
+//! Updates the index after this service has moved or expunged messages.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use latchmail_directory::message_index::Location;
+use latchmail_imap::change::Moved;
+
+use super::Numbers;
+use crate::access::Access;
+use crate::cache::FolderKey;
+use crate::error::Error;
+
+impl Numbers {
+    /// Stores the new locations of moved messages. Returns the former IMAP UIDs of these messages.
+    /// If the locations cannot be stored, a later reconciliation finds the messages by identity.
+    pub(crate) async fn store_moved(
+        &self,
+        access: &Access,
+        messages: &[(u64, u32)],
+        to: &str,
+        moved: &Moved,
+    ) -> BTreeSet<u32> {
+        let account = &access.account;
+        let numbers: BTreeMap<u32, u64> = messages
+            .iter()
+            .map(|(number, uid)| (*uid, *number))
+            .collect();
+        let new_uids: Vec<(u64, u32)> = moved
+            .uids
+            .iter()
+            .filter_map(|(old, new)| Some((*numbers.get(old)?, *new)))
+            .collect();
+        if !new_uids.is_empty() {
+            let uid_validity = moved.uid_validity;
+            let store = async {
+                let stored = self
+                    .context
+                    .message_index()
+                    .moved(account, to, uid_validity, &new_uids)
+                    .await?;
+                if !stored {
+                    // Another client created the destination folder after the last listing.
+                    self.folders.refresh(access).await?;
+                    self.context
+                        .message_index()
+                        .moved(account, to, uid_validity, &new_uids)
+                        .await?;
+                }
+                Ok::<_, Error>(())
+            };
+            if let Err(error) = store.await {
+                tracing::error!(%error, "failed to store the new locations of moved messages");
+            }
+        }
+        for (number, _) in &new_uids {
+            self.context.cache.remove_location(account, *number);
+        }
+        let folder = FolderKey::new(account, to, moved.uid_validity);
+        let new_uids = new_uids.iter().map(|(_, uid)| *uid);
+        self.context.cache.remove_moved_summaries(folder, new_uids);
+        moved.uids.iter().map(|(old, _)| *old).collect()
+    }
+
+    /// Removes expunged messages from the index. Returns the IMAP UIDs of the expunged messages
+    /// that are in no other folder. If another client moved a message just before the expunge, the
+    /// message still exists in its new folder.
+    pub(crate) async fn remove_expunged(
+        &self,
+        access: &Access,
+        messages: &[(u64, u32)],
+        expunged: &BTreeSet<u32>,
+    ) -> Result<BTreeSet<u32>, Error> {
+        let account = &access.account;
+        let uids: BTreeMap<u64, u32> = messages
+            .iter()
+            .filter(|(_, uid)| expunged.contains(uid))
+            .copied()
+            .collect();
+        if uids.is_empty() {
+            return Ok(BTreeSet::new());
+        }
+        let unknown = |error: Error| {
+            Error::Unknown(format!(
+                "messages may have moved before they were expunged: {error}"
+            ))
+        };
+        let before = self.indexed_locations(account, &uids).await;
+        let before = before.map_err(unknown)?;
+        let reconciled = async {
+            let numbers: BTreeSet<u64> = uids.keys().copied().collect();
+            self.reconcile_locked(access, &numbers).await?;
+            self.indexed_locations(account, &uids).await
+        };
+        let after = reconciled.await.map_err(unknown)?;
+        let was_moved = |number: &u64| {
+            let location = after.get(number);
+            location.is_some_and(|location| before.get(number) != Some(location))
+        };
+        let deleted: Vec<u64> = uids
+            .keys()
+            .filter(|number| !was_moved(number))
+            .copied()
+            .collect();
+        if let Err(error) = self.context.message_index().remove(account, &deleted).await {
+            tracing::error!(%error, "failed to remove deleted messages from the index");
+        }
+        for number in uids.keys() {
+            match before.get(number) {
+                Some(location) => self
+                    .context
+                    .cache
+                    .remove_message(account, *number, location),
+                None => self.context.cache.remove_location(account, *number),
+            }
+        }
+        Ok(deleted.iter().map(|number| uids[number]).collect())
+    }
+
+    async fn indexed_locations(
+        &self,
+        account: &str,
+        uids: &BTreeMap<u64, u32>,
+    ) -> Result<BTreeMap<u64, Location>, Error> {
+        let numbers: Vec<u64> = uids.keys().copied().collect();
+        let locations = self
+            .context
+            .message_index()
+            .locations(account, &numbers)
+            .await?;
+        Ok(locations.into_iter().collect())
+    }
+}

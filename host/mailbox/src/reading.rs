@@ -1,0 +1,62 @@
+//! Reads single messages and attachments.
+
+pub(crate) mod attachment;
+pub(crate) mod download;
+pub(crate) mod message;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use latchmail_core::account_permits::AccountPermits;
+use tokio::sync::OwnedSemaphorePermit;
+use tokio::time;
+
+use crate::bounds;
+use crate::context::Context;
+use crate::error::Error;
+use crate::index::SearchIndex;
+use crate::message::authentication::TrustedResults;
+use crate::numbers::Numbers;
+
+/// Reads messages.
+#[derive(Debug)]
+pub struct Reader {
+    context: Arc<Context>,
+    numbers: Arc<Numbers>,
+    index: Arc<SearchIndex>,
+    /// Limits the concurrent downloads of each account.
+    download_permits: AccountPermits,
+    timeout: Duration,
+    trusted_results: Arc<TrustedResults>,
+}
+
+impl Reader {
+    /// Downloads wait at most `timeout` for a permit.
+    pub(crate) fn new(
+        context: Arc<Context>,
+        numbers: Arc<Numbers>,
+        index: Arc<SearchIndex>,
+        trusted_results: TrustedResults,
+        timeout: Duration,
+    ) -> Self {
+        Self {
+            context,
+            numbers,
+            index,
+            download_permits: AccountPermits::new(bounds::DOWNLOADS_PER_ACCOUNT),
+            timeout,
+            trusted_results: Arc::new(trusted_results),
+        }
+    }
+
+    /// Waits for a download permit of an account.
+    async fn acquire_download(&self, account: &str) -> Result<OwnedSemaphorePermit, Error> {
+        let permit = self.download_permits.acquire(account);
+        match time::timeout(self.timeout, permit).await {
+            Ok(Some(permit)) => Ok(permit),
+            Ok(None) | Err(_) => Err(Error::Unavailable(
+                "the account has too many concurrent downloads".into(),
+            )),
+        }
+    }
+}

@@ -1,0 +1,339 @@
+//! Streams the bytes of an attachment. Reads chunks from the mail server, decodes them and passes
+//! them to the client. The memory use does not depend on the size of the attachment.
+//!
+//! If the client of a download is slower than the mail server, the download releases its connection
+//! to the mail server while it waits for the client. If the client is very slow, the download also
+//! discards the bytes that the client has not taken, and releases their memory. Later it reads
+//! these bytes again. Therefore slow clients do not use up the memory that all accounts share.
+
+mod buffer;
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::{fmt, mem};
+
+use bytes::Bytes;
+use futures_util::stream::{self, BoxStream, StreamExt as _, TryStreamExt as _};
+use latchmail_core::traces::in_request;
+use latchmail_directory::message_index::Location;
+use latchmail_imap::Connector;
+use latchmail_mime::{Decoder, Section};
+use tokio::sync::OwnedSemaphorePermit;
+use tokio::time::timeout;
+
+use super::Reader as MessageReader;
+use crate::access::Access;
+use crate::bounds;
+use crate::connections::pool::Lease;
+use crate::connections::retry::retry_read;
+use crate::error::Error;
+use crate::numbers::locations::message_ref;
+use buffer::{PIECE, Receiver, Sender, State, buffer};
+
+/// An attachment whose decoded bytes can be read.
+pub struct Download {
+    source: Source,
+    /// The first chunk and the reader of the other chunks. The first chunk was read to check that
+    /// the attachment exists. `None` after the first call of [`Download::open`].
+    started: Mutex<Option<Started>>,
+}
+
+impl fmt::Debug for Download {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Download")
+            .field("section", &self.source.section)
+            .finish_non_exhaustive()
+    }
+}
+
+/// An attachment whose first chunk has been read.
+struct Started {
+    /// The encoded bytes of the first chunk.
+    first: Bytes,
+    reader: Reader,
+}
+
+/// The location of an attachment, and the access to the mailbox.
+#[derive(Clone)]
+struct Source {
+    reader: Arc<MessageReader>,
+    access: Access,
+    location: Arc<Location>,
+    section: Section,
+}
+
+/// A reader of the encoded bytes of an attachment from `position` to the end.
+struct Reader {
+    source: Source,
+    position: usize,
+    connection: Connection,
+    /// `true` if the client was slower than the mail server.
+    is_client_slow: bool,
+    /// The permit for more than one download of the account. `None` if the attachment has only one
+    /// chunk.
+    _download: Option<OwnedSemaphorePermit>,
+    /// The permit for the memory of the chunks that the client has not taken. `None` if the
+    /// attachment has only one chunk.
+    memory: Option<OwnedSemaphorePermit>,
+}
+
+/// The connection for the next bytes.
+#[derive(Default)]
+enum Connection {
+    /// No connection is leased.
+    #[default]
+    None,
+    /// A leased connection that has the folder open.
+    FolderOpen(Lease<Connector>),
+    /// A leased connection on which the mail server is sending the bytes.
+    Streaming(Lease<Connector>),
+}
+
+impl Download {
+    /// Reads the first chunk of an attachment. Returns `None` if the message no longer exists.
+    pub(crate) async fn start(
+        reader: Arc<MessageReader>,
+        access: &Access,
+        location: Arc<Location>,
+        section: Section,
+    ) -> Result<Option<Self>, Error> {
+        let source = Source {
+            reader,
+            access: access.clone(),
+            location,
+            section,
+        };
+        let Some(started) = source.start().await? else {
+            return Ok(None);
+        };
+        Ok(Some(Self {
+            source,
+            started: Mutex::new(Some(started)),
+        }))
+    }
+
+    /// Returns all bytes if the first chunk is the complete attachment.
+    #[must_use]
+    pub fn whole(&self) -> Option<Bytes> {
+        let started = self.started.lock().unwrap_or_else(PoisonError::into_inner);
+        let started = started.as_ref()?;
+        let mut decoder = Decoder::new(self.source.section.encoding);
+        let is_whole = started.reader.is_done();
+        is_whole.then(|| decoder.decode(&started.first, true).into())
+    }
+
+    /// Returns all bytes as a stream. The stream has exactly [`crate::Attachment::size`] bytes, or
+    /// ends with an error.
+    #[must_use]
+    pub fn open(&self) -> BoxStream<'static, Result<Bytes, Error>> {
+        let started = self
+            .started
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .take();
+        let source = self.source.clone();
+        stream::once(async move {
+            let started = match started {
+                Some(started) => started,
+                None => source.start().await?.ok_or_else(message_deleted)?,
+            };
+            Ok::<_, Error>(started.decoded())
+        })
+        .try_flatten()
+        .boxed()
+    }
+}
+
+impl Source {
+    /// Acquires the permits and reads the first chunk. Returns `None` if the message no longer
+    /// exists.
+    async fn start(&self) -> Result<Option<Started>, Error> {
+        let download = if self.needs_permits() {
+            Some(self.reader.acquire_download(self.access.caller()).await?)
+        } else {
+            None
+        };
+        let mut reader = Reader {
+            position: self.section.range.start,
+            source: self.clone(),
+            connection: Connection::None,
+            is_client_slow: false,
+            _download: download,
+            memory: None,
+        };
+        let Some(first) = reader.next().await? else {
+            return Ok(None);
+        };
+        Ok(Some(Started { first, reader }))
+    }
+
+    fn needs_permits(&self) -> bool {
+        self.section.range.len() > bounds::DOWNLOAD_CHUNK
+    }
+}
+
+impl Reader {
+    fn is_done(&self) -> bool {
+        self.position >= self.source.section.range.end
+    }
+
+    /// Reads the bytes that the client needs, until the client has taken all bytes or has ended.
+    async fn run(mut self, client: &Sender) -> Result<(), Error> {
+        while self.wait_for_client(client).await && !self.is_done() {
+            let chunk = self.next().await?.ok_or_else(message_deleted)?;
+            client.send(Ok(chunk));
+        }
+        Ok(())
+    }
+
+    /// Acquires the memory for the next chunk. The caller must have a connection. Otherwise
+    /// downloads would use memory while they wait for the connections of one account.
+    async fn acquire_memory(&mut self) -> Result<(), Error> {
+        if self.memory.is_none() && self.source.needs_permits() {
+            let memory = self
+                .source
+                .reader
+                .context
+                .message_memory
+                .acquire(bounds::DOWNLOAD_MIB);
+            self.memory = Some(memory.await?);
+        }
+        Ok(())
+    }
+
+    /// Waits until the client needs the next chunk. After the last chunk, waits until the client
+    /// has taken all bytes. Returns `false` if the client has ended.
+    async fn wait_for_client(&mut self, client: &Sender) -> bool {
+        loop {
+            let (is_done, is_slow) = (self.is_done(), self.is_client_slow);
+            let is_ready = |state: &State| match (is_done, is_slow) {
+                (true, _) => state.length == 0,
+                (false, true) => state.length <= PIECE,
+                (false, false) => state.length <= bounds::DOWNLOAD_CHUNK,
+            };
+            if let Ok(is_open) = timeout(bounds::SLOW_CLIENT, client.wait(is_ready)).await {
+                if is_slow {
+                    // Other requests that wait for memory come first.
+                    self.memory = None;
+                }
+                return is_open;
+            }
+            self.connection = Connection::None;
+            self.is_client_slow = true;
+            let taken = client.taken();
+            let is_progress = |state: &State| state.taken != taken || is_ready(state);
+            let progress = timeout(bounds::VERY_SLOW_CLIENT, client.wait(is_progress));
+            if progress.await.is_err() {
+                self.position -= client.take_back();
+                self.memory = None;
+                if !client.wait(|state| state.is_awaited).await {
+                    return false;
+                }
+            }
+        }
+    }
+
+    /// Returns the next bytes. Returns `None` if the message no longer exists.
+    ///
+    /// Requests the rest of the attachment with one command, because the mail server parses the
+    /// complete message for every command. For a slow client, requests single chunks. Therefore
+    /// other requests do not wait for the connection.
+    async fn next(&mut self) -> Result<Option<Bytes>, Error> {
+        let end = self.source.section.range.end;
+        let chunk = self.position..end.min(self.position + bounds::DOWNLOAD_CHUNK);
+        let location = Arc::clone(&self.source.location);
+        let message = message_ref(&location);
+        let (bytes, connection) = match mem::take(&mut self.connection) {
+            Connection::None => {
+                let access = &self.source.access;
+                let pool = &self.source.reader.context.connections;
+                let mut lease = pool.lease(access, Some(message.path)).await?;
+                self.acquire_memory().await?;
+                let rest = self.position..end;
+                let stream_length = if self.is_client_slow || chunk.end == end {
+                    None
+                } else {
+                    retry_read!(lease, session => session.start_stream_at(message, &rest))
+                };
+                if let Some(length) = stream_length {
+                    check_length(length, rest.len())?;
+                    let bytes = lease.current_session()?.next_bytes().await?;
+                    (bytes, Connection::Streaming(lease))
+                } else {
+                    // Request at least one byte, because IMAP has no empty range. The request also
+                    // checks that the message of an empty attachment exists.
+                    let range = chunk.start..chunk.end.max(chunk.start + 1);
+                    let bytes =
+                        retry_read!(lease, session => session.read_range_at(message, &range));
+                    let Some(mut bytes) = bytes else {
+                        return Ok(None);
+                    };
+                    bytes.truncate(chunk.len());
+                    check_length(bytes.len(), chunk.len())?;
+                    (bytes, Connection::FolderOpen(lease))
+                }
+            }
+            Connection::FolderOpen(mut lease) => {
+                self.acquire_memory().await?;
+                let session = lease.session().await?;
+                let Some(bytes) = session
+                    .selected_folder()?
+                    .read_range(message.uid, &chunk)
+                    .await?
+                else {
+                    return Ok(None);
+                };
+                check_length(bytes.len(), chunk.len())?;
+                (bytes, Connection::FolderOpen(lease))
+            }
+            Connection::Streaming(mut lease) => {
+                let bytes = lease.current_session()?.next_bytes().await?;
+                (bytes, Connection::Streaming(lease))
+            }
+        };
+        self.position += bytes.len();
+        if !self.is_done() {
+            self.connection = connection;
+        }
+        Ok(Some(bytes))
+    }
+}
+
+/// Returns an error if the mail server returned a different number of bytes than it had announced.
+fn check_length(length: usize, expected: usize) -> Result<(), Error> {
+    if length == expected {
+        Ok(())
+    } else {
+        Err(Error::Internal(format!(
+            "the mail server returned {length} bytes of an attachment instead of {expected}"
+        )))
+    }
+}
+
+impl Started {
+    /// Returns the decoded bytes.
+    fn decoded(self) -> BoxStream<'static, Result<Bytes, Error>> {
+        let Self { first, reader } = self;
+        let section = &reader.source.section;
+        let (mut decoder, mut remaining) = (Decoder::new(section.encoding), section.range.len());
+        let (client, chunks) = buffer();
+        client.send(Ok(first));
+        let read = async move {
+            if let Err(error) = reader.run(&client).await {
+                client.send(Err(error));
+            }
+        };
+        tokio::spawn(in_request(read));
+        stream::unfold(chunks, async |chunks: Receiver| {
+            Some((chunks.next().await?, chunks))
+        })
+        .map_ok(move |chunk| {
+            remaining = remaining.saturating_sub(chunk.len());
+            Bytes::from(decoder.decode(&chunk, remaining == 0))
+        })
+        .boxed()
+    }
+}
+
+fn message_deleted() -> Error {
+    Error::Internal("a message was deleted while its attachment was read".into())
+}
