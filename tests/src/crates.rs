@@ -7,12 +7,13 @@ use std::process::Command;
 use serde_json::Value;
 
 /// The crates of the service. Each may depend on those before it.
-const CRATES: [&str; 22] = [
+const CRATES: [&str; 23] = [
     "latchmail-shape",
     "latchmail-mailserver",
     "latchmail-core",
     "latchmail-net",
     "latchmail-redis",
+    "latchmail-transport",
     "latchmail-oidc",
     "latchmail-mime",
     "latchmail-search",
@@ -44,7 +45,7 @@ const RESERVED: [(&str, &[&str]); 6] = [
     (
         "hyper",
         &[
-            "latchmail-http",
+            "latchmail-transport",
             "latchmail-net",
             "latchmail-mailbox",
             "latchmail-cli",

@@ -5,9 +5,9 @@ use std::any::Any;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
 use latchmail_core::error::Failure;
 
-use crate::client::REQUEST_ID;
 use crate::message::{self, Response};
 use crate::rejection::Rejection;
+use crate::request_id::REQUEST_ID;
 use crate::response_body::ResponseBody;
 
 /// The default headers of responses. A handler of the host can set other values, but a module

@@ -27,11 +27,9 @@ use latchmail_core::mail_server_start;
 use latchmail_core::traces::Tracer;
 use latchmail_core::{hexadecimal, secrets};
 use latchmail_directory::Directory;
-use latchmail_http::admin::socket::OperatorSocket;
 use latchmail_http::oauth::AuthorizationServer;
 use latchmail_http::operator_page::OperatorPage;
-use latchmail_http::tls::Tls;
-use latchmail_http::{ApiInfo, App, HttpState, Listener, RouteTable, route_groups};
+use latchmail_http::{ApiInfo, App, HttpState, RouteTable, route_groups};
 use latchmail_mailbox::outbox::Outbox;
 use latchmail_mailbox::{Mail, TrustedResults};
 use latchmail_net::dns::Dns;
@@ -42,6 +40,9 @@ use latchmail_runtime::api::Services;
 use latchmail_runtime::manager::ModuleManager;
 use latchmail_runtime::modules::Failing;
 use latchmail_runtime::store::Store;
+use latchmail_transport::private_socket::PrivateSocket;
+use latchmail_transport::tls::Tls;
+use latchmail_transport::{self as transport, Listener};
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 
@@ -68,10 +69,10 @@ pub struct Running {
     /// The service's state, for operations that are not HTTP requests.
     pub app: Arc<App>,
     tls: Option<Arc<Tls>>,
-    server: latchmail_http::Running,
+    server: transport::Running,
     authorization_server: Option<AuthorizationServer>,
-    metrics_server: Option<latchmail_http::Running>,
-    socket: Option<OperatorSocket>,
+    metrics_server: Option<transport::Running>,
+    socket: Option<PrivateSocket>,
     operator_page: Option<OperatorPage>,
     tasks: Vec<JoinHandle<()>>,
     trace_exporter: Option<traces::Exporter>,

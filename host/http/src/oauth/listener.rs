@@ -10,20 +10,20 @@ use latchmail_core::caller::Caller;
 use latchmail_core::config::Config;
 use latchmail_core::error::{Failure, StartError};
 use latchmail_core::limits::Key;
+use latchmail_transport::tls::Tls;
+use latchmail_transport::{Listener, Running};
 
 use super::page::error_page;
 use super::routes::route_group;
 use super::single_sign_on::callback_route_group;
 use super::state::OAuthState;
 use crate::app::App;
-use crate::listener::Listener;
 use crate::message::Response;
 use crate::openapi::info::ApiInfo;
 use crate::rejection::Rejection;
 use crate::router::RouteTable;
-use crate::server::{self, Running};
+use crate::server;
 use crate::state::{HttpState, State};
-use crate::tls::Tls;
 
 /// The running authorization server on the separate listener. Dropping this value does not end the
 /// server. [`AuthorizationServer::stop`] ends the server.

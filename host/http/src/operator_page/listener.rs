@@ -8,18 +8,18 @@ use http::Uri;
 use latchmail_core::config::{Config, Listen};
 use latchmail_core::error::StartError;
 use latchmail_core::network::is_local;
+use latchmail_transport::tls::Tls;
+use latchmail_transport::{Listener, Running};
 
 use super::routes::route_group;
 use super::visit::error_page;
 use crate::app::App;
-use crate::listener::Listener;
 use crate::message::Response;
 use crate::openapi::info::ApiInfo;
 use crate::rejection::Rejection;
 use crate::router::RouteTable;
-use crate::server::{self, Running};
+use crate::server;
 use crate::state::{HttpState, State};
-use crate::tls::Tls;
 
 /// The running server of the operator's page. Dropping this value does not end the server.
 /// [`OperatorPage::stop`] ends the server.

@@ -34,7 +34,7 @@ pub(super) struct Health {
 pub(super) fn health<S: State>(state: &S, _: &Request) -> Result<Response, Rejection> {
     let health = Health {
         status: "ok",
-        timestamp: state.http().clock.now(),
+        timestamp: state.http().server.clock.now(),
     };
     message::json(StatusCode::OK, &health)
 }

@@ -22,7 +22,7 @@ use http::request::Parts;
 use http::uri::Authority;
 use http::{HeaderMap, StatusCode, Version, header};
 
-use crate::rejection::Rejection;
+use crate::error::RequestError;
 
 /// The maximum number of headers of a request.
 pub(crate) const MAX_HEADERS: usize = 100;
@@ -69,15 +69,15 @@ pub(crate) fn ambiguity(head: &[u8]) -> Option<Ambiguity> {
 /// # Errors
 /// Returns 400 if the head is ambiguous ([`ambiguity`]), or if the head does not contain exactly
 /// one host (section 3.2). Returns 501 for a transfer coding other than `chunked` (section 6.1).
-pub(crate) fn check(parts: &Parts) -> Result<(), Rejection> {
+pub fn check(parts: &Parts) -> Result<(), RequestError> {
     if parts.version == Version::HTTP_2 {
         return check_http2(parts);
     }
     if let Some(Ambiguity(text)) = parts.extensions.get() {
-        return Err(Rejection::bad_request(*text));
+        return Err(RequestError::bad_request(*text));
     }
     if !is_transfer_encoding_supported(&parts.headers) {
-        return Err(Rejection::new(
+        return Err(RequestError::new(
             StatusCode::NOT_IMPLEMENTED,
             "The only supported Transfer-Encoding is chunked",
         ));
@@ -89,7 +89,7 @@ pub(crate) fn check(parts: &Parts) -> Result<(), Rejection> {
         (Some(_), Some(_)) => false,
     };
     if !is_valid {
-        return Err(Rejection::bad_request(
+        return Err(RequestError::bad_request(
             "A request must have exactly one Host header that names a host",
         ));
     }
@@ -98,16 +98,16 @@ pub(crate) fn check(parts: &Parts) -> Result<(), Rejection> {
 
 /// Checks the head of an HTTP/2 request. h2 rejects connection-specific headers, invalid
 /// pseudo-headers, and `Content-Length` headers with different values.
-fn check_http2(parts: &Parts) -> Result<(), Rejection> {
+fn check_http2(parts: &Parts) -> Result<(), RequestError> {
     let headers = &parts.headers;
     if headers.len() > MAX_HEADERS {
-        return Err(Rejection::new(
+        return Err(RequestError::new(
             StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE,
             "The request's headers are too large",
         ));
     }
     if headers.get_all(header::CONTENT_LENGTH).iter().count() > 1 {
-        return Err(Rejection::bad_request(
+        return Err(RequestError::bad_request(
             "A request must have at most one Content-Length",
         ));
     }
@@ -124,7 +124,7 @@ fn check_http2(parts: &Parts) -> Result<(), Rejection> {
             (None, None) => false,
         };
     if !is_valid {
-        return Err(Rejection::bad_request(
+        return Err(RequestError::bad_request(
             "A request must have exactly one :authority or Host that names a host",
         ));
     }

@@ -37,7 +37,7 @@ pub(crate) struct ListenerOptions {
 
 /// The kind of responses of a listener.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Role {
+pub enum Role {
     /// The responses of the routes.
     #[default]
     Service,
@@ -122,7 +122,7 @@ impl Listener {
         })
     }
 
-    pub(crate) fn from_tcp(listener: TcpListener) -> io::Result<Self> {
+    fn from_tcp(listener: TcpListener) -> io::Result<Self> {
         Ok(Self {
             address: listener.local_addr()?.into(),
             socket: Socket::Tcp(listener),

@@ -1,5 +1,5 @@
 //! TLS of the listeners. This module selects the protocol versions, the cipher suites and the
-//! certificate. The connection is served by [`crate::connection`] or [`crate::http2`].
+//! certificate. The modules `connection` and `http2` serve the connection.
 
 mod acme;
 mod files;
@@ -91,7 +91,8 @@ impl Tls {
     }
 
     /// Returns whether the certificate is valid for this name.
-    pub(crate) fn is_valid_for(&self, name: &str) -> bool {
+    #[must_use]
+    pub fn is_valid_for(&self, name: &str) -> bool {
         match &self.source {
             Source::Files(files) => files.is_valid_for(name),
             Source::Acme(acme) => acme.is_valid_for(name),

@@ -15,20 +15,16 @@ use hyper::body::{Body, Incoming};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
-use latchmail_core::metrics;
-use latchmail_core::traces::TraceId;
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::time::{Instant, timeout, timeout_at};
 use tokio_util::sync::CancellationToken;
 
-use super::client::Peer;
-use super::framing;
-use super::response_body::ResponseBody;
-use super::state::State;
-use super::stream::{ConnectionState, HeadTimer, HttpStream, MAX_HEAD};
-use super::{client, pipeline, redirect, response};
+use crate::client::Peer;
+use crate::error::RequestError;
+use crate::framing;
+use crate::handler::Handler;
 use crate::listener::Role;
-use crate::rejection::Rejection;
+use crate::stream::{ConnectionState, HeadTimer, HttpStream, MAX_HEAD};
 
 /// The size of hyper's read buffer, in bytes.
 const MAX_BUFFER: usize = 2 * MAX_HEAD;
@@ -40,14 +36,14 @@ const LINGER_SILENCE: Duration = Duration::from_secs(2);
 
 /// Serves a connection until it ends. When `stop` is cancelled, the connection ends after its
 /// current request.
-pub(crate) async fn serve<S: State>(
-    state: Arc<S>,
+pub(crate) async fn serve<H: Handler>(
+    handler: &H,
     stream: impl AsyncRead + AsyncWrite + Unpin,
     peer: Peer,
     role: Role,
     stop: &CancellationToken,
 ) {
-    let config = &state.http().config;
+    let config = &handler.server().config;
     let connection_state = Arc::new(ConnectionState::new(
         config.header_timeout,
         config.idle_timeout,
@@ -60,9 +56,9 @@ pub(crate) async fn serve<S: State>(
         if let Some(ambiguity) = framing::ambiguity(&head) {
             request.extensions_mut().insert(ambiguity);
         }
-        let (state, connection_state) = (Arc::clone(&state), Arc::clone(&connection_state));
+        let (handler, connection_state) = (handler.clone(), Arc::clone(&connection_state));
         Box::pin(async move {
-            let response = respond(&state, peer, role, request, &connection_state).await;
+            let response = respond(&handler, peer, role, request, &connection_state).await;
             let finish = FinishResponse(connection_state);
             // The closure owns `finish`, so `finish` is dropped together with the body.
             Ok::<_, Infallible>(response.map(|body| {
@@ -115,27 +111,24 @@ pub(crate) async fn serve<S: State>(
     };
     let mut stream = connection.into_parts().io.into_inner().into_inner();
     if let Some(status) = status {
-        let response = rejection(state.as_ref(), role, status);
+        let response = rejection(handler, role, status);
         let _ = timeout(LINGER_SILENCE, stream.write_all(&response)).await;
     }
     close(stream, status.is_some() || connection_state.unread()).await;
 }
 
 /// Returns the response to a request.
-async fn respond<S: State>(
-    state: &Arc<S>,
+async fn respond<H: Handler>(
+    handler: &H,
     peer: Peer,
     role: Role,
     request: Request<Incoming>,
     connection_state: &Arc<ConnectionState>,
-) -> Response<ResponseBody> {
+) -> Response<H::Body> {
     let request = request.map(|body| record_trailers(body, Arc::clone(connection_state)));
-    let mut response = match role {
-        Role::Service => pipeline::handle(state, peer, request).await,
-        Role::Redirect => redirect::respond(&state.http().base_url, request),
-    };
+    let mut response = handler.handle(peer, role, request).await;
     let headers = response.headers_mut();
-    if connection_state.is_body_end_ambiguous() || state.is_stopping() {
+    if connection_state.is_body_end_ambiguous() || handler.is_stopping() {
         headers.insert(header::CONNECTION, HeaderValue::from_static("close"));
     }
     if headers
@@ -185,22 +178,16 @@ async fn close(mut stream: impl AsyncRead + AsyncWrite + Unpin, unread: bool) {
 }
 
 /// Returns the head and the body of the response to data that is not a valid request.
-fn rejection<S: State>(state: &S, role: Role, status: StatusCode) -> Bytes {
-    let http = state.http();
-    let id = client::new_id();
-    tracing::info!(%id, trace_id = %TraceId::random(), status = status.as_u16(), "rejected an invalid request");
-    metrics::HTTP_REQUESTS.increment(["-", "other", status.as_str()]);
+fn rejection<H: Handler>(handler: &H, role: Role, status: StatusCode) -> Bytes {
     let text = match status {
         StatusCode::REQUEST_TIMEOUT => "The request did not arrive in time",
         StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE => "The request's headers are too large",
         _ => "The request is not valid HTTP",
     };
-    let mut response = response::from_result(Err(Rejection::new(status, text)));
+    let mut response = handler.reject(role, RequestError::new(status, text));
     let headers = response.headers_mut();
-    let hsts = http.hsts.as_ref().filter(|_| role == Role::Service);
-    response::add_common_headers(&id, hsts, headers);
     headers.insert(header::CONNECTION, HeaderValue::from_static("close"));
-    if let Ok(date) = HeaderValue::from_str(&http.clock.now().http()) {
+    if let Ok(date) = HeaderValue::from_str(&handler.server().clock.now().http()) {
         headers.insert(header::DATE, date);
     }
     let mut bytes = format!("HTTP/1.1 {status}\r\n").into_bytes();

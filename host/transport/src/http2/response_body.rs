@@ -10,16 +10,15 @@ use bytes::{Buf, Bytes};
 use hyper::body::{Body, Frame, SizeHint};
 
 use super::progress::{ActiveRequest, UnwrittenPart};
-use crate::response_body::ResponseBody;
 
 /// A response body. The request ends when this value and all parts of the body are dropped.
-pub(super) struct StreamBody {
-    body: ResponseBody,
+pub(super) struct StreamBody<B> {
+    body: B,
     active: Arc<ActiveRequest>,
 }
 
-impl StreamBody {
-    pub(super) fn new(body: ResponseBody, active: ActiveRequest) -> Self {
+impl<B: Body> StreamBody<B> {
+    pub(super) fn new(body: B, active: ActiveRequest) -> Self {
         if body.is_end_stream() {
             active.complete();
         }
@@ -30,7 +29,7 @@ impl StreamBody {
     }
 }
 
-impl Body for StreamBody {
+impl<B: Body<Data = Bytes, Error = io::Error> + Unpin> Body for StreamBody<B> {
     type Data = Part;
     type Error = io::Error;
 

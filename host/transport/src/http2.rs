@@ -1,5 +1,5 @@
 //! Serves one HTTP/2 connection. This module adds limits to hyper and h2. The requests pass through
-//! the same [`pipeline`] as those of HTTP/1.
+//! the same [`Handler`] as those of HTTP/1.
 //!
 //! h2 0.4.20 itself limits frames (16 KiB), header lists, CONTINUATION frames, small DATA frames,
 //! and streams that are reset before hyper accepts them. h2 reads no further frame before the
@@ -31,8 +31,8 @@ use self::progress::{Progress, Timeout, Timer};
 use self::response_body::StreamBody;
 use crate::client::Peer;
 use crate::client_connections::ClientConnections;
-use crate::pipeline;
-use crate::state::State;
+use crate::handler::Handler;
+use crate::listener::Role;
 use crate::stream::MAX_HEAD;
 
 /// The maximum number of concurrent requests on a connection. RFC 9113 recommends at least 100.
@@ -60,31 +60,32 @@ pub(crate) struct Context {
 
 /// Serves a connection until it ends. When `stop` is cancelled, the connection ends after its
 /// current requests.
-pub(crate) async fn serve<S: State>(
-    state: Arc<S>,
+pub(crate) async fn serve<H: Handler>(
+    handler: &H,
     stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
     peer: Peer,
+    role: Role,
     context: &Context,
     stop: &CancellationToken,
 ) {
-    let config = &state.http().config;
+    let config = &handler.server().config;
     let progress = Progress::new(config.header_timeout, config.idle_timeout);
     let stream = FrameStream::new(stream, Arc::clone(&progress), config.idle_timeout);
     let service = service_fn({
-        let (state, progress) = (Arc::clone(&state), Arc::clone(&progress));
+        let (handler, progress) = (handler.clone(), Arc::clone(&progress));
         let requests = Arc::clone(&context.requests);
         move |request: Request<Incoming>| {
             let permit = requests.try_acquire(peer.address);
-            let is_refused = permit.is_none() && !state.http().trusted_proxies.trusts(peer);
+            let is_refused = permit.is_none() && !handler.server().trusted_proxies.trusts(peer);
             let active = progress.begin_request(permit);
-            let state = Arc::clone(&state);
+            let handler = handler.clone();
             async move {
                 if is_refused {
                     active.refuse();
                     // A client can repeat a refused request (RFC 9113, section 8.7).
                     return Err(h2::Error::from(h2::Reason::REFUSED_STREAM));
                 }
-                let response = respond(&state, peer, request).await;
+                let response = respond(&handler, peer, role, request).await;
                 Ok(response.map(|body| StreamBody::new(body, active)))
             }
         }
@@ -130,13 +131,14 @@ pub(crate) async fn serve<S: State>(
 }
 
 /// Returns the response to a request.
-async fn respond<S: State>(
-    state: &Arc<S>,
+async fn respond<H: Handler>(
+    handler: &H,
     peer: Peer,
+    role: Role,
     mut request: Request<Incoming>,
-) -> Response<crate::response_body::ResponseBody> {
+) -> Response<H::Body> {
     join_cookies(request.headers_mut());
-    let mut response = pipeline::handle(state, peer, request).await;
+    let mut response = handler.handle(peer, role, request).await;
     // HTTP/2 has no such header (RFC 9113, section 8.2.2). If the body was not read to its end, h2
     // resets the stream.
     response.headers_mut().remove(header::CONNECTION);

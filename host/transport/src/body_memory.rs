@@ -13,7 +13,7 @@ use latchmail_core::account_permits::AccountPermits;
 use latchmail_core::network::{network, site};
 use tokio::sync::OwnedSemaphorePermit;
 
-use crate::rejection::Rejection;
+use crate::error::RequestError;
 
 /// The maximum size of a body that uses the reserve, in KiB. The reserve is used when the pool for
 /// small bodies has no memory for the client.
@@ -41,7 +41,7 @@ const LARGE_PER_ACCOUNT: usize = 2;
 
 /// The memory budget for all request bodies.
 #[derive(Debug)]
-pub(crate) struct BodyMemory {
+pub struct BodyMemory {
     reserve: Mutex<Pool>,
     small: Mutex<Pool>,
     large: Mutex<Pool>,
@@ -97,7 +97,7 @@ enum Consumer {
 
 /// The reserved memory of one body. Dropping this value releases the memory.
 #[derive(Debug)]
-pub(crate) struct Reservation {
+pub struct Reservation {
     memory: Arc<BodyMemory>,
     /// The account, if the request has a caller, followed by the client network and the site.
     consumers: Vec<Consumer>,
@@ -114,7 +114,7 @@ impl BodyMemory {
     /// there is a pool of an eighth of this size for smaller bodies, and a reserve of a 64th of
     /// this size.
     #[must_use]
-    pub(crate) fn new(mebibytes: usize) -> Self {
+    pub fn new(mebibytes: usize) -> Self {
         let pool = |size| {
             Mutex::new(Pool {
                 size,
@@ -132,7 +132,7 @@ impl BodyMemory {
 
     /// Returns an empty reservation for a body of at most `max_body` bytes.
     #[must_use]
-    pub(crate) fn reserve(
+    pub fn reserve(
         self: &Arc<Self>,
         account: Option<&str>,
         client: IpAddr,
@@ -168,9 +168,9 @@ impl Pool {
         name: PoolName,
         reservation: &Reservation,
         kibibytes: usize,
-    ) -> Result<(), Rejection> {
+    ) -> Result<(), RequestError> {
         if self.used.saturating_add(kibibytes) > self.size {
-            return Err(Rejection::unavailable(
+            return Err(RequestError::unavailable(
                 "The service is busy, please try again in a moment",
             ));
         }
@@ -240,7 +240,7 @@ impl Reservation {
     ///
     /// # Errors
     /// Returns 503 if the memory is not available.
-    pub(crate) fn check(&self, bytes: usize) -> Result<(), Rejection> {
+    pub(crate) fn check(&self, bytes: usize) -> Result<(), RequestError> {
         let size = bytes.div_ceil(1024);
         self.first_pool(size, |name| self.memory.pool(name).check(name, self, size))
     }
@@ -249,7 +249,7 @@ impl Reservation {
     ///
     /// # Errors
     /// Returns 503 if the memory is not available.
-    pub(crate) fn grow_to(&mut self, bytes: usize) -> Result<(), Rejection> {
+    pub(crate) fn grow_to(&mut self, bytes: usize) -> Result<(), RequestError> {
         let size = bytes.div_ceil(1024);
         let (current, used) = self.used.unzip();
         let used = used.unwrap_or_default();
@@ -278,8 +278,8 @@ impl Reservation {
     fn first_pool(
         &self,
         size: usize,
-        mut action: impl FnMut(PoolName) -> Result<(), Rejection>,
-    ) -> Result<(), Rejection> {
+        mut action: impl FnMut(PoolName) -> Result<(), RequestError>,
+    ) -> Result<(), RequestError> {
         let names = PoolName::of(size);
         let current = self.used.map(|(name, _)| name);
         let current = current.filter(|name| names.contains(name));
@@ -304,8 +304,8 @@ impl Reservation {
 }
 
 /// Returns the 503 error for a client that already uses its part of the memory.
-pub(crate) fn too_many_large_bodies() -> Rejection {
-    Rejection::unavailable("Too many requests with large bodies, please try again in a moment")
+pub(crate) fn too_many_large_bodies() -> RequestError {
+    RequestError::unavailable("Too many requests with large bodies, please try again in a moment")
 }
 
 impl Drop for Reservation {

@@ -1,7 +1,6 @@
 //! The task that accepts connections, and the graceful shutdown of this task. This module does not
 //! depend on the type of the listener or on the protocol.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use latchmail_core::changes::Changes;
@@ -10,7 +9,7 @@ use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::state::State;
+use crate::handler::Handler;
 
 /// The delay after a failed accept. Usually, the operating system lacks a resource, for example
 /// file descriptors, so an immediate retry would also fail.
@@ -35,29 +34,29 @@ pub(crate) struct AcceptTask {
 impl AcceptTask {
     /// Spawns a task that runs the future of `accept`. The future must end when the token is
     /// cancelled, and must add every connection to the tracker.
-    pub(crate) fn spawn<S: State, A>(
-        state: &Arc<S>,
-        accept: impl FnOnce(Arc<S>, CancellationToken, TaskTracker) -> A,
+    pub(crate) fn spawn<H: Handler, A>(
+        handler: H,
+        accept: impl FnOnce(H, CancellationToken, TaskTracker) -> A,
     ) -> Self
     where
         A: Future<Output = ()> + Send + 'static,
     {
-        let http = state.http();
+        let server = handler.server();
         let stop = CancellationToken::new();
         let connections = TaskTracker::new();
         Self {
-            shutdown_grace: http.config.shutdown_grace,
-            abort: http.abort.clone(),
-            changes: http.changes.clone(),
-            task: tokio::spawn(accept(Arc::clone(state), stop.clone(), connections.clone())),
+            shutdown_grace: server.config.shutdown_grace,
+            abort: server.abort.clone(),
+            changes: server.changes.clone(),
+            task: tokio::spawn(accept(handler, stop.clone(), connections.clone())),
             stop,
             connections,
         }
     }
 
-    #[cfg(test)]
-    pub(crate) fn connections(&self) -> &TaskTracker {
-        &self.connections
+    /// Returns the number of open connections.
+    pub(crate) fn open_connections(&self) -> usize {
+        self.connections.len()
     }
 
     /// Ends the accept loop, closes idle connections, and waits for requests in progress and for

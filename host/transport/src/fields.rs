@@ -14,7 +14,7 @@ use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use http::StatusCode;
 
-use crate::rejection::Rejection;
+use crate::error::RequestError;
 
 /// The maximum size of a body without its extracted fields, in bytes. The sandbox makes several
 /// copies of these bytes.
@@ -132,10 +132,10 @@ impl Fields {
     /// # Errors
     /// Returns 400 with the name of the field if a field is not a string in standard base64.
     /// Returns 413 if the body without its fields is too large.
-    pub(crate) fn push(&mut self, bytes: &[u8]) -> Result<(), Rejection> {
+    pub(crate) fn push(&mut self, bytes: &[u8]) -> Result<(), RequestError> {
         self.process(bytes)?;
         if self.remainder.len() > MAX_REMAINDER {
-            return Err(Rejection::new(
+            return Err(RequestError::new(
                 StatusCode::PAYLOAD_TOO_LARGE,
                 format!(
                     "The request's body without its files is larger than {MAX_REMAINDER} bytes"
@@ -145,7 +145,7 @@ impl Fields {
         Ok(())
     }
 
-    fn process(&mut self, mut bytes: &[u8]) -> Result<(), Rejection> {
+    fn process(&mut self, mut bytes: &[u8]) -> Result<(), RequestError> {
         while let Some(byte) = bytes.first() {
             match &mut self.state {
                 State::TooDeep => {
@@ -206,7 +206,7 @@ impl Fields {
 
     /// Processes one byte between two tokens. Returns `true` if the byte starts an extracted field,
     /// so that the caller does not copy the byte.
-    fn begin_token(&mut self, byte: u8, is_key: bool) -> Result<bool, Rejection> {
+    fn begin_token(&mut self, byte: u8, is_key: bool) -> Result<bool, RequestError> {
         let is_field = |this: &Self| !is_key && this.matches_pointer();
         match byte {
             b' ' | b'\t' | b'\r' | b'\n' | b':' => {}
@@ -224,7 +224,7 @@ impl Fields {
             b'"' if is_field(self) => {
                 if self.extracted.len() >= MAX_FIELDS {
                     let text = format!("The body has more than {MAX_FIELDS} files");
-                    return Err(Rejection::bad_request(text));
+                    return Err(RequestError::bad_request(text));
                 }
                 self.state = State::Field(Field::default());
                 return Ok(true);
@@ -269,7 +269,7 @@ impl Fields {
         }
     }
 
-    fn end_field(&mut self) -> Result<(), Rejection> {
+    fn end_field(&mut self) -> Result<(), RequestError> {
         let state = std::mem::replace(&mut self.state, State::Between { is_key: false });
         if let State::Field(field) = state {
             let decoded = field.end().map_err(|()| not_base64(&self.path))?;
@@ -395,7 +395,7 @@ fn unescape(escape: &[u8]) -> Result<Option<u8>, ()> {
 }
 
 /// Returns the error for a field that is not valid base64. `path` is the position of the field.
-fn not_base64(path: &[Container]) -> Rejection {
+fn not_base64(path: &[Container]) -> RequestError {
     let mut name = String::new();
     for container in path {
         match container {
@@ -415,7 +415,7 @@ fn not_base64(path: &[Container]) -> Rejection {
             }
         }
     }
-    Rejection::bad_request(format!("{name} must be a string of standard base64"))
+    RequestError::bad_request(format!("{name} must be a string of standard base64"))
 }
 
 #[cfg(test)]
