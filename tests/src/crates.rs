@@ -7,7 +7,7 @@ use std::process::Command;
 use serde_json::Value;
 
 /// The crates of the service. Each may depend on those before it.
-const CRATES: [&str; 23] = [
+const CRATES: [&str; 24] = [
     "latchmail-shape",
     "latchmail-mailserver",
     "latchmail-core",
@@ -27,6 +27,7 @@ const CRATES: [&str; 23] = [
     "latchmail-bindings",
     "latchmail-runtime",
     "latchmail-http",
+    "latchmail-pages",
     "latchmail-service",
     "latchmail-dev",
     "latchmail-cli",
@@ -34,7 +35,7 @@ const CRATES: [&str; 23] = [
 ];
 
 /// Libraries, and the only crates that may depend on them.
-const RESERVED: [(&str, &[&str]); 6] = [
+const RESERVED: [(&str, &[&str]); 7] = [
     // All SQL is in one crate.
     ("sqlx", &["latchmail-directory"]),
     ("rusqlite", &["latchmail-directory"]),
@@ -51,6 +52,8 @@ const RESERVED: [(&str, &[&str]); 6] = [
             "latchmail-cli",
         ],
     ),
+    // All HTML pages are in one crate.
+    ("maud", &["latchmail-pages"]),
     ("wasmtime", &["latchmail-bindings", "latchmail-runtime"]),
 ];
 

@@ -11,12 +11,11 @@
 //! | `redirect` | redirects from HTTP to HTTPS |
 //! | [`pipeline`] | one request, from its headers to its response |
 //! | [`router`], [`route_group`], [`openapi`] | the table of routes and the API description |
-//! | [`message`], `response` | requests and responses of handlers, headers of all responses |
+//! | [`message`], [`response`] | requests and responses of handlers, headers of all responses |
 //! | [`app`], [`routes`] | the state that the host's handlers share, and their routes |
 //! | [`admin`] | changes of modules, for administrators and the operator's socket |
-//! | [`operator_page`] | the HTML pages for administrators |
 //! | [`metrics`] | the listener for metrics |
-//! | [`auth`], [`oauth`] | sign-in, and the authorization server |
+//! | [`auth`], [`oauth`] | the endpoints of sign-in, and of the authorization server |
 //! | [`service`] | health, readiness and the API description |
 
 pub mod access;
@@ -29,14 +28,13 @@ pub mod message;
 pub mod metrics;
 pub mod oauth;
 pub mod openapi;
-pub mod operator_page;
 pub mod pipeline;
 pub mod query;
 mod rate_limit;
 mod redirect;
 pub mod rejection;
 mod request_id;
-mod response;
+pub mod response;
 pub mod response_body;
 pub mod route_group;
 pub mod router;

@@ -128,7 +128,7 @@ pub(crate) fn method_name(method: &Method) -> &str {
 
 /// Logs a rejection with its cause. The service calls this function exactly once for every
 /// rejection.
-pub(crate) fn log(rejection: &Rejection) {
+pub fn log(rejection: &Rejection) {
     let status = rejection.status.as_u16();
     let cause = rejection.cause.as_ref().map(tracing::field::display);
     if rejection.status.is_server_error() {

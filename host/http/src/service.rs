@@ -1,9 +1,7 @@
-//! The host's routes for health, readiness and the API description,
-//! and the pages for a browser.
+//! The host's routes for health, readiness and the API description.
 
 pub mod health;
 pub mod openapi;
-mod pages;
 pub mod readiness;
 
 use std::future::ready;
@@ -19,14 +17,7 @@ use crate::route_group::{HostRoute, RouteGroup, host_route};
 
 #[derive(OpenApi)]
 #[openapi(
-    paths(
-        health::health,
-        readiness::readiness,
-        openapi::openapi,
-        pages::show_start,
-        pages::show_description,
-        pages::script,
-    ),
+    paths(health::health, readiness::readiness, openapi::openapi,),
     components(schemas(health::Health, readiness::Ready, readiness::NotReady))
 )]
 struct Description;
@@ -49,18 +40,6 @@ pub fn route_group() -> Result<RouteGroup<App>, StartError> {
             HostRoute {
                 route: route("/api/openapi.json", "openapi", ""),
                 handler: |app, request| Box::pin(ready(Ok(openapi::openapi(app, request)))),
-            },
-            HostRoute {
-                route: route(pages::START, "showStart", ""),
-                handler: |app, _| Box::pin(ready(pages::show_start(app))),
-            },
-            HostRoute {
-                route: route(pages::VIEWER, "showDescription", ""),
-                handler: |app, _| Box::pin(ready(pages::show_description(app))),
-            },
-            HostRoute {
-                route: route(pages::SCRIPT, "getDescriptionScript", ""),
-                handler: |_, _| Box::pin(ready(pages::script())),
             },
         ],
         &Description::openapi(),
@@ -94,14 +73,7 @@ mod tests {
         assert_eq!(described, routed);
         assert_eq!(
             routed,
-            [
-                "/",
-                "/api/health",
-                "/api/openapi.json",
-                "/api/readiness",
-                "/docs",
-                "/docs/redoc.js"
-            ]
+            ["/api/health", "/api/openapi.json", "/api/readiness"]
         );
         for path in routed {
             assert_eq!(

@@ -191,7 +191,7 @@ impl<S> HttpState<S> {
 
     /// Counts requests towards the rate limits of another server.
     #[must_use]
-    pub(crate) fn with_limits(mut self, limits: &Arc<Limits>) -> Self {
+    pub fn with_limits(mut self, limits: &Arc<Limits>) -> Self {
         self.limits = Arc::clone(limits);
         self
     }

@@ -27,14 +27,15 @@ use latchmail_core::mail_server_start;
 use latchmail_core::traces::Tracer;
 use latchmail_core::{hexadecimal, secrets};
 use latchmail_directory::Directory;
-use latchmail_http::oauth::AuthorizationServer;
-use latchmail_http::operator_page::OperatorPage;
 use latchmail_http::{ApiInfo, App, HttpState, RouteTable, route_groups};
 use latchmail_mailbox::outbox::Outbox;
 use latchmail_mailbox::{Mail, TrustedResults};
 use latchmail_net::dns::Dns;
 use latchmail_net::fetch::Fetch;
 use latchmail_oauth::OAuth;
+use latchmail_pages::operator::OperatorPage;
+use latchmail_pages::sign_in::AuthorizationServer;
+use latchmail_pages::{PAGES, operator, sign_in};
 use latchmail_redis::RedisBudgets;
 use latchmail_runtime::api::Services;
 use latchmail_runtime::manager::ModuleManager;
@@ -129,13 +130,11 @@ pub async fn start(mut config: Config, clock: Clock) -> Result<Running, StartErr
     warn_about_missing_modules(&app);
     let socket = latchmail_http::admin::socket::listen(&app).await?;
     let authorization_server = match app.config.oauth.listen {
-        Some(address) => Some(latchmail_http::oauth::listen(&app, address, tls.as_ref()).await?),
+        Some(address) => Some(sign_in::listen(&app, address, tls.as_ref()).await?),
         None => None,
     };
     let operator_page = match app.config.admin.listen {
-        Some(address) => {
-            Some(latchmail_http::operator_page::listen(&app, address, tls.as_ref()).await?)
-        }
+        Some(address) => Some(operator::listen(&app, address, tls.as_ref()).await?),
         None => None,
     };
     let metrics_server = match app.config.metrics.listen {
@@ -265,7 +264,10 @@ async fn build(
     };
     let (module_manager, failing) =
         ModuleManager::new(&config, services, directory.clone(), clock.clone())?;
-    let table = RouteTable::build(&ApiInfo::from_config(&config), route_groups(&config, &[])?)?;
+    let table = RouteTable::build(
+        &ApiInfo::from_config(&config),
+        route_groups(&config, PAGES, &[])?,
+    )?;
     let app = Arc::new(App {
         host_id,
         stopping: AtomicBool::new(false),
@@ -283,6 +285,7 @@ async fn build(
         auth,
         oauth,
         dkim,
+        pages: PAGES,
     });
     Ok((app, failing))
 }

@@ -14,7 +14,7 @@ use crate::rejection::Rejection;
 
 /// The maximum duration of each check. Prometheus waits 10 seconds for the metrics, which use these
 /// checks too.
-pub(crate) const TIMEOUT: Duration = Duration::from_secs(3);
+pub const TIMEOUT: Duration = Duration::from_secs(3);
 
 /// The response if the service can reach the database and the mail server.
 #[derive(Debug, Serialize, ToSchema)]
