@@ -7,10 +7,11 @@ use std::process::Command;
 use serde_json::Value;
 
 /// The crates of the service. Each may depend on those before it.
-const CRATES: [&str; 24] = [
+const CRATES: [&str; 26] = [
     "latchmail-shape",
     "latchmail-mailserver",
     "latchmail-core",
+    "latchmail-terminal",
     "latchmail-net",
     "latchmail-redis",
     "latchmail-transport",
@@ -24,6 +25,7 @@ const CRATES: [&str; 24] = [
     "latchmail-oauth",
     "latchmail-mailbox",
     "latchmail-milter",
+    "latchmail-attach",
     "latchmail-bindings",
     "latchmail-runtime",
     "latchmail-http",

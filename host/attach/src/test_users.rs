@@ -7,14 +7,13 @@ use std::path::{Path, PathBuf};
 
 use anyhow::bail;
 use latchmail_core::config::Config;
+use latchmail_terminal::input::{self, parse_address};
+use latchmail_terminal::output::escape;
 use secrecy::SecretString;
 
 use super::dovecot::{Dovecot, MailUser};
 use super::postfix::Postfix;
 use super::programs::output;
-use crate::account::password;
-use crate::context::parse_address;
-use crate::output::escape;
 
 /// The number of users that are tested before the attachment is given up.
 const MAX_TESTED: usize = 4;
@@ -162,7 +161,7 @@ impl Chooser<'_> {
             _ => login,
         };
         Ok(TestUser {
-            password: Some(password::read_existing(&address)?),
+            password: Some(input::read_password(&address)?),
             address,
             login,
         })

@@ -6,7 +6,10 @@ use anyhow::{Context as _, bail};
 use latchmail_core::clock::Timestamp;
 
 /// Prints one line and flushes standard output.
-pub(crate) fn print_line(line: &str) -> anyhow::Result<()> {
+///
+/// # Errors
+/// Returns an error if standard output cannot be written.
+pub fn print_line(line: &str) -> anyhow::Result<()> {
     let mut out = std::io::stdout();
     writeln!(out, "{line}")
         .and_then(|()| out.flush())
@@ -14,7 +17,10 @@ pub(crate) fn print_line(line: &str) -> anyhow::Result<()> {
 }
 
 /// Prints lines. Does not return an error if the reader closes the pipe, as `head` does.
-pub(crate) fn print_lines(lines: impl IntoIterator<Item = String>) -> anyhow::Result<()> {
+///
+/// # Errors
+/// Returns an error if standard output cannot be written.
+pub fn print_lines(lines: impl IntoIterator<Item = String>) -> anyhow::Result<()> {
     let mut out = std::io::stdout().lock();
     for line in lines {
         match writeln!(out, "{line}") {
@@ -27,7 +33,8 @@ pub(crate) fn print_lines(lines: impl IntoIterator<Item = String>) -> anyhow::Re
 }
 
 /// Returns a table as lines with aligned columns. The first line is the heading.
-pub(crate) fn table<const N: usize>(
+#[must_use]
+pub fn table<const N: usize>(
     heading: [&str; N],
     rows: impl IntoIterator<Item = [String; N]>,
 ) -> Vec<String> {
@@ -38,7 +45,8 @@ pub(crate) fn table<const N: usize>(
 }
 
 /// Returns a line for each row, with aligned columns.
-pub(crate) fn aligned<const N: usize>(rows: &[[String; N]]) -> Vec<String> {
+#[must_use]
+pub fn aligned<const N: usize>(rows: &[[String; N]]) -> Vec<String> {
     let width = |column: usize| {
         let widths = rows.iter().map(|row| row[column].chars().count());
         widths.max().unwrap_or_default()
@@ -59,7 +67,8 @@ pub(crate) fn aligned<const N: usize>(rows: &[[String; N]]) -> Vec<String> {
 
 /// Escapes control characters and invisible characters. Escaped text from other people cannot move
 /// the cursor or start a new line.
-pub(crate) fn escape(text: &str) -> String {
+#[must_use]
+pub fn escape(text: &str) -> String {
     text.chars().fold(String::new(), |mut escaped, c| {
         let separator = matches!(c, '\u{2028}' | '\u{2029}');
         if c.is_control() || separator || latchmail_shape::invisible(c).is_some() {
@@ -72,11 +81,14 @@ pub(crate) fn escape(text: &str) -> String {
 }
 
 /// Formats a Unix time in milliseconds.
-pub(crate) fn format_time(millis: i64) -> String {
+#[must_use]
+pub fn format_time(millis: i64) -> String {
     Timestamp::from_millis(millis).to_string()
 }
 
-pub(crate) const fn yes_or_no(value: bool) -> &'static str {
+/// Returns `yes` or `no`.
+#[must_use]
+pub const fn yes_or_no(value: bool) -> &'static str {
     if value { "yes" } else { "no" }
 }
 

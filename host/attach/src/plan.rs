@@ -6,6 +6,7 @@ use std::path::Path;
 use anyhow::bail;
 use latchmail_core::config::{ATTACHED_FILE, Config, Imap, Smtp};
 use latchmail_mailserver::{Lookup, fill};
+use latchmail_terminal::output::escape;
 
 use super::AttachArgs;
 use super::dovecot::Dovecot;
@@ -13,7 +14,6 @@ use super::journal::{FileChange, Location};
 use super::postfix::{Parameter, Postfix};
 use super::test_users::{self, TestUser};
 use super::{lookup, ports};
-use crate::output::escape;
 
 const SETTINGS: &str = include_str!("templates/attached.toml");
 

@@ -33,7 +33,7 @@ const SENDERS: (&str, &str) = (
 const FILE_TABLES: [&str; 6] = ["texthash", "hash", "btree", "lmdb", "cdb", "dbm"];
 
 /// The source file of an alias table, and the domain of names without a domain.
-pub(super) type AliasFile = (PathBuf, Option<String>);
+pub type AliasFile = (PathBuf, Option<String>);
 
 /// The largest message that the service sends, in bytes.
 const LARGEST_MESSAGE: u64 = 26_214_400;

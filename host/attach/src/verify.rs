@@ -14,12 +14,12 @@ use latchmail_directory::accounts::{Creation, NewAccount};
 use latchmail_directory::credentials::{AppPasswordKind, NewAppPassword};
 use latchmail_imap::{Connector, INBOX, SearchKey, Session};
 use latchmail_mailbox::outbox;
+use latchmail_terminal::output::print_line;
 use secrecy::SecretString;
 use tokio::time::sleep;
 
 use super::dovecot::Dovecot;
 use super::test_users::TestUser;
-use crate::output::print_line;
 
 /// The time until a log-in with an app password must succeed. After a reload, old processes of
 /// Dovecot can serve log-ins for a short time.

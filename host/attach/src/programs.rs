@@ -34,7 +34,7 @@ pub(super) fn output(program: &str, arguments: &[&str]) -> anyhow::Result<Progra
 /// # Errors
 /// Returns an error with the program's error text if the program is missing or its exit status is
 /// not 0.
-pub(crate) fn run(program: &str, arguments: &[&str]) -> anyhow::Result<String> {
+pub fn run(program: &str, arguments: &[&str]) -> anyhow::Result<String> {
     let output = output(program, arguments)?;
     if !output.status.success() {
         let reason = match output.stderr.trim() {
@@ -50,6 +50,6 @@ pub(crate) fn run(program: &str, arguments: &[&str]) -> anyhow::Result<String> {
 ///
 /// # Errors
 /// Returns an error if Dovecot cannot list its users.
-pub(crate) fn listed_users(dovecot_config: &str) -> anyhow::Result<String> {
+pub fn listed_users(dovecot_config: &str) -> anyhow::Result<String> {
     run("doveadm", &["-c", dovecot_config, "user", "*"])
 }
