@@ -17,13 +17,14 @@ use latchmail_net::endpoint::Endpoint;
 use latchmail_net::imap_login;
 use secrecy::SecretString;
 
-use crate::auth::WRONG_PASSWORD;
-
 /// The maximum number of passwords that the mail server verifies for this service concurrently, in
 /// total and for the clients of one site. Each verification holds a connection to Dovecot's
 /// authentication service, for up to 25 seconds after failed attempts.
 const MAX_VERIFICATIONS: usize = 128;
 const MAX_VERIFICATIONS_PER_SITE: usize = MAX_VERIFICATIONS / 8;
+
+/// The reason of a failed sign-in in the audit event.
+pub(crate) const WRONG_PASSWORD: &str = "wrong password";
 
 /// The users of the mail server.
 #[derive(Debug)]

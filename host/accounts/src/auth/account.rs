@@ -22,7 +22,6 @@ use secrecy::{ExposeSecret as _, SecretString};
 use subtle::ConstantTimeEq as _;
 
 use super::sessions::CODE_REQUIRED;
-use super::single_sign_on::SIGN_IN_AGAIN;
 use super::two_factor::Checked;
 use super::uses::to_the_minute;
 use super::{Auth, passwords, person};
@@ -31,6 +30,9 @@ use crate::mail_server_users::Verdict;
 /// The limit on wrong passwords for all sessions of an account is this number times the limit for
 /// one session.
 const ALL_SESSIONS: NonZeroU32 = NonZeroU32::new(4).unwrap();
+
+const SIGN_IN_AGAIN: &str = "This action needs a sign-in at the identity provider within the last five minutes. \
+    Sign in again, and repeat the request.";
 
 /// The web session that requests an operation on its account.
 #[derive(Clone, Copy, Debug)]

@@ -76,7 +76,6 @@ pub use self::oauth_tokens::{IssuedToken, Use};
 use self::passwords::Passwords;
 use self::provider_sessions::ProviderSessions;
 pub use self::registration::{Availability, Form, Provision, Registered};
-pub(crate) use self::sessions::WRONG_PASSWORD;
 pub use self::sessions::{SignedIn, Tokens};
 use self::uses::Uses;
 pub use self::uses::to_the_minute;

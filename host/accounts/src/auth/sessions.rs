@@ -26,6 +26,7 @@ use tokio::task::JoinHandle;
 
 use super::two_factor::Checked;
 use super::{Auth, user_agent};
+use crate::mail_server_users::WRONG_PASSWORD;
 
 /// Lifetime of a session after the last refresh of its tokens.
 pub const LIFETIME: Duration = Duration::from_hours(30 * 24);
@@ -35,7 +36,6 @@ const INVALID: &str = "Invalid credentials";
 pub const CODE_REQUIRED: &str = "Two-factor code required";
 
 /// Reasons in audit events for credentials that are invalid.
-pub(crate) const WRONG_PASSWORD: &str = "wrong password";
 pub(super) const DISABLED: &str = "the account is disabled";
 const NO_ACCOUNT: &str = "no such account";
 

@@ -39,9 +39,6 @@ pub(super) const RECENT: Duration = Duration::from_mins(5);
 /// Lifetime of a sign-in code.
 const CODE_LIFETIME: Duration = Duration::from_mins(1);
 
-pub(super) const SIGN_IN_AGAIN: &str = "This action needs a sign-in at the identity provider within the last five minutes. \
-    Sign in again, and repeat the request.";
-
 const INVALID_CODE: &str = "The code is invalid, has expired or was already used";
 
 /// A person with a mailbox.

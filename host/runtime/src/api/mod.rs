@@ -25,9 +25,8 @@ mod settings;
 mod store;
 mod teams;
 
-pub(crate) use blobs::JsonString;
 pub use call::Call;
-pub(crate) use call::MAX_HANDLES;
+pub(crate) use call::{JsonString, MAX_HANDLES};
 pub(crate) use convert::scope_from_wit;
 pub use services::Services;
 pub use settings::Settings;

@@ -38,5 +38,5 @@ pub use load::{Examined, Loader, digest};
 pub use manifest::{Access, BodyForm, Manifest, Route, check_path};
 pub use message::{Content, Request, Response, Verified};
 pub use module::Module;
-pub(crate) use module_metrics::set as set_module_metrics;
+pub(crate) use module::set_metrics as set_module_metrics;
 pub use module_metrics::{AllUsage, Usage};
