@@ -8,6 +8,7 @@ mod authentication;
 mod call;
 mod progress;
 
+use std::mem;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -82,28 +83,39 @@ where
     let http = state.http();
     let start = http.server.clock.monotonic();
     let _in_progress = http.is_counted.then(|| metrics::HTTP_IN_PROGRESS.begin());
-    let (parts, body) = request.into_parts();
+    let (mut parts, body) = request.into_parts();
     let mut body = IncomingBody::new(body);
+    // The handler gets the headers, so the values that the response needs are read first.
+    let expects_continue = parts.headers.contains_key(header::EXPECT);
+    let origin = parts.headers.get(header::ORIGIN).cloned();
     let mut progress = Progress::new(span);
-    let mut disconnect_log = DisconnectLog::new(&parts.method);
+    let mut disconnect_log = DisconnectLog::new(parts.method.clone());
     let framing = framing::check(&parts);
     // The service and a proxy can disagree about the end of an ambiguous request. So the service
     // does not read the data that follows the head.
     let is_ambiguous = framing.is_err();
     let result = match framing {
         Ok(()) => {
-            call::catch_panic(serve(state, peer, &id, &parts, &mut body, &mut progress)).await
+            call::catch_panic(serve(
+                state,
+                peer,
+                &id,
+                &mut parts,
+                &mut body,
+                &mut progress,
+            ))
+            .await
         }
         Err(error) => Err(error.into()),
     };
-    let body_ended = !is_ambiguous && request_body::discard(&mut body, &parts.headers).await;
+    let body_ended = !is_ambiguous && request_body::discard(&mut body, expects_continue).await;
     let mut response = response::from_result(result);
     let headers = response.headers_mut();
     if let Some(verdict) = &progress.verdict {
         rate_limit::write(*verdict, headers);
     }
     response::add_common_headers(&id, http.hsts.as_ref(), headers);
-    http.cors.write(&parts.headers, headers);
+    http.cors.write(origin.as_ref(), headers);
     if !body_ended {
         headers.insert(header::CONNECTION, HeaderValue::from_static("close"));
     }
@@ -136,7 +148,7 @@ async fn serve<S, B>(
     state: &Arc<S>,
     peer: Peer,
     id: &str,
-    parts: &Parts,
+    parts: &mut Parts,
     body: &mut IncomingBody<B>,
     progress: &mut Progress,
 ) -> Result<Response, Rejection>
@@ -227,7 +239,7 @@ where
         id: id.into(),
         path,
         query,
-        headers: with_host(parts),
+        headers: take_headers(parts),
         body: received.bytes,
         blobs: received.fields,
         client,
@@ -257,10 +269,10 @@ fn page_or_error<S: State>(
     }
 }
 
-/// Returns the headers of a request. In HTTP/2, the host is not in a header, so the header `Host`
+/// Takes the headers of a request. In HTTP/2, the host is not in a header, so the header `Host`
 /// is added (RFC 9113, section 8.3.1).
-fn with_host(parts: &Parts) -> HeaderMap {
-    let mut headers = parts.headers.clone();
+fn take_headers(parts: &mut Parts) -> HeaderMap {
+    let mut headers = mem::take(&mut parts.headers);
     if let Some(authority) = parts.uri.authority()
         && !headers.contains_key(header::HOST)
         && let Ok(host) = HeaderValue::from_str(authority.as_str())

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
-use http::{HeaderMap, StatusCode, header};
+use http::StatusCode;
 use http_body_util::BodyExt as _;
 use hyper::body::Body;
 use tokio::time::{Instant, timeout, timeout_at};
@@ -252,15 +252,15 @@ async fn acquire_large_body_permit(
 }
 
 /// Discards the rest of a body if the rest is small and the client does not wait for
-/// `100 Continue`. Returns `true` if the body was read to its end. If the result is `false`, the
-/// connection cannot be reused.
-pub async fn discard<B>(body: &mut IncomingBody<B>, headers: &HeaderMap) -> bool
+/// `100 Continue` (`expects_continue`). Returns `true` if the body was read to its end. If the
+/// result is `false`, the connection cannot be reused.
+pub async fn discard<B>(body: &mut IncomingBody<B>, expects_continue: bool) -> bool
 where
     B: Body<Data = Bytes> + Unpin,
 {
     let size = body.body.size_hint().exact();
     let is_small = size.is_some_and(|size| size <= MAX_DISCARD);
-    if body.ended || !is_small || headers.contains_key(header::EXPECT) {
+    if body.ended || !is_small || expects_continue {
         return body.ended;
     }
     let deadline = Instant::now() + DISCARD_TIMEOUT;
