@@ -16,7 +16,7 @@
 //! | [`admin`] | changes of modules, for administrators and the operator's socket |
 //! | [`metrics`] | the listener for metrics |
 //! | [`auth`], [`oauth`] | the endpoints of sign-in, and of the authorization server |
-//! | [`service`] | health, readiness and the API description |
+//! | [`status`] | health, readiness and the API description |
 
 pub mod access;
 pub mod admin;
@@ -40,8 +40,8 @@ pub mod route_group;
 pub mod router;
 pub mod routes;
 pub mod server;
-pub mod service;
 pub mod state;
+pub mod status;
 #[cfg(test)]
 pub(crate) mod testing;
 

@@ -23,8 +23,8 @@ use crate::rejection::Rejection;
 use crate::route_group::{HostRoute, RouteGroup, host_route};
 use crate::router::RouteTable;
 use crate::server;
-use crate::service::readiness;
 use crate::state::{HttpState, State};
+use crate::status::readiness;
 
 const PATH: &str = "/metrics";
 

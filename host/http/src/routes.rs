@@ -11,7 +11,7 @@ use crate::app::{App, Pages};
 use crate::openapi::info::ApiInfo;
 use crate::route_group::RouteGroup;
 use crate::router::RouteTable;
-use crate::{admin, auth, oauth, openapi, service};
+use crate::{admin, auth, oauth, openapi, status};
 
 impl Router for App {
     fn check_description(&self, module: &Arc<Module>) -> Result<(), StartError> {
@@ -45,7 +45,7 @@ pub fn route_groups(
     modules: &[Arc<Module>],
 ) -> Result<Vec<RouteGroup<App>>, StartError> {
     let mut groups = vec![
-        service::route_group()?,
+        status::route_group()?,
         auth::route_group()?,
         oauth::resource_route_group()?,
     ];

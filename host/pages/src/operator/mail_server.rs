@@ -8,7 +8,7 @@ use latchmail_directory::hosts::Host;
 use latchmail_http::App;
 use latchmail_http::message::{Request, Response};
 use latchmail_http::rejection::Rejection;
-use latchmail_http::service::readiness::TIMEOUT;
+use latchmail_http::status::readiness::TIMEOUT;
 use latchmail_mailbox::server_checks::{check_doveadm, check_imap, check_smtp};
 use maud::{Markup, html};
 use tokio::time::timeout;

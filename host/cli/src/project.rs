@@ -38,10 +38,10 @@ pub enum Language {
 
 /// The manifest of the workspace. `LOCK` is the lock file of the workspace. The lock file contains
 /// the versions of the dependencies with which the SDK was tested.
-const WORKSPACE: &str = include_str!("../../../../Cargo.toml");
-const LOCK: &str = include_str!("../../../../Cargo.lock");
-const SDK: &str = include_str!("../../../../components/sdk/Cargo.toml");
-const SHAPE: &str = include_str!("../../../../shape/Cargo.toml");
+const WORKSPACE: &str = include_str!("../../../Cargo.toml");
+const LOCK: &str = include_str!("../../../Cargo.lock");
+const SDK: &str = include_str!("../../../components/sdk/Cargo.toml");
+const SHAPE: &str = include_str!("../../../shape/Cargo.toml");
 
 impl Language {
     /// Returns the commands that test and build a project, and the path of the built component. The
@@ -187,13 +187,13 @@ mod tests {
     #[test]
     fn projects_use_the_tested_versions_of_the_tools() {
         let tested: Value =
-            serde_json::from_str(include_str!("../../../../scripts/guests/package.json")).unwrap();
+            serde_json::from_str(include_str!("../../../scripts/guests/package.json")).unwrap();
         let project: Value =
             serde_json::from_str(&text(Language::Javascript, "package.json")).unwrap();
         for key in ["dependencies", "overrides"] {
             assert_eq!(project[key], tested[key]);
         }
-        let tested = include_str!("../../../../scripts/guests/requirements.txt");
+        let tested = include_str!("../../../scripts/guests/requirements.txt");
         let project = text(Language::Python, "requirements.txt");
         assert!(tested.contains(project.trim()), "{project}");
     }
