@@ -43,7 +43,8 @@ pub async fn log_in(
 pub async fn app_password(database: &Database, address: &str, now: Timestamp) -> String {
     let directory = directory::open(database).await;
     let account = directory
-        .account_by_address(address)
+        .accounts
+        .by_address(address)
         .await
         .unwrap()
         .unwrap();
@@ -67,7 +68,8 @@ pub async fn app_password(database: &Database, address: &str, now: Timestamp) ->
         provider: None,
     };
     directory
-        .begin_session(&session, &Origin::default())
+        .sessions
+        .begin(&session, &Origin::default())
         .await
         .unwrap();
     directory.close().await;

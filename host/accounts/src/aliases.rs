@@ -93,7 +93,7 @@ impl Aliases {
     /// [`Error::Directory`] if the directory fails.
     pub async fn list(&self, caller: &Caller) -> Result<Vec<Alias>, Error> {
         let acting = self.acting(caller, Right::AliasesRead)?;
-        let mut aliases = self.directory.aliases(acting.account_id).await?;
+        let mut aliases = self.directory.aliases.list(acting.account_id).await?;
         if let Some(guest) = acting.member {
             aliases.retain(|alias| guest.over(alias).hold(Right::AliasesRead));
         }
@@ -109,7 +109,7 @@ impl Aliases {
     /// [`Error::Directory`] if the directory fails.
     pub async fn domains(&self, caller: &Caller) -> Result<Vec<String>, Error> {
         let acting = self.acting(caller, Right::AliasesRead)?;
-        let mut domains = self.directory.alias_domains(acting.account_id).await?;
+        let mut domains = self.directory.aliases.domains(acting.account_id).await?;
         if let Some(guest) = acting.member {
             domains.retain(|domain| guest.grants.apply_to_domain(domain));
         }
@@ -130,7 +130,8 @@ impl Aliases {
         let acting = self.acting(caller, Right::AliasesWrite)?;
         let NewAlias { address, whose } = self.new_alias(acting, name, domain).await?;
         self.directory
-            .create_alias(acting, &address, whose, origin)
+            .aliases
+            .create(acting, &address, whose, origin)
             .await?
             .map_err(|obstacle| self.error(obstacle, address))
     }
@@ -145,7 +146,8 @@ impl Aliases {
         let NewAlias { address, whose } = self.new_alias(acting, name, domain).await?;
         let obstacle = self
             .directory
-            .alias_obstacle(acting.account_id, &address, whose);
+            .aliases
+            .obstacle(acting.account_id, &address, whose);
         match obstacle.await? {
             None => Ok(()),
             Some(obstacle) => Err(self.error(obstacle, address)),
@@ -165,7 +167,10 @@ impl Aliases {
         origin: &Origin,
     ) -> Result<(), Error> {
         let acting = AliasCaller::new(caller, self.clock.now());
-        let change = self.directory.set_alias_active(acting, id, active, origin);
+        let change = self
+            .directory
+            .aliases
+            .set_active(acting, id, active, origin);
         done(change.await?)
     }
 
@@ -176,7 +181,7 @@ impl Aliases {
     /// [`Error::Directory`].
     pub async fn delete(&self, caller: &Caller, id: u64, origin: &Origin) -> Result<(), Error> {
         let acting = AliasCaller::new(caller, self.clock.now());
-        done(self.directory.delete_alias(acting, id, origin).await?)
+        done(self.directory.aliases.delete(acting, id, origin).await?)
     }
 
     fn error(&self, obstacle: Obstacle, address: String) -> Error {
@@ -227,6 +232,7 @@ impl Aliases {
         }
         let whose = self
             .directory
+            .aliases
             .domain_owner(acting.account_id, &domain)
             .await?;
         if whose == DomainOwner::Foreign {

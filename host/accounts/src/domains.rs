@@ -203,7 +203,7 @@ impl Domains {
     pub async fn list(&self, account: &str) -> Result<AccountDomains, Failure> {
         Ok(AccountDomains {
             limit: self.limit(account).await?,
-            domains: self.directory.domains(account).await?,
+            domains: self.directory.domains.list(account).await?,
         })
     }
 
@@ -225,7 +225,8 @@ impl Domains {
         let challenge = secrets::letters_and_digits(CHALLENGE_LENGTH)?;
         let claimed =
             self.directory
-                .claim_domain(self.by(session), &name, &challenge, at_most, origin);
+                .domains
+                .claim(self.by(session), &name, &challenge, at_most, origin);
         Ok(match claimed.await? {
             Claimed::New(domain) => Claim::New(domain),
             Claimed::Existing(domain) => Claim::Existing(domain),
@@ -291,7 +292,7 @@ impl Domains {
         let check = format!("{} {name}", session.account);
         let _permit = self.checks.acquire(&check).await;
         // The claim can change while this call waits for the permit.
-        let Some(domain) = self.directory.domain(session.account, name).await? else {
+        let Some(domain) = self.directory.domains.find(session.account, name).await? else {
             return Ok(Err(Verification::Unknown));
         };
         let Some(challenge) = Challenge::of(&domain) else {
@@ -353,7 +354,8 @@ impl Domains {
         let by = self.by(session);
         let released = self
             .directory
-            .release_domain(by, &name, Remaining::Keep, origin);
+            .domains
+            .release(by, &name, Remaining::Keep, origin);
         match released.await? {
             Released::SessionOver => Err(session_over()),
             Released::Released => {
@@ -408,7 +410,8 @@ impl Domains {
         };
         let activated =
             self.directory
-                .activate_domain(by, &domain.name, &domain.challenge, &keys, origin);
+                .domains
+                .activate(by, &domain.name, &domain.challenge, &keys, origin);
         let activated = activated.await?;
         // If this call fails, the domain remains active. The hourly cleanup then stores the key for
         // the milter.
@@ -422,14 +425,19 @@ impl Domains {
 
     async fn of(&self, account: &str, name: &str) -> Result<Option<Domain>, Failure> {
         match folded(name) {
-            Some(name) => Ok(self.directory.domain(account, &name).await?),
+            Some(name) => Ok(self.directory.domains.find(account, &name).await?),
             None => Ok(None),
         }
     }
 
     /// Returns the maximum number of domains in the account's plan.
     async fn limit(&self, account: &str) -> Result<u32, Failure> {
-        let plan = self.directory.plan(account).await?.unwrap_or_default();
+        let plan = self
+            .directory
+            .accounts
+            .plan(account)
+            .await?
+            .unwrap_or_default();
         Ok(self.plans.named(&plan, account).custom_domains)
     }
 

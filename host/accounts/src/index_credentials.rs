@@ -14,8 +14,8 @@ use latchmail_core::keyring::Keyring;
 use latchmail_core::sealing::Purpose;
 use latchmail_core::secrets::{self, AppPassword};
 use latchmail_directory::Directory;
+use latchmail_directory::credentials::index_keys::IndexedAccount;
 use latchmail_directory::credentials::{AppPasswordKind, NewAppPassword};
-use latchmail_directory::index_keys::IndexedAccount;
 
 /// The label of the credential in the operator's list of credentials.
 const LABEL: &str = "Search index";
@@ -46,7 +46,7 @@ impl IndexCredentials {
     /// # Errors
     /// Returns 500 for an internal error.
     pub async fn credential(&self, account_id: &str) -> Result<Option<MailCredential>, Failure> {
-        let Some(account) = self.directory.index_key(account_id).await? else {
+        let Some(account) = self.directory.credentials.index_key(account_id).await? else {
             return Ok(None);
         };
         if let Some(credential) = self.open(account_id, &account) {
@@ -71,7 +71,7 @@ impl IndexCredentials {
         let sealed = self
             .keys
             .seal(Purpose::IndexKey, account_id, secret.secret())?;
-        let created = self.directory.create_index_key(
+        let created = self.directory.credentials.create_index_key(
             account_id,
             &password,
             &sealed,

@@ -14,8 +14,8 @@ use latchmail_core::key_file::{self, Stamp};
 use latchmail_core::keyring::{self, Keyring};
 use latchmail_core::sealing::Purpose;
 use latchmail_directory::hosts::{HOST_TIMEOUT, Host};
-use latchmail_directory::sealed::SealedColumn;
-use latchmail_directory::service_keys::Registered;
+use latchmail_directory::keys::sealed::SealedColumn;
+use latchmail_directory::keys::service_keys::Registered;
 use latchmail_directory::{Directory, Error};
 use tokio::sync::{Mutex, Notify};
 use tokio::time::{Instant, sleep, timeout};
@@ -59,7 +59,11 @@ impl ServiceKeys {
         base_url: &str,
         host_id: &str,
     ) -> Result<Self, StartError> {
-        let current = directory.current_service_key().await.map_err(database)?;
+        let current = directory
+            .keys
+            .current_service_key()
+            .await
+            .map_err(database)?;
         if let Some(kid) = current
             && !file.exists()
         {
@@ -111,6 +115,7 @@ impl ServiceKeys {
         let mut kids: Vec<&str> = known.iter().map(|key| key.kid.as_str()).collect();
         let registered = self
             .directory
+            .keys
             .register_service_keys(&kids, &self.host_id)
             .await
             .map_err(database)?;
@@ -144,7 +149,7 @@ impl ServiceKeys {
 
     /// Returns the error of a host without the current key.
     async fn missing(&self, kid: &str) -> Result<StartError, StartError> {
-        let hosts = self.directory.hosts().await.map_err(database)?;
+        let hosts = self.directory.hosts.list().await.map_err(database)?;
         let other = hosts
             .iter()
             .find(|host| host.id != self.host_id && host.key_ids().any(|one| one == kid));
@@ -165,10 +170,10 @@ impl ServiceKeys {
     /// function waits until the hosts have announced themselves again or are known to be stopped.
     async fn differing_hosts(&self, base_url: &str) -> Result<Vec<Host>, StartError> {
         let first = self.keys.current().kid.clone();
-        let known = self.directory.service_keys().await.map_err(database)?;
+        let known = self.directory.keys.list().await.map_err(database)?;
         let has_known_key = known.is_empty() || known.iter().any(|key| key.kid == first);
         let differing = async || -> Result<Vec<Host>, StartError> {
-            let mut hosts = self.directory.hosts().await.map_err(database)?;
+            let mut hosts = self.directory.hosts.list().await.map_err(database)?;
             hosts.retain(|host| !has_known_key || host.base_url != base_url);
             Ok(hosts)
         };
@@ -206,7 +211,7 @@ impl ServiceKeys {
     /// Returns an error if the database fails.
     pub async fn update(&self) -> Result<bool, Error> {
         let mut seen = self.seen.lock().await;
-        let Some(current) = self.directory.current_service_key().await? else {
+        let Some(current) = self.directory.keys.current_service_key().await? else {
             return Ok(false);
         };
         let mut has_changed = false;
@@ -257,6 +262,7 @@ impl ServiceKeys {
             loop {
                 let page = self
                     .directory
+                    .keys
                     .sealed(*column, &current, &after, PAGE)
                     .await?;
                 let Some((last, _)) = page.last() else {
@@ -282,6 +288,7 @@ impl ServiceKeys {
         if let Some(secret) = self.keys.open_bytes(purpose, row, sealed) {
             let resealed = self.keys.seal_bytes(purpose, row, &secret)?;
             self.directory
+                .keys
                 .reseal(column, row, sealed, &resealed)
                 .await?;
         } else if warn {
@@ -297,7 +304,11 @@ impl ServiceKeys {
 /// Returns an error if the file cannot be used or does not contain the current key.
 pub async fn keyring(directory: &Directory, file: &Path) -> Result<Keyring, StartError> {
     let keys = Keyring::load(file)?;
-    let current = directory.current_service_key().await.map_err(database)?;
+    let current = directory
+        .keys
+        .current_service_key()
+        .await
+        .map_err(database)?;
     if let Some(kid) = current
         && !keys.select(&kid)
     {
@@ -320,7 +331,7 @@ pub async fn count_sealed(
 ) -> Result<Vec<(SealedColumn, u64)>, Error> {
     let mut counts = Vec::new();
     for column in SealedColumn::ALL {
-        let count = directory.count_sealed(column, &key.id, now).await?;
+        let count = directory.keys.count_sealed(column, &key.id, now).await?;
         if count > 0 {
             counts.push((column, count));
         }

@@ -126,7 +126,10 @@ impl Teams {
         self.look_up(&mut grant, session.account, mail, mailbox)
             .await?;
         let changing = self.changing(session, mailbox);
-        let added = self.directory.add_grant(changing, member, &grant, origin);
+        let added = self
+            .directory
+            .teams
+            .add_grant(changing, member, &grant, origin);
         added.await.map_err(Error::of)?;
         Ok(grant.id)
     }
@@ -147,7 +150,10 @@ impl Teams {
         self.managed(session.account, mailbox).await?;
         validation::some(rights)?;
         let changing = self.changing(session, mailbox);
-        let changed = self.directory.change_grant(changing, grant, rights, origin);
+        let changed = self
+            .directory
+            .teams
+            .change_grant(changing, grant, rights, origin);
         changed.await.map_err(Error::of)
     }
 
@@ -164,7 +170,7 @@ impl Teams {
         origin: &Origin,
     ) -> Result<(), Error> {
         let changing = self.changing(session, mailbox);
-        let revoked = self.directory.revoke_grant(changing, grant, origin);
+        let revoked = self.directory.teams.revoke_grant(changing, grant, origin);
         revoked.await.map_err(Error::of)
     }
 
@@ -194,7 +200,10 @@ impl Teams {
                 },
                 mailbox: &mailbox,
             };
-            let removed = directory.remove_member(changing, &member, &origin).await;
+            let removed = directory
+                .teams
+                .remove_member(changing, &member, &origin)
+                .await;
             if let Ok(Some(key)) = &removed {
                 mail_server.end_sessions(std::slice::from_ref(key)).await;
             }

@@ -95,7 +95,7 @@ async fn attached(
     postfix: &str,
 ) -> anyhow::Result<()> {
     let (clock, origin) = (Clock::system(), Origin::operator());
-    let existing = directory.account_by_address(&user.address).await?;
+    let existing = directory.accounts.by_address(&user.address).await?;
     let is_new = existing.is_none();
     let (account, previous_name) = match existing {
         Some(account) => (account.id, account.login_name),
@@ -105,7 +105,7 @@ async fn attached(
         ),
     };
     let name = (user.login != user.address).then_some(user.login.as_str());
-    directory.set_login_name(&account, name).await?;
+    directory.accounts.set_login_name(&account, name).await?;
     let secret = AppPassword::generate()?;
     let password = NewAppPassword {
         id: secrets::id()?,
@@ -116,6 +116,7 @@ async fn attached(
         expires_at: Some(clock.now().plus(CREDENTIAL_LIFETIME)),
     };
     directory
+        .credentials
         .create_app_password_for(&account, &password, clock.now(), &origin)
         .await?;
     let credential = credential(&user.address, secret.secret().clone());
@@ -124,13 +125,18 @@ async fn attached(
     let now = clock.now();
     let cleaned = async {
         directory
+            .credentials
             .revoke_app_password(&account, &password.id, now, &origin)
             .await?;
         if is_new {
-            directory.delete_account(&account, now, &origin).await?;
-            directory.free_address(&user.address, now, &origin).await?;
+            directory.accounts.delete(&account, now, &origin).await?;
+            directory
+                .aliases
+                .free_address(&user.address, now, &origin)
+                .await?;
         } else {
             directory
+                .accounts
                 .set_login_name(&account, previous_name.as_deref())
                 .await?;
         }
@@ -148,7 +154,8 @@ async fn create_account(
 ) -> anyhow::Result<String> {
     let account = NewAccount::of_mail_server_user(secrets::id()?, address.to_owned(), clock.now());
     let created = directory
-        .create_account(&account, None, &Origin::operator())
+        .accounts
+        .create(&account, None, &Origin::operator())
         .await?;
     match created {
         Creation::Created => Ok(account.id),

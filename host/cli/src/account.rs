@@ -16,7 +16,7 @@ use latchmail_accounts::auth::passwords::Passwords;
 use latchmail_accounts::auth::{person, to_the_minute};
 use latchmail_core::secrets;
 use latchmail_directory::accounts::{Creation, DEFAULT_PLAN, NewAccount, NewProfile};
-use latchmail_directory::administration::AddressRelease;
+use latchmail_directory::aliases::reserved_addresses::AddressRelease;
 use latchmail_mailbox::SessionSelector;
 use latchmail_terminal::input::parse_address;
 use latchmail_terminal::output::{escape, print_line, print_lines, table};
@@ -222,8 +222,14 @@ impl CliContext {
         self.check_plan(&create.plan)?;
         let profile = self.profile(&create)?;
         // If the account exists, return the error before the operator types a password.
-        // `create_account` repeats the check in its transaction.
-        if self.directory.account_by_address(&address).await?.is_some() {
+        // `Accounts::create` repeats the check in its transaction.
+        if self
+            .directory
+            .accounts
+            .by_address(&address)
+            .await?
+            .is_some()
+        {
             bail!("account {address} already exists");
         }
         let new = if is_at_provider {
@@ -246,7 +252,8 @@ impl CliContext {
         };
         let creation = self
             .directory
-            .create_account(&account, None, &self.origin)
+            .accounts
+            .create(&account, None, &self.origin)
             .await?;
         let address = &account.address;
         match creation {
@@ -260,7 +267,7 @@ impl CliContext {
     }
 
     async fn list(&self, json: bool) -> anyhow::Result<()> {
-        let accounts = self.directory.overview("").await?;
+        let accounts = self.directory.accounts.overview("").await?;
         if json {
             let line = |account| output::account_json(account).to_string();
             return print_lines(accounts.iter().map(line));
@@ -274,16 +281,17 @@ impl CliContext {
 
     async fn show(&self, address: &str, json: bool) -> anyhow::Result<()> {
         let address = parse_address(address)?;
-        let accounts = self.directory.overview(&address).await?;
+        let accounts = self.directory.accounts.overview(&address).await?;
         let account = accounts
             .first()
             .ok_or_else(|| account_not_found(&address))?;
-        let aliases = self.directory.aliases(&account.id).await?;
+        let aliases = self.directory.aliases.list(&account.id).await?;
         let mut credentials = self
             .directory
-            .credentials_and_grants(&account.id, self.clock.now())
+            .credentials
+            .list_with_grants(&account.id, self.clock.now())
             .await?;
-        let last_logins = self.directory.last_logins(&account.id).await?;
+        let last_logins = self.directory.credentials.last_logins(&account.id).await?;
         for credential in &mut credentials {
             let login = last_logins.get(&credential.id).copied();
             credential.last_used_at = credential.last_used_at.max(login).map(to_the_minute);
@@ -306,6 +314,7 @@ impl CliContext {
         let now = self.clock.now();
         let revoked = self
             .directory
+            .credentials
             .set_password(&account.id, &hash, now, &self.origin)
             .await?
             .ok_or_else(|| account_not_found(&account.address))?;
@@ -324,6 +333,7 @@ impl CliContext {
         let now = self.clock.now();
         let ended = self
             .directory
+            .credentials
             .end_access(&account.id, now, &self.origin)
             .await?;
         let printed = print_line(&format!(
@@ -340,6 +350,7 @@ impl CliContext {
         let now = self.clock.now();
         let disabled = self
             .directory
+            .accounts
             .disable(&account.id, now, &self.origin)
             .await?;
         let address = account.address;
@@ -359,6 +370,7 @@ impl CliContext {
         let now = self.clock.now();
         let enabled = self
             .directory
+            .accounts
             .enable(&account.id, now, &self.origin)
             .await?;
         let address = account.address;
@@ -379,7 +391,8 @@ impl CliContext {
         let now = self.clock.now();
         let deleted = self
             .directory
-            .delete_account(&account.id, now, &self.origin)
+            .accounts
+            .delete(&account.id, now, &self.origin)
             .await?;
         let (id, address) = (&account.id, &account.address);
         if !deleted {
@@ -398,6 +411,7 @@ impl CliContext {
         let now = self.clock.now();
         let withdrawn = self
             .directory
+            .oauth
             .end_grant(&account.id, id, now, &self.origin)
             .await?;
         let (address, grant) = (&account.address, escape(id));
@@ -415,6 +429,7 @@ impl CliContext {
         let now = self.clock.now();
         let release = self
             .directory
+            .aliases
             .free_address(&address, now, &self.origin)
             .await?;
         match release {
@@ -434,6 +449,7 @@ impl CliContext {
         let now = self.clock.now();
         let set = self
             .directory
+            .accounts
             .set_plan(&account.id, plan, now, &self.origin)
             .await?;
         let already = if set { "" } else { " already" };
@@ -448,6 +464,7 @@ impl CliContext {
         let now = self.clock.now();
         let set = self
             .directory
+            .accounts
             .set_admin(&account.id, admin, now, &self.origin)
             .await?;
         let role = if admin { "an" } else { "not an" };

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use latchmail_core::secrets;
 use latchmail_directory::accounts::NewAccount;
-use latchmail_directory::imports::AdoptedUser;
+use latchmail_directory::accounts::imports::AdoptedUser;
 
 use crate::context::CliContext;
 
@@ -46,7 +46,7 @@ impl CliContext {
     /// Returns all platform domains.
     pub(crate) async fn platform_domains(&self) -> anyhow::Result<PlatformDomains> {
         let configured = self.config.registration.domains.iter().cloned();
-        let added = self.directory.platform_domains().await?.into_iter();
+        let added = self.directory.domains.platform_domains().await?.into_iter();
         let added = added.filter(|row| row.added_at.is_some());
         Ok(PlatformDomains(
             configured.chain(added.map(|row| row.domain)).collect(),

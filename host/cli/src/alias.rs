@@ -12,8 +12,8 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, anyhow};
 use clap::Subcommand;
 use latchmail_core::address;
-use latchmail_directory::imports::AliasImport;
-use latchmail_directory::reserved_addresses::Reservation;
+use latchmail_directory::aliases::imports::AliasImport;
+use latchmail_directory::aliases::reserved_addresses::Reservation;
 use latchmail_terminal::output::escape;
 
 use self::resolve::{Aliases, Names, Resolved};
@@ -141,7 +141,7 @@ impl Importer<'_> {
             return Ok(Some(Status::failed(reason)));
         }
         let directory = &self.context.directory;
-        let holder = directory.address_holder(address).await?;
+        let holder = directory.aliases.address_holder(address).await?;
         if holder.as_ref().is_some_and(|holder| !holder.is_alias) {
             return Ok(Some(Status::failed("is an account")));
         }
@@ -191,7 +191,13 @@ impl Importer<'_> {
         if let Some(known) = self.accounts.get(target) {
             return Ok(known.clone());
         }
-        let account = match self.context.directory.address_holder(target).await? {
+        let account = match self
+            .context
+            .directory
+            .aliases
+            .address_holder(target)
+            .await?
+        {
             Some(holder) => Ok(holder.id),
             None => self.new_account(target).await?,
         };
@@ -223,8 +229,11 @@ impl Importer<'_> {
             }
         };
         let address = user.account.address.clone();
-        directory.adopt_users(&[user], &context.origin).await?;
-        let account = directory.account_by_address(&address).await?;
+        directory
+            .accounts
+            .adopt_users(&[user], &context.origin)
+            .await?;
+        let account = directory.accounts.by_address(&address).await?;
         Ok(account.map_or_else(
             || Err(format!("{missing}: {address} is an alias or reserved")),
             |account| Ok(account.id),
@@ -236,7 +245,8 @@ impl Importer<'_> {
         let imported = self
             .context
             .directory
-            .import_alias(address, account, now, origin)
+            .aliases
+            .import(address, account, now, origin)
             .await?;
         Ok(match imported {
             AliasImport::Imported => Status::Imported,
@@ -263,6 +273,7 @@ impl Importer<'_> {
             let reservation = self
                 .context
                 .directory
+                .aliases
                 .reserve_address(address, now, origin)
                 .await?;
             reserved = matches!(reservation, Reservation::Reserved | Reservation::Already);

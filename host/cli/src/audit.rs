@@ -52,7 +52,7 @@ pub async fn run(service: &ServiceArgs, selection: &Selection) -> anyhow::Result
         until: Timestamp::from_millis(i64::MAX),
         limit: selection.limit,
     };
-    let events = context.directory.events(&filter).await?;
+    let events = context.directory.events.list(&filter).await?;
     context.close().await;
     let line = if selection.json { to_json } else { to_line };
     print_lines(events.iter().rev().map(line))

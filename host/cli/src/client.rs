@@ -74,6 +74,7 @@ async fn add(
     let now = context.clock.now();
     context
         .directory
+        .oauth
         .add_client(&client, now, &context.origin)
         .await?;
     let secret = secret.secret().expose_secret();
@@ -88,7 +89,7 @@ async fn add(
 }
 
 async fn list_all(context: &CliContext, json: bool) -> anyhow::Result<()> {
-    let clients = context.directory.clients().await?;
+    let clients = context.directory.oauth.clients().await?;
     if json {
         return print_lines(clients.iter().map(|row| to_json(row).to_string()));
     }
@@ -113,6 +114,7 @@ async fn remove(context: &CliContext, id: &str) -> anyhow::Result<()> {
     let now = context.clock.now();
     let removed = context
         .directory
+        .oauth
         .remove_client(id, now, &context.origin)
         .await?;
     let Some(grants) = removed else {

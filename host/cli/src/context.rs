@@ -70,7 +70,7 @@ impl CliContext {
 
     pub(crate) async fn account(&self, address: &str) -> anyhow::Result<Account> {
         let address = parse_address(address)?;
-        let account = self.directory.account_by_address(&address).await?;
+        let account = self.directory.accounts.by_address(&address).await?;
         account.ok_or_else(|| account_not_found(&address))
     }
 

@@ -12,10 +12,10 @@ use anyhow::{anyhow, bail};
 use clap::Subcommand;
 use latchmail_accounts::domains::{Challenge, Domains};
 use latchmail_core::keyring::Keyring;
-use latchmail_directory::administration::AddressRelease;
+use latchmail_directory::aliases::reserved_addresses::AddressRelease;
+use latchmail_directory::aliases::reserved_addresses::Reservation;
+use latchmail_directory::domains::platform_domains::{Added, Removed};
 use latchmail_directory::domains::{Claim, Domain, DomainCaller, Released, Remaining, Verified};
-use latchmail_directory::platform_domains::{Added, Removed};
-use latchmail_directory::reserved_addresses::Reservation;
 use latchmail_net::dns::{self, Dns};
 use latchmail_terminal::input::parse_address;
 use latchmail_terminal::output::{escape, print_line, print_lines, table};
@@ -136,8 +136,8 @@ pub async fn run(service: &ServiceArgs, command: Command) -> anyhow::Result<()> 
 
 impl CliContext {
     async fn list_domains(&self, json: bool) -> anyhow::Result<()> {
-        let platform = self.directory.platform_domains().await?;
-        let claims = self.directory.domain_claims("").await?;
+        let platform = self.directory.domains.platform_domains().await?;
+        let claims = self.directory.domains.claims("").await?;
         if json {
             let platform = platform.iter().map(output::platform_json);
             let claims = claims.iter().map(output::claim_json);
@@ -154,8 +154,8 @@ impl CliContext {
 
     async fn show_domain(&self, domain: &str, json: bool) -> anyhow::Result<()> {
         let name = parse_domain(domain)?;
-        let platform = self.directory.platform_domain(&name).await?;
-        let claims = self.directory.domain_claims(&name).await?;
+        let platform = self.directory.domains.platform_domain(&name).await?;
+        let claims = self.directory.domains.claims(&name).await?;
         if platform.is_none() && claims.is_empty() {
             bail!("{name} is not a platform domain, and no account claims it");
         }
@@ -182,8 +182,8 @@ impl CliContext {
             platform: platform.as_ref(),
             claims: &claims,
             published: &published,
-            in_use: self.directory.in_use(&name).await?,
-            reserved: &self.directory.reserved_on(&name).await?,
+            in_use: self.directory.domains.in_use(&name).await?,
+            reserved: &self.directory.domains.reserved_on(&name).await?,
             records: &domains.inspected(inspected).await.records,
         };
         if json {
@@ -241,7 +241,8 @@ impl CliContext {
         let (name, owner) = (&claim.domain.name, &claim.owner);
         let released =
             self.directory
-                .release_domain(self.caller(&claim), name, aliases, &self.origin);
+                .domains
+                .release(self.caller(&claim), name, aliases, &self.origin);
         let consequence = match aliases {
             Remaining::Keep => "",
             Remaining::Delete => "the aliases on it are deleted, ",
@@ -267,6 +268,7 @@ impl CliContext {
         let now = self.clock.now();
         let added = self
             .directory
+            .domains
             .add_platform_domain(&name, now, &self.origin)
             .await?;
         match added {
@@ -284,6 +286,7 @@ impl CliContext {
         let now = self.clock.now();
         let removed = self
             .directory
+            .domains
             .remove_platform_domain(&name, now, &self.origin)
             .await?;
         match removed {
@@ -307,6 +310,7 @@ impl CliContext {
         let now = self.clock.now();
         match self
             .directory
+            .aliases
             .reserve_address(&address, now, &self.origin)
             .await?
         {
@@ -323,6 +327,7 @@ impl CliContext {
         let now = self.clock.now();
         let released = self
             .directory
+            .aliases
             .release_reserved_address(&address, now, &self.origin)
             .await?;
         if released {
@@ -330,6 +335,7 @@ impl CliContext {
         }
         let release = self
             .directory
+            .aliases
             .free_address(&address, now, &self.origin)
             .await?;
         match release {
@@ -346,7 +352,7 @@ impl CliContext {
     /// Returns the claim of `account` for a domain. Without `account`, returns the only claim, or
     /// an error if several accounts claim the domain.
     async fn claim(&self, name: &str, account: Option<&str>) -> anyhow::Result<Claim> {
-        let claims = self.directory.domain_claims(name).await?;
+        let claims = self.directory.domains.claims(name).await?;
         if let Some(account) = account {
             let account = parse_address(account)?;
             let claim = claims.into_iter().find(|claim| claim.owner == account);

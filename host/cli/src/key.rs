@@ -16,8 +16,8 @@ use latchmail_core::clock::Timestamp;
 use latchmail_core::key_file::KeyFile;
 use latchmail_core::keyring;
 use latchmail_directory::hosts::Host;
-use latchmail_directory::sealed::SealedColumn;
-use latchmail_directory::service_keys::{KeyState, ServiceKey};
+use latchmail_directory::keys::sealed::SealedColumn;
+use latchmail_directory::keys::service_keys::{KeyState, ServiceKey};
 use latchmail_terminal::output::{escape, print_line, print_lines, table, yes_or_no};
 use serde_json::json;
 use tokio::time::{Instant, sleep};
@@ -112,8 +112,8 @@ impl FileKey {
 
 async fn list(context: &CliContext, json: bool) -> anyhow::Result<()> {
     let in_file = FileKey::all(KeyFile::read(&context.config.key_file)?)?;
-    let known = context.directory.service_keys().await?;
-    let hosts = context.directory.hosts().await?;
+    let known = context.directory.keys.list().await?;
+    let hosts = context.directory.hosts.list().await?;
     let is_in_file = |kid: &str| in_file.iter().any(|key| key.kid() == kid);
     let unknown = in_file
         .iter()
@@ -167,7 +167,7 @@ async fn remove(context: &CliContext, kid: &str) -> anyhow::Result<()> {
     let Some(key) = keys.iter().find(|key| key.kid() == kid) else {
         bail!("the key {} is not in {path}", escape(kid));
     };
-    let known = context.directory.service_keys().await?;
+    let known = context.directory.keys.list().await?;
     let now = context.clock.now();
     match known.iter().find(|key| key.kid == kid) {
         Some(key) if key.state == KeyState::Current => {
@@ -182,7 +182,7 @@ async fn remove(context: &CliContext, kid: &str) -> anyhow::Result<()> {
         ),
         _ => {}
     }
-    let hosts = context.directory.hosts().await?;
+    let hosts = context.directory.hosts.list().await?;
     let users = names(hosts.iter().filter(|host| host.key_id == kid));
     if !users.is_empty() {
         bail!(
@@ -194,6 +194,7 @@ async fn remove(context: &CliContext, kid: &str) -> anyhow::Result<()> {
     if !counts.is_empty() {
         let last = context
             .directory
+            .keys
             .last_sealed_session(&key.derived.id)
             .await?;
         bail!("{}", still_sealed(kid, &counts, last));
@@ -203,7 +204,7 @@ async fn remove(context: &CliContext, kid: &str) -> anyhow::Result<()> {
     print_line(&format!("{kid} is removed from {path}."))?;
     let deadline = Instant::now() + NOTICE_TIMEOUT / 3;
     loop {
-        let hosts = context.directory.hosts().await?;
+        let hosts = context.directory.hosts.list().await?;
         let names = names_with(&hosts, kid);
         if names.is_empty() {
             return Ok(());

@@ -219,7 +219,7 @@ async fn complete(
     let directory = Directory::open_beside_service(&database).await?;
     if manifest.contains(LAST_LOGINS) {
         let logins: Vec<(String, i64)> = serde_json::from_slice(&fs::read(dir.join(LAST_LOGINS))?)?;
-        if let Err(error) = directory.restore_last_logins(&logins).await {
+        if let Err(error) = directory.credentials.restore_last_logins(&logins).await {
             warn(&format!(
                 "cannot restore the last log-ins of mail clients: {error}"
             ));
@@ -234,13 +234,16 @@ async fn complete(
         detail: Some(&detail),
         at: restore.restored_at,
     };
-    directory.record(event, &Origin::operator()).await?;
-    let passwords = directory.client_passwords(restore.restored_at).await?;
+    directory.events.record(event, &Origin::operator()).await?;
+    let passwords = directory
+        .credentials
+        .client_passwords(restore.restored_at)
+        .await?;
     let (valid, ended): (Vec<_>, Vec<_>) = passwords.into_iter().partition(|password| {
         let remaining = remaining.as_ref();
         remaining.is_none_or(|remaining| remaining.contains(&password.id))
     });
-    directory.end_client_passwords(&ended).await?;
+    directory.credentials.end_client_passwords(&ended).await?;
     directory.close().await;
     if sqlite_files(&database)?.is_some() {
         backup::set_owner(&database)?;

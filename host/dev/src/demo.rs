@@ -59,23 +59,27 @@ pub(crate) async fn ensure_administrator(
 ) -> anyhow::Result<DevAdministrator> {
     let password = create(&app.auth, ADMINISTRATOR, &state.join("admin-password")).await?;
     let (directory, origin, now) = (&app.directory, Origin::operator(), app.clock.now());
-    let account = directory.account_by_address(ADMINISTRATOR).await?;
+    let account = directory.accounts.by_address(ADMINISTRATOR).await?;
     let id = account
         .context("the administrator was deleted concurrently")?
         .id;
-    directory.set_admin(&id, true, now, &origin).await?;
+    directory
+        .accounts
+        .set_admin(&id, true, now, &origin)
+        .await?;
     let file = state.join("admin-two-factor");
-    let enrolled = directory.two_factor(&id).await?.is_some();
+    let enrolled = directory.second_factors.find(&id).await?.is_some();
     let secret = if enrolled && let Some(secret) = read_secret(&file)? {
         secret
     } else {
-        directory.remove_two_factor(&id, now, &origin).await?;
+        directory.second_factors.remove(&id, now, &origin).await?;
         let name = &app.config.service_name;
         let enrolment = Enrolment::generate(&app.auth.keys(), &id, ADMINISTRATOR, name)
             .map_err(|failure| anyhow!("cannot create a second factor: {failure}"))?;
         let (sealed, codes) = (&enrolment.sealed_secret, enrolment.recovery.hashes());
         directory
-            .set_two_factor(&id, sealed, &codes, now, &origin)
+            .second_factors
+            .set(&id, sealed, &codes, now, &origin)
             .await?;
         let secret = enrolment.secret.expose_secret();
         write_private(&file, secret).with_context(|| format!("cannot write {}", file.display()))?;

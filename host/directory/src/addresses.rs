@@ -114,7 +114,11 @@ mod tests {
             ("", AddressRelation::ForeignDomain),
         ] {
             assert_eq!(
-                directory.address_relation("ada", address).await.unwrap(),
+                directory
+                    .aliases
+                    .address_relation("ada", address)
+                    .await
+                    .unwrap(),
                 address_relation,
                 "{address}"
             );

@@ -76,7 +76,7 @@ mod tests {
             .await;
         assert_eq!(ended(&fresh).await, ["s-password"]);
         let origin = Origin::default();
-        let deleted = directory.delete_account("b", NOW, &origin).await;
+        let deleted = directory.accounts.delete("b", NOW, &origin).await;
         assert!(deleted.unwrap());
         let all = ["s-password", "u-password", "v-password"];
         assert_eq!(ended(&fresh).await, all);

@@ -201,8 +201,8 @@ mod tests {
             .execute("DELETE FROM app_passwords WHERE id = 's-password'")
             .await;
         let mut readers = [
-            directory.host_events().await.unwrap(),
-            directory.host_events().await.unwrap(),
+            directory.hosts.events().await.unwrap(),
+            directory.hosts.events().await.unwrap(),
         ];
         fresh
             .execute("DELETE FROM app_passwords WHERE id = 't-password'")
@@ -217,7 +217,7 @@ mod tests {
     async fn a_change_that_is_rolled_back_is_no_event(fresh: Fresh) {
         let directory = &fresh.directory;
         directory.with("a", "ada@example.org", &["s"]).await;
-        let mut reader = directory.host_events().await.unwrap();
+        let mut reader = directory.hosts.events().await.unwrap();
         let mut tx = directory.db().begin().await.unwrap();
         crate::db::on_tx!(&mut tx, db => sqlx::query("DELETE FROM app_passwords").execute(db).await.map(drop)).unwrap();
         drop(tx);
@@ -227,16 +227,16 @@ mod tests {
     async fn old_events_are_deleted_and_new_ones_are_still_found(fresh: Fresh) {
         let directory = &fresh.directory;
         directory.with("a", "ada@example.org", &["s", "t"]).await;
-        let mut reader = directory.host_events().await.unwrap();
+        let mut reader = directory.hosts.events().await.unwrap();
         fresh
             .execute("DELETE FROM app_passwords WHERE id = 's-password'")
             .await;
         assert_eq!(reader.read().await.unwrap().len(), 1);
         let now = crate::clock::Clock::system().now();
-        directory.sweep_host_events(now).await.unwrap();
+        directory.hosts.sweep_host_events(now).await.unwrap();
         assert_eq!(fresh.number("SELECT COUNT(*) FROM host_events").await, 1);
         let later = now.plus(KEEP).plus(Duration::from_secs(2));
-        directory.sweep_host_events(later).await.unwrap();
+        directory.hosts.sweep_host_events(later).await.unwrap();
         assert_eq!(fresh.number("SELECT COUNT(*) FROM host_events").await, 0);
         fresh
             .execute("DELETE FROM app_passwords WHERE id = 't-password'")
@@ -256,7 +256,7 @@ mod tests {
         super::super::testing::on_postgres(async |fresh: Fresh| {
             let directory = &fresh.directory;
             directory.with("a", "ada@example.org", &["s", "t"]).await;
-            let mut reader = directory.host_events().await.unwrap();
+            let mut reader = directory.hosts.events().await.unwrap();
             let mut slow = directory.db().begin().await.unwrap();
             crate::db::on_tx!(&mut slow, db => sqlx::query("DELETE FROM app_passwords WHERE id = 's-password'")
                 .execute(db).await.map(drop))

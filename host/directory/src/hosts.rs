@@ -230,46 +230,46 @@ mod tests {
     async fn a_host_is_alive_until_it_is_removed_or_has_not_been_seen_for_15_seconds(fresh: Fresh) {
         let directory = &fresh.directory;
         for id in ["a", "b"] {
-            directory.announce_host(&announcement(id)).await.unwrap();
+            directory.hosts.announce(&announcement(id)).await.unwrap();
         }
         let again = Announcement {
             problem: Some("no module".into()),
             ..announcement("a")
         };
-        directory.announce_host(&again).await.unwrap();
-        let hosts = directory.hosts().await.unwrap();
+        directory.hosts.announce(&again).await.unwrap();
+        let hosts = directory.hosts.list().await.unwrap();
         let [a, b] = hosts.as_slice() else {
             panic!("{hosts:?}");
         };
         assert_eq!((&*a.id, a.problem.as_deref()), ("a", Some("no module")));
         assert_eq!(b.key_ids().collect::<Vec<_>>(), ["new", "old"]);
         assert!(a.started_at <= a.seen_at);
-        assert!(directory.is_host_alive("a").await.unwrap());
-        assert!(!directory.is_host_alive("c").await.unwrap());
-        directory.remove_host("a").await.unwrap();
-        assert!(!directory.is_host_alive("a").await.unwrap());
+        assert!(directory.hosts.is_alive("a").await.unwrap());
+        assert!(!directory.hosts.is_alive("c").await.unwrap());
+        directory.hosts.remove("a").await.unwrap();
+        assert!(!directory.hosts.is_alive("a").await.unwrap());
         fresh
             .execute("UPDATE hosts SET seen_at = seen_at - 16000")
             .await;
-        assert!(!directory.is_host_alive("b").await.unwrap());
-        assert_eq!(directory.hosts().await.unwrap(), []);
-        directory.sweep_hosts().await.unwrap();
+        assert!(!directory.hosts.is_alive("b").await.unwrap());
+        assert_eq!(directory.hosts.list().await.unwrap(), []);
+        directory.hosts.sweep_hosts().await.unwrap();
         assert_eq!(fresh.number("SELECT COUNT(*) FROM hosts").await, 1);
         fresh
             .execute("UPDATE hosts SET seen_at = seen_at - 86400000")
             .await;
-        directory.sweep_hosts().await.unwrap();
+        directory.hosts.sweep_hosts().await.unwrap();
         assert_eq!(fresh.number("SELECT COUNT(*) FROM hosts").await, 0);
     }
 
     async fn hosts_are_not_stopped_after_a_pause_of_all(fresh: Fresh) {
         let directory = &fresh.directory;
         for id in ["own", "other", "stopped"] {
-            directory.announce_host(&announcement(id)).await.unwrap();
+            directory.hosts.announce(&announcement(id)).await.unwrap();
         }
-        directory.set_own_host("own");
+        directory.hosts.set_own_host("own");
         let alive = async || {
-            let hosts = directory.hosts().await.unwrap();
+            let hosts = directory.hosts.list().await.unwrap();
             hosts.into_iter().map(|host| host.id).collect::<Vec<_>>()
         };
         fresh
@@ -282,10 +282,18 @@ mod tests {
             .execute("UPDATE hosts SET seen_at = seen_at - 60000")
             .await;
         assert_eq!(alive().await, ["other", "own"]);
-        assert!(directory.is_host_alive("other").await.unwrap());
-        directory.announce_host(&announcement("own")).await.unwrap();
+        assert!(directory.hosts.is_alive("other").await.unwrap());
+        directory
+            .hosts
+            .announce(&announcement("own"))
+            .await
+            .unwrap();
         assert_eq!(alive().await, ["other", "own"]);
-        directory.announce_host(&announcement("own")).await.unwrap();
+        directory
+            .hosts
+            .announce(&announcement("own"))
+            .await
+            .unwrap();
         assert_eq!(alive().await, ["other", "own"]);
         fresh
             .execute("UPDATE hosts SET resumed_at = resumed_at - 10000")

@@ -128,7 +128,10 @@ mod tests {
     async fn create(fresh: &Fresh, id: &str, replaced: Option<&str>) -> Option<IndexedAccount> {
         let password = new_app_password(id, AppPasswordKind::Index);
         let directory = &fresh.directory;
-        let created = directory.create_index_key("a", &password, id.as_bytes(), replaced, NOW);
+        let created =
+            directory
+                .credentials
+                .create_index_key("a", &password, id.as_bytes(), replaced, NOW);
         created.await.unwrap()
     }
 
@@ -146,7 +149,10 @@ mod tests {
         let directory = &fresh.directory;
         assert_eq!(create(&fresh, "early", None).await, None);
         directory.with("a", "ada@example.org", &["s"]).await;
-        assert_eq!(directory.index_key("a").await.unwrap(), Some(account(None)));
+        assert_eq!(
+            directory.credentials.index_key("a").await.unwrap(),
+            Some(account(None))
+        );
         assert_eq!(
             create(&fresh, "one", None).await,
             Some(account(Some("one")))
@@ -160,7 +166,7 @@ mod tests {
         let replaced = create(&fresh, "two", Some("one")).await;
         assert_eq!(replaced, Some(account(Some("two"))));
         assert_eq!(
-            directory.index_key("a").await.unwrap(),
+            directory.credentials.index_key("a").await.unwrap(),
             Some(account(Some("two")))
         );
         assert_eq!(fresh.number(STORED).await, 1);
@@ -174,32 +180,46 @@ mod tests {
         create(&fresh, "one", None).await;
         let events = "SELECT COUNT(*) FROM security_events WHERE subject = 'one'";
         assert_eq!(fresh.number(events).await, 0);
-        let listed = directory.credentials("a", NOW).await.unwrap();
+        let listed = directory.credentials.list("a", NOW).await.unwrap();
         assert!(listed.iter().all(|one| one.id != "one"));
-        let listed = directory.credentials_and_grants("a", NOW).await.unwrap();
+        let listed = directory
+            .credentials
+            .list_with_grants("a", NOW)
+            .await
+            .unwrap();
         assert!(listed.iter().any(|one| one.id == "one"));
-        let revoked = directory.revoke_app_password("a", "one", NOW, &origin);
+        let revoked = directory
+            .credentials
+            .revoke_app_password("a", "one", NOW, &origin);
         assert_eq!(revoked.await.unwrap(), Revocation::Unknown);
-        let changed = directory.set_password("a", "another hash", NOW, &origin);
+        let changed = directory
+            .credentials
+            .set_password("a", "another hash", NOW, &origin);
         assert_eq!(changed.await.unwrap().unwrap(), ["s-password"]);
         assert_eq!(
-            directory.index_key("a").await.unwrap(),
+            directory.credentials.index_key("a").await.unwrap(),
             Some(account(Some("one")))
         );
 
-        assert!(directory.disable("a", NOW, &origin).await.unwrap());
+        assert!(directory.accounts.disable("a", NOW, &origin).await.unwrap());
         assert_eq!(fresh.number(STORED).await, 0);
-        assert_eq!(directory.index_key("a").await.unwrap(), None);
+        assert_eq!(directory.credentials.index_key("a").await.unwrap(), None);
         assert_eq!(create(&fresh, "two", None).await, None);
-        assert!(directory.enable("a", NOW, &origin).await.unwrap());
-        assert_eq!(directory.index_key("a").await.unwrap(), Some(account(None)));
+        assert!(directory.accounts.enable("a", NOW, &origin).await.unwrap());
+        assert_eq!(
+            directory.credentials.index_key("a").await.unwrap(),
+            Some(account(None))
+        );
         assert_eq!(
             create(&fresh, "two", None).await,
             Some(account(Some("two")))
         );
-        assert!(directory.delete_account("a", NOW, &origin).await.unwrap());
+        assert!(directory.accounts.delete("a", NOW, &origin).await.unwrap());
         assert_eq!(fresh.number(STORED).await, 0);
-        let left = directory.sealed(SealedColumn::IndexKey, b"", "", 10).await;
+        let left = directory
+            .keys
+            .sealed(SealedColumn::IndexKey, b"", "", 10)
+            .await;
         assert!(left.unwrap().is_empty());
     }
 

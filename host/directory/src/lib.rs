@@ -82,8 +82,11 @@ impl Directory {
         platform_domains: &[String],
     ) -> Result<Self, Error> {
         let directory = Self::open_beside_service(config).await?;
-        directory.set_platform_domains(platform_domains).await?;
-        directory.abandon_sendings().await?;
+        directory
+            .domains
+            .set_platform_domains(platform_domains)
+            .await?;
+        directory.sendings.abandon().await?;
         Ok(directory)
     }
 

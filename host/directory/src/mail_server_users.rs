@@ -227,7 +227,7 @@ mod tests {
     }
 
     async fn hash(fresh: &Fresh) -> String {
-        let account = fresh.directory.active_account("a").await.unwrap();
+        let account = fresh.directory.accounts.active("a").await.unwrap();
         account.unwrap().password_hash
     }
 
@@ -235,17 +235,25 @@ mod tests {
         people(&fresh).await;
         let directory = &fresh.directory;
         let before = hash(&fresh).await;
-        let replace =
-            async |before: &str, after| directory.replace_fingerprint("a", before, after).await;
+        let replace = async |before: &str, after| {
+            directory
+                .credentials
+                .replace_fingerprint("a", before, after)
+                .await
+        };
         assert!(!replace("another", "1").await.unwrap());
         assert!(replace(&before, "1").await.unwrap());
         assert_eq!(hash(&fresh).await, "1");
         assert_eq!(fresh.number(LEFT).await, 6);
         let origin = Origin::default();
-        let changed = directory.change_fingerprint("a", "another", "2", NOW, &origin);
+        let changed = directory
+            .credentials
+            .change_fingerprint("a", "another", "2", NOW, &origin);
         assert_eq!(changed.await.unwrap(), None);
         assert_eq!(fresh.number(LEFT).await, 6);
-        let changed = directory.change_fingerprint("a", "1", "2", NOW, &origin);
+        let changed = directory
+            .credentials
+            .change_fingerprint("a", "1", "2", NOW, &origin);
         assert_eq!(changed.await.unwrap().unwrap().len(), 4);
         assert_eq!(hash(&fresh).await, "2");
         assert_eq!(fresh.number(LEFT).await, 2, "the mail client and the key");
@@ -255,16 +263,18 @@ mod tests {
     async fn revoked_credentials_leave_an_active_account_without_any(fresh: Fresh) {
         people(&fresh).await;
         let directory = &fresh.directory;
-        let listed = directory.accounts_with_credentials().await.unwrap();
+        let listed = directory.accounts.with_credentials().await.unwrap();
         let listed: Vec<_> = listed.iter().map(|account| account.id.as_str()).collect();
         assert_eq!(listed, ["a", "b"]);
         let origin = Origin::default();
-        let revoked = directory.revoke_credentials("a", "removed", NOW, &origin);
+        let revoked = directory
+            .credentials
+            .revoke_credentials("a", "removed", NOW, &origin);
         assert_eq!(revoked.await.unwrap().len(), 6);
         assert_eq!(fresh.number(LEFT).await, 0);
         assert_eq!(fresh.number(LIVE_TOKENS).await, 0);
         assert_eq!(hash(&fresh).await, "");
-        let listed = directory.accounts_with_credentials().await.unwrap();
+        let listed = directory.accounts.with_credentials().await.unwrap();
         assert_eq!(listed.len(), 1);
         let event = "SELECT COUNT(*) FROM security_events WHERE kind = 'credentials_revoked' AND detail LIKE 'removed; app passwords ended: 6%'";
         assert_eq!(fresh.number(event).await, 1);
@@ -273,20 +283,36 @@ mod tests {
     async fn ended_access_is_counted_and_keeps_mail_clients(fresh: Fresh) {
         people(&fresh).await;
         let origin = Origin::operator();
-        let ended = fresh.directory.end_access("a", NOW, &origin).await.unwrap();
+        let ended = fresh
+            .directory
+            .credentials
+            .end_access("a", NOW, &origin)
+            .await
+            .unwrap();
         assert_eq!(
             (ended.web_sessions, ended.oauth_grants, ended.api_tokens),
             (2, 1, 1)
         );
         assert_eq!(ended.app_passwords.len(), 4);
         assert_eq!(fresh.number(LEFT).await, 2);
-        let again = fresh.directory.end_access("a", NOW, &origin).await.unwrap();
+        let again = fresh
+            .directory
+            .credentials
+            .end_access("a", NOW, &origin)
+            .await
+            .unwrap();
         assert_eq!(again, EndedAccess::default());
     }
 
     async fn an_app_password_is_found_by_selector_and_hash(fresh: Fresh) {
         people(&fresh).await;
-        let found = async |selector, hash| fresh.directory.is_app_password(selector, hash).await;
+        let found = async |selector, hash| {
+            fresh
+                .directory
+                .credentials
+                .is_app_password(selector, hash)
+                .await
+        };
         assert!(found("x1", "h1").await.unwrap());
         assert!(!found("x1", "h").await.unwrap());
         assert!(!found("x9", "h1").await.unwrap());

@@ -258,7 +258,8 @@ async fn a_reader_sees_whole_accounts_while_the_service_writes(fresh: Fresh) {
                     let id = format!("w{writer}-{n}");
                     directory.with(&id, &format!("{id}@example.org"), &[]).await;
                     directory
-                        .begin_session(&session(&id, &id, NOW), &Origin::default())
+                        .sessions
+                        .begin(&session(&id, &id, NOW), &Origin::default())
                         .await
                         .unwrap();
                 }

@@ -145,9 +145,12 @@ mod tests {
         directory.with("ada", "ada@example.org", &["s"]).await;
         let change = changes(None, Some("King"), None);
         let origin = Origin::default();
-        let changed = directory.change_profile(ASKING, &change, &origin).await;
+        let changed = directory
+            .accounts
+            .change_profile(ASKING, &change, &origin)
+            .await;
         assert_eq!(changed.unwrap(), Change::Changed);
-        let profile = directory.profile("ada").await.unwrap().unwrap();
+        let profile = directory.accounts.profile("ada").await.unwrap().unwrap();
         assert_eq!(
             (&*profile.first_name, &*profile.last_name, &*profile.dob),
             ("Ada", "King", "1990-12-10")
@@ -156,7 +159,10 @@ mod tests {
         let told = "SELECT COUNT(*) FROM security_events WHERE kind = 'profile_changed'";
         assert_eq!(fresh.number(told).await, 1);
         for change in [change, Changes::default()] {
-            let changed = directory.change_profile(ASKING, &change, &origin).await;
+            let changed = directory
+                .accounts
+                .change_profile(ASKING, &change, &origin)
+                .await;
             assert_eq!(changed.unwrap(), Change::Changed);
         }
         assert_eq!(fresh.number(told).await, 1, "nothing changed");
@@ -170,17 +176,23 @@ mod tests {
         };
         let origin = Origin::default();
         let first = session("s", "ada", NOW);
-        let made = directory.create_account(&new, Some(&first), &origin);
+        let made = directory.accounts.create(&new, Some(&first), &origin);
         made.await.unwrap();
         let part = changes(Some("Ada"), Some("King"), None);
-        let made = directory.change_profile(ASKING, &part, &origin).await;
+        let made = directory
+            .accounts
+            .change_profile(ASKING, &part, &origin)
+            .await;
         assert_eq!(made.unwrap(), Change::Incomplete);
-        assert_eq!(directory.profile("ada").await.unwrap(), None);
+        assert_eq!(directory.accounts.profile("ada").await.unwrap(), None);
         let whole = changes(Some("Ada"), Some("King"), Some("1990-12-10"));
-        let made = directory.change_profile(ASKING, &whole, &origin).await;
+        let made = directory
+            .accounts
+            .change_profile(ASKING, &whole, &origin)
+            .await;
         assert_eq!(made.unwrap(), Change::Changed);
-        assert!(directory.profile("ada").await.unwrap().is_some());
-        assert_eq!(directory.profile("bob").await.unwrap(), None);
+        assert!(directory.accounts.profile("ada").await.unwrap().is_some());
+        assert_eq!(directory.accounts.profile("bob").await.unwrap(), None);
     }
 
     async fn a_session_that_is_over_changes_nothing(fresh: Fresh) {
@@ -188,9 +200,12 @@ mod tests {
         directory.with("ada", "ada@example.org", &[]).await;
         let change = changes(None, Some("King"), None);
         let origin = Origin::default();
-        let changed = directory.change_profile(ASKING, &change, &origin).await;
+        let changed = directory
+            .accounts
+            .change_profile(ASKING, &change, &origin)
+            .await;
         assert_eq!(changed.unwrap(), Change::SessionOver);
-        let profile = directory.profile("ada").await.unwrap().unwrap();
+        let profile = directory.accounts.profile("ada").await.unwrap().unwrap();
         assert_eq!(profile.last_name, "Lovelace");
     }
 

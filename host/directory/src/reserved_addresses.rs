@@ -108,20 +108,27 @@ mod tests {
 
     async fn nobody_gets_an_address_that_is_held_until_it_is_let_go(fresh: Fresh) {
         let (directory, operator) = (&fresh.directory, Origin::operator());
-        let hold = || directory.reserve_address(LIST, NOW, &operator);
+        let hold = || directory.aliases.reserve_address(LIST, NOW, &operator);
         assert_eq!(hold().await.unwrap(), Reservation::Reserved);
         assert_eq!(hold().await.unwrap(), Reservation::Already);
         let register = async || {
             let account = account("a", LIST);
-            let made = directory.create_account(&account, None, &operator).await;
+            let made = directory.accounts.create(&account, None, &operator).await;
             made.unwrap()
         };
         assert_eq!(register().await, Creation::AddressTaken);
-        assert_eq!(directory.reserved_on("example.org").await.unwrap(), [LIST]);
-        let freeing = directory.free_address(LIST, NOW, &operator).await;
+        assert_eq!(
+            directory.domains.reserved_on("example.org").await.unwrap(),
+            [LIST]
+        );
+        let freeing = directory.aliases.free_address(LIST, NOW, &operator).await;
         assert_eq!(freeing.unwrap(), AddressRelease::InUse);
 
-        let let_go = || directory.release_reserved_address(LIST, NOW, &operator);
+        let let_go = || {
+            directory
+                .aliases
+                .release_reserved_address(LIST, NOW, &operator)
+        };
         assert!(let_go().await.unwrap());
         assert!(!let_go().await.unwrap());
         assert_eq!(register().await, Creation::Created);
@@ -132,8 +139,15 @@ mod tests {
     async fn what_is_nobodys_any_more_can_be_held(fresh: Fresh) {
         let (directory, operator) = (&fresh.directory, Origin::operator());
         directory.with("a", LIST, &[]).await;
-        directory.delete_account("a", NOW, &operator).await.unwrap();
-        let held = directory.reserve_address(LIST, NOW, &operator).await;
+        directory
+            .accounts
+            .delete("a", NOW, &operator)
+            .await
+            .unwrap();
+        let held = directory
+            .aliases
+            .reserve_address(LIST, NOW, &operator)
+            .await;
         assert_eq!(held.unwrap(), Reservation::Reserved);
         let rows = "SELECT COUNT(*) FROM addresses WHERE kind = 'held' AND account_id IS NULL AND live AND NOT active";
         assert_eq!(fresh.number(rows).await, 1);

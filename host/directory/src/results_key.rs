@@ -38,7 +38,7 @@ mod tests {
         let view = MailServerView::new(&fresh.config).unwrap();
         assert!(view.results_key().await.unwrap().is_none());
         for new in ["first", "second"] {
-            let key = fresh.directory.results_key(new).await.unwrap();
+            let key = fresh.directory.keys.results_key(new).await.unwrap();
             assert_eq!(*key, "first");
         }
         let key = view.results_key().await.unwrap().unwrap();

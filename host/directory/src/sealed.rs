@@ -222,7 +222,7 @@ mod tests {
         fresh.domain("a", "ada.example", true).await;
         fresh.domain("a", "pending.example", false).await;
         let page = async |column, key: &'static [u8], after| {
-            let page = directory.sealed(column, key, after, 10).await;
+            let page = directory.keys.sealed(column, key, after, 10).await;
             page.unwrap()
         };
         let session = |sid: &str| (sid.to_owned(), b"sealed".to_vec());
@@ -233,26 +233,39 @@ mod tests {
         );
         assert_eq!(page(sessions, b"12345678", "s").await, [session("t")]);
         assert_eq!(
-            directory.sealed(sessions, b"", "", 1).await.unwrap().len(),
+            directory
+                .keys
+                .sealed(sessions, b"", "", 1)
+                .await
+                .unwrap()
+                .len(),
             1
         );
         for (before, after) in [
             (b"other".as_slice(), b"x".as_slice()),
             (b"sealed", b"12345678nonce"),
         ] {
-            let resealed = directory.reseal(sessions, "s", before, after);
+            let resealed = directory.keys.reseal(sessions, "s", before, after);
             resealed.await.unwrap();
         }
         assert_eq!(page(sessions, b"12345678", "").await, [session("t")]);
         let count = async |column, now| {
-            let count = directory.count_sealed(column, b"12345678", now).await;
+            let count = directory.keys.count_sealed(column, b"12345678", now).await;
             count.unwrap()
         };
         assert_eq!(count(sessions, NOW).await, 1);
-        let last = directory.last_sealed_session(b"12345678").await.unwrap();
+        let last = directory
+            .keys
+            .last_sealed_session(b"12345678")
+            .await
+            .unwrap();
         assert_eq!(count(sessions, last.unwrap()).await, 0, "expired");
         assert_eq!(
-            directory.last_sealed_session(b"other678").await.unwrap(),
+            directory
+                .keys
+                .last_sealed_session(b"other678")
+                .await
+                .unwrap(),
             None
         );
 

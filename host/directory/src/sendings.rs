@@ -222,7 +222,7 @@ mod tests {
         let begin = async |account, print: &[u8], at| {
             let now = Timestamp::from_millis(at);
             let key = key(account);
-            let begun = directory.begin_sending(&key, print, "p", "<1@x>", now);
+            let begun = directory.sendings.begin(&key, print, "p", "<1@x>", now);
             begun.await.unwrap()
         };
         assert_eq!(begin("ada", b"one", 1000).await, None);
@@ -230,23 +230,25 @@ mod tests {
         let before = begin("ada", b"two", 2000).await.unwrap();
         assert!(before.is_begun() && before.fingerprint == b"one");
         assert_eq!((before.begun_at().millis(), &*before.process), (1000, "p"));
-        directory.release_sending(&key("ada")).await.unwrap();
+        directory.sendings.release(&key("ada")).await.unwrap();
         assert_eq!(begin("ada", b"two", 3000).await, None);
-        directory.sent(&key("ada")).await.unwrap();
+        directory.sendings.sent(&key("ada")).await.unwrap();
         directory
+            .sendings
             .sent_copy_filed(&key("ada"), "Sent")
             .await
             .unwrap();
         let sent = begin("ada", b"two", 4000).await.unwrap();
         assert!(sent.is_sent());
         assert_eq!(sent.saved_to.as_deref(), Some("Sent"));
-        directory.sending_unknown(&key("bob")).await.unwrap();
+        directory.sendings.set_unknown(&key("bob")).await.unwrap();
         let unknown = begin("bob", b"one", 4000).await.unwrap();
         assert!(!unknown.is_sent() && !unknown.is_begun());
         let day = 24 * 3_600_000;
         assert!(begin("ada", b"x", 3000 + day - 1).await.is_some());
         assert_eq!(begin("ada", b"x", 3000 + day).await, None);
         directory
+            .sendings
             .sweep_sendings(Timestamp::from_millis(5000 + day))
             .await
             .unwrap();
@@ -260,13 +262,15 @@ mod tests {
         let begin = async |process| {
             let now = Timestamp::from_millis(1000);
             let key = key("ada");
-            let begun = directory.begin_sending(&key, b"one", process, "<1@x>", now);
+            let begun = directory
+                .sendings
+                .begin(&key, b"one", process, "<1@x>", now);
             begun.await
         };
         let other = async {
             loop {
                 if matches!(begin("other").await, Ok(None)) {
-                    directory.release_sending(&key("ada")).await.unwrap();
+                    directory.sendings.release(&key("ada")).await.unwrap();
                 }
             }
         };
@@ -274,9 +278,9 @@ mod tests {
             let mut sends = 0;
             while sends < SENDS {
                 if matches!(begin("this").await, Ok(None)) {
-                    let row = directory.sending(&key("ada")).await.unwrap();
+                    let row = directory.sendings.find(&key("ada")).await.unwrap();
                     assert_eq!(row.map(|row| row.process).as_deref(), Some("this"));
-                    directory.release_sending(&key("ada")).await.unwrap();
+                    directory.sendings.release(&key("ada")).await.unwrap();
                     sends += 1;
                 }
             }

@@ -275,11 +275,11 @@ mod tests {
             key_ids: kids.iter().map(|kid| (*kid).to_owned()).collect(),
             problem: None,
         };
-        directory.announce_host(&announcement).await.unwrap();
+        directory.hosts.announce(&announcement).await.unwrap();
     }
 
     async fn states(directory: &Directory) -> Vec<(String, KeyState)> {
-        let keys = directory.service_keys().await.unwrap();
+        let keys = directory.keys.list().await.unwrap();
         let mut states: Vec<_> = keys.into_iter().map(|key| (key.kid, key.state)).collect();
         states.sort_by(|a, b| a.0.cmp(&b.0));
         states
@@ -288,10 +288,10 @@ mod tests {
     async fn the_first_host_registers_its_keys_and_the_database_then_decides(fresh: Fresh) {
         let directory = &fresh.directory;
         let register = async |kids: &[&str]| {
-            let registered = directory.register_service_keys(kids, "self").await;
+            let registered = directory.keys.register_service_keys(kids, "self").await;
             registered.unwrap()
         };
-        assert_eq!(directory.current_service_key().await.unwrap(), None);
+        assert_eq!(directory.keys.current_service_key().await.unwrap(), None);
         assert_eq!(register(&["b", "a"]).await, Registered::New(None));
         let known = Registered::Known("b".into());
         assert_eq!(register(&["b", "a"]).await, known);
@@ -320,7 +320,12 @@ mod tests {
             expected.map(|(kid, state)| (kid.to_owned(), state))
         );
         assert_eq!(
-            directory.current_service_key().await.unwrap().as_deref(),
+            directory
+                .keys
+                .current_service_key()
+                .await
+                .unwrap()
+                .as_deref(),
             Some("c")
         );
     }
@@ -328,17 +333,18 @@ mod tests {
     async fn a_pending_key_becomes_current_when_all_running_hosts_have_it(fresh: Fresh) {
         let directory = &fresh.directory;
         directory
+            .keys
             .register_service_keys(&["a"], "one")
             .await
             .unwrap();
         announce(directory, "one", &["a", "b"]).await;
         announce(directory, "two", &["a"]).await;
-        let mut events = directory.host_events().await.unwrap();
-        let add = async |kid: &str| directory.add_pending_service_key(kid).await.unwrap();
+        let mut events = directory.hosts.events().await.unwrap();
+        let add = async |kid: &str| directory.keys.add_pending_service_key(kid).await.unwrap();
         assert_eq!(add("a").await, None);
         assert_eq!(add("b").await.as_deref(), Some("b"));
         assert_eq!(add("c").await.as_deref(), Some("b"));
-        let activate = async |kid: &str| directory.activate_service_key(kid).await.unwrap();
+        let activate = async |kid: &str| directory.keys.activate_service_key(kid).await.unwrap();
         assert_eq!(activate("c").await, Activation::NotPending);
         assert_eq!(
             activate("b").await,

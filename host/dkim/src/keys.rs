@@ -12,7 +12,7 @@ use latchmail_core::keyring::Keyring;
 use latchmail_core::sealing::Purpose;
 use latchmail_directory::Directory;
 use latchmail_directory::dkim_keys::SealedKey;
-use latchmail_directory::milter::MilterKey;
+use latchmail_directory::dkim_keys::milter::MilterKey;
 use quick_cache::sync::Cache;
 use rsa::pkcs8::{LineEnding, SecretDocument};
 use zeroize::Zeroizing;
@@ -66,7 +66,7 @@ impl Keys {
         if let Some(key) = self.configured(domain).await? {
             return Ok(Some(Arc::clone(&key.signer)));
         }
-        let Some(key) = self.directory.dkim_key(domain).await? else {
+        let Some(key) = self.directory.dkim_keys.find(domain).await? else {
             self.cache.remove(domain);
             return Ok(None);
         };
@@ -103,11 +103,11 @@ impl Keys {
         if !self.has_milter || self.configured(domain).await?.is_some() {
             return Ok(());
         }
-        let Some(key) = self.directory.dkim_key(domain).await? else {
+        let Some(key) = self.directory.dkim_keys.find(domain).await? else {
             return Ok(());
         };
         let key = self.milter_key(domain.to_owned(), key)?;
-        Ok(self.directory.add_milter_keys(&[key]).await?)
+        Ok(self.directory.dkim_keys.add_milter_keys(&[key]).await?)
     }
 
     /// Synchronizes the milter's keys with the directory and the configuration. Logs and omits a
@@ -120,7 +120,7 @@ impl Keys {
         if !self.has_milter {
             return Ok(());
         }
-        let platform = self.directory.platform_domains().await?;
+        let platform = self.directory.domains.platform_domains().await?;
         let platform: BTreeSet<String> = platform.into_iter().map(|one| one.domain).collect();
         let configured_key = |domain: &str| {
             let key = self.configured.get(domain)?;
@@ -135,7 +135,7 @@ impl Keys {
             .iter()
             .filter_map(|domain| configured_key(domain))
             .collect();
-        for (domain, key) in self.directory.dkim_keys().await? {
+        for (domain, key) in self.directory.dkim_keys.list().await? {
             if platform.contains(&domain) && self.configured.contains_key(&domain) {
                 continue;
             }
@@ -144,7 +144,7 @@ impl Keys {
                 Err(error) => tracing::error!(%error, "failed to store a DKIM key for the milter"),
             }
         }
-        Ok(self.directory.set_milter_keys(&keys).await?)
+        Ok(self.directory.dkim_keys.set_milter_keys(&keys).await?)
     }
 
     /// Returns the configured key of a platform domain. Returns `None` for a domain that is not a
@@ -154,7 +154,7 @@ impl Keys {
         let Some(key) = self.configured.get(domain) else {
             return Ok(None);
         };
-        let platform_domain = self.directory.platform_domain(domain).await?;
+        let platform_domain = self.directory.domains.platform_domain(domain).await?;
         Ok(platform_domain.map(|_| key))
     }
 

@@ -84,7 +84,7 @@ impl App {
             return Ok(None);
         }
         // A host that serves some modules is better than no host.
-        let hosts = self.directory.hosts().await?;
+        let hosts = self.directory.hosts.list().await?;
         let mut others = hosts.iter().filter(|host| host.id != self.host_id);
         Ok(others
             .any(|host| host.problem.is_none())

@@ -95,7 +95,7 @@ async fn show(state: &MetricsState, _: &Request) -> Result<Response, Rejection> 
 /// Sets the metrics that are read at each scrape.
 async fn collect(app: &App) {
     let (readiness, hosts) = tokio::join!(readiness::check(app), async {
-        let hosts = timeout(readiness::TIMEOUT, app.directory.hosts()).await;
+        let hosts = timeout(readiness::TIMEOUT, app.directory.hosts.list()).await;
         // The check of the database logs the failure.
         hosts
             .ok()
@@ -109,7 +109,7 @@ async fn collect(app: &App) {
     let shared = app.http.limits.shared();
     let is_unavailable = shared.is_some_and(|shared| !shared.is_available());
     metrics::SHARED_LIMITS_UNAVAILABLE.set([], i64::from(is_unavailable));
-    let (open, in_use) = app.directory.db().connections();
+    let (open, in_use) = app.directory.connections();
     metrics::DATABASE_OPEN.set([], open);
     metrics::DATABASE_IN_USE.set([], in_use);
     let (open, in_use) = app.mail.pooled_connections();

@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use latchmail_core::permissions::Right;
-use latchmail_directory::message_index::{self, Location};
+use latchmail_directory::message_index::Location;
 use latchmail_imap::change::Moved;
 use latchmail_imap::flag::Flag;
 use latchmail_imap::{Connector, Session, Writable};
@@ -274,7 +274,7 @@ impl Mail {
         if source == Source::ReconciledIndex {
             self.reconcile(access).await?;
         }
-        let locations = message_index::locations(self.db(), account, numbers).await?;
+        let locations = self.message_index().locations(account, numbers).await?;
         let locations = locations.into_iter().map(|(number, location)| {
             let location = Arc::new(location);
             self.cache.insert_location(account, number, &location);
@@ -362,12 +362,16 @@ impl Mail {
         if !new_uids.is_empty() {
             let uid_validity = moved.uid_validity;
             let store = async {
-                let stored =
-                    message_index::moved(self.db(), account, to, uid_validity, &new_uids).await?;
+                let stored = self
+                    .message_index()
+                    .moved(account, to, uid_validity, &new_uids)
+                    .await?;
                 if !stored {
                     // Another client created the destination folder after the last listing.
                     self.refresh_folders(access).await?;
-                    message_index::moved(self.db(), account, to, uid_validity, &new_uids).await?;
+                    self.message_index()
+                        .moved(account, to, uid_validity, &new_uids)
+                        .await?;
                 }
                 Ok::<_, Error>(())
             };
@@ -424,7 +428,7 @@ impl Mail {
             .filter(|number| !was_moved(number))
             .copied()
             .collect();
-        if let Err(error) = message_index::remove(self.db(), account, &deleted).await {
+        if let Err(error) = self.message_index().remove(account, &deleted).await {
             tracing::error!(%error, "failed to remove deleted messages from the index");
         }
         for number in uids.keys() {
@@ -442,7 +446,7 @@ impl Mail {
         uids: &BTreeMap<u64, u32>,
     ) -> Result<BTreeMap<u64, Location>, Error> {
         let numbers: Vec<u64> = uids.keys().copied().collect();
-        let locations = message_index::locations(self.db(), account, &numbers).await?;
+        let locations = self.message_index().locations(account, &numbers).await?;
         Ok(locations.into_iter().collect())
     }
 }

@@ -10,7 +10,7 @@ mod plan;
 use std::collections::HashMap;
 
 use latchmail_core::permissions::{GrantedFolder, Resource, Right};
-use latchmail_directory::message_index::{self, FolderHistory};
+use latchmail_directory::message_index::FolderHistory;
 
 use crate::access::Access;
 use crate::blocking;
@@ -134,9 +134,11 @@ impl Mail {
             return Err(Error::CursorExpired);
         }
         cursor.begin(version);
-        let (db, account) = (self.db(), &access.account);
-        let mut folders =
-            message_index::folder_histories(db, account, cursor.since, cursor.until).await?;
+        let (message_index, account) = (self.message_index(), &access.account);
+        let mut folders = message_index
+            .log
+            .folder_histories(account, cursor.since, cursor.until)
+            .await?;
         folders.retain(|folder| visible.contains(folder));
         if let Some(path) = folder {
             let Some(found) = find_folder(&folders, &cursor, path)? else {
@@ -148,9 +150,9 @@ impl Mail {
         }
         let limit = usize::try_from(limit).unwrap_or(usize::MAX);
         let plan = plan(folders).await?;
-        let page = page(db, account, plan, cursor, version, limit).await?;
+        let page = page(message_index, account, plan, cursor, version, limit).await?;
         // The sweep can delete changes at any time. Therefore check after the changes were read.
-        let log = message_index::log_state(db, account).await?;
+        let log = message_index.log.log_state(account).await?;
         if log.is_none_or(|log| log.pruned_version > cursor.since) {
             return Err(Error::CursorExpired);
         }
@@ -284,7 +286,7 @@ impl<'a> Visible<'a> {
 /// Reads pages without a mail server.
 #[cfg(test)]
 pub(crate) mod testing {
-    use latchmail_directory::Db;
+    use latchmail_directory::message_index::MessageIndex;
 
     use super::*;
 
@@ -294,7 +296,7 @@ pub(crate) mod testing {
 
     /// Returns the page after a position. `visible` selects the folders.
     pub(crate) async fn read_page(
-        db: &Db,
+        message_index: &MessageIndex,
         account: &str,
         position: Option<Position>,
         version: u64,
@@ -304,9 +306,20 @@ pub(crate) mod testing {
         let mut cursor = position.map_or_else(|| Cursor::at(version), |position| position.0);
         cursor.begin(version);
         let (since, until) = (cursor.since, cursor.until);
-        let mut folders = message_index::folder_histories(db, account, since, until).await?;
+        let mut folders = message_index
+            .log
+            .folder_histories(account, since, until)
+            .await?;
         folders.retain(visible);
-        let page = page(db, account, plan(folders).await?, cursor, version, limit).await?;
+        let page = page(
+            message_index,
+            account,
+            plan(folders).await?,
+            cursor,
+            version,
+            limit,
+        )
+        .await?;
         let position = Position(page.cursor);
         let page = ChangePage {
             cursor: String::new(),

@@ -8,7 +8,7 @@
 use std::collections::HashMap;
 
 use latchmail_core::permissions::{GrantedFolder, Right, Rights};
-use latchmail_directory::message_index::{self, IndexedFolder};
+use latchmail_directory::message_index::IndexedFolder;
 use latchmail_imap::MessageRef;
 
 use crate::access::Access;
@@ -49,7 +49,10 @@ impl Mail {
         let all = member.grants.over_every_folder();
         let mut folders: HashMap<String, Vec<(u32, Rights)>> = HashMap::new();
         if member.grants.folders().next().is_some() {
-            let indexed = message_index::existing_folders(self.db(), &access.account).await?;
+            let indexed = self
+                .message_index()
+                .existing_folders(&access.account)
+                .await?;
             let by_id: HashMap<&str, &IndexedFolder> = indexed
                 .iter()
                 .map(|folder| (folder.public_id(), folder))

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use latchmail_directory::message_index::{self, IndexedFolder, ListedFolder};
+use latchmail_directory::message_index::{IndexedFolder, ListedFolder};
 use latchmail_imap::Opened;
 use latchmail_imap::list::{FolderStatus, Listed, MODSEQS, POSITIONS};
 
@@ -76,7 +76,7 @@ impl Mail {
         states: &[FolderState],
     ) -> Result<Vec<IndexedFolder>, Error> {
         let account = &access.account;
-        let indexed = message_index::existing_folders(self.db(), account).await?;
+        let indexed = self.message_index().existing_folders(account).await?;
         let mut indexed: HashMap<String, IndexedFolder> = indexed
             .into_iter()
             .map(|folder| (folder.path.clone(), folder))
@@ -92,7 +92,10 @@ impl Mail {
                 .filter_map(|listed| indexed.remove(listed.path));
             return Ok(unchanged.collect());
         }
-        Ok(message_index::update_folders(self.db(), account, &listed).await?)
+        Ok(self
+            .message_index()
+            .update_folders(account, &listed)
+            .await?)
     }
 
     /// Stores all folders of the account in the index. This function must run before any message of
@@ -104,7 +107,7 @@ impl Mail {
             return Ok(());
         }
         let (access, _lock) = &self.lock(&self.reconcile_locks, access).await?;
-        if !message_index::has_folders(self.db(), account).await? {
+        if !self.message_index().has_folders(account).await? {
             self.index_folders(access, &self.folder_states(access).await?)
                 .await?;
         }

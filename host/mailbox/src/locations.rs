@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use latchmail_core::permissions::Right;
-use latchmail_directory::message_index::{self, Location};
+use latchmail_directory::message_index::Location;
 use latchmail_imap::MessageRef;
 
 use crate::access::Access;
@@ -107,7 +107,11 @@ impl Mail {
         {
             return Ok(Some(location));
         }
-        let Some(location) = message_index::location(&self.directory, account, number).await?
+        let Some(location) = self
+            .directory
+            .message_index
+            .location(account, number)
+            .await?
         else {
             return Ok(None);
         };

@@ -7,7 +7,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
-use latchmail_directory::message_index::{self, IndexedMessage};
+use latchmail_directory::message_index::IndexedMessage;
 use latchmail_imap::Opened;
 
 use crate::access::Access;
@@ -31,7 +31,7 @@ impl Mail {
         if self.cache.lost_no_message(folder, opened) {
             return Ok(false);
         }
-        let with_copies = message_index::copied_folders(self.db(), &access.account).await?;
+        let with_copies = self.message_index().copied_folders(&access.account).await?;
         if with_copies.iter().any(|copied| copied == path) {
             return Ok(true);
         }
@@ -57,7 +57,7 @@ impl Mail {
         {
             return Ok(false);
         }
-        let with_copies = message_index::copied_folders(self.db(), account).await?;
+        let with_copies = self.message_index().copied_folders(account).await?;
         let complete = self.complete_folders(account, states);
         if !with_copies
             .iter()
@@ -96,7 +96,7 @@ impl Mail {
         account: &str,
         messages: Vec<IndexedMessage>,
     ) -> Result<(), Error> {
-        message_index::remove_lost(self.db(), account, &messages).await?;
+        self.message_index().remove_lost(account, &messages).await?;
         for message in messages {
             self.cache
                 .remove_message(account, message.number(), &message.location);
@@ -113,9 +113,9 @@ impl Mail {
         let account = &access.account;
         let mut missing = Vec::new();
         let complete = self.complete_folders(account, states);
-        for path in message_index::copied_folders(self.db(), account).await? {
+        for path in self.message_index().copied_folders(account).await? {
             if !complete.contains(path.as_str()) {
-                let copies = message_index::copies_in(self.db(), account, &path).await?;
+                let copies = self.message_index().copies_in(account, &path).await?;
                 missing.extend(self.missing(access, copies).await?);
             }
         }

@@ -14,7 +14,8 @@ use latchmail_core::error::StartError;
 use latchmail_core::keyring::Keyring;
 use latchmail_core::metrics;
 use latchmail_core::secrets;
-use latchmail_directory::{Db, Directory};
+use latchmail_directory::Directory;
+use latchmail_directory::message_index::MessageIndex;
 use latchmail_imap::Connector;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time;
@@ -122,9 +123,9 @@ impl Mail {
         })
     }
 
-    /// Returns the database with the index of messages.
-    pub(crate) fn db(&self) -> &Db {
-        self.directory.db()
+    /// Returns the index of messages.
+    pub(crate) fn message_index(&self) -> &MessageIndex {
+        &self.directory.message_index
     }
 
     /// Sets the keys of the service, so that cursors are valid on all hosts and after a restart.

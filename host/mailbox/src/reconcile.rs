@@ -27,7 +27,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
-use latchmail_directory::message_index::{self, IndexedFolder, IndexedMessage, Known};
+use latchmail_directory::message_index::{IndexedFolder, IndexedMessage, Known};
 use latchmail_imap::{Fetched, MessageRef, Opened};
 
 use crate::access::Access;
@@ -123,30 +123,34 @@ impl Mail {
         messages: &[(u32, Identity)],
         checked: &mut HashSet<Identity>,
     ) -> Result<HashMap<u32, u64>, Error> {
-        let (db, account) = (self.db(), &access.account);
+        let (message_index, account) = (self.message_index(), &access.account);
         let uids: Vec<u32> = messages.iter().map(|(uid, _)| *uid).collect();
-        let known = message_index::known(db, account, path, opened.uid_validity, &uids).await?;
+        let known = message_index
+            .known(account, path, opened.uid_validity, &uids)
+            .await?;
         let unnumbered = identities_without_number(messages, &known.numbers);
         if known.folder.is_some() && unnumbered.is_empty() {
             return Ok(known.numbers);
         }
         let unchecked: Vec<Identity> = unnumbered.difference(checked).copied().collect();
-        if known.folder.is_none() || message_index::has_identity(db, account, &unchecked).await? {
+        if known.folder.is_none() || message_index.has_identity(account, &unchecked).await? {
             let (access, _lock) = &self.lock(&self.reconcile_locks, access).await?;
             self.reconcile_locked(access, &BTreeSet::new()).await?;
             // A message is not an arrival if it was in the folder before the folder was first
             // indexed. Therefore check here whether such a message is a copy of a lost message.
-            let known = message_index::known(db, account, path, opened.uid_validity, &uids).await?;
+            let known = message_index
+                .known(account, path, opened.uid_validity, &uids)
+                .await?;
             let unnumbered = identities_without_number(messages, &known.numbers);
             let unchecked: Vec<Identity> = unnumbered.difference(checked).copied().collect();
-            let copies = message_index::with_identities(db, account, &unchecked).await?;
+            let copies = message_index.with_identities(account, &unchecked).await?;
             self.remove_lost(account, self.missing(access, copies).await?)
                 .await?;
         }
         checked.extend(unchecked);
-        let numbers =
-            message_index::assign_numbers(db, account, path, opened.uid_validity, messages, &[])
-                .await?;
+        let numbers = message_index
+            .assign_numbers(account, path, opened.uid_validity, messages, &[])
+            .await?;
         numbers.ok_or_else(|| Error::Unavailable("the folders changed while they were read".into()))
     }
 
@@ -285,7 +289,10 @@ impl Mail {
         uids: &[u32],
     ) -> Result<Vec<Fetched>, Error> {
         let (account, uid_validity) = (&access.account, opened.uid_validity);
-        let known = message_index::known(self.db(), account, path, uid_validity, uids).await?;
+        let known = self
+            .message_index()
+            .known(account, path, uid_validity, uids)
+            .await?;
         let unnumbered = unnumbered(path, uid_validity, uids, &known);
         let mut lease = self.pool.lease(access, Some(path)).await?;
         Ok(retry_read!(lease, session => session.identities_at(&unnumbered)))
@@ -307,8 +314,10 @@ impl Mail {
         for identity in &identities {
             candidates.insert(*identity, Candidates::default());
         }
-        let indexed =
-            message_index::with_identities(self.db(), &access.account, &identities).await?;
+        let indexed = self
+            .message_index()
+            .with_identities(&access.account, &identities)
+            .await?;
         for message in &indexed {
             candidates.entry(message.identity()).or_default().indexed += 1;
         }
@@ -345,7 +354,8 @@ impl Mail {
             .map(|m| m.uid)
             .collect();
         let moved = find_moved(&messages, &deleted, candidates);
-        message_index::assign_numbers(self.db(), account, path, uid_validity, &messages, &moved)
+        self.message_index()
+            .assign_numbers(account, path, uid_validity, &messages, &moved)
             .await?;
         let moved_uids: HashSet<u32> = moved.iter().map(|(uid, _)| *uid).collect();
         for (uid, identity) in &messages {
@@ -368,8 +378,10 @@ impl Mail {
         uid_validity: u32,
         next: u32,
     ) -> Result<(), Error> {
-        let (db, account) = (self.db(), &access.account);
-        Ok(message_index::set_uid_next(db, account, path, uid_validity, next).await?)
+        let (message_index, account) = (self.message_index(), &access.account);
+        Ok(message_index
+            .set_uid_next(account, path, uid_validity, next)
+            .await?)
     }
 }
 

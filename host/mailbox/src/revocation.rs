@@ -13,7 +13,6 @@ use latchmail_core::clock::{Clock, Timestamp};
 use latchmail_core::config::{self, Config, SessionNames};
 use latchmail_core::error::StartError;
 use latchmail_core::traces::in_request;
-use latchmail_directory::endings;
 use tokio::time::{sleep, timeout};
 
 use crate::doveadm::{self, Doveadm, SessionMask};
@@ -130,7 +129,11 @@ impl Mail {
     pub async fn retry_end_sessions(&self) -> Result<(), Error> {
         let now = Clock::system().now();
         loop {
-            let revoked = endings::ended_by(self.db(), now.minus(SECOND_ATTEMPT), BATCH).await?;
+            let revoked = self
+                .directory
+                .credentials
+                .ended_by(now.minus(SECOND_ATTEMPT), BATCH)
+                .await?;
             let count = revoked.len();
             let (recent, expired): (Vec<_>, Vec<_>) = revoked
                 .into_iter()
@@ -138,7 +141,10 @@ impl Mail {
             let ids = |revoked: Vec<(String, Timestamp)>| -> Vec<String> {
                 revoked.into_iter().map(|(id, _)| id).collect()
             };
-            endings::forget_ended(self.db(), &ids(expired)).await?;
+            self.directory
+                .credentials
+                .forget_ended(&ids(expired))
+                .await?;
             let by_app_password = self.session_names == SessionNames::AppPassword;
             let Some(doveadm) = self.doveadm.as_ref().filter(|_| by_app_password) else {
                 return Ok(());
@@ -146,7 +152,7 @@ impl Mail {
             let recent = ids(recent);
             let result = doveadm.kick(&app_password_masks(&recent)).await;
             result.map_err(|error| Error::Unavailable(error.to_string()))?;
-            endings::forget_ended(self.db(), &recent).await?;
+            self.directory.credentials.forget_ended(&recent).await?;
             if count < usize::try_from(BATCH).unwrap_or(usize::MAX) {
                 return Ok(());
             }
@@ -188,11 +194,12 @@ impl Mail {
             let doveadm = Arc::clone(&doveadm);
             tokio::spawn(in_request(async move { kick(&doveadm, &masks).await }))
         };
-        let (app_passwords, db) = (app_passwords.to_vec(), self.db().clone());
+        let (app_passwords, credentials) =
+            (app_passwords.to_vec(), self.directory.credentials.clone());
         tokio::spawn(in_request(async move {
             sleep(SECOND_ATTEMPT).await;
             if kick(&doveadm, &app_password_masks(&app_passwords)).await
-                && let Err(error) = endings::forget_ended(&db, &app_passwords).await
+                && let Err(error) = credentials.forget_ended(&app_passwords).await
             {
                 tracing::warn!(%error, "failed to record that sessions were ended; they will be ended again");
             }

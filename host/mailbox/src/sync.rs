@@ -16,7 +16,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use latchmail_directory::message_index::{
-    self, FolderMessages, IndexedFolder, IndexedMessage, StoredFlags, SyncedFolder,
+    FolderMessages, IndexedFolder, IndexedMessage, StoredFlags, SyncedFolder,
 };
 use latchmail_imap::Opened;
 
@@ -71,7 +71,7 @@ impl Mail {
     /// Syncs once. Returns `None` if the sync must be repeated. `again` is `true` if an earlier
     /// attempt was not successful.
     async fn sync_once(&self, access: &Access, again: bool) -> Result<Option<u64>, Error> {
-        let (db, account) = (self.db(), &access.account);
+        let (message_index, account) = (self.message_index(), &access.account);
         let states = self.folder_modseqs(access).await?;
         let listed = self.index_folders(access, &states).await?;
         let mut vanished = Vanished::default();
@@ -92,20 +92,16 @@ impl Mail {
             let Some(removed) = self.remove_vanished(access, vanished).await? else {
                 return Ok(None);
             };
-            message_index::remove_folders(db, account, &removed).await?;
+            message_index.remove_folders(account, &removed).await?;
         }
         for (folder, highest_modseq) in synced {
             if folder.highest_modseq() != Some(highest_modseq) {
-                message_index::set_highest_modseq(
-                    db,
-                    account,
-                    &synced_folder(folder),
-                    highest_modseq,
-                )
-                .await?;
+                message_index
+                    .set_highest_modseq(account, &synced_folder(folder), highest_modseq)
+                    .await?;
             }
         }
-        Ok(message_index::start_log(db, account).await?)
+        Ok(message_index.log.start_log(account).await?)
     }
 
     /// Syncs the messages of one folder. Adds the messages that are not at their stored locations
@@ -117,7 +113,7 @@ impl Mail {
         folder: &IndexedFolder,
         vanished: &mut Vanished,
     ) -> Result<Option<u64>, Error> {
-        let (db, account) = (self.db(), &access.account);
+        let (message_index, account) = (self.message_index(), &access.account);
         let (path, uid_validity) = (&folder.path, folder.uid_validity());
         let since = folder.highest_modseq();
         let changes = {
@@ -130,22 +126,27 @@ impl Mail {
         let at = synced_folder(folder);
         let stored = if changes.vanished.is_some() {
             let uids: Vec<u32> = changes.flags.iter().map(|(uid, _)| *uid).collect();
-            message_index::flags_at(db, &at, &uids).await?
+            message_index.flags_at(&at, &uids).await?
         } else {
-            message_index::folder_flags(db, &at).await?
+            message_index.folder_flags(&at).await?
         };
         let bytes = (changes.flags.len() + stored.count()) * BYTES_PER_MESSAGE;
         let compared = blocking::run_sized(bytes, move || Differences::new(changes.flags, stored));
         let compared = compared.await.map_err(Error::Internal)?;
         self.number_messages(access, path, changes.opened, &compared.new)
             .await?;
-        if !message_index::set_flags(db, account, &at, &compared.flags).await? {
+        if !message_index
+            .set_flags(account, &at, &compared.flags)
+            .await?
+        {
             return Ok(None);
         }
         let messages = match &changes.vanished {
             Some(ranges) => {
                 let selection = FolderMessages::Ranges(uid_validity, ranges);
-                message_index::folder_messages(db, account, &folder.id, selection).await?
+                message_index
+                    .folder_messages(account, &folder.id, selection)
+                    .await?
             }
             None => self.not_found(access, folder, &compared.unlisted).await?,
         };
@@ -161,17 +162,23 @@ impl Mail {
         folder: &IndexedFolder,
         unlisted: &[RangeInclusive<u32>],
     ) -> Result<Vec<IndexedMessage>, Error> {
-        let (db, account) = (self.db(), &access.account);
+        let (message_index, account) = (self.message_index(), &access.account);
         let uid_validity = folder.uid_validity();
         let mut messages = Vec::new();
         for ranges in unlisted.chunks(SEARCH_BATCH) {
             let selection = FolderMessages::Ranges(uid_validity, ranges);
-            let found = message_index::folder_messages(db, account, &folder.id, selection).await?;
+            let found = message_index
+                .folder_messages(account, &folder.id, selection)
+                .await?;
             // A message can have arrived between the FETCH and the query.
             messages.extend(self.missing(access, found).await?);
         }
         let selection = FolderMessages::OtherUidValidity(uid_validity);
-        messages.extend(message_index::folder_messages(db, account, &folder.id, selection).await?);
+        messages.extend(
+            message_index
+                .folder_messages(account, &folder.id, selection)
+                .await?,
+        );
         Ok(messages)
     }
 
@@ -184,11 +191,11 @@ impl Mail {
         again: bool,
         vanished: &mut Vanished,
     ) -> Result<(), Error> {
-        let (db, account) = (self.db(), &access.account);
+        let (message_index, account) = (self.message_index(), &access.account);
         let folders = if again {
-            message_index::occupied_folders(db, account).await?
+            message_index.occupied_folders(account).await?
         } else {
-            message_index::existing_folders(db, account).await?
+            message_index.existing_folders(account).await?
         };
         for folder in folders {
             if listed.contains(folder.id.as_str()) {
@@ -201,7 +208,7 @@ impl Mail {
             let _ = retry_read!(lease, session => session.existing(path, uid_validity, &[1]));
             drop(lease);
             let selection = FolderMessages::All;
-            let messages = message_index::folder_messages(db, account, &folder.id, selection);
+            let messages = message_index.folder_messages(account, &folder.id, selection);
             vanished.messages.extend(messages.await?);
             vanished.folders.insert(folder.id);
         }
@@ -216,7 +223,7 @@ impl Mail {
         opened: Opened,
         uids: &[u32],
     ) -> Result<(), Error> {
-        let (db, account) = (self.db(), &access.account);
+        let (message_index, account) = (self.message_index(), &access.account);
         let uid_validity = opened.uid_validity;
         let mut rest = uids;
         let mut checked = HashSet::new();
@@ -227,7 +234,9 @@ impl Mail {
             let (uids, remaining) = rest.split_at(batch.min(rest.len()));
             rest = remaining;
             // The processing of an earlier batch may have assigned numbers to these messages.
-            let known = message_index::known(db, account, path, uid_validity, uids).await?;
+            let known = message_index
+                .known(account, path, uid_validity, uids)
+                .await?;
             let new = unnumbered(path, uid_validity, uids, &known);
             if new.is_empty() {
                 continue;

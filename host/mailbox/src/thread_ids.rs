@@ -3,7 +3,6 @@
 
 use std::collections::HashMap;
 
-use latchmail_directory::message_index;
 use latchmail_mime::Header;
 use latchmail_search::threads::{ThreadFields, ThreadId};
 
@@ -62,10 +61,14 @@ impl Mail {
         uids: &[u64],
     ) -> Result<HashMap<u64, u64>, Error> {
         if self.indexes().is_none()
-            || !message_index::has_merged_threads(&self.directory, account).await?
+            || !self
+                .directory
+                .message_index
+                .has_merged_threads(account)
+                .await?
         {
             return Ok(HashMap::new());
         }
-        Ok(message_index::merged_threads(self.db(), account, uids).await?)
+        Ok(self.message_index().merged_threads(account, uids).await?)
     }
 }

@@ -130,6 +130,7 @@ impl OAuth {
         };
         let now = self.clock.now();
         self.directory
+            .oauth
             .register_client(&registered, client, now)
             .await?;
         tracing::info!(client_id = registered.id, %client, "client registered");
@@ -159,7 +160,7 @@ impl OAuth {
         if document::is_url(id) {
             return Ok(self.documents.client(id).await);
         }
-        let found = self.directory.client(id).await?;
+        let found = self.directory.oauth.client(id).await?;
         Ok(found.ok_or_else(|| Refusal::client("Unknown client; register it again")))
     }
 

@@ -82,7 +82,7 @@ impl OAuth {
             patience: POLL_INTERVAL,
             expires_at: self.clock.now().plus(LIFETIME),
         };
-        self.directory.add_device(&stored, from).await?;
+        self.directory.oauth.add_device(&stored, from).await?;
         let shown = shown_code(&user_code);
         let page = format!("{}/device", self.issuer);
         Ok(DeviceResponse {
@@ -102,7 +102,7 @@ impl OAuth {
     /// Returns 500 if the directory fails.
     pub async fn waiting_device(&self, user_code: &str) -> Result<Option<Device>, Failure> {
         let now = self.clock.now();
-        Ok(self.directory.waiting_device(user_code, now).await?)
+        Ok(self.directory.oauth.waiting_device(user_code, now).await?)
     }
 
     /// Verifies the user's credentials and authorizes the device with this user code.
@@ -131,7 +131,7 @@ impl OAuth {
     /// Returns 500 if the directory fails.
     pub async fn deny_device(&self, user_code: &str) -> Result<bool, Failure> {
         let now = self.clock.now();
-        Ok(self.directory.deny_device(user_code, now).await?)
+        Ok(self.directory.oauth.deny_device(user_code, now).await?)
     }
 }
 

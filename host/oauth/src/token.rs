@@ -89,7 +89,7 @@ impl OAuth {
         let Some(code) = IssuedToken::parse(Use::Code, parameters.needed("code")?) else {
             return Ok(Err(InvalidGrant));
         };
-        let found = self.directory.authorization_code(code.hash()).await?;
+        let found = self.directory.oauth.authorization_code(code.hash()).await?;
         let Some(found) = found.filter(|found| found.client_id == client) else {
             return Ok(Err(InvalidGrant));
         };
@@ -160,13 +160,19 @@ impl OAuth {
         else {
             return Ok(Err(InvalidGrant));
         };
-        if !self.directory.has_device(device.hash(), client).await? {
+        if !self
+            .directory
+            .oauth
+            .has_device(device.hash(), client)
+            .await?
+        {
             return Ok(Err(InvalidGrant));
         }
         count(device.hash()).await?;
         let now = self.clock.now();
         let poll = self
             .directory
+            .oauth
             .poll_device(device.hash(), client, now)
             .await?;
         // RFC 8628, section 3.5, defines the error codes.

@@ -6,7 +6,7 @@ use latchmail_core::caller::Caller;
 use latchmail_core::clock::Clock;
 use latchmail_directory::Directory;
 use latchmail_directory::aliases::AliasCaller;
-use latchmail_directory::store::{Change, Entry, Expected};
+use latchmail_directory::modules::store::{Change, Entry, Expected};
 
 /// Maximum length of a key, in bytes.
 pub const MAX_KEY_BYTES: usize = 256;
@@ -72,6 +72,7 @@ impl Store {
         let entry = namespace.entry(key)?;
         Ok(self
             .directory
+            .modules
             .stored(&namespace.caller.account, entry)
             .await?)
     }
@@ -132,6 +133,7 @@ impl Store {
         }
         Ok(self
             .directory
+            .modules
             .stored_keys(
                 &namespace.caller.account,
                 namespace.module,
@@ -160,6 +162,7 @@ impl Store {
         let acting = AliasCaller::new(namespace.caller, self.clock.now());
         let change = self
             .directory
+            .modules
             .store(acting, entry, expected, value, namespace.quota);
         match change.await? {
             Change::Done => Ok(true),

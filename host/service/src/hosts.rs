@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use latchmail_core::error::StartError;
 use latchmail_core::secrets;
-use latchmail_directory::host_events::{HostEvent, HostEvents};
+use latchmail_directory::hosts::host_events::{HostEvent, HostEvents};
 use latchmail_directory::hosts::{ANNOUNCE_INTERVAL, Announcement};
 use latchmail_http::App;
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep};
@@ -63,7 +63,7 @@ pub(super) async fn announce(app: Arc<App>) {
 
 /// Announces this host once, and logs a failure.
 pub(super) async fn announce_now(app: &App) {
-    if let Err(error) = app.directory.announce_host(&announcement(app)).await {
+    if let Err(error) = app.directory.hosts.announce(&announcement(app)).await {
         tracing::warn!(%error, "cannot announce this host to the other hosts");
     }
 }

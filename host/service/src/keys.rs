@@ -8,7 +8,7 @@ use latchmail_accounts::service_keys::ServiceKeys;
 use latchmail_core::config::Config;
 use latchmail_core::error::StartError;
 use latchmail_directory::Directory;
-use latchmail_directory::sealed::SealedColumn;
+use latchmail_directory::keys::sealed::SealedColumn;
 use latchmail_http::App;
 use tokio::sync::watch;
 use tokio::time::timeout;

@@ -113,14 +113,14 @@ pub async fn start(mut config: Config, clock: Clock) -> Result<Running, StartErr
     let (app, failing) = Box::pin(build(config, clock, host_id, shared_limits, network)).await?;
     // This host reads the events from now on, so the modules that it loads next include all earlier
     // changes.
-    let events = app.directory.host_events().await.map_err(start_error)?;
-    app.directory.set_own_host(&app.host_id);
+    let events = app.directory.hosts.events().await.map_err(start_error)?;
+    app.directory.hosts.set_own_host(&app.host_id);
     let announcement = hosts::announcement(&app);
-    let announced = app.directory.announce_host(&announcement).await;
+    let announced = app.directory.hosts.announce(&announcement).await;
     announced.map_err(start_error)?;
     if let Err(error) = app.service_keys.register().await {
         // The other hosts must not wait for a host that does not start.
-        let removed = app.directory.remove_host(&app.host_id).await;
+        let removed = app.directory.hosts.remove(&app.host_id).await;
         removed.map_err(start_error)?;
         return Err(error);
     }
@@ -300,7 +300,7 @@ async fn trusted_results(
     let key = match config.results_filter() {
         Filter::Latchmail if !authserv_id.is_empty() => {
             let new = secrets::random::<32>().map_err(start_error)?;
-            let key = directory.results_key(&hexadecimal::lower(&*new)).await;
+            let key = directory.keys.results_key(&hexadecimal::lower(&*new)).await;
             Some(key.map_err(start_error)?.as_bytes().into())
         }
         Filter::Latchmail | Filter::Other => None,
@@ -355,6 +355,7 @@ async fn clean_up(app: Arc<App>) {
         let retention = DAY.saturating_mul(app.config.audit.days.max(1));
         if let Err(error) = app
             .directory
+            .events
             .delete_events_before(app.clock.now().minus(retention))
             .await
         {
@@ -515,7 +516,7 @@ impl Running {
         if let Err(error) = self.app.auth.write_uses().await {
             tracing::error!(%error, "failed to store the times of last use of credentials");
         }
-        if let Err(error) = self.app.directory.remove_host(&self.app.host_id).await {
+        if let Err(error) = self.app.directory.hosts.remove(&self.app.host_id).await {
             tracing::warn!(%error, "cannot tell the other hosts that this host has stopped");
         }
         self.app.directory.close().await;

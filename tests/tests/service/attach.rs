@@ -34,7 +34,7 @@ async fn index_password(server: &ExistingServer, address: &str) -> String {
     let directory = Directory::open_beside_service(&config.database())
         .await
         .unwrap();
-    let account = directory.account_by_address(address).await.unwrap();
+    let account = directory.accounts.by_address(address).await.unwrap();
     let keys = Arc::new(Keyring::load(&config.key_file).unwrap());
     let credentials = IndexCredentials::new(directory, keys, Clock::system());
     let credential = credentials.credential(&account.unwrap().id).await.unwrap();

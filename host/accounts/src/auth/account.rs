@@ -10,12 +10,12 @@ use latchmail_core::error::Failure;
 use latchmail_core::limits::{Bucket, Key, record_rejection};
 use latchmail_core::sealing::Purpose;
 use latchmail_core::secrets::{self, AppPassword};
+use latchmail_directory::accounts::profiles::{self, Changes, Profile};
+use latchmail_directory::credentials::password::{Change, Outcome, Renewed};
 use latchmail_directory::credentials::{
     AppPasswordKind, Credential, CredentialCreation, NewAppPassword, Revocation,
 };
 use latchmail_directory::events::{Event, Kind};
-use latchmail_directory::password::{Change, Outcome, Renewed};
-use latchmail_directory::profiles::{self, Changes, Profile};
 use latchmail_directory::session_caller::SessionCaller;
 use latchmail_directory::two_factor::Person;
 use secrecy::{ExposeSecret as _, SecretString};
@@ -110,9 +110,11 @@ impl Auth {
             secret_hash: secret.hash(),
             expires_at: None,
         };
-        let created =
-            self.directory
-                .create_app_password(session.asking(self.clock.now()), &password, origin);
+        let created = self.directory.credentials.create_app_password(
+            session.asking(self.clock.now()),
+            &password,
+            origin,
+        );
         match created.await? {
             CredentialCreation::Created => Ok(Some(MadeAppPassword {
                 id: password.id,
@@ -131,7 +133,7 @@ impl Auth {
     /// Returns 500 for an internal error.
     pub async fn credentials(&self, account: &str) -> Result<Vec<Credential>, Failure> {
         let now = self.clock.now();
-        let credentials = self.directory.credentials(account, now).await?;
+        let credentials = self.directory.credentials.list(account, now).await?;
         self.with_last_uses(account, credentials).await
     }
 
@@ -142,7 +144,11 @@ impl Auth {
     /// Returns 500 for an internal error.
     pub async fn credentials_and_grants(&self, account: &str) -> Result<Vec<Credential>, Failure> {
         let now = self.clock.now();
-        let credentials = self.directory.credentials_and_grants(account, now).await?;
+        let credentials = self
+            .directory
+            .credentials
+            .list_with_grants(account, now)
+            .await?;
         self.with_last_uses(account, credentials).await
     }
 
@@ -151,7 +157,7 @@ impl Auth {
         account: &str,
         mut credentials: Vec<Credential>,
     ) -> Result<Vec<Credential>, Failure> {
-        let mail_clients = self.directory.last_logins(account).await?;
+        let mail_clients = self.directory.credentials.last_logins(account).await?;
         for credential in &mut credentials {
             let noted = self.uses.latest(&credential.id);
             let logged_in = mail_clients.get(&credential.id).copied();
@@ -177,12 +183,13 @@ impl Auth {
         let now = self.clock.now();
         self.run_change(async move {
             let revoked = directory
+                .credentials
                 .revoke_app_password(&account, &id, now, &origin)
                 .await?;
             if let Revocation::Revoked(kind) = revoked {
                 mail_server.end_sessions(&[id]).await;
                 if kind == AppPasswordKind::AppPassword
-                    && let Some(account) = directory.active_account(&account).await?
+                    && let Some(account) = directory.accounts.active(&account).await?
                 {
                     mail_server.end_user_sessions(&account.address).await;
                 }
@@ -197,7 +204,7 @@ impl Auth {
     /// # Errors
     /// Returns 500 for an internal error.
     pub async fn profile(&self, account: &str) -> Result<Option<Profile>, Failure> {
-        Ok(self.directory.profile(account).await?)
+        Ok(self.directory.accounts.profile(account).await?)
     }
 
     /// Changes the profile of the session's account. If the account has no profile and `changes`
@@ -227,6 +234,7 @@ impl Auth {
         }
         let outcome = self
             .directory
+            .accounts
             .change_profile(session.asking(now), &changes, origin);
         match outcome.await? {
             profiles::Change::Changed => Ok(true),
@@ -259,7 +267,7 @@ impl Auth {
             } else {
                 let failed = Event::of(failed, confirmation.session.account, self.clock.now())
                     .detail("no recent sign-in at the identity provider");
-                self.directory.record(failed, origin).await?;
+                self.directory.events.record(failed, origin).await?;
                 Err(Failure::forbidden(SIGN_IN_AGAIN))
             };
         }
@@ -320,17 +328,22 @@ impl Auth {
                         factor: &factor,
                         at: now,
                     };
-                    if self.directory.use_factor(person).await? {
+                    if self.directory.second_factors.use_factor(person).await? {
                         attempt.succeeded().await;
                         return Ok(Some(hash));
                     }
                 }
-                Checked::WrongCode => self.directory.wrong_code(account, now, origin).await?,
+                Checked::WrongCode => {
+                    self.directory
+                        .second_factors
+                        .wrong_code(account, now, origin)
+                        .await?
+                }
                 Checked::Wrong(_) => {}
             }
         }
         let failed = Event::of(failed, account, now);
-        self.directory.record(failed, origin).await?;
+        self.directory.events.record(failed, origin).await?;
         Ok(None)
     }
 
@@ -342,7 +355,7 @@ impl Auth {
         origin: &Origin,
     ) -> Result<Option<String>, Failure> {
         let has_valid_length = passwords::has_valid_length(&password);
-        let found = self.directory.active_account(account).await?;
+        let found = self.directory.accounts.active(account).await?;
         if let Some(found) = found.as_ref().filter(|a| self.users.manages(&a.address)) {
             let right = has_valid_length && {
                 let permit = self.users.permit(origin.client).await?;
@@ -351,7 +364,7 @@ impl Auth {
                 matches!(verdict.await?, Verdict::Right { address, .. } if address == found.address)
             };
             // The verification can take seconds, so read the fingerprint again.
-            let current = self.directory.password_hash(account).await?;
+            let current = self.directory.credentials.password_hash(account).await?;
             return Ok(current.filter(|_| right));
         }
         let hash = found.map(|found| found.password_hash);
@@ -379,7 +392,8 @@ impl Auth {
     ) -> Result<PasswordChange, Failure> {
         let found = self
             .directory
-            .active_account(confirmation.session.account)
+            .accounts
+            .active(confirmation.session.account)
             .await?;
         let hint = found.and_then(|found| self.users.settings().password_hint(&found.address));
         if let Some(hint) = hint {
@@ -422,7 +436,11 @@ impl Auth {
                 },
                 at: now,
             };
-            match directory.change_password(&change, &origin).await? {
+            match directory
+                .credentials
+                .change_password(&change, &origin)
+                .await?
+            {
                 Outcome::Changed(ended) => {
                     mail_server.end_sessions(&ended).await;
                     Ok(PasswordChange::Changed)

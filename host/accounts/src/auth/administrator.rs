@@ -95,6 +95,7 @@ impl Auth {
         let factor = &identified.factor;
         let begun = self
             .directory
+            .second_factors
             .sign_in(&session, &account.password_hash, factor, &owner)
             .await?;
         let reason = match begun {
@@ -112,7 +113,7 @@ impl Auth {
     /// # Errors
     /// Returns 500 for an internal error.
     pub async fn administrator(&self, sid: &str) -> Result<Option<Administrator>, Failure> {
-        let Some(session) = self.directory.session(sid, self.clock.now()).await? else {
+        let Some(session) = self.directory.sessions.find(sid, self.clock.now()).await? else {
             return Ok(None);
         };
         if !session.admin {
@@ -141,7 +142,7 @@ impl Auth {
         sid: &str,
         is_change: bool,
     ) -> Result<(), Failure> {
-        let sign_in = self.directory.session_sign_in(account, sid).await?;
+        let sign_in = self.directory.sessions.sign_in(account, sid).await?;
         let sign_in = sign_in.filter(|sign_in| sign_in.has_second_factor);
         let Some(sign_in) = sign_in else {
             return Err(Failure::forbidden(SECOND_FACTOR_REQUIRED));
@@ -187,8 +188,11 @@ impl Auth {
         let (account, address) = (account.to_owned(), address.to_owned());
         let now = self.clock.now();
         self.run_change(async move {
-            let credentials = directory.credentials_and_grants(&account, now).await?;
-            let changed = directory.disable(&account, now, &origin).await?;
+            let credentials = directory
+                .credentials
+                .list_with_grants(&account, now)
+                .await?;
+            let changed = directory.accounts.disable(&account, now, &origin).await?;
             let ids: Vec<String> = credentials.into_iter().map(|one| one.id).collect();
             mail_server.end_sessions(&ids).await;
             mail_server.end_user_sessions(&address).await;

@@ -109,7 +109,7 @@ impl Auth {
     /// the token's app password cannot be opened. Returns 500 for an internal error.
     pub(super) async fn by_api_token(&self, token: &ApiToken) -> Result<Caller, Failure> {
         let now = self.clock.now();
-        let found = self.directory.token_by_selector(token.selector()).await?;
+        let found = self.directory.tokens.by_selector(token.selector()).await?;
         let expected = found
             .as_ref()
             .map_or(DUMMY_HASH, |found| &found.secret_hash);
@@ -190,7 +190,8 @@ impl Auth {
         };
         let created = self
             .directory
-            .create_token(session.sid, &token, request.at_most, origin);
+            .tokens
+            .create(session.sid, &token, request.at_most, origin);
         match created.await? {
             CredentialCreation::Created => {}
             CredentialCreation::Full => return Ok(None),
@@ -217,7 +218,7 @@ impl Auth {
     /// # Errors
     /// Returns 500 for an internal error.
     pub async fn tokens(&self, account: &str) -> Result<Vec<Token>, Failure> {
-        let mut tokens = self.directory.tokens(account).await?;
+        let mut tokens = self.directory.tokens.list(account).await?;
         for token in &mut tokens {
             let noted = token.app_password_id.as_deref();
             let noted = noted.and_then(|id| self.uses.latest(id));
@@ -241,7 +242,7 @@ impl Auth {
         let (account, id) = (account.to_owned(), id.to_owned());
         let now = self.clock.now();
         self.run_change(async move {
-            let revoked = directory.revoke_token(&account, &id, now, &origin).await?;
+            let revoked = directory.tokens.revoke(&account, &id, now, &origin).await?;
             match revoked {
                 Revocation::Revoked { app_password_id } => {
                     if let Some(id) = app_password_id {

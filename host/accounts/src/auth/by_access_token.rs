@@ -14,7 +14,8 @@ impl Auth {
         let now = self.clock.now();
         let session = self
             .directory
-            .session(&claims.sid, now)
+            .sessions
+            .find(&claims.sid, now)
             .await?
             .filter(|session| session.account_id == claims.sub)
             .ok_or_else(expired)?;

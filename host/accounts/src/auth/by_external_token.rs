@@ -25,7 +25,7 @@ impl Auth {
         };
         // The directory is queried at every request, so that disabling an account takes effect
         // immediately.
-        let account = self.directory.account_by_address(&subject.address).await?;
+        let account = self.directory.accounts.by_address(&subject.address).await?;
         let account = account
             .filter(|account| account.active)
             .ok_or_else(|| refused("no active account has the token's address"))?;

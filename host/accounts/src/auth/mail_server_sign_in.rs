@@ -79,7 +79,7 @@ impl Auth {
             Verdict::Right { address, name } => (address, name),
             Verdict::Wrong(reason) => return Ok(Err(reason)),
         };
-        let account = match self.directory.account_by_address(&address).await? {
+        let account = match self.directory.accounts.by_address(&address).await? {
             Some(account) => account,
             None => match self.create_mail_server_account(address, origin).await? {
                 Some(account) => account,
@@ -91,7 +91,10 @@ impl Auth {
         }
         let name = (name != account.address).then_some(name);
         if account.login_name != name {
-            let stored = self.directory.set_login_name(&account.id, name.as_deref());
+            let stored = self
+                .directory
+                .accounts
+                .set_login_name(&account.id, name.as_deref());
             stored.await?;
         }
         let account = self
@@ -125,6 +128,7 @@ impl Auth {
         if let Some(app_password) = AppPassword::parse(password)
             && self
                 .directory
+                .credentials
                 .is_app_password(app_password.selector(), &app_password.hash())
                 .await?
         {
@@ -141,7 +145,12 @@ impl Auth {
 
     pub(super) async fn is_on_platform_domain(&self, address: &str) -> Result<bool, Failure> {
         let (_, domain) = address.rsplit_once('@').unwrap_or_default();
-        Ok(self.directory.platform_domain(domain).await?.is_some())
+        Ok(self
+            .directory
+            .domains
+            .platform_domain(domain)
+            .await?
+            .is_some())
     }
 
     /// Creates the account of a user. Returns the existing account if a concurrent sign-in created
@@ -157,9 +166,10 @@ impl Auth {
             ..origin.clone()
         };
         self.directory
-            .create_account(&account, None, &origin)
+            .accounts
+            .create(&account, None, &origin)
             .await?;
-        Ok(self.directory.account_by_address(&account.address).await?)
+        Ok(self.directory.accounts.by_address(&account.address).await?)
     }
 
     /// Compares the version of the password with the account's fingerprint after a correct
@@ -183,7 +193,7 @@ impl Auth {
             }
         };
         self.synchronize(&account, version).await?;
-        Ok(self.directory.active_account(&account.id).await?)
+        Ok(self.directory.accounts.active(&account.id).await?)
     }
 
     /// Stores the fingerprint of a password. If the password has changed, ends what a change of the
@@ -197,9 +207,10 @@ impl Auth {
         match fingerprint_change(&self.keys, &account.id, &before, version)? {
             FingerprintChange::None => Ok(()),
             FingerprintChange::Store(after) => {
-                let replaced = self
-                    .directory
-                    .replace_fingerprint(&account.id, &before, &after);
+                let replaced =
+                    self.directory
+                        .credentials
+                        .replace_fingerprint(&account.id, &before, &after);
                 // A concurrent sign-in stores the same fingerprint.
                 replaced.await?;
                 Ok(())
@@ -211,6 +222,7 @@ impl Auth {
                 self.run_change(async move {
                     let origin = Origin::service();
                     let ended = directory
+                        .credentials
                         .change_fingerprint(&id, &before, &after, now, &origin)
                         .await?;
                     mail_server.end_sessions(&ended.unwrap_or_default()).await;

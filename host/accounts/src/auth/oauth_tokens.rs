@@ -222,6 +222,7 @@ impl Auth {
         let refused = || Failure::unauthorized(BAD_ACCESS_TOKEN);
         let found = self
             .directory
+            .oauth
             .access_token(token.hash(), self.clock.now())
             .await?
             .ok_or_else(refused)?;
@@ -308,7 +309,12 @@ impl Auth {
             at: self.clock.now(),
         };
         let owner = identified.origin(origin, None);
-        let reason = match self.directory.approve(person, agreement, &owner).await? {
+        let reason = match self
+            .directory
+            .oauth
+            .approve(person, agreement, &owner)
+            .await?
+        {
             ApprovalOutcome::Approved => {
                 metrics::SIGN_INS.increment(["success"]);
                 return Ok(());
@@ -339,6 +345,7 @@ impl Auth {
         let (grant, tokens) = self.grant(request)?;
         let exchange = self
             .directory
+            .oauth
             .exchange_code(code.hash(), &grant, origin)
             .await?;
         Ok(match exchange {
@@ -373,6 +380,7 @@ impl Auth {
         let (grant, tokens) = self.grant(request)?;
         let granted = self
             .directory
+            .oauth
             .exchange_device(device.hash(), &grant, origin)
             .await?;
         let Some(ended) = granted else {
@@ -405,7 +413,11 @@ impl Auth {
             count,
         } = request;
         let now = self.clock.now();
-        let found = self.directory.refresh_token(token.hash(), now).await?;
+        let found = self
+            .directory
+            .oauth
+            .refresh_token(token.hash(), now)
+            .await?;
         let Some(found) = found.filter(|found| found.grant.client_id == client_id) else {
             return Ok(Err(InvalidGrant));
         };
@@ -447,6 +459,7 @@ impl Auth {
         };
         let rotation = self
             .directory
+            .oauth
             .rotate_grant(token.hash(), &grant, &next, now, &origin)
             .await?;
         Ok(match rotation {

@@ -54,6 +54,7 @@ impl Auth {
         self.end_provider_sessions(move |now| async move {
             let origin = Origin::service();
             Ok(directory
+                .single_sign_on
                 .end_old_provider_sessions(begun_until, now, &origin)
                 .await?)
         })
@@ -63,11 +64,13 @@ impl Auth {
             let now = self.clock.now();
             let due = self
                 .directory
+                .single_sign_on
                 .due_provider_sessions(used_until, now, PAGE)
                 .await?;
             for session in &due {
                 let claimed = self
                     .directory
+                    .single_sign_on
                     .claim_provider_session(&session.sid, used_until, now)
                     .await?;
                 if claimed
@@ -105,7 +108,10 @@ impl Auth {
             Ok(None) => {}
             Ok(Some(next)) => {
                 let sealed = self.keys.seal(Purpose::ProviderToken, sid, &next)?;
-                self.directory.set_provider_token(sid, &sealed).await?;
+                self.directory
+                    .single_sign_on
+                    .set_provider_token(sid, &sealed)
+                    .await?;
             }
             Err(Error::Rejected(why)) => {
                 tracing::info!(why, "the identity provider ended a sign-in");
@@ -113,6 +119,7 @@ impl Auth {
                 self.end_provider_sessions(move |now| async move {
                     let origin = Origin::service();
                     Ok(directory
+                        .single_sign_on
                         .end_refused_provider_session(&sid, now, &origin)
                         .await?)
                 })

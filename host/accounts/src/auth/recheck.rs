@@ -56,7 +56,7 @@ impl Auth {
     /// # Errors
     /// Returns 500 if the database fails.
     pub async fn recheck_mail_server_users(&self) -> Result<(), Failure> {
-        let accounts = self.directory.accounts_with_credentials().await?;
+        let accounts = self.directory.accounts.with_credentials().await?;
         let managed = |account: &Account| self.users.manages(&account.address);
         let accounts: Vec<Account> = accounts.into_iter().filter(managed).collect();
         let mut failures = Failures::default();
@@ -124,6 +124,7 @@ impl Auth {
         self.run_change(async move {
             let origin = Origin::service();
             let ended = directory
+                .credentials
                 .revoke_credentials(&account.id, reason, now, &origin)
                 .await?;
             mail_server.end_sessions(&ended).await;

@@ -135,7 +135,8 @@ impl Auth {
         };
         match self
             .directory
-            .create_account(&account, Some(&session), &origin)
+            .accounts
+            .create(&account, Some(&session), &origin)
             .await?
         {
             Creation::Created => Ok(Registered {
@@ -170,7 +171,13 @@ impl Auth {
             Err(reason) => return unavailable(reason),
         };
         let address = format!("{username}@{domain}");
-        if self.directory.account_by_address(&address).await?.is_some() {
+        if self
+            .directory
+            .accounts
+            .by_address(&address)
+            .await?
+            .is_some()
+        {
             return unavailable(TAKEN);
         }
         Ok(Availability::Available { address })
@@ -194,7 +201,7 @@ impl Auth {
         if !passwords::has_valid_length(&password) {
             return Err(Failure::invalid("password must be 1 to 1024 bytes"));
         }
-        if let Some(account) = self.directory.account_by_address(&address).await? {
+        if let Some(account) = self.directory.accounts.by_address(&address).await? {
             let permit = self.passwords.permit(None).await?;
             let same = self
                 .passwords
@@ -218,7 +225,8 @@ impl Auth {
         Ok(
             match self
                 .directory
-                .create_account(&account, None, &Origin::operator())
+                .accounts
+                .create(&account, None, &Origin::operator())
                 .await?
             {
                 Creation::Created => Provision::Created,

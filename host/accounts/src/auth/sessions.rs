@@ -156,6 +156,7 @@ impl Auth {
         let owner = identified.origin(origin, Some(&session.app_password.id));
         let begun = self
             .directory
+            .second_factors
             .sign_in(&session, &account.password_hash, factor, &owner)
             .await?;
         let reason = match begun {
@@ -211,7 +212,7 @@ impl Auth {
         permit: WorkPermit,
     ) -> Result<Identified, Failure> {
         self.require_password_sign_in(address)?;
-        let found = self.directory.account_by_address(address).await?;
+        let found = self.directory.accounts.by_address(address).await?;
         let verified = if self.users.manages(address) {
             self.mail_server_account(address, &password, origin, permit)
                 .await?
@@ -240,7 +241,10 @@ impl Auth {
             }
             Checked::WrongCode => {
                 metrics::SIGN_INS.increment(["wrong_code"]);
-                self.directory.wrong_code(&account.id, now, origin).await?;
+                self.directory
+                    .second_factors
+                    .wrong_code(&account.id, now, origin)
+                    .await?;
                 return Err(Failure::unauthorized(INVALID));
             }
             Checked::Wrong(reason) => {
@@ -309,7 +313,7 @@ impl Auth {
             address: attempt.address,
             ..Event::of(Kind::SignInFailed, "", now).detail(reason)
         };
-        self.directory.record(failed, attempt.origin).await?;
+        self.directory.events.record(failed, attempt.origin).await?;
         Ok(Failure::unauthorized(text))
     }
 
@@ -324,6 +328,7 @@ impl Auth {
         let refresh = secrets::refresh_token()?;
         let rotation = self
             .directory
+            .sessions
             .rotate_refresh_token(
                 &sha256_hex(token.expose_secret()),
                 &sha256_hex(refresh.expose_secret()),
@@ -369,7 +374,8 @@ impl Auth {
         let now = self.clock.now();
         self.run_change(async move {
             let revoked = directory
-                .end_sessions(&account, &hash, now, &origin)
+                .sessions
+                .end(&account, &hash, now, &origin)
                 .await?
                 .ok_or_else(bad_refresh_token)?;
             mail_server.end_sessions(&revoked).await;

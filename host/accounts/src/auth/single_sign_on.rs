@@ -140,6 +140,7 @@ impl Auth {
         };
         let Linked { identity_id, ended } = self
             .directory
+            .single_sign_on
             .link_identity(identity, &Origin::service())
             .await?;
         if !ended.is_empty() {
@@ -173,7 +174,7 @@ impl Auth {
         if !self.is_on_platform_domain(&address).await? {
             return Ok(Err(NoMailbox::NotFound(claimed)));
         }
-        let account = match self.directory.account_by_address(&address).await? {
+        let account = match self.directory.accounts.by_address(&address).await? {
             Some(account) => Some(account),
             None => self.account_of_mail_server_user(address, origin).await?,
         };
@@ -203,7 +204,10 @@ impl Auth {
             return Ok(None);
         };
         if name != account.address {
-            let stored = self.directory.set_login_name(&account.id, Some(&name));
+            let stored = self
+                .directory
+                .accounts
+                .set_login_name(&account.id, Some(&name));
             stored.await?;
         }
         Ok(Some(account))
@@ -217,7 +221,7 @@ impl Auth {
         origin: &Origin,
     ) -> Result<(), Failure> {
         let address = address::fold(reason.address()).unwrap_or_default();
-        let account = self.directory.account_by_address(&address).await?;
+        let account = self.directory.accounts.by_address(&address).await?;
         // The provider must not write events about accounts of other domains.
         let account = account.filter(|account| self.is_at_provider(&account.address));
         let detail = format!("{}; subject {}", reason.reason(), person.subject);
@@ -227,7 +231,7 @@ impl Auth {
             ..Event::of(Kind::SignInFailed, "", self.clock.now()).detail(&detail)
         };
         metrics::SIGN_INS.increment(["refused"]);
-        Ok(self.directory.record(failed, origin).await?)
+        Ok(self.directory.events.record(failed, origin).await?)
     }
 
     /// Creates a code with which a client can begin a web session of the person. The client must
@@ -254,7 +258,10 @@ impl Auth {
                 sealed_provider_token: sealed.transpose()?,
             },
         };
-        self.directory.add_sign_in_code(&stored).await?;
+        self.directory
+            .single_sign_on
+            .add_sign_in_code(&stored)
+            .await?;
         Ok(code)
     }
 
@@ -272,15 +279,22 @@ impl Auth {
     ) -> Result<SignedIn, Failure> {
         let invalid = || Failure::invalid(INVALID_CODE);
         let now = self.clock.now();
-        let found = self.directory.sign_in_code(code.hash(), now).await?;
+        let found = self
+            .directory
+            .single_sign_on
+            .sign_in_code(code.hash(), now)
+            .await?;
         let found = found.ok_or_else(invalid)?;
         if !verifies(&found.challenge) {
-            self.directory.delete_sign_in_code(code.hash()).await?;
+            self.directory
+                .single_sign_on
+                .delete_sign_in_code(code.hash())
+                .await?;
             return Err(Failure::invalid("codeVerifier is wrong"));
         }
         let pinged = self.mail_server.ping().await;
         pinged.map_err(|error| Failure::mail_unavailable().because(error))?;
-        let account = self.directory.active_account(&found.account_id).await?;
+        let account = self.directory.accounts.active(&found.account_id).await?;
         let account = account.ok_or_else(invalid)?;
         let (mut session, tokens) = self.new_session(&account.id, origin, now)?;
         session.expires_at = session
@@ -306,6 +320,7 @@ impl Auth {
         let Identified { account, factor } = identified;
         let begun = self
             .directory
+            .second_factors
             .sign_in(&session, &account.password_hash, &factor, &actor)
             .await?;
         match begun {
@@ -362,7 +377,10 @@ impl Auth {
                 sid: logout.sid.as_deref(),
                 at,
             };
-            let ended = directory.end_provider_sessions(request, &origin).await?;
+            let ended = directory
+                .single_sign_on
+                .end_provider_sessions(request, &origin)
+                .await?;
             let Some(ended) = ended else {
                 return Ok(false);
             };
@@ -380,12 +398,13 @@ impl Auth {
         &self,
         session: Session<'_>,
     ) -> Result<Option<bool>, Failure> {
-        let account = self.directory.active_account(session.account).await?;
+        let account = self.directory.accounts.active(session.account).await?;
         if !account.is_some_and(|account| self.is_at_provider(&account.address)) {
             return Ok(None);
         }
         let at = self
             .directory
+            .single_sign_on
             .signed_in_at_provider(session.account, session.sid)
             .await?;
         Ok(Some(

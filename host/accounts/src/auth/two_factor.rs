@@ -177,7 +177,7 @@ impl Auth {
         code: Option<&SecretString>,
         now: Timestamp,
     ) -> Result<Checked, Failure> {
-        let Some(two_factor) = self.directory.two_factor(account_id).await? else {
+        let Some(two_factor) = self.directory.second_factors.find(account_id).await? else {
             return Ok(Checked::Passed(Factor::None));
         };
         match code.map(Typed::parse) {

@@ -55,7 +55,7 @@ impl Auth {
         if written.is_empty() {
             return Ok(());
         }
-        self.directory.write_uses(&written).await?;
+        self.directory.credentials.write_uses(&written).await?;
         self.uses
             .lock()
             .retain(|id, latest| written.get(id) != Some(latest));

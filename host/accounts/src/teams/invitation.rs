@@ -68,7 +68,7 @@ impl Teams {
             at_most: self.plans.named(&team.plan, mailbox).guests,
         };
         let changing = self.changing(session, mailbox);
-        let invited = self.directory.invite(changing, &invitation, origin);
+        let invited = self.directory.teams.invite(changing, &invitation, origin);
         invited.await.map_err(Error::of)?;
         Ok(Invited {
             membership: invitation.membership,

@@ -77,7 +77,7 @@ impl Teams {
     /// # Errors
     /// Returns a 500 failure if the database fails.
     pub async fn list(&self, account: &str) -> Result<Vec<TeamSummary>, Failure> {
-        let teams = self.directory.teams(account).await?;
+        let teams = self.directory.teams.list(account).await?;
         Ok(teams
             .into_iter()
             .map(|team| listed(team, account))
@@ -129,7 +129,7 @@ impl Teams {
         account: &str,
         mailbox: &str,
     ) -> Result<Option<Access>, Failure> {
-        let Some(team) = self.directory.team(mailbox).await? else {
+        let Some(team) = self.directory.teams.find(mailbox).await? else {
             return Ok(None);
         };
         let grants = if account == mailbox {

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 use latchmail_attach::programs;
-use latchmail_directory::imports::{AdoptedUser, Adoption};
+use latchmail_directory::accounts::imports::{AdoptedUser, Adoption};
 use zeroize::Zeroizing;
 
 use crate::adoption::PlatformDomains;
@@ -61,7 +61,10 @@ pub(super) async fn run(context: &CliContext, arguments: &Adopt) -> anyhow::Resu
     }
 
     let adopted: Vec<AdoptedUser> = adopted.into_values().collect();
-    let adoptions = context.directory.adopt_users(&adopted, &context.origin);
+    let adoptions = context
+        .directory
+        .accounts
+        .adopt_users(&adopted, &context.origin);
     let adoptions = adoptions
         .await
         .context("the command stopped, and can be repeated")?;

@@ -3,7 +3,7 @@
 
 use std::fmt::Write as _;
 
-use latchmail_directory::administration::Overview;
+use latchmail_directory::accounts::administration::Overview;
 use latchmail_directory::aliases::Alias;
 use latchmail_directory::credentials::Credential;
 use latchmail_terminal::output::{escape, format_time, table, yes_or_no};

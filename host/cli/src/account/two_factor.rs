@@ -21,7 +21,13 @@ pub(crate) async fn enable(context: &CliContext, address: &str) -> anyhow::Resul
             "{address} signs in at the identity provider, which is responsible for second factors: enable two-factor sign-in there"
         );
     }
-    if context.directory.two_factor(&account.id).await?.is_some() {
+    if context
+        .directory
+        .second_factors
+        .find(&account.id)
+        .await?
+        .is_some()
+    {
         return print_line(&already_enabled(address));
     }
     let enrolment = Enrolment::generate(
@@ -31,7 +37,7 @@ pub(crate) async fn enable(context: &CliContext, address: &str) -> anyhow::Resul
         &context.config.service_name,
     )?;
     let hashes = enrolment.recovery.hashes();
-    let enabled = context.directory.set_two_factor(
+    let enabled = context.directory.second_factors.set(
         &account.id,
         &enrolment.sealed_secret,
         &hashes,
@@ -59,7 +65,8 @@ pub(crate) async fn disable(context: &CliContext, address: &str) -> anyhow::Resu
     let now = context.clock.now();
     let removed = context
         .directory
-        .remove_two_factor(&account.id, now, &context.origin)
+        .second_factors
+        .remove(&account.id, now, &context.origin)
         .await?;
     let already = if removed { "" } else { " already" };
     print_line(&format!(
@@ -76,7 +83,7 @@ pub(crate) async fn replace_recovery_codes(
     let account = context.account(address).await?;
     let codes = RecoveryCodes::generate()?;
     let hashes = codes.hashes();
-    let replaced = context.directory.replace_recovery_codes(
+    let replaced = context.directory.second_factors.replace_recovery_codes(
         &account.id,
         &hashes,
         context.clock.now(),

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use anyhow::Context as _;
-use latchmail_directory::platform_domains::Added;
+use latchmail_directory::domains::platform_domains::Added;
 use latchmail_terminal::output::escape;
 
 use super::parse_domain;
@@ -54,6 +54,7 @@ async fn add(context: &CliContext, name: &str) -> anyhow::Result<Status> {
     let (now, origin) = (context.clock.now(), &context.origin);
     let added = context
         .directory
+        .domains
         .add_platform_domain(name, now, origin)
         .await?;
     Ok(match added {

@@ -3,8 +3,8 @@
 use std::fmt::Write as _;
 
 use latchmail_accounts::domains::Challenge;
+use latchmail_directory::domains::platform_domains::{InUse, PlatformDomain};
 use latchmail_directory::domains::{Claim, Domain};
-use latchmail_directory::platform_domains::{InUse, PlatformDomain};
 use latchmail_net::dns::Record;
 use latchmail_terminal::output::{aligned, escape, format_time};
 use serde_json::{Value, json};

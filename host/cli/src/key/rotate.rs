@@ -12,7 +12,7 @@ use std::time::Duration;
 use anyhow::bail;
 use latchmail_core::key_file::KeyFile;
 use latchmail_directory::hosts::Host;
-use latchmail_directory::service_keys::{Activation, KeyState, ServiceKey};
+use latchmail_directory::keys::service_keys::{Activation, KeyState, ServiceKey};
 use latchmail_terminal::output::{escape, print_line};
 use tokio::time::{Instant, sleep};
 
@@ -55,11 +55,21 @@ pub(super) async fn rotate(context: &CliContext) -> anyhow::Result<()> {
 /// Returns the keys that the database knows. If no service has used the database yet, registers the
 /// keys of the file first.
 async fn known_keys(context: &CliContext, keys: &[FileKey]) -> anyhow::Result<Vec<ServiceKey>> {
-    if context.directory.current_service_key().await?.is_none() {
+    if context
+        .directory
+        .keys
+        .current_service_key()
+        .await?
+        .is_none()
+    {
         let kids: Vec<&str> = keys.iter().map(FileKey::kid).collect();
-        context.directory.register_service_keys(&kids, "").await?;
+        context
+            .directory
+            .keys
+            .register_service_keys(&kids, "")
+            .await?;
     }
-    Ok(context.directory.service_keys().await?)
+    Ok(context.directory.keys.list().await?)
 }
 
 /// Returns the pending key if it is in the key file of this machine.
@@ -71,7 +81,7 @@ async fn in_this_file(
     if keys.iter().any(|key| key.kid() == pending) {
         return Ok(pending.to_owned());
     }
-    let hosts = context.directory.hosts().await?;
+    let hosts = context.directory.hosts.list().await?;
     let source = match names_with(&hosts, pending).as_slice() {
         [] => "the host where the rotation began".to_owned(),
         names => escape(&names.join(", ")),
@@ -98,7 +108,7 @@ async fn add(
         print_line(&format!("Added the key {} to {path}.", new.kid))?;
         new.kid
     };
-    let pending = context.directory.add_pending_service_key(&kid).await?;
+    let pending = context.directory.keys.add_pending_service_key(&kid).await?;
     if pending.as_ref() != Some(&kid) {
         bail!("another rotation has begun at the same time; run `latchmail key rotate` again");
     }
@@ -109,7 +119,7 @@ async fn add(
 async fn activate(context: &CliContext, kid: &str) -> anyhow::Result<()> {
     let without = wait_for_hosts(context, |host| has(host, kid)).await?;
     let missing = if without.is_empty() {
-        match context.directory.activate_service_key(kid).await? {
+        match context.directory.keys.activate_service_key(kid).await? {
             Activation::Activated => return Ok(()),
             Activation::MissingOn(names) => names,
             Activation::NotPending => bail!("the key {kid} is not pending any longer"),
@@ -142,7 +152,7 @@ async fn finish(context: &CliContext, file: &KeyFile, kid: &str) -> anyhow::Resu
         // The database decides which key is current, so the order of the lines is only for people.
         print_line(&format!("The order of the keys does not change: {error}."))?;
     }
-    let known = context.directory.service_keys().await?;
+    let known = context.directory.keys.list().await?;
     print_line(&format!("{kid} is the current key."))?;
     print_line(&format!(
         "Back up {path}, separately from the database. If other hosts have key files of their own, copy {path} to them."
@@ -169,7 +179,7 @@ async fn wait_for_hosts(
 ) -> anyhow::Result<Vec<String>> {
     let deadline = Instant::now() + NOTICE_TIMEOUT;
     loop {
-        let hosts = context.directory.hosts().await?;
+        let hosts = context.directory.hosts.list().await?;
         let without = names(hosts.iter().filter(|host| !is_met(host)));
         if without.is_empty() || Instant::now() > deadline {
             return Ok(without);

@@ -61,7 +61,8 @@ impl Servers {
             created_at: NOW,
         };
         let made = directory
-            .create_account(&bob, None, &Origin::default())
+            .accounts
+            .create(&bob, None, &Origin::default())
             .await;
         assert_eq!(made.unwrap(), Creation::Created);
         for (account, id, secret) in [
@@ -430,7 +431,14 @@ async fn the_key_allows_no_other_command() {
 async fn the_last_login_of_a_mail_client_is_recorded(servers: Servers) {
     let before = latchmail_core::clock::Clock::system().now();
     let directory = &servers.directory;
-    assert!(directory.last_logins("m1").await.unwrap().is_empty());
+    assert!(
+        directory
+            .credentials
+            .last_logins("m1")
+            .await
+            .unwrap()
+            .is_empty()
+    );
     let mut web = servers.client(ANN, PASSWORD).await;
     web.imap("LOGOUT").await;
     let recorded = |expected| wait_for_logins(directory, expected);
@@ -447,7 +455,7 @@ async fn the_last_login_of_a_mail_client_is_recorded(servers: Servers) {
     }
     let _phone = servers.client(ANN, PHONE).await;
     timeout(TIMEOUT, async {
-        while directory.last_logins("m1").await.unwrap()["phone"] <= logins["phone"] {
+        while directory.credentials.last_logins("m1").await.unwrap()["phone"] <= logins["phone"] {
             sleep(Duration::from_millis(10)).await;
         }
     })
@@ -466,7 +474,7 @@ async fn wait_for_logins(
 ) -> std::collections::HashMap<String, latchmail_core::clock::Timestamp> {
     timeout(TIMEOUT, async {
         loop {
-            let logins = directory.last_logins("m1").await.unwrap();
+            let logins = directory.credentials.last_logins("m1").await.unwrap();
             let mut ids: Vec<&str> = logins.keys().map(String::as_str).collect();
             ids.sort_unstable();
             if ids == expected {

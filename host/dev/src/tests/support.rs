@@ -72,7 +72,8 @@ pub(super) async fn directory(database: &config::Database) -> Directory {
         provider: None,
     };
     let created = directory
-        .create_account(&ann, Some(&session), &Origin::default())
+        .accounts
+        .create(&ann, Some(&session), &Origin::default())
         .await;
     assert_eq!(created.unwrap(), Creation::Created);
     execute(

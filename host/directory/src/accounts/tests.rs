@@ -14,12 +14,13 @@ async fn an_account_is_made_whole(fresh: Fresh) {
     let first = session("s", "a", NOW);
     let made = fresh
         .directory
-        .create_account(&new, Some(&first), &Origin::default())
+        .accounts
+        .create(&new, Some(&first), &Origin::default())
         .await;
     assert_eq!(made.unwrap(), Creation::Created);
     assert_eq!(fresh.number(EVERYTHING).await, 7);
 
-    let found = fresh.directory.account_by_address("ada@example.org").await;
+    let found = fresh.directory.accounts.by_address("ada@example.org").await;
     let found = found.unwrap().unwrap();
     assert_eq!(
         (found.id.as_str(), found.address.as_str()),
@@ -27,14 +28,23 @@ async fn an_account_is_made_whole(fresh: Fresh) {
     );
     assert_eq!(found.password_hash, new.password_hash);
     assert!(found.active && !found.admin);
-    assert!(fresh.directory.session("s", NOW).await.unwrap().is_some());
+    assert!(
+        fresh
+            .directory
+            .sessions
+            .find("s", NOW)
+            .await
+            .unwrap()
+            .is_some()
+    );
 }
 
 async fn a_session_that_cannot_be_begun_leaves_no_account(fresh: Fresh) {
     let first = session("s", "somebody-else", NOW);
     let made = fresh
         .directory
-        .create_account(
+        .accounts
+        .create(
             &account("a", "ada@example.org"),
             Some(&first),
             &Origin::default(),
@@ -62,7 +72,8 @@ async fn an_address_that_is_or_was_anybodys_is_taken(fresh: Fresh) {
         let new = account("b", &format!("{address}@example.org"));
         let made = fresh
             .directory
-            .create_account(&new, None, &Origin::default())
+            .accounts
+            .create(&new, None, &Origin::default())
             .await;
         assert_eq!(made.unwrap(), Creation::AddressTaken, "{address}");
     }
@@ -78,7 +89,8 @@ async fn of_parallel_creations_of_one_address_one_wins(fresh: Fresh) {
                 let first = session(&format!("s{n}"), &id, NOW);
                 let new = account(&id, "ada@example.org");
                 directory
-                    .create_account(&new, Some(&first), &Origin::default())
+                    .accounts
+                    .create(&new, Some(&first), &Origin::default())
                     .await
                     .unwrap()
             })
@@ -100,7 +112,7 @@ async fn an_alias_is_no_account(fresh: Fresh) {
         .execute("INSERT INTO addresses (address, kind, account_id) VALUES ('alias@example.org', 'alias', 'a')")
         .await;
     for address in ["alias@example.org", "nobody@example.org"] {
-        let found = fresh.directory.account_by_address(address).await.unwrap();
+        let found = fresh.directory.accounts.by_address(address).await.unwrap();
         assert!(found.is_none(), "{address}");
     }
 }
@@ -114,7 +126,7 @@ async fn on_a_domain_that_somebody_verifies_meanwhile_no_account_is_made(fresh: 
     on_tx!(&mut tx, db => sqlx::query(verify).execute(db).await.map(drop)).unwrap();
     tx.project(Source::Domain("ada.example")).await.unwrap();
     let (new, origin) = (account("bob", "bob@ada.example"), Origin::default());
-    let making = fresh.directory.create_account(&new, None, &origin);
+    let making = fresh.directory.accounts.create(&new, None, &origin);
     tokio::pin!(making);
     let moment = Duration::from_millis(300);
     assert!(timeout(moment, &mut making).await.is_err(), "it waits");
@@ -132,18 +144,24 @@ async fn a_log_in_name_is_visible_to_the_mail_server(fresh: Fresh) {
     let (new, origin) = (account("a", "ada@example.org"), Origin::default());
     fresh
         .directory
-        .create_account(&new, None, &origin)
+        .accounts
+        .create(&new, None, &origin)
         .await
         .unwrap();
     assert_eq!(fresh.as_mail_server(NAMES).await, []);
     for name in [Some("ada"), Some("ada"), None] {
-        fresh.directory.set_login_name("a", name).await.unwrap();
+        fresh
+            .directory
+            .accounts
+            .set_login_name("a", name)
+            .await
+            .unwrap();
         let expected = name.map(|name| ("ada@example.org".to_owned(), name.to_owned()));
         assert_eq!(
             fresh.as_mail_server(NAMES).await,
             Vec::from_iter(expected.clone())
         );
-        let found = fresh.directory.account_by_address("ada@example.org").await;
+        let found = fresh.directory.accounts.by_address("ada@example.org").await;
         assert_eq!(found.unwrap().unwrap().login_name.as_deref(), name);
     }
 }

@@ -29,7 +29,7 @@ async fn people(fresh: &Fresh) {
 }
 
 async fn kinds(directory: &Directory, account: &str) -> Vec<&'static str> {
-    let credentials = directory.credentials_and_grants(account, NOW).await;
+    let credentials = directory.credentials.list_with_grants(account, NOW).await;
     let credentials = credentials.unwrap().into_iter();
     let mut kinds: Vec<&str> = credentials.map(|c| c.kind.name()).collect();
     kinds.sort_unstable();
@@ -40,11 +40,23 @@ async fn a_disabled_account_has_no_credential_left_and_no_mail_comes(fresh: Fres
     people(&fresh).await;
     let directory = &fresh.directory;
     let operator = Origin::operator();
-    assert!(directory.disable("a", NOW, &operator).await.unwrap());
-    assert!(!directory.disable("a", NOW, &operator).await.unwrap());
+    assert!(
+        directory
+            .accounts
+            .disable("a", NOW, &operator)
+            .await
+            .unwrap()
+    );
+    assert!(
+        !directory
+            .accounts
+            .disable("a", NOW, &operator)
+            .await
+            .unwrap()
+    );
     assert_eq!(kinds(directory, "a").await, [""; 0]);
-    assert!(directory.session("s1", NOW).await.unwrap().is_none());
-    assert!(directory.session("s3", NOW).await.unwrap().is_some());
+    assert!(directory.sessions.find("s1", NOW).await.unwrap().is_none());
+    assert!(directory.sessions.find("s3", NOW).await.unwrap().is_some());
     let tokens =
         "SELECT COUNT(*) FROM api_tokens WHERE revoked_at IS NULL OR sealed_password IS NOT NULL";
     assert_eq!(fresh.number(tokens).await, 0);
@@ -64,8 +76,20 @@ async fn a_disabled_account_has_no_credential_left_and_no_mail_comes(fresh: Fres
     assert_eq!(fresh.as_mail_server(PASSWORDS).await.len(), 1);
     assert_eq!(fresh.as_mail_server(ALIASES_READ).await, []);
 
-    assert!(directory.enable("a", NOW, &operator).await.unwrap());
-    assert!(!directory.enable("a", NOW, &operator).await.unwrap());
+    assert!(
+        directory
+            .accounts
+            .enable("a", NOW, &operator)
+            .await
+            .unwrap()
+    );
+    assert!(
+        !directory
+            .accounts
+            .enable("a", NOW, &operator)
+            .await
+            .unwrap()
+    );
     let ada = user("ada@example.org", "a");
     assert_eq!(fresh.as_mail_server(USERS).await, [ada, bob]);
     assert_eq!(kinds(directory, "a").await, [""; 0]);
@@ -76,21 +100,25 @@ async fn another_password_ends_what_signed_in_and_keeps_mail_clients(fresh: Fres
     people(&fresh).await;
     let directory = &fresh.directory;
     let operator = Origin::operator();
-    let set = directory.set_password("a", "another", NOW, &operator);
+    let set = directory
+        .credentials
+        .set_password("a", "another", NOW, &operator);
     assert_eq!(set.await.unwrap().unwrap().len(), 4);
     assert_eq!(kinds(directory, "a").await, ["app_password", "team_key"]);
-    assert!(directory.session("s1", NOW).await.unwrap().is_none());
-    assert!(directory.session("s3", NOW).await.unwrap().is_some());
-    let found = directory.account_by_address("ada@example.org").await;
+    assert!(directory.sessions.find("s1", NOW).await.unwrap().is_none());
+    assert!(directory.sessions.find("s3", NOW).await.unwrap().is_some());
+    let found = directory.accounts.by_address("ada@example.org").await;
     assert_eq!(found.unwrap().unwrap().password_hash, "another");
-    let other = directory.account_by_address("bob@example.org").await;
+    let other = directory.accounts.by_address("bob@example.org").await;
     assert_eq!(other.unwrap().unwrap().password_hash, "$argon2id$secret");
     let said = "SELECT COUNT(*) FROM security_events WHERE kind = 'password_changed' \
         AND detail = 'app passwords ended: 4, API tokens revoked: 1'";
     assert_eq!(fresh.number(said).await, 1);
 
     let events = fresh.number(EVENTS).await;
-    let nobodys = directory.set_password("deleted", "another", NOW, &operator);
+    let nobodys = directory
+        .credentials
+        .set_password("deleted", "another", NOW, &operator);
     assert_eq!(nobodys.await.unwrap(), None);
     assert_eq!(fresh.number(EVENTS).await, events);
 }
@@ -99,8 +127,20 @@ async fn a_deleted_accounts_addresses_are_kept_until_they_are_freed(fresh: Fresh
     people(&fresh).await;
     let directory = &fresh.directory;
     let operator = Origin::operator();
-    assert!(directory.delete_account("a", NOW, &operator).await.unwrap());
-    assert!(!directory.delete_account("a", NOW, &operator).await.unwrap());
+    assert!(
+        directory
+            .accounts
+            .delete("a", NOW, &operator)
+            .await
+            .unwrap()
+    );
+    assert!(
+        !directory
+            .accounts
+            .delete("a", NOW, &operator)
+            .await
+            .unwrap()
+    );
     for table in [
         "SELECT COUNT(*) FROM app_passwords WHERE account_id = 'a'",
         "SELECT COUNT(*) FROM api_tokens",
@@ -119,11 +159,11 @@ async fn a_deleted_accounts_addresses_are_kept_until_they_are_freed(fresh: Fresh
 
     let make = async |id: &str, address: &str| {
         let new = account(id, address);
-        let made = directory.create_account(&new, None, &operator);
+        let made = directory.accounts.create(&new, None, &operator);
         made.await.unwrap()
     };
     let free = async |address: &str| {
-        let freed = directory.free_address(address, NOW, &operator);
+        let freed = directory.aliases.free_address(address, NOW, &operator);
         freed.await.unwrap()
     };
     for address in ["ada@example.org", "shop@example.org"] {
@@ -152,10 +192,10 @@ async fn an_account_is_provisioned_with_its_plan_and_rank(fresh: Fresh) {
         admin: true,
         ..account("a", "ada@example.org")
     };
-    let made = directory.create_account(&ada, None, &operator);
+    let made = directory.accounts.create(&ada, None, &operator);
     assert_eq!(made.await.unwrap(), Creation::Created);
     directory.with("b", "bob@example.org", &[]).await;
-    let all = directory.overview("").await.unwrap();
+    let all = directory.accounts.overview("").await.unwrap();
     let shown: Vec<_> = all
         .iter()
         .map(|a| {
@@ -177,21 +217,38 @@ async fn an_account_is_provisioned_with_its_plan_and_rank(fresh: Fresh) {
         ]
     );
     assert_eq!(
-        directory.overview("bob@example.org").await.unwrap().len(),
+        directory
+            .accounts
+            .overview("bob@example.org")
+            .await
+            .unwrap()
+            .len(),
         1
     );
     assert_eq!(
-        directory.overview("eve@example.org").await.unwrap().len(),
+        directory
+            .accounts
+            .overview("eve@example.org")
+            .await
+            .unwrap()
+            .len(),
         0
     );
 
     for first in [true, false] {
-        let plan = directory.set_plan("b", "pro", NOW, &operator).await;
+        let plan = directory
+            .accounts
+            .set_plan("b", "pro", NOW, &operator)
+            .await;
         assert_eq!(plan.unwrap(), first);
-        let admin = directory.set_admin("b", true, NOW, &operator).await;
+        let admin = directory
+            .accounts
+            .set_admin("b", true, NOW, &operator)
+            .await;
         assert_eq!(admin.unwrap(), first);
     }
     let bob = directory
+        .accounts
         .overview("bob@example.org")
         .await
         .unwrap()
@@ -204,7 +261,11 @@ async fn the_operator_is_told_what_the_owner_is_and_of_grants(fresh: Fresh) {
     people(&fresh).await;
     let directory = &fresh.directory;
     let later = NOW.plus(MONTH);
-    let credentials = directory.credentials_and_grants("a", NOW).await.unwrap();
+    let credentials = directory
+        .credentials
+        .list_with_grants("a", NOW)
+        .await
+        .unwrap();
     let ids: Vec<&str> = credentials.iter().map(|c| c.id.as_str()).collect();
     let all = [
         "s2-password",
@@ -218,14 +279,19 @@ async fn the_operator_is_told_what_the_owner_is_and_of_grants(fresh: Fresh) {
     assert_eq!(credentials[4].token.as_ref().unwrap().0, "live");
     let mut told = credentials;
     told.retain(|credential| credential.kind.name() != "oauth_grant");
-    assert_eq!(directory.credentials("a", NOW).await.unwrap(), told);
-    let left = directory.credentials_and_grants("a", later).await.unwrap();
+    assert_eq!(directory.credentials.list("a", NOW).await.unwrap(), told);
+    let left = directory
+        .credentials
+        .list_with_grants("a", later)
+        .await
+        .unwrap();
     assert_eq!(left.len(), 4, "web sessions that are over are not told");
-    let aliases = directory.aliases("a").await.unwrap();
+    let aliases = directory.aliases.list("a").await.unwrap();
     assert!(aliases.len() == 1 && aliases[0].address == "shop@example.org" && aliases[0].active);
     assert!(
         directory
-            .session("s1", NOW.plus(DAY))
+            .sessions
+            .find("s1", NOW.plus(DAY))
             .await
             .unwrap()
             .is_some()
@@ -236,7 +302,7 @@ async fn accounts_are_found_by_a_part_of_their_address(fresh: Fresh) {
     people(&fresh).await;
     let directory = &fresh.directory;
     let found = async |part: &str, limit| {
-        let accounts = directory.accounts_with(part, NOW, limit).await.unwrap();
+        let accounts = directory.accounts.matching(part, NOW, limit).await.unwrap();
         let addresses = accounts.into_iter().map(|account| account.address);
         addresses.collect::<Vec<_>>()
     };
@@ -247,10 +313,22 @@ async fn accounts_are_found_by_a_part_of_their_address(fresh: Fresh) {
     for none in ["%", "_", "!", "a%g", "eve"] {
         assert_eq!(found(none, 9).await, [""; 0], "{none}");
     }
-    let ada = directory.account_with(all[0], NOW).await.unwrap().unwrap();
+    let ada = directory
+        .accounts
+        .with_counts(all[0], NOW)
+        .await
+        .unwrap()
+        .unwrap();
     assert_eq!((ada.sessions, ada.credentials), (2, 4));
     assert!(ada.active && !ada.admin && !ada.two_factor && ada.last_event_at.is_some());
-    assert!(directory.account_with("ada", NOW).await.unwrap().is_none());
+    assert!(
+        directory
+            .accounts
+            .with_counts("ada", NOW)
+            .await
+            .unwrap()
+            .is_none()
+    );
 }
 
 both!(

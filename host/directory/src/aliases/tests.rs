@@ -41,9 +41,14 @@ async fn people(fresh: &Fresh) {
 async fn makes(fresh: &Fresh, account_id: &str, address: &str) -> Result<Alias, Obstacle> {
     let directory = &fresh.directory;
     let domain = address.rsplit('@').next().unwrap();
-    let whose = directory.domain_owner(account_id, domain).await.unwrap();
+    let whose = directory
+        .aliases
+        .domain_owner(account_id, domain)
+        .await
+        .unwrap();
     directory
-        .create_alias(
+        .aliases
+        .create(
             alias_caller(account_id, NOW),
             address,
             whose,
@@ -54,7 +59,7 @@ async fn makes(fresh: &Fresh, account_id: &str, address: &str) -> Result<Alias, 
 }
 
 async fn addresses(fresh: &Fresh, account_id: &str) -> Vec<String> {
-    let aliases = fresh.directory.aliases(account_id).await.unwrap();
+    let aliases = fresh.directory.aliases.list(account_id).await.unwrap();
     aliases.into_iter().map(|alias| alias.address).collect()
 }
 
@@ -100,17 +105,17 @@ async fn an_alias_is_switched_and_deleted_by_its_owner_alone(fresh: Fresh) {
     let id = makes(&fresh, "ada", "shop@example.org").await.unwrap().id();
     let set = async |who: &'static str, active: bool| {
         let caller = alias_caller(who, NOW.plus(DAY));
-        let change = directory.set_alias_active(caller, id, active, &origin);
+        let change = directory.aliases.set_active(caller, id, active, &origin);
         change.await.unwrap()
     };
     assert_eq!(set("bob", false).await, Change::Unknown);
     assert_eq!(set("ada", true).await, Change::Done);
     assert_eq!(
-        directory.aliases("ada").await.unwrap()[0].modified_at,
+        directory.aliases.list("ada").await.unwrap()[0].modified_at,
         Some(NOW)
     );
     assert_eq!(set("ada", false).await, Change::Done);
-    let alias = directory.aliases("ada").await.unwrap().remove(0);
+    let alias = directory.aliases.list("ada").await.unwrap().remove(0);
     assert!(!alias.active);
     assert_eq!(
         (alias.created_at, alias.modified_at),
@@ -121,7 +126,9 @@ async fn an_alias_is_switched_and_deleted_by_its_owner_alone(fresh: Fresh) {
     assert_eq!(fresh.as_mail_server(ALIASES_READ).await.len(), 1);
 
     let delete = async |who: &'static str| {
-        let change = directory.delete_alias(alias_caller(who, NOW), id, &origin);
+        let change = directory
+            .aliases
+            .delete(alias_caller(who, NOW), id, &origin);
         change.await.unwrap()
     };
     assert_eq!(delete("bob").await, Change::Unknown);
@@ -136,14 +143,16 @@ async fn an_address_is_kept_for_who_had_it(fresh: Fresh) {
     let directory = &fresh.directory;
     let origin = Origin::default();
     let first = makes(&fresh, "ada", "shop@example.org").await.unwrap();
-    let delete = directory.delete_alias(alias_caller("ada", NOW), first.id(), &origin);
+    let delete = directory
+        .aliases
+        .delete(alias_caller("ada", NOW), first.id(), &origin);
     assert_eq!(delete.await.unwrap(), Change::Done);
     assert_eq!(
         makes(&fresh, "bob", "shop@example.org").await,
         Err(Obstacle::Taken)
     );
     let registered = account("eve", "shop@example.org");
-    let registered = directory.create_account(&registered, None, &origin).await;
+    let registered = directory.accounts.create(&registered, None, &origin).await;
     assert_eq!(registered.unwrap(), Creation::AddressTaken);
     let again = makes(&fresh, "ada", "shop@example.org").await.unwrap();
     assert_eq!(again.id(), first.id());
@@ -160,7 +169,11 @@ async fn an_address_is_kept_for_who_had_it(fresh: Fresh) {
         Err(Obstacle::Taken)
     );
 
-    directory.delete_account("ada", NOW, &origin).await.unwrap();
+    directory
+        .accounts
+        .delete("ada", NOW, &origin)
+        .await
+        .unwrap();
     for kept in ["shop@example.org", "ada@example.org"] {
         assert_eq!(makes(&fresh, "bob", kept).await, Err(Obstacle::Taken));
     }
@@ -172,7 +185,8 @@ async fn on_a_domain_of_ones_own_nothing_is_kept(fresh: Fresh) {
     let origin = Origin::default();
     let delete = fresh
         .directory
-        .delete_alias(alias_caller("ada", NOW), alias.id(), &origin);
+        .aliases
+        .delete(alias_caller("ada", NOW), alias.id(), &origin);
     assert_eq!(delete.await.unwrap(), Change::Done);
     assert_eq!(fresh.number(ROWS).await, 0);
     makes(&fresh, "ada", "info@ada.example").await.unwrap();
@@ -186,7 +200,7 @@ async fn aliases_are_on_the_platforms_domains_and_ones_own_that_are_active(fresh
     fresh.domain("ada", "pending.example", false).await;
     fresh.domain("bob", "bob.example", true).await;
     let own = ["example.org", "a.example", "ada.example"];
-    assert_eq!(directory.alias_domains("ada").await.unwrap(), own);
+    assert_eq!(directory.aliases.domains("ada").await.unwrap(), own);
     for foreign in [
         "x@pending.example",
         "x@bob.example",
@@ -200,9 +214,9 @@ async fn aliases_are_on_the_platforms_domains_and_ones_own_that_are_active(fresh
     fresh
         .execute("INSERT INTO platform_domains (domain) VALUES ('ada.example')")
         .await;
-    let domains = directory.alias_domains("ada").await.unwrap();
+    let domains = directory.aliases.domains("ada").await.unwrap();
     assert_eq!(domains, ["ada.example", "example.org", "a.example"]);
-    let judged = directory.create_alias(
+    let judged = directory.aliases.create(
         alias_caller("ada", NOW),
         "info@ada.example",
         DomainOwner::Own,
@@ -213,7 +227,7 @@ async fn aliases_are_on_the_platforms_domains_and_ones_own_that_are_active(fresh
     fresh
         .execute("DELETE FROM domains WHERE domain = 'a.example'")
         .await;
-    let judged = directory.create_alias(
+    let judged = directory.aliases.create(
         alias_caller("ada", NOW),
         "info@a.example",
         DomainOwner::Own,
@@ -233,7 +247,8 @@ async fn an_alias_waits_for_whoever_changes_whose_its_domain_is(fresh: Fresh) {
     let (ada, origin) = (alias_caller("ada", NOW), Origin::default());
     let making = fresh
         .directory
-        .create_alias(ada, "info@ada.example", DomainOwner::Own, &origin);
+        .aliases
+        .create(ada, "info@ada.example", DomainOwner::Own, &origin);
     tokio::pin!(making);
     let moment = Duration::from_millis(300);
     assert!(timeout(moment, &mut making).await.is_err(), "it waits");
@@ -252,7 +267,7 @@ async fn of_many_who_want_an_address_at_once_one_gets_it(fresh: Fresh) {
         let registered = account("eve", &address);
         let (made, registered) = tokio::join!(
             join_all(attempts),
-            fresh.directory.create_account(&registered, None, &origin)
+            fresh.directory.accounts.create(&registered, None, &origin)
         );
         let winners = made.iter().filter(|made| made.is_ok()).count();
         let registered = registered.unwrap() == Creation::Created;
@@ -264,7 +279,8 @@ async fn of_many_who_want_an_address_at_once_one_gets_it(fresh: Fresh) {
         if registered {
             fresh
                 .directory
-                .delete_account("eve", NOW, &origin)
+                .accounts
+                .delete("eve", NOW, &origin)
                 .await
                 .unwrap();
         }
@@ -289,7 +305,9 @@ async fn nobody_has_had_more_names_than_there_is_room_for(fresh: Fresh) {
     assert_eq!(made.iter().filter(|made| made.is_ok()).count(), 1);
     let full = Err(Obstacle::Full(DomainOwner::Platform));
     assert_eq!(made.iter().filter(|made| **made == full).count(), 2);
-    let obstacle = directory.alias_obstacle("ada", "d@example.org", DomainOwner::Platform);
+    let obstacle = directory
+        .aliases
+        .obstacle("ada", "d@example.org", DomainOwner::Platform);
     assert_eq!(
         obstacle.await.unwrap(),
         Some(Obstacle::Full(DomainOwner::Platform))
@@ -307,7 +325,9 @@ async fn nobody_has_had_more_names_than_there_is_room_for(fresh: Fresh) {
     let full = Err(Obstacle::Full(DomainOwner::Own));
     assert_eq!(makes(&fresh, "ada", "three@ada.example").await, full);
     let id = id("n1@ada.example");
-    let deleted = directory.delete_alias(alias_caller("ada", NOW), id, &origin);
+    let deleted = directory
+        .aliases
+        .delete(alias_caller("ada", NOW), id, &origin);
     assert_eq!(deleted.await.unwrap(), Change::Done);
     makes(&fresh, "ada", "three@ada.example").await.unwrap();
 }
@@ -318,11 +338,14 @@ async fn what_nobody_saw_being_made_has_no_dates_whatever_becomes_of_it(fresh: F
     fresh
         .execute("INSERT INTO addresses (address, kind, account_id) VALUES ('old@example.org', 'alias', 'ada')")
         .await;
-    let alias = async || fresh.directory.aliases("ada").await.unwrap().remove(0);
+    let alias = async || fresh.directory.aliases.list("ada").await.unwrap().remove(0);
     assert_eq!(alias().await.modified_at, None);
     let caller = alias_caller("ada", NOW);
     let id = alias().await.id();
-    let change = fresh.directory.set_alias_active(caller, id, false, &origin);
+    let change = fresh
+        .directory
+        .aliases
+        .set_active(caller, id, false, &origin);
     assert_eq!(change.await.unwrap(), Change::Done);
     let alias = alias().await;
     assert_eq!(
@@ -352,15 +375,17 @@ async fn a_credential_that_is_over_changes_nothing(fresh: Fresh) {
         over("adas", "adas-password", month),
     ] {
         let made =
-            directory.create_alias(caller, "two@example.org", DomainOwner::Platform, &origin);
+            directory
+                .aliases
+                .create(caller, "two@example.org", DomainOwner::Platform, &origin);
         assert_eq!(
             made.await.unwrap(),
             Err(Obstacle::CredentialOver),
             "{caller:?}"
         );
-        let set = directory.set_alias_active(caller, id, false, &origin);
+        let set = directory.aliases.set_active(caller, id, false, &origin);
         assert_eq!(set.await.unwrap(), Change::CredentialOver, "{caller:?}");
-        let deleted = directory.delete_alias(caller, id, &origin);
+        let deleted = directory.aliases.delete(caller, id, &origin);
         assert_eq!(deleted.await.unwrap(), Change::CredentialOver, "{caller:?}");
     }
     // A session remains valid if its app password was replaced. A token needs its app password. The
@@ -374,11 +399,11 @@ async fn a_credential_that_is_over_changes_nothing(fresh: Fresh) {
         over("", "adas-password", NOW),
         elsewhere,
     ] {
-        let set = directory.set_alias_active(caller, id, true, &origin);
+        let set = directory.aliases.set_active(caller, id, true, &origin);
         assert_eq!(set.await.unwrap(), Change::Done, "{caller:?}");
     }
     fresh.execute("UPDATE accounts SET active = FALSE").await;
-    let made = directory.create_alias(
+    let made = directory.aliases.create(
         alias_caller("ada", NOW),
         "two@example.org",
         DomainOwner::Platform,
@@ -393,11 +418,14 @@ async fn what_becomes_of_an_alias_is_recorded(fresh: Fresh) {
     let origin = Origin::default();
     let id = makes(&fresh, "ada", "shop@example.org").await.unwrap().id();
     for active in [true, false, false, true] {
-        let set = directory.set_alias_active(alias_caller("ada", NOW), id, active, &origin);
+        let set = directory
+            .aliases
+            .set_active(alias_caller("ada", NOW), id, active, &origin);
         set.await.unwrap();
     }
     directory
-        .delete_alias(alias_caller("ada", NOW), id, &origin)
+        .aliases
+        .delete(alias_caller("ada", NOW), id, &origin)
         .await
         .unwrap();
     let wanted = EventFilter {
@@ -406,7 +434,7 @@ async fn what_becomes_of_an_alias_is_recorded(fresh: Fresh) {
         until: NOW.plus(DAY),
         limit: 4,
     };
-    let events = directory.events(&wanted).await.unwrap();
+    let events = directory.events.list(&wanted).await.unwrap();
     let kinds: Vec<&str> = events.iter().map(|event| event.kind.as_str()).collect();
     assert_eq!(
         kinds,

@@ -74,7 +74,12 @@ async fn app_passwords_end_only_on_request(fresh: Fresh) {
     let old = new_app_password("old", AppPasswordKind::AppPassword);
     fresh.directory.hold("a", &old, NOW).await;
     run(&fresh, restore_at(NOW)).await;
-    let valid = fresh.directory.client_passwords(NOW).await.unwrap();
+    let valid = fresh
+        .directory
+        .credentials
+        .client_passwords(NOW)
+        .await
+        .unwrap();
     let [password] = valid.as_slice() else {
         panic!("{valid:?}");
     };
@@ -88,8 +93,21 @@ async fn app_passwords_end_only_on_request(fresh: Fresh) {
     };
     let in_replaced = replaced_client_passwords(&fresh.config, database).await;
     assert_eq!(in_replaced.unwrap(), ["old".to_owned()].into());
-    fresh.directory.end_client_passwords(&valid).await.unwrap();
-    assert_eq!(fresh.directory.client_passwords(NOW).await.unwrap(), []);
+    fresh
+        .directory
+        .credentials
+        .end_client_passwords(&valid)
+        .await
+        .unwrap();
+    assert_eq!(
+        fresh
+            .directory
+            .credentials
+            .client_passwords(NOW)
+            .await
+            .unwrap(),
+        []
+    );
 
     fresh.directory.hold("a", &old, NOW).await;
     let end = Restore {
@@ -98,7 +116,15 @@ async fn app_passwords_end_only_on_request(fresh: Fresh) {
     };
     run(&fresh, end).await;
     let ids = "SELECT COUNT(*) FROM app_passwords WHERE id = 's-password'";
-    assert_eq!(fresh.directory.client_passwords(NOW).await.unwrap(), []);
+    assert_eq!(
+        fresh
+            .directory
+            .credentials
+            .client_passwords(NOW)
+            .await
+            .unwrap(),
+        []
+    );
     assert_eq!(fresh.number(ids).await, 1);
     fresh.execute("DELETE FROM accounts").await;
     let empty = replaced_client_passwords(&fresh.config, database).await;
@@ -146,7 +172,11 @@ async fn a_copy_of_a_database_in_use_is_restored_with_its_mail_server_file_and_l
         let client = new_app_password("c", AppPasswordKind::AppPassword);
         directory.hold("a", &client, NOW).await;
         let logins = [("c".to_owned(), 1000)];
-        directory.restore_last_logins(&logins).await.unwrap();
+        directory
+            .credentials
+            .restore_last_logins(&logins)
+            .await
+            .unwrap();
         let copy = folder_of(&fresh).join("copy.db");
         let version = copy_sqlite(&fresh.config, &copy).await.unwrap();
         assert_eq!(version, schema_version());
@@ -173,14 +203,16 @@ async fn a_copy_of_a_database_in_use_is_restored_with_its_mail_server_file_and_l
         let restored = Directory::open(&other, &[]).await.unwrap();
         assert!(
             restored
-                .account_by_address("ada@example.org")
+                .accounts
+                .by_address("ada@example.org")
                 .await
                 .unwrap()
                 .is_some()
         );
         assert!(
             restored
-                .account_by_address("bob@example.org")
+                .accounts
+                .by_address("bob@example.org")
                 .await
                 .unwrap()
                 .is_none()
@@ -207,9 +239,9 @@ async fn a_copy_names_the_current_key_and_not_a_pending_one() {
             copy_sqlite(&fresh.config, &copy).await.unwrap();
             let found = current_key_of_copy(&copy).await.unwrap();
             assert_eq!(found.as_deref(), current);
-            let keys = directory.register_service_keys(&["current"], "host");
+            let keys = directory.keys.register_service_keys(&["current"], "host");
             keys.await.unwrap();
-            let pending = directory.add_pending_service_key("pending").await;
+            let pending = directory.keys.add_pending_service_key("pending").await;
             assert_eq!(pending.unwrap().as_deref(), Some("pending"));
         }
     };
@@ -275,7 +307,7 @@ async fn a_database_in_use_and_a_damaged_copy_are_refused_without_a_trace() {
             .unwrap();
         let reopened = Directory::open(&fresh.config, &[]).await.unwrap();
         let origin = Origin::operator();
-        reopened.delete_account("x", NOW, &origin).await.unwrap();
+        reopened.accounts.delete("x", NOW, &origin).await.unwrap();
         reopened.close().await;
     };
     on_sqlite(body).await.unwrap();

@@ -30,7 +30,7 @@ async fn whatever_can_reach_an_account_is_listed_newest_first(fresh: Fresh) {
     )
     .await;
     let listed = async |now| {
-        let listed = directory.credentials("ada", now).await.unwrap();
+        let listed = directory.credentials.list("ada", now).await.unwrap();
         let ids = listed.into_iter().map(|credential| credential.id);
         ids.collect::<Vec<_>>()
     };
@@ -48,6 +48,7 @@ async fn a_revoked_app_password_is_gone_for_the_mail_server_and_its_session_over
     let origin = Origin::default();
     let revoke = async |account: &'static str, id: &'static str| {
         let revoked = directory
+            .credentials
             .revoke_app_password(account, id, NOW, &origin)
             .await;
         revoked.unwrap()
@@ -56,8 +57,8 @@ async fn a_revoked_app_password_is_gone_for_the_mail_server_and_its_session_over
     assert_eq!(revoke("ada", "s-password").await, session);
     assert_eq!(revoke("ada", "s-password").await, Revocation::Unknown);
     assert_eq!(revoke("bob", "t-password").await, Revocation::Unknown);
-    assert!(directory.session("s", NOW).await.unwrap().is_none());
-    assert!(directory.session("t", NOW).await.unwrap().is_some());
+    assert!(directory.sessions.find("s", NOW).await.unwrap().is_none());
+    assert!(directory.sessions.find("t", NOW).await.unwrap().is_some());
     let left = [("ada@example.org".to_owned(), "t-password".to_owned())];
     assert_eq!(fresh.as_mail_server(PASSWORDS).await, left);
 }
@@ -67,9 +68,9 @@ async fn the_last_use_only_moves_forward(fresh: Fresh) {
     directory.with("ada", "ada@example.org", &["s"]).await;
     for at in [NOW.plus(DAY), NOW] {
         let uses = HashMap::from([("s-password".to_owned(), at), ("gone".to_owned(), at)]);
-        directory.write_uses(&uses).await.unwrap();
+        directory.credentials.write_uses(&uses).await.unwrap();
     }
-    let listed = directory.credentials("ada", NOW).await.unwrap();
+    let listed = directory.credentials.list("ada", NOW).await.unwrap();
     assert_eq!(listed[0].last_used_at, Some(NOW.plus(DAY)));
 }
 
@@ -84,7 +85,9 @@ async fn an_account_has_so_many_app_passwords_and_no_more(fresh: Fresh) {
             sid,
             at: NOW,
         };
-        let made = directory.create_app_password(asking, &password, &origin);
+        let made = directory
+            .credentials
+            .create_app_password(asking, &password, &origin);
         made.await.unwrap()
     };
     assert_eq!(

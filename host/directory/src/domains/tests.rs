@@ -38,7 +38,8 @@ async fn claim(fresh: &Fresh, account: &str, name: &str, at_most: u32) -> Claime
     let origin = Origin::default();
     let claimed = fresh
         .directory
-        .claim_domain(by(account), name, &challenge, at_most, &origin);
+        .domains
+        .claim(by(account), name, &challenge, at_most, &origin);
     claimed.await.unwrap()
 }
 
@@ -47,14 +48,17 @@ async fn verify(fresh: &Fresh, account: &str, name: &str) -> Verified {
     let (keys, origin) = (keys(account), Origin::default());
     let verified = fresh
         .directory
-        .activate_domain(by(account), name, &challenge, &keys, &origin);
+        .domains
+        .activate(by(account), name, &challenge, &keys, &origin);
     verified.await.unwrap()
 }
 
 async fn release(fresh: &Fresh, account: &str, name: &str) -> Released {
     let origin = Origin::default();
     let directory = &fresh.directory;
-    let released = directory.release_domain(by(account), name, Remaining::Keep, &origin);
+    let released = directory
+        .domains
+        .release(by(account), name, Remaining::Keep, &origin);
     released.await.unwrap()
 }
 
@@ -65,7 +69,7 @@ async fn events(fresh: &Fresh, address: &str) -> Vec<String> {
         until: Timestamp::from_millis(i64::MAX),
         limit: 100,
     };
-    let events = fresh.directory.events(&wanted).await.unwrap();
+    let events = fresh.directory.events.list(&wanted).await.unwrap();
     let told = events.into_iter().rev().map(|event| event.kind);
     told.filter(|kind| kind.starts_with("domain")).collect()
 }
@@ -83,10 +87,13 @@ async fn a_claim_is_pending_and_stands_when_it_is_repeated(fresh: Fresh) {
         assert_eq!(again, Claimed::Existing(domain.clone()));
     }
     assert_eq!(
-        fresh.directory.domain("ada", EXAMPLE).await.unwrap(),
+        fresh.directory.domains.find("ada", EXAMPLE).await.unwrap(),
         Some(domain)
     );
-    assert_eq!(fresh.directory.domain("bob", EXAMPLE).await.unwrap(), None);
+    assert_eq!(
+        fresh.directory.domains.find("bob", EXAMPLE).await.unwrap(),
+        None
+    );
     assert!(fresh.as_mail_server(DOMAINS).await.is_empty());
     assert_eq!(events(&fresh, "ada@example.org").await, ["domain_claimed"]);
 }
@@ -105,12 +112,15 @@ async fn of_claims_side_by_side_the_first_to_be_verified_wins(fresh: Fresh) {
     assert_eq!(domain.verified_at, Some(NOW));
     assert_eq!(domain.dkim.as_ref().unwrap().selector, "bob");
     assert_eq!(
-        fresh.directory.domain("bob", EXAMPLE).await.unwrap(),
+        fresh.directory.domains.find("bob", EXAMPLE).await.unwrap(),
         Some(domain.clone())
     );
-    assert_eq!(fresh.directory.domain("ada", EXAMPLE).await.unwrap(), None);
+    assert_eq!(
+        fresh.directory.domains.find("ada", EXAMPLE).await.unwrap(),
+        None
+    );
     assert_eq!(verify(&fresh, "ada", EXAMPLE).await, Verified::Taken);
-    let claims = fresh.directory.domain_claims(EXAMPLE).await.unwrap();
+    let claims = fresh.directory.domains.claims(EXAMPLE).await.unwrap();
     let owners: Vec<&str> = claims.iter().map(|claim| claim.owner.as_str()).collect();
     assert_eq!(owners, ["bob@example.org"]);
     assert_eq!(claim(&fresh, "ada", EXAMPLE, 5).await, Claimed::Taken);
@@ -151,7 +161,8 @@ async fn a_claim_that_was_made_anew_is_not_verified_by_the_old_challenge(fresh: 
     let (keys, origin) = (keys("s"), Origin::default());
     let stale = fresh
         .directory
-        .activate_domain(by("ada"), EXAMPLE, "another", &keys, &origin);
+        .domains
+        .activate(by("ada"), EXAMPLE, "another", &keys, &origin);
     assert_eq!(stale.await.unwrap(), Verified::Gone);
     release(&fresh, "ada", EXAMPLE).await;
     assert_eq!(verify(&fresh, "ada", EXAMPLE).await, Verified::Gone);
@@ -167,7 +178,7 @@ async fn a_plan_counts_what_is_pending_too_also_at_once(fresh: Fresh) {
         claimed.iter().filter(|c| **c == Claimed::Full).count(),
         names.len() - 3
     );
-    let held = fresh.directory.domains("ada").await.unwrap();
+    let held = fresh.directory.domains.list("ada").await.unwrap();
     assert_eq!(held.len(), 3);
     verify(&fresh, "ada", &held[0].name).await;
     assert_eq!(claim(&fresh, "ada", EXAMPLE, 3).await, Claimed::Full);
@@ -190,11 +201,11 @@ async fn domains_are_listed_newest_first_and_only_to_their_owner(fresh: Fresh) {
             at: NOW.plus(DAY * u32::try_from(day).unwrap()),
             ..by("ada")
         };
-        let claimed = fresh.directory.claim_domain(by, name, "c", 5, &origin);
+        let claimed = fresh.directory.domains.claim(by, name, "c", 5, &origin);
         claimed.await.unwrap();
     }
     claim(&fresh, "bob", "bobs.example", 5).await;
-    let listed = fresh.directory.domains("ada").await.unwrap();
+    let listed = fresh.directory.domains.list("ada").await.unwrap();
     let names: Vec<&str> = listed.iter().map(|domain| domain.name.as_str()).collect();
     assert_eq!(names, ["second.example", "first.example"]);
 }
@@ -258,9 +269,11 @@ async fn aliases_on_a_domain_go_with_it_where_that_is_wanted(fresh: Fresh) {
         )
         .await;
     let operator = Origin::operator();
-    let released = fresh
-        .directory
-        .release_domain(by("ada"), EXAMPLE, Remaining::Delete, &operator);
+    let released =
+        fresh
+            .directory
+            .domains
+            .release(by("ada"), EXAMPLE, Remaining::Delete, &operator);
     assert_eq!(released.await.unwrap(), Released::Released);
     let rows = "SELECT COUNT(*) FROM addresses WHERE domain = 'ada.example'";
     assert_eq!(fresh.number(rows).await, 1, "what the operator holds");
@@ -283,7 +296,7 @@ async fn whoever_has_verified_a_domain_keeps_it_whatever_is_claimed_beside(fresh
     claim(&fresh, "ada", EXAMPLE, 5).await;
     fresh.domain("bob", EXAMPLE, true).await;
     assert_eq!(verify(&fresh, "ada", EXAMPLE).await, Verified::Taken);
-    let active = fresh.directory.domain("bob", EXAMPLE).await.unwrap();
+    let active = fresh.directory.domains.find("bob", EXAMPLE).await.unwrap();
     assert!(active.unwrap().verified_at.is_some());
 }
 
@@ -381,13 +394,20 @@ async fn nothing_is_done_for_a_session_that_ended(fresh: Fresh) {
         ..by("ada")
     };
     let directory = &fresh.directory;
-    let claimed = directory.claim_domain(over, EXAMPLE, "c", 5, &origin).await;
+    let claimed = directory
+        .domains
+        .claim(over, EXAMPLE, "c", 5, &origin)
+        .await;
     assert_eq!(claimed.unwrap(), Claimed::SessionOver);
     claim(&fresh, "ada", EXAMPLE, 5).await;
     let keys = keys("s");
-    let verified = directory.activate_domain(over, EXAMPLE, "adas-challenge", &keys, &origin);
+    let verified = directory
+        .domains
+        .activate(over, EXAMPLE, "adas-challenge", &keys, &origin);
     assert_eq!(verified.await.unwrap(), Verified::SessionOver);
-    let released = directory.release_domain(over, EXAMPLE, Remaining::Delete, &origin);
+    let released = directory
+        .domains
+        .release(over, EXAMPLE, Remaining::Delete, &origin);
     assert_eq!(released.await.unwrap(), Released::SessionOver);
 }
 
@@ -396,7 +416,7 @@ async fn the_domains_of_a_deleted_account_are_free(fresh: Fresh) {
     claim(&fresh, "ada", EXAMPLE, 5).await;
     verify(&fresh, "ada", EXAMPLE).await;
     let operator = Origin::operator();
-    let deleted = fresh.directory.delete_account("ada", NOW, &operator).await;
+    let deleted = fresh.directory.accounts.delete("ada", NOW, &operator).await;
     assert!(deleted.unwrap());
     assert!(fresh.as_mail_server(DOMAINS).await.is_empty());
     claim(&fresh, "bob", EXAMPLE, 5).await;

@@ -30,8 +30,8 @@ async fn an_event_tells_who_did_what_to_whom_and_from_where(fresh: Fresh) {
     let directory = &fresh.directory;
     directory.with("ada", "ada@example.org", &[]).await;
     let session = session("s", "ada", NOW.plus(DAY));
-    directory.begin_session(&session, &origin()).await.unwrap();
-    let events = directory.events(&wanted("ada@example.org", 10)).await;
+    directory.sessions.begin(&session, &origin()).await.unwrap();
+    let events = directory.events.list(&wanted("ada@example.org", 10)).await;
     let [signed_in, made] = &events.unwrap()[..] else {
         panic!("two events");
     };
@@ -53,8 +53,12 @@ async fn an_attempt_on_nobodys_address_is_recorded_under_it(fresh: Fresh) {
         ..Event::of(Kind::SignInFailed, "", NOW)
     };
     let directory = &fresh.directory;
-    directory.record(failed, &Origin::default()).await.unwrap();
-    let events = directory.events(&wanted("eve@example.org", 10)).await;
+    directory
+        .events
+        .record(failed, &Origin::default())
+        .await
+        .unwrap();
+    let events = directory.events.list(&wanted("eve@example.org", 10)).await;
     assert_eq!(events.unwrap()[0].kind, "sign_in_failed");
 }
 
@@ -63,7 +67,7 @@ async fn a_list_is_of_one_account_or_all_newest_first_and_bounded(fresh: Fresh) 
     directory.with("ada", "ada@example.org", &["one"]).await;
     directory.with("bob", "bob@example.org", &["two"]).await;
     let kinds = async |wanted: EventFilter| {
-        let events = directory.events(&wanted).await.unwrap();
+        let events = directory.events.list(&wanted).await.unwrap();
         let kinds = events.iter().map(|e| format!("{} {}", e.address, e.kind));
         kinds.collect::<Vec<_>>()
     };
@@ -85,7 +89,11 @@ async fn a_list_is_of_one_account_or_all_newest_first_and_bounded(fresh: Fresh) 
         ..wanted("", 9)
     };
     assert!(kinds(later).await.is_empty());
-    directory.delete_events_before(NOW.plus(DAY)).await.unwrap();
+    directory
+        .events
+        .delete_events_before(NOW.plus(DAY))
+        .await
+        .unwrap();
     assert!(kinds(wanted("", 9)).await.is_empty());
 }
 
@@ -93,7 +101,7 @@ async fn failures_past_the_hundredth_of_a_day_are_counted_only(fresh: Fresh) {
     let directory = &fresh.directory;
     directory.with("eve", "eve@example.org", &[]).await;
     directory.with("bob", "bob@example.org", &[]).await;
-    let before = directory.events(&wanted("", 9)).await.unwrap();
+    let before = directory.events.list(&wanted("", 9)).await.unwrap();
     fresh.execute("DELETE FROM security_events").await;
     assert_eq!(before.len(), 2);
     let fail = async |address: &str, reason: &str, at: Timestamp, request: &str| {
@@ -107,14 +115,14 @@ async fn failures_past_the_hundredth_of_a_day_are_counted_only(fresh: Fresh) {
             request: Some(request.into()),
             ..Origin::default()
         };
-        directory.record(failed, &origin).await.unwrap();
+        directory.events.record(failed, &origin).await.unwrap();
     };
     let (eve, wrong) = ("eve@example.org", "wrong password");
     for n in 0..157 {
         let at = Timestamp::from_millis(NOW.millis() + n);
         fail(eve, wrong, at, &n.to_string()).await;
     }
-    let events = directory.events(&wanted(eve, 1000)).await.unwrap();
+    let events = directory.events.list(&wanted(eve, 1000)).await.unwrap();
     assert_eq!(events.len(), 100);
     assert_eq!(events[0].unlisted, 57);
     assert_eq!(events[0].request_id.as_deref(), Some("156"), "the newest");
@@ -127,7 +135,7 @@ async fn failures_past_the_hundredth_of_a_day_are_counted_only(fresh: Fresh) {
     fail(eve, "wrong two-factor code", later, "a").await;
     fail("bob@example.org", wrong, later, "b").await;
     fail(eve, wrong, NOW.plus(DAY), "c").await;
-    let events = directory.events(&wanted("", 3)).await.unwrap();
+    let events = directory.events.list(&wanted("", 3)).await.unwrap();
     let requests = events.iter().map(|event| event.request_id.as_deref());
     assert_eq!(
         requests.collect::<Vec<_>>(),
@@ -150,13 +158,13 @@ async fn failures_on_addresses_of_nobody_are_counted_by_network(fresh: Fresh) {
             client: Some(from.parse().unwrap()),
             ..Origin::default()
         };
-        directory.record(failed, &origin).await.unwrap();
+        directory.events.record(failed, &origin).await.unwrap();
     };
     for n in 0..150 {
         fail(n, &format!("2001:db8::{n:x}")).await;
     }
     fail(150, "2001:db8:0:1::1").await;
-    let events = directory.events(&wanted("", 1000)).await.unwrap();
+    let events = directory.events.list(&wanted("", 1000)).await.unwrap();
     assert_eq!(events.len(), 101);
     let told = |event: &Recorded| (event.address.clone(), event.unlisted);
     assert_eq!(told(&events[0]), ("n150@example.org".into(), 0));
@@ -175,7 +183,7 @@ async fn failures_on_addresses_of_nobody_are_counted_by_network(fresh: Fresh) {
     fail(151, "192.0.2.1").await;
     fail(152, "2001:db8:0:1::1").await;
     assert_eq!(fresh.number(rows).await, 10_000);
-    let events = directory.events(&wanted("", 1000)).await.unwrap();
+    let events = directory.events.list(&wanted("", 1000)).await.unwrap();
     assert_eq!(told(&events[0]), ("n152@example.org".into(), 2));
 }
 
@@ -188,7 +196,7 @@ async fn of_failures_at_once_none_is_lost(fresh: Fresh) {
                 address: "eve@example.org",
                 ..Event::of(Kind::SignInFailed, "", NOW).detail("no such account")
             };
-            tokio::spawn(async move { directory.record(failed, &Origin::default()).await })
+            tokio::spawn(async move { directory.events.record(failed, &Origin::default()).await })
         })
         .collect();
     for attempt in attempts {
@@ -207,7 +215,12 @@ async fn what_is_old_is_forgotten_however_much_it_is(fresh: Fresh) {
         )
         .await;
     let before = Timestamp::from_millis(2500);
-    fresh.directory.delete_events_before(before).await.unwrap();
+    fresh
+        .directory
+        .events
+        .delete_events_before(before)
+        .await
+        .unwrap();
     let left = "SELECT COUNT(*) FROM security_events";
     assert_eq!(fresh.number(left).await, 1);
 }
@@ -216,7 +229,7 @@ async fn whoever_gets_an_address_later_has_a_record_of_their_own(fresh: Fresh) {
     let directory = &fresh.directory;
     let (address, operator) = ("ada@example.org", Origin::operator());
     let told = async || {
-        let events = directory.events(&wanted(address, 10)).await.unwrap();
+        let events = directory.events.list(&wanted(address, 10)).await.unwrap();
         let kinds = events.into_iter().map(|event| event.kind);
         kinds.collect::<Vec<_>>()
     };
@@ -228,12 +241,18 @@ async fn whoever_gets_an_address_later_has_a_record_of_their_own(fresh: Fresh) {
     };
     directory.with("first", address, &[]).await;
     directory
-        .delete_account("first", NOW, &operator)
+        .accounts
+        .delete("first", NOW, &operator)
         .await
         .unwrap();
-    directory.record(failed, &Origin::default()).await.unwrap();
+    directory
+        .events
+        .record(failed, &Origin::default())
+        .await
+        .unwrap();
     assert_eq!(told().await, deleted, "no account has it");
     directory
+        .aliases
         .free_address(address, NOW, &operator)
         .await
         .unwrap();

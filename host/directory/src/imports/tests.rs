@@ -38,7 +38,8 @@ async fn import(fresh: &Fresh, address: &str, account: &str) -> AliasImport {
     let operator = Origin::operator();
     let imported = fresh
         .directory
-        .import_alias(address, account, NOW, &operator);
+        .aliases
+        .import(address, account, NOW, &operator);
     imported.await.unwrap()
 }
 
@@ -48,6 +49,7 @@ async fn users_are_adopted_once_in_several_transactions(fresh: Fresh) {
     fresh.domain("a", "ada.example", true).await;
     let operator = Origin::operator();
     directory
+        .aliases
         .reserve_address(INFO, NOW, &operator)
         .await
         .unwrap();
@@ -62,7 +64,11 @@ async fn users_are_adopted_once_in_several_transactions(fresh: Fresh) {
         users.push(user(&format!("n{n}@example.net"), Some(&login)));
     }
     users.sort_by(|a, b| a.account.address.cmp(&b.account.address));
-    let adopted = directory.adopt_users(&users, &operator).await.unwrap();
+    let adopted = directory
+        .accounts
+        .adopt_users(&users, &operator)
+        .await
+        .unwrap();
     let of = |adopted: &[Adoption], address: &str| {
         let index = users
             .iter()
@@ -86,7 +92,11 @@ async fn users_are_adopted_once_in_several_transactions(fresh: Fresh) {
         ("n249@example.net", Adoption::Created, Adoption::Unchanged),
     ] {
         assert_eq!(of(&adopted, address), first, "{address}");
-        let again = directory.adopt_users(&users, &operator).await.unwrap();
+        let again = directory
+            .accounts
+            .adopt_users(&users, &operator)
+            .await
+            .unwrap();
         assert_eq!(of(&again, address), second, "{address}");
     }
     let count = "SELECT COUNT(*) FROM accounts WHERE password_hash = '' AND login_name LIKE 'n%'";
@@ -105,8 +115,8 @@ async fn concurrent_adoptions_create_each_account_once(fresh: Fresh) {
         .collect();
     let operator = Origin::operator();
     let (one, other) = tokio::join!(
-        fresh.directory.adopt_users(&users, &operator),
-        fresh.directory.adopt_users(&users, &operator)
+        fresh.directory.accounts.adopt_users(&users, &operator),
+        fresh.directory.accounts.adopt_users(&users, &operator)
     );
     let results = one.unwrap().into_iter().zip(other.unwrap());
     for (one, other) in results {
@@ -136,25 +146,44 @@ async fn an_alias_is_imported_once(fresh: Fresh) {
     assert_eq!(aliases, [(INFO.into(), "ada@example.org".into())]);
     let events = "SELECT COUNT(*) FROM security_events WHERE kind = 'alias_created' AND actor = 'operator' AND subject = 'info@example.org'";
     assert_eq!(fresh.number(events).await, 1);
-    let holder = fresh.directory.address_holder(INFO).await.unwrap().unwrap();
+    let holder = fresh
+        .directory
+        .aliases
+        .address_holder(INFO)
+        .await
+        .unwrap()
+        .unwrap();
     assert_eq!(
         (holder.address.as_str(), holder.is_alias),
         ("ada@example.org", true)
     );
-    let holder = fresh.directory.address_holder("ada@example.org").await;
+    let holder = fresh
+        .directory
+        .aliases
+        .address_holder("ada@example.org")
+        .await;
     assert!(!holder.unwrap().unwrap().is_alias);
-    let holder = fresh.directory.address_holder("x@example.org").await;
+    let holder = fresh
+        .directory
+        .aliases
+        .address_holder("x@example.org")
+        .await;
     assert_eq!(holder.unwrap(), None);
 }
 
 async fn an_imported_alias_replaces_a_reservation_of_the_operator(fresh: Fresh) {
     people(&fresh).await;
     let operator = Origin::operator();
-    let reserve = || fresh.directory.reserve_address(INFO, NOW, &operator);
+    let reserve = || {
+        fresh
+            .directory
+            .aliases
+            .reserve_address(INFO, NOW, &operator)
+    };
     assert_eq!(reserve().await.unwrap(), Reservation::Reserved);
     assert_eq!(import(&fresh, INFO, "a").await, AliasImport::Imported);
     assert_eq!(reserve().await.unwrap(), Reservation::Taken);
-    let aliases = fresh.directory.aliases("a").await.unwrap();
+    let aliases = fresh.directory.aliases.list("a").await.unwrap();
     assert!(aliases.len() == 1 && aliases[0].active, "{aliases:?}");
 }
 
@@ -172,7 +201,7 @@ async fn a_deleted_alias_stays_reserved(fresh: Fresh) {
         assert_eq!(fresh.number(owned).await, 0);
     }
     let operator = Origin::operator();
-    let freed = fresh.directory.free_address(INFO, NOW, &operator);
+    let freed = fresh.directory.aliases.free_address(INFO, NOW, &operator);
     freed.await.unwrap();
     assert_eq!(import(&fresh, INFO, "b").await, AliasImport::Imported);
 }

@@ -19,7 +19,8 @@ async fn clients(fresh: &Fresh) {
     let directory = &fresh.directory;
     directory.with("a", "ada@example.org", &["s"]).await;
     directory
-        .create_account(&account("b", "bob@example.org"), None, &Origin::default())
+        .accounts
+        .create(&account("b", "bob@example.org"), None, &Origin::default())
         .await
         .unwrap();
     for (account, id) in [("a", "phone"), ("a", "desk"), ("b", "other")] {
@@ -74,7 +75,7 @@ async fn told(fresh: &Fresh) -> Vec<String> {
 }
 
 async fn of_ada(fresh: &Fresh) -> HashMap<String, Timestamp> {
-    fresh.directory.last_logins("a").await.unwrap()
+    fresh.directory.credentials.last_logins("a").await.unwrap()
 }
 
 async fn an_account_is_told_of_its_own_mail_clients(fresh: Fresh) {

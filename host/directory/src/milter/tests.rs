@@ -87,7 +87,7 @@ async fn a_key_goes_with_its_domain_whichever_way_that_goes(fresh: Fresh) {
     ] {
         run(&directory, "DELETE FROM domains").await;
         run(&directory, VERIFIED).await;
-        directory.add_milter_keys(&given).await.unwrap();
+        directory.dkim_keys.add_milter_keys(&given).await.unwrap();
         assert_eq!(seen(&fresh).await, ["ada.example s PEM"], "{release}");
         run(
             &directory,
@@ -106,7 +106,7 @@ async fn a_release_that_is_undone_leaves_the_key(fresh: Fresh) {
     let directory = opened(&fresh).await;
     run(&directory, VERIFIED).await;
     let given = [key("ada.example", "s", false)];
-    directory.add_milter_keys(&given).await.unwrap();
+    directory.dkim_keys.add_milter_keys(&given).await.unwrap();
     let mut tx = directory.db().begin().await.unwrap();
     let release = "DELETE FROM domains";
     on_tx!(&mut tx, db => sqlx::query(release).execute(db).await.map(drop)).unwrap();
@@ -120,12 +120,12 @@ async fn only_what_is_verified_under_that_name_is_given(fresh: Fresh) {
         key("ada.example", "s", false),
         key("bob.example", "s", false),
     ];
-    directory.add_milter_keys(&keys).await.unwrap();
+    directory.dkim_keys.add_milter_keys(&keys).await.unwrap();
     assert_eq!(seen(&fresh).await, NOTHING, "neither domain has an owner");
     run(&directory, VERIFIED).await;
-    directory.add_milter_keys(&keys).await.unwrap();
+    directory.dkim_keys.add_milter_keys(&keys).await.unwrap();
     let late = [key("ada.example", "earlier", false)];
-    directory.add_milter_keys(&late).await.unwrap();
+    directory.dkim_keys.add_milter_keys(&late).await.unwrap();
     assert_eq!(seen(&fresh).await, ["ada.example s PEM"]);
 }
 
@@ -144,13 +144,13 @@ async fn what_a_milter_reads_becomes_what_it_ought_to_be(fresh: Fresh) {
         &[key("gone.example", "2025", true)],
         &keys,
     ] {
-        directory.add_milter_keys(before).await.unwrap();
-        directory.set_milter_keys(&keys).await.unwrap();
+        directory.dkim_keys.add_milter_keys(before).await.unwrap();
+        directory.dkim_keys.set_milter_keys(&keys).await.unwrap();
         let expected = ["ada.example s PEM", "platform.example 2026 PEM"];
         assert_eq!(seen(&fresh).await, expected);
     }
     // The domain was verified after the keys were read.
-    directory.set_milter_keys(&[]).await.unwrap();
+    directory.dkim_keys.set_milter_keys(&[]).await.unwrap();
     assert_eq!(seen(&fresh).await, ["ada.example s PEM"]);
 }
 
@@ -160,12 +160,20 @@ async fn a_configured_key_is_there_while_its_domain_is_the_platforms(fresh: Fres
     let directory = opened(&fresh).await;
     let configured = [key("ada.example", "2026", true)];
     let own = [key("ada.example", "s", false)];
-    directory.set_milter_keys(&configured).await.unwrap();
+    directory
+        .dkim_keys
+        .set_milter_keys(&configured)
+        .await
+        .unwrap();
     assert_eq!(seen(&fresh).await, NOTHING, "the domain has no owner");
     run(&directory, VERIFIED).await;
-    directory.set_milter_keys(&configured).await.unwrap();
+    directory
+        .dkim_keys
+        .set_milter_keys(&configured)
+        .await
+        .unwrap();
     assert_eq!(seen(&fresh).await, NOTHING, "an account owns the domain");
-    directory.set_milter_keys(&own).await.unwrap();
+    directory.dkim_keys.set_milter_keys(&own).await.unwrap();
     assert_eq!(seen(&fresh).await, ["ada.example s PEM"]);
 
     // An account had the domain before the configuration named it.
@@ -173,7 +181,11 @@ async fn a_configured_key_is_there_while_its_domain_is_the_platforms(fresh: Fres
     run(&directory, REMOVE).await;
     assert_eq!(seen(&fresh).await, ["ada.example s PEM"]);
     run(&directory, ADD).await;
-    directory.set_milter_keys(&configured).await.unwrap();
+    directory
+        .dkim_keys
+        .set_milter_keys(&configured)
+        .await
+        .unwrap();
     assert_eq!(seen(&fresh).await, ["ada.example 2026 PEM"]);
     run(&directory, "DELETE FROM domains").await;
     assert_eq!(seen(&fresh).await, ["ada.example 2026 PEM"]);
@@ -182,10 +194,14 @@ async fn a_configured_key_is_there_while_its_domain_is_the_platforms(fresh: Fres
 
     // The account's key cannot be opened. The configured key must not replace it.
     run(&directory, ADD).await;
-    directory.set_milter_keys(&configured).await.unwrap();
+    directory
+        .dkim_keys
+        .set_milter_keys(&configured)
+        .await
+        .unwrap();
     run(&directory, VERIFIED).await;
     run(&directory, REMOVE).await;
-    directory.set_milter_keys(&[]).await.unwrap();
+    directory.dkim_keys.set_milter_keys(&[]).await.unwrap();
     assert_eq!(seen(&fresh).await, NOTHING);
 }
 
@@ -193,7 +209,7 @@ async fn where_there_is_no_milter_any_more_no_key_is_left(fresh: Fresh) {
     let directory = opened(&fresh).await;
     run(&directory, VERIFIED).await;
     let given = [key("ada.example", "s", false)];
-    directory.add_milter_keys(&given).await.unwrap();
+    directory.dkim_keys.add_milter_keys(&given).await.unwrap();
     directory.close().await;
     Directory::open(&fresh.config, &[]).await.unwrap();
     assert_eq!(seen(&fresh).await, NOTHING);
@@ -203,7 +219,7 @@ async fn a_mail_server_does_not_see_the_keys(fresh: Fresh) {
     let directory = opened(&fresh).await;
     run(&directory, VERIFIED).await;
     let given = [key("ada.example", "s", false)];
-    directory.add_milter_keys(&given).await.unwrap();
+    directory.dkim_keys.add_milter_keys(&given).await.unwrap();
     let theirs = fresh.mail_server().await.unwrap();
     let read: Result<Vec<String>, _> =
         on!(&theirs, pool => sqlx::query_scalar(KEYS).fetch_all(pool).await);
@@ -236,14 +252,14 @@ async fn the_file_is_guarded_and_nothing_of_a_key_is_left_in_it() {
         let secret = "a key that nobody else may see";
         let mut key = key("ada.example", "s", false);
         key.private_key = secret.to_owned().into();
-        directory.add_milter_keys(&[key]).await.unwrap();
+        directory.dkim_keys.add_milter_keys(&[key]).await.unwrap();
         let holds = |file: &std::path::PathBuf| {
             let bytes = std::fs::read(file).unwrap();
             memchr::memmem::find(&bytes, secret.as_bytes()).is_some()
         };
         assert!(beside.iter().any(holds));
         run(&directory, "DELETE FROM domains").await;
-        directory.set_milter_keys(&[]).await.unwrap();
+        directory.dkim_keys.set_milter_keys(&[]).await.unwrap();
         assert!(!beside.iter().any(holds));
     };
     on_sqlite(body).await.unwrap();
@@ -260,7 +276,7 @@ async fn what_a_mail_daemon_puts_in_its_own_file_keeps_no_key() {
             key("ada.example", "s", false),
             key("platform.example", "2026", true),
         ];
-        directory.set_milter_keys(&keys).await.unwrap();
+        directory.dkim_keys.set_milter_keys(&keys).await.unwrap();
         let theirs = fresh.mail_server().await.unwrap();
         let Db::Sqlite(pool) = &theirs else {
             unreachable!()

@@ -13,17 +13,17 @@ fn version<'a>(module: &'a str, digest: &'a str) -> NewVersion<'a> {
 
 async fn install(fresh: &Fresh, set: &[NewVersion<'_>], keep: u32) {
     let origin = Origin::operator();
-    let installed = fresh.directory.install_modules(set, keep, NOW, &origin);
+    let installed = fresh.directory.modules.install(set, keep, NOW, &origin);
     installed.await.unwrap();
 }
 
 async fn digests(fresh: &Fresh, module: &str) -> Vec<String> {
-    let versions = fresh.directory.module_versions(module).await.unwrap();
+    let versions = fresh.directory.modules.versions(module).await.unwrap();
     versions.into_iter().map(|v| v.digest).collect()
 }
 
 async fn serving(fresh: &Fresh, module: &str) -> Option<(String, bool)> {
-    let installed = fresh.directory.installed_modules().await.unwrap();
+    let installed = fresh.directory.modules.installed().await.unwrap();
     let found = installed.into_iter().find(|one| one.module == module);
     found.map(|one| (one.digest, one.enabled))
 }
@@ -34,10 +34,20 @@ async fn what_was_installed_last_serves_and_earlier_versions_are_kept(fresh: Fre
     }
     assert_eq!(serving(&fresh, "mail").await, Some(("c".into(), true)));
     assert_eq!(digests(&fresh, "mail").await, ["c", "b", "a"]);
-    let component = fresh.directory.module_component("mail", "a").await.unwrap();
+    let component = fresh
+        .directory
+        .modules
+        .component("mail", "a")
+        .await
+        .unwrap();
     assert_eq!(component.as_deref(), Some(&b"a"[..]));
     assert_eq!(
-        fresh.directory.module_component("mail", "d").await.unwrap(),
+        fresh
+            .directory
+            .modules
+            .component("mail", "d")
+            .await
+            .unwrap(),
         None
     );
     install(&fresh, &[version("mail", "a")], 10).await;
@@ -50,11 +60,12 @@ async fn of_many_versions_the_newest_are_kept_the_one_that_serves_and_the_one_be
     for digest in ["a", "b", "c"] {
         install(&fresh, &[version("mail", digest)], 10).await;
     }
-    let versions = fresh.directory.module_versions("mail").await.unwrap();
+    let versions = fresh.directory.modules.versions("mail").await.unwrap();
     let (now, origin) = (NOW, Origin::operator());
     let back = fresh
         .directory
-        .roll_module_back("mail", &versions[2], now, &origin);
+        .modules
+        .roll_back("mail", &versions[2], now, &origin);
     back.await.unwrap();
     assert_eq!(serving(&fresh, "mail").await, Some(("a".into(), true)));
     install(&fresh, &[version("other", "x")], 2).await;
@@ -67,7 +78,7 @@ async fn of_many_versions_the_newest_are_kept_the_one_that_serves_and_the_one_be
 
 /// Returns the digests of the versions that served, the current version last.
 async fn served(fresh: &Fresh) -> Vec<String> {
-    let versions = fresh.directory.module_versions("mail").await.unwrap();
+    let versions = fresh.directory.modules.versions("mail").await.unwrap();
     let mut served: Vec<_> = versions
         .into_iter()
         .filter(|v| v.served.is_some())
@@ -77,10 +88,10 @@ async fn served(fresh: &Fresh) -> Vec<String> {
 }
 
 async fn roll_back(fresh: &Fresh, digest: &str) {
-    let versions = fresh.directory.module_versions("mail").await.unwrap();
+    let versions = fresh.directory.modules.versions("mail").await.unwrap();
     let to = versions.iter().find(|v| v.digest == digest).unwrap();
     let origin = Origin::operator();
-    let back = fresh.directory.roll_module_back("mail", to, NOW, &origin);
+    let back = fresh.directory.modules.roll_back("mail", to, NOW, &origin);
     back.await.unwrap();
 }
 
@@ -110,10 +121,10 @@ async fn a_set_is_installed_whole(fresh: Fresh) {
 async fn what_the_operator_switched_off_stays_off(fresh: Fresh) {
     install(&fresh, &[version("mail", "a")], 10).await;
     let origin = Origin::operator();
-    let off = fresh.directory.switch_module("mail", false, NOW, &origin);
+    let off = fresh.directory.modules.switch("mail", false, NOW, &origin);
     off.await.unwrap();
     assert_eq!(serving(&fresh, "mail").await, Some(("a".into(), false)));
-    let on = fresh.directory.switch_module("mail", true, NOW, &origin);
+    let on = fresh.directory.modules.switch("mail", true, NOW, &origin);
     on.await.unwrap();
     assert_eq!(serving(&fresh, "mail").await, Some(("a".into(), true)));
 }
@@ -123,7 +134,8 @@ async fn a_removed_module_is_gone_with_all_its_versions(fresh: Fresh) {
     let origin = Origin::operator();
     fresh
         .directory
-        .remove_module("mail", false, NOW, &origin)
+        .modules
+        .remove("mail", false, NOW, &origin)
         .await
         .unwrap();
     assert_eq!(serving(&fresh, "mail").await, None);
@@ -139,13 +151,14 @@ async fn the_configurations_file_is_remembered_until_another_is_seen(fresh: Fres
     install(&fresh, &[own], 10).await;
     install(&fresh, &[version("mail", "b")], 10).await;
     let seen = async || {
-        let all = fresh.directory.installed_modules().await.unwrap();
+        let all = fresh.directory.modules.installed().await.unwrap();
         all[0].source_digest.clone()
     };
     assert_eq!(seen().await.as_deref(), Some("a"));
     fresh
         .directory
-        .record_module_source("mail", "c")
+        .modules
+        .record_source("mail", "c")
         .await
         .unwrap();
     assert_eq!(seen().await.as_deref(), Some("c"));

@@ -70,7 +70,12 @@ fn grant(id: &str, account: &str, at: Timestamp) -> NewGrant {
 
 /// Returns the password hash of an account, as `Fresh` creates it.
 async fn password_hash(directory: &Directory, account: &str) -> String {
-    directory.password_hash(account).await.unwrap().unwrap()
+    directory
+        .credentials
+        .password_hash(account)
+        .await
+        .unwrap()
+        .unwrap()
 }
 
 async fn approve(fresh: &Fresh, account: &str, approval: Approval<'_>) -> ApprovalOutcome {
@@ -81,7 +86,11 @@ async fn approve(fresh: &Fresh, account: &str, approval: Approval<'_>) -> Approv
         factor: &Factor::None,
         at: NOW,
     };
-    let agreed = fresh.directory.approve(person, approval, &ORIGIN).await;
+    let agreed = fresh
+        .directory
+        .oauth
+        .approve(person, approval, &ORIGIN)
+        .await;
     agreed.unwrap()
 }
 
@@ -91,13 +100,16 @@ async fn granted(fresh: &Fresh, id: &str) -> Exchange {
     let agreed = approve(fresh, "ada", Approval::Code(&code)).await;
     assert_eq!(agreed, ApprovalOutcome::Approved);
     let grant = grant(id, "ada", NOW);
-    let exchanged = fresh.directory.exchange_code(&code.hash, &grant, &ORIGIN);
+    let exchanged = fresh
+        .directory
+        .oauth
+        .exchange_code(&code.hash, &grant, &ORIGIN);
     exchanged.await.unwrap()
 }
 
 async fn lives(fresh: &Fresh, id: &str) -> bool {
     let hash = format!("{id}-access");
-    let token = fresh.directory.access_token(&hash, NOW).await;
+    let token = fresh.directory.oauth.access_token(&hash, NOW).await;
     token.unwrap().is_some()
 }
 
@@ -105,7 +117,12 @@ async fn a_code_makes_one_grant_and_coming_again_ends_it(fresh: Fresh) {
     fresh.directory.with("ada", "ada@example.org", &[]).await;
     let made = granted(&fresh, "g").await;
     assert_eq!(made, Exchange::Granted { ended: vec![] });
-    let found = fresh.directory.access_token("g-access", NOW).await.unwrap();
+    let found = fresh
+        .directory
+        .oauth
+        .access_token("g-access", NOW)
+        .await
+        .unwrap();
     let found = found.unwrap();
     assert_eq!(
         found.sealed_password.as_deref(),
@@ -115,14 +132,18 @@ async fn a_code_makes_one_grant_and_coming_again_ends_it(fresh: Fresh) {
         (&*found.grant.address, &*found.grant.app_password_id),
         ("ada@example.org", "g-password")
     );
-    let over = fresh.directory.access_token("g-access", NOW.plus(HOUR));
+    let over = fresh
+        .directory
+        .oauth
+        .access_token("g-access", NOW.plus(HOUR));
     assert!(over.await.unwrap().is_none());
     // A refresh token is not an access token, and an access token is not a refresh token.
-    let refresh = fresh.directory.access_token("g-refresh", NOW).await;
+    let refresh = fresh.directory.oauth.access_token("g-refresh", NOW).await;
     assert!(refresh.unwrap().is_none());
     let again = grant("h", "ada", NOW);
     let replayed = fresh
         .directory
+        .oauth
         .exchange_code("g-code", &again, &ORIGIN)
         .await
         .unwrap();
@@ -142,7 +163,7 @@ async fn of_many_that_exchange_a_code_at_once_none_keeps_a_grant(fresh: Fresh) {
         .collect();
     let all = grants
         .iter()
-        .map(|grant| fresh.directory.exchange_code("code", grant, &ORIGIN));
+        .map(|grant| fresh.directory.oauth.exchange_code("code", grant, &ORIGIN));
     let all: Vec<Exchange> = join_all(all)
         .await
         .into_iter()
@@ -161,18 +182,29 @@ async fn a_code_is_nobodys_after_its_minute_or_once_the_password_is_another(fres
     }
     let gone = async |hash: &str, account: &str, at| {
         let grant = grant("g", account, at);
-        let exchanged = fresh.directory.exchange_code(hash, &grant, &ORIGIN).await;
+        let exchanged = fresh
+            .directory
+            .oauth
+            .exchange_code(hash, &grant, &ORIGIN)
+            .await;
         exchanged.unwrap() == Exchange::Gone
     };
     assert!(gone("late", "ada", NOW.plus(MINUTE)).await);
     assert!(gone("late", "bob", NOW).await);
     assert!(gone("unknown", "ada", NOW).await);
     let directory = &fresh.directory;
-    let set = directory.set_password("ada", "another", NOW, &ORIGIN).await;
+    let set = directory
+        .credentials
+        .set_password("ada", "another", NOW, &ORIGIN)
+        .await;
     set.unwrap().unwrap();
     assert!(gone("changed", "ada", NOW).await);
     approve(&fresh, "ada", Approval::Code(&code("disabled"))).await;
-    directory.disable("ada", NOW, &ORIGIN).await.unwrap();
+    directory
+        .accounts
+        .disable("ada", NOW, &ORIGIN)
+        .await
+        .unwrap();
     assert!(gone("disabled", "ada", NOW).await);
 }
 
@@ -187,11 +219,13 @@ async fn nobody_agrees_with_a_password_that_is_another_by_now(fresh: Fresh) {
     let code = code("code");
     let agreed = fresh
         .directory
+        .oauth
         .approve(person, Approval::Code(&code), &ORIGIN);
     assert_eq!(agreed.await.unwrap(), ApprovalOutcome::AccountChanged);
     assert!(
         fresh
             .directory
+            .oauth
             .authorization_code("code")
             .await
             .unwrap()
@@ -203,10 +237,16 @@ async fn refresh_tokens_rotate_and_one_that_comes_again_ends_the_grant(fresh: Fr
     fresh.directory.with("ada", "ada@example.org", &[]).await;
     granted(&fresh, "g").await;
     let directory = &fresh.directory;
-    let first = directory.refresh_token("g-refresh", NOW).await.unwrap();
+    let first = directory
+        .oauth
+        .refresh_token("g-refresh", NOW)
+        .await
+        .unwrap();
     let found = first.unwrap().grant;
     let rotated = async |hash: &str, next: &NewTokens, at| {
-        let rotation = directory.rotate_grant(hash, &found, next, at, &ORIGIN);
+        let rotation = directory
+            .oauth
+            .rotate_grant(hash, &found, next, at, &ORIGIN);
         rotation.await.unwrap()
     };
     let later = NOW.plus(DAY);
@@ -214,7 +254,11 @@ async fn refresh_tokens_rotate_and_one_that_comes_again_ends_the_grant(fresh: Fr
         rotated("g-refresh", &tokens("h", later), later).await,
         Rotation::Rotated
     );
-    let used = directory.refresh_token("g-refresh", later).await.unwrap();
+    let used = directory
+        .oauth
+        .refresh_token("g-refresh", later)
+        .await
+        .unwrap();
     assert_eq!(used.unwrap().sealed_password, None);
     // The app password lives as long as the newest refresh token, and the expired access token is
     // deleted.
@@ -239,16 +283,17 @@ async fn scopes_belong_to_the_grant_and_a_refresh_can_narrow_an_access_token(fre
     let code = code("g-code");
     approve(&fresh, "ada", Approval::Code(&code)).await;
     let agreed = directory
+        .oauth
         .authorization_code(&code.hash)
         .await
         .unwrap()
         .unwrap();
     assert_eq!(agreed.scope, "mail:read");
     let grant = grant("g", "ada", NOW);
-    let made = directory.exchange_code(&code.hash, &grant, &ORIGIN);
+    let made = directory.oauth.exchange_code(&code.hash, &grant, &ORIGIN);
     made.await.unwrap();
-    let access = async |hash: &str| directory.access_token(hash, NOW).await.unwrap();
-    let refresh = async |hash: &str| directory.refresh_token(hash, NOW).await.unwrap();
+    let access = async |hash: &str| directory.oauth.access_token(hash, NOW).await.unwrap();
+    let refresh = async |hash: &str| directory.oauth.refresh_token(hash, NOW).await.unwrap();
     let whole = "mail:read mail:write";
     assert_eq!(access("g-access").await.unwrap().grant.scope, whole);
     let mut found = refresh("g-refresh").await.unwrap().grant;
@@ -259,7 +304,9 @@ async fn scopes_belong_to_the_grant_and_a_refresh_can_narrow_an_access_token(fre
             ..tokens(next, NOW)
         };
         let hash = format!("{before}-refresh");
-        let rotated = directory.rotate_grant(&hash, &found, &tokens, NOW, &ORIGIN);
+        let rotated = directory
+            .oauth
+            .rotate_grant(&hash, &found, &tokens, NOW, &ORIGIN);
         assert_eq!(rotated.await.unwrap(), Rotation::Rotated);
         let token = access(&format!("{next}-access")).await.unwrap();
         assert_eq!(token.grant.scope, narrowed.unwrap_or(whole));
@@ -272,10 +319,18 @@ async fn of_two_that_use_a_refresh_token_at_once_neither_keeps_the_grant(fresh: 
     fresh.directory.with("ada", "ada@example.org", &[]).await;
     granted(&fresh, "g").await;
     let directory = &fresh.directory;
-    let found = directory.refresh_token("g-refresh", NOW).await.unwrap();
+    let found = directory
+        .oauth
+        .refresh_token("g-refresh", NOW)
+        .await
+        .unwrap();
     let found = found.unwrap().grant;
     let (one, two) = (tokens("h", NOW), tokens("i", NOW));
-    let rotate = |next| directory.rotate_grant("g-refresh", &found, next, NOW, &ORIGIN);
+    let rotate = |next| {
+        directory
+            .oauth
+            .rotate_grant("g-refresh", &found, next, NOW, &ORIGIN)
+    };
     let (one, two) = tokio::join!(rotate(&one), rotate(&two));
     let mut both = [one.unwrap(), two.unwrap()];
     both.sort_by_key(|rotation| *rotation == Rotation::Reused);
@@ -297,24 +352,32 @@ async fn a_device_is_told_how_it_stands_and_gets_its_grant_once(fresh: Fresh) {
         expires_at: NOW.plus(10 * MINUTE),
     };
     for name in ["one", "two", "three"] {
-        directory.add_device(&device(name), CLIENT).await.unwrap();
+        directory
+            .oauth
+            .add_device(&device(name), CLIENT)
+            .await
+            .unwrap();
     }
     let poll = async |name: &str, after: u64| {
         let at = NOW.plus(Duration::from_secs(after));
         let hash = format!("{name}-hash");
-        directory.poll_device(&hash, "c", at).await.unwrap()
+        directory.oauth.poll_device(&hash, "c", at).await.unwrap()
     };
     assert_eq!(poll("one", 0).await, Poll::Pending);
     assert_eq!(poll("one", 4).await, Poll::SlowDown);
     // The device must now wait ten seconds.
     assert_eq!(poll("one", 12).await, Poll::SlowDown);
     assert_eq!(poll("one", 27).await, Poll::Pending);
-    let other = directory.poll_device("one-hash", "d", NOW).await.unwrap();
+    let other = directory
+        .oauth
+        .poll_device("one-hash", "d", NOW)
+        .await
+        .unwrap();
     assert_eq!(other, Poll::Unknown);
-    assert!(directory.has_device("one-hash", "c").await.unwrap());
-    assert!(!directory.has_device("one-hash", "d").await.unwrap());
+    assert!(directory.oauth.has_device("one-hash", "c").await.unwrap());
+    assert!(!directory.oauth.has_device("one-hash", "d").await.unwrap());
     assert_eq!(poll("one", 600).await, Poll::Expired);
-    assert!(directory.deny_device("two", NOW).await.unwrap());
+    assert!(directory.oauth.deny_device("two", NOW).await.unwrap());
     assert_eq!(poll("two", 0).await, Poll::Denied);
     assert_eq!(
         approve(&fresh, "ada", Approval::Device("two")).await,
@@ -332,21 +395,32 @@ async fn a_device_is_told_how_it_stands_and_gets_its_grant_once(fresh: Fresh) {
         matches!(poll("three", 0).await, Poll::Approved { account_id, .. } if account_id == "ada")
     );
     let (one, two) = (grant("g", "ada", NOW), grant("h", "ada", NOW));
-    let exchange = |grant| directory.exchange_device("three-hash", grant, &ORIGIN);
+    let exchange = |grant| {
+        directory
+            .oauth
+            .exchange_device("three-hash", grant, &ORIGIN)
+    };
     let (one, two) = tokio::join!(exchange(&one), exchange(&two));
     let made = [one.unwrap(), two.unwrap()].into_iter().flatten();
     assert_eq!(made.count(), 1);
-    assert!(!directory.deny_device("three", NOW).await.unwrap());
+    assert!(!directory.oauth.deny_device("three", NOW).await.unwrap());
     // A person can deny an approved device until the device fetches its grant.
-    directory.add_device(&device("four"), CLIENT).await.unwrap();
+    directory
+        .oauth
+        .add_device(&device("four"), CLIENT)
+        .await
+        .unwrap();
     assert_eq!(
         approve(&fresh, "ada", Approval::Device("four")).await,
         ApprovalOutcome::Approved
     );
-    assert!(directory.deny_device("four", NOW).await.unwrap());
+    assert!(directory.oauth.deny_device("four", NOW).await.unwrap());
     assert_eq!(poll("four", 0).await, Poll::Denied);
     let late = grant("i", "ada", NOW);
-    let refused = directory.exchange_device("four-hash", &late, &ORIGIN).await;
+    let refused = directory
+        .oauth
+        .exchange_device("four-hash", &late, &ORIGIN)
+        .await;
     assert_eq!(refused.unwrap(), None);
 }
 
@@ -356,7 +430,7 @@ async fn the_operator_ends_a_grant_and_nothing_else_by_its_id(fresh: Fresh) {
     directory.with("bob", "bob@example.org", &[]).await;
     granted(&fresh, "g").await;
     let ended = async |account: &str, id: &str| {
-        let ended = directory.end_grant(account, id, NOW, &ORIGIN);
+        let ended = directory.oauth.end_grant(account, id, NOW, &ORIGIN);
         ended.await.unwrap()
     };
     assert!(!ended("bob", "g-password").await);
@@ -383,6 +457,7 @@ async fn what_nobody_uses_is_forgotten(fresh: Fresh) {
     directory.with("ada", "ada@example.org", &[]).await;
     for (id, secret) in [("c", None), ("unused", None), ("made", Some("hash"))] {
         directory
+            .oauth
             .register_client(&client(id, secret), CLIENT, NOW)
             .await
             .unwrap();
@@ -390,7 +465,7 @@ async fn what_nobody_uses_is_forgotten(fresh: Fresh) {
     granted(&fresh, "g").await;
     let kept = async |at| {
         directory.sweep(at).await.unwrap();
-        let clients = directory.clients().await.unwrap();
+        let clients = directory.oauth.clients().await.unwrap();
         let mut ids: Vec<String> = clients.into_iter().map(|row| row.client.id).collect();
         ids.sort();
         ids
@@ -409,18 +484,25 @@ async fn a_client_is_removed_with_everything_that_was_granted_to_it(fresh: Fresh
     directory.with("ada", "ada@example.org", &[]).await;
     let registered = client("c", None);
     directory
+        .oauth
         .register_client(&registered, CLIENT, NOW)
         .await
         .unwrap();
-    assert_eq!(directory.client("c").await.unwrap(), Some(registered));
+    assert_eq!(directory.oauth.client("c").await.unwrap(), Some(registered));
     granted(&fresh, "g").await;
     approve(&fresh, "ada", Approval::Code(&code("late"))).await;
-    let removed = async || directory.remove_client("c", NOW, &ORIGIN).await.unwrap();
+    let removed = async || {
+        directory
+            .oauth
+            .remove_client("c", NOW, &ORIGIN)
+            .await
+            .unwrap()
+    };
     assert_eq!(removed().await, Some(vec!["g-password".to_owned()]));
     assert!(!lives(&fresh, "g").await);
     assert_eq!(removed().await, None);
     let late = grant("h", "ada", NOW);
-    let late = directory.exchange_code("late", &late, &ORIGIN).await;
+    let late = directory.oauth.exchange_code("late", &late, &ORIGIN).await;
     assert_eq!(late.unwrap(), Exchange::Gone);
 }
 

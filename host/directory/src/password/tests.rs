@@ -35,7 +35,7 @@ async fn ada(fresh: &Fresh) {
         created_at: NOW,
         expires_at: None,
     };
-    let made = directory.create_token("here", &token, 20, &origin).await;
+    let made = directory.tokens.create("here", &token, 20, &origin).await;
     assert_eq!(made.unwrap(), CredentialCreation::Created);
 }
 
@@ -53,7 +53,11 @@ async fn change(fresh: &Fresh, sid: &str, checked: &str, next: &str) -> Outcome 
         at: NOW,
     };
     let origin = Origin::default();
-    let changed = fresh.directory.change_password(&change, &origin).await;
+    let changed = fresh
+        .directory
+        .credentials
+        .change_password(&change, &origin)
+        .await;
     changed.unwrap()
 }
 
@@ -68,25 +72,38 @@ async fn a_new_password_ends_all_but_the_asking_session_and_mail_clients(fresh: 
     let left = fresh.as_mail_server(HASHES).await;
     let left: Vec<&str> = left.iter().map(|(id, _)| id.as_str()).collect();
     assert_eq!(left, ["client", "key", "next-new"]);
-    let session = fresh.directory.session("here", NOW).await.unwrap().unwrap();
+    let session = fresh
+        .directory
+        .sessions
+        .find("here", NOW)
+        .await
+        .unwrap()
+        .unwrap();
     assert_eq!(session.app_password_id, "next-new");
     assert_eq!(session.sealed_password, b"resealed");
     assert!(
         fresh
             .directory
-            .session("there", NOW)
+            .sessions
+            .find("there", NOW)
             .await
             .unwrap()
             .is_none()
     );
     let token = fresh
         .directory
-        .token_by_selector("t")
+        .tokens
+        .by_selector("t")
         .await
         .unwrap()
         .unwrap();
     assert!(token.revoked && token.app_password.is_none());
-    let hash = fresh.directory.password_hash("ada").await.unwrap();
+    let hash = fresh
+        .directory
+        .credentials
+        .password_hash("ada")
+        .await
+        .unwrap();
     assert_eq!(hash.as_deref(), Some("new"));
 }
 
@@ -106,7 +123,12 @@ async fn a_session_that_is_over_changes_nothing(fresh: Fresh) {
     assert_eq!(refused, Outcome::SessionOver);
     let refused = change(&fresh, "here", "another", "new").await;
     assert_eq!(refused, Outcome::AnotherPassword);
-    let hash = fresh.directory.password_hash("ada").await.unwrap();
+    let hash = fresh
+        .directory
+        .credentials
+        .password_hash("ada")
+        .await
+        .unwrap();
     assert_eq!(hash.as_deref(), Some("$argon2id$secret"));
     assert_eq!(fresh.as_mail_server(HASHES).await.len(), 6);
 }

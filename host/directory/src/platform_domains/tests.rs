@@ -11,7 +11,10 @@ async fn taken_mail_for(fresh: &Fresh) -> Vec<String> {
 
 async fn add(fresh: &Fresh, domain: &str) -> Added {
     let operator = Origin::operator();
-    let added = fresh.directory.add_platform_domain(domain, NOW, &operator);
+    let added = fresh
+        .directory
+        .domains
+        .add_platform_domain(domain, NOW, &operator);
     added.await.unwrap()
 }
 
@@ -19,6 +22,7 @@ async fn remove(fresh: &Fresh, domain: &str) -> Removed {
     let operator = Origin::operator();
     let removed = fresh
         .directory
+        .domains
         .remove_platform_domain(domain, NOW, &operator);
     removed.await.unwrap()
 }
@@ -32,7 +36,8 @@ async fn claim(fresh: &Fresh, account_id: &str, domain: &str) -> Claimed {
     let origin = Origin::default();
     let claimed = fresh
         .directory
-        .claim_domain(by, domain, "c", 9, &origin)
+        .domains
+        .claim(by, domain, "c", 9, &origin)
         .await;
     claimed.unwrap()
 }
@@ -72,7 +77,7 @@ async fn what_the_configuration_names_is_removed_there(fresh: Fresh) {
     let configured = ["a.example".to_owned()];
     Directory::open(&fresh.config, &configured).await.unwrap();
     assert_eq!(remove(&fresh, "a.example").await, Removed::Configured);
-    let listed = fresh.directory.platform_domains().await.unwrap();
+    let listed = fresh.directory.domains.platform_domains().await.unwrap();
     assert_eq!(listed.len(), 1);
     assert_eq!(listed[0].added_at, None);
 }
@@ -106,7 +111,7 @@ async fn a_domain_that_somebody_verified_is_not_opened_to_everybody_by_the_confi
         said.contains("contains ada.example, which the account ada@a.example has verified"),
         "{said}"
     );
-    let listed = fresh.directory.platform_domains().await.unwrap();
+    let listed = fresh.directory.domains.platform_domains().await.unwrap();
     let names: Vec<&str> = listed.iter().map(|one| one.domain.as_str()).collect();
     assert_eq!(names, ["a.example"], "nothing was changed");
 
@@ -144,7 +149,15 @@ async fn adding_a_domain_voids_its_claims_but_not_whose_it_is(fresh: Fresh) {
         assert!(matches!(claimed, Claimed::New(_)));
     }
     assert_eq!(add(&fresh, "a.example").await, Added::Added { voided: 2 });
-    assert!(fresh.directory.domains("ada").await.unwrap().is_empty());
+    assert!(
+        fresh
+            .directory
+            .domains
+            .list("ada")
+            .await
+            .unwrap()
+            .is_empty()
+    );
     assert_eq!(claim(&fresh, "ada", "a.example").await, Claimed::Platform);
 
     claim(&fresh, "ada", "b.example").await;

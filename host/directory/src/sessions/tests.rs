@@ -9,6 +9,7 @@ const PASSWORDS: &str =
 
 async fn rotate(directory: &Directory, presented: &str, next: &str, now: Timestamp) -> Rotation {
     directory
+        .sessions
         .rotate_refresh_token(
             presented,
             next,
@@ -22,12 +23,18 @@ async fn rotate(directory: &Directory, presented: &str, next: &str, now: Timesta
 }
 
 async fn lives(directory: &Directory, sid: &str, now: Timestamp) -> bool {
-    directory.session(sid, now).await.unwrap().is_some()
+    directory.sessions.find(sid, now).await.unwrap().is_some()
 }
 
 async fn a_session_is_read_until_it_ends(fresh: Fresh) {
     fresh.directory.with("a", "ada@example.org", &["s"]).await;
-    let found = fresh.directory.session("s", NOW).await.unwrap().unwrap();
+    let found = fresh
+        .directory
+        .sessions
+        .find("s", NOW)
+        .await
+        .unwrap()
+        .unwrap();
     assert_eq!((found.sid.as_str(), found.account_id.as_str()), ("s", "a"));
     assert_eq!(found.address, "ada@example.org");
     assert_eq!(found.app_password_id, "s-password");
@@ -160,7 +167,8 @@ async fn concurrent_log_outs_and_refreshes_leave_no_session_and_do_not_fail(fres
             let token = format!("{sid}-1");
             tokio::spawn(async move {
                 directory
-                    .end_sessions(&account, &token, NOW, &Origin::default())
+                    .sessions
+                    .end(&account, &token, NOW, &Origin::default())
                     .await
                     .unwrap()
             })
@@ -196,7 +204,8 @@ async fn logout_ends_every_session_of_the_account_and_no_other(fresh: Fresh) {
         .await;
     let ended = fresh
         .directory
-        .end_sessions("a", "s-1", NOW, &Origin::default())
+        .sessions
+        .end("a", "s-1", NOW, &Origin::default())
         .await;
     let mut ended = ended.unwrap().unwrap();
     ended.sort();
@@ -228,7 +237,8 @@ async fn logout_takes_a_live_token_of_the_same_account_only(fresh: Fresh) {
     ] {
         let ended = fresh
             .directory
-            .end_sessions("a", token, now, &Origin::default())
+            .sessions
+            .end("a", token, now, &Origin::default())
             .await;
         assert_eq!(ended.unwrap(), None, "{token}");
     }
@@ -275,10 +285,12 @@ async fn an_account_has_a_hundred_sessions_and_the_longest_idle_end_first(fresh:
         .await;
     let one_more = session("one-more", "ada", NOW);
     directory
-        .begin_session(&one_more, &Origin::default())
+        .sessions
+        .begin(&one_more, &Origin::default())
         .await
         .unwrap();
-    let lives = async |sid: &'static str| directory.session(sid, NOW).await.unwrap().is_some();
+    let lives =
+        async |sid: &'static str| directory.sessions.find(sid, NOW).await.unwrap().is_some();
     assert!(!lives("sp1").await, "the longest idle");
     assert!(lives("sp2").await && lives("sp100").await && lives("one-more").await);
     assert!(lives("bobs").await);

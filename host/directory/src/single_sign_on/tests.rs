@@ -26,7 +26,7 @@ async fn link(fresh: &Fresh, subject: &str, account_id: &str) -> Linked {
         at: NOW,
     };
     let origin = Origin::default();
-    let linked = fresh.directory.link_identity(new, &origin);
+    let linked = fresh.directory.single_sign_on.link_identity(new, &origin);
     linked.await.unwrap()
 }
 
@@ -39,7 +39,7 @@ async fn begin(fresh: &Fresh, sid: &str, account_id: &str, identity: &str, provi
         sealed_token: Some(format!("{sid} at the provider").into()),
     });
     let origin = Origin::default();
-    let begun = fresh.directory.begin_session(&new, &origin);
+    let begun = fresh.directory.sessions.begin(&new, &origin);
     begun.await.unwrap();
 }
 
@@ -58,7 +58,10 @@ async fn logout(
         at: NOW,
     };
     let origin = Origin::default();
-    let ended = fresh.directory.end_provider_sessions(logout, &origin);
+    let ended = fresh
+        .directory
+        .single_sign_on
+        .end_provider_sessions(logout, &origin);
     ended.await.unwrap()
 }
 
@@ -77,10 +80,18 @@ async fn an_unfinished_sign_in_is_taken_once_and_before_it_expires(fresh: Fresh)
     let end = NOW.plus(Duration::from_mins(10));
     for state in ["one", "two"] {
         let sealed = format!("{state}-sealed");
-        let added = directory.add_provider_sign_in(state, &sealed, end, CLIENT);
+        let added = directory
+            .single_sign_on
+            .add_provider_sign_in(state, &sealed, end, CLIENT);
         added.await.unwrap();
     }
-    let take = async |state, at| directory.take_provider_sign_in(state, at).await.unwrap();
+    let take = async |state, at| {
+        directory
+            .single_sign_on
+            .take_provider_sign_in(state, at)
+            .await
+            .unwrap()
+    };
     assert_eq!(take("one", NOW).await.as_deref(), Some("one-sealed"));
     assert_eq!(take("one", NOW).await, None);
     assert_eq!(take("two", end).await, None);
@@ -95,7 +106,9 @@ async fn a_flood_displaces_only_the_sign_ins_of_its_own_network(fresh: Fresh) {
     let directory = &fresh.directory;
     let add = async |state: &str, seconds, from| {
         let end = NOW.plus(Duration::from_secs(seconds));
-        let added = directory.add_provider_sign_in(state, "s", end, from);
+        let added = directory
+            .single_sign_on
+            .add_provider_sign_in(state, "s", end, from);
         added.await.unwrap();
     };
     // The oldest sign-in, and another one in the same small network.
@@ -109,6 +122,7 @@ async fn a_flood_displaces_only_the_sign_ins_of_its_own_network(fresh: Fresh) {
     let total = fresh.number("SELECT COUNT(*) FROM provider_sign_ins").await;
     assert_eq!(total, crate::crowd::MAX_ROWS);
     let taken = directory
+        .single_sign_on
         .take_provider_sign_in("victim", NOW)
         .await
         .unwrap();
@@ -124,13 +138,17 @@ async fn sessions_of_the_provider_have_a_maximum_age(fresh: Fresh) {
     let hour = Duration::from_hours(1);
     let (token, origin) = (session("s", "a", NOW).refresh_hash, Origin::service());
     let day = NOW.plus(hour * 24);
-    let rotated = directory.rotate_refresh_token(&token, "next", NOW, day, hour, &origin);
+    let rotated = directory
+        .sessions
+        .rotate_refresh_token(&token, "next", NOW, day, hour, &origin);
     rotated.await.unwrap();
-    let lives = async |sid, at| directory.session(sid, at).await.unwrap().is_some();
+    let lives = async |sid, at| directory.sessions.find(sid, at).await.unwrap().is_some();
     assert!(lives("s", NOW).await);
     assert!(!lives("s", NOW.plus(hour)).await);
     let end = async |until| {
-        let ended = directory.end_old_provider_sessions(until, NOW, &origin);
+        let ended = directory
+            .single_sign_on
+            .end_old_provider_sessions(until, NOW, &origin);
         ended.await.unwrap()
     };
     assert!(end(NOW.minus(hour)).await.is_empty());
@@ -145,6 +163,7 @@ async fn one_host_uses_the_token_of_a_session(fresh: Fresh) {
     let directory = &fresh.directory;
     let due = async |until| {
         directory
+            .single_sign_on
             .due_provider_sessions(until, NOW, 10)
             .await
             .unwrap()
@@ -157,21 +176,28 @@ async fn one_host_uses_the_token_of_a_session(fresh: Fresh) {
     let later = NOW.plus(Duration::from_mins(1));
     let claim = async || {
         directory
+            .single_sign_on
             .claim_provider_session("s", NOW, later)
             .await
             .unwrap()
     };
     assert!(claim().await);
     assert!(!claim().await);
-    directory.set_provider_token("s", b"next").await.unwrap();
+    directory
+        .single_sign_on
+        .set_provider_token("s", b"next")
+        .await
+        .unwrap();
     let sessions = due(later).await;
     let ids: Vec<_> = sessions.iter().map(|session| &*session.sid).collect();
     assert_eq!(ids, ["t", "u", "s"]);
     assert_eq!(sessions[2].sealed_provider_token, b"next");
     let origin = Origin::service();
-    let ended = directory.end_refused_provider_session("s", NOW, &origin);
+    let ended = directory
+        .single_sign_on
+        .end_refused_provider_session("s", NOW, &origin);
     assert_eq!(ended.await.unwrap(), ["s-password"]);
-    assert!(directory.session("s", NOW).await.unwrap().is_none());
+    assert!(directory.sessions.find("s", NOW).await.unwrap().is_none());
 }
 
 async fn a_person_keeps_one_identity(fresh: Fresh) {
@@ -227,7 +253,12 @@ async fn add_code(fresh: &Fresh, hash: &str) {
             sealed_provider_token: Some(b"sealed".to_vec()),
         },
     };
-    fresh.directory.add_sign_in_code(&code).await.unwrap();
+    fresh
+        .directory
+        .single_sign_on
+        .add_sign_in_code(&code)
+        .await
+        .unwrap();
 }
 
 async fn exchange(fresh: &Fresh, code: &str, sid: &str) -> SignIn {
@@ -237,24 +268,42 @@ async fn exchange(fresh: &Fresh, code: &str, sid: &str) -> SignIn {
     let new = session(sid, "a", NOW);
     let hash = account("a", "").password_hash;
     let origin = Origin::default();
-    let exchanged = fresh.directory.sign_in(&new, &hash, &factor, &origin);
+    let exchanged = fresh
+        .directory
+        .second_factors
+        .sign_in(&new, &hash, &factor, &origin);
     exchanged.await.unwrap()
 }
 
 async fn a_code_begins_one_session(fresh: Fresh) {
     people(&fresh).await;
     add_code(&fresh, "code").await;
-    let found = fresh.directory.sign_in_code("code", NOW).await.unwrap();
+    let found = fresh
+        .directory
+        .single_sign_on
+        .sign_in_code("code", NOW)
+        .await
+        .unwrap();
     let found = found.unwrap();
     assert_eq!(found.challenge, "c");
     assert_eq!(found.sealed_provider_token.as_deref(), Some(&b"sealed"[..]));
     let late = NOW.plus(Duration::from_mins(1));
-    let expired = fresh.directory.sign_in_code("code", late).await.unwrap();
+    let expired = fresh
+        .directory
+        .single_sign_on
+        .sign_in_code("code", late)
+        .await
+        .unwrap();
     assert_eq!(expired, None);
     assert_eq!(exchange(&fresh, "code", "x").await, SignIn::Begun);
     assert_eq!(exchange(&fresh, "code", "y").await, SignIn::CodeUsed);
     add_code(&fresh, "wrong").await;
-    fresh.directory.delete_sign_in_code("wrong").await.unwrap();
+    fresh
+        .directory
+        .single_sign_on
+        .delete_sign_in_code("wrong")
+        .await
+        .unwrap();
     assert_eq!(exchange(&fresh, "wrong", "y").await, SignIn::CodeUsed);
 }
 
@@ -265,6 +314,7 @@ async fn a_logout_and_a_disabled_account_invalidate_codes(fresh: Fresh) {
     assert!(
         fresh
             .directory
+            .single_sign_on
             .sign_in_code("one", NOW)
             .await
             .unwrap()
@@ -284,6 +334,7 @@ async fn the_time_of_the_sign_in_is_known_for_sessions_of_the_provider(fresh: Fr
     let at = async |sid| {
         fresh
             .directory
+            .single_sign_on
             .signed_in_at_provider("a", sid)
             .await
             .unwrap()
@@ -299,6 +350,7 @@ async fn expired_rows_are_swept(fresh: Fresh) {
     logout(&fresh, "1", Some("carol"), None).await.unwrap();
     let added = fresh
         .directory
+        .single_sign_on
         .add_provider_sign_in("state", "sealed", NOW, CLIENT);
     added.await.unwrap();
     assert_eq!(fresh.number(ROWS).await, 3);

@@ -34,14 +34,14 @@ async fn install(directory: &Directory, names: &[&str]) {
     };
     let set: Vec<_> = names.iter().copied().map(version).collect();
     let origin = Origin::operator();
-    let installed = directory.install_modules(&set, 10, NOW, &origin).await;
+    let installed = directory.modules.install(&set, 10, NOW, &origin).await;
     installed.unwrap();
 }
 
 /// Removes a module with its data. Returns `true` if there was anything to remove.
 async fn purge(directory: &Directory, module: &str) -> bool {
     let origin = Origin::operator();
-    let removed = directory.remove_module(module, true, NOW, &origin).await;
+    let removed = directory.modules.remove(module, true, NOW, &origin).await;
     removed.unwrap()
 }
 
@@ -56,17 +56,21 @@ async fn two(directory: &Directory) {
 /// Sets a value unconditionally, with a large quota.
 async fn set(directory: &Directory, account: &str, module: &str, key: &str, value: &[u8]) {
     let entry = entry(module, key);
-    let set = directory.store(of(account), entry, Expected::Any, Some(value), PLENTY);
+    let set = directory
+        .modules
+        .store(of(account), entry, Expected::Any, Some(value), PLENTY);
     assert_eq!(set.await.unwrap(), Change::Done);
 }
 
 async fn get(directory: &Directory, account: &str, module: &str, key: &str) -> Option<Vec<u8>> {
-    let found = directory.stored(account, entry(module, key)).await;
+    let found = directory.modules.stored(account, entry(module, key)).await;
     found.unwrap()
 }
 
 async fn keys(directory: &Directory, prefix: &str, after: &str, limit: u32) -> Vec<String> {
-    let found = directory.stored_keys("ada", "notes", prefix, after, limit);
+    let found = directory
+        .modules
+        .stored_keys("ada", "notes", prefix, after, limit);
     found.await.unwrap()
 }
 
@@ -87,7 +91,10 @@ async fn a_module_finds_what_it_kept_for_the_account_and_nothing_of_anothers(fre
     assert_eq!(got("bob", "digest", "k").await, None);
     assert_eq!(keys(directory, "", "", 10).await, ["k"]);
 
-    let deleted = directory.store(of("ada"), entry("notes", "k"), Expected::Any, None, PLENTY);
+    let deleted =
+        directory
+            .modules
+            .store(of("ada"), entry("notes", "k"), Expected::Any, None, PLENTY);
     assert_eq!(deleted.await.unwrap(), Change::Done);
     assert_eq!(got("ada", "notes", "k").await, None);
     assert_eq!(got("bob", "notes", "k").await.unwrap(), b"bob's");
@@ -146,7 +153,9 @@ async fn a_value_is_changed_only_from_what_was_expected(fresh: Fresh) {
     let change = async |expected: Option<&[u8]>, value: Option<&[u8]>| {
         let expected = Expected::Value(expected);
         let entry = entry("notes", "k");
-        let changed = directory.store(of("ada"), entry, expected, value, PLENTY);
+        let changed = directory
+            .modules
+            .store(of("ada"), entry, expected, value, PLENTY);
         changed.await.unwrap()
     };
     assert_eq!(change(Some(b"1"), Some(b"2")).await, Change::Unexpected);
@@ -172,7 +181,7 @@ async fn of_many_that_count_up_at_once_none_is_lost(fresh: Fresh) {
                 .as_deref()
                 .map_or(0, |n| str::from_utf8(n).unwrap().parse().unwrap());
             let next = (number + 1).to_string();
-            let changed = directory.store(
+            let changed = directory.modules.store(
                 of("ada"),
                 entry("notes", "n"),
                 Expected::Value(before.as_deref()),
@@ -194,7 +203,10 @@ async fn what_an_account_may_have_kept_is_bounded_to_the_byte(fresh: Fresh) {
     two(directory).await;
     let quota = 2 * u64::try_from(ENTRY_OVERHEAD).unwrap() + 10;
     let store = async |account, module, key, value: Option<&[u8]>| {
-        let stored = directory.store(of(account), entry(module, key), Expected::Any, value, quota);
+        let stored =
+            directory
+                .modules
+                .store(of(account), entry(module, key), Expected::Any, value, quota);
         stored.await.unwrap()
     };
     // Two keys of one byte and eight bytes of values use the whole quota.
@@ -220,7 +232,9 @@ async fn what_an_account_may_have_kept_is_bounded_to_the_byte(fresh: Fresh) {
     assert_eq!(store("ada", "m", "b", Some(&long[1..])).await, Change::Done);
     // Under a lower quota, the data may shrink but not grow.
     let low = async |key, value: Option<&[u8]>| {
-        let stored = directory.store(of("ada"), entry("m", key), Expected::Any, value, 10);
+        let stored = directory
+            .modules
+            .store(of("ada"), entry("m", key), Expected::Any, value, 10);
         stored.await.unwrap()
     };
     assert_eq!(low("b", Some(b"123456")).await, Change::Done);
@@ -239,7 +253,7 @@ async fn what_was_kept_goes_with_its_account_or_when_its_module_is_purged(fresh:
     }
     let entries = "SELECT COUNT(*) FROM store_entries";
     let origin = Origin::default();
-    let deleted = directory.delete_account("ada", NOW, &origin).await;
+    let deleted = directory.accounts.delete("ada", NOW, &origin).await;
     assert!(deleted.unwrap());
     assert_eq!(fresh.number(entries).await, 2);
     assert!(purge(directory, "notes").await);
@@ -257,7 +271,7 @@ async fn what_a_module_kept_that_was_removed_without_it_can_still_be_purged(fres
     two(directory).await;
     set(directory, "ada", "notes", "k", b"v").await;
     let origin = Origin::operator();
-    let removed = directory.remove_module("notes", false, NOW, &origin);
+    let removed = directory.modules.remove("notes", false, NOW, &origin);
     assert!(removed.await.unwrap());
     assert!(get(directory, "ada", "notes", "k").await.is_some());
     assert!(purge(directory, "notes").await);
@@ -270,7 +284,10 @@ async fn nothing_is_kept_for_a_module_that_is_not_installed(fresh: Fresh) {
     set(directory, "ada", "notes", "k", b"v").await;
     assert!(purge(directory, "notes").await);
     let value = Some(&b"v"[..]);
-    let late = directory.store(of("ada"), entry("notes", "k"), Expected::Any, value, PLENTY);
+    let late =
+        directory
+            .modules
+            .store(of("ada"), entry("notes", "k"), Expected::Any, value, PLENTY);
     assert_eq!(late.await.unwrap(), Change::Removed);
     assert_eq!(fresh.number("SELECT COUNT(*) FROM stores").await, 0);
 }
@@ -281,7 +298,10 @@ async fn what_is_kept_is_counted_right_while_it_is_purged(fresh: Fresh) {
     let keep = async |key: &'static str| {
         for length in [900, 10, 500, 0] {
             let (entry, value) = (entry("notes", key), vec![7; length]);
-            let set = directory.store(of("ada"), entry, Expected::Any, Some(&value), PLENTY);
+            let set =
+                directory
+                    .modules
+                    .store(of("ada"), entry, Expected::Any, Some(&value), PLENTY);
             let change = set.await.unwrap();
             assert!(
                 matches!(change, Change::Done | Change::Removed),
@@ -313,7 +333,10 @@ async fn a_credential_that_has_ended_changes_nothing(fresh: Fresh) {
         ..of("ada")
     };
     for caller in [strange, of("nobody")] {
-        let change = directory.store(caller, entry("notes", "k"), Expected::Any, None, PLENTY);
+        let change =
+            directory
+                .modules
+                .store(caller, entry("notes", "k"), Expected::Any, None, PLENTY);
         assert_eq!(change.await.unwrap(), Change::CredentialOver);
     }
     assert!(get(directory, "ada", "notes", "k").await.is_some());

@@ -98,6 +98,7 @@ async fn invite(
     let invitation = invitation(name, grant(&id, resource, rights));
     let directory = &fresh.directory;
     directory
+        .teams
         .invite(asks(by, "ada"), &invitation, &origin(by))
         .await
 }
@@ -105,12 +106,13 @@ async fn invite(
 async fn remove(fresh: &Fresh, by: &str, member: &str) -> Result<Option<String>, Refusal> {
     let directory = &fresh.directory;
     directory
+        .teams
         .remove_member(asks(by, "ada"), member, &origin(by))
         .await
 }
 
 async fn team(fresh: &Fresh) -> Team {
-    fresh.directory.team("ada").await.unwrap().unwrap()
+    fresh.directory.teams.find("ada").await.unwrap().unwrap()
 }
 
 /// Returns the events of `ada`'s team, oldest first: kind, subject, detail and actor.
@@ -121,7 +123,7 @@ async fn recorded(fresh: &Fresh) -> Vec<String> {
         until: Timestamp::from_millis(i64::MAX),
         limit: 100,
     };
-    let events = fresh.directory.events(&wanted).await.unwrap();
+    let events = fresh.directory.events.list(&wanted).await.unwrap();
     let told = events.into_iter().rev().skip(2).map(|event| {
         let word = |word: Option<String>| word.unwrap_or_default();
         let (subject, detail) = (word(event.subject), word(event.detail));

@@ -24,7 +24,11 @@ async fn kept(fresh: &Fresh, tokens: &[NewToken]) {
     for token in tokens {
         let origin = Origin::default();
         let sid = format!("{}s-session", token.account_id);
-        let made = fresh.directory.create_token(&sid, token, 20, &origin).await;
+        let made = fresh
+            .directory
+            .tokens
+            .create(&sid, token, 20, &origin)
+            .await;
         assert_eq!(made.unwrap(), CredentialCreation::Created);
     }
 }
@@ -35,7 +39,7 @@ async fn a_token_is_found_by_its_selector_with_what_it_may_do(fresh: Fresh) {
         .with("ada", "ada@example.org", &["adas-session"])
         .await;
     kept(&fresh, &[token("t", "ada", NOW)]).await;
-    let found = fresh.directory.token_by_selector("t-selector").await;
+    let found = fresh.directory.tokens.by_selector("t-selector").await;
     let found = found.unwrap().unwrap();
     assert_eq!((&*found.id, &*found.address), ("t", "ada@example.org"));
     assert_eq!(found.scopes, [Scope::MailRead, Scope::ProfileRead]);
@@ -45,7 +49,7 @@ async fn a_token_is_found_by_its_selector_with_what_it_may_do(fresh: Fresh) {
     );
     assert_eq!(found.expires_at, Some(NOW.plus(DAY)));
     assert!(!found.revoked);
-    let unknown = fresh.directory.token_by_selector("x-selector").await;
+    let unknown = fresh.directory.tokens.by_selector("x-selector").await;
     assert!(unknown.unwrap().is_none());
 }
 
@@ -64,7 +68,7 @@ async fn tokens_are_listed_newest_first_and_only_to_their_owner(fresh: Fresh) {
         token("bobs", "bob", NOW),
     ];
     kept(&fresh, &tokens).await;
-    let listed = fresh.directory.tokens("ada").await.unwrap();
+    let listed = fresh.directory.tokens.list("ada").await.unwrap();
     let ids: Vec<&str> = listed.iter().map(|token| token.id.as_str()).collect();
     assert_eq!(ids, ["second", "first"]);
     assert_eq!(listed[0].label, "label of second");
@@ -83,7 +87,8 @@ async fn revoking_ends_a_token_and_its_app_password_and_may_be_repeated(fresh: F
     let origin = Origin::default();
     let revoke = async |account: &'static str| {
         directory
-            .revoke_token(account, "t", NOW, &origin)
+            .tokens
+            .revoke(account, "t", NOW, &origin)
             .await
             .unwrap()
     };
@@ -91,10 +96,10 @@ async fn revoking_ends_a_token_and_its_app_password_and_may_be_repeated(fresh: F
     let app_password_id = Some("t-password".to_owned());
     assert_eq!(revoke("ada").await, Revocation::Revoked { app_password_id });
     assert_eq!(revoke("ada").await, Revocation::Already);
-    let found = directory.token_by_selector("t-selector").await;
+    let found = directory.tokens.by_selector("t-selector").await;
     let found = found.unwrap().unwrap();
     assert!(found.revoked && found.app_password.is_none());
-    assert!(directory.tokens("ada").await.unwrap().is_empty());
+    assert!(directory.tokens.list("ada").await.unwrap().is_empty());
     let left = "SELECT COUNT(*) FROM app_passwords WHERE kind = 'api_token'";
     assert_eq!(fresh.number(left).await, 0);
     let sealed = "SELECT COUNT(*) FROM api_tokens WHERE sealed_password IS NOT NULL";
@@ -113,14 +118,15 @@ async fn of_many_made_at_once_no_more_are_kept_than_there_is_room_for(fresh: Fre
     let made = tokens.iter().map(|token| {
         fresh
             .directory
-            .create_token("adas-session", token, 3, &origin)
+            .tokens
+            .create("adas-session", token, 3, &origin)
     });
     let made = join_all(made).await;
     let kept = made
         .into_iter()
         .filter(|made| *made.as_ref().unwrap() == CredentialCreation::Created);
     assert_eq!(kept.count(), 3);
-    assert_eq!(fresh.directory.tokens("ada").await.unwrap().len(), 3);
+    assert_eq!(fresh.directory.tokens.list("ada").await.unwrap().len(), 3);
 }
 
 async fn of_revoked_tokens_the_newest_are_remembered(fresh: Fresh) {
@@ -137,10 +143,14 @@ async fn of_revoked_tokens_the_newest_are_remembered(fresh: Fresh) {
         .await;
     kept(&fresh, &[token("t", "ada", NOW)]).await;
     let origin = Origin::default();
-    let revoked = fresh.directory.revoke_token("ada", "t", NOW, &origin).await;
+    let revoked = fresh
+        .directory
+        .tokens
+        .revoke("ada", "t", NOW, &origin)
+        .await;
     revoked.unwrap();
     let found = async |selector: &'static str| {
-        let found = fresh.directory.token_by_selector(selector).await;
+        let found = fresh.directory.tokens.by_selector(selector).await;
         found.unwrap().is_some()
     };
     assert!(!found("old1").await);
@@ -158,14 +168,16 @@ async fn a_session_that_is_over_makes_none(fresh: Fresh) {
     let token = token("t", "ada", NOW);
     for sid in ["over", "bobs-session"] {
         let made = directory
-            .create_token(sid, &token, 20, &Origin::default())
+            .tokens
+            .create(sid, &token, 20, &Origin::default())
             .await;
         assert_eq!(made.unwrap(), CredentialCreation::SessionOver);
     }
     fresh.execute("UPDATE accounts SET active = FALSE").await;
     let origin = Origin::default();
     let made = directory
-        .create_token("adas-session", &token, 20, &origin)
+        .tokens
+        .create("adas-session", &token, 20, &origin)
         .await;
     assert_eq!(made.unwrap(), CredentialCreation::SessionOver);
 }

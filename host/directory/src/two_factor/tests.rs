@@ -12,7 +12,8 @@ async fn with_two_factor(fresh: &Fresh) {
     let origin = Origin::operator();
     let set = fresh
         .directory
-        .set_two_factor("a", b"sealed", &codes, NOW, &origin);
+        .second_factors
+        .set("a", b"sealed", &codes, NOW, &origin);
     assert!(set.await.unwrap());
 }
 
@@ -22,13 +23,14 @@ const fn code(step: i64) -> Factor {
 }
 
 async fn ada(directory: &Directory) -> Account {
-    let found = directory.account_by_address("ada@example.org").await;
+    let found = directory.accounts.by_address("ada@example.org").await;
     found.unwrap().unwrap()
 }
 
 async fn sign_in(directory: &Directory, sid: &str, factor: Factor) -> SignIn {
     let session = session(sid, "a", NOW);
     directory
+        .second_factors
         .sign_in(&session, HASH, &factor, &Origin::default())
         .await
         .unwrap()
@@ -43,7 +45,13 @@ async fn a_code_is_good_once_and_older_ones_are_over(fresh: Fresh) {
     assert_eq!(step("s3", 6).await, SignIn::CodeUsed);
     assert_eq!(step("s4", 8).await, SignIn::Begun);
     assert_eq!(
-        directory.two_factor("a").await.unwrap().unwrap().last_step,
+        directory
+            .second_factors
+            .find("a")
+            .await
+            .unwrap()
+            .unwrap()
+            .last_step,
         8
     );
     assert_eq!(fresh.number("SELECT COUNT(*) FROM sessions").await, 2);
@@ -65,7 +73,7 @@ async fn a_recovery_code_is_good_once_and_the_record_says_how_many_are_left(fres
         sign_in(directory, "s3", recovery("none")).await,
         SignIn::CodeUsed
     );
-    let left = directory.two_factor("a").await.unwrap().unwrap();
+    let left = directory.second_factors.find("a").await.unwrap().unwrap();
     assert_eq!(left.recovery_codes, ["two"]);
     let said = "SELECT COUNT(*) FROM security_events \
         WHERE kind = 'signed_in' AND detail = 'Firefox, with a recovery code; 1 left'";
@@ -108,11 +116,13 @@ async fn what_changed_since_the_password_was_checked_counts(fresh: Fresh) {
         "switched off"
     );
     let other = directory
+        .second_factors
         .sign_in(&session("s3", "a", NOW), "another", &Factor::None, &origin)
         .await;
     assert_eq!(other.unwrap(), SignIn::AccountChanged, "another password");
     directory
-        .set_two_factor("a", b"sealed", &[], NOW, &origin)
+        .second_factors
+        .set("a", b"sealed", &[], NOW, &origin)
         .await
         .unwrap();
     assert_eq!(
@@ -139,13 +149,17 @@ async fn a_code_of_a_secret_that_was_replaced_is_no_good(fresh: Fresh) {
     let (directory, origin) = (&fresh.directory, Origin::operator());
     let later = NOW.plus(FIRST_WAIT);
     directory
-        .remove_two_factor("a", NOW, &origin)
+        .second_factors
+        .remove("a", NOW, &origin)
         .await
         .unwrap();
-    let set = directory.set_two_factor("a", b"other", &[], later, &origin);
+    let set = directory
+        .second_factors
+        .set("a", b"other", &[], later, &origin);
     assert!(set.await.unwrap());
     assert_eq!(sign_in(directory, "s1", code(7)).await, SignIn::CodeUsed);
     directory
+        .keys
         .reseal(SealedColumn::TwoFactor, "a", b"other", b"anew")
         .await
         .unwrap();
@@ -160,25 +174,32 @@ async fn it_is_switched_on_and_off_once_each(fresh: Fresh) {
     with_two_factor(&fresh).await;
     let directory = &fresh.directory;
     let origin = Origin::operator();
-    let again = directory.set_two_factor("a", b"other", &[], NOW, &origin);
+    let again = directory
+        .second_factors
+        .set("a", b"other", &[], NOW, &origin);
     assert!(!again.await.unwrap());
-    let found = directory.two_factor("a").await.unwrap().unwrap();
+    let found = directory.second_factors.find("a").await.unwrap().unwrap();
     assert_eq!(found.sealed_secret, b"sealed");
     let codes = ["three".to_owned()];
-    let replaced = directory.replace_recovery_codes("a", &codes, NOW, &origin);
+    let replaced = directory
+        .second_factors
+        .replace_recovery_codes("a", &codes, NOW, &origin);
     assert!(replaced.await.unwrap());
-    let found = directory.two_factor("a").await.unwrap().unwrap();
+    let found = directory.second_factors.find("a").await.unwrap().unwrap();
     assert_eq!(found.recovery_codes, codes);
     let off = async || {
         directory
-            .remove_two_factor("a", NOW, &origin)
+            .second_factors
+            .remove("a", NOW, &origin)
             .await
             .unwrap()
     };
     assert!(off().await);
     assert!(!off().await);
-    assert!(directory.two_factor("a").await.unwrap().is_none());
-    let replaced = directory.replace_recovery_codes("a", &codes, NOW, &origin);
+    assert!(directory.second_factors.find("a").await.unwrap().is_none());
+    let replaced = directory
+        .second_factors
+        .replace_recovery_codes("a", &codes, NOW, &origin);
     assert!(!replaced.await.unwrap());
     assert_eq!(fresh.number("SELECT COUNT(*) FROM recovery_codes").await, 0);
     let recorded = "SELECT COUNT(*) FROM security_events WHERE actor = 'operator'";
@@ -191,10 +212,13 @@ async fn wrong_codes_in_a_row_cost_ever_more_time(fresh: Fresh) {
     let ada = ada(directory).await;
     let wrong = async |times: u32| {
         for _ in 0..times {
-            let counted = directory.wrong_code(&ada.id, NOW, &origin).await;
+            let counted = directory
+                .second_factors
+                .wrong_code(&ada.id, NOW, &origin)
+                .await;
             counted.unwrap();
         }
-        let found = directory.two_factor("a").await.unwrap().unwrap();
+        let found = directory.second_factors.find("a").await.unwrap().unwrap();
         found.refused_until.since(NOW).as_secs() / 60
     };
     assert_eq!(wrong(9).await, 0);
@@ -219,7 +243,10 @@ async fn wrong_codes_in_a_row_cost_ever_more_time(fresh: Fresh) {
         created_at: NOW.plus(FIRST_WAIT),
         ..session("s4", "a", NOW)
     };
-    let begun = directory.sign_in(&later, HASH, &code(8), &origin).await;
+    let begun = directory
+        .second_factors
+        .sign_in(&later, HASH, &code(8), &origin)
+        .await;
     assert_eq!(begun.unwrap(), SignIn::Begun, "the time is over");
 }
 
@@ -229,9 +256,12 @@ async fn of_wrong_codes_at_once_each_counts(fresh: Fresh) {
     let guesses: Vec<_> = (0..12)
         .map(|_| {
             let (directory, ada) = (fresh.directory.clone(), ada.clone());
-            tokio::spawn(
-                async move { directory.wrong_code(&ada.id, NOW, &Origin::default()).await },
-            )
+            tokio::spawn(async move {
+                directory
+                    .second_factors
+                    .wrong_code(&ada.id, NOW, &Origin::default())
+                    .await
+            })
         })
         .collect();
     for guess in guesses {

@@ -116,7 +116,7 @@ pub async fn start_attempt<'a>(
 ) -> Result<Attempt<'a>, Rejection> {
     let limits = &app.http.limits;
     let attempt = match limits.sign_in_attempt(address, client, false).await {
-        Err(_) if app.directory.signed_in_from(address, client).await? => {
+        Err(_) if app.directory.events.signed_in_from(address, client).await? => {
             limits.sign_in_attempt(address, client, true).await
         }
         attempt => attempt,

@@ -4,8 +4,7 @@
 //! [`super::plan`]. A page continues at the segment and position of the cursor. The work for a page
 //! is limited, so a page can be shorter than its limit although more pages follow.
 
-use latchmail_directory::Db;
-use latchmail_directory::message_index::{self, MessageChange};
+use latchmail_directory::message_index::{MessageChange, MessageIndex};
 
 use super::Change;
 use super::cursor::Cursor;
@@ -49,7 +48,7 @@ pub(super) struct UnsealedPage {
 /// Returns a page of changes. `plan` contains the visible folders. `version` is the version of the
 /// mailbox after the last sync.
 pub(super) async fn page(
-    db: &Db,
+    message_index: &MessageIndex,
     account: &str,
     plan: Plan,
     mut cursor: Cursor,
@@ -71,7 +70,7 @@ pub(super) async fn page(
             SECOND if renames_follow(&page, &cursor) => false,
             SECOND => page.folders(&mut cursor, |plan| &plan.second),
             LATE_DELETIONS => page.folders(&mut cursor, |plan| &plan.late_deletions),
-            _ => page.messages(db, account, &mut cursor).await?,
+            _ => page.messages(message_index, account, &mut cursor).await?,
         };
         if !ended {
             return Ok(page.into_page(cursor, true));
@@ -123,7 +122,7 @@ impl Page {
     /// are in the page.
     async fn messages(
         &mut self,
-        db: &Db,
+        message_index: &MessageIndex,
         account: &str,
         cursor: &mut Cursor,
     ) -> Result<bool, Error> {
@@ -135,7 +134,11 @@ impl Page {
             let end = cursor.until.min(cursor.position + STEP.min(self.versions));
             self.versions -= end - cursor.position;
             let (span, range) = ((cursor.since, cursor.until), (cursor.position, end));
-            for message in message_index::message_changes(db, account, span, range).await? {
+            for message in message_index
+                .log
+                .message_changes(account, span, range)
+                .await?
+            {
                 let version = message.version;
                 if let Some(change) = self.change(message, cursor.segment) {
                     if self.changes.len() >= self.limit {

@@ -150,7 +150,7 @@ impl Mail {
             return;
         }
         let names: Vec<&str> = stored.iter().map(|index| index.name.as_str()).collect();
-        let existing = match self.directory.existing_accounts(&names).await {
+        let existing = match self.directory.accounts.existing(&names).await {
             Ok(existing) => existing,
             Err(error) => {
                 tracing::warn!(%error, "failed to look up the accounts of the search indexes");

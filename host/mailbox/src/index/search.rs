@@ -3,7 +3,6 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use latchmail_directory::message_index;
 use latchmail_search::{FolderSet, Order, Query, Search};
 use tokio::sync::OwnedRwLockReadGuard;
 
@@ -85,7 +84,12 @@ impl Mail {
             if is_current {
                 return Ok(true);
             }
-        } else if !message_index::is_synced(&self.directory, &index.account).await? {
+        } else if !self
+            .directory
+            .message_index
+            .is_synced(&index.account)
+            .await?
+        {
             indexes.build(index);
             return Ok(false);
         }

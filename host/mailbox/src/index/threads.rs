@@ -3,7 +3,6 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use latchmail_directory::message_index;
 use latchmail_search::threads::{ThreadId, Threads};
 use latchmail_search::{FolderSet, StoredThreadKeys};
 
@@ -284,7 +283,10 @@ impl Mail {
             merged.map(|(uid, thread)| (uid, thread.0)).collect()
         });
         let merged: Vec<_> = merged.await.map_err(Error::Internal)?;
-        let stored = message_index::set_merged_threads(self.db(), &index.account, merged).await;
+        let stored = self
+            .message_index()
+            .set_merged_threads(&index.account, merged)
+            .await;
         if stored.is_err()
             && let Some(content) = &mut *index.content.write().await
         {

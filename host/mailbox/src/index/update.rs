@@ -125,8 +125,11 @@ impl Mail {
             };
             (Arc::clone(&content.index), content.mailbox.version)
         };
-        let delta =
-            message_index::replica_since(&self.directory, &account.account, version).await?;
+        let delta = self
+            .directory
+            .message_index
+            .replica_since(&account.account, version)
+            .await?;
         let Some(delta) = delta else {
             *account.content.write().await = None;
             return Ok(false);
@@ -173,7 +176,12 @@ impl Mail {
         access: &Access,
         limit: usize,
     ) -> Result<Update, IndexError> {
-        let Some(replica) = message_index::replica(&self.directory, &account.account).await? else {
+        let Some(replica) = self
+            .directory
+            .message_index
+            .replica(&account.account)
+            .await?
+        else {
             return Ok(Update::BuildNeeded);
         };
         let folder = account.folder.clone();

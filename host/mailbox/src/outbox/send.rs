@@ -12,7 +12,7 @@ use latchmail_core::error::StartError;
 use latchmail_core::metrics;
 use latchmail_core::permissions::Right;
 use latchmail_directory::Directory;
-use latchmail_directory::addresses::AddressRelation;
+use latchmail_directory::aliases::addresses::AddressRelation;
 use latchmail_directory::events::{Event, Kind};
 use latchmail_directory::sendings::{Key, Sending};
 use latchmail_dkim::Signer;
@@ -113,7 +113,12 @@ impl Outbox {
         {
             return Err(Error::Denied(not_own));
         }
-        match self.directory.address_relation(account, &folded).await? {
+        match self
+            .directory
+            .aliases
+            .address_relation(account, &folded)
+            .await?
+        {
             AddressRelation::Own => Ok(Sender {
                 account: account.to_owned(),
                 address,
@@ -132,7 +137,7 @@ impl Outbox {
         member: &Member,
         address: &str,
     ) -> Result<bool, Error> {
-        let rights = match self.directory.alias_maker(account, address).await? {
+        let rights = match self.directory.aliases.maker(account, address).await? {
             Some(creator) => {
                 let is_creator = creator.as_deref() == Some(member.account.as_str());
                 member.grants.over_alias(address, is_creator)
@@ -212,17 +217,18 @@ impl Outbox {
         let (directory, process) = (&self.directory, self.keys.process());
         let now = self.clock.now();
         let earlier = directory
-            .begin_sending(&key, &fingerprint, process, &message_id, now)
+            .sendings
+            .begin(&key, &fingerprint, process, &message_id, now)
             .await?;
         if let Some(earlier) = earlier {
             return self.earlier_result(&key, earlier, &fingerprint).await;
         }
         match self.submit(access, &draft, &message_id).await {
             Ok(copy) => {
-                log_failure(directory.sent(&key).await);
+                log_failure(directory.sendings.sent(&key).await);
                 let saved_to = store_copy(copy).await;
                 if let Some(folder) = &saved_to {
-                    log_failure(directory.sent_copy_filed(&key, folder).await);
+                    log_failure(directory.sendings.sent_copy_filed(&key, folder).await);
                 }
                 Ok(Sent {
                     message_id,
@@ -231,11 +237,11 @@ impl Outbox {
                 })
             }
             Err(error @ Error::Unknown(_)) => {
-                log_failure(directory.sending_unknown(&key).await);
+                log_failure(directory.sendings.set_unknown(&key).await);
                 Err(error)
             }
             Err(error) => {
-                log_failure(directory.release_sending(&key).await);
+                log_failure(directory.sendings.release(&key).await);
                 Err(error)
             }
         }
@@ -254,11 +260,11 @@ impl Outbox {
             return IdempotencyKeys::earlier_result(&earlier, fingerprint, false);
         }
         let is_recent = self.clock.now().since(earlier.begun_at()) < MAX_SEND_DURATION;
-        if is_recent && self.directory.is_host_alive(&earlier.process).await? {
+        if is_recent && self.directory.hosts.is_alive(&earlier.process).await? {
             return IdempotencyKeys::earlier_result(&earlier, fingerprint, true);
         }
         // The host can have finished the send since the first query.
-        let current = self.directory.sending(key).await?;
+        let current = self.directory.sendings.find(key).await?;
         let earlier = current.unwrap_or(earlier);
         IdempotencyKeys::earlier_result(&earlier, fingerprint, false)
     }
@@ -318,7 +324,7 @@ impl Outbox {
         let event = Event::of(Kind::SentByGuest, &access.account, self.clock.now())
             .about(message_id)
             .detail(&from);
-        if let Err(error) = self.directory.record(event, &member.origin).await {
+        if let Err(error) = self.directory.events.record(event, &member.origin).await {
             tracing::error!(%error, member = member.account, message_id, "failed to record a message sent by a member");
         }
     }

@@ -467,12 +467,14 @@ async fn a_send_started_by_another_process_is_never_repeated() {
         let key = |key: &str| -> Key { stored_key(&access, key) };
         let begin = async |name: &str, at| {
             let (key, fingerprint) = (key(name), valid.fingerprint());
-            let begun = directory.begin_sending(&key, &fingerprint, "other", "<1@x>", at);
+            let begun = directory
+                .sendings
+                .begin(&key, &fingerprint, "other", "<1@x>", at);
             assert!(begun.await.unwrap().is_none());
         };
         // While the other host may still be sending, the key is in progress. If the host has
         // stopped, or after the longest send, the outcome is unknown.
-        directory.announce_host(&other).await.unwrap();
+        directory.hosts.announce(&other).await.unwrap();
         begin("new", now).await;
         let in_progress = test.send(draft(), Some("new")).await;
         assert!(
@@ -488,7 +490,7 @@ async fn a_send_started_by_another_process_is_never_repeated() {
         let unknown = test.send(draft(), Some("new")).await;
         assert!(matches!(unknown, Err(Error::Unknown(_))), "{unknown:?}");
         // When the only process of a database restarts, the outcome is unknown immediately.
-        directory.announce_host(&other).await.unwrap();
+        directory.hosts.announce(&other).await.unwrap();
         Directory::open(&test.fresh.config, &[]).await.unwrap();
         test.restart();
         let unknown = test.send(draft(), Some("new")).await;

@@ -4,8 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use latchmail_directory::Db;
-use latchmail_directory::message_index::{self, FolderHistory, ListedFolder, SyncedFolder};
+use latchmail_directory::message_index::{FolderHistory, ListedFolder, MessageIndex, SyncedFolder};
 use latchmail_directory::testing::{Fresh, on_postgres, on_sqlite};
 
 use crate::changes::Change;
@@ -97,7 +96,7 @@ impl State {
 
 /// A mailbox of which the test knows the state.
 struct Model {
-    db: Db,
+    message_index: MessageIndex,
     random: Random,
     /// The mail server's ids of the folders, by path.
     folders: BTreeMap<String, String>,
@@ -147,13 +146,14 @@ impl Model {
                 object_id: Some(id),
             })
             .collect();
-        message_index::update_folders(&self.db, ACCOUNT, &listed)
+        self.message_index
+            .update_folders(ACCOUNT, &listed)
             .await
             .unwrap();
     }
 
     async fn internal_id(&self, object_id: &str) -> String {
-        let folders = message_index::folders(&self.db, ACCOUNT).await.unwrap();
+        let folders = self.message_index.folders(ACCOUNT).await.unwrap();
         let found = folders
             .into_iter()
             .find(|folder| folder.object_id() == Some(object_id));
@@ -174,7 +174,8 @@ impl Model {
         };
         let flags = [(imap_uid, Arc::from(flags))];
         assert!(
-            message_index::set_flags(&self.db, ACCOUNT, &at, &flags)
+            self.message_index
+                .set_flags(ACCOUNT, &at, &flags)
                 .await
                 .unwrap()
         );
@@ -186,7 +187,9 @@ impl Model {
         identity[..4].copy_from_slice(&imap_uid.to_be_bytes());
         let path = self.path(folder);
         let messages = [(imap_uid, identity)];
-        let numbers = message_index::assign_numbers(&self.db, ACCOUNT, &path, 1, &messages, &[]);
+        let numbers = self
+            .message_index
+            .assign_numbers(ACCOUNT, &path, 1, &messages, &[]);
         let uid = numbers.await.unwrap().unwrap()[&imap_uid];
         let flags = FLAGS[self.random.below(4)];
         self.set_flags(folder, imap_uid, flags).await;
@@ -198,15 +201,13 @@ impl Model {
         let imap_uid = self.next_id();
         let path = self.path(folder);
         let messages = [(uid, imap_uid)];
-        let moved = message_index::moved(&self.db, ACCOUNT, &path, 1, &messages);
+        let moved = self.message_index.moved(ACCOUNT, &path, 1, &messages);
         assert!(moved.await.unwrap());
         folder.clone_into(&mut self.messages.get_mut(&uid).unwrap().0);
     }
 
     async fn flag(&mut self, uid: u64) {
-        let locations = message_index::locations(&self.db, ACCOUNT, &[uid])
-            .await
-            .unwrap();
+        let locations = self.message_index.locations(ACCOUNT, &[uid]).await.unwrap();
         let flags = FLAGS[self.random.below(4)];
         let folder = self.messages[&uid].0.clone();
         self.set_flags(&folder, locations[0].1.imap_uid(), flags)
@@ -215,9 +216,7 @@ impl Model {
     }
 
     async fn remove(&mut self, uids: Vec<u64>) {
-        message_index::remove(&self.db, ACCOUNT, &uids)
-            .await
-            .unwrap();
+        self.message_index.remove(ACCOUNT, &uids).await.unwrap();
         self.messages.retain(|uid, _| !uids.contains(uid));
     }
 
@@ -261,7 +260,8 @@ impl Model {
             }
         }
         self.remove(left).await;
-        message_index::remove_folders(&self.db, ACCOUNT, &[internal])
+        self.message_index
+            .remove_folders(ACCOUNT, &[internal])
             .await
             .unwrap();
     }
@@ -317,7 +317,10 @@ impl Client {
     async fn update(&mut self, model: &mut Model) {
         let mut changes_between = model.random.below(3);
         loop {
-            let version = message_index::start_log(&model.db, ACCOUNT)
+            let version = model
+                .message_index
+                .log
+                .start_log(ACCOUNT)
                 .await
                 .unwrap()
                 .unwrap();
@@ -325,9 +328,16 @@ impl Client {
             let visible = self.visible;
             let filter = move |folder: &FolderHistory| visible(&folder.public_id);
             let before = self.position;
-            let (page, position) = read_page(&model.db, ACCOUNT, before, version, limit, filter)
-                .await
-                .unwrap();
+            let (page, position) = read_page(
+                &model.message_index,
+                ACCOUNT,
+                before,
+                version,
+                limit,
+                filter,
+            )
+            .await
+            .unwrap();
             assert!(page.changes.len() <= limit);
             let renames = page
                 .changes
@@ -360,33 +370,38 @@ impl Client {
 
 async fn clients_end_with_the_state_of_the_mailbox(fresh: Fresh, seed: u64) {
     fresh.directory.with(ACCOUNT, "ada@example.org", &[]).await;
-    let db = fresh.directory.db().clone();
+    let message_index = fresh.directory.message_index.clone();
     let mut model = Model {
-        db,
+        message_index,
         random: Random(0x9e37_79b9_7f4a_7c15 ^ (seed + 1)),
         folders: BTreeMap::from([("INBOX".into(), "F0".into()), ("a".into(), "F1000".into())]),
         messages: BTreeMap::new(),
         last_id: 0,
     };
     model.store_folders().await;
-    for folder in message_index::folders(&model.db, ACCOUNT).await.unwrap() {
+    for folder in model.message_index.folders(ACCOUNT).await.unwrap() {
         let at = SyncedFolder {
             id: &folder.id,
             uid_validity: 1,
             highest_modseq: None,
         };
-        message_index::set_highest_modseq(&model.db, ACCOUNT, &at, 0)
+        model
+            .message_index
+            .set_highest_modseq(ACCOUNT, &at, 0)
             .await
             .unwrap();
     }
     // The queries of this test expect that the log exists and that no folder was synced.
-    message_index::start_log(&model.db, ACCOUNT)
+    model
+        .message_index
+        .log
+        .start_log(ACCOUNT)
         .await
         .unwrap()
         .unwrap();
-    latchmail_directory::testing::execute(&model.db, "UPDATE folders SET highest_modseq = NULL")
-        .await
-        .unwrap();
+    fresh
+        .execute("UPDATE folders SET highest_modseq = NULL")
+        .await;
     let client = |name, visible| Client {
         name,
         state: State::default(),

@@ -21,7 +21,7 @@ async fn with_recording_server<F>(
     on_sqlite(async move |fresh| {
         fresh.directory.with("ada", "ada@example.org", &[]).await;
         let (port, recorded) = recording_server(close_at, literal_plus).await;
-        let db = fresh.directory.db();
+        let message_index = &fresh.directory.message_index;
         let message = [(1, identity::Identity::default())];
         let inbox = message_index::ListedFolder {
             path: "INBOX",
@@ -29,10 +29,9 @@ async fn with_recording_server<F>(
             uid_next: 2,
             object_id: None,
         };
-        message_index::update_folders(db, "ada", &[inbox])
-            .await
-            .unwrap();
-        message_index::assign_numbers(db, "ada", "INBOX", 7, &message, &[])
+        message_index.update_folders("ada", &[inbox]).await.unwrap();
+        message_index
+            .assign_numbers("ada", "INBOX", 7, &message, &[])
             .await
             .unwrap();
         let mail = Mail::new(&config(port), fresh.directory.clone()).unwrap();
@@ -88,8 +87,9 @@ async fn a_folder_name_is_always_sent_as_one_string() {
                     assert_eq!(commands.len(), 2, "{commands:?}");
                     assert_eq!(moved, Some(vec![1]));
                     // Restore the index to the server's state.
-                    let db = mail.db();
-                    message_index::moved(db, "ada", "INBOX", 7, &[(1, 1)])
+                    let message_index = mail.message_index();
+                    message_index
+                        .moved("ada", "INBOX", 7, &[(1, 1)])
                         .await
                         .unwrap();
                 }

@@ -2,8 +2,7 @@
 
 use std::sync::Arc;
 
-use latchmail_directory::db::Db;
-use latchmail_directory::message_index::{ListedFolder, assign_numbers, update_folders};
+use latchmail_directory::message_index::{ListedFolder, MessageIndex};
 use latchmail_directory::testing::on_sqlite;
 
 use super::scripted_server::{
@@ -22,7 +21,7 @@ const EXAMINE: Step = reply_to(
 
 /// Lists INBOX with a scripted server. Returns the number of messages.
 async fn list_inbox(greeting: &'static str, steps: Vec<Step>) -> Result<u32, Error> {
-    with_scripted_server(greeting, steps, async |mail, db| {
+    with_scripted_server(greeting, steps, async |mail, message_index| {
         // INBOX is already indexed, so only the listing is requested.
         let listed = [ListedFolder {
             path: "INBOX",
@@ -30,7 +29,7 @@ async fn list_inbox(greeting: &'static str, steps: Vec<Step>) -> Result<u32, Err
             uid_next: 0,
             object_id: None,
         }];
-        update_folders(&db, "ada", &listed).await.unwrap();
+        message_index.update_folders("ada", &listed).await.unwrap();
         let listing = mail.messages(&access("ada", "first"), "INBOX", 0, 10).await;
         listing.map(|found| found.map_or(0, |listing| listing.total))
     })
@@ -232,8 +231,8 @@ async fn a_message_that_disappears_while_it_is_flagged_is_not_reported_as_flagge
             "* STATUS INBOX (MESSAGES 1 UNSEEN 0 UIDNEXT 3 UIDVALIDITY 7)\r\n{tag} OK told\r\n",
         ),
     ];
-    let flagged = with_scripted_server(GREETING, steps, async |mail, db| {
-        index_inbox(&db, 2).await;
+    let flagged = with_scripted_server(GREETING, steps, async |mail, message_index| {
+        index_inbox(&message_index, 2).await;
         let flags = vec![Flag::named("\\Seen").unwrap()];
         let access = access("ada", "first");
         Arc::new(mail).flag(&access, &[1, 2], flags, true).await
@@ -254,9 +253,9 @@ async fn a_flag_is_set_again_if_the_connection_closed_before_the_reply() {
         reply_and_close("UID STORE", ""),
         reply_to("UID SEARCH", "* SEARCH 1\r\n{tag} OK done\r\n"),
     ];
-    let flagged = with_scripted_server(GREETING, steps, async |mail, db| {
+    let flagged = with_scripted_server(GREETING, steps, async |mail, message_index| {
         let mail = Arc::new(mail);
-        index_inbox(&db, 1).await;
+        index_inbox(&message_index, 1).await;
         let flags = vec![Flag::named("\\Seen").unwrap()];
         let access = access("ada", "first");
         let first = mail.flag(&access, &[1], flags.clone(), true).await;
@@ -268,18 +267,19 @@ async fn a_flag_is_set_again_if_the_connection_closed_before_the_reply() {
 }
 
 /// Stores INBOX in the index with this number of messages, numbered from 1.
-async fn index_inbox(db: &Db, messages: u32) {
+async fn index_inbox(message_index: &MessageIndex, messages: u32) {
     let inbox = ListedFolder {
         path: "INBOX",
         uid_validity: 7,
         uid_next: messages + 1,
         object_id: None,
     };
-    update_folders(db, "ada", &[inbox]).await.unwrap();
+    message_index.update_folders("ada", &[inbox]).await.unwrap();
     let messages: Vec<_> = (1..=messages)
         .map(|uid| (uid, Identity::default()))
         .collect();
-    assign_numbers(db, "ada", "INBOX", 7, &messages, &[])
+    message_index
+        .assign_numbers("ada", "INBOX", 7, &messages, &[])
         .await
         .unwrap();
 }

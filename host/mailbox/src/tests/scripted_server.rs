@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use latchmail_directory::db::Db;
+use latchmail_directory::message_index::MessageIndex;
 use latchmail_directory::testing::on_sqlite;
 use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::net::TcpListener;
@@ -93,7 +93,7 @@ pub(super) async fn scripted_server(greeting: &'static str, steps: Vec<Step>) ->
 pub(super) async fn with_scripted_server<T: Send + 'static, F>(
     greeting: &'static str,
     steps: Vec<Step>,
-    test: impl FnOnce(Mail, Db) -> F + Send + 'static,
+    test: impl FnOnce(Mail, MessageIndex) -> F + Send + 'static,
 ) -> T
 where
     F: Future<Output = T> + Send + 'static,
@@ -106,9 +106,9 @@ where
             timeout: Duration::from_millis(500),
             ..config(port)
         };
-        let db = fresh.directory.db();
+        let message_index = &fresh.directory.message_index;
         let mail = Mail::new(&config, fresh.directory.clone()).unwrap();
-        let result = test(mail, db.clone()).await;
+        let result = test(mail, message_index.clone()).await;
         assert!(sender.send(result).await.is_ok());
     })
     .await

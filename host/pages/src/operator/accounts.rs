@@ -4,7 +4,7 @@
 use http::StatusCode;
 use latchmail_core::address;
 use latchmail_core::clock::Timestamp;
-use latchmail_directory::administration::Listed;
+use latchmail_directory::accounts::administration::Listed;
 use latchmail_directory::credentials::{AppPasswordKind, Credential};
 use latchmail_directory::events::EventFilter;
 use latchmail_http::message::{Request, Response};
@@ -44,7 +44,7 @@ pub(super) async fn list(state: &PageState, request: &Request) -> Result<Respons
         let now = visit.app.clock.now();
         // One more account shows that the list is incomplete.
         let directory = &visit.app.directory;
-        let mut accounts = directory.accounts_with(part, now, LIMIT + 1).await?;
+        let mut accounts = directory.accounts.matching(part, now, LIMIT + 1).await?;
         let is_incomplete = accounts.len() > LIMIT as usize;
         accounts.truncate(LIMIT as usize);
         let csrf = &visit.browser.csrf;
@@ -126,7 +126,7 @@ pub(super) async fn show(state: &PageState, request: &Request) -> Result<Respons
             until: Timestamp::from_millis(i64::MAX),
             limit: EVENTS,
         };
-        let events = visit.app.directory.events(&filter).await?;
+        let events = visit.app.directory.events.list(&filter).await?;
         let csrf = &visit.browser.csrf;
         let of_kinds = |kinds: &[AppPasswordKind]| {
             let all = credentials.iter();
@@ -225,7 +225,10 @@ pub(super) async fn enable(state: &PageState, request: &Request) -> Result<Respo
         let (visit, _) = Visit::of_form(state, request).await?;
         let account = account(&visit, request).await?;
         let (directory, now) = (&visit.app.directory, visit.app.clock.now());
-        directory.enable(&account.id, now, &visit.origin()).await?;
+        directory
+            .accounts
+            .enable(&account.id, now, &visit.origin())
+            .await?;
         let address = account.address;
         visit.done(
             paths::ACCOUNTS,
@@ -241,7 +244,12 @@ async fn account(visit: &Visit<'_>, request: &Request) -> Result<Listed, Refusal
     let not_found = || Rejection::new(StatusCode::NOT_FOUND, "There is no such account");
     let address = address::fold(text).ok_or_else(not_found)?;
     let now = visit.app.clock.now();
-    let found = visit.app.directory.account_with(&address, now).await?;
+    let found = visit
+        .app
+        .directory
+        .accounts
+        .with_counts(&address, now)
+        .await?;
     Ok(found.ok_or_else(not_found)?)
 }
 

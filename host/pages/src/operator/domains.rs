@@ -17,11 +17,11 @@ pub(super) async fn list(state: &PageState, request: &Request) -> Result<Respons
         let visit = Visit::of(state, request).await?;
         let directory = &visit.app.directory;
         let mut platform = Vec::new();
-        for domain in directory.platform_domains().await? {
-            let in_use = directory.in_use(&domain.domain).await?;
+        for domain in directory.domains.platform_domains().await? {
+            let in_use = directory.domains.in_use(&domain.domain).await?;
             platform.push((domain, in_use));
         }
-        let claims = directory.domain_claims("").await?;
+        let claims = directory.domains.claims("").await?;
         let platform_rows = html! {
             @for (domain, in_use) in &platform {
                 tr {

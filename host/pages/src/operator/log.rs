@@ -33,7 +33,7 @@ pub(super) async fn show(state: &PageState, request: &Request) -> Result<Respons
             until: Timestamp::from_millis(before.unwrap_or(i64::MAX)),
             limit: LIMIT,
         };
-        let events = visit.app.directory.events(&filter).await?;
+        let events = visit.app.directory.events.list(&filter).await?;
         let body = html! {
             (search(&visit.browser.csrf, paths::LOG, "address", "Address of an account", address))
             (events_table("Security events and changes, newest first", &events))

@@ -43,7 +43,7 @@ pub(super) async fn show(state: &PageState, request: &Request) -> Result<Respons
             check_doveadm(&app.config),
             check_smtp(&app.config),
         );
-        let hosts = app.directory.hosts().await?;
+        let hosts = app.directory.hosts.list().await?;
         let mut findings = vec![database, imap, doveadm, smtp];
         findings.extend(check_redis(app));
         findings.push(check_modules(app));
@@ -132,7 +132,7 @@ fn connections(app: &App) -> Markup {
     html! {
         dl {
             dt { "Database" }
-            dd { (pool(app.directory.db().connections())) }
+            dd { (pool(app.directory.connections())) }
             dt { "IMAP" }
             dd { (pool(app.mail.pooled_connections())) }
             dt { "Submitted messages since the start" }

@@ -128,9 +128,10 @@ pub(super) async fn continue_at_provider(
     let sealed = browser.seal(app, CALLBACK_PATH, continuation)?;
     let expires_at = app.clock.now().plus(LIFETIME);
     let state_hash = sha256_hex(&request.state);
-    let stored = app
-        .directory
-        .add_provider_sign_in(&state_hash, &sealed, expires_at, client);
+    let stored =
+        app.directory
+            .single_sign_on
+            .add_provider_sign_in(&state_hash, &sealed, expires_at, client);
     stored.await?;
     let response = see_other_to(&request.url)?;
     Ok(response.with(header::SET_COOKIE, browser.cookie(app)?))
@@ -149,6 +150,7 @@ pub(super) async fn take_continuation(
     let (state_hash, now) = (sha256_hex(state), app.clock.now());
     let sealed = app
         .directory
+        .single_sign_on
         .take_provider_sign_in(&state_hash, now)
         .await?;
     Ok(sealed.and_then(|sealed| browser.open(app, CALLBACK_PATH, &sealed)))

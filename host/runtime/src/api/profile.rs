@@ -8,7 +8,7 @@ use latchmail_bindings::latchmail::host::profile::{self as wit, Host};
 use latchmail_bindings::latchmail::host::types::Error;
 use latchmail_core::caller::{Caller, Scope};
 use latchmail_core::error::Failure;
-use latchmail_directory::profiles::Changes;
+use latchmail_directory::accounts::profiles::Changes;
 use secrecy::SecretString;
 
 use super::call::Call;

@@ -54,7 +54,8 @@ impl ModuleManager {
         let new_versions: Vec<_> = examined.iter().map(new_version).collect();
         let stored = self
             .directory
-            .install_modules(&new_versions, self.max_versions, self.clock.now(), origin)
+            .modules
+            .install(&new_versions, self.max_versions, self.clock.now(), origin)
             .await?;
         self.publish(entries, publish_routes);
         let mut reports = Vec::with_capacity(examined.len());
@@ -197,7 +198,7 @@ impl ModuleManager {
         };
         let module = self.load_stored(name, &to.digest).await?;
         let now = self.clock.now();
-        let written = self.directory.roll_module_back(name, to, now, origin);
+        let written = self.directory.modules.roll_back(name, to, now, origin);
         self.replace_entry(router, name, ModuleEntry::serving(module), written)
             .await?;
         tracing::info!(
@@ -231,7 +232,8 @@ impl ModuleManager {
         let versions = self.stored_versions(name).await?;
         let written = self
             .directory
-            .switch_module(name, true, self.clock.now(), origin);
+            .modules
+            .switch(name, true, self.clock.now(), origin);
         self.replace_entry(router, name, ModuleEntry::serving(module), written)
             .await?;
         tracing::info!(module = name, "enabled");
@@ -259,7 +261,8 @@ impl ModuleManager {
         let versions = self.stored_versions(name).await?;
         let written = self
             .directory
-            .switch_module(name, false, self.clock.now(), origin);
+            .modules
+            .switch(name, false, self.clock.now(), origin);
         self.replace_entry(router, name, entry, written).await?;
         tracing::info!(module = name, "disabled");
         Ok(self.report(name, versions))
@@ -298,7 +301,7 @@ impl ModuleManager {
             return Err(Error::Conflict(reason));
         }
         let now = self.clock.now();
-        let removed = Box::pin(self.directory.remove_module(name, purge, now, origin));
+        let removed = Box::pin(self.directory.modules.remove(name, purge, now, origin));
         if exists {
             let written = async { removed.await.map(drop) };
             self.replace_entries(router, entries, written).await?;

@@ -60,7 +60,7 @@ impl ModuleManager {
     /// change starts from the state in the database.
     pub(super) async fn begin_change(&self, router: &dyn Router) -> Result<Change<'_>, Error> {
         let local = self.change_lock.lock().await;
-        let hosts = self.directory.lock_module_changes().await?;
+        let hosts = self.directory.modules.lock_changes().await?;
         self.converge_locked(router).await?;
         Ok(Change {
             _local: local,
@@ -70,7 +70,7 @@ impl ModuleManager {
 
     /// Applies all changes of other hosts. The caller must have locked `change_lock`.
     async fn converge_locked(&self, router: &dyn Router) -> Result<(), Error> {
-        let installed = self.directory.installed_modules().await?;
+        let installed = self.directory.modules.installed().await?;
         let current = self.entries();
         let is_installed = |name: &str| installed.iter().any(|one| one.module == name);
         // A module that was never installed is not in the database, for example because its

@@ -28,14 +28,15 @@ impl ModuleManager {
     pub async fn start(&self, router: &dyn Router) -> Result<(), StartError> {
         let _lock = self.change_lock.lock().await;
         let start_error = |error: latchmail_directory::Error| StartError::new(error.to_string());
-        let locked = self.directory.lock_module_changes().await;
+        let locked = self.directory.modules.lock_changes().await;
         let _hosts = locked.map_err(start_error)?;
         // This host has announced itself before.
-        let hosts = self.directory.hosts().await.map_err(start_error)?;
+        let hosts = self.directory.hosts.list().await.map_err(start_error)?;
         let has_other_hosts = hosts.len() > 1;
         let installed = self
             .directory
-            .installed_modules()
+            .modules
+            .installed()
             .await
             .map_err(start_error)?;
         let policies = self.policy_source.initial();
@@ -214,7 +215,8 @@ impl ModuleManager {
             };
             let (now, origin) = (self.clock.now(), Origin::service());
             self.directory
-                .install_modules(&[new], self.max_versions, now, &origin)
+                .modules
+                .install(&[new], self.max_versions, now, &origin)
                 .await?;
         }
         Ok(Some(module))

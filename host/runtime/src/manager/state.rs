@@ -143,7 +143,7 @@ impl ModuleManager {
         &self,
         name: &str,
     ) -> Result<Vec<Version>, latchmail_directory::Error> {
-        self.directory.module_versions(name).await
+        self.directory.modules.versions(name).await
     }
 
     /// Compiles a stored version of a module, and returns the compiled version with its manifest.
@@ -157,7 +157,7 @@ impl ModuleManager {
         if let Some(examined) = self.loader.cached(digest) {
             return Ok(examined);
         }
-        let component = self.directory.module_component(name, digest).await?;
+        let component = self.directory.modules.component(name, digest).await?;
         let Some(component) = component else {
             return Err(Error::NotFound(format!(
                 "version {digest} of module `{name}` no longer exists"

@@ -13,7 +13,7 @@ use super::credentials::can_submit;
 const ADA: &str = "ada@first.test";
 
 async fn account(service: &Service) -> String {
-    let found = service.app().directory.account_by_address(ADA).await;
+    let found = service.app().directory.accounts.by_address(ADA).await;
     found.unwrap().unwrap().id
 }
 
@@ -92,7 +92,12 @@ async fn the_index_credential_survives_a_new_key_of_the_service_and_is_replaced_
         assert_eq!(after.id, first.id);
         assert_eq!(secret(&after), secret(&first));
     }
-    let stored = service.app().directory.index_key(&account).await;
+    let stored = service
+        .app()
+        .directory
+        .credentials
+        .index_key(&account)
+        .await;
     let sealed = stored.unwrap().unwrap().key.unwrap().sealed_password;
     let open = |keys: &Keyring, purpose, row: &str| keys.open(purpose, row, &sealed);
     let keys = Keyring::load(&file).unwrap();

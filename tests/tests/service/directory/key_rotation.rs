@@ -9,7 +9,7 @@ use std::path::Path;
 
 use latchmail_core::clock::Clock;
 use latchmail_core::keyring::Keyring;
-use latchmail_directory::sealed::SealedColumn;
+use latchmail_directory::keys::sealed::SealedColumn;
 use latchmail_tests::{Service, wait_until};
 use serde_json::Value;
 
@@ -50,7 +50,11 @@ async fn wait_until_resealed(service: &Service, file: &Path, kid: &str) {
         let mut count = 0;
         for column in SealedColumn::ALL {
             let now = Clock::system().now();
-            count += directory.count_sealed(column, &key.id, now).await.unwrap();
+            count += directory
+                .keys
+                .count_sealed(column, &key.id, now)
+                .await
+                .unwrap();
         }
         count == 0
     })

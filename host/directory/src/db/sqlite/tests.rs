@@ -182,7 +182,7 @@ async fn the_logs_stand_when_the_service_is_gone() {
         };
         let now = crate::clock::Timestamp::from_millis(0);
         fresh.directory.sweep(now).await.unwrap();
-        fresh.directory.last_logins("a").await.unwrap();
+        fresh.directory.credentials.last_logins("a").await.unwrap();
         all_stand();
         fresh.directory.close().await;
         all_stand();

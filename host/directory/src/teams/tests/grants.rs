@@ -18,6 +18,7 @@ const SEND: Rights = Rights::of(&[Right::MailSend]);
 async fn add(fresh: &Fresh, by: &str, member: &str, grant: Grant) -> Result<(), Refusal> {
     let directory = &fresh.directory;
     directory
+        .teams
         .add_grant(asks(by, "ada"), member, &grant, &origin(by))
         .await
 }
@@ -25,6 +26,7 @@ async fn add(fresh: &Fresh, by: &str, member: &str, grant: Grant) -> Result<(), 
 async fn change(fresh: &Fresh, by: &str, id: &str, rights: Rights) -> Result<(), Refusal> {
     let directory = &fresh.directory;
     directory
+        .teams
         .change_grant(asks(by, "ada"), id, rights, &origin(by))
         .await
 }
@@ -32,6 +34,7 @@ async fn change(fresh: &Fresh, by: &str, id: &str, rights: Rights) -> Result<(),
 async fn revoke(fresh: &Fresh, by: &str, id: &str) -> Result<(), Refusal> {
     let directory = &fresh.directory;
     directory
+        .teams
         .revoke_grant(asks(by, "ada"), id, &origin(by))
         .await
 }
@@ -196,9 +199,13 @@ async fn a_grant_is_changed_and_revoked_in_its_own_team_only(fresh: Fresh) {
         .unwrap();
     let directory = &fresh.directory;
     let (elsewhere, origin) = (asks("dan", "dan"), Origin::default());
-    let changed = directory.change_grant(elsewhere, "bob-first", READ_AND_WRITE, &origin);
+    let changed = directory
+        .teams
+        .change_grant(elsewhere, "bob-first", READ_AND_WRITE, &origin);
     assert!(matches!(changed.await, Err(Refusal::NoGrant)));
-    let revoked = directory.revoke_grant(elsewhere, "bob-first", &origin);
+    let revoked = directory
+        .teams
+        .revoke_grant(elsewhere, "bob-first", &origin);
     assert!(matches!(revoked.await, Err(Refusal::NoGrant)));
     let before = recorded(&fresh).await;
     change(&fresh, "ada", "bob-first", READ).await.unwrap();
@@ -209,7 +216,7 @@ async fn a_grant_is_changed_and_revoked_in_its_own_team_only(fresh: Fresh) {
     let team = team(&fresh).await;
     assert_eq!(team.members[0].grants, []);
     assert!(team.shared);
-    let shared = directory.shared_mailbox("ada", "bob").await.unwrap();
+    let shared = directory.teams.shared_mailbox("ada", "bob").await.unwrap();
     assert_eq!(shared.unwrap().grants, Grants::default());
 }
 
@@ -238,7 +245,9 @@ async fn two_who_manage_each_others_mailboxes_never_wait_for_each_other(fresh: F
         let key = format!("key-of-{owner}");
         invitation.key.app_password = new_app_password(&key, AppPasswordKind::TeamKey);
         let origin = origin(owner);
-        let invited = directory.invite(asks(owner, owner), &invitation, &origin);
+        let invited = directory
+            .teams
+            .invite(asks(owner, owner), &invitation, &origin);
         invited.await.unwrap();
     }
     let grants: Vec<(&str, &str, Grant)> = (0..20)
@@ -250,6 +259,7 @@ async fn two_who_manage_each_others_mailboxes_never_wait_for_each_other(fresh: F
         .collect();
     let added = grants.iter().map(|(by, mailbox, grant)| async move {
         directory
+            .teams
             .add_grant(asks(by, mailbox), by, grant, &Origin::default())
             .await
     });

@@ -19,7 +19,9 @@ async fn a_guest_is_let_in_with_a_grant_and_a_key_that_acts_for_it(fresh: Fresh)
     let mut invitation = invitation("bob", grant("g", folder("work"), READ));
     invitation.grant.label = Some("Our work".into());
     let origin = origin("ada");
-    let invited = directory.invite(asks("ada", "ada"), &invitation, &origin);
+    let invited = directory
+        .teams
+        .invite(asks("ada", "ada"), &invitation, &origin);
     invited.await.unwrap();
 
     let team = team(&fresh).await;
@@ -42,14 +44,14 @@ async fn a_guest_is_let_in_with_a_grant_and_a_key_that_acts_for_it(fresh: Fresh)
         ..grant("g", folder("work"), READ)
     };
     assert_eq!(bob.grants, [expected]);
-    let shared = directory.shared_mailbox("ada", "bob").await.unwrap();
+    let shared = directory.teams.shared_mailbox("ada", "bob").await.unwrap();
     let shared = shared.unwrap();
     assert_eq!(shared.app_password_id, "key-for-bob");
     assert_eq!(shared.sealed_password, b"key-for-bob");
     assert_eq!(shared.grants, bob.held());
     assert_eq!(shared.grants.over(&folder("work")), READ);
 
-    let credentials = directory.credentials("ada", NOW).await.unwrap();
+    let credentials = directory.credentials.list("ada", NOW).await.unwrap();
     let key = credentials.iter().find(|one| one.id == "key-for-bob");
     assert_eq!(key.unwrap().kind, AppPasswordKind::TeamKey);
     assert_eq!(
@@ -84,6 +86,7 @@ async fn of_many_invitations_for_the_last_places_no_more_succeed_than_there_are(
         let directory = &fresh.directory;
         async move {
             directory
+                .teams
                 .invite(asks("ada", "ada"), invitation, &Origin::default())
                 .await
         }
@@ -101,7 +104,7 @@ async fn of_many_invitations_for_the_last_places_no_more_succeed_than_there_are(
     let again = came_of_it.iter().position(full).unwrap();
     let again = &invitations[again];
     let (directory, origin) = (&fresh.directory, Origin::default());
-    let invited = directory.invite(asks("ada", "ada"), again, &origin);
+    let invited = directory.teams.invite(asks("ada", "ada"), again, &origin);
     invited.await.unwrap();
 }
 
@@ -114,6 +117,7 @@ async fn who_cannot_be_invited_is_told_apart(fresh: Fresh) {
     assert!(matches!(oneself, Err(Refusal::Oneself)));
     fresh
         .directory
+        .accounts
         .disable("dan", NOW, &Origin::default())
         .await
         .unwrap();

@@ -14,7 +14,9 @@ async fn a_revoked_key_shuts_all_guests_out_until_the_owner_invites_again(fresh:
         .await
         .unwrap();
     let (directory, origin) = (&fresh.directory, Origin::default());
-    let gone = directory.revoke_app_password("ada", "key-for-bob", NOW, &origin);
+    let gone = directory
+        .credentials
+        .revoke_app_password("ada", "key-for-bob", NOW, &origin);
     assert_eq!(
         gone.await.unwrap(),
         Revocation::Revoked(AppPasswordKind::TeamKey)
@@ -22,7 +24,7 @@ async fn a_revoked_key_shuts_all_guests_out_until_the_owner_invites_again(fresh:
     let shut = team(&fresh).await;
     assert!(!shut.shared);
     assert_eq!(shut.members.len(), 1);
-    let shared = directory.shared_mailbox("ada", "bob").await.unwrap();
+    let shared = directory.teams.shared_mailbox("ada", "bob").await.unwrap();
     assert!(shared.is_none());
     // A manager cannot create a new key.
     let refused = invite(&fresh, "bob", "cyd", Resource::Mailbox, READ).await;
@@ -30,10 +32,12 @@ async fn a_revoked_key_shuts_all_guests_out_until_the_owner_invites_again(fresh:
     invite(&fresh, "ada", "dan", Resource::Mailbox, READ)
         .await
         .unwrap();
-    let open = directory.shared_mailbox("ada", "bob").await.unwrap();
+    let open = directory.teams.shared_mailbox("ada", "bob").await.unwrap();
     assert_eq!(open.unwrap().app_password_id, "key-for-dan");
 
-    let gone = directory.revoke_app_password("ada", "key-for-dan", NOW, &origin);
+    let gone = directory
+        .credentials
+        .revoke_app_password("ada", "key-for-dan", NOW, &origin);
     gone.await.unwrap();
     let (left, other) = (
         remove(&fresh, "bob", "bob").await,
@@ -50,12 +54,13 @@ async fn a_key_is_sealed_anew_unless_it_was_replaced(fresh: Fresh) {
         .unwrap();
     let directory = &fresh.directory;
     let keys = async || {
-        let sealed = directory.sealed(SealedColumn::TeamKey, b"", "", 10);
+        let sealed = directory.keys.sealed(SealedColumn::TeamKey, b"", "", 10);
         sealed.await.unwrap()
     };
     assert_eq!(keys().await, [("ada".into(), b"key-for-bob".to_vec())]);
     for (before, after) in [(b"other".as_slice(), b"x"), (b"key-for-bob", b"y")] {
         directory
+            .keys
             .reseal(SealedColumn::TeamKey, "ada", before, after)
             .await
             .unwrap();

@@ -17,7 +17,7 @@ const DAY: Duration = Duration::from_hours(24);
 
 /// Returns the mailboxes that an account sees, with its rights in each.
 async fn teams(fresh: &Fresh, account: &str) -> Vec<(String, String)> {
-    let teams = fresh.directory.teams(account).await.unwrap();
+    let teams = fresh.directory.teams.list(account).await.unwrap();
     let told = teams
         .into_iter()
         .map(|team| (team.mailbox, team.grants.anywhere().to_string()));
@@ -38,7 +38,9 @@ async fn teams_are_ones_own_and_those_that_are_shared_by_address(fresh: Fresh) {
         let key = format!("key-of-{owner}");
         invitation.key.app_password = new_app_password(&key, AppPasswordKind::TeamKey);
         let (directory, origin) = (&fresh.directory, origin(owner));
-        let invited = directory.invite(asks(owner, owner), &invitation, &origin);
+        let invited = directory
+            .teams
+            .invite(asks(owner, owner), &invitation, &origin);
         invited.await.unwrap();
     }
     let read = || "mail:read".to_owned();
@@ -49,22 +51,31 @@ async fn teams_are_ones_own_and_those_that_are_shared_by_address(fresh: Fresh) {
         ("cyd".into(), read()),
     ];
     assert_eq!(teams(&fresh, "dan").await, expected);
-    let shown = fresh.directory.teams("dan").await.unwrap();
+    let shown = fresh.directory.teams.list("dan").await.unwrap();
     assert_eq!(shown[1].address, "ada@example.org");
     assert_eq!(shown[1].person, Some(("Ada".into(), "Lovelace".into())));
     assert_eq!(teams(&fresh, "ada").await.len(), 1);
-    assert_eq!(fresh.directory.teams("nobody").await.unwrap(), []);
+    assert_eq!(fresh.directory.teams.list("nobody").await.unwrap(), []);
 
     // The mailbox is not listed without a key, without an active owner, or without a right.
     let (origin, directory) = (Origin::default(), &fresh.directory);
-    let gone = directory.revoke_app_password("ada", "key-of-ada", NOW, &origin);
+    let gone = directory
+        .credentials
+        .revoke_app_password("ada", "key-of-ada", NOW, &origin);
     assert_eq!(
         gone.await.unwrap(),
         Revocation::Revoked(AppPasswordKind::TeamKey)
     );
-    assert!(directory.disable("bob", NOW, &origin).await.unwrap());
+    assert!(
+        directory
+            .accounts
+            .disable("bob", NOW, &origin)
+            .await
+            .unwrap()
+    );
     let changing = asks("cyd", "cyd");
     directory
+        .teams
         .revoke_grant(changing, "cyd", &origin)
         .await
         .unwrap();
@@ -115,7 +126,7 @@ async fn a_deleted_account_is_a_member_of_nothing_and_its_own_team_is_gone(fresh
         .await
         .unwrap();
     let (directory, operator) = (&fresh.directory, Origin::operator());
-    let deleted = directory.delete_account("bob", NOW, &operator).await;
+    let deleted = directory.accounts.delete("bob", NOW, &operator).await;
     assert!(deleted.unwrap());
     let left = team(&fresh).await;
     assert!(left.members.is_empty() && !left.shared, "the key is gone");
@@ -129,9 +140,9 @@ async fn a_deleted_account_is_a_member_of_nothing_and_its_own_team_is_gone(fresh
     invite(&fresh, "ada", "cyd", Resource::Mailbox, READ)
         .await
         .unwrap();
-    let deleted = directory.delete_account("ada", NOW, &operator).await;
+    let deleted = directory.accounts.delete("ada", NOW, &operator).await;
     assert!(deleted.unwrap());
-    assert!(directory.team("ada").await.unwrap().is_none());
+    assert!(directory.teams.find("ada").await.unwrap().is_none());
     assert_eq!(teams(&fresh, "cyd").await.len(), 1);
 }
 
@@ -149,13 +160,18 @@ async fn a_session_that_is_over_changes_nothing(fresh: Fresh) {
         let invitation = invitation("cyd", grant("g", Resource::Mailbox, READ));
         let more = grant("g", Resource::Mailbox, READ);
         for refused in [
-            directory.invite(over, &invitation, &origin).await,
-            directory.add_grant(over, "bob", &more, &origin).await,
+            directory.teams.invite(over, &invitation, &origin).await,
+            directory.teams.add_grant(over, "bob", &more, &origin).await,
             directory
+                .teams
                 .change_grant(over, "bob-first", READ_AND_WRITE, &origin)
                 .await,
-            directory.revoke_grant(over, "bob-first", &origin).await,
             directory
+                .teams
+                .revoke_grant(over, "bob-first", &origin)
+                .await,
+            directory
+                .teams
                 .remove_member(over, "bob", &origin)
                 .await
                 .map(drop),

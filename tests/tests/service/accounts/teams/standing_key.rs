@@ -6,7 +6,7 @@ use base64::engine::general_purpose::STANDARD;
 use latchmail_core::keyring::Keyring;
 use latchmail_core::sealing::Purpose;
 use latchmail_directory::Directory;
-use latchmail_directory::sealed::SealedColumn;
+use latchmail_directory::keys::sealed::SealedColumn;
 use latchmail_tests::{PASSWORD, Service, log_in};
 use secrecy::{ExposeSecret as _, SecretString};
 use serde_json::json;
@@ -102,7 +102,10 @@ async fn key(service: &Service) -> SecretString {
     let directory = Directory::open_beside_service(&service.database())
         .await
         .unwrap();
-    let sealed = directory.sealed(SealedColumn::TeamKey, b"", "", 10).await;
+    let sealed = directory
+        .keys
+        .sealed(SealedColumn::TeamKey, b"", "", 10)
+        .await;
     let [(mailbox, sealed)] = &sealed.unwrap()[..] else {
         panic!("one key");
     };

@@ -120,7 +120,8 @@ async fn sends(service: &Service, token: &str) -> Result<(), SendError> {
     let app = service.app();
     let account = app
         .directory
-        .account_by_address(ADA)
+        .accounts
+        .by_address(ADA)
         .await
         .unwrap()
         .unwrap();

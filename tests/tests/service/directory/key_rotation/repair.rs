@@ -4,7 +4,7 @@ use std::process::Stdio;
 
 use latchmail_core::key_file::KeyFile;
 use latchmail_core::keyring::Key;
-use latchmail_directory::service_keys::Activation;
+use latchmail_directory::keys::service_keys::Activation;
 use latchmail_tests::{Service, program, wait_until};
 use tokio::process::Command;
 
@@ -49,10 +49,14 @@ async fn a_rotation_that_was_killed_is_completed_by_the_next_one() {
     let fourth = KeyFile::lock(&file).unwrap().append_new().unwrap();
     let fourth = Key::derive(&fourth).unwrap().kid;
     let directory = &service.app().directory;
-    let pending = directory.add_pending_service_key(&fourth).await.unwrap();
+    let pending = directory
+        .keys
+        .add_pending_service_key(&fourth)
+        .await
+        .unwrap();
     assert_eq!(pending, Some(fourth.clone()));
     wait_until("the host has the key", async || {
-        let activated = directory.activate_service_key(&fourth).await.unwrap();
+        let activated = directory.keys.activate_service_key(&fourth).await.unwrap();
         activated == Activation::Activated
     })
     .await;
@@ -85,20 +89,25 @@ async fn a_key_rotates_without_a_running_service() {
     let id = latchmail_core::keyring::Keyring::load(&file).unwrap();
     let id = id.by_kid(&first).unwrap().id;
     let directory = &service.app().directory;
-    let sessions = latchmail_directory::sealed::SealedColumn::Session;
+    let sessions = latchmail_directory::keys::sealed::SealedColumn::Session;
     let sealed = directory
+        .keys
         .sealed(sessions, b"", "", 1)
         .await
         .unwrap()
         .remove(0);
     let earlier = [id.as_slice(), b"sealed"].concat();
-    let changed = directory.reseal(sessions, &sealed.0, &sealed.1, &earlier);
+    let changed = directory
+        .keys
+        .reseal(sessions, &sealed.0, &sealed.1, &earlier);
     changed.await.unwrap();
     service.execute(LONG_AGO).await;
     let remove = format!("key remove {first}");
     let refused = service.operator(&remove, "").await;
     refused.fails_mentioning("web sessions: 1 (the last one expires at ");
-    let changed = directory.reseal(sessions, &sealed.0, &earlier, &sealed.1);
+    let changed = directory
+        .keys
+        .reseal(sessions, &sealed.0, &earlier, &sealed.1);
     changed.await.unwrap();
     service.operator(&remove, "").await.succeeds();
     assert_eq!(kids(&file), [&*second]);

@@ -32,7 +32,7 @@ async fn a_host_that_differs_from_a_running_host_does_not_start() {
         "{error}"
     );
     // A refused host leaves nothing behind.
-    assert_eq!(service.app().directory.hosts().await.unwrap().len(), 1);
+    assert_eq!(service.app().directory.hosts.list().await.unwrap().len(), 1);
 
     // The same key at another place in the file is no difference.
     let other = service

@@ -135,7 +135,7 @@ async fn a_host_that_cannot_run_a_version_is_not_ready_while_another_host_can() 
     };
     assert!(problem.contains("[modules.variant]"), "{problem}");
     wait_until("the other host announces its problem", async || {
-        let hosts = service.app().directory.hosts().await.unwrap();
+        let hosts = service.app().directory.hosts.list().await.unwrap();
         hosts
             .iter()
             .any(|host| host.problem.as_ref() == Some(problem))
