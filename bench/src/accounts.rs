@@ -238,11 +238,11 @@ fn present(figures: &[Figures], report: &mut Report) -> anyhow::Result<()> {
         let name = format!("{operation} with {all} and {few} accounts, p50");
         report.value(&name, with_all / with_first, "×", None);
     }
-    report.section(
+    report.page.section(
         "Accounts",
         "An idle account was registered and listed once, and its connection to the mail server is closed.",
     );
-    report.plots(
+    report.page.plots(
         &[memory_plot(figures, first), latency_plot(figures)],
         "The anonymous memory of the service grows by this amount with the number of idle accounts; the target is 4,000 bytes for each. It \
          includes memory that the service has freed and that its allocator has not yet returned to the system, so it can be higher with fewer accounts. The \
@@ -270,7 +270,7 @@ fn present(figures: &[Figures], report: &mut Report) -> anyhow::Result<()> {
             ]
         })
         .collect();
-    report.table(
+    report.page.table(
         [
             "Accounts",
             "Memory (MB)",

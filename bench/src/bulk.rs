@@ -7,8 +7,8 @@ use serde_json::{Value, json};
 use crate::http;
 use crate::mailbox::{self, Mailbox};
 use crate::measure::{self, Call, Timings, Workload};
+use crate::operations::CLIENTS;
 use crate::report::Report;
-use crate::routes::CLIENTS;
 use crate::service::{Account, Service};
 
 /// Maximum number of messages in one request.

@@ -15,7 +15,7 @@ use crate::measure::{Call, Timings, Workload, compare_with_settle, measure_alone
 use crate::operations::{FREQUENT, Operation};
 use crate::report::Report;
 use crate::search;
-use crate::sections::Sections;
+use crate::sections::{CASES, Sections};
 use crate::send::Delivery;
 use crate::service::{Account, Service, Tokens};
 
@@ -41,19 +41,6 @@ const FLAGGED: usize = 20;
 /// Maximum number of intervals per side. The intervals are longer than those of other benchmarks,
 /// because a call takes longer.
 const MAX_ROUNDS: usize = 3;
-
-/// The names of the cases, in the order of the page.
-pub(crate) const NAMES: [&str; 9] = [
-    "folders",
-    "listing of 50",
-    "message of 20 kB",
-    "attachment of 1 MB",
-    "search",
-    "flag 20 messages",
-    "send of 4 kB",
-    "refresh of tokens",
-    "MCP tool",
-];
 
 /// An account and its mailbox.
 struct Owner {
@@ -95,7 +82,7 @@ pub(crate) fn measure(
     sections: &Sections,
     report: &mut Report,
 ) -> anyhow::Result<()> {
-    if !NAMES.iter().any(|name| sections.include_clients(name)) {
+    if !CASES.iter().any(|name| sections.include_clients(name)) {
         return Ok(());
     }
     let owners = (0..workload.accounts)
@@ -111,7 +98,7 @@ pub(crate) fn measure(
         ..*workload
     };
     let agents = Agents::register(service, runtime)?;
-    report.section(
+    report.page.section(
         "Operations",
         "Each operation with 1, 8 and 64 clients. Each client has an account, a session and a connection of its own, and starts a request when the response to \
          its last request has arrived. Each inbox has 110 messages. The service and its counterpart run alternately.",
@@ -161,7 +148,7 @@ fn create_owner(service: &Service, name: String, account: Account) -> anyhow::Re
     })
 }
 
-/// Returns the operations in the order of [`NAMES`].
+/// Returns the operations in the order of [`CASES`].
 fn cases<'a>(
     service: &'a Service,
     delivery: &'a Delivery,
@@ -195,7 +182,7 @@ fn cases<'a>(
             "A download of 1 MB, next to the IMAP command FETCH for the same part, which is a third larger because it is in base64.",
         ),
         Case {
-            name: NAMES[4],
+            name: CASES[4],
             file: "search",
             text: "The newest 20 messages that contain a frequent word, next to the IMAP commands SEARCH and FETCH. The service searches in its index, and \
                    Dovecot in all messages.",
@@ -207,7 +194,7 @@ fn cases<'a>(
             is_delivered: false,
         },
         Case {
-            name: NAMES[5],
+            name: CASES[5],
             file: "flag",
             text: "One request sets or removes the flag `\\Seen` of 20 messages, next to the IMAP command STORE.",
             route: Box::new(|owner| owner.flags.http_call(service, &owner.account)),
@@ -221,7 +208,7 @@ fn cases<'a>(
             is_delivered: false,
         },
         Case {
-            name: NAMES[6],
+            name: CASES[6],
             file: "send",
             text: "A message with 4 kB of text, next to a submission of the composed message over SMTP. The service also composes the message and stores a copy \
                    in Sent. The throughput is that of delivered messages: it includes the time until the mail server has delivered all messages to their one \
@@ -234,7 +221,7 @@ fn cases<'a>(
             is_delivered: true,
         },
         Case {
-            name: NAMES[7],
+            name: CASES[7],
             file: "tokens",
             text: "`POST /api/v1/auth/refresh` exchanges a refresh token for a new pair of tokens, which the database stores. The mail server is not used, so \
                    there is no counterpart.",
@@ -243,7 +230,7 @@ fn cases<'a>(
             is_delivered: false,
         },
         Case {
-            name: NAMES[8],
+            name: CASES[8],
             file: "mcp",
             text: "The tool `list_messages` of the agent endpoint for 50 messages, next to the route with the same listing.",
             route: Box::new(|owner| agents.call(service, &owner.account)),

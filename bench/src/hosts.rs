@@ -26,8 +26,8 @@ use self::simulator::Simulator;
 use crate::mailbox::append;
 use crate::measure::{Call, Workload, compare};
 use crate::messages::{Random, random_message};
+use crate::operations::{check_length, response_length};
 use crate::report::Report;
-use crate::routes::{check_length, response_length};
 use crate::service::{Host, register, wait_until_ready};
 use crate::{http, imap};
 

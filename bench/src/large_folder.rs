@@ -3,8 +3,8 @@
 
 use crate::mailbox;
 use crate::measure::{self, Workload};
+use crate::operations::http_call;
 use crate::report::Report;
-use crate::routes::http_call;
 use crate::service::Service;
 
 /// The folders, the small one first.

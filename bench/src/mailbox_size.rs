@@ -159,11 +159,11 @@ fn present(figures: &[Figures], report: &mut Report) -> anyhow::Result<()> {
             })
             .collect(),
     };
-    report.section(
+    report.page.section(
         "Size of the mailbox",
         "Each size is the inbox of an account of its own, with short messages. The searches use the index and find one message in 300.",
     );
-    report.plots(
+    report.page.plots(
         &[plot("p50", 0.5), plot("p99", 0.99)],
         "One client requests the first page, the last page, single messages from the whole inbox in turn, and a search. A flat line means that the size of the mailbox does \
          not matter.",
@@ -181,7 +181,7 @@ fn present(figures: &[Figures], report: &mut Report) -> anyhow::Result<()> {
             })
         })
         .collect();
-    report.table(
+    report.page.table(
         [
             "Messages",
             "First page, p50 / p99 (ms)",

@@ -222,7 +222,7 @@ fn finish(mut report: Report, arguments: &Arguments) -> anyhow::Result<()> {
     }
     if let Some(folder) = arguments.page.as_ref().or(is_complete.then_some(results)) {
         report.add_results();
-        report.write_page(folder, &Head::benchmarks(is_complete))?;
+        report.page.write(folder, &Head::benchmarks(is_complete))?;
     }
     anyhow::ensure!(
         !(arguments.strict && report.has_missed_target()),

@@ -16,10 +16,10 @@ use tokio::runtime::Runtime;
 use crate::http;
 use crate::mailbox;
 use crate::measure::{Call, Timings, Workload, compare};
+use crate::operations::CLIENTS;
 use crate::operations::FREQUENT;
 use crate::plots::number;
 use crate::report::Report;
-use crate::routes::CLIENTS;
 use crate::service::Service;
 
 /// Number of pairs of samples.
@@ -160,13 +160,13 @@ fn show(plain: &Timings, observed: &Timings, report: &mut Report) {
         "%",
         Some(MAX_OVERHEAD),
     );
-    report.section(
+    report.page.section(
         "Cost of metrics and traces",
         "Listings of 50 messages with eight clients, in 20 pairs of samples: one sample of a host whose metrics are scraped every second and which sends the traces of \
          all requests to a collector on this machine, and one of a host without both. A sample is the mean of twelve intervals of 0.4 s, which alternate with those of \
          the other host. The bound is the upper end of the two-sided 95 % interval of the mean (Student's t).",
     );
-    report.table(
+    report.page.table(
         ["", "Value"],
         &[
             ["Listings/s without".into(), number(plain.rate())],

@@ -1,14 +1,14 @@
 //! The page with the plots and the tables of a run (docs/performance.md, docs/soak.md). It contains
 //! the machine and the versions of the programs, but no judgement: the targets are in the table of
-//! [`Report`].
+//! the report.
 
 use std::fs;
 use std::path::Path;
+use std::process::Command;
 
 use anyhow::Context as _;
 
 use crate::plots::Plot;
-use crate::report::{COLUMNS, Report, output_of};
 
 /// The folder of the plots, relative to the page.
 const IMAGES: &str = "images/performance";
@@ -47,16 +47,16 @@ pub(crate) struct Page {
     plots: Vec<(String, String)>,
 }
 
-impl Report {
+impl Page {
     /// Adds a heading and a text to the page. The plots and tables of the section follow.
     pub(crate) fn section(&mut self, title: &str, text: &str) {
-        self.page.paragraph(&format!("## {title}"));
-        self.page.paragraph(text);
+        self.paragraph(&format!("## {title}"));
+        self.paragraph(text);
     }
 
     /// Adds a heading of a part of a section to the page.
     pub(crate) fn subsection(&mut self, title: &str) {
-        self.page.paragraph(&format!("### {title}"));
+        self.paragraph(&format!("### {title}"));
     }
 
     /// Adds plots to the page, next to each other, and a text that says what they show.
@@ -65,10 +65,10 @@ impl Report {
         for plot in plots {
             let file = format!("{}.svg", plot.file);
             images.push(format!("![{}]({IMAGES}/{file})", plot.title));
-            self.page.plots.push((file, plot.svg()?));
+            self.plots.push((file, plot.svg()?));
         }
-        self.page.paragraph(text);
-        self.page.paragraph(&images.join(" "));
+        self.paragraph(text);
+        self.paragraph(&images.join(" "));
         Ok(())
     }
 
@@ -86,32 +86,21 @@ impl Report {
         });
         table.push(line(&separator));
         table.extend(rows.iter().map(|row| line(row)));
-        self.page.paragraph(&table.join("\n"));
-    }
-
-    /// Adds the table of all results to the page.
-    pub(crate) fn add_results(&mut self) {
-        self.section(
-            "All results",
-            "The results of all sections, also of those without plots. A ratio (×) is that of the service to its counterpart.",
-        );
-        self.table(COLUMNS, &self.cells());
+        self.paragraph(&table.join("\n"));
     }
 
     /// Writes the page to a folder, and its plots to a folder in that folder.
-    pub(crate) fn write_page(&self, folder: &Path, head: &Head) -> anyhow::Result<()> {
+    pub(crate) fn write(&self, folder: &Path, head: &Head) -> anyhow::Result<()> {
         let images = folder.join(IMAGES);
         fs::create_dir_all(&images)?;
-        for (file, svg) in &self.page.plots {
+        for (file, svg) in &self.plots {
             fs::write(images.join(file), svg)?;
         }
-        let page = text_of(head)? + &self.page.markdown;
+        let page = text_of(head)? + &self.markdown;
         fs::write(folder.join(head.file), page.trim_end().to_owned() + "\n")?;
         Ok(())
     }
-}
 
-impl Page {
     fn paragraph(&mut self, text: &str) {
         self.markdown.push_str(text);
         self.markdown.push_str("\n\n");
@@ -163,4 +152,15 @@ fn text_of(head: &Head) -> anyhow::Result<String> {
          The service, its mail servers and the clients share this machine.\n\n",
         head.title, head.text
     ))
+}
+
+/// Returns the output of a program, or an empty string if it cannot be run.
+pub(crate) fn output_of(program: &str, arguments: &[&str]) -> String {
+    Command::new(program)
+        .args(arguments)
+        .output()
+        .ok()
+        .and_then(|output| String::from_utf8(output.stdout).ok())
+        .map(|text| text.trim().to_owned())
+        .unwrap_or_default()
 }

@@ -19,7 +19,7 @@ use serde_json::json;
 use crate::api::{KNOWN, MESSAGES, OPERATIONS};
 use crate::mailbox;
 use crate::measure::{Call, run_interval};
-use crate::report::output_of;
+use crate::page::output_of;
 use crate::service::Service;
 
 /// Samples per second. This is not a divisor of the frequency of the kernel's timer.

@@ -2,13 +2,12 @@
 
 use std::fs;
 use std::path::Path;
-use std::process::Command;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use serde_json::{Value, json};
 
 use crate::measure::Timings;
-use crate::page::Page;
+use crate::page::{Page, output_of};
 
 /// The columns of the table of all results.
 pub(crate) const COLUMNS: [&str; 5] = ["", "counterpart", "service", "result", "target"];
@@ -264,8 +263,18 @@ impl Report {
     }
 
     /// Returns the table: a row for each result, with the columns of [`COLUMNS`].
-    pub(crate) fn cells(&self) -> Vec<[String; 5]> {
+    fn cells(&self) -> Vec<[String; 5]> {
         self.rows.iter().map(Row::cells).collect()
+    }
+
+    /// Adds the table of all results to the page.
+    pub(crate) fn add_results(&mut self) {
+        self.page.section(
+            "All results",
+            "The results of all sections, also of those without plots. A ratio (×) is that of the service to its counterpart.",
+        );
+        let cells = self.cells();
+        self.page.table(COLUMNS, &cells);
     }
 
     /// Prints the table.
@@ -379,15 +388,4 @@ fn with_clients(name: &str, clients: usize) -> String {
 
 fn micros(time: Duration) -> String {
     format!("{:.0} µs", time.as_secs_f64() * 1e6)
-}
-
-/// Returns the output of a program, or an empty string if it cannot be run.
-pub(crate) fn output_of(program: &str, arguments: &[&str]) -> String {
-    Command::new(program)
-        .args(arguments)
-        .output()
-        .ok()
-        .and_then(|output| String::from_utf8(output.stdout).ok())
-        .map(|text| text.trim().to_owned())
-        .unwrap_or_default()
 }

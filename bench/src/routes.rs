@@ -1,15 +1,11 @@
 //! Compares routes with IMAP commands that return the same data.
 
 use crate::mailbox::Mailbox;
-use crate::measure::{Call, Workload, compare};
-use crate::operations::{FREQUENT, RARE};
+use crate::measure::{Workload, compare};
+use crate::operations::{CLIENTS, FREQUENT, RARE};
 use crate::report::Report;
 use crate::sections::Sections;
-use crate::service::{Account, Service};
-use crate::{http, imap};
-
-/// Number of clients in the comparison of throughput.
-pub(crate) const CLIENTS: usize = 8;
+use crate::service::Service;
 
 /// Measures all routes with one client and with several.
 pub(crate) fn measure(
@@ -40,57 +36,5 @@ pub(crate) fn measure(
             }
         }
     }
-    Ok(())
-}
-
-/// Returns a call of the command. Each response must have the same length.
-pub(crate) fn imap_call(
-    mut client: imap::Client,
-    command: String,
-    min_length: usize,
-) -> anyhow::Result<Call<'static>> {
-    let expected = client.run(&command)?;
-    anyhow::ensure!(
-        expected >= min_length,
-        "{command} returned {expected} bytes"
-    );
-    Ok(Box::new(move || {
-        let length = client.run(&command)?;
-        check_length(length, expected)
-    }))
-}
-
-/// Returns a call of the route on a new connection. Each response must have the same length.
-pub(crate) fn http_call(
-    service: &Service,
-    account: &Account,
-    path: String,
-    min_length: usize,
-) -> anyhow::Result<Call<'static>> {
-    let mut client = service.http_of(&account.token)?;
-    let expected = response_length(&mut client, &path, min_length)?;
-    Ok(Box::new(move || {
-        let length = client.get(&path)?;
-        check_length(length, expected)
-    }))
-}
-
-/// Returns the length of a response of the route, which is the same in each call.
-pub(crate) fn response_length(
-    client: &mut http::Client,
-    path: &str,
-    min_length: usize,
-) -> anyhow::Result<usize> {
-    let length = client.get(path)?;
-    anyhow::ensure!(length >= min_length, "{path} returned {length} bytes");
-    Ok(length)
-}
-
-/// Checks that a response has the expected length.
-pub(crate) fn check_length(length: usize, expected: usize) -> anyhow::Result<()> {
-    anyhow::ensure!(
-        length == expected,
-        "received {length} bytes instead of {expected}"
-    );
     Ok(())
 }

@@ -49,7 +49,7 @@ pub(crate) fn measure(
     })];
     let [native, sandboxed] = compare(workload, &mut left, &mut right)?;
     report.sandbox("sandbox, listing of 50", &native, &sandboxed, MAX_OVERHEAD);
-    report.section(
+    report.page.section(
         "Sandbox and native code",
         "The mail component lists 50 messages that are in memory: in a new sandbox for each request, as in the service, and compiled as native code. There is no \
          HTTP, no mail server and no database, so the difference is the cost of the sandbox.",
@@ -58,7 +58,7 @@ pub(crate) fn measure(
         let [p50, p99] = [0.5, 0.99].map(|share| number(times.millis(share) * 1e3));
         [name.to_owned(), p50, p99]
     };
-    report.table(
+    report.page.table(
         ["", "p50 (µs)", "p99 (µs)"],
         &[row("native", &native), row("sandbox", &sandboxed)],
     );

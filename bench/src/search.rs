@@ -14,9 +14,8 @@ use crate::mailbox::append;
 use crate::measure::{Call, Timings, Workload, measure_alone};
 use crate::memory::anonymous;
 use crate::messages::Random;
-use crate::operations::SUMMARY;
+use crate::operations::{self, CLIENTS, SUMMARY, check_length, response_length};
 use crate::report::Report;
-use crate::routes::{self, CLIENTS, check_length, response_length};
 use crate::service::{Account, Service};
 use crate::{http, imap};
 
@@ -311,7 +310,7 @@ pub(crate) fn http_call(service: &Service, account: &Account) -> anyhow::Result<
         );
         std::thread::sleep(Duration::from_millis(20));
     }
-    routes::http_call(service, account, path, 0)
+    operations::http_call(service, account, path, 0)
 }
 
 /// Returns a call of IMAP commands with the same result as [`http_call`].

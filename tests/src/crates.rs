@@ -7,12 +7,14 @@ use std::process::Command;
 use serde_json::Value;
 
 /// The crates of the service. Each may depend on those before it.
-const CRATES: [&str; 22] = [
+const CRATES: [&str; 26] = [
     "latchmail-shape",
     "latchmail-mailserver",
     "latchmail-core",
+    "latchmail-terminal",
     "latchmail-net",
     "latchmail-redis",
+    "latchmail-transport",
     "latchmail-oidc",
     "latchmail-mime",
     "latchmail-search",
@@ -23,9 +25,11 @@ const CRATES: [&str; 22] = [
     "latchmail-oauth",
     "latchmail-mailbox",
     "latchmail-milter",
+    "latchmail-attach",
     "latchmail-bindings",
     "latchmail-runtime",
     "latchmail-http",
+    "latchmail-pages",
     "latchmail-service",
     "latchmail-dev",
     "latchmail-cli",
@@ -33,7 +37,7 @@ const CRATES: [&str; 22] = [
 ];
 
 /// Libraries, and the only crates that may depend on them.
-const RESERVED: [(&str, &[&str]); 6] = [
+const RESERVED: [(&str, &[&str]); 7] = [
     // All SQL is in one crate.
     ("sqlx", &["latchmail-directory"]),
     ("rusqlite", &["latchmail-directory"]),
@@ -44,12 +48,14 @@ const RESERVED: [(&str, &[&str]); 6] = [
     (
         "hyper",
         &[
-            "latchmail-http",
+            "latchmail-transport",
             "latchmail-net",
             "latchmail-mailbox",
             "latchmail-cli",
         ],
     ),
+    // All HTML pages are in one crate.
+    ("maud", &["latchmail-pages"]),
     ("wasmtime", &["latchmail-bindings", "latchmail-runtime"]),
 ];
 

@@ -45,8 +45,8 @@ pub(super) fn show(
     let mut latencies = series(" p50", &|times| times.millis(0.5));
     latencies.extend(series(" p99", &|times| times.millis(0.99)));
     let rates = series("", &Timings::rate);
-    report.subsection(case.name);
-    report.plots(
+    report.page.subsection(case.name);
+    report.page.plots(
         &[
             plot("throughput", "Requests per second", false, rates),
             plot("latency", "Latency (ms)", true, latencies),
@@ -76,7 +76,7 @@ pub(super) fn show(
         "Requests/s",
         "Errors",
     ];
-    report.table(header, &rows);
+    report.page.table(header, &rows);
     Ok(())
 }
 

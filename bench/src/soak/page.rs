@@ -22,14 +22,14 @@ pub(super) fn write(results: &Results, folder: &Path) -> anyhow::Result<()> {
         text: "The service under half of its maximum load for a long time. The program of the benchmarks writes this page: [Benchmarks and profiles](benchmarks.md#soak).",
         command: format!("./just soak {}", results.minutes),
     };
-    report.write_page(folder, &head)
+    report.page.write(folder, &head)
 }
 
 /// Adds the latencies and the errors.
 fn load(results: &Results, report: &mut Report) -> anyhow::Result<()> {
     let [maximum, rate] = results.rates.map(number);
     let calls: usize = results.samples.iter().map(|one| one.calls.len()).sum();
-    report.section(
+    report.page.section(
         "Load",
         &format!(
             "The clients started {rate} calls per second for {} minutes, which is half of the maximum of {maximum} that was measured before. Of {} calls, {} failed. \
@@ -48,7 +48,7 @@ fn load(results: &Results, report: &mut Report) -> anyhow::Result<()> {
         count(sample.calls.len()) / results.interval.as_secs_f64()
     });
     let failed = series(results, "errors", |sample| count(sample.errors));
-    report.plots(
+    report.page.plots(
         &[
             plot("soak-latency", "Latency", "Latency (ms)", vec![latency(0.5), latency(0.99)]),
             plot("soak-calls", "Calls and errors", "Calls per second, errors", vec![throughput, failed]),
@@ -73,7 +73,7 @@ fn load(results: &Results, report: &mut Report) -> anyhow::Result<()> {
             [(*operation).to_owned(), calls, p50, p99, slowest]
         })
         .collect();
-    report.table(
+    report.page.table(
         ["Operation", "Calls", "p50 (ms)", "p99 (ms)", "Slowest (ms)"],
         &rows,
     );
@@ -82,14 +82,14 @@ fn load(results: &Results, report: &mut Report) -> anyhow::Result<()> {
 
 /// Adds the memory and the descriptors.
 fn resources(results: &Results, report: &mut Report) -> anyhow::Result<()> {
-    report.section(
+    report.page.section(
         "Resources",
         "The memory is the resident anonymous memory of the service. The run fails if the median of the last quarter is more than 10 % and an allowance (8 MiB, 32 \
          descriptors) above that of the second quarter.",
     );
     let memory = series(results, "memory", |sample| sample.memory / 1024.0);
     let descriptors = series(results, "descriptors", |sample| sample.descriptors);
-    report.plots(
+    report.page.plots(
         &[
             plot("soak-memory", "Memory", "Memory (MiB)", vec![memory]),
             plot("soak-descriptors", "Open descriptors", "Descriptors", vec![descriptors]),
@@ -103,7 +103,7 @@ fn resources(results: &Results, report: &mut Report) -> anyhow::Result<()> {
             number(growth.after / unit),
         ]
     };
-    report.table(
+    report.page.table(
         [
             "",
             "Median of the second quarter",

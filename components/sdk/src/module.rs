@@ -14,10 +14,16 @@ const DEFAULT_BUCKET: &str = "modules";
 /// A function that processes a request with the host's capabilities and returns the response.
 pub type Handler<H> = fn(&H, &Request) -> Result<Reply, Failure>;
 
-/// A route and its handler.
+/// A route and its handler. The texts are static, because each request creates the list of routes.
 #[derive(Clone)]
 pub struct Route<H> {
-    wit: wit::Route,
+    operation: &'static str,
+    access: wit::Access,
+    bucket: &'static str,
+    max_body: u32,
+    blob_fields: Vec<&'static str>,
+    /// The deadline in milliseconds.
+    deadline: u32,
     handler: Handler<H>,
 }
 
@@ -26,20 +32,14 @@ impl<H> Route<H> {
     /// method and path. By default, the route needs a web session, accepts no body and has a
     /// deadline of 30 seconds.
     #[must_use]
-    pub fn new(operation: &str, handler: Handler<H>) -> Self {
+    pub fn new(operation: &'static str, handler: Handler<H>) -> Self {
         Self {
-            wit: wit::Route {
-                // `Module::manifest` sets the method and the path.
-                method: wit::Method::Get,
-                path: String::new(),
-                operation: operation.into(),
-                access: wit::Access::Session,
-                bucket: DEFAULT_BUCKET.into(),
-                max_body: 0,
-                body: wit::BodyForm::Bytes,
-                blob_fields: Vec::new(),
-                deadline: 30_000,
-            },
+            operation,
+            access: wit::Access::Session,
+            bucket: DEFAULT_BUCKET,
+            max_body: 0,
+            blob_fields: Vec::new(),
+            deadline: 30_000,
             handler,
         }
     }
@@ -47,7 +47,7 @@ impl<H> Route<H> {
     /// Accepts a body of at most `bytes` bytes.
     #[must_use]
     pub fn takes(mut self, bytes: u32) -> Self {
-        self.wit.max_body = bytes;
+        self.max_body = bytes;
         self
     }
 
@@ -56,22 +56,22 @@ impl<H> Route<H> {
     /// index for [`Request::take_blob`]. `pointer` is a JSON pointer in which `*` matches any array
     /// index.
     #[must_use]
-    pub fn blob_field(mut self, pointer: &str) -> Self {
-        self.wit.blob_fields.push(pointer.into());
+    pub fn blob_field(mut self, pointer: &'static str) -> Self {
+        self.blob_fields.push(pointer);
         self
     }
 
     /// Sets the deadline in seconds. The deadline includes the time of calls to the host.
     #[must_use]
     pub fn within(mut self, seconds: u32) -> Self {
-        self.wit.deadline = seconds.saturating_mul(1000);
+        self.deadline = seconds.saturating_mul(1000);
         self
     }
 
     /// Also allows API tokens with the scope `scope`.
     #[must_use]
     pub fn scoped(mut self, scope: Scope) -> Self {
-        self.wit.access = wit::Access::Scoped(wit::ScopedAccess {
+        self.access = wit::Access::Scoped(wit::ScopedAccess {
             scope,
             oauth: false,
         });
@@ -82,7 +82,7 @@ impl<H> Route<H> {
     /// [`Route::scoped`] was already called.
     #[must_use]
     pub fn with_oauth(mut self) -> Self {
-        if let wit::Access::Scoped(scoped) = &mut self.wit.access {
+        if let wit::Access::Scoped(scoped) = &mut self.access {
             scoped.oauth = true;
         }
         self
@@ -91,22 +91,22 @@ impl<H> Route<H> {
     /// Allows only OAuth access tokens. Routes for agents need this access.
     #[must_use]
     pub fn oauth(mut self) -> Self {
-        self.wit.access = wit::Access::Oauth;
+        self.access = wit::Access::Oauth;
         self
     }
 
     /// Allows all clients. No credential is required.
     #[must_use]
     pub fn public(mut self) -> Self {
-        self.wit.access = wit::Access::Public;
+        self.access = wit::Access::Public;
         self
     }
 
     /// Sets the rate-limit bucket. A bucket is a key of `[limits]` in the configuration. The
     /// default is `modules`.
     #[must_use]
-    pub fn bucket(mut self, bucket: &str) -> Self {
-        self.wit.bucket = bucket.into();
+    pub fn bucket(mut self, bucket: &'static str) -> Self {
+        self.bucket = bucket;
         self
     }
 }
@@ -114,8 +114,8 @@ impl<H> Route<H> {
 /// The name, the routes and the API description of a module.
 #[derive(Clone)]
 pub struct Module<H> {
-    name: String,
-    version: String,
+    name: &'static str,
+    version: &'static str,
     description: fn() -> OpenApi,
     routes: Vec<Route<H>>,
 }
@@ -125,10 +125,10 @@ impl<H> Module<H> {
     /// operation id, the method and the path of each route. The function `description` is called
     /// only if the host requests the manifest.
     #[must_use]
-    pub fn new(name: &str, version: &str, description: fn() -> OpenApi) -> Self {
+    pub fn new(name: &'static str, version: &'static str, description: fn() -> OpenApi) -> Self {
         Self {
-            name: name.into(),
-            version: version.into(),
+            name,
+            version,
             description,
             routes: Vec::new(),
         }
@@ -148,16 +148,26 @@ impl<H> Module<H> {
         let description = (self.description)();
         let operations = description::operations(&description);
         let routes = self.routes.iter().map(|route| {
-            let mut route = route.wit.clone();
-            if let Some((method, path)) = operations.get(&*route.operation) {
-                route.method = *method;
-                route.path = (*path).into();
+            let (method, path) = match operations.get(route.operation) {
+                Some((method, path)) => (*method, (*path).into()),
+                None => (wit::Method::Get, String::new()),
+            };
+            let blob_fields = route.blob_fields.iter().map(|field| (*field).into());
+            wit::Route {
+                method,
+                path,
+                operation: route.operation.into(),
+                access: route.access,
+                bucket: route.bucket.into(),
+                max_body: route.max_body,
+                body: wit::BodyForm::Bytes,
+                blob_fields: blob_fields.collect(),
+                deadline: route.deadline,
             }
-            route
         });
         wit::Manifest {
-            name: self.name.clone(),
-            version: self.version.clone(),
+            name: self.name.into(),
+            version: self.version.into(),
             routes: routes.collect(),
             description: description::fragment(&description),
         }
@@ -167,7 +177,10 @@ impl<H> Module<H> {
     /// requests only operations that the manifest contains.
     #[must_use]
     pub fn serve(&self, host: &H, operation: &str, request: &Request) -> Reply {
-        let route = self.routes.iter().find(|r| r.wit.operation == operation);
+        let route = self
+            .routes
+            .iter()
+            .find(|route| route.operation == operation);
         let response = match route {
             Some(route) => (route.handler)(host, request),
             None => Err(Failure::not_found("Not found")),

@@ -18,9 +18,10 @@ use latchmail_core::secrets;
 use latchmail_directory::accounts::{Creation, DEFAULT_PLAN, NewAccount, NewProfile};
 use latchmail_directory::aliases::reserved_addresses::AddressRelease;
 use latchmail_mailbox::SessionSelector;
+use latchmail_terminal::input::parse_address;
+use latchmail_terminal::output::{escape, print_line, print_lines, table};
 
-use crate::context::{CliContext, ServiceArgs, account_not_found, parse_address};
-use crate::output::{escape, print_line, print_lines, table};
+use crate::context::{CliContext, ServiceArgs, account_not_found};
 use password::NewPassword;
 
 /// Subcommands of `latchmail account`.

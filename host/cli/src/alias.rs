@@ -14,13 +14,13 @@ use clap::Subcommand;
 use latchmail_core::address;
 use latchmail_directory::aliases::imports::AliasImport;
 use latchmail_directory::aliases::reserved_addresses::Reservation;
+use latchmail_terminal::output::escape;
 
 use self::resolve::{Aliases, Names, Resolved};
 use crate::adoption::PlatformDomains;
 use crate::context::{CliContext, ServiceArgs};
 use crate::import::{self, Report, Status};
 use crate::mail_server_users::{Lookup, MailServerUsers};
-use crate::output::escape;
 use crate::postfix_table::Table;
 
 /// Subcommands of `latchmail alias`.

@@ -6,10 +6,11 @@ use anyhow::anyhow;
 use chrono::{DateTime, NaiveDate};
 use latchmail_core::clock::Timestamp;
 use latchmail_directory::events::{EventFilter, Recorded};
+use latchmail_terminal::input::parse_address;
+use latchmail_terminal::output::{escape, format_time, print_lines};
 use serde_json::json;
 
-use crate::context::{CliContext, ServiceArgs, parse_address};
-use crate::output::{escape, format_time, print_lines};
+use crate::context::{CliContext, ServiceArgs};
 
 /// Arguments of `latchmail audit`.
 #[derive(Debug, clap::Args)]

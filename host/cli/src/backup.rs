@@ -18,11 +18,11 @@ use latchmail_core::clock::{Clock, Timestamp};
 use latchmail_core::config::{ATTACHED_FILE, Config};
 use latchmail_core::secrets;
 use latchmail_directory::{backup, sqlite_files};
+use latchmail_terminal::output::{escape, print_line};
 
 use self::keys::KeyFile;
 use self::manifest::{DATABASE_DUMP, DATABASE_FILE, Kind, LAST_LOGINS, Manifest};
 use crate::context::ServiceArgs;
-use crate::output::{escape, print_line};
 
 /// The arguments of the command.
 #[derive(Debug, clap::Args)]

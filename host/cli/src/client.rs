@@ -8,11 +8,11 @@ use clap::Subcommand;
 use latchmail_directory::oauth::ClientRow;
 use latchmail_mailbox::SessionSelector;
 use latchmail_oauth::clients::confidential;
+use latchmail_terminal::output::{escape, print_line, print_lines, table, yes_or_no};
 use secrecy::ExposeSecret as _;
 use serde_json::json;
 
 use crate::context::{CliContext, ServiceArgs};
-use crate::output::{escape, print_line, print_lines, table, yes_or_no};
 
 /// Subcommands of `latchmail client`.
 #[derive(Debug, Subcommand)]

@@ -5,7 +5,6 @@ use std::path::PathBuf;
 
 use anyhow::{anyhow, bail};
 use latchmail_accounts::service_keys;
-use latchmail_core::address;
 use latchmail_core::caller::Origin;
 use latchmail_core::clock::Clock;
 use latchmail_core::config::{self, Config};
@@ -13,9 +12,10 @@ use latchmail_core::keyring::Keyring;
 use latchmail_directory::Directory;
 use latchmail_directory::accounts::Account;
 use latchmail_mailbox::SessionSelector;
+use latchmail_terminal::input::parse_address;
+use latchmail_terminal::output::escape;
 
 use crate::config_file;
-use crate::output::escape;
 
 /// The argument that selects the service.
 #[derive(Debug, Clone, clap::Args)]
@@ -123,11 +123,6 @@ impl CliContext {
             escape(&reason)
         );
     }
-}
-
-/// Parses an address, and converts the address to lower case.
-pub(crate) fn parse_address(text: &str) -> anyhow::Result<String> {
-    address::fold(text).ok_or_else(|| anyhow!("`{}` is not an address", escape(text)))
 }
 
 pub(crate) fn account_not_found(address: &str) -> anyhow::Error {

@@ -22,12 +22,12 @@ use std::time::Duration;
 use anyhow::bail;
 use latchmail_core::config::Config;
 use latchmail_mailbox::server_checks;
+use latchmail_terminal::output::print_lines;
 
 use self::finding::{Finding, Status};
 use self::user::ServiceUser;
 pub(crate) use self::user::find_running;
 use crate::context::ServiceArgs;
-use crate::output::print_lines;
 
 /// The time limit of a check.
 const TIMEOUT: Duration = Duration::from_secs(5);

@@ -17,9 +17,10 @@ use latchmail_directory::aliases::reserved_addresses::Reservation;
 use latchmail_directory::domains::platform_domains::{Added, Removed};
 use latchmail_directory::domains::{Claim, Domain, DomainCaller, Released, Remaining, Verified};
 use latchmail_net::dns::{self, Dns};
+use latchmail_terminal::input::parse_address;
+use latchmail_terminal::output::{escape, print_line, print_lines, table};
 
-use crate::context::{CliContext, ServiceArgs, parse_address};
-use crate::output::{escape, print_line, print_lines, table};
+use crate::context::{CliContext, ServiceArgs};
 
 /// Subcommands of `latchmail domain`.
 #[derive(Debug, Subcommand)]

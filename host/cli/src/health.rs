@@ -11,14 +11,14 @@ use http_body_util::Empty;
 use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
 use latchmail_core::config::{Config, Listen};
-use latchmail_http::client::TrustedProxies;
 use latchmail_net::endpoint::{Io, encrypt_local};
+use latchmail_terminal::output::print_line;
+use latchmail_transport::client::TrustedProxies;
 use tokio::io::AsyncWriteExt as _;
 use tokio::net::{TcpStream, UnixStream};
 use tokio::time::timeout;
 
 use crate::context::ServiceArgs;
-use crate::output::print_line;
 
 /// The time limit for the response.
 const TIMEOUT: Duration = Duration::from_secs(5);

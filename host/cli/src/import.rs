@@ -4,9 +4,8 @@ use std::io::Read as _;
 use std::path::Path;
 
 use anyhow::{Context as _, bail};
+use latchmail_terminal::output::{escape, print_lines};
 use serde_json::{Value, json};
-
-use crate::output::{escape, print_lines};
 
 /// The result of an entry.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -18,11 +18,11 @@ use latchmail_core::keyring;
 use latchmail_directory::hosts::Host;
 use latchmail_directory::keys::sealed::SealedColumn;
 use latchmail_directory::keys::service_keys::{KeyState, ServiceKey};
+use latchmail_terminal::output::{escape, print_line, print_lines, table, yes_or_no};
 use serde_json::json;
 use tokio::time::{Instant, sleep};
 
 use crate::context::{CliContext, ServiceArgs};
-use crate::output::{escape, print_line, print_lines, table, yes_or_no};
 
 /// The time for which access tokens and sign-in pages of a key can be in use after another key
 /// became the current key.

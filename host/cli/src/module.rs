@@ -21,10 +21,10 @@ use clap::Subcommand;
 use http::{Method, StatusCode};
 use latchmail_http::admin::LARGEST_COMPONENTS_MIB;
 use latchmail_runtime::modules::precompile;
+use latchmail_terminal::output::{escape, print_line, print_lines};
 use serde_json::{Value, json};
 
 use crate::context::ServiceArgs;
-use crate::output::{escape, print_line, print_lines};
 use crate::project::{Language, Name};
 use client::{ErrorResponse, send};
 use path::module_path;

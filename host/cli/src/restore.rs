@@ -15,15 +15,15 @@ use latchmail_core::config::{self, Config};
 use latchmail_directory::backup::{self, ClientPassword, Restore};
 use latchmail_directory::events::{Event, Kind as EventKind};
 use latchmail_directory::{Directory, sqlite_files};
+use latchmail_terminal::input::confirm;
+use latchmail_terminal::output::{escape, format_time, print_line, print_lines, table};
 use rustix::process::geteuid;
 
-use crate::attach::confirm;
 use crate::backup::keys::KeyFile;
 use crate::backup::manifest::{DATABASE_DUMP, DATABASE_FILE, Kind, LAST_LOGINS, Manifest};
 use crate::backup::{postgres, warn};
 use crate::context::ServiceArgs;
 use crate::doctor::find_running;
-use crate::output::{escape, format_time, print_line, print_lines, table};
 
 /// The arguments of the command.
 #[derive(Debug, clap::Args)]

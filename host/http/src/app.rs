@@ -11,7 +11,7 @@ use latchmail_accounts::service_keys::ServiceKeys;
 use latchmail_core::caller::{Caller, Credential, SESSION_ONLY};
 use latchmail_core::clock::Clock;
 use latchmail_core::config::Config;
-use latchmail_core::error::Failure;
+use latchmail_core::error::{Failure, StartError};
 use latchmail_core::limits::Key;
 use latchmail_directory::Directory;
 use latchmail_mailbox::Mail;
@@ -20,9 +20,18 @@ use latchmail_oauth::OAuth;
 use latchmail_runtime::manager::ModuleManager;
 
 use crate::message::Response;
-use crate::oauth;
 use crate::rejection::Rejection;
+use crate::route_group::RouteGroup;
 use crate::state::{HttpState, State};
+
+/// The pages of the main listener. The crate of the pages depends on this crate.
+#[derive(Clone, Copy, Debug)]
+pub struct Pages {
+    /// Returns the routes of the pages, or an error if their API description cannot be serialized.
+    pub route_groups: fn(&Config) -> Result<Vec<RouteGroup<App>>, StartError>,
+    /// Renders an error as a page, and logs the error.
+    pub error: fn(&App, &Rejection) -> Result<Response, Rejection>,
+}
 
 /// The state of the service, which all handlers of the host use.
 #[derive(Debug)]
@@ -53,6 +62,8 @@ pub struct App {
     pub dkim: Arc<latchmail_dkim::Keys>,
     /// The module manager.
     pub module_manager: ModuleManager,
+    /// The pages of the main listener.
+    pub pages: Pages,
     /// The routes, the rate limits and the settings of the main listener.
     pub http: HttpState<Self>,
 }
@@ -103,7 +114,7 @@ impl State for App {
     }
 
     fn error_page(&self, rejection: Rejection) -> Result<Response, Rejection> {
-        oauth::error_page(self, &rejection)
+        (self.pages.error)(self, &rejection)
     }
 
     fn agent_key(&self, credential: &ParsedCredential) -> Option<Key> {

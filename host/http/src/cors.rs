@@ -46,14 +46,14 @@ impl Cors {
             .map(Self)
     }
 
-    /// Adds the CORS headers to a response, so that a page of an allowed origin can read the
-    /// response.
-    pub fn write(&self, request: &HeaderMap, response: &mut HeaderMap) {
+    /// Adds the CORS headers to the response to a request from `origin`, so that a page of an
+    /// allowed origin can read the response.
+    pub fn write(&self, origin: Option<&HeaderValue>, response: &mut HeaderMap) {
         if self.0.is_empty() {
             return;
         }
         response.append(header::VARY, HeaderValue::from_static("Origin"));
-        if let Some(origin) = self.allowed_origin(request) {
+        if let Some(origin) = origin.filter(|origin| self.0.contains(origin)) {
             response.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, origin.clone());
             response.insert(
                 header::ACCESS_CONTROL_EXPOSE_HEADERS,
@@ -71,7 +71,9 @@ impl Cors {
         request: &HeaderMap,
         allow: &HeaderValue,
     ) -> Option<[(HeaderName, HeaderValue); 3]> {
-        self.allowed_origin(request)?;
+        request
+            .get(header::ORIGIN)
+            .filter(|origin| self.0.contains(origin))?;
         request.get(header::ACCESS_CONTROL_REQUEST_METHOD)?;
         Some([
             (header::ACCESS_CONTROL_ALLOW_METHODS, allow.clone()),
@@ -84,12 +86,6 @@ impl Cors {
                 HeaderValue::from_static(MAX_AGE),
             ),
         ])
-    }
-
-    /// Returns the origin of a request if it is in the allow-list.
-    fn allowed_origin(&self, request: &HeaderMap) -> Option<&HeaderValue> {
-        let origin = request.get(header::ORIGIN)?;
-        self.0.iter().find(|allowed| *allowed == origin)
     }
 }
 

@@ -11,20 +11,20 @@ use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use latchmail_core::error::{Failure, StartError};
 use latchmail_core::metrics;
 use latchmail_runtime::modules::Content;
+use latchmail_transport::tls::check_issued_certificate;
+use latchmail_transport::{Listener, Running};
 use tokio::time::timeout;
 use utoipa::OpenApi;
 
 use crate::app::App;
-use crate::listener::Listener;
 use crate::message::{Request, Response};
 use crate::openapi::info::ApiInfo;
 use crate::rejection::Rejection;
 use crate::route_group::{HostRoute, RouteGroup, host_route};
 use crate::router::RouteTable;
-use crate::server::{self, Running};
-use crate::service::readiness;
+use crate::server;
 use crate::state::{HttpState, State};
-use crate::tls::check_issued_certificate;
+use crate::status::readiness;
 
 const PATH: &str = "/metrics";
 

@@ -8,6 +8,7 @@ mod authentication;
 mod call;
 mod progress;
 
+use std::mem;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -15,23 +16,23 @@ use bytes::Bytes;
 use http::request::Parts;
 use http::uri::Authority;
 use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
-use hyper::body::Body;
 use latchmail_core::error::Failure;
 use latchmail_core::limits::Key;
 use latchmail_core::logging::REQUEST_SPAN;
 use latchmail_core::metrics;
 use latchmail_core::traces::Span;
 use latchmail_runtime::modules::{Access, Content, Verified};
+use latchmail_transport::client::Peer;
+use latchmail_transport::request_body::{self, IncomingBody, ReceivedBody};
+use latchmail_transport::{Body, framing};
 use tracing::Instrument as _;
 
-use crate::client::Peer;
 use crate::message::{Request, Response};
 use crate::rejection::Rejection;
-use crate::request_body::{self, IncomingBody, ReceivedBody};
 use crate::response_body::ResponseBody;
 use crate::router::Lookup;
 use crate::state::State;
-use crate::{access, client, framing, query, rate_limit, response};
+use crate::{access, query, rate_limit, request_id, response};
 use progress::{DisconnectLog, Progress};
 
 /// The maximum time between the verification of a credential and the end of the body. If the body
@@ -53,9 +54,9 @@ where
     B: Body<Data = Bytes> + Send + Unpin,
 {
     let peer = peer.into();
-    let is_proxy = state.http().trusted_proxies.trusts(peer);
-    let id = client::request_id(is_proxy, request.headers());
-    let received = client::trace_context(is_proxy, request.headers());
+    let is_proxy = state.http().server.trusted_proxies.trusts(peer);
+    let id = request_id::request_id(is_proxy, request.headers());
+    let received = request_id::trace_context(is_proxy, request.headers());
     let method = response::method_name(request.method());
     let (trace, span) = state
         .http()
@@ -80,30 +81,41 @@ where
     B: Body<Data = Bytes> + Send + Unpin,
 {
     let http = state.http();
-    let start = http.clock.monotonic();
+    let start = http.server.clock.monotonic();
     let _in_progress = http.is_counted.then(|| metrics::HTTP_IN_PROGRESS.begin());
-    let (parts, body) = request.into_parts();
+    let (mut parts, body) = request.into_parts();
     let mut body = IncomingBody::new(body);
+    // The handler gets the headers, so the values that the response needs are read first.
+    let expects_continue = parts.headers.contains_key(header::EXPECT);
+    let origin = parts.headers.get(header::ORIGIN).cloned();
     let mut progress = Progress::new(span);
-    let mut disconnect_log = DisconnectLog::new(&parts.method);
+    let mut disconnect_log = DisconnectLog::new(parts.method.clone());
     let framing = framing::check(&parts);
     // The service and a proxy can disagree about the end of an ambiguous request. So the service
     // does not read the data that follows the head.
     let is_ambiguous = framing.is_err();
     let result = match framing {
         Ok(()) => {
-            call::catch_panic(serve(state, peer, &id, &parts, &mut body, &mut progress)).await
+            call::catch_panic(serve(
+                state,
+                peer,
+                &id,
+                &mut parts,
+                &mut body,
+                &mut progress,
+            ))
+            .await
         }
-        Err(rejection) => Err(rejection),
+        Err(error) => Err(error.into()),
     };
-    let body_ended = !is_ambiguous && request_body::discard(&mut body, &parts.headers).await;
+    let body_ended = !is_ambiguous && request_body::discard(&mut body, expects_continue).await;
     let mut response = response::from_result(result);
     let headers = response.headers_mut();
     if let Some(verdict) = &progress.verdict {
         rate_limit::write(*verdict, headers);
     }
     response::add_common_headers(&id, http.hsts.as_ref(), headers);
-    http.cors.write(&parts.headers, headers);
+    http.cors.write(origin.as_ref(), headers);
     if !body_ended {
         headers.insert(header::CONNECTION, HeaderValue::from_static("close"));
     }
@@ -115,7 +127,7 @@ where
     if !http.is_counted {
         return response;
     }
-    let duration = http.clock.monotonic().saturating_sub(start);
+    let duration = http.server.clock.monotonic().saturating_sub(start);
     let method = response::method_name(&parts.method);
     progress.end_span(&id, method, response.status());
     metrics::HTTP_REQUESTS.increment([progress.route(), method, response.status().as_str()]);
@@ -136,7 +148,7 @@ async fn serve<S, B>(
     state: &Arc<S>,
     peer: Peer,
     id: &str,
-    parts: &Parts,
+    parts: &mut Parts,
     body: &mut IncomingBody<B>,
     progress: &mut Progress,
 ) -> Result<Response, Rejection>
@@ -163,7 +175,7 @@ where
     };
     let route = &entry.route;
     progress.set_route(&parts.method, &route.path);
-    let client = http.trusted_proxies.client(peer, &parts.headers);
+    let client = http.server.trusted_proxies.client(peer, &parts.headers);
     // Every request is counted before its body is read.
     let mut unverified = None;
     let caller = if route.access == Access::Public {
@@ -181,7 +193,7 @@ where
         let state = state.as_ref();
         Some(authentication::authenticate(state, &entry, &parts.headers, client, progress).await?)
     };
-    let verified_at = http.clock.monotonic();
+    let verified_at = http.server.clock.monotonic();
     let path = segments
         .into_iter()
         .map(|(name, raw)| Ok((name, query::decode_segment(&raw)?)))
@@ -208,14 +220,14 @@ where
             body,
             route.max_body,
             &route.blob_fields,
-            http.config.body_timeout,
+            http.server.config.body_timeout,
             reservation,
         )
         .await?
     };
     // A body can take minutes to arrive. During this time, the credential can be revoked.
     let caller = match caller {
-        Some(_) if http.clock.monotonic().saturating_sub(verified_at) > REVERIFY_AFTER => {
+        Some(_) if http.server.clock.monotonic().saturating_sub(verified_at) > REVERIFY_AFTER => {
             let state = state.as_ref();
             let caller = authentication::reverify(state, route, &parts.headers, client).await?;
             Some(authentication::select_mailbox(state, caller, mailbox).await?)
@@ -227,7 +239,7 @@ where
         id: id.into(),
         path,
         query,
-        headers: with_host(parts),
+        headers: take_headers(parts),
         body: received.bytes,
         blobs: received.fields,
         client,
@@ -257,10 +269,10 @@ fn page_or_error<S: State>(
     }
 }
 
-/// Returns the headers of a request. In HTTP/2, the host is not in a header, so the header `Host`
+/// Takes the headers of a request. In HTTP/2, the host is not in a header, so the header `Host`
 /// is added (RFC 9113, section 8.3.1).
-fn with_host(parts: &Parts) -> HeaderMap {
-    let mut headers = parts.headers.clone();
+fn take_headers(parts: &mut Parts) -> HeaderMap {
+    let mut headers = mem::take(&mut parts.headers);
     if let Some(authority) = parts.uri.authority()
         && !headers.contains_key(header::HOST)
         && let Ok(host) = HeaderValue::from_str(authority.as_str())

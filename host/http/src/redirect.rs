@@ -3,14 +3,14 @@
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Request, StatusCode, Uri, header};
-use hyper::body::Body;
 use latchmail_core::error::Failure;
 use latchmail_runtime::modules::Content;
+use latchmail_transport::{Body, framing};
 
 use crate::message::Response;
 use crate::rejection::Rejection;
 use crate::response_body::ResponseBody;
-use crate::{client, framing, response};
+use crate::{request_id, response};
 
 /// Returns the redirect to the same path at `base_url`. The path is the only part of the request
 /// that the response contains. If the request has a body, the response contains
@@ -19,9 +19,11 @@ pub(crate) fn respond<B: Body>(
     base_url: &str,
     request: Request<B>,
 ) -> http::Response<ResponseBody> {
-    let id = client::new_id();
+    let id = request_id::new_id();
     let (parts, body) = request.into_parts();
-    let result = framing::check(&parts).and_then(|()| redirect(base_url, &parts.uri));
+    let result = framing::check(&parts)
+        .map_err(Rejection::from)
+        .and_then(|()| redirect(base_url, &parts.uri));
     let has_body = result.is_err() || !body.is_end_stream();
     let mut response = response::from_result(result);
     tracing::info!(

@@ -7,6 +7,7 @@ use std::fmt;
 use http::{HeaderName, HeaderValue, StatusCode, header};
 use latchmail_core::error::{Failure, Kind};
 use latchmail_runtime::manager;
+use latchmail_transport::RequestError;
 
 use crate::rate_limit;
 
@@ -94,6 +95,15 @@ impl From<Failure> for Rejection {
     }
 }
 
+impl From<RequestError> for Rejection {
+    fn from(RequestError { status, text }: RequestError) -> Self {
+        match status {
+            StatusCode::SERVICE_UNAVAILABLE => Self::unavailable(text),
+            status => Self::new(status, text),
+        }
+    }
+}
+
 impl From<latchmail_shape::ValidationError> for Rejection {
     fn from(error: latchmail_shape::ValidationError) -> Self {
         Self::bad_request(error.message())
@@ -144,3 +154,18 @@ impl fmt::Display for Rejection {
 }
 
 impl StdError for Rejection {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_client_can_repeat_a_request_that_the_transport_cannot_serve_now() {
+        for (status, expected) in [(503, Some("retry-after")), (413, None)] {
+            let status = StatusCode::from_u16(status).unwrap();
+            let rejection = Rejection::from(RequestError::new(status, "busy"));
+            let first = rejection.headers.first().map(|(name, _)| name.as_str());
+            assert_eq!((rejection.status, first), (status, expected));
+        }
+    }
+}

@@ -5,9 +5,9 @@ use std::any::Any;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
 use latchmail_core::error::Failure;
 
-use crate::client::REQUEST_ID;
 use crate::message::{self, Response};
 use crate::rejection::Rejection;
+use crate::request_id::REQUEST_ID;
 use crate::response_body::ResponseBody;
 
 /// The default headers of responses. A handler of the host can set other values, but a module
@@ -128,7 +128,7 @@ pub(crate) fn method_name(method: &Method) -> &str {
 
 /// Logs a rejection with its cause. The service calls this function exactly once for every
 /// rejection.
-pub(crate) fn log(rejection: &Rejection) {
+pub fn log(rejection: &Rejection) {
     let status = rejection.status.as_u16();
     let cause = rejection.cause.as_ref().map(tracing::field::display);
     if rejection.status.is_server_error() {

@@ -8,9 +8,9 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
-use hyper::body::{Body, Frame, SizeHint};
 use latchmail_bindings::ByteStream;
 use latchmail_runtime::modules::Content;
+use latchmail_transport::{Body, Frame, SizeHint};
 
 /// A body of a known length.
 pub struct ResponseBody {

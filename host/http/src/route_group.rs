@@ -93,7 +93,8 @@ impl<S> RouteGroup<S> {
 }
 
 /// Returns a public route of the host without a request body and without a rate limit.
-pub(crate) fn host_route(method: Method, path: &str, operation: &str) -> Route {
+#[must_use]
+pub fn host_route(method: Method, path: &str, operation: &str) -> Route {
     Route {
         method,
         path: path.into(),

@@ -9,16 +9,15 @@ use std::sync::Arc;
 use arc_swap::{ArcSwap, Guard};
 use http::{HeaderMap, HeaderValue};
 use latchmail_core::caller::{Caller, SESSION_ONLY};
-use latchmail_core::changes::Changes;
 use latchmail_core::clock::Clock;
-use latchmail_core::config::{self, Config};
+use latchmail_core::config::Config;
 use latchmail_core::error::{Failure, StartError};
 use latchmail_core::limits::{Key, Limits, SharedBudgets};
 use latchmail_core::traces::Tracer;
-use tokio_util::sync::CancellationToken;
+use latchmail_transport::ServerState;
+use latchmail_transport::body_memory::BodyMemory;
+use latchmail_transport::client::TrustedProxies;
 
-use crate::body_memory::BodyMemory;
-use crate::client::TrustedProxies;
 use crate::cors::Cors;
 use crate::message::Response;
 use crate::rejection::Rejection;
@@ -126,16 +125,15 @@ pub struct HttpState<S> {
     /// rate limits of the main listener.
     pub limits: Arc<Limits>,
     table: ArcSwap<RouteTable<S>>,
-    pub(crate) config: config::Http,
+    /// The settings and the state of the server below the routes.
+    pub(crate) server: ServerState,
     /// The memory budget for request bodies.
     pub(crate) body_memory: Arc<BodyMemory>,
-    pub(crate) clock: Clock,
     /// Begins the traces of requests.
     pub tracer: Tracer,
     /// Whether requests are counted in the metrics and logged at the level `info`.
     pub(crate) is_counted: bool,
     pub(crate) cors: Cors,
-    pub(crate) trusted_proxies: TrustedProxies,
     /// The URL to which the listener `http.redirect_listen` redirects.
     pub(crate) base_url: String,
     /// The header `Strict-Transport-Security` of all responses. `None` if clients do not use TLS
@@ -145,11 +143,6 @@ pub struct HttpState<S> {
     pub(crate) agent_challenge: HeaderValue,
     /// The `WWW-Authenticate` header of the agent endpoint for a request with an invalid token.
     pub(crate) agent_invalid_token: HeaderValue,
-    /// The tasks of requests that change data. A task continues if the client disconnects.
-    pub(crate) changes: Changes,
-    /// The token that aborts unfinished requests and unfinished tasks in `changes` at the end of
-    /// the shutdown grace period.
-    pub(crate) abort: CancellationToken,
 }
 
 impl<S> HttpState<S> {
@@ -158,15 +151,6 @@ impl<S> HttpState<S> {
     /// # Errors
     /// Returns an error if a setting of the configuration is invalid.
     pub fn new(config: &Config, clock: Clock, table: RouteTable<S>) -> Result<Self, StartError> {
-        for (key, value) in [
-            ("max_connections", config.http.max_connections),
-            ("connections_per_client", config.http.connections_per_client),
-            ("body_memory", config.http.body_memory),
-        ] {
-            if value == 0 {
-                return Err(StartError::new(format!("`http.{key}` must be at least 1")));
-            }
-        }
         let metadata = format!("{}/.well-known/oauth-protected-resource", config.base_url());
         let challenge = |error: &str| {
             HeaderValue::try_from(format!("Bearer resource_metadata=\"{metadata}\"{error}"))
@@ -176,20 +160,16 @@ impl<S> HttpState<S> {
         };
         Ok(Self {
             limits: Arc::new(Limits::new(&config.limits, clock.clone())?),
+            server: ServerState::new(config, clock)?,
             table: ArcSwap::from_pointee(table),
             body_memory: Arc::new(BodyMemory::new(config.http.body_memory)),
-            config: config.http.clone(),
-            clock,
             tracer: Tracer::default(),
             is_counted: true,
             cors: Cors::parse(&config.cors_origins)?,
-            trusted_proxies: TrustedProxies::parse(&config.http.trusted_proxies)?,
             base_url: config.base_url(),
             hsts: config.serves_tls().then_some(HSTS),
             agent_challenge: challenge("")?,
             agent_invalid_token: challenge(", error=\"invalid_token\"")?,
-            changes: Changes::default(),
-            abort: CancellationToken::new(),
         })
     }
 
@@ -211,7 +191,7 @@ impl<S> HttpState<S> {
 
     /// Counts requests towards the rate limits of another server.
     #[must_use]
-    pub(crate) fn with_limits(mut self, limits: &Arc<Limits>) -> Self {
+    pub fn with_limits(mut self, limits: &Arc<Limits>) -> Self {
         self.limits = Arc::clone(limits);
         self
     }
@@ -239,7 +219,7 @@ impl<S> HttpState<S> {
     pub fn reload(&self, config: &Config) -> Result<(), StartError> {
         let trusted_proxies = TrustedProxies::parse(&config.http.trusted_proxies)?;
         self.limits.reload(&config.limits)?;
-        self.trusted_proxies.replace(trusted_proxies);
+        self.server.trusted_proxies.replace(trusted_proxies);
         Ok(())
     }
 

@@ -18,7 +18,7 @@ use super::read::MessageRef;
 use super::search::SearchKey;
 use super::session::Session;
 use super::wire::{Wire, parse};
-use super::{Error, fetch, list, quoted, utf7};
+use super::{Error, fetch, listed, quoted, utf7};
 use crate::flag::Flag;
 
 /// The timeout has no effect, because the connection closes after the last reply.
@@ -68,7 +68,7 @@ pub fn imap_replies(bytes: &[u8]) {
     let read = |size: usize| {
         let server = Server::sending(bytes.chunks(size).map(<[u8]>::to_vec).collect());
         let mut wire = Wire::new(Box::new(server));
-        let mut folders = list::Collected::default();
+        let mut folders = listed::Collected::default();
         let mut messages = fetch::Collected::default();
         let mut frames = Vec::new();
         block_on(async {

@@ -38,6 +38,7 @@ mod framing;
 #[cfg(any(test, feature = "testing"))]
 pub mod fuzzing;
 pub mod list;
+mod listed;
 mod log_in;
 mod open;
 mod page;

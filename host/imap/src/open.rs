@@ -8,7 +8,7 @@ use imap_proto::{MailboxDatum, Response, ResponseCode, Status};
 use super::Error;
 use super::bounds;
 use super::fetch::Collected;
-use super::list;
+use super::listed;
 use super::selected::{Opened, Selected};
 use super::session::Session;
 use super::state::{Idle, State};
@@ -53,7 +53,7 @@ pub(crate) struct OpenResult {
     /// The UIDs that the command found, in the server's order.
     pub(crate) searched: Vec<u32>,
     /// The folders that the command listed.
-    pub(crate) listed: list::Collected,
+    pub(crate) listed: listed::Collected,
 }
 
 impl OpenResult {

@@ -14,13 +14,13 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Parser, Subcommand};
 use clap_complete::Shell;
 use latchmail_cli::{
-    account, alias, attach, audit, backup, client, database_url, doctor, domain, health, key,
-    module, restore,
+    account, alias, attach, audit, backup, client, doctor, domain, health, key, module, restore,
 };
 use latchmail_core::clock::Clock;
 use latchmail_core::config::{self, Config, EmbeddedModule};
 use latchmail_core::logging;
 use latchmail_milter::Milter;
+use latchmail_terminal::database_url;
 use rustix::thread::disable_transparent_huge_pages;
 use sd_notify::NotifyState;
 use tokio::signal::unix::{Signal, SignalKind, signal};

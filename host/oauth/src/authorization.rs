@@ -1,5 +1,5 @@
 //! Checks authorization requests and issues codes (OAuth 2.1, section 4.1; RFC 7636; RFC 8707; RFC
-//! 9207). The crate `latchmail-http` contains the authorization endpoint.
+//! 9207). The crate `latchmail-pages` contains the authorization endpoint.
 
 use std::time::Duration;
 

@@ -1,7 +1,8 @@
 //! The embedded authorization server (OAuth 2.1). Users sign in on the
 //! pages of this server. Each grant has its own credential for the mail server.
 //!
-//! This crate does not handle HTTP. The crate `latchmail-http` contains the endpoints and pages.
+//! This crate does not handle HTTP. The crate `latchmail-http` contains the endpoints, and
+//! `latchmail-pages` contains the pages.
 //! [`latchmail_directory::oauth`] contains the database tables.
 //! [`latchmail_accounts::auth::oauth_tokens`] contains the codes and tokens.
 //!

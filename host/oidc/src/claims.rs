@@ -11,8 +11,7 @@ use secrecy::SecretString;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::discovery::{chain, unavailable};
-use crate::sign_in::{Client, rejected};
+use crate::discovery::{Client, chain, rejected, unavailable};
 use crate::{Error, MAX_IDENTIFIER, Provider};
 
 /// A person who signed in at the provider.

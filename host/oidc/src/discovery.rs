@@ -8,11 +8,13 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use openidconnect::core::{
-    CoreAuthDisplay, CoreClaimName, CoreClaimType, CoreClientAuthMethod, CoreGrantType,
+    CoreAuthDisplay, CoreClaimName, CoreClaimType, CoreClient, CoreClientAuthMethod, CoreGrantType,
     CoreJsonWebKey, CoreJweContentEncryptionAlgorithm, CoreJweKeyManagementAlgorithm,
     CoreResponseMode, CoreResponseType, CoreSubjectIdentifierType,
 };
-use openidconnect::{AdditionalProviderMetadata, ProviderMetadata};
+use openidconnect::{
+    AdditionalProviderMetadata, EndpointMaybeSet, EndpointNotSet, EndpointSet, ProviderMetadata,
+};
 use serde::{Deserialize, Serialize};
 use tokio::time::Instant;
 
@@ -28,6 +30,16 @@ const MAX_AGE_AT_START: Duration = Duration::from_millis(250);
 /// The maximum number of requests for new keys in [`REFRESH_WINDOW`] because of unknown keys.
 const MAX_REFRESHES: u32 = 5;
 const REFRESH_WINDOW: Duration = Duration::from_secs(30);
+
+/// The protocol's client with the endpoints from the metadata.
+pub(crate) type Client = CoreClient<
+    EndpointSet,
+    EndpointNotSet,
+    EndpointNotSet,
+    EndpointNotSet,
+    EndpointMaybeSet,
+    EndpointMaybeSet,
+>;
 
 /// The provider's metadata and keys.
 pub(crate) type Metadata = ProviderMetadata<
@@ -208,6 +220,10 @@ impl Provider {
         self.is_doubtful.store(true, Ordering::Relaxed);
         unavailable(error)
     }
+}
+
+pub(crate) fn rejected(why: &str) -> Error {
+    Error::Rejected(why.to_owned())
 }
 
 /// Creates an error with the texts of an error and of all its sources.

@@ -12,8 +12,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use crate::claims::payload;
-use crate::discovery::{Metadata, TokenKind};
-use crate::sign_in::rejected;
+use crate::discovery::{Metadata, TokenKind, rejected};
 use crate::{ALGORITHMS, Error, MAX_IDENTIFIER, MAX_SKEW, Provider};
 
 const EVENT: &str = "http://schemas.openid.net/event/backchannel-logout";

@@ -8,30 +8,19 @@ use openidconnect::core::{
     CoreIdTokenVerifier, CoreTokenResponse,
 };
 use openidconnect::{
-    AccessTokenHash, AuthType, AuthorizationCode, ClaimsVerificationError, CsrfToken,
-    EndpointMaybeSet, EndpointNotSet, EndpointSet, Nonce, OAuth2TokenResponse as _,
-    PkceCodeChallenge, PkceCodeVerifier, RedirectUrl, RefreshToken, RequestTokenError,
-    SignatureVerificationError, TokenResponse as _,
+    AccessTokenHash, AuthType, AuthorizationCode, ClaimsVerificationError, CsrfToken, Nonce,
+    OAuth2TokenResponse as _, PkceCodeChallenge, PkceCodeVerifier, RedirectUrl, RefreshToken,
+    RequestTokenError, SignatureVerificationError, TokenResponse as _,
 };
 use secrecy::{ExposeSecret as _, SecretString};
 use serde::{Deserialize, Serialize};
 
 use crate::claims::Person;
-use crate::discovery::{Metadata, TokenKind, chain, unavailable};
+use crate::discovery::{Client, Metadata, TokenKind, chain, rejected, unavailable};
 use crate::{ALGORITHMS, Error, MAX_SKEW, Provider};
 
 /// The length of `state`, of the nonce and of the code verifier, in characters.
 const RANDOM_LENGTH: usize = 43;
-
-/// The protocol's client with the endpoints from the metadata.
-pub(crate) type Client = CoreClient<
-    EndpointSet,
-    EndpointNotSet,
-    EndpointNotSet,
-    EndpointNotSet,
-    EndpointMaybeSet,
-    EndpointMaybeSet,
->;
 
 /// The values that the service needs to finish a sign-in. The values are secrets.
 #[derive(Serialize, Deserialize)]
@@ -284,8 +273,4 @@ impl Provider {
         }
         Ok(())
     }
-}
-
-pub(crate) fn rejected(why: &str) -> Error {
-    Error::Rejected(why.to_owned())
 }

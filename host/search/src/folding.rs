@@ -15,7 +15,7 @@ use icu_properties::props::{DefaultIgnorableCodePoint, GeneralCategory, Script};
 use icu_properties::{CodePointMapData, CodePointSetData};
 use tantivy::tokenizer::{AsciiFoldingFilter, RawTokenizer, TextAnalyzer};
 
-use crate::words::Class;
+use crate::class::Class;
 
 /// Below this limit, letters are folded with a table. It covers Latin, Greek and Cyrillic.
 const TABLE: u32 = 0x0530;

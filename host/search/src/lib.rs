@@ -40,6 +40,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+mod class;
 mod docs;
 mod error;
 mod files;
@@ -51,6 +52,7 @@ pub mod query;
 mod ranking;
 mod schema;
 mod segment;
+mod shared;
 mod snippet;
 mod state;
 pub mod threads;

@@ -9,12 +9,12 @@ use tantivy::indexer::IndexWriterOptions;
 use tantivy::schema::document::Document as TantivyDocumentTrait;
 use tantivy::{IndexWriter, TantivyDocument, Term};
 
+use crate::class::Class;
 use crate::error::{Error, guard};
-use crate::index::Shared;
 use crate::merging;
 use crate::schema::{FIELDS, TextField};
+use crate::shared::Shared;
 use crate::threads::ThreadKeys;
-use crate::words::Class;
 
 /// The limits of what is indexed of one message, in bytes. The rest is ignored.
 const MAX_TEXT: usize = 1 << 20;

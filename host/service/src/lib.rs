@@ -27,21 +27,23 @@ use latchmail_core::mail_server_start;
 use latchmail_core::traces::Tracer;
 use latchmail_core::{hexadecimal, secrets};
 use latchmail_directory::Directory;
-use latchmail_http::admin::socket::OperatorSocket;
-use latchmail_http::oauth::AuthorizationServer;
-use latchmail_http::operator_page::OperatorPage;
-use latchmail_http::tls::Tls;
-use latchmail_http::{ApiInfo, App, HttpState, Listener, RouteTable, route_groups};
+use latchmail_http::{ApiInfo, App, HttpState, RouteTable, route_groups};
 use latchmail_mailbox::outbox::Outbox;
 use latchmail_mailbox::{Mail, MailSettings, TrustedResults};
 use latchmail_net::dns::Dns;
 use latchmail_net::fetch::Fetch;
 use latchmail_oauth::OAuth;
+use latchmail_pages::operator::OperatorPage;
+use latchmail_pages::sign_in::AuthorizationServer;
+use latchmail_pages::{PAGES, operator, sign_in};
 use latchmail_redis::RedisBudgets;
 use latchmail_runtime::api::Services;
 use latchmail_runtime::manager::ModuleManager;
 use latchmail_runtime::modules::Failing;
 use latchmail_runtime::store::Store;
+use latchmail_transport::private_socket::PrivateSocket;
+use latchmail_transport::tls::Tls;
+use latchmail_transport::{self as transport, Listener};
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 
@@ -68,10 +70,10 @@ pub struct Running {
     /// The service's state, for operations that are not HTTP requests.
     pub app: Arc<App>,
     tls: Option<Arc<Tls>>,
-    server: latchmail_http::Running,
+    server: transport::Running,
     authorization_server: Option<AuthorizationServer>,
-    metrics_server: Option<latchmail_http::Running>,
-    socket: Option<OperatorSocket>,
+    metrics_server: Option<transport::Running>,
+    socket: Option<PrivateSocket>,
     operator_page: Option<OperatorPage>,
     tasks: Vec<JoinHandle<()>>,
     trace_exporter: Option<traces::Exporter>,
@@ -128,13 +130,11 @@ pub async fn start(mut config: Config, clock: Clock) -> Result<Running, StartErr
     warn_about_missing_modules(&app);
     let socket = latchmail_http::admin::socket::listen(&app).await?;
     let authorization_server = match app.config.oauth.listen {
-        Some(address) => Some(latchmail_http::oauth::listen(&app, address, tls.as_ref()).await?),
+        Some(address) => Some(sign_in::listen(&app, address, tls.as_ref()).await?),
         None => None,
     };
     let operator_page = match app.config.admin.listen {
-        Some(address) => {
-            Some(latchmail_http::operator_page::listen(&app, address, tls.as_ref()).await?)
-        }
+        Some(address) => Some(operator::listen(&app, address, tls.as_ref()).await?),
         None => None,
     };
     let metrics_server = match app.config.metrics.listen {
@@ -270,7 +270,10 @@ async fn build(
     };
     let (module_manager, failing) =
         ModuleManager::new(&config, services, directory.clone(), clock.clone())?;
-    let table = RouteTable::build(&ApiInfo::from_config(&config), route_groups(&config, &[])?)?;
+    let table = RouteTable::build(
+        &ApiInfo::from_config(&config),
+        route_groups(&config, PAGES, &[])?,
+    )?;
     let app = Arc::new(App {
         host_id,
         stopping: AtomicBool::new(false),
@@ -288,6 +291,7 @@ async fn build(
         auth,
         oauth,
         dkim,
+        pages: PAGES,
     });
     Ok((app, failing))
 }

@@ -133,12 +133,14 @@ fn files_are_decoded_and_the_size_of_bodies_is_limited() {
 
 #[test]
 fn the_error_of_an_invalid_manifest_names_the_fault() {
-    let name = |name: &str| {
+    let name = |name: &'static str| {
         let module = Module::<FakeHost>::new(name, "1.2.3", Description::openapi);
         manifest_error(&routes().into_iter().fold(module, Module::route))
     };
     assert_eq!(name("fine"), None);
-    for bad in ["", "Fine", "a b", &"a".repeat(33)] {
+    const TOO_LONG: &str = "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa";
+    assert_eq!(TOO_LONG.len(), 33);
+    for bad in ["", "Fine", "a b", TOO_LONG] {
         assert!(name(bad).unwrap().contains("lower-case letters"), "{bad}");
     }
     let without = |left_out: usize| {

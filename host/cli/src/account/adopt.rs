@@ -5,11 +5,11 @@ use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
+use latchmail_attach::programs;
 use latchmail_directory::accounts::imports::{AdoptedUser, Adoption};
 use zeroize::Zeroizing;
 
 use crate::adoption::PlatformDomains;
-use crate::attach::programs;
 use crate::context::CliContext;
 use crate::import::{self, Report, Status};
 use crate::mail_server_users::{Lookup, MailServerUsers};

@@ -6,9 +6,8 @@ use std::fmt::Write as _;
 use latchmail_directory::accounts::administration::Overview;
 use latchmail_directory::aliases::Alias;
 use latchmail_directory::credentials::Credential;
+use latchmail_terminal::output::{escape, format_time, table, yes_or_no};
 use serde_json::{Value, json};
-
-use crate::output::{escape, format_time, table, yes_or_no};
 
 pub(crate) fn account_row(account: &Overview) -> [String; 6] {
     [

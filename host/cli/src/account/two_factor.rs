@@ -5,12 +5,12 @@ use std::io::IsTerminal as _;
 
 use anyhow::bail;
 use latchmail_accounts::auth::two_factor::{Enrolment, RecoveryCodes};
+use latchmail_terminal::output::print_line;
 use qrcode::QrCode;
 use qrcode::render::unicode::Dense1x2;
 use secrecy::ExposeSecret as _;
 
 use crate::context::CliContext;
-use crate::output::print_line;
 
 /// Enables two-factor sign-in, and prints the secret and the recovery codes.
 pub(crate) async fn enable(context: &CliContext, address: &str) -> anyhow::Result<()> {

@@ -9,11 +9,11 @@ use chrono::DateTime;
 use latchmail_core::clock::Timestamp;
 use latchmail_core::hexadecimal;
 use latchmail_core::keyring::Keyring;
+use latchmail_terminal::output::escape;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
 use super::write_private;
-use crate::output::escape;
 
 const FILE: &str = "backup.json";
 /// The copy of an `SQLite` database.

@@ -12,14 +12,13 @@ use std::process::Stdio;
 use anyhow::{Context as _, anyhow, bail};
 use latchmail_core::config;
 use latchmail_directory::backup::{PostgresState, Restore, postgres_script};
+use latchmail_terminal::output::escape;
 use tokio::io::{
     AsyncBufReadExt as _, AsyncRead, AsyncReadExt as _, AsyncWriteExt as _, BufReader,
 };
 use tokio::process::{Child, Command};
 use tokio::task::JoinHandle;
 use url::Url;
-
-use crate::output::escape;
 
 /// Tables whose rows are not in a backup. The service fills `mailserver_dkim_keys` at its start
 /// with private keys in plain text. A restore expires all cursors, so the change logs are not

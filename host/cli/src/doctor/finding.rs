@@ -1,8 +1,7 @@
 //! The two output formats of the result of a check.
 
+use latchmail_terminal::output::escape;
 use serde_json::json;
-
-use crate::output::escape;
 
 pub(super) use latchmail_core::finding::{Finding, Status};
 

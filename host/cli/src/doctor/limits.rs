@@ -4,7 +4,7 @@ use std::fs;
 
 use latchmail_core::config::Config;
 use latchmail_core::network::is_on_this_machine;
-use latchmail_http::required_descriptors;
+use latchmail_transport::required_descriptors;
 use rustix::process::{Resource, getrlimit};
 
 use super::finding::Finding;

@@ -4,11 +4,11 @@ use std::path::PathBuf;
 
 use anyhow::Context as _;
 use latchmail_directory::domains::platform_domains::Added;
+use latchmail_terminal::output::escape;
 
 use super::parse_domain;
 use crate::context::CliContext;
 use crate::import::{self, Report, Status};
-use crate::output::escape;
 use crate::postfix_table::first_column;
 
 /// Arguments of `latchmail domain import`.

@@ -6,9 +6,8 @@ use latchmail_accounts::domains::Challenge;
 use latchmail_directory::domains::platform_domains::{InUse, PlatformDomain};
 use latchmail_directory::domains::{Claim, Domain};
 use latchmail_net::dns::Record;
+use latchmail_terminal::output::{aligned, escape, format_time};
 use serde_json::{Value, json};
-
-use crate::output::{aligned, escape, format_time};
 
 /// All details of a domain.
 pub(crate) struct DomainDetail<'a> {

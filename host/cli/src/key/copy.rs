@@ -8,10 +8,9 @@ use std::path::Path;
 
 use anyhow::{Context as _, bail};
 use latchmail_core::key_file::{self, KeyFile};
+use latchmail_terminal::output::print_line;
 use rustix::process::geteuid;
 use zeroize::Zeroizing;
-
-use crate::output::print_line;
 
 /// Maximum size of an imported file in bytes.
 const LARGEST: u64 = 64 * 1024;

@@ -13,11 +13,11 @@ use anyhow::bail;
 use latchmail_core::key_file::KeyFile;
 use latchmail_directory::hosts::Host;
 use latchmail_directory::keys::service_keys::{Activation, KeyState, ServiceKey};
+use latchmail_terminal::output::{escape, print_line};
 use tokio::time::{Instant, sleep};
 
 use super::{FileKey, IN_USE, NOTICE_TIMEOUT, POLL_INTERVAL, has, in_state, names, names_with};
 use crate::context::CliContext;
-use crate::output::{escape, print_line};
 
 /// A current key that is not the first key of the file after this time is not the result of an
 /// interrupted rotation. For example, the key file was copied from another host.

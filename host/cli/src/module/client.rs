@@ -80,7 +80,7 @@ pub(super) async fn send(
         .unwrap_or("the service returned no error message");
     Err(ErrorResponse {
         status,
-        message: crate::output::escape(message),
+        message: latchmail_terminal::output::escape(message),
     }
     .into())
 }

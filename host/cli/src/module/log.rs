@@ -4,11 +4,11 @@ use std::io::Write as _;
 use std::path::Path;
 
 use http::Method;
+use latchmail_terminal::output::{escape, print_lines};
 use serde_json::Value;
 use url::form_urlencoded;
 
 use super::client::send;
-use crate::output::{escape, print_lines};
 
 /// Prints all log entries of a module, or only the entries of `request`. `module` is the URL path
 /// of the module.

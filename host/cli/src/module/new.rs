@@ -1,9 +1,10 @@
 //! `latchmail module new`: creates the project of a new module. The command does not need a running
 //! service.
 
+use latchmail_terminal::output::print_lines;
+
 use std::path::Path;
 
-use crate::output::print_lines;
 use crate::project::{self, Language, Name};
 
 /// Creates the project in a folder with the module's name, and prints the next steps.

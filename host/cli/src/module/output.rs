@@ -1,8 +1,7 @@
 //! Formats the service's responses about modules as text.
 
+use latchmail_terminal::output::{escape, table};
 use serde_json::Value;
-
-use crate::output::{escape, table};
 
 /// The length of the digests in the tables, in characters. `rollback --to` accepts such a prefix of
 /// a digest.

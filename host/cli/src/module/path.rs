@@ -1,8 +1,7 @@
 //! The URL paths of modules in the API of the operator's socket.
 
 use anyhow::bail;
-
-use crate::output::escape;
+use latchmail_terminal::output::escape;
 
 /// Returns the URL path of a module. Returns an error for an invalid name, because such a name
 /// could select a different path.

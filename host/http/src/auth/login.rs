@@ -110,7 +110,7 @@ pub async fn login(app: &App, request: &Request) -> Result<Response, Rejection> 
 ///
 /// # Errors
 /// Returns 429 if there were too many failed attempts for the address.
-pub(crate) async fn start_attempt<'a>(
+pub async fn start_attempt<'a>(
     app: &'a App,
     address: &str,
     client: IpAddr,

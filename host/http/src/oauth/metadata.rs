@@ -12,6 +12,9 @@ use crate::rejection::Rejection;
 
 pub(super) const PATH: &str = "/.well-known/oauth-authorization-server";
 
+/// The path of the authorization endpoint, which is a page.
+pub const AUTHORIZATION_PATH: &str = "/login";
+
 /// The authorization server's metadata.
 #[derive(Serialize, ToSchema)]
 pub(super) struct AuthorizationServer {
@@ -54,7 +57,7 @@ pub(super) async fn authorization_server(app: &App) -> Result<Response, Rejectio
         StatusCode::OK,
         &AuthorizationServer {
             issuer: issuer.to_owned(),
-            authorization_endpoint: url(super::sign_in::PATH),
+            authorization_endpoint: url(AUTHORIZATION_PATH),
             token_endpoint: url(super::token::PATH),
             registration_endpoint: url(super::register::PATH),
             device_authorization_endpoint: url(super::device::PATH),

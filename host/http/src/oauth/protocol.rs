@@ -53,7 +53,7 @@ fn failure_response(failure: Failure) -> Result<Response, Rejection> {
 ///
 /// # Errors
 /// Returns an error if the body has another media type or is not a valid form.
-pub(crate) fn form(request: &Request) -> Result<Vec<(String, String)>, Refusal> {
+pub fn form(request: &Request) -> Result<Vec<(String, String)>, Refusal> {
     let media_type = request.headers.get(header::CONTENT_TYPE);
     let media_type = media_type
         .and_then(|value| value.to_str().ok())

@@ -1,12 +1,13 @@
 //! The routes of the authorization server.
 
 use http::Method;
+use latchmail_core::config::Config;
 use latchmail_core::error::StartError;
 use latchmail_runtime::modules::Route;
 use utoipa::OpenApi;
 
 use super::state::OAuthState;
-use super::{device, metadata, register, resource, sign_in, token};
+use super::{device, metadata, register, resource, token};
 use crate::app::App;
 use crate::route_group::{HostRoute, RouteGroup, host_route};
 
@@ -20,10 +21,6 @@ const MAX_BODY: usize = 64 * 1024;
         register::register_client,
         token::exchange_token,
         device::begin_device,
-        device::show_device,
-        device::submit_device,
-        sign_in::show_sign_in,
-        sign_in::submit_sign_in,
     ),
     tags((name = "Authorization", description = "Authorization of agents by the owner of a mailbox (OAuth 2.1)"))
 )]
@@ -56,7 +53,15 @@ pub fn resource_route_group() -> Result<RouteGroup<App>, StartError> {
     )
 }
 
-/// Returns the routes of the authorization server.
+/// Returns `true` if the main listener has the routes of the authorization server. It has no such
+/// routes if the authorization server has a separate listener, or if another service issues the
+/// tokens.
+#[must_use]
+pub fn is_on_main_listener(config: &Config) -> bool {
+    config.oauth.listen.is_none() && config.oauth.introspection.is_none()
+}
+
+/// Returns the endpoints of the authorization server.
 ///
 /// # Errors
 /// Returns an error if the API description cannot be serialized.
@@ -82,35 +87,9 @@ pub fn route_group<S: OAuthState>() -> Result<RouteGroup<S>, StartError> {
                 route: counted("oauth", Method::POST, device::PATH, "beginDevice"),
                 handler: |s, r| Box::pin(device::begin_device(s.app(), r)),
             },
-            HostRoute {
-                route: page("oauth", Method::GET, device::PAGE, "showDevice"),
-                handler: |s, r| Box::pin(device::show_device(s.app(), r)),
-            },
-            HostRoute {
-                // Attempts to guess a device code count towards the same rate limit as attempts to
-                // guess a password.
-                route: page("sign_in", Method::POST, device::PAGE, "submitDevice"),
-                handler: |s, r| Box::pin(device::submit_device(s.app(), r)),
-            },
-            HostRoute {
-                route: page("oauth", Method::GET, sign_in::PATH, "showSignIn"),
-                handler: |s, r| Box::pin(sign_in::show_sign_in(s.app(), r)),
-            },
-            HostRoute {
-                route: page("sign_in", Method::POST, sign_in::PATH, "submitSignIn"),
-                handler: |s, r| Box::pin(sign_in::submit_sign_in(s.app(), r)),
-            },
         ],
         &Description::openapi(),
     )
-}
-
-/// Creates a page whose requests count towards the rate limit `bucket`.
-fn page(bucket: &str, method: Method, path: &str, operation: &str) -> Route {
-    Route {
-        is_page: true,
-        ..counted(bucket, method, path, operation)
-    }
 }
 
 /// Creates a route whose requests count towards the rate limit `bucket`.

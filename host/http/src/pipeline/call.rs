@@ -39,7 +39,7 @@ pub(super) async fn run<S: State>(
             .unwrap_or_else(|_| Err(call_error::deadline_exceeded()));
     }
     let (sender, receiver) = oneshot::channel();
-    let abort = http.abort.clone();
+    let abort = http.server.abort.clone();
     let disconnected = CancellationToken::new();
     let call = work_queue::with_client(disconnected.clone(), call);
     // If the client disconnects, this future is dropped.
@@ -53,7 +53,7 @@ pub(super) async fn run<S: State>(
             response::log(&rejection);
         }
     };
-    http.changes.run(task);
+    http.server.changes.run(task);
     match timeout(deadline, receiver).await {
         Ok(Ok(result)) => result,
         Err(_) | Ok(Err(_)) => Err(call_error::outcome_unknown()),

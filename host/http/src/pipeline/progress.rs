@@ -78,10 +78,10 @@ impl Progress {
 
 /// A guard that logs a request if the client disconnects before the response. In this case, hyper
 /// drops the future of the request together with this guard.
-pub(super) struct DisconnectLog<'r>(Option<&'r Method>);
+pub(super) struct DisconnectLog(Option<Method>);
 
-impl<'r> DisconnectLog<'r> {
-    pub(super) fn new(method: &'r Method) -> Self {
+impl DisconnectLog {
+    pub(super) fn new(method: Method) -> Self {
         Self(Some(method))
     }
 
@@ -92,9 +92,9 @@ impl<'r> DisconnectLog<'r> {
     }
 }
 
-impl Drop for DisconnectLog<'_> {
+impl Drop for DisconnectLog {
     fn drop(&mut self) {
-        if let Some(method) = self.0 {
+        if let Some(method) = &self.0 {
             metrics::HTTP_DISCONNECTS.increment([]);
             tracing::info!(
                 method = response::method_name(method),

@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::TcpStream;
 use tokio::time::{Instant, timeout};
 
 use super::*;
@@ -16,8 +16,8 @@ const EVENTUALLY: Duration = Duration::from_secs(20);
 
 async fn start(config: &str) -> (Arc<TestService>, Running) {
     let small = TestService::with(config, routes());
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let listener = Listener::from_tcp(listener).unwrap();
+    let address = SocketAddr::from(([127, 0, 0, 1], 0));
+    let listener = Listener::bind(&address.into(), "listen").await.unwrap();
     let running = serve(&small, vec![listener]);
     (small, running)
 }
@@ -280,11 +280,11 @@ async fn a_client_that_takes_no_answer_is_given_up() {
     // The server closes the connection because the client does not read, so the rest of the
     // response does not arrive.
     let ended = async {
-        while !running.accept_task.connections().is_empty() {
+        while running.open_connections() > 0 {
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
     };
-    while running.accept_task.connections().is_empty() {
+    while running.open_connections() == 0 {
         tokio::task::yield_now().await;
     }
     timeout(EVENTUALLY, ended)
@@ -304,7 +304,7 @@ async fn a_client_beyond_the_cap_waits_for_its_turn() {
     first.response().await;
     let mut second = Client::of(&running).await;
     second.send(&get("/echo/b")).await;
-    assert_eq!(running.accept_task.connections().len(), 1);
+    assert_eq!(running.open_connections(), 1);
     drop(first);
     assert_eq!(body(&second.response().await)["path"][0][1], "b");
 }
@@ -321,7 +321,7 @@ async fn one_client_cannot_have_all_connections() {
     let mut third = Client::of(&running).await;
     assert_eq!(third.read_to_end().await, "", "closed at once");
     drop(first);
-    while running.accept_task.connections().len() > 1 {
+    while running.open_connections() > 1 {
         tokio::task::yield_now().await;
     }
     let mut fourth = Client::of(&running).await;

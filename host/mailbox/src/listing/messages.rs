@@ -254,7 +254,11 @@ async fn search_page(
     let end = uids.len().saturating_sub(bounds::to_usize(offset));
     let page = &uids[end.saturating_sub(bounds::to_usize(limit))..end];
     let total = u32::try_from(uids.len()).unwrap_or(u32::MAX);
-    Ok(Some((opened, total, session.positions(page).await?)))
+    Ok(Some((
+        opened,
+        total,
+        session.selected_folder()?.positions(page).await?,
+    )))
 }
 
 /// Reads the summaries of the messages with these IMAP UIDs. Omits messages that were just
@@ -266,6 +270,7 @@ async fn read_summaries(
 ) -> Result<Vec<Uncached>, latchmail_imap::Error> {
     let (mut complete, mut incomplete) = (Vec::new(), Vec::new());
     session
+        .selected_folder()?
         .summaries(uids, &mut |message| {
             // Do not use a truncated header. Otherwise another listing could return different data
             // for the same message.
@@ -338,7 +343,7 @@ async fn read_incomplete(
     let memory = lister.memory.acquire(mib).await;
     let _memory = memory.map_err(|error| latchmail_imap::Error::Unavailable(error.to_string()))?;
     let uids: Vec<u32> = messages.iter().map(|message| message.message.uid).collect();
-    let fetched = session.longer_headers(&uids).await?;
+    let fetched = session.selected_folder()?.longer_headers(&uids).await?;
     let mut first_fetch: HashMap<u32, Fetched> = messages
         .iter()
         .map(|message| (message.message.uid, message.message.clone()))

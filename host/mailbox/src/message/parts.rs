@@ -57,7 +57,11 @@ impl MessageParts {
                 } else if range.end <= message.whole.len() {
                     message.whole.slice(range)
                 } else {
-                    let Some(bytes) = session.read_range(message.uid, &range).await? else {
+                    let Some(bytes) = session
+                        .selected_folder()?
+                        .read_range(message.uid, &range)
+                        .await?
+                    else {
                         return Ok(None);
                     };
                     bytes
@@ -82,7 +86,11 @@ pub(crate) async fn read_structure(
     let mut is_complete = message.whole.len() < bounds::FIRST;
     if !is_complete {
         let rest = bounds::FIRST..bounds::MESSAGE;
-        let Some(mut remaining) = session.start_stream(message.uid, &rest).await? else {
+        let Some(mut remaining) = session
+            .selected_folder()?
+            .start_stream(message.uid, &rest)
+            .await?
+        else {
             return Ok(None);
         };
         is_complete = remaining < rest.len();

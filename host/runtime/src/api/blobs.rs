@@ -6,20 +6,11 @@ use latchmail_bindings::latchmail::host::blobs::{Host, HostBlob};
 use latchmail_bindings::latchmail::host::types::Error;
 use wasmtime::component::Resource;
 
-use super::call::Call;
+use super::call::{Call, JsonString};
 use super::host_call::host_call;
 
 /// The maximum number of bytes that one `read` returns.
 const MAX_READ: u32 = 65_536;
-
-/// A text that the host inserts into the body of a response as a JSON string.
-#[derive(Debug)]
-pub(crate) struct JsonString {
-    /// The position in the bytes that the guest returns as the body.
-    pub(crate) offset: u32,
-    /// The text, without quotation marks and escapes.
-    pub(crate) text: String,
-}
 
 impl Host for Call {
     async fn insert_json_string(

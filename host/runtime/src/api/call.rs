@@ -9,7 +9,6 @@ use latchmail_mailbox::{Access, Member};
 use secrecy::SecretString;
 use wasmtime::component::ResourceTable;
 
-use super::blobs::JsonString;
 use super::services::Services;
 use super::session::SessionAccount;
 use super::settings::Settings;
@@ -20,6 +19,15 @@ pub(crate) const MAX_HANDLES: usize = 1024;
 
 /// The maximum number of passwords that the host checks for a module in one request.
 const MAX_PASSWORD_CHECKS: u32 = 3;
+
+/// A text that the host inserts into the body of a response as a JSON string.
+#[derive(Debug)]
+pub(crate) struct JsonString {
+    /// The position in the bytes that the guest returns as the body.
+    pub(crate) offset: u32,
+    /// The text, without quotation marks and escapes.
+    pub(crate) text: String,
+}
 
 /// The state of one call to a module. The host functions use this state.
 #[derive(Debug)]

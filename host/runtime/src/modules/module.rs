@@ -9,6 +9,7 @@ use latchmail_core::account_permits::AccountPermits;
 use latchmail_core::caller::{Caller, Origin};
 use latchmail_core::clock::Clock;
 use latchmail_core::config;
+use latchmail_core::metrics::{MODULE_FAILING, SANDBOXES_IDLE};
 use tokio::sync::{Semaphore, mpsc};
 use wasmtime::Engine;
 
@@ -103,5 +104,16 @@ impl Module {
             caller,
             origin,
         )
+    }
+}
+
+/// Sets the metrics that are read at each scrape, for the serving modules.
+pub(crate) fn set_metrics<'m>(serving: impl Iterator<Item = &'m Module>) {
+    SANDBOXES_IDLE.clear();
+    MODULE_FAILING.clear();
+    for module in serving {
+        let labels = [&*module.name, module.manifest.version.as_str()];
+        SANDBOXES_IDLE.set(labels, module.idle.count());
+        MODULE_FAILING.set(labels, i64::from(module.health().failing));
     }
 }

@@ -3,13 +3,10 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use latchmail_core::metrics::{
-    self, CounterSeries, GaugeSeries, HistogramSeries, InProgress, MODULE_FAILING, SANDBOXES_IDLE,
-};
+use latchmail_core::metrics::{self, CounterSeries, GaugeSeries, HistogramSeries, InProgress};
 
 use super::error::CallError;
 use super::message::Response;
-use super::module::Module;
 
 /// The values of the label `outcome`.
 const OUTCOMES: [&str; 6] = [
@@ -130,17 +127,6 @@ impl AllUsage {
     pub fn of(&self, module: &str, version: &str) -> Usage {
         let labels = [module.to_owned(), version.to_owned()];
         self.0.get(&labels).copied().unwrap_or_default()
-    }
-}
-
-/// Sets the metrics that are read at each scrape, for the serving modules.
-pub(crate) fn set<'m>(serving: impl Iterator<Item = &'m Module>) {
-    SANDBOXES_IDLE.clear();
-    MODULE_FAILING.clear();
-    for module in serving {
-        let labels = [&*module.name, module.manifest.version.as_str()];
-        SANDBOXES_IDLE.set(labels, module.idle.count());
-        MODULE_FAILING.set(labels, i64::from(module.health().failing));
     }
 }
 

@@ -9,7 +9,7 @@ use latchmail_runtime::modules::Content;
 use utoipa::ToSchema;
 
 use super::super::protocol;
-use super::flow::{provider, unavailable};
+use super::super::provider::{provider, unavailable};
 use crate::app::App;
 use crate::message::{Request, Response};
 use crate::rejection::Rejection;

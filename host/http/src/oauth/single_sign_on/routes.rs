@@ -6,8 +6,7 @@ use latchmail_core::error::StartError;
 use latchmail_runtime::modules::Route;
 use utoipa::OpenApi;
 
-use super::super::state::OAuthState;
-use super::{callback, logout, start, token};
+use super::{logout, token};
 use crate::app::App;
 use crate::route_group::{HostRoute, RouteGroup, host_route};
 
@@ -17,8 +16,6 @@ const MAX_BODY: usize = 32 * 1024;
 #[derive(OpenApi)]
 #[openapi(
     paths(
-        start::start_sign_in,
-        start::confirm_sign_in,
         token::exchange_code,
         logout::back_channel_logout,
     ),
@@ -26,28 +23,13 @@ const MAX_BODY: usize = 32 * 1024;
 )]
 struct Description;
 
-#[derive(OpenApi)]
-#[openapi(paths(callback::finish_sign_in), tags((name = "Single sign-on")))]
-struct CallbackDescription;
-
-/// Returns the routes below the base URL, without the callback.
+/// Returns the endpoints.
 ///
 /// # Errors
 /// Returns an error if the API description cannot be serialized.
 pub fn route_group() -> Result<RouteGroup<App>, StartError> {
     RouteGroup::host(
         vec![
-            HostRoute {
-                route: page(Method::GET, start::PATH, "startSignIn"),
-                handler: |app, request| Box::pin(start::start_sign_in(app, request)),
-            },
-            HostRoute {
-                route: Route {
-                    max_body: MAX_BODY,
-                    ..page(Method::POST, start::PATH, "confirmSignIn")
-                },
-                handler: |app, request| Box::pin(start::confirm_sign_in(app, request)),
-            },
             HostRoute {
                 route: Route {
                     bucket: "sign_in".into(),
@@ -65,29 +47,6 @@ pub fn route_group() -> Result<RouteGroup<App>, StartError> {
         ],
         &Description::openapi(),
     )
-}
-
-/// Returns the callback. The main listener and the listener of the authorization server have this
-/// route, because the browser's cookie belongs to one of them.
-///
-/// # Errors
-/// Returns an error if the API description cannot be serialized.
-pub fn callback_route_group<S: OAuthState>() -> Result<RouteGroup<S>, StartError> {
-    RouteGroup::host(
-        vec![HostRoute {
-            route: page(Method::GET, callback::PATH, "finishSignIn"),
-            handler: |state, request| Box::pin(callback::finish_sign_in(state.app(), request)),
-        }],
-        &CallbackDescription::openapi(),
-    )
-}
-
-fn page(method: Method, path: &str, operation: &str) -> Route {
-    Route {
-        bucket: "oauth".into(),
-        is_page: true,
-        ..host_route(method, path, operation)
-    }
 }
 
 fn with_body(path: &str, operation: &str) -> Route {

@@ -1,0 +1,220 @@
+//! The plan of an attachment: what `latchmail attach` found and what it changes. Building the plan
+//! changes nothing.
+
+use std::path::Path;
+
+use anyhow::bail;
+use latchmail_core::config::{ATTACHED_FILE, Config, Imap, Smtp};
+use latchmail_mailserver::{Lookup, fill};
+use latchmail_terminal::output::escape;
+
+use super::AttachArgs;
+use super::dovecot::Dovecot;
+use super::journal::{FileChange, Location};
+use super::postfix::{Parameter, Postfix};
+use super::test_users::{self, TestUser};
+use super::{lookup, ports};
+
+const SETTINGS: &str = include_str!("templates/attached.toml");
+
+/// The connections that remain for mail clients of a user on the machine itself, such as a web mail
+/// program.
+const OTHER_CONNECTIONS: usize = 2;
+
+const PASSWORD_NOTE: &str = "after a password change at the mail server, existing sessions end only if the passdb returns the field `latchmail_password_version` \
+    (docs/accounts.md)";
+
+/// What `latchmail attach` found and what it changes.
+pub(super) struct Plan {
+    pub(super) dovecot: Dovecot,
+    pub(super) postfix: Postfix,
+    pub(super) lookup: Lookup,
+    /// The configuration of the service after the attachment.
+    pub(super) config: Config,
+    /// The users with whose mailboxes the attachment is tested, one after the other until a test
+    /// succeeds.
+    pub(super) users: Vec<TestUser>,
+    /// The files to create. `main.cf` is not included.
+    pub(super) files: Vec<FileChange>,
+    pub(super) parameters: Vec<Parameter>,
+    warnings: Vec<String>,
+}
+
+impl Plan {
+    /// Inspects the mail servers and determines the changes.
+    ///
+    /// # Errors
+    /// Returns an error with a remedy if Latchmail cannot be attached.
+    pub(super) async fn build(
+        config: &Config,
+        file: &Path,
+        location: &Location,
+        args: &AttachArgs,
+    ) -> anyhow::Result<Self> {
+        let lookup = lookup::find(config, args.mail_database()?.as_deref())?;
+        let dovecot = Dovecot::inspect(&args.servers.dovecot_config)?;
+        let postfix = Postfix::inspect(&args.servers.postfix_config)?;
+        for (name, running) in [
+            ("Dovecot", dovecot.is_running()),
+            ("Postfix", postfix.is_running()),
+        ] {
+            if !running {
+                bail!("{name} is not running; start it first");
+            }
+        }
+        let imap = ports::imap(&config.imap).await?;
+        let smtp = ports::smtp(&config.smtp).await?;
+        let tested = test_users::choose(config, &dovecot, &postfix, args.test_user.as_deref())?;
+        let default_domain = tested.default_domain;
+        let settings = settings(&dovecot, (&imap, &smtp), config, &default_domain)?;
+        let merged = Config::load_with(Some(file), &settings)?;
+
+        let user_name = lookup::service_user(config)?;
+        let group = postfix.group_name()?;
+        let mut files = dovecot.changes(&lookup, &user_name, &group)?;
+        files.extend(postfix.tables(&lookup)?);
+        files.push(FileChange::create(
+            location.file(ATTACHED_FILE),
+            settings,
+            0o644,
+            None,
+        ));
+        let mut warnings = dovecot.warnings.clone();
+        warnings.extend(postfix.warnings.iter().cloned());
+        warnings.extend(unlisted(config, &postfix));
+        warnings.extend(lookup::access_warning(&lookup));
+        let parameters = postfix.parameters(&lookup)?;
+        Ok(Self {
+            dovecot,
+            postfix,
+            lookup,
+            config: merged,
+            users: tested.users,
+            files,
+            parameters,
+            warnings,
+        })
+    }
+
+    /// Returns the plan as lines for the operator.
+    pub(super) fn lines(&self) -> Vec<String> {
+        let (dovecot, postfix) = (&self.dovecot, &self.postfix);
+        let milters = match postfix.milters.as_str() {
+            "" => "none",
+            milters => milters,
+        };
+        let domains: Vec<&str> = postfix.domains.iter().map(String::as_str).collect();
+        let mut lines = vec![
+            format!("Dovecot {}", dovecot.version_text),
+            format!("  user sources  {}", dovecot.passdbs.join(", ")),
+            format!("  mailboxes     {}", dovecot.mail_format),
+            format!(
+                "  IMAP          {}",
+                describe(&self.config.imap.address, self.config.imap.tls, false)
+            ),
+            format!("Postfix {}", postfix.version),
+            format!(
+                "  submission    {}",
+                describe(
+                    &self.config.smtp.address,
+                    self.config.smtp.tls,
+                    self.config.smtp.starttls
+                )
+            ),
+            format!("  domains       {}", domains.join(", ")),
+            format!("  milters       {milters}"),
+            format!(
+                "Test user {}",
+                self.users
+                    .iter()
+                    .map(TestUser::describe)
+                    .collect::<Vec<_>>()
+                    .join(", or if the test fails "),
+            ),
+            String::new(),
+            "Changes".into(),
+        ];
+        for file in &self.files {
+            lines.push(format!("  create {}", file.path.display()));
+        }
+        for parameter in &self.parameters {
+            lines.push(format!(
+                "  append to {} in {}: {}",
+                parameter.name,
+                postfix.main_cf().display(),
+                parameter.added
+            ));
+        }
+        lines.push("  reload Dovecot and Postfix".into());
+        lines.push(format!("note: {PASSWORD_NOTE}"));
+        for warning in &self.warnings {
+            lines.push(format!("warning: {}", escape(warning)));
+        }
+        lines
+    }
+}
+
+fn describe(address: &str, tls: bool, starttls: bool) -> String {
+    let how = match (tls, starttls) {
+        (true, _) => "with TLS",
+        (_, true) => "with STARTTLS",
+        _ => "without TLS",
+    };
+    format!("{address} {how}")
+}
+
+/// Returns the text of the file with the settings of the service.
+fn settings(
+    dovecot: &Dovecot,
+    (imap, smtp): (&Imap, &Smtp),
+    config: &Config,
+    default_domain: &str,
+) -> anyhow::Result<String> {
+    let most = dovecot.connections.saturating_sub(OTHER_CONNECTIONS).max(1);
+    let connections = match dovecot.connections {
+        0 => config.imap.connections_per_account,
+        _ => config.imap.connections_per_account.min(most),
+    };
+    // Most processes remain for mail clients. A limit of 0 means that there is no limit.
+    let idle = match dovecot.imap_processes / 4 {
+        0 => config.imap.idle_connections,
+        quarter => config.imap.idle_connections.min(quarter),
+    };
+    let path = |path: &Path| path.display().to_string();
+    let (doveadm, key_file) = dovecot.doveadm().unwrap_or_default();
+    fill(
+        SETTINGS,
+        &[
+            ("imap", &imap.address),
+            ("imap_tls", &imap.tls.to_string()),
+            ("connections", &connections.to_string()),
+            ("idle_connections", &idle.to_string()),
+            ("smtp", &smtp.address),
+            ("smtp_tls", &smtp.tls.to_string()),
+            ("smtp_starttls", &smtp.starttls.to_string()),
+            ("auth_socket", &path(&dovecot.auth_socket())),
+            ("lookup_socket", &path(&dovecot.lookup_socket())),
+            ("default_domain", default_domain),
+            ("separator", &dovecot.master_separator),
+            ("doveadm", &doveadm),
+            ("doveadm_key_file", &path(&key_file)),
+        ],
+    )
+}
+
+/// Returns a warning if the mail server has domains that the service does not list.
+fn unlisted(config: &Config, postfix: &Postfix) -> Option<String> {
+    let listed = &config.registration.domains;
+    let missing: Vec<&str> = postfix
+        .domains
+        .iter()
+        .filter(|domain| !listed.contains(domain))
+        .map(String::as_str)
+        .collect();
+    (!missing.is_empty()).then(|| {
+        format!(
+            "users of these domains cannot sign in, because `registration.domains` does not list them: {}",
+            missing.join(", ")
+        )
+    })
+}

@@ -1,0 +1,40 @@
+//! The HTML pages of the service. They use the state, the requests and the responses of
+//! `latchmail-http`, which serves the pages of the main listener as [`PAGES`].
+//!
+//! | | |
+//! |---|---|
+//! | `layout` | the head of all pages, their headers, redirects |
+//! | `documentation` | the start page, and the API description in a viewer |
+//! | [`sign_in`] | sign-in and consent for clients and devices, with the listener `oauth.listen` |
+//! | [`operator`] | the operator's page, with the listener `admin.listen` |
+//! | `credentials` | the credentials in the form of a sign-in page |
+
+mod credentials;
+mod documentation;
+mod layout;
+pub mod operator;
+pub mod sign_in;
+
+use latchmail_core::config::Config;
+use latchmail_core::error::StartError;
+use latchmail_http::app::Pages;
+use latchmail_http::route_group::RouteGroup;
+use latchmail_http::{App, oauth};
+
+/// The pages of the main listener.
+pub const PAGES: Pages = Pages {
+    route_groups,
+    error: sign_in::error_page,
+};
+
+fn route_groups(config: &Config) -> Result<Vec<RouteGroup<App>>, StartError> {
+    let mut groups = vec![documentation::route_group()?];
+    if oauth::is_on_main_listener(config) {
+        groups.push(sign_in::route_group()?);
+    }
+    if config.sign_in.uses_provider() {
+        groups.push(sign_in::provider_route_group()?);
+        groups.push(sign_in::callback_route_group()?);
+    }
+    Ok(groups)
+}

@@ -1,0 +1,170 @@
+//! `/admin/mail-server`: checks of the servers that this host needs, the connections of this host,
+//! and the hosts that use the database. The checks of the mail server are those of
+//! `latchmail doctor`, which also checks the configuration, the DNS and the system.
+
+use latchmail_core::finding::{Finding, Status};
+use latchmail_core::metrics;
+use latchmail_directory::hosts::Host;
+use latchmail_http::App;
+use latchmail_http::message::{Request, Response};
+use latchmail_http::rejection::Rejection;
+use latchmail_http::status::readiness::TIMEOUT;
+use latchmail_mailbox::server_checks::{check_doveadm, check_imap, check_smtp};
+use maud::{Markup, html};
+use tokio::time::timeout;
+
+use super::layout::{Section, table, time};
+use super::state::PageState;
+use super::visit::{Visit, respond};
+
+const DATABASE: &str = "database";
+const REDIS: &str = "redis";
+const MODULES: &str = "modules";
+
+const CHECKS: [&str; 4] = ["Check", "State", "Details", "Remedy"];
+const HOSTS: [&str; 7] = [
+    "Host",
+    "Version",
+    "URL",
+    "Key",
+    "State",
+    "Started",
+    "Last seen",
+];
+
+/// Shows the results of the checks and the hosts.
+pub(super) async fn show(state: &PageState, request: &Request) -> Result<Response, Rejection> {
+    let page = Box::pin(async {
+        let visit = Visit::of(state, request).await?;
+        let app = visit.app;
+        let (database, imap, doveadm, smtp) = tokio::join!(
+            check_database(app),
+            check_imap(&app.config),
+            check_doveadm(&app.config),
+            check_smtp(&app.config),
+        );
+        let hosts = app.directory.hosts.list().await?;
+        let mut findings = vec![database, imap, doveadm, smtp];
+        findings.extend(check_redis(app));
+        findings.push(check_modules(app));
+        let checks = html! { @for one in &findings { (check(one)) } };
+        let host_rows = html! { @for host in &hosts { (host_row(host, app)) } };
+        let body = html! {
+            h2 { "Checks" }
+            (table("Checks of the servers that this host needs", &CHECKS, &checks))
+            p.soft { "The command " code { "latchmail doctor" } " also checks the configuration, the DNS, the certificates and the system." }
+            h2 { "Connections" }
+            (connections(app))
+            h2 { "Hosts" }
+            (table("Hosts that use the database", &HOSTS, &host_rows))
+        };
+        visit.page(Some(Section::MailServer), "Mail server", &body)
+    });
+    respond(request, page).await
+}
+
+async fn check_database(app: &App) -> Finding {
+    // The URL can contain a password.
+    let kind = if app.config.database().url.starts_with("sqlite:") {
+        "SQLite"
+    } else {
+        "PostgreSQL"
+    };
+    let problem = match timeout(TIMEOUT, app.directory.ping()).await {
+        Ok(Ok(())) => return Finding::ok(DATABASE, kind),
+        Ok(Err(error)) => error.to_string(),
+        Err(_) => format!("no response within {} s", TIMEOUT.as_secs()),
+    };
+    Finding::failed(
+        DATABASE,
+        format!("{kind}: {problem}"),
+        "check `database.url`, the network and the load of the database",
+    )
+}
+
+/// Returns `None` if the hosts do not share their rate limits.
+fn check_redis(app: &App) -> Option<Finding> {
+    let shared = app.http.limits.shared()?;
+    Some(if shared.is_available() {
+        Finding::ok(REDIS, "hosts share their rate limits")
+    } else {
+        Finding::warning(
+            REDIS,
+            "the server cannot be reached, so rate limits apply per host",
+            "check `redis.url`, the network and the load of the server",
+        )
+    })
+}
+
+fn check_modules(app: &App) -> Finding {
+    let problems = app.module_manager.problems();
+    if problems.is_empty() {
+        return Finding::ok(MODULES, "all enabled modules serve");
+    }
+    Finding::failed(
+        MODULES,
+        problems.join("; "),
+        "roll the module back, or disable it, on the page of the modules",
+    )
+}
+
+fn check(finding: &Finding) -> Markup {
+    let (class, text) = match finding.status {
+        Status::Ok => ("good", "OK"),
+        Status::Warning => ("warning", "Warning"),
+        Status::Failed => ("bad", "Failed"),
+    };
+    html! {
+        tr {
+            th scope="row" { (finding.check) }
+            td { span class=(class) { (text) } }
+            td { (finding.detail) }
+            td { (finding.remedy.as_deref().unwrap_or_default()) }
+        }
+    }
+}
+
+/// Renders the connections of this host, and the messages that it passed to the submission service.
+fn connections(app: &App) -> Markup {
+    let pool = |(open, in_use): (usize, usize)| html! { (open) " open, " (in_use) " in use" };
+    let mut submissions = metrics::SUBMISSIONS.read();
+    submissions.retain(|(_, count)| *count > 0.0);
+    html! {
+        dl {
+            dt { "Database" }
+            dd { (pool(app.directory.connections())) }
+            dt { "IMAP" }
+            dd { (pool(app.mail.connections.counts())) }
+            dt { "Submitted messages since the start" }
+            dd {
+                @if submissions.is_empty() { "none" }
+                @for (index, ([outcome], count)) in submissions.iter().enumerate() {
+                    @if index > 0 { ", " }
+                    (outcome.replace('_', " ")) ": " (count)
+                }
+            }
+        }
+    }
+}
+
+fn host_row(host: &Host, app: &App) -> Markup {
+    html! {
+        tr {
+            th scope="row" {
+                (host.name)
+                @if host.id == app.host_id { " (this host)" }
+            }
+            td { (host.version) }
+            td { (host.base_url) }
+            td { (host.key_id) }
+            td {
+                @match &host.problem {
+                    Some(problem) => { span.bad { (problem) } },
+                    None => { span.good { "Ready" } },
+                }
+            }
+            td { (time(host.started_at)) }
+            td { (time(host.seen_at)) }
+        }
+    }
+}

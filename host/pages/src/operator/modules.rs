@@ -1,0 +1,12 @@
+//! The pages of the modules.
+
+mod change;
+mod charts;
+mod list;
+mod parts;
+mod show;
+
+pub(super) use change::{disable, enable, roll_back, switch};
+pub(super) use charts::{data, script};
+pub(super) use list::list;
+pub(super) use show::show;

@@ -1,0 +1,32 @@
+//! The host functions that components can call. Each file contains one interface of the WIT
+//! package. A host function only checks the caller's rights, converts values, and calls a service
+//! of the host.
+//!
+//! All host functions are methods of [`Call`], which contains the caller of the request. So a guest
+//! cannot choose the account.
+
+mod aliases;
+mod blobs;
+mod call;
+mod caller;
+mod config;
+mod convert;
+mod credentials;
+mod domains;
+mod host_call;
+mod http_client;
+mod log;
+mod mailbox;
+mod outbox;
+mod profile;
+mod services;
+mod session;
+mod settings;
+mod store;
+mod teams;
+
+pub use call::Call;
+pub(crate) use call::{JsonString, MAX_HANDLES};
+pub(crate) use convert::scope_from_wit;
+pub use services::Services;
+pub use settings::Settings;

@@ -1,0 +1,42 @@
+//! The sandbox. This module compiles components, links the components with the granted interfaces,
+//! and reads the manifests. It calls components for requests.
+//!
+//! This module does not depend on HTTP connections or on SQL. The host functions are in
+//! [`crate::api`].
+
+mod cache;
+mod call;
+mod compile;
+mod contract;
+mod convert;
+mod engine;
+mod error;
+mod headers;
+mod health;
+mod idle;
+mod json_string;
+mod limits;
+mod linker;
+mod load;
+mod manifest;
+mod message;
+mod module;
+mod module_metrics;
+mod policy;
+mod sandbox;
+mod sandbox_permits;
+#[cfg(any(test, feature = "testing"))]
+pub mod testing;
+
+pub use compile::precompile;
+pub use engine::engine;
+pub use error::CallError;
+pub use health::{Counts, Failing};
+pub use latchmail_bindings::VERSION as CONTRACT;
+pub use linker::{GRANTABLE, is_granted};
+pub use load::{Examined, Loader, digest};
+pub use manifest::{Access, BodyForm, Manifest, Route, check_path};
+pub use message::{Content, Request, Response, Verified};
+pub use module::Module;
+pub(crate) use module::set_metrics as set_module_metrics;
+pub use module_metrics::{AllUsage, Usage};
