@@ -19,7 +19,9 @@ pub(crate) struct Steps(Cell<usize>);
 impl Steps {
     /// Returns the budget of a document with this number of bytes.
     pub(crate) fn new(length: usize) -> Self {
-        Self(Cell::new(MAX_STEPS.min(length.saturating_mul(STEPS_PER_BYTE))))
+        Self(Cell::new(
+            MAX_STEPS.min(length.saturating_mul(STEPS_PER_BYTE)),
+        ))
     }
 
     /// Uses one step. Returns `false` if no step is left.

@@ -17,8 +17,12 @@ const MIN_SCALE: f32 = 0.05;
 pub(crate) fn is_outside(value: &str) -> Option<bool> {
     match value {
         "auto" | "initial" => Some(false),
-        _ => pixels(value).map(|at| at <= MIN_OFFSET || at >= MAX_OFFSET),
+        _ => pixels(value).map(is_far),
     }
+}
+
+fn is_far(at: f32) -> bool {
+    at <= MIN_OFFSET || at >= MAX_OFFSET
 }
 
 /// Returns whether `clip` hides the whole element.
@@ -86,14 +90,13 @@ pub(crate) fn transform(value: &str) -> Option<bool> {
             "rotatex" | "rotatey" => arguments.any(is_edge_on),
             "matrix" => {
                 let numbers = arguments.map(|number| number.parse().ok());
-                let [a, b, c, d, x, y] = numbers.collect::<Option<Vec<f32>>>()?[..] else {
+                // The factors of the two axes, the factors between the axes, and the offsets.
+                let [x, yx, xy, y, left, top] = numbers.collect::<Option<Vec<f32>>>()?[..] else {
                     return None;
                 };
-                let is_nothing = |factor: f32| factor.abs() < MIN_SCALE;
-                let is_far = |at: f32| at <= MIN_OFFSET || at >= MAX_OFFSET;
-                (is_nothing(a) || is_nothing(d)) && (is_nothing(b) || is_nothing(c))
-                    || is_far(x)
-                    || is_far(y)
+                let is_nothing = |factors: [f32; 2]| factors.iter().any(|of| of.abs() < MIN_SCALE);
+                is_nothing([x, y]) && is_nothing([yx, xy])
+                    || [left, top].iter().any(|at| is_far(*at))
             }
             _ => false,
         };

@@ -182,18 +182,13 @@ fn lines_have_the_kinds_of_their_elements() {
         ),
         (
             "<blockquote>a<div class=moz-signature hidden>b</div><p>c</blockquote>d",
-            &[
-                ("a", Quote),
-                ("", Quote),
-                ("c", Quote),
-                ("d", Text),
-            ],
+            &[("a", Quote), ("", Quote), ("c", Quote), ("d", Text)],
         ),
         (
             "a<div id=appendonsend></div><div id=divRplyFwdMsg>b</div>",
             &[("a", Text), ("", Cut), ("b", Text)],
         ),
-        ("<hr id=appendonsend>", &[("", Text), ("", Cut)]),
+        ("<hr id=appendonsend>", &[("", Cut), ("", Text)]),
         ("<span id=signature>a", &[("a", Dropped)]),
     ] {
         let lines = visible_lines(html);
