@@ -7,8 +7,9 @@ use std::process::Command;
 use serde_json::Value;
 
 /// The crates of the service. Each may depend on those before it.
-const CRATES: [&str; 26] = [
+const CRATES: [&str; 27] = [
     "latchmail-shape",
+    "latchmail-html",
     "latchmail-mailserver",
     "latchmail-core",
     "latchmail-terminal",

@@ -10,7 +10,6 @@ mod endpoint;
 mod frame;
 mod headers;
 mod hidden;
-mod html;
 mod methods;
 mod origin;
 mod other_methods;

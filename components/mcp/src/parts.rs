@@ -92,8 +92,9 @@ fn is_word(c: char) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use latchmail_html::readable;
+
     use super::*;
-    use crate::html::readable;
 
     #[test]
     fn parts_with_the_same_words_do_not_differ() {

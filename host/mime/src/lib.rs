@@ -23,8 +23,8 @@
 //! line and has a nesting limit ([`bounds::DEPTH`]). `mail-parser` would need the complete message
 //! and has no limits: a message with a hundred thousand nested parts overflows the stack. This
 //! crate also decodes header fields and character sets itself, so that each text is the same
-//! everywhere. `mail-parser` only decodes the entities of HTML. A message inside another message is
-//! one attachment. This crate does not parse the parts of such a message.
+//! everywhere. A message inside another message is one attachment. This crate does not parse the
+//! parts of such a message.
 
 pub mod bounds;
 mod charset;
@@ -34,7 +34,6 @@ mod filename;
 #[cfg(any(test, feature = "testing"))]
 pub mod fuzzing;
 mod header;
-mod html;
 mod lexical;
 mod new_text;
 mod parameters;
@@ -45,10 +44,10 @@ mod words;
 
 use std::ops::Range;
 
+use latchmail_html::visible_text;
 use latchmail_shape::invisible;
 
 pub use header::Header;
-pub use html::{to_text as html_to_text, to_visible_text as html_to_visible_text};
 pub use new_text::new_text;
 use structure::Leaf;
 pub use structure::{Structure, StructureParser};
@@ -236,7 +235,7 @@ pub fn beginning(header: &[u8], body: &[u8], complete: bool) -> Option<(Beginnin
     while let Some(leaf) = htmls.next() {
         let (html, whole) = read(leaf);
         // A picture between two parts can follow a part without text.
-        if !whole || htmls.peek().is_none() || !is_blank(&html_to_text(&html)) {
+        if !whole || htmls.peek().is_none() || !is_blank(&visible_text(&html)) {
             return Some((Beginning::Html(html), whole));
         }
     }

@@ -16,7 +16,6 @@
 //! Time and memory are linear in the length of the text.
 
 mod disclaimer_phrases;
-mod html;
 mod quote_phrases;
 mod quotes;
 mod signature;
@@ -25,20 +24,8 @@ mod signature_phrases;
 use std::borrow::Cow;
 use std::ops::Range;
 
+use latchmail_html::{Kind, visible_lines};
 use latchmail_shape::invisible;
-
-/// The meaning of a line.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
-    /// Text of the author, or not yet known.
-    Text,
-    /// A line of a quote.
-    Quote,
-    /// A line between the texts, for example the introduction of a quote.
-    Dropped,
-    /// The start of another message, which ends at the end of the text. The line contains no text.
-    Cut,
-}
 
 /// A line of a text.
 #[derive(Clone, Copy, Debug)]
@@ -87,7 +74,7 @@ pub fn new_text(text: Option<&str>, html: Option<&str>) -> Option<String> {
         let lines = lines.map(|(line, visible)| Line::new(line, visible, Kind::Text));
         return Some(new_part(lines.collect()));
     }
-    let lines = html::lines(html?);
+    let lines = visible_lines(html?);
     let visible: Vec<_> = lines
         .iter()
         .map(|line| without_invisible(&line.0))

@@ -2,11 +2,12 @@
 //! bytes that a listing reads. Therefore the preview is the same in a listing and in a single
 //! message.
 
+use latchmail_html::visible_beginning;
 use latchmail_shape::invisible;
 use memchr::memrchr;
 use unicode_segmentation::UnicodeSegmentation as _;
 
-use crate::{Beginning, Decoder, Structure, beginning, bounds, decode_leaf, html_to_text, split};
+use crate::{Beginning, Decoder, Structure, beginning, bounds, decode_leaf, split};
 
 /// Maximum length of a grapheme cluster that is not split, in code points. The longest emoji have
 /// ten code points.
@@ -35,7 +36,7 @@ impl Preview {
         };
         let (text, full) = match beginning {
             Beginning::Text(text) => collapse(&text),
-            Beginning::Html(html) => collapse(&html_to_text(&html)),
+            Beginning::Html(html) => collapse_html(&html),
         };
         Self {
             // Another part can follow a blank part.
@@ -102,8 +103,19 @@ impl Preview {
     }
 }
 
-/// The number of encoded bytes that usually fill a preview.
+/// The number of bytes that usually fill a preview.
 const WINDOW: usize = 1024;
+
+/// Returns the first words of the visible text like [`collapse`].
+fn collapse_html(html: &str) -> (String, bool) {
+    let text = visible_beginning(html, WINDOW);
+    let (words, full) = collapse(&text);
+    if full || text.len() < WINDOW {
+        return (words, full);
+    }
+    // The beginning contains many invisible characters.
+    collapse(&visible_beginning(html, usize::MAX))
+}
 
 /// Returns the first words, and `true` if the words fill the preview. Skips words of invisible
 /// characters. Newsletters add such words after the first line to fill the preview.

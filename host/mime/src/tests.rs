@@ -4,6 +4,7 @@ use std::time::{Duration, Instant};
 use super::*;
 
 mod corpus;
+mod visible;
 
 /// The parsed content of a message.
 struct Shown {
@@ -506,7 +507,7 @@ fn no_bytes_make_a_message_unreadable() {
             assert_eq!(again.0, described);
         }
         if let Some((Beginning::Html(html), _)) = beginning(header, body, complete) {
-            drop(html_to_text(&html));
+            drop(visible_text(&html));
         }
     }
 }

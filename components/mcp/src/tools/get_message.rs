@@ -1,6 +1,7 @@
 //! `get_message`: returns one message and one piece of its body.
 
 use latchmail_common::{AuthenticationResult, Detail, NewText, reading};
+use latchmail_html::{Readable, readable};
 use latchmail_sdk::Failure;
 use latchmail_sdk::capability::Scope;
 use serde::{Deserialize, Serialize};
@@ -10,9 +11,8 @@ use utoipa::ToSchema;
 use super::bounds::Bounds;
 use super::{Hints, Tool, integer, parse, summaries};
 use crate::hidden::InvisibleCharacters;
-use crate::html::Readable;
 use crate::outcome::Outcome;
-use crate::{Capabilities, cut, html, parts, schema};
+use crate::{Capabilities, cut, parts, schema};
 
 /// The arguments of the tool.
 #[derive(Deserialize, ToSchema)]
@@ -144,7 +144,7 @@ fn call(host: &impl Capabilities, json: &[u8]) -> Result<Outcome, Failure> {
         && (detail.text.is_none() || offset == 0)
     {
         converted_bytes = source.len();
-        let readable = html::readable(&source);
+        let readable = readable(&source);
         if let Some(text) = &detail.text {
             if parts::differ(text, &readable.text) {
                 warnings.push(format!("The plain text of message {uid} differs from its HTML. This result contains the plain text; people usually see the HTML"));

@@ -114,7 +114,7 @@ fn participants(addresses: &[Address]) -> Vec<Participant<'_>> {
 /// Returns the plain text, and the visible text of the HTML if the HTML contains a word that the
 /// plain text does not contain.
 fn searchable_texts(text: Option<String>, html: Option<&str>) -> (String, String) {
-    let html = html.map(mime::html_to_visible_text).unwrap_or_default();
+    let html = html.map(latchmail_html::visible_text).unwrap_or_default();
     let Some(text) = text else {
         return (html, String::new());
     };

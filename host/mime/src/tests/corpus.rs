@@ -11,7 +11,7 @@ use crate::fuzzing;
 /// How many times each message is corrupted.
 const TIMES: usize = 40;
 
-fn corpus() -> Vec<(String, Vec<u8>)> {
+pub(super) fn corpus() -> Vec<(String, Vec<u8>)> {
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/mail");
     let mut corpus: Vec<_> = Path::new(folder)
         .read_dir()

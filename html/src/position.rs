@@ -1,6 +1,8 @@
 //! Detects elements that are invisible because of their position, clipping or transformation.
 
-use super::length::{measure, pixels};
+use std::f32::consts::PI;
+
+use crate::length::{measure, pixels};
 
 /// The limit for negative offsets, in pixels. An offset of this value or less moves an element
 /// beyond the upper or left edge of the page.
@@ -8,32 +10,23 @@ const MIN_OFFSET: f32 = -500.0;
 /// The limit for positive offsets, in pixels. An offset of this value or more moves an element
 /// outside the page. Pages can be scrolled, so the limit is larger than screens.
 const MAX_OFFSET: f32 = 5000.0;
+/// The minimum scale factor of a visible element.
+const MIN_SCALE: f32 = 0.05;
 
 /// Returns whether an offset or a margin moves an element outside the page.
-pub(super) fn is_outside(value: &str) -> Option<bool> {
+pub(crate) fn is_outside(value: &str) -> Option<bool> {
     match value {
         "auto" | "initial" => Some(false),
-        _ => pixels(value).map(|at| at <= MIN_OFFSET || at >= MAX_OFFSET),
+        _ => pixels(value).map(is_far),
     }
 }
 
-/// Returns the upper and the left length of a shorthand for four sides.
-pub(super) fn upper_and_left(value: &str) -> Option<(&str, &str)> {
-    let mut sides = value.split_ascii_whitespace();
-    let top = sides.next()?;
-    let right = sides.next();
-    let left = sides.nth(1).or(right).unwrap_or(top);
-    Some((top, left))
-}
-
-/// Returns whether an indentation moves a line outside the page.
-pub(super) fn is_indented_outside(value: &str) -> Option<bool> {
-    let first = value.split_ascii_whitespace().next()?;
-    is_outside(first)
+fn is_far(at: f32) -> bool {
+    at <= MIN_OFFSET || at >= MAX_OFFSET
 }
 
 /// Returns whether `clip` hides the whole element.
-pub(super) fn clip(value: &str) -> Option<bool> {
+pub(crate) fn clip(value: &str) -> Option<bool> {
     if matches!(value, "auto" | "initial" | "unset") {
         return Some(false);
     }
@@ -50,7 +43,7 @@ pub(super) fn clip(value: &str) -> Option<bool> {
 }
 
 /// Returns whether `clip-path` hides the whole element.
-pub(super) fn clip_path(value: &str) -> Option<bool> {
+pub(crate) fn clip_path(value: &str) -> Option<bool> {
     if matches!(value, "none" | "initial" | "unset") {
         return Some(false);
     }
@@ -83,25 +76,27 @@ pub(super) fn clip_path(value: &str) -> Option<bool> {
 }
 
 /// Returns whether a transformation hides an element or moves the element outside the page.
-pub(super) fn transform(value: &str) -> Option<bool> {
+pub(crate) fn transform(value: &str) -> Option<bool> {
     if matches!(value, "none" | "initial" | "unset") {
         return Some(false);
     }
     let mut hides = false;
     for step in value.split(')').filter(|step| !step.trim().is_empty()) {
         let (function, arguments) = step.split_once('(')?;
-        let arguments: Vec<&str> = arguments.split(',').map(str::trim).collect();
+        let mut arguments = arguments.split(',').map(str::trim);
         hides |= match function.trim() {
-            "scale" | "scalex" | "scaley" | "scale3d" => scales_to_nothing(&arguments),
-            "translate" | "translatex" | "translatey" | "translate3d" => moves_outside(&arguments),
-            "rotatex" | "rotatey" => rotates_edge_on(&arguments),
+            "scale" | "scalex" | "scaley" | "scale3d" => scales_to_nothing(arguments),
+            "translate" | "translatex" | "translatey" | "translate3d" => moves_outside(arguments),
+            "rotatex" | "rotatey" => arguments.any(is_edge_on),
             "matrix" => {
-                scales_to_nothing(&[arguments.first().copied()?, arguments.get(3).copied()?])
-                    && scales_to_nothing(&[arguments.get(1).copied()?, arguments.get(2).copied()?])
-                    || arguments.iter().skip(4).any(|at| {
-                        let at: Option<f32> = at.parse().ok();
-                        at.is_some_and(|at| at <= MIN_OFFSET || at >= MAX_OFFSET)
-                    })
+                let numbers = arguments.map(|number| number.parse().ok());
+                // The factors of the two axes, the factors between the axes, and the offsets.
+                let [x, yx, xy, y, left, top] = numbers.collect::<Option<Vec<f32>>>()?[..] else {
+                    return None;
+                };
+                let is_nothing = |factors: [f32; 2]| factors.iter().any(|of| of.abs() < MIN_SCALE);
+                is_nothing([x, y]) && is_nothing([yx, xy])
+                    || [left, top].iter().any(|at| is_far(*at))
             }
             _ => false,
         };
@@ -110,39 +105,37 @@ pub(super) fn transform(value: &str) -> Option<bool> {
 }
 
 /// Returns whether at least one of these scale factors hides the element.
-pub(super) fn scales_to_nothing(factors: &[&str]) -> bool {
-    factors.iter().any(|factor| {
-        let number = measure(factor).map(|(number, unit)| match unit {
-            "%" => number / 100.0,
-            _ => number,
-        });
-        number.is_some_and(|number| number.abs() < 0.05)
+pub(crate) fn scales_to_nothing<'v>(mut factors: impl Iterator<Item = &'v str>) -> bool {
+    factors.any(|factor| match measure(factor) {
+        Some((number, "%")) => number.abs() < MIN_SCALE * 100.0,
+        Some((number, _)) => number.abs() < MIN_SCALE,
+        None => false,
     })
 }
 
 /// Returns whether at least one of these lengths moves an element outside the page. Percentages are
 /// relative to the size of the element. Centring moves an element by half of the element's size, so
 /// small percentages are allowed.
-pub(super) fn moves_outside(lengths: &[&str]) -> bool {
-    lengths.iter().any(|length| match measure(length) {
+pub(crate) fn moves_outside<'v>(mut lengths: impl Iterator<Item = &'v str>) -> bool {
+    lengths.any(|length| match measure(length) {
         Some((number, "%")) => number.abs() >= 200.0,
         _ => is_outside(length) == Some(true),
     })
 }
 
-/// Returns whether at least one of these angles turns the element edge-on. Such an element is
-/// invisible.
-fn rotates_edge_on(angles: &[&str]) -> bool {
-    angles.iter().any(|angle| {
-        let degrees = match angle.strip_suffix("deg") {
-            Some(degrees) => degrees.parse::<f32>().ok(),
-            None => angle
-                .strip_suffix("turn")
-                .and_then(|turns| turns.parse::<f32>().ok())
-                .map(|turns| turns * 360.0),
-        };
-        degrees.is_some_and(|degrees| (degrees.rem_euclid(180.0) - 90.0).abs() < 3.0)
-    })
+/// Returns whether this angle turns an element edge-on. Such an element is invisible.
+fn is_edge_on(angle: &str) -> bool {
+    let units = [
+        ("deg", 1.0),
+        ("grad", 0.9),
+        ("rad", 180.0 / PI),
+        ("turn", 360.0),
+    ];
+    let found = units.into_iter().find_map(|(unit, degrees)| {
+        let number: f32 = angle.strip_suffix(unit)?.parse().ok()?;
+        Some(number * degrees)
+    });
+    found.is_some_and(|degrees| (degrees.rem_euclid(180.0) - 90.0).abs() < 3.0)
 }
 
 /// Splits the arguments of a CSS function at commas and spaces.

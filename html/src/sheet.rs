@@ -1,19 +1,20 @@
 //! Processes the rules in style elements. Only rules with an effect on visibility are relevant.
 //!
-//! Rules are split in the same way as in browsers. The crate `simplecss` parses and matches
-//! selectors. If `simplecss` does not support a selector, the rule is skipped.
-//! [`Sheet::is_incomplete`] reports whether a skipped rule might hide text. [`Steps`] limits the
-//! cost of a sheet.
+//! The crate `simplecss` parses and matches selectors. If `simplecss` does not support a selector,
+//! the rule is skipped. [`Sheet::is_incomplete`] reports whether a skipped rule might hide text.
+//! [`Steps`] limits the cost of a sheet.
 
 use std::collections::HashMap;
+use std::ops::ControlFlow;
 use std::rc::Rc;
 
 use simplecss::Selector;
 
-use super::length::pixels;
-use super::steps::Steps;
-use super::style::{Cascade, Declaration, declarations};
-use super::tree::Node;
+use crate::css::{self, Item, Items};
+use crate::length::pixels;
+use crate::nodes::{Node, Steps};
+use crate::style::{Cascade, Declaration, declarations};
+use crate::tag::{Token, tokenize};
 
 /// The maximum size of all style sheets in a message, in bytes. Newsletters have up to 100,000
 /// bytes of style sheets.
@@ -31,7 +32,7 @@ const WINDOW: f32 = 1024.0;
 
 /// The rules of a message's style sheets, with unparsed selectors.
 #[derive(Debug, Default)]
-pub(super) struct Rules {
+pub(crate) struct Rules {
     all: Vec<Rule>,
     /// Whether rules were omitted because of a limit.
     incomplete: bool,
@@ -46,19 +47,41 @@ struct Rule {
 }
 
 impl Rules {
-    /// Adds the rules of a style element. `text` is the content of the element, and `media` is the
-    /// element's media query.
-    pub(super) fn add(&mut self, text: &str, media: &str) {
-        if !matches_window(media) {
+    /// Returns the rules of all style elements. A rule also applies to elements before its style
+    /// element.
+    pub(crate) fn of(html: &str) -> Self {
+        let mut rules = Self::default();
+        let Some(head) = with_style_elements(html) else {
+            return rules;
+        };
+        // The media query and the content of the open style element.
+        let mut open: Option<(String, String)> = None;
+        tokenize(head, |token| {
+            match (token, &mut open) {
+                (Token::Open(tag), None) if tag.name() == "style" => {
+                    open = Some((tag.attribute("media").to_owned(), String::new()));
+                }
+                (Token::Text(text), Some((_, sheet))) => sheet.push_str(text),
+                (Token::Open(_) | Token::Close(_), Some(_)) => rules.add_sheet(open.take()),
+                _ => {}
+            }
+            ControlFlow::Continue(())
+        });
+        rules.add_sheet(open);
+        rules
+    }
+
+    /// Adds the rules of a style element with this media query and content.
+    fn add_sheet(&mut self, element: Option<(String, String)>) {
+        let Some((_, text)) = element.filter(|(media, _)| matches_window(media)) else {
             return;
-        }
+        };
         self.size += text.len();
         if self.size > MAX_SIZE {
             self.incomplete = true;
             return;
         }
-        let plain = without_comments(&text.to_ascii_lowercase());
-        self.add_block(&plain, "", 0);
+        self.add_block(&css::plain(&text), "", 0);
     }
 
     /// Adds the rules of a block. `outer` is the selector of the enclosing rule, or empty.
@@ -111,7 +134,7 @@ impl Rules {
             return;
         }
         let declarations: Rc<[Declaration]> = found.into();
-        for selector in split_outside_brackets(selectors, ',') {
+        for selector in css::split(selectors, |c| c == b',') {
             if self.all.len() >= MAX_RULES {
                 self.incomplete = true;
                 return;
@@ -127,20 +150,20 @@ impl Rules {
 
 /// The rules of a message, with parsed selectors.
 #[derive(Debug, Default)]
-pub(super) struct Sheet<'r> {
+pub(crate) struct Sheet<'r> {
     rules: Vec<(Selector<'r>, &'r [Declaration])>,
     /// For each [`key`] of a selector, the indexes in `rules` of the rules with this key.
     by_key: HashMap<String, Vec<usize>>,
     /// Whether any selector contains an attribute other than the id and the class.
-    pub(super) has_attributes: bool,
+    pub(crate) has_attributes: bool,
     /// Whether a skipped rule might hide text.
     skipped_hiding: bool,
     /// Whether a skipped rule might set a background.
-    pub(super) skipped_background: bool,
+    pub(crate) skipped_background: bool,
 }
 
 impl<'r> Sheet<'r> {
-    pub(super) fn new(rules: &'r Rules) -> Self {
+    pub(crate) fn new(rules: &'r Rules) -> Self {
         let mut sheet = Self {
             skipped_hiding: rules.incomplete,
             skipped_background: rules.incomplete,
@@ -152,12 +175,12 @@ impl<'r> Sheet<'r> {
             if is_generated(selector) {
                 continue;
             }
-            let parts = selector
-                .split([' ', '>', '+'])
-                .filter(|part| !part.is_empty());
-            let short = Some(selector).filter(|_| parts.count() <= MAX_PARTS);
+            let parts = css::split(selector, |c| matches!(c, b' ' | b'>' | b'+'));
+            let parts: Vec<&str> = parts.filter(|part| !part.is_empty()).collect();
+            let short = Some(selector).filter(|_| parts.len() <= MAX_PARTS);
             if let Some(parsed) = short.and_then(Selector::parse) {
-                let indexes = sheet.by_key.entry(key(selector)).or_default();
+                let key = key(parts.last().copied().unwrap_or_default());
+                let indexes = sheet.by_key.entry(key).or_default();
                 indexes.push(sheet.rules.len());
                 sheet.has_attributes |= selector.contains('[');
                 sheet.rules.push((parsed, &rule.declarations[..]));
@@ -169,19 +192,19 @@ impl<'r> Sheet<'r> {
         sheet
     }
 
-    pub(super) fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.rules.is_empty()
     }
 
     /// Returns whether an ignored rule might hide text. A rule is ignored if its selector is
     /// unsupported or no steps are left.
-    pub(super) fn is_incomplete(&self, steps: &Steps) -> bool {
+    pub(crate) fn is_incomplete(&self, steps: &Steps) -> bool {
         self.skipped_hiding || !steps.are_left()
     }
 
     /// Adds the declarations of the matching rules to `cascade`. The rule with the highest
     /// specificity is added last.
-    pub(super) fn apply(&self, node: &Node<'_>, steps: &Steps, cascade: &mut Cascade) {
+    pub(crate) fn apply(&self, node: &Node<'_>, steps: &Steps, cascade: &mut Cascade) {
         if !steps.take() {
             return;
         }
@@ -221,8 +244,8 @@ fn nested_selectors(outer: &str, inner: &str) -> Option<String> {
     }
     let mut all: Vec<String> = Vec::new();
     let mut left = MAX_NESTED;
-    for outer in split_outside_brackets(outer, ',') {
-        for inner in split_outside_brackets(inner, ',') {
+    for outer in css::split(outer, |c| c == b',') {
+        for inner in css::split(inner, |c| c == b',') {
             let each = outer.len() * inner.matches('&').count().max(1) + inner.len() + 1;
             left = left.checked_sub(each)?;
             all.push(if inner.contains('&') {
@@ -235,123 +258,27 @@ fn nested_selectors(outer: &str, inner: &str) -> Option<String> {
     Some(all.join(","))
 }
 
-enum Item<'t> {
-    /// A statement that ends with a semicolon.
-    Statement(&'t str),
-    /// The text before a block, and the content of the block.
-    Block(&'t str, &'t str),
-}
-
-/// An iterator over the statements and blocks of a style sheet. The text must not contain comments.
-struct Items<'t>(&'t str);
-
-impl<'t> Iterator for Items<'t> {
-    type Item = Item<'t>;
-
-    fn next(&mut self) -> Option<Item<'t>> {
-        let text = self.0;
-        let mut begins = None;
-        let mut depth = 0_usize;
-        for (at, c) in outside_strings(text) {
-            match (c, begins) {
-                ('{', None) => begins = Some(at),
-                ('{', Some(_)) => depth += 1,
-                ('}', Some(begins)) if depth == 0 => {
-                    self.0 = &text[at + 1..];
-                    return Some(Item::Block(&text[..begins], &text[begins + 1..at]));
-                }
-                ('}', Some(_)) => depth -= 1,
-                // A closing brace without an opening brace ends only the statement.
-                (';' | '}', None) => {
-                    self.0 = &text[at + 1..];
-                    return Some(Item::Statement(&text[..at]));
-                }
-                _ => {}
-            }
-        }
-        self.0 = "";
-        match begins {
-            // The end of the sheet closes all open blocks.
-            Some(begins) => Some(Item::Block(&text[..begins], &text[begins + 1..])),
-            None if text.trim().is_empty() => None,
-            None => Some(Item::Statement(text)),
-        }
+/// Returns the beginning of a document, up to the end of its last style element. Returns `None` if
+/// there is no style element.
+fn with_style_elements(html: &str) -> Option<&str> {
+    let bytes = html.as_bytes();
+    let is_at = |at: usize, name: &str| {
+        let found = bytes.get(at..at + name.len());
+        found.is_some_and(|found| found.eq_ignore_ascii_case(name.as_bytes()))
+    };
+    let mut marks = html.rmatch_indices('<').map(|(at, _)| at);
+    let last = marks.find(|at| is_at(*at, "<style") || is_at(*at, "</style>"))?;
+    if is_at(last, "<style") {
+        return Some(html);
     }
+    marks.find(|at| is_at(*at, "<style"))?;
+    Some(&html[..last])
 }
 
-/// Returns the characters outside strings with their offsets. Omits escaped characters.
-fn outside_strings(text: &str) -> impl Iterator<Item = (usize, char)> {
-    let (mut quote, mut is_escaped) = (None, false);
-    text.char_indices().filter(move |&(_, c)| {
-        if std::mem::take(&mut is_escaped) {
-            return false;
-        }
-        match (c, quote) {
-            ('\\', _) => is_escaped = true,
-            ('\n', Some(_)) => quote = None,
-            (c, Some(end)) if c == end => quote = None,
-            (_, Some(_)) => {}
-            ('"' | '\'', None) => quote = Some(c),
-            _ => return true,
-        }
-        false
-    })
-}
-
-/// Splits a text at separators outside brackets and strings.
-fn split_outside_brackets(text: &str, separator: char) -> Vec<&str> {
-    let (mut parts, mut begins, mut depth) = (Vec::new(), 0, 0_usize);
-    for (at, c) in outside_strings(text) {
-        match c {
-            '(' | '[' => depth += 1,
-            ')' | ']' => depth = depth.saturating_sub(1),
-            c if c == separator && depth == 0 => {
-                parts.push(&text[begins..at]);
-                begins = at + c.len_utf8();
-            }
-            _ => {}
-        }
-    }
-    parts.push(&text[begins..]);
-    parts
-}
-
-/// Removes comments. Also removes `<!--` and `-->`, which hide style sheets from very old browsers.
-fn without_comments(text: &str) -> String {
-    let mut plain = String::with_capacity(text.len());
-    let mut rest = text;
-    loop {
-        let comment = outside_strings(rest)
-            .find(|(at, c)| *c == '/' && rest[*at..].starts_with("/*"))
-            .map(|(at, _)| at);
-        let Some(at) = comment else {
-            plain.push_str(rest);
-            break;
-        };
-        plain.push_str(&rest[..at]);
-        plain.push(' ');
-        rest = rest[at + 2..]
-            .split_once("*/")
-            .map_or("", |(_, after)| after);
-    }
-    plain.replace("<!--", " ").replace("-->", " ")
-}
-
-/// Returns the key of a selector, taken from the selector's last part. The key is `#id`, `.class`,
-/// an element name, or empty. The selector matches only elements with this id, class or name. A
-/// selector with an empty key can match all elements.
-fn key(selector: &str) -> String {
-    let mut depth = 0_usize;
-    let mut begins = 0;
-    for (at, c) in outside_strings(selector) {
-        match c {
-            '[' | '(' => depth += 1,
-            ']' | ')' => depth = depth.saturating_sub(1),
-            ' ' | '>' | '+' if depth == 0 => begins = at + 1,
-            _ => {}
-        }
-    }
-    let last = &selector[begins..];
+/// Returns the key of a selector with this last part. The key is `#id`, `.class`, an element name,
+/// or empty. The selector matches only elements with this id, class or name. A selector with an
+/// empty key can match all elements.
+fn key(last: &str) -> String {
     let last = last.split(['[', ':']).next().unwrap_or(last);
     let part = |mark: char| {
         let (_, named) = last.split_once(mark)?;
@@ -374,35 +301,20 @@ fn is_generated(selector: &str) -> bool {
             .any(|part| selector.ends_with(part))
 }
 
-/// Returns whether a media query matches a window of width [`WINDOW`]. Unknown queries match.
+/// Returns whether a media query matches a window of width [`WINDOW`]. Unknown features match.
 fn matches_window(query: &str) -> bool {
-    let query = query.trim().to_ascii_lowercase();
-    query.is_empty()
-        || split_outside_brackets(&query, ',')
-            .into_iter()
-            .any(one_matches)
+    let query = css::plain(query);
+    let words: Vec<&str> = query.split_ascii_whitespace().collect();
+    words.is_empty() || css::split(&words.join(" "), |c| c == b',').any(one_matches)
 }
 
 fn one_matches(query: &str) -> bool {
     let query = query.trim();
-    if let Some(query) = query.strip_prefix("not ") {
-        return !one_matches(query);
-    }
-    let query = query.strip_prefix("only ").unwrap_or(query);
-    query.split(" and ").all(|part| {
-        let part = part.trim();
-        let Some(feature) = part.strip_prefix('(') else {
-            return !matches!(
-                part,
-                "print"
-                    | "speech"
-                    | "aural"
-                    | "braille"
-                    | "tty"
-                    | "handheld"
-                    | "projection"
-                    | "embossed"
-            );
+    let negated = query.strip_prefix("not ");
+    let query = negated.unwrap_or(query.strip_prefix("only ").unwrap_or(query));
+    let matches = query.split(" and ").all(|part| {
+        let Some(feature) = part.trim().strip_prefix('(') else {
+            return matches!(part.trim(), "screen" | "all");
         };
         let (feature, value) = feature
             .trim_end_matches(')')
@@ -415,5 +327,6 @@ fn one_matches(query: &str) -> bool {
             ("prefers-color-scheme", _) => value.trim() != "dark",
             _ => true,
         }
-    })
+    });
+    matches != negated.is_some()
 }

@@ -8,7 +8,7 @@ const MAX_TARGET: usize = 4000;
 
 /// Returns the target of a link. Returns `None` if the link does not lead outside the message.
 /// `base` is the message's base URL for relative links.
-pub(super) fn target(href: &str, base: Option<&Url>) -> Option<String> {
+pub(crate) fn target(href: &str, base: Option<&Url>) -> Option<String> {
     let href = href.trim_matches(|c: char| c <= ' ');
     if href.is_empty() || href.starts_with('#') {
         return None;
@@ -39,13 +39,13 @@ pub(super) fn target(href: &str, base: Option<&Url>) -> Option<String> {
 }
 
 /// Parses the base URL for relative links. `href` is the attribute of a `base` element.
-pub(super) fn base(href: &str) -> Option<Url> {
+pub(crate) fn base(href: &str) -> Option<Url> {
     let url = Url::parse(href.trim_matches(|c: char| c <= ' ')).ok()?;
     matches!(url.scheme(), "http" | "https").then_some(url)
 }
 
 /// Returns whether the displayed text of a link equals the target.
-pub(super) fn names(shown: &str, target: &str) -> bool {
+pub(crate) fn names(shown: &str, target: &str) -> bool {
     let plain = target.strip_prefix("mailto:").unwrap_or(target);
     let same = |target: &str| shown == target || shown == target.trim_end_matches('/');
     same(target) || same(plain)

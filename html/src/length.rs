@@ -5,7 +5,7 @@
 const MAX_TERMS: usize = 16;
 
 /// Splits a length into a number and its unit.
-pub(super) fn measure(value: &str) -> Option<(f32, &str)> {
+pub(crate) fn measure(value: &str) -> Option<(f32, &str)> {
     let number = value.trim_end_matches(|c: char| c.is_ascii_alphabetic() || c == '%');
     let unit = &value[number.len()..];
     let known = matches!(
@@ -35,7 +35,7 @@ pub(super) fn measure(value: &str) -> Option<(f32, &str)> {
 
 /// Returns the approximate length in pixels. A percentage is relative to 600 pixels, the usual
 /// width of a mail.
-pub(super) fn pixels(value: &str) -> Option<f32> {
+pub(crate) fn pixels(value: &str) -> Option<f32> {
     if let Some(sum) = value.strip_prefix("calc(") {
         return calculated(sum.strip_suffix(')')?);
     }
@@ -82,7 +82,7 @@ fn calculated(sum: &str) -> Option<f32> {
 }
 
 /// Returns whether a length is too small to be seen. Returns `None` if the length is invalid.
-pub(super) fn is_negligible(value: &str) -> Option<bool> {
+pub(crate) fn is_negligible(value: &str) -> Option<bool> {
     match measure(value)? {
         (number, _) if number < 0.0 => None,
         (number, "") => (number == 0.0).then_some(true),

@@ -11,7 +11,7 @@ const MIN_OPACITY: f32 = 0.05;
 
 /// A colour in a style.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) enum Paint {
+pub(crate) enum Paint {
     /// Red, green and blue, each from 0 to 1.
     Opaque([f32; 3]),
     /// Red, green, blue and the opacity.
@@ -21,11 +21,11 @@ pub(super) enum Paint {
     Unknown,
 }
 
-pub(super) const BLACK: Paint = Paint::Opaque([0.0; 3]);
-pub(super) const WHITE: Paint = Paint::Opaque([1.0; 3]);
+pub(crate) const BLACK: Paint = Paint::Opaque([0.0; 3]);
+pub(crate) const WHITE: Paint = Paint::Opaque([1.0; 3]);
 
 /// Parses a colour value in lower case. Returns `None` if browsers ignore the value.
-pub(super) fn parse(value: &str) -> Option<Paint> {
+pub(crate) fn parse(value: &str) -> Option<Paint> {
     match value {
         "inherit" | "unset" | "revert" | "revert-layer" | "currentcolor" => return None,
         "initial" | "canvastext" | "windowtext" | "text" => return Some(BLACK),
@@ -70,7 +70,7 @@ fn paint(colour: &Color) -> Paint {
 }
 
 /// Parses the value of `background` or `background-color`.
-pub(super) fn background(value: &str) -> Option<Paint> {
+pub(crate) fn background(value: &str) -> Option<Paint> {
     if is_image(value) {
         return Some(Paint::Unknown);
     }
@@ -88,14 +88,14 @@ pub(super) fn background(value: &str) -> Option<Paint> {
 }
 
 /// Returns whether a background value contains an image.
-pub(super) fn is_image(value: &str) -> bool {
+pub(crate) fn is_image(value: &str) -> bool {
     ["url(", "gradient(", "image(", "image-set(", "element("]
         .iter()
         .any(|image| value.contains(image))
 }
 
 /// Returns the colour that people see if `paint` is painted over `behind`.
-pub(super) fn blend(paint: Paint, behind: Paint) -> Paint {
+pub(crate) fn blend(paint: Paint, behind: Paint) -> Paint {
     match (paint, behind) {
         (Paint::Transparent, behind) => behind,
         (Paint::Translucent(channels, alpha), Paint::Opaque(below)) => {
@@ -111,7 +111,7 @@ pub(super) fn blend(paint: Paint, behind: Paint) -> Paint {
 }
 
 /// Returns whether people cannot distinguish text of this colour from the background.
-pub(super) fn is_invisible(text: Paint, background: Paint) -> bool {
+pub(crate) fn is_invisible(text: Paint, background: Paint) -> bool {
     if text == Paint::Transparent {
         return true;
     }

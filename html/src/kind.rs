@@ -1,0 +1,88 @@
+//! Finds quotes and signatures by the elements of mail clients.
+
+use crate::tag::Tag;
+use crate::walk::VOID;
+
+/// The meaning of a line.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Kind {
+    /// Text of the author, or not yet known.
+    #[default]
+    Text,
+    /// A line of a quote.
+    Quote,
+    /// A line between the texts, for example the introduction of a quote.
+    Dropped,
+    /// The start of another message, which ends at the end of the text. The line contains no text.
+    Cut,
+}
+
+/// Parts of the attributes of elements with a quoted message.
+const QUOTES: [&str; 6] = [
+    "yahoo_quoted",
+    "protonmail_quote",
+    "tutanota_quote",
+    "zmail_extra",
+    "front-blockquote",
+    "gmail_quote_message",
+];
+
+/// Parts of the attributes of elements that introduce a quote.
+const INTRODUCTIONS: [&str; 3] = ["moz-cite-prefix", "reply-intro", "zmail_extra_hr"];
+
+/// Parts of the attributes of signatures.
+const SIGNATURES: [&str; 7] = [
+    "gmail_signature",
+    "moz-signature",
+    "ms-outlook-mobile-signature",
+    "applemailsignature",
+    "protonmail_signature_block",
+    "tutanota_signature",
+    "mobile-signature",
+];
+
+/// Parts of the attributes of elements that start another message. The message ends at the end of
+/// the text.
+const MESSAGES: [&str; 6] = [
+    "appendonsend",
+    "divrplyfwdmsg",
+    "olk_src_body_section",
+    "mail-editor-reference-message-container",
+    "moz-forward-container",
+    "outlookmessageheader",
+];
+
+/// Returns the kind of an element, if the element has one of its own. The kind [`Kind::Cut`] is a
+/// line before the element.
+pub(crate) fn kind_of(tag: &Tag) -> Option<Kind> {
+    let values: Vec<&str> = tag.attributes().map(|(_, value)| value).collect();
+    let values = values.join("\n").to_ascii_lowercase();
+    let contains = |parts: &[&str]| parts.iter().any(|part| values.contains(part));
+    let is = |name: &str, value: &str| tag.attribute(name).eq_ignore_ascii_case(value);
+    if contains(&MESSAGES) {
+        return Some(Kind::Cut);
+    }
+    if VOID.contains(&tag.name()) {
+        return None;
+    }
+    if tag.name() == "blockquote" {
+        // Gmail indents text with such elements.
+        let is_indented = contains(&["border:none", "border: none"])
+            && !tag.has("cite")
+            && !values.contains("cite");
+        return (!is_indented).then_some(Kind::Quote);
+    }
+    if contains(&INTRODUCTIONS) || contains(&SIGNATURES) || is("id", "signature") {
+        return Some(Kind::Dropped);
+    }
+    let is_quote =
+        contains(&QUOTES) || is("class", "quote") || tag.attribute("cite").starts_with("mid:");
+    is_quote.then_some(Kind::Quote)
+}
+
+/// Returns whether a paragraph has no margin. Outlook writes each line as such a paragraph.
+pub(crate) fn is_dense(tag: &Tag) -> bool {
+    let style = tag.attribute("style").to_ascii_lowercase();
+    let class = tag.attribute("class").to_ascii_lowercase();
+    class.contains("msonormal") || style.contains("margin:0") || style.contains("margin: 0")
+}

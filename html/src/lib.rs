@@ -1,0 +1,78 @@
+//! Decides what a person sees in the HTML of a message, and converts it to text. Previews, the
+//! search index, the new text of replies and the texts of agents use the same visible elements.
+//!
+//! The tokenizer and the ends of elements follow the HTML standard. Style sheets, styles, colours
+//! and positions determine the visibility of text. Time and memory grow at most linearly with the
+//! size of the HTML, even for deeply nested or malformed HTML. A budget limits the cost of style
+//! sheets. A document can be cut off at the start and at the end.
+//!
+//! ```
+//! let html = "<p>Hello <b>Ada</b></p><p style='font-size:0'>hidden</p>";
+//! assert_eq!(latchmail_html::visible_text(html), "Hello Ada");
+//! assert!(latchmail_html::readable(html).hidden);
+//! ```
+
+mod colour;
+mod css;
+mod kind;
+mod length;
+mod link;
+mod nodes;
+mod position;
+mod sheet;
+mod stack;
+mod style;
+mod tag;
+mod text;
+mod walk;
+
+pub use kind::Kind;
+use text::Form;
+use walk::walk;
+
+/// The readable text of a document.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Readable {
+    /// The visible text with the targets of links, the descriptions of images and the marks of
+    /// lists.
+    pub text: String,
+    /// Whether hidden text was found.
+    pub hidden: bool,
+    /// Whether the visibility of some text is unknown. In this case, the output might contain
+    /// hidden text.
+    pub incomplete: bool,
+}
+
+/// Returns the visible text of a document with what else a person sees or can follow.
+#[must_use]
+pub fn readable(html: &str) -> Readable {
+    let found = walk(html, Form::Readable, usize::MAX);
+    Readable {
+        text: found.writer.text,
+        hidden: found.hidden,
+        incomplete: found.incomplete,
+    }
+}
+
+/// Returns the visible text of a document. The result is plain text and can contain `<` and `&`. It
+/// must be escaped before it is inserted into HTML.
+#[must_use]
+pub fn visible_text(html: &str) -> String {
+    visible_beginning(html, usize::MAX)
+}
+
+/// Returns the beginning of the [visible text](visible_text): the complete text, or at least
+/// `length` bytes.
+#[must_use]
+pub fn visible_beginning(html: &str, length: usize) -> String {
+    walk(html, Form::Words, length).writer.text
+}
+
+/// Returns the lines of the visible text with their kinds.
+#[must_use]
+pub fn visible_lines(html: &str) -> Vec<(String, Kind)> {
+    walk(html, Form::Lines, usize::MAX).writer.lines()
+}
+
+#[cfg(test)]
+mod tests;
