@@ -162,7 +162,7 @@ fn the_error_of_an_invalid_manifest_names_the_fault() {
     assert!(
         manifest_error(&odd)
             .unwrap()
-            .contains("whole `{names}`")
+            .contains("a name in braces such as `{name}`")
     );
     let version = Module::<FakeHost>::new("fine", "1.2", Description::openapi);
     assert!(
