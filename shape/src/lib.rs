@@ -1,6 +1,7 @@
 //! Code that the host and the modules share: the parser of JSON bodies ([`read`]), the parser of
 //! addresses (`addresses`, only with the feature of this name), the table of invisible characters
-//! ([`invisible`]), and the request headers of modules ([`REQUEST_HEADERS`]).
+//! ([`invisible`]), the check of path patterns ([`check_path`]), and the request headers of modules
+//! ([`REQUEST_HEADERS`]).
 //!
 //! The error text for an invalid body names the invalid field. The
 //! host's own routes and the routes of modules use the same parser, so clients get the same error
@@ -12,6 +13,7 @@
 #[cfg(feature = "addresses")]
 pub mod addresses;
 mod characters;
+mod path;
 
 use std::borrow::Cow;
 use std::fmt;
@@ -23,6 +25,7 @@ use serde_json::error::Category;
 use serde_path_to_error::Path;
 
 pub use characters::{Invisible, invisible};
+pub use path::check_path;
 
 /// The request headers that a module receives. The host removes all other headers. These headers
 /// contain no credential.

@@ -189,7 +189,7 @@ mod tests {
         let refused = delete_app_password(&host, &delete).unwrap_err();
         let text = "This credential backs the API token \"CI\"; revoke it with DELETE /api/v1/tokens/credential-1";
         assert_eq!(refused, Failure::conflict(text));
-        assert_eq!(host.list_credentials().unwrap().len(), 1);
+        assert_eq!(host.list_credentials().unwrap().len(), 2);
     }
 
     #[test]

@@ -87,29 +87,24 @@ mod tests {
     #[test]
     fn both_views_contain_the_same_app_passwords() {
         let host = FakeHost::new();
+        host.put_credential(Credential {
+            id: "p2".into(),
+            label: "label".into(),
+            current: false,
+            kind: CredentialKind::AppPassword,
+            created_at: NOW,
+            last_used_at: Some(NOW),
+            expires_at: None,
+        });
         host.create_token("label", &[Scope::MailRead], None, 20)
             .unwrap();
-        for (id, kind) in [
-            ("p2", CredentialKind::WebSession),
-            ("p3", CredentialKind::AppPassword),
-        ] {
-            host.put_credential(Credential {
-                id: id.into(),
-                label: "label".into(),
-                current: matches!(kind, CredentialKind::WebSession),
-                kind,
-                created_at: NOW,
-                last_used_at: Some(NOW),
-                expires_at: None,
-            });
-        }
         let response = json(list_sessions(&host, &Request::default()));
         let at = "2026-11-20T08:00:00.000Z";
-        let session = |id: &str, current: bool| serde_json::json!({"id": id, "description": "label", "createdAt": at, "expiresAt": null, "current": current});
+        let session = |id: &str, label: &str, current: bool| serde_json::json!({"id": id, "description": label, "createdAt": at, "expiresAt": null, "current": current});
         let sessions = [
-            session("app-password-of-credential-1", false),
-            session("p2", true),
-            session("p3", false),
+            session("app-password-of-credential-1", "label", false),
+            session("p2", "label", false),
+            session("session", "Web session", true),
         ];
         assert_eq!(response["sessions"], serde_json::json!(sessions));
         let credential = |id: &str, r#type: &str, current: bool| {
@@ -120,11 +115,10 @@ mod tests {
         let mut token = credential("credential-1", "api_token", false);
         token["lastUsedAt"] = serde_json::Value::Null;
         token["scopes"] = serde_json::json!(["mail:read"]);
-        let credentials = [
-            token,
-            credential("p2", "web_session", true),
-            credential("p3", "app_password", false),
-        ];
+        let mut web_session = credential("session", "web_session", true);
+        web_session["label"] = "Web session".into();
+        web_session["lastUsedAt"] = serde_json::Value::Null;
+        let credentials = [token, credential("p2", "app_password", false), web_session];
         assert_eq!(response["credentials"], serde_json::json!(credentials));
     }
 

@@ -75,6 +75,7 @@ pub(crate) fn add_grant(host: &(impl Teams + Caller), request: &Request) -> Resu
 
 #[cfg(test)]
 mod tests {
+    use latchmail_sdk::capability::Aliases as _;
     use serde_json::{Value, json};
 
     use crate::testing::with_bob;
@@ -82,7 +83,7 @@ mod tests {
     const GRANTS: &str = "/api/v1/teams/ada@example.test/members/bob@example.test/grants";
 
     fn folder(rights: &Value) -> Value {
-        json!({ "resource_kind": "folder", "resource_id": "F1", "resource_label": "Work", "rights": rights })
+        json!({ "resource_kind": "folder", "resource_id": "id of Archive", "resource_label": "Work", "rights": rights })
     }
 
     #[test]
@@ -96,15 +97,16 @@ mod tests {
         let members = "/api/v1/teams/ada@example.test/members";
         let team = service.get(members).succeeds(200);
         let expected = json!({
-            "grantId": "grant-2", "resource_kind": "folder", "resource_id": "F1", "resource_label": "Work",
+            "grantId": "grant-2", "resource_kind": "folder", "resource_id": "id of Archive", "resource_label": "Work",
             "rights": ["mail:read", "mail:write"],
         });
         assert_eq!(team["members"][1]["grants"][1], expected);
+        service.host.create_alias("shop", "example.test").unwrap();
         for (set, kind) in [
             ("all", "alias_set"),
             ("own", "alias_set"),
             ("domain:b.test", "alias_set"),
-            ("a@b.test", "alias"),
+            ("shop@example.test", "alias"),
         ] {
             let body =
                 json!({ "resource_kind": kind, "resource_id": set, "rights": ["mail:send"] });

@@ -70,7 +70,7 @@ mod tests {
 
         service.host.sign_in("bob@example.test");
         let ada = json!({
-            "username": "ada", "password": "Correct-Horse-7", "resource_kind": "folder", "resource_id": "F1", "rights": ["mail:read"],
+            "username": "ada", "password": "Correct-Horse-7", "resource_kind": "folder", "resource_id": "id of INBOX", "rights": ["mail:read"],
         });
         let path = "/api/v1/teams/bob@example.test/invitations";
         service.post(path, &ada).succeeds(201);

@@ -13,7 +13,8 @@ use bytes::Bytes;
 use http::{HeaderValue, Method};
 use latchmail_core::error::StartError;
 use latchmail_core::limits::Bucket;
-use latchmail_runtime::modules::{Access, Route, check_path};
+use latchmail_runtime::modules::{Access, Route};
+use latchmail_shape::check_path;
 
 use crate::openapi;
 use crate::openapi::info::ApiInfo;

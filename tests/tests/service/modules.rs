@@ -1,6 +1,7 @@
 //! The sandbox: what modules can do, what they cannot do, and how they are replaced.
 
 mod contract;
+mod fake_hosts;
 mod hostile_modules;
 mod memory;
 mod memory_protection;
@@ -14,3 +15,4 @@ mod modules_reuse;
 mod modules_serving;
 mod modules_swap;
 mod password_guesses;
+mod scenarios;

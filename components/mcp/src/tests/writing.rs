@@ -81,11 +81,11 @@ fn a_message_is_sent_if_agents_are_allowed_to_send() {
     let out = service.host.sent();
     assert_eq!(out.len(), 1);
     assert_eq!(
-        (out[0].from.as_str(), out[0].to.len()),
+        (out[0].draft.from.as_str(), out[0].draft.to.len()),
         ("ada@example.test", 2)
     );
-    assert_eq!(out[0].in_reply_to.as_deref(), Some("<1@x>"));
-    assert_eq!(out[0].references, ["<0@x>", "<1@x>"]);
+    assert_eq!(out[0].draft.in_reply_to.as_deref(), Some("<1@x>"));
+    assert_eq!(out[0].draft.references, ["<0@x>", "<1@x>"]);
     for (fields, sentence) in [
         (json!({ "to": "a@b.example" }), "subject is required"),
         (

@@ -11,3 +11,14 @@ pub enum Blob {
     /// Bytes in memory, for tests without the real host.
     Bytes(Vec<u8>),
 }
+
+impl Blob {
+    /// Returns the bytes if they are in memory. Returns `None` for bytes in the host.
+    #[must_use]
+    pub fn in_memory(&self) -> Option<&[u8]> {
+        match self {
+            Self::Host(_) => None,
+            Self::Bytes(bytes) => Some(bytes),
+        }
+    }
+}

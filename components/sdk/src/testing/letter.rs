@@ -1,7 +1,9 @@
 //! Builds messages for tests.
 
 use super::NOW;
-use crate::capability::{Address, Attachment, Authentication, Detail, Summary, Timestamp, Verdict};
+use crate::capability::{
+    Address, Attachment, Authentication, Detail, Draft, Summary, Timestamp, Verdict,
+};
 
 /// A message that [`FakeHost::deliver`](super::FakeHost::deliver) puts into a mailbox.
 #[derive(Clone, Debug)]
@@ -137,13 +139,33 @@ impl Letter {
         self
     }
 
+    /// Returns the copy of a sent message.
+    pub(super) fn sent(draft: &Draft) -> Self {
+        let mut letter = Self::from(&draft.from).flag("\\Seen");
+        letter.detail.summary.subject.clone_from(&draft.subject);
+        letter.detail.summary.to.clone_from(&draft.to);
+        letter.detail.cc.clone_from(&draft.cc);
+        letter.detail.in_reply_to.clone_from(&draft.in_reply_to);
+        letter.detail.references.clone_from(&draft.references);
+        letter.detail.text.clone_from(&draft.text);
+        letter.detail.html.clone_from(&draft.html);
+        let files = draft.files.iter();
+        files.fold(letter, |letter, file| {
+            let content = file.content.in_memory().unwrap_or_default();
+            letter.file(&file.filename, &file.content_type, content)
+        })
+    }
+
     /// Returns the message in the format of the host, and the content of each attachment.
     pub(super) fn build(self) -> (Detail, Vec<Vec<u8>>) {
         let Self { mut detail, files } = self;
-        let text = detail.text.as_deref().unwrap_or_default();
-        let folded: Vec<&str> = text.split_whitespace().collect();
-        detail.summary.preview = folded.join(" ").chars().take(256).collect();
         detail.new_text = new_text(&detail);
+        let text = detail.text.as_ref().or(detail.new_text.as_ref());
+        let folded: Vec<&str> = text
+            .iter()
+            .flat_map(|text| text.split_whitespace())
+            .collect();
+        detail.summary.preview = folded.join(" ").chars().take(256).collect();
         let texts = [detail.text.as_ref(), detail.html.as_ref()];
         let texts: usize = texts.into_iter().flatten().map(String::len).sum();
         let files_size: usize = files.iter().map(Vec::len).sum();

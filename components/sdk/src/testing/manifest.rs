@@ -64,9 +64,8 @@ fn check(manifest: &Manifest) -> Result<(), String> {
 }
 
 fn check_route(route: &Route) -> Result<(), String> {
-    if !route::is_pattern(&route.path) {
-        return Err("is not an absolute path of plain words and whole `{names}`".into());
-    }
+    latchmail_shape::check_path(&route.path)
+        .map_err(|reason| format!("is invalid: its path {reason}"))?;
     let operation = &route.operation;
     if operation.is_empty() || !operation.bytes().all(|b| b.is_ascii_alphanumeric()) {
         return Err(format!(

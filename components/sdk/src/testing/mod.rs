@@ -1,7 +1,8 @@
 //! Calls the routes and handlers of a module in unit tests, without a host and without WebAssembly.
 //!
-//! [`FakeHost`] replaces the real host. A `FakeHost` stores accounts, aliases and values in memory,
-//! and refuses the same calls as the real host. A test can call a handler directly with a
+//! [`FakeHost`] replaces the real host. A `FakeHost` stores accounts, aliases and values in memory.
+//! The folder `components/sdk/scenarios` of Latchmail's repository lists calls and their results.
+//! The real host and the fake host run the same list. A test can call a handler directly with a
 //! `FakeHost`. [`Service`] is a complete module with a `FakeHost`. A `Service` finds the route,
 //! checks the credential and the scope, and parses the path and the query. The test receives the
 //! same response as a client.
@@ -51,12 +52,10 @@
     reason = "tests fail at the line of the invalid request"
 )]
 
-mod account;
 mod blob_fields;
 mod host;
 mod letter;
 mod manifest;
-mod remote;
 mod request;
 mod response;
 mod route;
@@ -64,8 +63,7 @@ mod service;
 #[cfg(test)]
 mod tests;
 
-pub use account::sent::{SentFile, SentMessage};
-pub use host::FakeHost;
+pub use host::{FakeHost, SentMessage};
 pub use letter::Letter;
 pub use manifest::manifest_error;
 pub use request::{json, request};

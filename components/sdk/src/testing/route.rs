@@ -12,20 +12,6 @@ pub(super) fn method(method: Method) -> &'static str {
     }
 }
 
-/// Returns whether a path is a valid pattern. Each segment is either plain text or a single
-/// `{name}`.
-pub(super) fn is_pattern(path: &str) -> bool {
-    let Some(rest) = path.strip_prefix('/') else {
-        return false;
-    };
-    let plain = |b: u8| b.is_ascii_alphanumeric() || b"-._~".contains(&b);
-    let word = |b: u8| b.is_ascii_alphanumeric() || b == b'_';
-    rest.split('/').all(|segment| match named(segment) {
-        Some(name) => !name.is_empty() && name.bytes().all(word),
-        None => !segment.is_empty() && segment.bytes().all(plain),
-    })
-}
-
 /// Returns the name in a segment `{name}`. Returns `None` if the segment is plain text.
 fn named(segment: &str) -> Option<&str> {
     segment.strip_prefix('{')?.strip_suffix('}')
@@ -122,17 +108,5 @@ mod tests {
             pair("x", "2"),
         ];
         assert_eq!(pairs, expected);
-    }
-
-    #[test]
-    fn a_named_segment_is_a_whole_segment() {
-        for good in ["/a", "/a/{b}/c.d", "/{_x1}"] {
-            assert!(is_pattern(good), "{good}");
-        }
-        for bad in [
-            "", "a", "/", "/a/", "/a//b", "/{}", "/x{y}", "/a b", "/{a-b}",
-        ] {
-            assert!(!is_pattern(bad), "{bad}");
-        }
     }
 }

@@ -165,10 +165,12 @@ impl SessionAccount {
         match revoked.await.map_err(account_error)? {
             Revocation::Revoked(_) => Ok(wit::Revocation::Revoked),
             Revocation::BacksToken { id, label } => {
+                let tokens = self.tokens().await?;
+                let token = tokens.into_iter().find(|token| token.id == id);
                 Ok(wit::Revocation::BacksToken(wit::TokenReference {
                     id,
                     label,
-                    scopes: Vec::new(),
+                    scopes: token.map(|token| token.scopes).unwrap_or_default(),
                 }))
             }
             Revocation::Unknown => Err(Error::NotFound),

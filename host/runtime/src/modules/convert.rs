@@ -8,11 +8,12 @@ use std::time::Duration;
 use http::{Method, StatusCode};
 use latchmail_bindings::Blob;
 use latchmail_bindings::exports::latchmail::host::module as wit;
+use latchmail_shape::check_path;
 use wasmtime::component::ResourceTable;
 
 use super::headers;
 use super::json_string;
-use super::manifest::{Access, BodyForm, Manifest, Route, check_path};
+use super::manifest::{Access, BodyForm, Manifest, Route};
 use super::message::{Content, Request, Response};
 use super::sandbox::Budget;
 use crate::api::{JsonString, scope_from_wit};

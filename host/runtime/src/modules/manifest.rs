@@ -1,7 +1,6 @@
 //! The checked manifest of a module, in types of the host. The routes of the host have the same
 //! types, so that one router and one API description can contain all routes.
 
-use std::collections::BTreeSet;
 use std::fmt;
 use std::time::Duration;
 
@@ -84,38 +83,6 @@ pub struct Route {
     /// failures of its client before its body is read, until the handler calls
     /// [`super::Request::set_verified`]. Only routes of the host can have this property.
     pub verifies_body: bool,
-}
-
-/// Checks a path pattern. A valid pattern is an absolute path in which each segment is either plain
-/// text or one `{name}`.
-///
-/// # Errors
-/// Returns an error if the path is invalid. The error is a phrase that follows the words "its
-/// path".
-pub fn check_path(path: &str) -> Result<(), &'static str> {
-    let Some(segments) = path.strip_prefix('/') else {
-        return Err("does not start with a slash");
-    };
-    let is_name = |b: u8| b.is_ascii_alphanumeric() || b == b'_';
-    let is_plain = |b: u8| b.is_ascii_alphanumeric() || b"-._~".contains(&b);
-    let mut names = BTreeSet::new();
-    for segment in segments.split('/') {
-        match segment.strip_prefix('{').and_then(|s| s.strip_suffix('}')) {
-            Some(name) if name.is_empty() || !name.bytes().all(is_name) => {
-                return Err("has a named segment with an invalid name");
-            }
-            Some(name) if !names.insert(name) => {
-                return Err("has two named segments with the same name");
-            }
-            None if matches!(segment, "" | "." | "..") || !segment.bytes().all(is_plain) => {
-                return Err(
-                    "has a segment that is neither a plain word nor a name in braces such as `{name}`",
-                );
-            }
-            Some(_) | None => {}
-        }
-    }
-    Ok(())
 }
 
 /// The checked manifest of a module.

@@ -10,7 +10,7 @@ use tokio::process::Command;
 const NAME: &str = "first-try";
 
 /// Creates a project in `folder`.
-async fn create(folder: &Path, language: &str) -> PathBuf {
+pub(super) async fn create(folder: &Path, language: &str) -> PathBuf {
     let mut command = Command::new(program());
     let arguments = ["module", "new", NAME, "--language", language];
     command.current_dir(folder).args(arguments);
@@ -26,8 +26,14 @@ fn blocks(project: &Path) -> Vec<String> {
     blocks.collect()
 }
 
-/// Runs commands in a project, with the Node.js that the tests have installed.
-async fn run(project: &Path, commands: &str, bin: &Path) {
+/// Makes the tools of the tests available to a project in Python, which would download them
+/// otherwise.
+pub(super) fn use_python(project: &Path) {
+    symlink(tools_folder().join("guests"), project.join(".venv")).unwrap();
+}
+
+/// Runs commands in a project, with the Node.js that the tests have installed. Returns the output.
+pub(super) async fn run(project: &Path, commands: &str, bin: &Path) -> String {
     let node = tools_folder().join("guests/bin");
     let path = [bin, &node].map(|folder| folder.display().to_string());
     let path = format!("{}:{}", path.join(":"), std::env::var("PATH").unwrap());
@@ -41,6 +47,7 @@ async fn run(project: &Path, commands: &str, bin: &Path) {
         "{commands}\n{}\n{}",
         output.stdout, output.stderr
     );
+    output.stdout
 }
 
 #[tokio::test]
@@ -54,8 +61,7 @@ async fn the_tests_of_a_new_project_pass() {
         let project = create(folder.path(), language).await;
         assert!(blocks(&project)[0].contains(test), "{language}");
         if language == "python" {
-            // Installs the tools of the tests instead of downloading them.
-            symlink(tools_folder().join("guests"), project.join(".venv")).unwrap();
+            use_python(&project);
         }
         run(&project, test, &project).await;
     }

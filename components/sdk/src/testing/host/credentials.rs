@@ -2,23 +2,44 @@
 
 use super::{FakeHost, Need};
 use crate::capability::{
-    CreatedAppPassword, CreatedToken, Credential, Credentials, Error, Revocation, Scope, Token,
+    CreatedAppPassword, CreatedToken, Credential, CredentialKind, Credentials, Error, Revocation,
+    Scope, Timestamp, Token, TokenReference,
 };
+use crate::scope;
+
+const DAY: Timestamp = 24 * 60 * 60 * 1000;
+
+/// Maximum number of app passwords of an account.
+const MAX_APP_PASSWORDS: usize = 100;
 
 impl FakeHost {
-    /// Adds a credential of the signed-in account, for example a web session. A new account has no
-    /// credentials.
-    ///
-    /// # Panics
-    /// Panics if no account is signed in.
+    /// Adds a credential of the signed-in account, for example an app password that was used. A new
+    /// account has only the web session with which it was created.
     #[track_caller]
     pub fn put_credential(&self, credential: Credential) {
-        self.with_account(|account| account.credentials.put(credential));
+        self.with_account(|account| account.credentials.push(credential));
     }
 }
 
-/// Secrets are placeholders and not usable for authentication. The list of credentials contains a
-/// web session only after [`FakeHost::put_credential`] adds one.
+/// Returns a credential that was just created.
+pub(super) fn credential(
+    id: &str,
+    label: &str,
+    kind: CredentialKind,
+    now: Timestamp,
+) -> Credential {
+    Credential {
+        id: id.into(),
+        label: label.into(),
+        current: matches!(kind, CredentialKind::WebSession),
+        kind,
+        created_at: now,
+        last_used_at: None,
+        expires_at: None,
+    }
+}
+
+/// Secrets are placeholders and not usable for authentication.
 impl Credentials for FakeHost {
     fn create_token(
         &self,
@@ -29,25 +50,81 @@ impl Credentials for FakeHost {
     ) -> Result<CreatedToken, Error> {
         let now = self.now();
         self.allow(Need::Session, |account| {
-            let credentials = &mut account.credentials;
-            credentials.create_token(label, scopes, days, at_most, now)
+            check_label(label)?;
+            if scopes.is_empty() {
+                return Err(Error::Invalid("scopes must not be empty".into()));
+            }
+            if days.is_some_and(|days| !(1..=365).contains(&days)) {
+                return Err(Error::Invalid("days must be from 1 to 365".into()));
+            }
+            if account.tokens.len() >= at_most as usize {
+                let text = "The account has reached its limit of API tokens";
+                return Err(Error::Conflict(text.into()));
+            }
+            let id = format!("credential-{}", self.next_number("credential"));
+            let canonical = scope::ALL.iter().map(|(scope, _)| *scope);
+            let token = Token {
+                label: label.into(),
+                scopes: canonical.filter(|one| scopes.contains(one)).collect(),
+                hint: "0000".into(),
+                created_at: now,
+                last_used_at: None,
+                expires_at: days.map(|days| now + DAY * Timestamp::from(days)),
+                id: id.clone(),
+            };
+            let kind = CredentialKind::ApiToken(TokenReference {
+                id: id.clone(),
+                label: label.into(),
+                scopes: token.scopes.clone(),
+            });
+            account.credentials.push(Credential {
+                expires_at: token.expires_at,
+                ..credential(&format!("app-password-of-{id}"), label, kind, now)
+            });
+            account.tokens.push(token.clone());
+            let secret = format!("secret-of-{id}");
+            Ok(CreatedToken { token, secret })
         })
     }
 
     fn list_tokens(&self) -> Result<Vec<Token>, Error> {
-        self.allow(Need::Session, |account| Ok(account.credentials.tokens()))
+        self.allow(Need::Session, |account| {
+            Ok(account.tokens.iter().rev().cloned().collect())
+        })
     }
 
     fn revoke_token(&self, id: &str) -> Result<(), Error> {
         self.allow(Need::Session, |account| {
-            account.credentials.revoke_token(id)
+            let revoked = account.revoked_tokens.iter().any(|one| one == id);
+            let found = account.tokens.iter().position(|token| token.id == id);
+            match found {
+                Some(index) => drop(account.tokens.remove(index)),
+                None if revoked => return Ok(()),
+                None => return Err(Error::NotFound),
+            }
+            account.revoked_tokens.push(id.into());
+            let backs = |kind: &CredentialKind| match kind {
+                CredentialKind::ApiToken(token) => token.id == id,
+                _ => false,
+            };
+            account.credentials.retain(|one| !backs(&one.kind));
+            Ok(())
         })
     }
 
     fn create_app_password(&self, label: &str) -> Result<CreatedAppPassword, Error> {
         let now = self.now();
         self.allow(Need::Session, |account| {
-            let id = account.credentials.create_app_password(label, now)?;
+            check_label(label)?;
+            let kind = |one: &&Credential| matches!(one.kind, CredentialKind::AppPassword);
+            if account.credentials.iter().filter(kind).count() >= MAX_APP_PASSWORDS {
+                return Err(Error::Conflict(format!(
+                    "You already have {MAX_APP_PASSWORDS} app passwords; revoke one before creating another"
+                )));
+            }
+            let id = format!("credential-{}", self.next_number("credential"));
+            let created = credential(&id, label, CredentialKind::AppPassword, now);
+            account.credentials.push(created);
             Ok(CreatedAppPassword {
                 username: account.address.clone(),
                 secret: format!("secret-of-{id}"),
@@ -57,12 +134,27 @@ impl Credentials for FakeHost {
     }
 
     fn list_credentials(&self) -> Result<Vec<Credential>, Error> {
-        self.allow(Need::Session, |account| Ok(account.credentials.all()))
+        self.allow(Need::Session, |account| {
+            Ok(account.credentials.iter().rev().cloned().collect())
+        })
     }
 
     fn revoke_app_password(&self, id: &str) -> Result<Revocation, Error> {
         self.allow(Need::Session, |account| {
-            account.credentials.revoke_app_password(id)
+            let found = account.credentials.iter().position(|one| one.id == id);
+            let found = found.ok_or(Error::NotFound)?;
+            if let CredentialKind::ApiToken(token) = &account.credentials[found].kind {
+                return Ok(Revocation::BacksToken(token.clone()));
+            }
+            account.credentials.remove(found);
+            Ok(Revocation::Revoked)
         })
     }
+}
+
+fn check_label(label: &str) -> Result<(), Error> {
+    if label.is_empty() || label.chars().count() > 64 {
+        return Err(Error::Invalid("label must be 1 to 64 characters".into()));
+    }
+    Ok(())
 }

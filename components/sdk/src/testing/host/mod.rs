@@ -2,22 +2,29 @@
 //! of a capability checks the caller's credential, and then uses the caller's account.
 
 mod aliases;
+mod changes;
 mod credentials;
 mod domains;
 mod http_client;
 mod mailbox;
 mod outbox;
 mod profile;
+mod search;
 mod store;
 mod teams;
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
+use std::rc::Rc;
+
+pub use outbox::SentMessage;
 
 use super::NOW;
-use super::account::Account;
-use super::remote::RemoteServers;
-use crate::capability::{Caller, Config, Error, Identity, Kind, Level, Log, Scope, Timestamp};
+use crate::capability::{
+    Alias, Caller, Config, Credential, CredentialKind, Details, Domain, Error, Expected,
+    HttpRequest, HttpResponse, Identity, Kind, Level, Log, Scope, Sent, TeamMember, Timestamp,
+    Token,
+};
 use crate::scope;
 
 /// The account that is signed in initially.
@@ -27,7 +34,8 @@ const ADA: &str = "ada@example.test";
 /// capability and has one caller at a time.
 ///
 /// Initially `ada@example.test` is signed in with a web session. Signing in with an unknown address
-/// creates an account with an empty mailbox.
+/// creates an account with an empty mailbox. Functions that change or return the data of the
+/// signed-in account panic if no account is signed in.
 #[derive(Debug)]
 pub struct FakeHost {
     caller: RefCell<Identity>,
@@ -37,7 +45,57 @@ pub struct FakeHost {
     fault: RefCell<Option<Error>>,
     calls: Cell<usize>,
     now: Cell<Timestamp>,
-    remote: RefCell<RemoteServers>,
+    /// The last number of each kind of object.
+    numbers: RefCell<BTreeMap<&'static str, u64>>,
+    /// The responses of other servers, by method and URL.
+    responses: RefCell<BTreeMap<(String, String), Result<HttpResponse, Error>>>,
+    requests: RefCell<Vec<HttpRequest>>,
+}
+
+/// The data of an account.
+#[derive(Debug, Default)]
+struct Account {
+    address: String,
+    password: String,
+    /// `None` if the operator created the account.
+    profile: Option<Details>,
+    mail: mailbox::Mail,
+    sent: Vec<(Rc<SentMessage>, Sent)>,
+    sending_fault: Option<Error>,
+    aliases: Vec<Alias>,
+    domains: Vec<Domain>,
+    /// The names of domains with a published challenge.
+    proved_domains: Vec<String>,
+    records: Vec<Expected>,
+    tokens: Vec<Token>,
+    revoked_tokens: Vec<String>,
+    /// All credentials, oldest first.
+    credentials: Vec<Credential>,
+    values: store::Values,
+    /// The members of the mailbox without the owner, sorted by address.
+    members: Vec<TeamMember>,
+}
+
+impl Account {
+    fn new(address: &str, now: Timestamp) -> Self {
+        let profile = Details {
+            address: address.into(),
+            first_name: "Ada".into(),
+            last_name: "Lovelace".into(),
+            dob: "1990-12-10".into(),
+            created_at: now,
+        };
+        let session = ("session", "Web session", CredentialKind::WebSession);
+        Self {
+            address: address.into(),
+            password: "Correct-Horse-7".into(),
+            profile: Some(profile),
+            credentials: vec![credentials::credential(
+                session.0, session.1, session.2, now,
+            )],
+            ..Self::default()
+        }
+    }
 }
 
 /// The required credential of a capability.
@@ -58,7 +116,9 @@ impl Default for FakeHost {
             fault: RefCell::default(),
             calls: Cell::new(0),
             now: Cell::new(NOW),
-            remote: RefCell::default(),
+            numbers: RefCell::default(),
+            responses: RefCell::default(),
+            requests: RefCell::default(),
         };
         host.sign_in(ADA);
         host
@@ -93,9 +153,6 @@ impl FakeHost {
     }
 
     /// Changes the credential of the signed-in account to an API token with these scopes.
-    ///
-    /// # Panics
-    /// Panics if no account is signed in.
     #[track_caller]
     pub fn use_token(&self, scopes: &[Scope]) {
         self.use_credential(Kind::ApiToken, scopes);
@@ -103,9 +160,6 @@ impl FakeHost {
 
     /// Changes the credential of the signed-in account to an OAuth access token. The token can read
     /// mail, change mail and read aliases.
-    ///
-    /// # Panics
-    /// Panics if no account is signed in.
     #[track_caller]
     pub fn use_oauth(&self) {
         self.use_credential(
@@ -116,9 +170,6 @@ impl FakeHost {
 
     /// Changes the credential of the signed-in account to an OAuth access token with these scopes.
     /// On the agent endpoint, the operator configures these scopes.
-    ///
-    /// # Panics
-    /// Panics if no account is signed in.
     #[track_caller]
     pub fn use_grant(&self, scopes: &[Scope]) {
         self.use_credential(Kind::Oauth, scopes);
@@ -210,12 +261,9 @@ impl FakeHost {
         address
     }
 
-    /// Calls `act` with the caller's account. Fails if the caller's credential is not sufficient.
-    fn allow<T>(
-        &self,
-        need: Need,
-        act: impl FnOnce(&mut Account) -> Result<T, Error>,
-    ) -> Result<T, Error> {
+    /// Returns the address of the caller's account. Fails if the caller's credential is not
+    /// sufficient.
+    fn authorize(&self, need: Need) -> Result<String, Error> {
         self.calls.set(self.calls.get() + 1);
         let caller = self.caller.borrow();
         if caller.kind == Kind::Anonymous {
@@ -231,33 +279,30 @@ impl FakeHost {
             Need::Caller | Need::Scope(_) | Need::Session => {}
         }
         self.check_fault()?;
-        let mut accounts = self.accounts.borrow_mut();
-        let account = accounts.get_mut(&caller.address).ok_or(Error::Internal)?;
-        act(account)
+        Ok(caller.address.clone())
+    }
+
+    /// Calls `act` with the caller's account. Fails if the caller's credential is not sufficient.
+    fn allow<T>(
+        &self,
+        need: Need,
+        act: impl FnOnce(&mut Account) -> Result<T, Error>,
+    ) -> Result<T, Error> {
+        self.authorize(need)?;
+        self.with_account(act)
+    }
+
+    /// Returns the next number for objects of a kind.
+    fn next_number(&self, kind: &'static str) -> u64 {
+        let mut numbers = self.numbers.borrow_mut();
+        let last = numbers.entry(kind).or_default();
+        *last += 1;
+        *last
     }
 
     /// Fails with the error set by [`FakeHost::fail`].
     fn check_fault(&self) -> Result<(), Error> {
         self.fault.borrow().clone().map_or(Ok(()), Err)
-    }
-
-    /// Calls `act` with the account of this address. Returns `None` if the account does not exist.
-    fn account_of<T>(&self, address: &str, act: impl FnOnce(&mut Account) -> T) -> Option<T> {
-        self.accounts.borrow_mut().get_mut(address).map(act)
-    }
-
-    /// Returns whether any account except the caller's account meets a condition.
-    fn another_account(&self, meets: impl Fn(&Account) -> bool) -> bool {
-        let caller = self.caller.borrow();
-        let accounts = self.accounts.borrow();
-        let mut others = accounts
-            .values()
-            .filter(|account| account.address != caller.address);
-        others.any(meets)
-    }
-
-    fn addresses(&self) -> Vec<String> {
-        self.accounts.borrow().keys().cloned().collect()
     }
 }
 

@@ -5,40 +5,100 @@ use std::collections::BTreeMap;
 use super::{FakeHost, Need};
 use crate::capability::{Error, Store};
 
-impl FakeHost {
-    /// Sets the number of bytes that the module can store for the signed-in account. The default is
-    /// 1 MiB.
-    ///
-    /// # Panics
-    /// Panics if no account is signed in.
-    #[track_caller]
-    pub fn set_quota(&self, bytes: usize) {
-        self.with_account(|account| account.values.set_quota(bytes));
-    }
+/// Maximum length of a key in bytes.
+const MAX_KEY: usize = 256;
+/// Maximum length of a value in bytes.
+const MAX_VALUE: usize = 65_536;
+/// Maximum number of keys in a list.
+const MAX_KEYS: u32 = 1000;
+/// Size of an entry in the quota, in bytes, without its key and its value.
+const ENTRY: usize = 64;
 
-    /// Returns all keys and values that the module stored for the signed-in account.
-    ///
-    /// # Panics
-    /// Panics if no account is signed in.
-    #[must_use]
-    #[track_caller]
-    pub fn stored_values(&self) -> BTreeMap<String, Vec<u8>> {
-        self.with_account(|account| account.values.all().clone())
+/// The values of the module for one account.
+#[derive(Debug)]
+pub(super) struct Values {
+    entries: BTreeMap<String, Vec<u8>>,
+    quota: usize,
+}
+
+impl Default for Values {
+    fn default() -> Self {
+        Self {
+            entries: BTreeMap::new(),
+            quota: 1024 * 1024,
+        }
     }
 }
 
-/// Each account has its own values. The limits and the quota match the real store.
+impl FakeHost {
+    /// Sets the number of bytes that the module can store for the signed-in account. The default is
+    /// 1 MiB.
+    #[track_caller]
+    pub fn set_quota(&self, bytes: usize) {
+        self.with_account(|account| account.values.quota = bytes);
+    }
+
+    /// Returns all keys and values that the module stored for the signed-in account.
+    #[must_use]
+    #[track_caller]
+    pub fn stored_values(&self) -> BTreeMap<String, Vec<u8>> {
+        self.with_account(|account| account.values.entries.clone())
+    }
+
+    /// Calls `act` with the caller's values. Fails if the key is not valid.
+    fn value<T>(
+        &self,
+        key: &str,
+        act: impl FnOnce(&mut Values) -> Result<T, Error>,
+    ) -> Result<T, Error> {
+        self.allow(Need::Caller, |account| {
+            if key.is_empty() || key.len() > MAX_KEY || key.chars().any(char::is_control) {
+                return Err(Error::Invalid(format!(
+                    "A key is 1 to {MAX_KEY} bytes without control characters"
+                )));
+            }
+            act(&mut account.values)
+        })
+    }
+}
+
+impl Values {
+    /// Sets the value of a key. Deletes the key if `value` is `None`.
+    fn set(&mut self, key: &str, value: Option<&[u8]>) -> Result<(), Error> {
+        let Some(value) = value else {
+            self.entries.remove(key);
+            return Ok(());
+        };
+        if value.len() > MAX_VALUE {
+            let text = format!("A value is at most {MAX_VALUE} bytes");
+            return Err(Error::TooLarge(text));
+        }
+        let size = |key: &str, value: &[u8]| key.len() + value.len() + ENTRY;
+        let others = self.entries.iter().filter(|(other, _)| *other != key);
+        let used: usize = others.map(|(key, value)| size(key, value)).sum();
+        if used + size(key, value) > self.quota {
+            return Err(Error::TooLarge(format!(
+                "The value would exceed the {} bytes that the module may store for an account",
+                self.quota
+            )));
+        }
+        self.entries.insert(key.into(), value.to_vec());
+        Ok(())
+    }
+}
+
+/// Each account has its own values.
 impl Store for FakeHost {
     fn get_value(&self, key: &str) -> Result<Option<Vec<u8>>, Error> {
-        self.allow(Need::Caller, |account| account.values.get(key))
+        self.value(key, |values| Ok(values.entries.get(key).cloned()))
     }
 
     fn set_value(&self, key: &str, value: &[u8]) -> Result<(), Error> {
-        self.allow(Need::Caller, |account| account.values.set(key, Some(value)))
+        self.value(key, |values| values.set(key, Some(value)))
     }
 
     fn delete_value(&self, key: &str) -> Result<(), Error> {
-        self.allow(Need::Caller, |account| account.values.set(key, None))
+        self.value(key, |values| values.set(key, None))
     }
 
     fn compare_and_set(
@@ -47,8 +107,11 @@ impl Store for FakeHost {
         expected: Option<&[u8]>,
         value: Option<&[u8]>,
     ) -> Result<bool, Error> {
-        self.allow(Need::Caller, |account| {
-            account.values.compare_and_set(key, expected, value)
+        self.value(key, |values| {
+            if values.entries.get(key).map(Vec::as_slice) != expected {
+                return Ok(false);
+            }
+            values.set(key, value).map(|()| true)
         })
     }
 
@@ -59,8 +122,13 @@ impl Store for FakeHost {
         limit: u32,
     ) -> Result<Vec<String>, Error> {
         self.allow(Need::Caller, |account| {
+            if !(1..=MAX_KEYS).contains(&limit) {
+                return Err(Error::Invalid(format!("limit must be 1 to {MAX_KEYS}")));
+            }
             let after = after.unwrap_or_default();
-            account.values.keys(prefix, after, limit)
+            let keys = account.values.entries.keys();
+            let found = keys.filter(|key| key.starts_with(prefix) && key.as_str() > after);
+            Ok(found.take(limit as usize).cloned().collect())
         })
     }
 }

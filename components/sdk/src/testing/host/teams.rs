@@ -1,111 +1,193 @@
 //! Shared mailboxes of the fake host.
 
-use super::{FakeHost, Need};
+use super::aliases::PLATFORM;
+use super::mailbox::folder_id;
+use super::{Account, FakeHost, Need};
 use crate::capability::{
-    Caller as _, Error, InvitedMember, Missing, NewGrant, Refused, Right, Target, Team, TeamMember,
+    Error, Grant, InvitedMember, Missing, NewGrant, Refused, Right, Target, Team, TeamMember,
     TeamRole, TeamSummary, Teams,
 };
 use crate::testing::NOW;
-use crate::testing::account::Account;
-use crate::testing::account::members::{ALL_RIGHTS, MAX_MEMBERS, Members, check_grant, covers};
 
-const OWNER: &str = "The mailbox's owner can be neither removed nor granted anything";
+/// All rights, in canonical order.
+const ALL_RIGHTS: [Right; 6] = [
+    Right::MailRead,
+    Right::MailWrite,
+    Right::MailSend,
+    Right::AliasesRead,
+    Right::AliasesWrite,
+    Right::MembersManage,
+];
 
-/// The domain of a user name without an `@`.
-const PLATFORM: &str = "example.test";
+/// Maximum number of members of a mailbox, without the owner.
+const MAX_MEMBERS: usize = 5;
+
+/// Maximum length of a grant's label in characters.
+const MAX_LABEL: usize = 200;
 
 impl FakeHost {
     /// Returns the caller's address. Fails if the caller has no web session.
-    fn session(&self) -> Result<String, Error> {
-        self.allow(Need::Session, |account| Ok(account.address.clone()))
+    fn session(&self) -> Result<String, Refused> {
+        self.authorize(Need::Session).map_err(Refused::Failed)
     }
 
-    /// Returns the rights on `target` that the caller can grant to other members. Fails if the
-    /// caller is not allowed to manage the members.
-    fn grantable(&self, team: &str, target: &Target) -> Result<Vec<Right>, Refused> {
-        let caller = self.session().map_err(Refused::Failed)?;
-        if caller == team {
-            return Ok(ALL_RIGHTS.into());
-        }
-        let member = self.members(team, |members| {
-            let member = members.get(&caller).cloned();
-            member.ok_or(Refused::Missing(Missing::Team))
-        })?;
-        if !member.rights.contains(&Right::MembersManage) {
-            return Err(denied("You may not manage the members of this mailbox"));
-        }
-        let grants = member.grants.into_iter();
-        let covering = grants.filter(|grant| covers(&grant.target, target));
-        Ok(covering.flat_map(|grant| grant.rights).collect())
-    }
-
-    /// Checks whether the caller is allowed to grant these rights in a team.
-    fn check_grantable(
+    /// Calls `act` with the account that owns a team, if the caller may manage the members. Also
+    /// passes the rights on `target` that the caller can grant. Without a target, the function
+    /// passes no rights.
+    fn manage<T>(
         &self,
         team: &str,
-        target: &Target,
-        rights: &[Right],
-    ) -> Result<(), Refused> {
-        let grantable = self.grantable(team, target)?;
-        if rights.iter().all(|right| grantable.contains(right)) {
-            return Ok(());
-        }
-        Err(denied("You can only grant rights that you hold"))
-    }
-
-    /// Calls `act` with the members of a team. Returns [`Refused::Missing`] if the team does not
-    /// exist.
-    fn members<T>(
-        &self,
-        team: &str,
-        act: impl FnOnce(&mut Members) -> Result<T, Refused>,
+        target: Option<&Target>,
+        act: impl FnOnce(&mut Account, &[Right]) -> Result<T, Refused>,
     ) -> Result<T, Refused> {
-        let done = self.account_of(team, |account| act(&mut account.members));
-        done.unwrap_or(Err(Refused::Missing(Missing::Team)))
+        let caller = self.session()?;
+        let mut accounts = self.accounts.borrow_mut();
+        let owner = accounts
+            .get_mut(team)
+            .ok_or(Refused::Missing(Missing::Team))?;
+        let rights: Vec<Right> = if caller == team {
+            ALL_RIGHTS.into()
+        } else {
+            let member = owner.members.iter().find(|one| one.id == caller);
+            let member = member.ok_or(Refused::Missing(Missing::Team))?;
+            if !member.rights.contains(&Right::MembersManage) {
+                return Err(denied("You may not manage the members of this mailbox"));
+            }
+            let covers =
+                |grant: &&Grant| target.is_some_and(|target| covers(&grant.target, target));
+            let grants = member.grants.iter().filter(covers);
+            grants.flat_map(|grant| grant.rights.clone()).collect()
+        };
+        act(owner, &rights)
+    }
+
+    fn grant(&self, grant: &NewGrant) -> Grant {
+        Grant {
+            id: format!("grant-{}", self.next_number("grant")),
+            target: grant.target.clone(),
+            label: grant.label.clone(),
+            rights: in_order(&grant.rights),
+        }
+    }
+}
+
+impl Account {
+    fn member(&mut self, id: &str) -> Result<&mut TeamMember, Refused> {
+        let found = self.members.iter_mut().find(|member| member.id == id);
+        found.ok_or(Refused::Missing(Missing::Member))
+    }
+
+    fn grant_mut(&mut self, id: &str) -> Result<&mut Grant, Refused> {
+        let mut grants = self
+            .members
+            .iter_mut()
+            .flat_map(|member| &mut member.grants);
+        let found = grants.find(|grant| grant.id == id);
+        found.ok_or(Refused::Missing(Missing::Grant))
+    }
+
+    /// Sets the rights of each member. A member has the rights of all its grants.
+    fn update_rights(&mut self) {
+        for member in &mut self.members {
+            let rights = member.grants.iter().flat_map(|grant| grant.rights.clone());
+            member.rights = in_order(&rights.collect::<Vec<_>>());
+        }
+    }
+
+    /// Checks whether a grant in this account's mailbox is valid.
+    fn check_grant(
+        &self,
+        rights: &[Right],
+        target: &Target,
+        label: Option<&str>,
+    ) -> Result<(), Refused> {
+        let applicable: &[Right] = match target {
+            Target::Mailbox => &ALL_RIGHTS,
+            Target::Folder(_) => &[Right::MailRead, Right::MailWrite],
+            _ => &[Right::MailSend, Right::AliasesRead, Right::AliasesWrite],
+        };
+        if rights.is_empty() {
+            return Err(invalid("rights must not be empty"));
+        }
+        if rights.iter().any(|right| !applicable.contains(right)) {
+            return Err(invalid(
+                "rights must be those that apply to what is granted",
+            ));
+        }
+        let label = label.unwrap_or_default();
+        if label.chars().count() > MAX_LABEL || label.chars().any(char::is_control) {
+            let text = "resource_label must be at most 200 characters on one line";
+            return Err(invalid(text));
+        }
+        let missing = match target {
+            Target::Folder(id) if self.mail.paths().all(|(path, _)| folder_id(path) != *id) => {
+                Missing::Folder
+            }
+            Target::Alias(address) if self.aliases.iter().all(|one| one.address != *address) => {
+                Missing::Alias
+            }
+            _ => return Ok(()),
+        };
+        Err(Refused::Missing(missing))
+    }
+
+    fn summary(&self, role: TeamRole, rights: Vec<Right>) -> TeamSummary {
+        TeamSummary {
+            id: self.address.clone(),
+            address: self.address.clone(),
+            name: match &self.profile {
+                Some(profile) => format!("{} {}", profile.first_name, profile.last_name),
+                None => self.address.split('@').next().unwrap_or_default().into(),
+            },
+            role,
+            rights,
+        }
+    }
+
+    fn owner(&self) -> TeamMember {
+        TeamMember {
+            role: TeamRole::Owner,
+            rights: ALL_RIGHTS.into(),
+            ..member(&self.address, Vec::new(), NOW)
+        }
     }
 }
 
 /// The id of a team is the owner's address. The id of a member is the member's address. The fake
-/// host does not check whether the folder, alias or domain of a grant exists.
+/// host does not check whether the domain of a grant exists.
 impl Teams for FakeHost {
     fn list_teams(&self) -> Result<Vec<TeamSummary>, Error> {
-        let caller = self.session()?;
-        let own = self.account_of(&caller, |own| {
-            summary(own, TeamRole::Owner, ALL_RIGHTS.into())
+        let caller = self.authorize(Need::Session)?;
+        let accounts = self.accounts.borrow();
+        let own = accounts[&caller].summary(TeamRole::Owner, ALL_RIGHTS.into());
+        let shared = accounts.values().filter_map(|account| {
+            let member = account.members.iter().find(|member| member.id == caller)?;
+            let rights = member.rights.clone();
+            (!rights.is_empty()).then(|| account.summary(TeamRole::Guest, rights))
         });
-        let shared = self.addresses().into_iter().filter_map(|address| {
-            let shared = |account: &mut Account| {
-                let rights = account.members.get(&caller)?.rights.clone();
-                (!rights.is_empty()).then(|| summary(account, TeamRole::Guest, rights))
-            };
-            self.account_of(&address, shared).flatten()
-        });
-        Ok(own.into_iter().chain(shared).collect())
+        Ok(std::iter::once(own).chain(shared).collect())
     }
 
     fn team(&self, team: &str) -> Result<Team, Error> {
-        let caller = self.session()?;
-        let found = self.account_of(team, |account| {
-            let own = account.address == caller;
-            let member = account.members.get(&caller);
-            let manages = member.is_some_and(|one| one.rights.contains(&Right::MembersManage));
-            if !own && member.is_none() {
-                return None;
-            }
-            let members = account.members.all();
-            let visible = members
-                .iter()
-                .filter(|one| own || manages || one.id == caller);
-            Some(Team {
-                members: std::iter::once(owner(account))
-                    .chain(visible.cloned())
-                    .collect(),
-                limit: MAX_MEMBERS,
-                guests: u32::try_from(members.len()).unwrap_or(u32::MAX),
-                shared: !members.is_empty(),
-            })
-        });
-        found.flatten().ok_or(Error::NotFound)
+        let caller = self.authorize(Need::Session)?;
+        let accounts = self.accounts.borrow();
+        let owner = accounts.get(team).ok_or(Error::NotFound)?;
+        let member = owner.members.iter().find(|member| member.id == caller);
+        let manages = |member: &TeamMember| member.rights.contains(&Right::MembersManage);
+        let all = match member {
+            _ if caller == team => true,
+            Some(member) => manages(member),
+            None => return Err(Error::NotFound),
+        };
+        let visible = owner.members.iter().filter(|one| all || one.id == caller);
+        Ok(Team {
+            members: std::iter::once(owner.owner())
+                .chain(visible.cloned())
+                .collect(),
+            limit: u32::try_from(MAX_MEMBERS).unwrap_or(u32::MAX),
+            guests: u32::try_from(owner.members.len()).unwrap_or(u32::MAX),
+            shared: !owner.members.is_empty(),
+        })
     }
 
     fn invite_member(
@@ -115,110 +197,150 @@ impl Teams for FakeHost {
         password: &str,
         grant: &NewGrant,
     ) -> Result<InvitedMember, Refused> {
-        let now = self.now();
-        let caller = self.current().address;
-        self.grantable(team, &grant.target)?;
-        check_grant(&grant.rights, &grant.target, grant.label.as_deref())
-            .map_err(Refused::Failed)?;
+        let caller = self.session()?;
         let name = username.to_lowercase();
-        let (local, domain) = name.rsplit_once('@').unwrap_or((&name, PLATFORM));
-        if !(3..=32).contains(&local.chars().count()) {
-            return Err(invalid(
-                "username must be 3 to 32 characters, not counting the domain",
-            ));
-        }
-        if password.is_empty() {
-            return Err(invalid("password is required"));
-        }
-        let right = self.account_of(&caller, |account| account.has_password(password));
-        if right != Some(true) {
-            return Err(denied("Wrong password"));
-        }
+        let (local, domain) = name.rsplit_once('@').unwrap_or((&name, PLATFORM[0]));
         let address = format!("{local}@{domain}");
-        if !self.addresses().contains(&address) {
-            return Err(Refused::Missing(Missing::User));
-        }
-        if address == team || address == caller {
-            return Err(invalid("username must be neither your own nor the owner's"));
-        }
-        self.check_grantable(team, &grant.target, &grant.rights)?;
-        self.members(team, |members| {
-            members.invite(&address, &self::username(&address), grant, now)
+        let is_password = self.accounts.borrow()[&caller].password == password;
+        let exists = self.accounts.borrow().contains_key(&address);
+        let (now, first) = (self.now(), self.grant(grant));
+        self.manage(team, Some(&grant.target), |owner, grantable| {
+            owner.check_grant(&grant.rights, &grant.target, grant.label.as_deref())?;
+            if !(3..=32).contains(&local.chars().count()) {
+                let text = "username must be 3 to 32 characters, not counting the domain";
+                return Err(invalid(text));
+            }
+            if password.is_empty() {
+                return Err(invalid("password is required"));
+            }
+            if !is_password {
+                return Err(denied("Wrong password"));
+            }
+            if !exists {
+                return Err(Refused::Missing(Missing::User));
+            }
+            if address == team || address == caller {
+                return Err(invalid("username must be neither your own nor the owner's"));
+            }
+            check_held(grantable, &grant.rights)?;
+            let conflict = |text: &str| Err(Refused::Failed(Error::Conflict(text.into())));
+            if owner.member(&address).is_ok() {
+                return conflict("The account is already a member");
+            }
+            if owner.members.len() >= MAX_MEMBERS {
+                return conflict("The plan's limit of guests is reached");
+            }
+            let invited = member(&address, vec![first.clone()], now);
+            let username = invited.username.clone();
+            owner.members.push(invited);
+            owner.members.sort_by(|a, b| a.address.cmp(&b.address));
+            owner.update_rights();
+            Ok(InvitedMember {
+                membership: format!("member-{address}"),
+                grant: first.id,
+                username,
+            })
         })
     }
 
     fn add_grant(&self, team: &str, member: &str, grant: &NewGrant) -> Result<String, Refused> {
-        self.grantable(team, &grant.target)?;
-        check_grant(&grant.rights, &grant.target, grant.label.as_deref())
-            .map_err(Refused::Failed)?;
-        if member == team {
-            return Err(denied(OWNER));
-        }
-        self.check_grantable(team, &grant.target, &grant.rights)?;
-        self.members(team, |members| members.add_grant(member, grant))
+        let new = self.grant(grant);
+        self.manage(team, Some(&grant.target), |owner, grantable| {
+            owner.check_grant(&grant.rights, &grant.target, grant.label.as_deref())?;
+            check_member(team, member)?;
+            check_held(grantable, &grant.rights)?;
+            owner.member(member)?.grants.push(new.clone());
+            owner.update_rights();
+            Ok(new.id)
+        })
     }
 
     fn change_grant(&self, team: &str, grant: &str, rights: &[Right]) -> Result<(), Refused> {
-        self.grantable(team, &Target::Mailbox)?;
-        let target = self.members(team, |members| members.target(grant))?;
-        check_grant(rights, &target, None).map_err(Refused::Failed)?;
-        self.check_grantable(team, &target, rights)?;
-        self.members(team, |members| members.change_grant(grant, rights))
-    }
-
-    fn revoke_grant(&self, team: &str, grant: &str) -> Result<(), Refused> {
-        self.grantable(team, &Target::Mailbox)?;
-        self.members(team, |members| members.revoke_grant(grant))
-    }
-
-    fn remove_member(&self, team: &str, member: &str) -> Result<(), Refused> {
-        let caller = self.session().map_err(Refused::Failed)?;
-        if caller != member {
-            self.grantable(team, &Target::Mailbox)?;
-        }
-        if member == team {
-            return Err(denied(OWNER));
-        }
-        let missing = if caller == member {
-            Missing::Team
-        } else {
-            Missing::Member
-        };
-        self.members(team, |members| {
-            members.get(member).ok_or(Refused::Missing(missing))?;
-            members.remove(member);
+        let target = self.manage(team, None, |owner, _| {
+            Ok(owner.grant_mut(grant)?.target.clone())
+        })?;
+        self.manage(team, Some(&target), |owner, grantable| {
+            owner.check_grant(rights, &target, None)?;
+            check_held(grantable, rights)?;
+            owner.grant_mut(grant)?.rights = in_order(rights);
+            owner.update_rights();
             Ok(())
         })
     }
-}
 
-/// Returns the local part of an address on the platform domain. For other domains, returns the
-/// complete address.
-fn username(address: &str) -> String {
-    let bare = address.strip_suffix(PLATFORM);
-    let bare = bare.and_then(|bare| bare.strip_suffix('@'));
-    bare.unwrap_or(address).into()
-}
+    fn revoke_grant(&self, team: &str, grant: &str) -> Result<(), Refused> {
+        self.manage(team, None, |owner, _| {
+            owner.grant_mut(grant)?;
+            for member in &mut owner.members {
+                member.grants.retain(|one| one.id != grant);
+            }
+            owner.update_rights();
+            Ok(())
+        })
+    }
 
-fn owner(account: &Account) -> TeamMember {
-    TeamMember {
-        id: account.address.clone(),
-        username: username(&account.address),
-        address: account.address.clone(),
-        role: TeamRole::Owner,
-        rights: ALL_RIGHTS.into(),
-        grants: Vec::new(),
-        joined_at: NOW,
+    fn remove_member(&self, team: &str, member: &str) -> Result<(), Refused> {
+        let leaves = self.session()? == member && member != team;
+        let remove = |owner: &mut Account| {
+            check_member(team, member)?;
+            owner.member(member)?;
+            owner.members.retain(|one| one.id != member);
+            Ok(())
+        };
+        if !leaves {
+            return self.manage(team, None, |owner, _| remove(owner));
+        }
+        let mut accounts = self.accounts.borrow_mut();
+        let left = accounts.get_mut(team).map(remove);
+        left.unwrap_or(Err(Refused::Missing(Missing::Team)))
+            .map_err(|_| Refused::Missing(Missing::Team))
     }
 }
 
-fn summary(account: &Account, role: TeamRole, rights: Vec<Right>) -> TeamSummary {
-    TeamSummary {
-        id: account.address.clone(),
-        address: account.address.clone(),
-        name: account.name(),
-        role,
-        rights,
+/// Returns whether a grant on `granted` also applies to `target`.
+fn covers(granted: &Target, target: &Target) -> bool {
+    match (granted, target) {
+        (Target::Mailbox, _)
+        | (Target::AllAliases, Target::Alias(_) | Target::AliasesOf(_) | Target::OwnAliases) => {
+            true
+        }
+        // The targets have no equality.
+        (granted, target) => format!("{granted:?}") == format!("{target:?}"),
+    }
+}
+
+fn check_held(held: &[Right], rights: &[Right]) -> Result<(), Refused> {
+    if rights.iter().all(|right| held.contains(right)) {
+        return Ok(());
+    }
+    Err(denied("You can only grant rights that you hold"))
+}
+
+fn check_member(team: &str, member: &str) -> Result<(), Refused> {
+    if member != team {
+        return Ok(());
+    }
+    let text = "The mailbox's owner can be neither removed nor granted anything";
+    Err(denied(text))
+}
+
+fn in_order(rights: &[Right]) -> Vec<Right> {
+    let included = |right: &Right| rights.contains(right);
+    ALL_RIGHTS.into_iter().filter(included).collect()
+}
+
+/// Returns a guest. The user name on the first platform domain is the local part of the address.
+fn member(address: &str, grants: Vec<Grant>, joined_at: i64) -> TeamMember {
+    let local = address.strip_suffix(PLATFORM[0]);
+    let local = local.and_then(|local| local.strip_suffix('@'));
+    TeamMember {
+        id: address.into(),
+        username: local.unwrap_or(address).into(),
+        address: address.into(),
+        role: TeamRole::Guest,
+        rights: Vec::new(),
+        grants,
+        joined_at,
     }
 }
 

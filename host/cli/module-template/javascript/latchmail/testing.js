@@ -1,78 +1,140 @@
 // A fake host for tests. The tests run without a service and without WebAssembly.
 //
-// The fake host has the functions of `caller`, `mailbox` and `store` that most modules need. Add
-// other functions that your module needs. The service checks the access to a route; the fake host
-// does not.
+// The fake host has the functions of `caller`, `mailbox` and `store` that most modules need. Each
+// function returns the results and throws the errors of the service's host. Add other functions
+// that your module needs. The service checks the access to a route; the fake host checks only the
+// calls of functions.
+
+const SCOPES = ['mail-read', 'mail-send', 'mail-write', 'aliases-read', 'aliases-write', 'profile-read'];
 
 // Creates the error that a host function throws.
 export const hostError = (tag, val) => Object.assign(new Error(tag), { payload: { tag, val } });
 
 export class FakeHost {
-  #address = 'ada@example.test';
+  #caller;
   #uids = 0n;
   #accounts = new Map();
 
-  // Signs in as another account.
+  constructor() {
+    this.signIn('ada@example.test');
+  }
+
+  // Signs in as another account, with a web session.
   signIn(address) {
-    this.#address = address;
+    this.#caller = { kind: 'session', address, admin: false, scopes: SCOPES };
+  }
+
+  // Changes the credential to an API token with these scopes, for example `['mail-read']`.
+  useToken(scopes) {
+    this.#caller = { ...this.#caller, kind: 'api-token', scopes: SCOPES.filter((scope) => scopes.includes(scope)) };
+  }
+
+  // Signs out. Calls then have no caller, as in a public route.
+  signOut() {
+    this.#caller = { kind: 'anonymous', address: '', admin: false, scopes: [] };
   }
 
   // Delivers a message to the caller's inbox and returns its id.
-  deliver({ from = 'grace@example.org', subject = '', preview = '', flags = [] }) {
+  deliver({ from = 'grace@example.org', to = [this.#caller.address], subject = '', text = '', flags = [], date = 1_795_161_600_000n }) {
     this.#uids += 1n;
     const { inbox } = this.#account();
     inbox.push({
       uid: this.#uids,
       seq: inbox.length + 1,
-      from: [{ name: '', address: from }],
-      to: [{ name: '', address: this.#address }],
+      from: [address(from)],
+      to: to.map(address),
       subject,
-      date: 1_700_000_000_000n,
+      date,
       flags,
-      size: 1000n,
-      preview,
+      size: BigInt(subject.length + text.length),
+      preview: text.split(/\s+/).join(' ').trim().slice(0, 256),
       threadId: `thread${this.#uids}`,
     });
     return this.#uids;
   }
 
   caller = {
-    current: () => ({ kind: 'session', address: this.#address, admin: false, scopes: [] }),
+    current: () => this.#caller,
   };
 
   mailbox = {
     listMessages: (folder, { offset, limit }) => {
+      const { inbox } = this.#account('mail-read');
+      check(limit >= 1 && limit <= 100, 'limit must be between 1 and 100');
       if (folder !== 'INBOX') {
         throw hostError('not-found');
       }
-      const { inbox } = this.#account();
       return { messages: inbox.toReversed().slice(offset, offset + limit), total: inbox.length };
     },
   };
 
   store = {
-    get: (key) => this.#account().values.get(key),
+    get: (key) => this.#values(key).get(key),
     set: (key, value) => {
+      const values = this.#values(key);
       if (value.length > 65_536) {
-        throw hostError('too-large', 'a value has at most 65,536 bytes');
+        throw hostError('too-large', 'A value is at most 65536 bytes');
       }
-      this.#account().values.set(key, value);
+      values.set(key, value);
     },
     delete: (key) => {
-      this.#account().values.delete(key);
+      this.#values(key).delete(key);
+    },
+    compareAndSet: (key, expected, value) => {
+      const current = this.#values(key).get(key);
+      if (current === undefined || expected === undefined ? current !== expected : `${current}` !== `${expected}`) {
+        return false;
+      }
+      (value === undefined ? this.store.delete : this.store.set)(key, value);
+      return true;
     },
     list: (prefix, after, limit) => {
-      const keys = [...this.#account().values.keys()].sort();
-      return keys.filter((key) => key.startsWith(prefix) && (after === undefined || key > after)).slice(0, limit);
+      const { values } = this.#account();
+      check(limit >= 1 && limit <= 1000, 'limit must be 1 to 1000');
+      const follows = (key) => key.startsWith(prefix) && (after === undefined || bytewise(key, after) > 0);
+      return [...values.keys()].filter(follows).sort(bytewise).slice(0, limit);
     },
   };
 
-  #account() {
-    if (!this.#accounts.has(this.#address)) {
-      this.#accounts.set(this.#address, { inbox: [], values: new Map() });
-    }
-    return this.#accounts.get(this.#address);
+  // Returns the caller's values. Throws an error if the key is not valid.
+  #values(key) {
+    const { values } = this.#account();
+    const valid = key !== '' && new TextEncoder().encode(key).length <= 256 && !/\p{Cc}/u.test(key);
+    check(valid, 'A key is 1 to 256 bytes without control characters');
+    return values;
   }
+
+  // Returns the caller's account. Throws an error if there is no caller or the scope is missing.
+  #account(scope) {
+    const { address, scopes } = this.#caller;
+    if (address === '') {
+      throw hostError('denied', 'There is no caller');
+    }
+    if (scope !== undefined && !scopes.includes(scope)) {
+      throw hostError('denied', `This credential is missing the "${scope.replace('-', ':')}" scope`);
+    }
+    if (!this.#accounts.has(address)) {
+      this.#accounts.set(address, { inbox: [], values: new Map() });
+    }
+    return this.#accounts.get(address);
+  }
+}
+
+function check(valid, text) {
+  if (!valid) {
+    throw hostError('invalid', text);
+  }
+}
+
+// Parses `address` or `Name <address>`.
+function address(text) {
+  const [, name, address] = /^(.*?)\s*<(.*)>$/.exec(text) ?? [text, '', text];
+  return { name, address };
+}
+
+// Compares texts in the order of their bytes in UTF-8.
+function bytewise(a, b) {
+  return Buffer.compare(Buffer.from(a), Buffer.from(b));
 }
 
 // Serves a module's routes: `new Service(create(host)).get('/api/v1/notes/hello')` returns

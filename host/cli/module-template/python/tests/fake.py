@@ -1,11 +1,15 @@
 """A fake host for tests.
 
-The fake host has the functions of `caller`, `mailbox` and `store` that most modules need. Add other functions that your module needs. The service checks
-the access to a route; the fake host does not.
+The fake host has the functions of `caller`, `mailbox` and `store` that most modules need. Each
+function returns the results and raises the errors of the service's host. Add other functions that
+your module needs. The service checks the access to a route; the fake host checks only the calls of
+functions.
 """
 
 import json
 import re
+import unicodedata
+from dataclasses import replace
 from types import SimpleNamespace
 from urllib.parse import parse_qsl, unquote, urlsplit
 
@@ -14,24 +18,35 @@ from wit_world.exports.module import Body_Bytes, Request
 from wit_world.imports import types
 from wit_world.imports.caller import Identity, Kind
 from wit_world.imports.mailbox import Address, Listing, Summary
+from wit_world.imports.types import Scope
 
 
 class FakeHost:
     """Implements interfaces of the host, with accounts in memory."""
 
     def __init__(self):
-        self._address = "ada@example.test"
         self._uids = 0
         self._accounts = {}
-        self.caller = SimpleNamespace(current=self._current)
+        self.caller = SimpleNamespace(current=lambda: self._caller)
         self.mailbox = SimpleNamespace(list_messages=self._list_messages)
-        self.store = SimpleNamespace(get=self._get, set=self._set, delete=self._delete, list=self._list)
+        self.store = SimpleNamespace(
+            get=self._get, set=self._set, delete=self._delete, compare_and_set=self._compare_and_set, list=self._list
+        )
+        self.sign_in("ada@example.test")
 
     def sign_in(self, address):
-        """Signs in as another account."""
-        self._address = address
+        """Signs in as another account, with a web session."""
+        self._caller = Identity(Kind.SESSION, address, admin=False, scopes=list(Scope))
 
-    def deliver(self, sender="grace@example.org", subject="", preview="", flags=()):
+    def use_token(self, scopes):
+        """Changes the credential to an API token with these scopes."""
+        self._caller = replace(self._caller, kind=Kind.API_TOKEN, scopes=[scope for scope in Scope if scope in scopes])
+
+    def sign_out(self):
+        """Signs out. Calls then have no caller, as in a public route."""
+        self._caller = Identity(Kind.ANONYMOUS, "", admin=False, scopes=[])
+
+    def deliver(self, sender="grace@example.org", to=None, subject="", text="", flags=(), date=1_795_161_600_000):
         """Delivers a message to the caller's inbox and returns its id."""
         self._uids += 1
         inbox = self._account().inbox
@@ -39,44 +54,79 @@ class FakeHost:
             Summary(
                 uid=self._uids,
                 seq=len(inbox) + 1,
-                from_=[Address("", sender)],
-                to=[Address("", self._address)],
+                from_=[_address(sender)],
+                to=[_address(one) for one in ([self._caller.address] if to is None else to)],
                 subject=subject,
-                date=1_700_000_000_000,
+                date=date,
                 flags=list(flags),
-                size=1000,
-                preview=preview,
+                size=len(subject) + len(text),
+                preview=" ".join(text.split())[:256],
                 thread_id=f"thread{self._uids}",
             )
         )
         return self._uids
 
-    def _account(self):
-        return self._accounts.setdefault(self._address, SimpleNamespace(inbox=[], values={}))
-
-    def _current(self):
-        return Identity(Kind.SESSION, self._address, admin=False, scopes=[])
+    def _account(self, scope=None):
+        """Returns the caller's account, or raises an error if there is no caller or the scope is missing."""
+        if self._caller.address == "":
+            raise Err(types.Error_Denied("There is no caller"))
+        if scope is not None and scope not in self._caller.scopes:
+            name = scope.name.lower().replace("_", ":")
+            raise Err(types.Error_Denied(f'This credential is missing the "{name}" scope'))
+        return self._accounts.setdefault(self._caller.address, SimpleNamespace(inbox=[], values={}))
 
     def _list_messages(self, folder, page):
+        inbox = self._account(Scope.MAIL_READ).inbox
+        _check(1 <= page.limit <= 100, "limit must be between 1 and 100")
         if folder != "INBOX":
             raise Err(types.Error_NotFound())
-        inbox = self._account().inbox
         return Listing(inbox[::-1][page.offset : page.offset + page.limit], len(inbox))
 
+    def _values(self, key):
+        """Returns the caller's values, or raises an error if the key is not valid."""
+        values = self._account().values
+        control = any(unicodedata.category(char) == "Cc" for char in key)
+        _check(1 <= len(key.encode()) <= 256 and not control, "A key is 1 to 256 bytes without control characters")
+        return values
+
     def _get(self, key):
-        return self._account().values.get(key)
+        return self._values(key).get(key)
 
     def _set(self, key, value):
+        values = self._values(key)
         if len(value) > 65_536:
-            raise Err(types.Error_TooLarge("a value has at most 65,536 bytes"))
-        self._account().values[key] = value
+            raise Err(types.Error_TooLarge("A value is at most 65536 bytes"))
+        values[key] = value
 
     def _delete(self, key):
-        self._account().values.pop(key, None)
+        self._values(key).pop(key, None)
+
+    def _compare_and_set(self, key, expected, value):
+        if self._get(key) != expected:
+            return False
+        if value is None:
+            self._delete(key)
+        else:
+            self._set(key, value)
+        return True
 
     def _list(self, prefix, after, limit):
-        keys = sorted(self._account().values)
+        values = self._account().values
+        _check(1 <= limit <= 1000, "limit must be 1 to 1000")
+        # The order of code points is the order of bytes in UTF-8.
+        keys = sorted(values)
         return [key for key in keys if key.startswith(prefix) and (after is None or key > after)][:limit]
+
+
+def _check(valid, text):
+    if not valid:
+        raise Err(types.Error_Invalid(text))
+
+
+def _address(text):
+    """Parses `address` or `Name <address>`."""
+    name, bracket, address = text.removesuffix(">").rpartition("<")
+    return Address(name.strip(), address) if bracket else Address("", text)
 
 
 class Service:

@@ -1,6 +1,6 @@
-//! Searches and threads of an account.
+//! Searches and threads of the fake host.
 
-use super::messages::{Messages, Stored, check_page, paged};
+use super::mailbox::{Mail, Stored, check_page, paged};
 use crate::capability::{
     Address, Error, Hit, IndexState, Match, QuerySyntax, Role, Search, SearchError, SearchResult,
     Snippet, SortOrder, Thread, ThreadList, ThreadMessages, ThreadsError,
@@ -15,10 +15,10 @@ const MAX_PARTICIPANTS: usize = 50;
 
 const SEEN: &str = "\\Seen";
 
-impl Messages {
+impl Mail {
     /// Returns a page of the messages that contain the query. The whole query is literal text in
     /// both syntaxes. Only the values of `before:` and `after:` are checked.
-    pub(crate) fn search(&self, search: &Search) -> Result<SearchResult, SearchError> {
+    pub(super) fn search(&self, search: &Search) -> Result<SearchResult, SearchError> {
         let query = search.query.as_str();
         check_page(search.page).map_err(SearchError::Failed)?;
         if query.is_empty() || query.len() > MAX_QUERY || query.chars().any(char::is_control) {
@@ -65,7 +65,7 @@ impl Messages {
     }
 
     /// Returns a page of the threads that have a message in the folder, or of all threads.
-    pub(crate) fn threads(
+    pub(super) fn threads(
         &self,
         folder: Option<&str>,
         page: Page,
@@ -92,7 +92,7 @@ impl Messages {
     }
 
     /// Returns a page of the messages of a thread, oldest first.
-    pub(crate) fn thread(&self, id: &str, page: Page) -> Result<ThreadMessages, ThreadsError> {
+    pub(super) fn thread(&self, id: &str, page: Page) -> Result<ThreadMessages, ThreadsError> {
         check_page(page).map_err(ThreadsError::Failed)?;
         self.check_index()?;
         let mut messages = self.all();

@@ -1,22 +1,15 @@
-//! The log of the changes of a mailbox. The fake host does not collapse changes.
+//! The change log of the fake host. The fake host does not collapse changes.
 
+use super::mailbox::Mail;
 use crate::capability::{Change, ChangeList, ChangedMessage, ChangesError, DeletedMessage, Error};
 
 /// Maximum number of changes in one response.
 const MAX_CHANGES: u32 = 500;
 
-/// A log of changes, oldest first.
-#[derive(Debug, Default)]
-pub(crate) struct ChangeLog(Vec<Change>);
-
-impl ChangeLog {
-    pub(crate) fn add(&mut self, change: Change) {
-        self.0.push(change);
-    }
-
+impl Mail {
     /// Returns the changes since a cursor. A cursor contains the number of earlier changes, and the
     /// folder for which it is valid.
-    pub(crate) fn since(
+    pub(super) fn changes_since(
         &self,
         since: Option<&str>,
         folder: Option<&str>,
@@ -27,24 +20,27 @@ impl ChangeLog {
                 "The limit must be 1 to {MAX_CHANGES}"
             ))));
         }
+        if folder.is_some_and(|folder| !self.has(folder)) {
+            return Err(ChangesError::Failed(Error::NotFound));
+        }
         let suffix = folder.map_or_else(String::new, |folder| format!(" {folder}"));
         let start = match since {
-            None => self.0.len(),
+            None => self.changes.len(),
             Some(cursor) => cursor
                 .strip_suffix(suffix.as_str())
                 .and_then(|number| number.parse().ok())
-                .filter(|number| *number <= self.0.len())
+                .filter(|number| *number <= self.changes.len())
                 .ok_or(ChangesError::CursorExpired)?,
         };
         let mut changes = Vec::new();
         let mut end = start;
-        while end < self.0.len() && changes.len() < limit as usize {
-            changes.extend(seen_in(&self.0[end], folder));
+        while end < self.changes.len() && changes.len() < limit as usize {
+            changes.extend(seen_in(&self.changes[end], folder));
             end += 1;
         }
         Ok(ChangeList {
             cursor: format!("{end}{suffix}"),
-            more: end < self.0.len(),
+            more: end < self.changes.len(),
             changes,
         })
     }
