@@ -71,7 +71,7 @@ impl ModuleManager {
     /// Applies all changes of other hosts. The caller must have locked `change_lock`.
     async fn converge_locked(&self, router: &dyn Router) -> Result<(), Error> {
         let installed = self.directory.modules.installed().await?;
-        let current = self.entries();
+        let current = self.entries.current();
         let is_installed = |name: &str| installed.iter().any(|one| one.module == name);
         // A module that was never installed is not in the database, for example because its
         // configured file cannot be loaded.
