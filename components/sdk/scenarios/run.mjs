@@ -105,8 +105,8 @@ function signIn(host, caller, first) {
   }
 }
 
-// Runs a scenario and returns the first difference. Does not run it if the fake host lacks functions,
-// and returns the list of these functions.
+// Runs a scenario and returns the first difference. Does not run it if the fake host lacks
+// functions, and returns the list of these functions.
 function run({ accounts = ['ada'], messages = [], as, steps }) {
   const host = new FakeHost();
   const values = new Values();

@@ -363,7 +363,7 @@ impl Verifier {
                     self.directory
                         .second_factors
                         .wrong_code(account, now, origin)
-                        .await?
+                        .await?;
                 }
                 Checked::Wrong(_) => {}
             }

@@ -56,9 +56,9 @@ impl MessageIndex {
             .collect();
         // The statements need up to three parameters for each message.
         for messages in messages.chunks(MAX_PER_STATEMENT / 4) {
-            // A concurrent request may have found a message in the new folder and assigned a new number
-            // to the message. The row with the new number is deleted, so that the message keeps its old
-            // number.
+            // A concurrent request may have found a message in the new folder and assigned a new
+            // number to the message. The row with the new number is deleted, so that the message
+            // keeps its old number.
             let cleared: Vec<LoggedMessage> = on_tx!(&mut tx, tx => {
                 let mut query = QueryBuilder::new(CLEAR);
                 query.push_bind(folder.clone()).push(" AND uid_validity = ").push_bind(validity);

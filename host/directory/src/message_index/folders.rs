@@ -223,8 +223,8 @@ impl MessageIndex {
             moves || taken.get(was.path.as_str()).is_some_and(|n| n.id != was.id)
         };
         let cleared: Vec<&IndexedFolder> = indexed.iter().filter(loses_path).collect();
-        // Folders may have swapped their paths. Therefore all old paths are cleared before new paths
-        // are written.
+        // Folders may have swapped their paths. Therefore all old paths are cleared before new
+        // paths are written.
         for folders in cleared.chunks(MAX_PER_STATEMENT) {
             on_tx!(&mut tx, tx => {
                 let mut query = QueryBuilder::new(CLEAR_PATHS);

@@ -247,7 +247,7 @@ async fn idle_connections_of_all_accounts_are_limited() {
             idle_connections: 1,
             ..test.dovecot.config()
         };
-        let mail = new_mail(&config, &directory);
+        let mail = new_mail(&config, directory);
         mail.listing.folders(&test.access).await.unwrap();
         assert_eq!(mail.connections.count_of("ada"), 1);
         mail.listing.folders(&access("bob", "bob-1")).await.unwrap();
