@@ -119,7 +119,7 @@ pub(super) async fn continue_at_provider(
         // cookie only to this URL.
         Destination::Agent(_) | Destination::Device(_) => app.oauth.issuer().to_owned(),
     };
-    let redirect_uri = format!("{base}{}", CALLBACK_PATH);
+    let redirect_uri = format!("{base}{CALLBACK_PATH}");
     let request = provider(app)?.begin(&redirect_uri, login_hint).await;
     let request = request.map_err(unavailable)?;
     let continuation = Continuation {
