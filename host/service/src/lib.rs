@@ -22,6 +22,7 @@ use latchmail_accounts::teams::Teams;
 use latchmail_core::clock::Clock;
 use latchmail_core::config::{BUILT_IN, Config, Filter, Listen};
 use latchmail_core::error::StartError;
+use latchmail_core::keyring::Keyring;
 use latchmail_core::limits::SharedBudgets;
 use latchmail_core::mail_server_start;
 use latchmail_core::traces::Tracer;
@@ -197,49 +198,43 @@ async fn build(
         .await
         .map_err(start_error)?;
     let service_keys = keys::open(&config, &directory, &host_id).await?;
-    let settings = MailSettings {
-        keys: Some(service_keys.keyring()),
-        sign_in: config.sign_in.clone(),
-        index: Some(config.index.clone()),
-        trusted_results: trusted_results(&config, &directory).await?,
-    };
-    let mail = Arc::new(Mail::new(&config.imap, directory.clone(), settings)?);
+    let mail = Arc::new(mail(&config, &directory, service_keys.keyring()).await?);
     let mail_server: Arc<dyn MailServer> = Arc::new(mail_server::Adapter(Arc::clone(&mail)));
-    let auth = Auth::new(
-        &config,
-        directory.clone(),
-        Arc::clone(&mail_server),
-        clock.clone(),
-        service_keys.keyring(),
-        shared_limits.as_ref(),
-    )?
-    .with_external(&config, fetch.clone())?
-    .with_provider(&config, fetch.clone())?;
-    let auth = Arc::new(auth);
+    let auth = Arc::new(
+        Auth::new(
+            &config,
+            directory.clone(),
+            Arc::clone(&mail_server),
+            clock.clone(),
+            service_keys.keyring(),
+            shared_limits.as_ref(),
+        )?
+        .with_external(&config, fetch.clone())?
+        .with_provider(&config, fetch.clone())?,
+    );
     let index_credentials =
         IndexCredentials::new(directory.credentials.clone(), auth.keys(), clock.clone());
     mail.index
         .set_credentials(Arc::new(mail_server::IndexAdapter(index_credentials)));
     let dkim = latchmail_dkim::Keys::new(&config.dkim, directory.clone(), auth.keys())?;
-    dkim.sync_milter().await.map_err(start_error)?;
     let dkim = Arc::new(dkim);
-    let outbox = Outbox::new(
+    dkim.sync_milter().await.map_err(start_error)?;
+    let outbox = Arc::new(Outbox::new(
         &config.smtp,
         directory.clone(),
         Arc::clone(&mail),
         Arc::clone(&dkim),
         clock.clone(),
         &host_id,
-    )?;
-    let outbox = Arc::new(outbox);
-    let domains = Domains::new(
+    )?);
+    let domains = Arc::new(Domains::new(
         &config,
         directory.clone(),
         dns,
         auth.keys(),
         Arc::clone(&dkim),
         clock.clone(),
-    );
+    ));
     let teams = Teams::new(
         &config,
         directory.clone(),
@@ -263,7 +258,7 @@ async fn build(
             auth.mail_server_users(),
             clock.clone(),
         ),
-        domains: Arc::new(domains),
+        domains,
         teams: Arc::new(teams),
         store: Store::new(directory.modules.clone(), clock.clone()),
         fetch,
@@ -294,6 +289,21 @@ async fn build(
         pages: PAGES,
     });
     Ok((app, failing))
+}
+
+/// Creates the access to mailboxes.
+async fn mail(
+    config: &Config,
+    directory: &Directory,
+    keys: Arc<Keyring>,
+) -> Result<Mail, StartError> {
+    let settings = MailSettings {
+        keys: Some(keys),
+        sign_in: config.sign_in.clone(),
+        index: Some(config.index.clone()),
+        trusted_results: trusted_results(config, directory).await?,
+    };
+    Mail::new(&config.imap, directory.clone(), settings)
 }
 
 /// Returns the trusted `Authentication-Results` fields. Creates the key of the milter's marks if it
