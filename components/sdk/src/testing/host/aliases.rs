@@ -19,45 +19,49 @@ impl FakeHost {
     pub fn put_alias(&self, alias: Alias) {
         self.with_account(|account| account.aliases.push(alias));
     }
+}
 
-    /// Returns the address of a new alias, if the account can create the alias.
-    fn new_alias(&self, caller: &str, name: &str, domain: &str) -> Result<String, Error> {
-        let invalid = |text: &str| Err(Error::Invalid(text.into()));
-        let domain = domain.to_lowercase();
-        let domains = self.accounts.borrow()[caller].alias_domains();
-        if !domains.contains(&domain) {
-            return invalid("You do not have permission to use this domain");
-        }
-        let allowed =
-            |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b".-_".contains(&byte);
-        if !(2..=64).contains(&name.len()) || !name.bytes().all(allowed) {
-            return invalid(
-                "The name must be 2 to 64 lower-case letters, digits, dots, hyphens and underscores",
-            );
-        }
-        if PLATFORM.contains(&domain.as_str()) && RESERVED.contains(&name) {
-            return invalid("The name is reserved");
-        }
-        let address = format!("{name}@{domain}");
-        let accounts = self.accounts.borrow();
-        let mut aliases = accounts.values().flat_map(|account| &account.aliases);
-        if accounts.contains_key(&address) || aliases.any(|alias| alias.address == address) {
-            return Err(Error::Conflict(format!("{address} is already taken")));
-        }
-        if accounts[caller].aliases.len() >= MAX_ALIASES {
-            let text = format!("An account may have {MAX_ALIASES} aliases");
-            return Err(Error::TooLarge(text));
-        }
-        Ok(address)
+/// Returns the address of a new alias, if the account can create the alias.
+fn new_alias(host: &FakeHost, caller: &str, name: &str, domain: &str) -> Result<String, Error> {
+    let invalid = |text: &str| Err(Error::Invalid(text.into()));
+    let domain = domain.to_lowercase();
+    let domains = host.accounts.borrow()[caller].alias_domains();
+    if !domains.contains(&domain) {
+        return invalid("You do not have permission to use this domain");
     }
+    let allowed =
+        |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b".-_".contains(&byte);
+    if !(2..=64).contains(&name.len()) || !name.bytes().all(allowed) {
+        return invalid(
+            "The name must be 2 to 64 lower-case letters, digits, dots, hyphens and underscores",
+        );
+    }
+    if PLATFORM.contains(&domain.as_str()) && RESERVED.contains(&name) {
+        return invalid("The name is reserved");
+    }
+    let address = format!("{name}@{domain}");
+    let accounts = host.accounts.borrow();
+    let mut aliases = accounts.values().flat_map(|account| &account.aliases);
+    if accounts.contains_key(&address) || aliases.any(|alias| alias.address == address) {
+        return Err(Error::Conflict(format!("{address} is already taken")));
+    }
+    if accounts[caller].aliases.len() >= MAX_ALIASES {
+        let text = format!("An account may have {MAX_ALIASES} aliases");
+        return Err(Error::TooLarge(text));
+    }
+    Ok(address)
+}
 
-    fn change_alias(&self, id: u64, act: impl FnOnce(&mut Vec<Alias>, usize)) -> Result<(), Error> {
-        self.allow(Need::Scope(Scope::AliasesWrite), |account| {
-            let found = account.aliases.iter().position(|alias| alias.id == id);
-            act(&mut account.aliases, found.ok_or(Error::NotFound)?);
-            Ok(())
-        })
-    }
+fn change_alias(
+    host: &FakeHost,
+    id: u64,
+    act: impl FnOnce(&mut Vec<Alias>, usize),
+) -> Result<(), Error> {
+    host.allow(Need::Scope(Scope::AliasesWrite), |account| {
+        let found = account.aliases.iter().position(|alias| alias.id == id);
+        act(&mut account.aliases, found.ok_or(Error::NotFound)?);
+        Ok(())
+    })
 }
 
 impl Aliases for FakeHost {
@@ -77,7 +81,7 @@ impl Aliases for FakeHost {
 
     fn create_alias(&self, name: &str, domain: &str) -> Result<Alias, Error> {
         let caller = self.authorize(Need::Scope(Scope::AliasesWrite))?;
-        let address = self.new_alias(&caller, name, domain)?;
+        let address = new_alias(self, &caller, name, domain)?;
         let alias = Alias {
             id: self.next_number("alias"),
             address,
@@ -91,18 +95,18 @@ impl Aliases for FakeHost {
 
     fn check_alias(&self, name: &str, domain: &str) -> Result<(), Error> {
         let caller = self.authorize(Need::Scope(Scope::AliasesRead))?;
-        self.new_alias(&caller, name, domain).map(drop)
+        new_alias(self, &caller, name, domain).map(drop)
     }
 
     fn set_alias_active(&self, id: u64, active: bool) -> Result<(), Error> {
         let now = self.now();
-        self.change_alias(id, |aliases, index| {
+        change_alias(self, id, |aliases, index| {
             aliases[index].active = active;
             aliases[index].modified_at = Some(now);
         })
     }
 
     fn delete_alias(&self, id: u64) -> Result<(), Error> {
-        self.change_alias(id, |aliases, index| drop(aliases.remove(index)))
+        change_alias(self, id, |aliases, index| drop(aliases.remove(index)))
     }
 }

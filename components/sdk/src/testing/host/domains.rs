@@ -23,20 +23,20 @@ impl FakeHost {
     pub fn set_records(&self, records: Vec<Expected>) {
         self.with_account(|account| account.records = records);
     }
+}
 
-    /// Returns whether another account has verified the domain.
-    fn is_taken(&self, domain: &str) -> bool {
-        let caller = self.caller.borrow();
-        let accounts = self.accounts.borrow();
-        let mut others = accounts
-            .values()
-            .filter(|one| one.address != caller.address);
-        others.any(|one| {
-            one.domains
-                .iter()
-                .any(|one| one.name == domain && one.verified_at.is_some())
-        })
-    }
+/// Returns whether another account has verified the domain.
+fn is_taken(host: &FakeHost, domain: &str) -> bool {
+    let caller = host.caller.borrow();
+    let accounts = host.accounts.borrow();
+    let mut others = accounts
+        .values()
+        .filter(|one| one.address != caller.address);
+    others.any(|one| {
+        one.domains
+            .iter()
+            .any(|one| one.name == domain && one.verified_at.is_some())
+    })
 }
 
 impl Account {
@@ -74,7 +74,7 @@ impl Domains for FakeHost {
 
     fn claim_domain(&self, name: &str) -> Result<Claimed, Error> {
         let (now, name) = (self.now(), name.to_lowercase());
-        let taken = self.is_taken(&name);
+        let taken = is_taken(self, &name);
         self.allow(Need::Session, |account| {
             if !is_claimable(&name) {
                 let text = "The name is not a domain that an account can claim";
@@ -111,7 +111,7 @@ impl Domains for FakeHost {
 
     fn verify_domain(&self, name: &str) -> Result<Verification, Error> {
         let (now, name) = (self.now(), name.to_lowercase());
-        let taken = self.is_taken(&name);
+        let taken = is_taken(self, &name);
         self.allow(Need::Session, |account| {
             let proved = account.proved_domains.contains(&name);
             let domain = account.domain(&name)?;

@@ -44,22 +44,22 @@ impl FakeHost {
     pub fn stored_values(&self) -> BTreeMap<String, Vec<u8>> {
         self.with_account(|account| account.values.entries.clone())
     }
+}
 
-    /// Calls `act` with the caller's values. Fails if the key is not valid.
-    fn value<T>(
-        &self,
-        key: &str,
-        act: impl FnOnce(&mut Values) -> Result<T, Error>,
-    ) -> Result<T, Error> {
-        self.allow(Need::Caller, |account| {
-            if key.is_empty() || key.len() > MAX_KEY || key.chars().any(char::is_control) {
-                return Err(Error::Invalid(format!(
-                    "A key is 1 to {MAX_KEY} bytes without control characters"
-                )));
-            }
-            act(&mut account.values)
-        })
-    }
+/// Calls `act` with the caller's values. Fails if the key is not valid.
+fn with_values<T>(
+    host: &FakeHost,
+    key: &str,
+    act: impl FnOnce(&mut Values) -> Result<T, Error>,
+) -> Result<T, Error> {
+    host.allow(Need::Caller, |account| {
+        if key.is_empty() || key.len() > MAX_KEY || key.chars().any(char::is_control) {
+            return Err(Error::Invalid(format!(
+                "A key is 1 to {MAX_KEY} bytes without control characters"
+            )));
+        }
+        act(&mut account.values)
+    })
 }
 
 impl Values {
@@ -90,15 +90,15 @@ impl Values {
 /// Each account has its own values.
 impl Store for FakeHost {
     fn get_value(&self, key: &str) -> Result<Option<Vec<u8>>, Error> {
-        self.value(key, |values| Ok(values.entries.get(key).cloned()))
+        with_values(self, key, |values| Ok(values.entries.get(key).cloned()))
     }
 
     fn set_value(&self, key: &str, value: &[u8]) -> Result<(), Error> {
-        self.value(key, |values| values.set(key, Some(value)))
+        with_values(self, key, |values| values.set(key, Some(value)))
     }
 
     fn delete_value(&self, key: &str) -> Result<(), Error> {
-        self.value(key, |values| values.set(key, None))
+        with_values(self, key, |values| values.set(key, None))
     }
 
     fn compare_and_set(
@@ -107,7 +107,7 @@ impl Store for FakeHost {
         expected: Option<&[u8]>,
         value: Option<&[u8]>,
     ) -> Result<bool, Error> {
-        self.value(key, |values| {
+        with_values(self, key, |values| {
             if values.entries.get(key).map(Vec::as_slice) != expected {
                 return Ok(false);
             }

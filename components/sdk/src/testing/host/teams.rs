@@ -25,49 +25,46 @@ const MAX_MEMBERS: usize = 5;
 /// Maximum length of a grant's label in characters.
 const MAX_LABEL: usize = 200;
 
-impl FakeHost {
-    /// Returns the caller's address. Fails if the caller has no web session.
-    fn session(&self) -> Result<String, Refused> {
-        self.authorize(Need::Session).map_err(Refused::Failed)
-    }
+/// Returns the caller's address. Fails if the caller has no web session.
+fn session(host: &FakeHost) -> Result<String, Refused> {
+    host.authorize(Need::Session).map_err(Refused::Failed)
+}
 
-    /// Calls `act` with the account that owns a team, if the caller may manage the members. Also
-    /// passes the rights on `target` that the caller can grant. Without a target, the function
-    /// passes no rights.
-    fn manage<T>(
-        &self,
-        team: &str,
-        target: Option<&Target>,
-        act: impl FnOnce(&mut Account, &[Right]) -> Result<T, Refused>,
-    ) -> Result<T, Refused> {
-        let caller = self.session()?;
-        let mut accounts = self.accounts.borrow_mut();
-        let owner = accounts
-            .get_mut(team)
-            .ok_or(Refused::Missing(Missing::Team))?;
-        let rights: Vec<Right> = if caller == team {
-            ALL_RIGHTS.into()
-        } else {
-            let member = owner.members.iter().find(|one| one.id == caller);
-            let member = member.ok_or(Refused::Missing(Missing::Team))?;
-            if !member.rights.contains(&Right::MembersManage) {
-                return Err(denied("You may not manage the members of this mailbox"));
-            }
-            let covers =
-                |grant: &&Grant| target.is_some_and(|target| covers(&grant.target, target));
-            let grants = member.grants.iter().filter(covers);
-            grants.flat_map(|grant| grant.rights.clone()).collect()
-        };
-        act(owner, &rights)
-    }
-
-    fn grant(&self, grant: &NewGrant) -> Grant {
-        Grant {
-            id: format!("grant-{}", self.next_number("grant")),
-            target: grant.target.clone(),
-            label: grant.label.clone(),
-            rights: in_order(&grant.rights),
+/// Calls `act` with the account that owns a team, if the caller may manage the members. Also
+/// passes the rights on `target` that the caller can grant. Without a target, the function
+/// passes no rights.
+fn manage<T>(
+    host: &FakeHost,
+    team: &str,
+    target: Option<&Target>,
+    act: impl FnOnce(&mut Account, &[Right]) -> Result<T, Refused>,
+) -> Result<T, Refused> {
+    let caller = session(host)?;
+    let mut accounts = host.accounts.borrow_mut();
+    let owner = accounts
+        .get_mut(team)
+        .ok_or(Refused::Missing(Missing::Team))?;
+    let rights: Vec<Right> = if caller == team {
+        ALL_RIGHTS.into()
+    } else {
+        let member = owner.members.iter().find(|one| one.id == caller);
+        let member = member.ok_or(Refused::Missing(Missing::Team))?;
+        if !member.rights.contains(&Right::MembersManage) {
+            return Err(denied("You may not manage the members of this mailbox"));
         }
+        let covers = |grant: &&Grant| target.is_some_and(|target| covers(&grant.target, target));
+        let grants = member.grants.iter().filter(covers);
+        grants.flat_map(|grant| grant.rights.clone()).collect()
+    };
+    act(owner, &rights)
+}
+
+fn new_grant(host: &FakeHost, grant: &NewGrant) -> Grant {
+    Grant {
+        id: format!("grant-{}", host.next_number("grant")),
+        target: grant.target.clone(),
+        label: grant.label.clone(),
+        rights: in_order(&grant.rights),
     }
 }
 
@@ -197,14 +194,14 @@ impl Teams for FakeHost {
         password: &str,
         grant: &NewGrant,
     ) -> Result<InvitedMember, Refused> {
-        let caller = self.session()?;
+        let caller = session(self)?;
         let name = username.to_lowercase();
         let (local, domain) = name.rsplit_once('@').unwrap_or((&name, PLATFORM[0]));
         let address = format!("{local}@{domain}");
         let is_password = self.accounts.borrow()[&caller].password == password;
         let exists = self.accounts.borrow().contains_key(&address);
-        let (now, first) = (self.now(), self.grant(grant));
-        self.manage(team, Some(&grant.target), |owner, grantable| {
+        let (now, first) = (self.now(), new_grant(self, grant));
+        manage(self, team, Some(&grant.target), |owner, grantable| {
             owner.check_grant(&grant.rights, &grant.target, grant.label.as_deref())?;
             if !(3..=32).contains(&local.chars().count()) {
                 let text = "username must be 3 to 32 characters, not counting the domain";
@@ -244,8 +241,8 @@ impl Teams for FakeHost {
     }
 
     fn add_grant(&self, team: &str, member: &str, grant: &NewGrant) -> Result<String, Refused> {
-        let new = self.grant(grant);
-        self.manage(team, Some(&grant.target), |owner, grantable| {
+        let new = new_grant(self, grant);
+        manage(self, team, Some(&grant.target), |owner, grantable| {
             owner.check_grant(&grant.rights, &grant.target, grant.label.as_deref())?;
             check_member(team, member)?;
             check_held(grantable, &grant.rights)?;
@@ -256,10 +253,10 @@ impl Teams for FakeHost {
     }
 
     fn change_grant(&self, team: &str, grant: &str, rights: &[Right]) -> Result<(), Refused> {
-        let target = self.manage(team, None, |owner, _| {
+        let target = manage(self, team, None, |owner, _| {
             Ok(owner.grant_mut(grant)?.target.clone())
         })?;
-        self.manage(team, Some(&target), |owner, grantable| {
+        manage(self, team, Some(&target), |owner, grantable| {
             owner.check_grant(rights, &target, None)?;
             check_held(grantable, rights)?;
             owner.grant_mut(grant)?.rights = in_order(rights);
@@ -269,7 +266,7 @@ impl Teams for FakeHost {
     }
 
     fn revoke_grant(&self, team: &str, grant: &str) -> Result<(), Refused> {
-        self.manage(team, None, |owner, _| {
+        manage(self, team, None, |owner, _| {
             owner.grant_mut(grant)?;
             for member in &mut owner.members {
                 member.grants.retain(|one| one.id != grant);
@@ -280,7 +277,7 @@ impl Teams for FakeHost {
     }
 
     fn remove_member(&self, team: &str, member: &str) -> Result<(), Refused> {
-        let leaves = self.session()? == member && member != team;
+        let leaves = session(self)? == member && member != team;
         let remove = |owner: &mut Account| {
             check_member(team, member)?;
             owner.member(member)?;
@@ -288,7 +285,7 @@ impl Teams for FakeHost {
             Ok(())
         };
         if !leaves {
-            return self.manage(team, None, |owner, _| remove(owner));
+            return manage(self, team, None, |owner, _| remove(owner));
         }
         let mut accounts = self.accounts.borrow_mut();
         let left = accounts.get_mut(team).map(remove);
