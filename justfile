@@ -49,7 +49,7 @@ fuzz *arguments:
 build-tests: (setup "--tests")
     ./scripts/build-tests
 
-# Check format, lints, the WIT contract, scripts, the files in packaging/, licences and advisories
+# Check format, lints, the size of files and types, the WIT contract, scripts, the files in packaging/, licences and advisories
 check: (setup "--check")
     cargo fmt --all --check
     cargo fmt --manifest-path fuzz/Cargo.toml --check
@@ -60,6 +60,7 @@ check: (setup "--check")
     for script in scripts/*.sh scripts/run scripts/setup scripts/with-servers scripts/test scripts/try scripts/prepare-tests scripts/each-crate scripts/build-components scripts/build-examples scripts/build-previous scripts/build-project scripts/build-tests scripts/check-dependencies scripts/check-packaging scripts/deb scripts/deb-lifecycle scripts/follow scripts/image scripts/fuzz scripts/fuzz-api/run scripts/as-root scripts/bench scripts/debian-root scripts/in-root scripts/screenshots scripts/test-deb scripts/test-image scripts/try-on .ci/run host/mailserver/src/supervisor.sh; do bash -n "$script"; done
     ./scripts/check-dependencies
     ./scripts/check-packaging
+    ./scripts/check-code
 
 # Run the benchmarks; --profile ROUTE profiles an operation, --against COMMIT compares the speed
 # with that of a commit, --help lists all options
