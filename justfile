@@ -49,7 +49,7 @@ fuzz *arguments:
 build-tests: (setup "--tests")
     ./scripts/build-tests
 
-# Check format, lints, the size of files and types, the WIT contract, scripts, the files in packaging/, licences and advisories
+# Check format, lints, sizes, the WIT contract, scripts, packaging, licences and advisories
 check: (setup "--check")
     cargo fmt --all --check
     cargo fmt --manifest-path fuzz/Cargo.toml --check

@@ -1,7 +1,6 @@
 //! Finds quotes and signatures by the elements of mail clients.
 
-use crate::tag::Tag;
-use crate::walk::VOID;
+use crate::tag::{Tag, VOID};
 
 /// The meaning of a line.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

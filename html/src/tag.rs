@@ -6,6 +6,12 @@ use std::ops::{ControlFlow, Range};
 use html5gum::emitters::callback::{Callback, CallbackEmitter, CallbackEvent};
 use html5gum::{Emitter, Error, ForwardingEmitter, Span, Tokenizer};
 
+/// Elements without an end tag.
+pub(crate) const VOID: [&str; 14] = [
+    "area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "param", "source",
+    "track", "wbr",
+];
+
 pub(crate) enum Token<'t> {
     Open(&'t Tag),
     /// An end tag with this name.

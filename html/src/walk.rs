@@ -11,14 +11,8 @@ use crate::nodes::{Nodes, Steps};
 use crate::sheet::{Rules, Sheet};
 use crate::stack::Stack;
 use crate::style::{self, Cascade, INHERITED, Style, VISIBILITY};
-use crate::tag::{Tag, Token, tokenize};
+use crate::tag::{Tag, Token, VOID, tokenize};
 use crate::text::{Form, Writer, lines_around};
-
-/// Elements without an end tag.
-pub(crate) const VOID: [&str; 14] = [
-    "area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "param", "source",
-    "track", "wbr",
-];
 
 /// Elements whose content people never see as text.
 const NO_TEXT: [&str; 16] = [
