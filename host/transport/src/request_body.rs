@@ -458,7 +458,8 @@ mod tests {
 
     #[tokio::test]
     async fn a_slow_body_is_rejected_after_the_total_timeout() {
-        let mut slow = endless(15, 16);
+        // Two chunks are the progress that is needed, which takes a tenth of the allowed time.
+        let mut slow = endless(59, 60);
         let before = Instant::now();
         let timeout = Duration::from_millis(100);
         let rejected = read(&mut slow, 100_000, &[], timeout, reservation())
