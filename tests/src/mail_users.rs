@@ -74,7 +74,8 @@ impl MailUsers {
         // `orig_user` is the name before `auth_username_format`.
         query.push_str(
             "\npassword_query = SELECT password FROM mailserver_passwords \
-             WHERE address = '%L{orig_user}' AND selector = substr('%w', 1, 8)\n",
+             WHERE address = '%L{orig_user}' AND selector = substr('%w', 1, 8) \
+             AND (kind <> 'index' OR '%s' = 'imap')\n",
         );
         fs::write(&lookup, query).unwrap();
         let config = self.folder.display();
@@ -138,7 +139,8 @@ passdb users {{
 }}
 passdb sql {{
   query = SELECT password FROM mailserver_passwords \
-    WHERE address = '%{{original_user | lower}}' AND selector = substr('%{{password}}', 1, 8)
+    WHERE address = '%{{original_user | lower}}' AND selector = substr('%{{password}}', 1, 8) \
+    AND (kind <> 'index' OR '%{{protocol}}' = 'imap')
 }}
 userdb users {{
   driver = passwd-file
