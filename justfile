@@ -9,8 +9,7 @@ export CARGO_TARGET_DIR := env("CARGO_TARGET_DIR", justfile_directory() / "targe
 default:
     @{{ just_executable() }} --justfile {{ quote(justfile()) }} --list --unsorted
 
-# Start the service with its own mail servers; --database postgres://… uses PostgreSQL instead of
-# SQLite
+[doc("Start the service with its own mail servers; --database postgres://… uses PostgreSQL instead of SQLite")]
 [positional-arguments]
 run *arguments:
     @exec ./scripts/run "$@"
@@ -26,8 +25,7 @@ test *arguments:
 try *arguments: (setup "--try")
     @./scripts/try "$@"
 
-# Run all tests, also the long ones, all service tests on PostgreSQL too, the tests of the routes
-# with users of the mail server's own too, and without arguments those of the package and the image
+[doc("Run all tests, also the long ones, all service tests on PostgreSQL too, the tests of the routes with users of the mail server's own too, and without arguments those of the package and the image")]
 [positional-arguments]
 test-all *arguments: build-tests
     ./scripts/build-previous
@@ -39,8 +37,7 @@ test-all *arguments: build-tests
 test-repeat *arguments: build-tests
     ./scripts/with-servers ./scripts/test-repeat "$@"
 
-# Run the fuzz targets for the parsers and encoders of mail: `./just fuzz [TARGET|all] [SECONDS]`,
-# each for 20 minutes by default
+[doc("Run the fuzz targets for the parsers and encoders of mail: `./just fuzz [TARGET|all] [SECONDS]`, each for 20 minutes by default")]
 [positional-arguments]
 fuzz *arguments:
     @./scripts/fuzz "$@"
@@ -62,14 +59,12 @@ check: (setup "--check")
     ./scripts/check-packaging
     ./scripts/check-code
 
-# Run the benchmarks; --profile ROUTE profiles an operation, --against COMMIT compares the speed
-# with that of a commit, --help lists all options
+[doc("Run the benchmarks; --profile ROUTE profiles an operation, --against COMMIT compares the speed with that of a commit, --help lists all options")]
 [positional-arguments]
 bench *arguments: (setup "--bench") (modules "component") (fixtures "component")
     @./scripts/bench "$@"
 
-# Call the service with half of its maximum load for an hour, or `./just soak MINUTES`; fails if a
-# request fails, or if memory or descriptors grow steadily
+[doc("Call the service with half of its maximum load for an hour, or `./just soak MINUTES`; fails if a request fails, or if memory or descriptors grow steadily")]
 [positional-arguments]
 soak *arguments: (setup "--bench") (modules "component") (fixtures "component")
     @./scripts/bench --soak "$@"
@@ -121,11 +116,7 @@ follow page: setup
 try-on system:
     ./scripts/try-on {{ quote(system) }}
 
-# Install missing dependencies: the Rust toolchain, Dovecot, Postfix; --build: only the toolchain;
-# --deb, --image and --test-image: the tools of these tasks; --check: also cargo-deny; --bench: also
-# PostgreSQL; --profile: also perf and inferno; --tests: also PostgreSQL, HAProxy, Redis, Chromium,
-# cargo-nextest, componentize-js, componentize-py, MCP clients, the MCP conformance suite, client
-# generators, and clients of TLS and HTTP/2
+[doc("Install missing dependencies: the Rust toolchain, Dovecot, Postfix; --build: only the toolchain; --try: also cargo-nextest; --mail-tests: also PostgreSQL; --deb, --image and --test-image: the tools of these tasks; --check: also cargo-deny; --bench: also PostgreSQL; --profile: also perf and inferno; --tests: also PostgreSQL, HAProxy, Redis, Chromium, cargo-nextest, componentize-js, componentize-py, MCP clients, the MCP conformance suite, client generators, and clients of TLS and HTTP/2")]
 [positional-arguments]
 setup *arguments:
     @./scripts/setup "$@"
