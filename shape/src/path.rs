@@ -40,13 +40,13 @@ mod tests {
 
     #[test]
     fn a_named_segment_is_a_whole_segment_with_a_unique_name() {
-        for good in ["/a", "/a/{b}/c.d", "/{_x1}"] {
-            assert_eq!(check_path(good), Ok(()), "{good}");
+        for valid in ["/a", "/a/{b}/c.d", "/{_x1}"] {
+            assert_eq!(check_path(valid), Ok(()), "{valid}");
         }
-        for bad in [
+        for invalid in [
             "", "a", "/", "/a/", "/a//b", "/{}", "/x{y}", "/a b", "/{a-b}", "/..", "/{a}/{a}",
         ] {
-            assert!(check_path(bad).is_err(), "{bad}");
+            assert!(check_path(invalid).is_err(), "{invalid}");
         }
     }
 }

@@ -120,9 +120,9 @@ fn make(path: &Path, keys: &[Key]) -> Result<(), Box<dyn std::error::Error>> {
             .create(folder)?;
     }
     let text = Zeroizing::new(format!(
-        "# The key of Latchmail. Whoever has the key can sign in to every account and read stored\n\
-         # mail credentials. Keep it secret. The first key is the current one. Further keys still\n\
-         # open data that they sealed and verify tokens that they signed.\n{}",
+        "# The key of Latchmail. A person who has the key can sign in to every account and read\n\
+         # stored mail credentials. Keep it secret. The first key is the current one. Further keys\n\
+         # still open data that they sealed and verify tokens that they signed.\n{}",
         lines(keys).as_str()
     ));
     let draft = draft_of(path)?;

@@ -193,7 +193,7 @@ mod long {
         }
     }
 
-    /// Sends all kinds of requests, and kills one of three processes meanwhile. The responses do
+    /// Sends requests of every kind. Meanwhile, kills one of three processes. The responses do
     /// not matter.
     async fn request_and_kill(
         model: &mut Model,
