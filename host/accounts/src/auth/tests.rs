@@ -18,7 +18,7 @@ use latchmail_core::clock::Timestamp;
 use latchmail_core::error::Kind;
 use latchmail_core::secrets;
 use latchmail_directory::Db;
-use secrecy::ExposeSecret;
+use secrecy::{ExposeSecret, SecretString};
 use sqlx::SqlitePool;
 
 use super::*;
@@ -123,6 +123,11 @@ impl Stage {
             .sessions
             .sign_in(address, password.into(), None, &Origin::default())
             .await
+    }
+
+    async fn refresh(&self, token: &SecretString) -> Result<Tokens, Failure> {
+        let origin = Origin::default();
+        self.auth.sessions.refresh(token, &origin).await
     }
 
     async fn caller(&self, tokens: &Tokens) -> Result<Caller, Failure> {

@@ -73,6 +73,12 @@ async fn download(
     Some((attachment, chunks.concat()))
 }
 
+/// Returns whether the message can be read and exists.
+async fn has_message(mail: &Mail, access: &Access, number: u64) -> bool {
+    let found = mail.reading.message(access, number).await;
+    found.unwrap().is_some()
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_message_has_its_text_html_and_attachments() {
     with_mailbox(async |test| {
@@ -278,13 +284,7 @@ async fn memory_for_large_messages_is_released_and_waited_for() {
         let all = LARGE_MESSAGE_MIB as usize + 1;
         let memory = limit_memory(&mail, all);
         for _ in 0..5 {
-            assert!(
-                mail.reading
-                    .message(&test.access, uid)
-                    .await
-                    .unwrap()
-                    .is_some()
-            );
+            assert!(has_message(&mail, &test.access, uid).await);
             assert_eq!(memory.available_permits(), all);
         }
         let readers: Vec<_> = (0..6)
@@ -322,35 +322,17 @@ async fn memory_for_large_messages_is_released_and_waited_for() {
             .unwrap()
             .messages[0]
             .uid;
-        assert!(
-            mail.reading
-                .message(&test.access, small)
-                .await
-                .unwrap()
-                .is_some()
-        );
+        assert!(has_message(&mail, &test.access, small).await);
         let result = mail.reading.message(&test.access, uid).await;
         assert!(matches!(result, Err(Error::Unavailable(_))), "{result:?}");
         drop(permits);
-        assert!(
-            mail.reading
-                .message(&test.access, uid)
-                .await
-                .unwrap()
-                .is_some()
-        );
+        assert!(has_message(&mail, &test.access, uid).await);
         // A cancelled call returns its memory.
         for millis in [0, 1, 2, 4, 8, 16] {
             let call = mail.reading.message(&test.access, uid);
             let _ = tokio::time::timeout(Duration::from_millis(millis), call).await;
         }
-        assert!(
-            mail.reading
-                .message(&test.access, uid)
-                .await
-                .unwrap()
-                .is_some()
-        );
+        assert!(has_message(&mail, &test.access, uid).await);
     })
     .await;
 }
@@ -371,13 +353,7 @@ async fn downloads_of_slow_clients_do_not_use_up_the_memory() {
             downloads.push((first, stream));
         }
         // The clients read no further bytes for now.
-        assert!(
-            mail.reading
-                .message(&test.access, uid)
-                .await
-                .unwrap()
-                .is_some()
-        );
+        assert!(has_message(&mail, &test.access, uid).await);
         for (first, stream) in downloads {
             let rest: Vec<Bytes> = stream.try_collect().await.unwrap();
             let content = [&first[..], &rest.concat()].concat();

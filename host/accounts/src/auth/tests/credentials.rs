@@ -82,12 +82,7 @@ async fn a_new_key_on_top_keeps_sessions_and_a_lost_key_ends_them() {
     std::fs::write(&file, format!("{new}{old}")).unwrap();
     stage.again("").await;
     assert!(stage.caller(&tokens).await.is_ok());
-    let refreshed = stage
-        .auth
-        .sessions
-        .refresh(&tokens.refresh, &Origin::default())
-        .await
-        .unwrap();
+    let refreshed = stage.refresh(&tokens.refresh).await.unwrap();
     assert!(stage.caller(&refreshed).await.is_ok());
     std::fs::write(&file, new).unwrap();
     stage.again("").await;

@@ -52,12 +52,7 @@ async fn refreshing_keeps_the_session_and_its_app_password() {
     let stage = Stage::new().await;
     let first = stage.register("ada").await.tokens;
     let before = stage.caller(&first).await.unwrap();
-    let second = stage
-        .auth
-        .sessions
-        .refresh(&first.refresh, &Origin::default())
-        .await
-        .unwrap();
+    let second = stage.refresh(&first.refresh).await.unwrap();
     let after = stage.caller(&second).await.unwrap();
     assert_eq!(after.credential, before.credential);
     assert_eq!(after.mail.id, before.mail.id);
@@ -71,36 +66,13 @@ async fn refreshing_keeps_the_session_and_its_app_password() {
 async fn a_refresh_token_is_good_once() {
     let stage = Stage::new().await;
     let first = stage.register("ada").await.tokens;
-    let second = stage
-        .auth
-        .sessions
-        .refresh(&first.refresh, &Origin::default())
-        .await
-        .unwrap();
+    let second = stage.refresh(&first.refresh).await.unwrap();
     let bad = answer(Kind::Unauthorized, "Invalid or expired refresh token");
     stage.clock.advance(Duration::from_secs(10));
-    assert_eq!(
-        refused(
-            stage
-                .auth
-                .sessions
-                .refresh(&first.refresh, &Origin::default())
-                .await
-        ),
-        bad
-    );
+    assert_eq!(refused(stage.refresh(&first.refresh).await), bad);
     assert!(stage.caller(&second).await.is_ok(), "a retry does no harm");
     stage.clock.advance(Duration::from_secs(1));
-    assert_eq!(
-        refused(
-            stage
-                .auth
-                .sessions
-                .refresh(&first.refresh, &Origin::default())
-                .await
-        ),
-        bad
-    );
+    assert_eq!(refused(stage.refresh(&first.refresh).await), bad);
     let ended = answer(
         Kind::Unauthorized,
         "Mail session expired, please log in again",
@@ -110,26 +82,8 @@ async fn a_refresh_token_is_good_once() {
         ended,
         "a thief's use ends the session"
     );
-    assert_eq!(
-        refused(
-            stage
-                .auth
-                .sessions
-                .refresh(&second.refresh, &Origin::default())
-                .await
-        ),
-        bad
-    );
-    assert_eq!(
-        refused(
-            stage
-                .auth
-                .sessions
-                .refresh(&"unknown".into(), &Origin::default())
-                .await
-        ),
-        bad
-    );
+    assert_eq!(refused(stage.refresh(&second.refresh).await), bad);
+    assert_eq!(refused(stage.refresh(&"unknown".into()).await), bad);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -152,14 +106,7 @@ async fn of_two_refreshes_at_once_one_wins_and_the_session_lives() {
     );
     let winner = winner.unwrap();
     assert!(stage.caller(&winner).await.is_ok());
-    assert!(
-        stage
-            .auth
-            .sessions
-            .refresh(&winner.refresh, &Origin::default())
-            .await
-            .is_ok()
-    );
+    assert!(stage.refresh(&winner.refresh).await.is_ok());
 }
 
 #[tokio::test]
@@ -167,31 +114,12 @@ async fn a_session_lives_for_30_days_after_its_last_refresh() {
     let stage = Stage::new().await;
     let tokens = stage.register("ada").await.tokens;
     stage.clock.advance(days(29));
-    let tokens = stage
-        .auth
-        .sessions
-        .refresh(&tokens.refresh, &Origin::default())
-        .await
-        .unwrap();
+    let tokens = stage.refresh(&tokens.refresh).await.unwrap();
     stage.clock.advance(days(29));
-    let tokens = stage
-        .auth
-        .sessions
-        .refresh(&tokens.refresh, &Origin::default())
-        .await
-        .unwrap();
+    let tokens = stage.refresh(&tokens.refresh).await.unwrap();
     stage.clock.advance(days(30));
     let bad = answer(Kind::Unauthorized, "Invalid or expired refresh token");
-    assert_eq!(
-        refused(
-            stage
-                .auth
-                .sessions
-                .refresh(&tokens.refresh, &Origin::default())
-                .await
-        ),
-        bad
-    );
+    assert_eq!(refused(stage.refresh(&tokens.refresh).await), bad);
 }
 
 #[tokio::test]
@@ -231,16 +159,7 @@ async fn signing_out_ends_every_web_session_of_the_account_and_no_other() {
     );
     assert_eq!(refused(stage.caller(&ada).await), ended);
     assert_eq!(refused(stage.caller(&elsewhere).await), ended);
-    assert_eq!(
-        refused(
-            stage
-                .auth
-                .sessions
-                .refresh(&ada.refresh, &Origin::default())
-                .await
-        ),
-        bad
-    );
+    assert_eq!(refused(stage.refresh(&ada.refresh).await), bad);
     assert!(stage.caller(&eve).await.is_ok());
     assert_eq!(stage.texts("SELECT id FROM app_passwords").await.len(), 1);
     assert_eq!(
