@@ -136,7 +136,7 @@ impl Session {
             let outcome = outcomes.into_iter().next_back();
             let outcome = outcome.ok_or_else(|| Error::Protocol("no response to STATUS".into()))?;
             match outcome.status {
-                Status::No if !retried => match self.resolve_refused(path, &name, outcome).await? {
+                Status::No if !retried => match self.resolve_refused(path, &outcome).await? {
                     Some(other) => name = other,
                     None => return Ok(None),
                 },

@@ -173,7 +173,7 @@ impl Session {
             let mut opening = self.open(mode, &name, command).await?;
             match opening.refused.take() {
                 None => return Ok(Some(opening)),
-                Some(no) if !retried => match self.resolve_refused(path, &name, no).await? {
+                Some(no) if !retried => match self.resolve_refused(path, &no).await? {
                     Some(other) => name = other,
                     None => return Ok(None),
                 },
@@ -183,23 +183,52 @@ impl Session {
         Ok(None)
     }
 
-    /// Finds out why the server refused to open `name`. Returns the server's name for `path` if
-    /// that name differs from `name`. Returns `None` if no folder with this path can be opened.
-    /// Returns an error if the server lists the folder under `name`.
+    /// Finds out why the server refused `name`. Returns the name with which to try once more: that
+    /// of the folder in LIST. It is `name` itself if the folder was created between both commands.
+    /// Returns `None` if there is no folder with this path that can be opened.
     ///
-    /// Uses LIST, because the text of a NO is not standardized. Some servers send no response code.
+    /// Uses LIST, because the text of a NO is not standardized. Some servers send no response code,
+    /// and Dovecot does not send it for every missing folder.
     pub(crate) async fn resolve_refused(
         &mut self,
         path: &str,
-        name: &str,
-        no: Outcome,
+        refused: &Outcome,
     ) -> Result<Option<String>, Error> {
-        if no.has_code("NONEXISTENT") || no.has_code("CANNOT") {
+        if refused.has_code("NONEXISTENT") || refused.has_code("CANNOT") {
             return Ok(None);
         }
-        match self.find_name(path).await? {
-            Some(found) if found == name => Err(Error::No(no.text)),
-            found => Ok(found),
-        }
+        self.find_name(path).await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fuzzing::{block_on, session};
+
+    const MISSING: &str = "! NO Mailbox doesn't exist: a\r\n";
+    const LISTED: &str = "* LIST () \"/\" a\r\n";
+    const OPENED: &str = "* 3 EXISTS\r\n* OK [UIDVALIDITY 7] ok\r\n";
+
+    /// Another client creates the folder after the server has refused to open it.
+    #[test]
+    fn a_folder_that_is_created_again_meanwhile_is_opened() {
+        let mut session = session(&[MISSING, LISTED, OPENED]);
+        let opening = block_on(session.open_path(OpenMode::Examine, "a", None)).unwrap();
+        assert_eq!(opening.unwrap().opened.uid_validity, 7);
+    }
+
+    #[test]
+    fn a_folder_that_the_server_lists_and_refuses_is_an_error() {
+        let mut session = session(&[MISSING, LISTED, MISSING]);
+        let opening = block_on(session.open_path(OpenMode::Examine, "a", None)).map(drop);
+        assert!(matches!(opening, Err(Error::No(_))), "{opening:?}");
+    }
+
+    #[test]
+    fn a_folder_that_the_server_does_not_list_does_not_exist() {
+        let mut session = session(&[MISSING, ""]);
+        let opening = block_on(session.open_path(OpenMode::Examine, "a", None)).unwrap();
+        assert!(opening.is_none());
     }
 }

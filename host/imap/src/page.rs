@@ -49,7 +49,7 @@ impl Session {
                 .await?;
             match refused {
                 None => {}
-                Some(no) if !retried => match self.resolve_refused(path, &name, no).await? {
+                Some(no) if !retried => match self.resolve_refused(path, &no).await? {
                     Some(other) => {
                         (name, retried) = (other, true);
                         continue;
