@@ -69,6 +69,9 @@ const LOCK_DOMAIN_SHARED: &str =
 const LOCK_MODULE_SHARED_SQLITE: &str = "SELECT 1 FROM modules WHERE module = $1";
 const LOCK_MODULE_SHARED_POSTGRES: &str = "SELECT 1 FROM modules WHERE module = $1 FOR KEY SHARE";
 
+/// The error code of `PostgreSQL` for a missing table or view.
+const POSTGRES_UNDEFINED_TABLE: &str = "42P01";
+
 /// The reason why a database operation failed. The details are only for the log.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
@@ -136,6 +139,14 @@ impl From<Error> for Failure {
             error => Self::internal(error),
         }
     }
+}
+
+/// Returns `true` if a query failed because a table or view does not exist.
+pub(crate) fn is_missing_table(error: &sqlx::Error) -> bool {
+    error.as_database_error().is_some_and(|error| {
+        error.code().as_deref() == Some(POSTGRES_UNDEFINED_TABLE)
+            || error.message().starts_with("no such table")
+    })
 }
 
 /// A connection pool of an SQLite or PostgreSQL database.

@@ -69,15 +69,18 @@ impl MailServerView {
         Ok(count > 0)
     }
 
-    /// Returns the key with which the milter marks its results. Returns `None` if no service has
-    /// created the key.
+    /// Returns the key with which the milter marks its results. Returns `None` if no service of this
+    /// version has created the key. In an upgrade, the milter can start before the first service.
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails.
     pub async fn results_key(&self) -> Result<Option<Zeroizing<String>>, Error> {
-        let key: Option<String> =
-            on!(&self.0, pool => sqlx::query_scalar(RESULTS_KEY).fetch_optional(pool).await)?;
-        Ok(key.map(Zeroizing::new))
+        let key: Result<Option<String>, _> =
+            on!(&self.0, pool => sqlx::query_scalar(RESULTS_KEY).fetch_optional(pool).await);
+        match key {
+            Err(error) if db::is_missing_table(&error) => Ok(None),
+            key => Ok(key?.map(Zeroizing::new)),
+        }
     }
 
     /// Returns `true` if a log-in is allowed to send from an address. `address` must be in lower

@@ -15,9 +15,6 @@ pub(crate) const APPLIED: &str =
     "SELECT version, checksum, description FROM _sqlx_migrations WHERE success";
 const ACCOUNTS: &str = "SELECT COUNT(*) FROM accounts";
 
-/// The error code of `PostgreSQL` for a missing table.
-const UNDEFINED_TABLE: &str = "42P01";
-
 /// The schema of a database, compared with the migrations of this program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Schema {
@@ -139,12 +136,7 @@ type Applied = Vec<(i64, Vec<u8>, String)>;
 /// program does not need to know.
 fn applied_or_none(applied: Result<Applied, sqlx::Error>) -> Result<Migrations, Error> {
     match applied {
-        Err(sqlx::Error::Database(error))
-            if error.code().as_deref() == Some(UNDEFINED_TABLE)
-                || error.message().starts_with("no such table") =>
-        {
-            Ok(Vec::new())
-        }
+        Err(error) if super::is_missing_table(&error) => Ok(Vec::new()),
         other => {
             let own = migrations::newest();
             let needed = other?.into_iter().filter(|(version, _, description)| {

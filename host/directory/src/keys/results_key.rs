@@ -55,5 +55,23 @@ mod tests {
         }
     }
 
-    both!(the_first_key_is_kept_and_the_milter_reads_it);
+    async fn a_database_of_an_older_version_has_no_key(fresh: Fresh) {
+        let view = MailServerView::new(&fresh.config).unwrap();
+        if let Some(file) = fresh.mailserver_file() {
+            let url = format!("sqlite:{}", file.display());
+            let pool = sqlx::SqlitePool::connect(&url).await.unwrap();
+            let drop = sqlx::query("DROP TABLE mailserver_results_key");
+            drop.execute(&pool).await.unwrap();
+        } else {
+            let pool = sqlx::PgPool::connect(&fresh.config.url).await.unwrap();
+            let drop = sqlx::query("DROP VIEW mailserver_results_key");
+            drop.execute(&pool).await.unwrap();
+        }
+        assert!(view.results_key().await.unwrap().is_none());
+    }
+
+    both!(
+        the_first_key_is_kept_and_the_milter_reads_it,
+        a_database_of_an_older_version_has_no_key,
+    );
 }
