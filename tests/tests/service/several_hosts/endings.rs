@@ -26,6 +26,8 @@ async fn what_ends_on_one_host_ends_on_the_other_with_its_next_request() {
         a_removed_grant(&all),
     );
     // Afterwards, because these checks count connections, and the last one loses all notifications.
+    end_all_sessions(&all).await;
+    no_connections(&all).await;
     pooled_connections(&all, "eve").await;
     all.postgres
         .execute("DROP TRIGGER notify_hosts ON host_events")
@@ -131,44 +133,38 @@ async fn a_removed_grant(all: &SeveralHosts) {
 async fn pooled_connections(all: &SeveralHosts, name: &str) {
     let person = all.service.person(name).await;
     let sessions = [person.sign_in_again().await, person.sign_in_again().await];
-    // The connections of all earlier checks are closed, or stay open during this check.
-    sleep(Duration::from_millis(200)).await;
-    let before = connections(all);
     for session in &sessions {
         for host in &all.hosts {
             host.person(session).send(FOLDERS).await.succeeds(200);
         }
     }
-    let with_sessions = connections(all);
-    assert!(
-        with_sessions
-            .iter()
-            .zip(&before)
-            .all(|(now, before)| *now == before + 2),
-        "{before:?} {with_sessions:?}"
-    );
+    assert_eq!(connections(all), [2, 2]);
     // Another connection of the same account, to see that it stays open.
     let mut client = imap(&person).await;
-    all.postgres
-        .execute(&format!(
-            "DELETE FROM app_passwords WHERE kind = 'web_session' AND account_id = (SELECT id FROM accounts WHERE address = '{}')",
-            person.address
-        ))
-        .await;
+    end_all_sessions(all).await;
     let since = Instant::now();
-    while connections(all) != before {
-        assert!(
-            since.elapsed() < CLOSING,
-            "{before:?} {:?}",
-            connections(all)
-        );
-        sleep(Duration::from_millis(20)).await;
-    }
+    no_connections(all).await;
     println!(
         "the hosts closed the connections of {name} after {:?}",
         since.elapsed()
     );
     client.noop().await.unwrap();
+}
+
+/// Ends the sessions of all accounts and the access of teams, in the database only.
+async fn end_all_sessions(all: &SeveralHosts) {
+    let sessions = "DELETE FROM app_passwords WHERE kind IN ('web_session', 'team_key')";
+    all.postgres.execute(sessions).await;
+}
+
+/// Waits until the hosts have closed all IMAP connections.
+async fn no_connections(all: &SeveralHosts) {
+    let since = Instant::now();
+    while connections(all) != [0, 0] {
+        let elapsed = since.elapsed();
+        assert!(elapsed < CLOSING, "{:?}", connections(all));
+        sleep(Duration::from_millis(20)).await;
+    }
 }
 
 /// Returns the number of IMAP connections of each host.
