@@ -17,6 +17,7 @@ use rustix::process::{Signal, kill_process};
 use tempfile::TempDir;
 use tokio::process::{Child, Command};
 
+use crate::another_host::write_private;
 use crate::mail_servers::{Logs, milter};
 use crate::process::{free_addresses, own_loopback};
 use crate::settings::{high_limits, parsed, settings};
@@ -275,7 +276,7 @@ fn write_config(
     let config = folder.join(CONFIG);
     let [usual, modules] = [&*crate::modules(), modules].map(|path| path.display().to_string());
     let settings = settings.replace(&usual, &modules);
-    fs::write(&config, settings + &optional.lines).unwrap();
+    write_private(&config, &(settings + &optional.lines));
     config
 }
 
