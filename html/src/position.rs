@@ -35,7 +35,8 @@ pub(crate) fn clip(value: &str) -> Option<bool> {
     let [top, right, bottom, left] = sides[..] else {
         return None;
     };
-    // `auto` is the edge of the element.
+    // `auto`, here `None`, is the edge of the element: a missing start is 0, and up to a missing
+    // end nothing is narrow.
     let is_narrow = |from: Option<f32>, to: Option<f32>| {
         to.is_some_and(|to| to - from.unwrap_or_default() < 2.0)
     };

@@ -10,7 +10,8 @@ use crate::text::lines_around;
 
 /// The maximum nesting depth. Newsletters have up to 100 levels. Browsers have a limit of 512.
 const MAX_DEPTH: usize = 256;
-/// The number of innermost elements that are searched without a lookup of the name.
+/// The number of innermost elements that are compared one by one. Only if none of them has the name,
+/// the name is looked up among all open elements.
 const NEAR: usize = 16;
 
 /// Formatting elements continue after the end of their block.

@@ -53,7 +53,8 @@ impl<'a> Mailboxes<'a> {
         }
     }
 
-    /// Parses up to the next address. Returns `None` at the end of the list.
+    /// Parses the next address, and skips entries without an address. Returns `None` at the end of
+    /// the list.
     fn parse_next(&mut self) -> Result<Option<Mailbox>, InvalidList> {
         loop {
             let entry = Entry::parse(self.rest)?;

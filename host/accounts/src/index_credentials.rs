@@ -81,13 +81,15 @@ impl IndexCredentials {
             return Ok(None);
         };
         let credential = self.open(account_id, &account).ok_or_else(|| {
-            Failure::internal("a concurrent credential of the search index cannot be opened")
+            Failure::internal(
+                "the credential of the search index that another host created cannot be decrypted",
+            )
         })?;
         Ok(Some(credential))
     }
 
-    /// Opens the credential of an account. Returns `None` if there is none, or if the service's
-    /// keys cannot open it.
+    /// Decrypts the credential of an account. Returns `None` if there is none, or if none of the
+    /// service's keys decrypts it.
     fn open(&self, account_id: &str, account: &IndexedAccount) -> Option<MailCredential> {
         let key = account.key.as_ref()?;
         let password = self

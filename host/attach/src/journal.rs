@@ -253,7 +253,7 @@ impl Location {
             open().with_context(|| format!("cannot open {}", folder.display()))?;
         if metadata.uid() != 0 || metadata.mode() & 0o022 != 0 {
             bail!(
-                "{} contains the journal by which root restores files, so root must own it and no other user must be able to write to it: chown root {0} && chmod go-w {0}",
+                "root must own {}, and only root may write to it, because `latchmail detach` restores files from the journal in it: chown root {0} && chmod go-w {0}",
                 folder.display()
             );
         }

@@ -266,7 +266,7 @@ async fn receive(session: &mut Session, token: &str) -> anyhow::Result<()> {
         }
         if start.elapsed() > DELIVERY_TIMEOUT {
             return Err(anyhow!(
-                "no message within {} s; the mail log has the reason",
+                "the test message did not arrive within {} s; the mail log has the reason",
                 DELIVERY_TIMEOUT.as_secs()
             ));
         }

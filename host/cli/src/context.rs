@@ -91,8 +91,8 @@ impl CliContext {
     }
 
     /// Loads the encryption keys of the service. Returns an error if the key file is missing. A
-    /// command must not create the key file, because the service could not decrypt data that
-    /// another key encrypted.
+    /// command must not create the file: a new key cannot decrypt the data that the service's key
+    /// encrypted.
     pub(crate) async fn keyring(&self) -> anyhow::Result<Keyring> {
         let file = &self.config.key_file;
         if !file.exists() {

@@ -273,8 +273,8 @@ pub(super) async fn create(
     account: &NewAccount,
     origin: &Origin,
 ) -> Result<Creation, Error> {
-    // The domain was a platform domain when the request was checked. If an account has verified the
-    // domain since then, this account owns every address on the domain.
+    // The domain was a platform domain when the request was checked. If another account has
+    // verified the domain since then, that account owns every address on the domain.
     let is_custom = domains::holder(tx, domain_of(&account.address))
         .await?
         .is_some();

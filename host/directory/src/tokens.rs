@@ -54,9 +54,9 @@ pub struct NewToken {
     pub secret_hash: String,
     /// The last four characters of the secret.
     pub hint: String,
-    /// The app password that acts for the token at the mail server.
+    /// The app password with which requests with this token log in to the mail server.
     pub app_password: NewAppPassword,
-    /// The app password, sealed under a key that is derived from the token.
+    /// The app password, encrypted with a key that is derived from the token.
     pub sealed_password: Vec<u8>,
     /// The current time.
     pub created_at: Timestamp,

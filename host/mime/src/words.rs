@@ -77,7 +77,8 @@ fn decode_group(words: &[Word<'_>]) -> String {
     if others.iter().all(|word| !word.is_unpadded()) {
         return separate;
     }
-    // Either the sender omits the padding, or a group of four letters is split between two words.
+    // Decode adjacent base64 words together: some senders split a group of four base64 characters
+    // between two encoded words. Others omit the padding.
     let mut bytes = Vec::new();
     for run in words.chunk_by(|a, b| a.is_base64 && b.is_base64) {
         if let [word] = run {

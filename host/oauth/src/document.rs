@@ -80,7 +80,7 @@ impl Documents {
         let client = self.fetched(url).await.map_err(|why| {
             tracing::info!(client_id = url, "invalid client metadata document: {why}");
             Refusal::client(format!(
-                "The metadata document at the client_id is invalid: {why}"
+                "The client metadata document at the URL in client_id is invalid: {why}"
             ))
         })?;
         let entry = (now.plus(CACHE_LIFETIME), Arc::new(client.clone()));

@@ -209,8 +209,8 @@ fn render(text: &str, start: usize, matches: &[Range<usize>]) -> Snippet {
     let mut length = 0;
     let mut space = false;
     let mut matches = matches.iter().peekable();
-    // The start of the current match, its end in `text`, and the length of the snippet before it in
-    // bytes.
+    // The current match: its start in the snippet in code points, its end in `text` in bytes, and
+    // the length in bytes of the snippet before the match.
     let mut current: Option<(u32, usize, usize)> = None;
     let mut is_cut = false;
     for (index, character) in text[start..].char_indices() {

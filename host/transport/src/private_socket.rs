@@ -122,6 +122,6 @@ async fn serve_connection<H: Handler>(handler: H, stream: UnixStream, stop: Canc
         }
     };
     if let Err(error) = ended {
-        tracing::debug!(%error, "connection to the operator's socket failed");
+        tracing::debug!(%error, "a connection of a command to the admin socket failed");
     }
 }

@@ -45,7 +45,7 @@ pub struct FakeHost {
     fault: RefCell<Option<Error>>,
     calls: Cell<usize>,
     now: Cell<Timestamp>,
-    /// The last number of each kind of object.
+    /// The last id that was assigned, for each kind of object.
     numbers: RefCell<BTreeMap<&'static str, u64>>,
     /// The responses of other servers, by method and URL.
     responses: RefCell<BTreeMap<(String, String), Result<HttpResponse, Error>>>,

@@ -19,7 +19,7 @@ pub(super) fn export(path: &Path) -> anyhow::Result<()> {
     let mut out = std::io::stdout();
     if out.is_terminal() {
         bail!(
-            "the keys are not shown in a terminal: redirect the output to `latchmail key import -` on another host, or to a private file"
+            "the keys are not shown in a terminal: pipe the output to `latchmail key import -` on another host, for example through ssh, or write it to a file that only you can read"
         );
     }
     let text = KeyFile::export(path)?;

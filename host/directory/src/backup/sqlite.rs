@@ -246,7 +246,7 @@ pub fn set_owner(config: &config::Database) -> Result<(), Error> {
     }
     for (file, is_shared) in paths.all() {
         match fs::symlink_metadata(&file) {
-            // The group of a shared file belongs to the mail servers.
+            // A shared file keeps its group, because the mail servers read the file as this group.
             Ok(found) if found.uid() == 0 => {
                 let group = (!is_shared).then_some(folder.gid());
                 lchown(&file, Some(folder.uid()), group)

@@ -41,9 +41,9 @@ const START_LOG: &str = "INSERT INTO mailboxes (account_id, next_uid, version, p
      SELECT $1, COALESCE(MAX(first_number), 1), COALESCE(MAX(first_number), 0), COALESCE(MAX(first_number), 0) FROM restores WHERE TRUE \
      ON CONFLICT (account_id) DO UPDATE SET version = excluded.version, pruned_version = excluded.version \
      WHERE mailboxes.version IS NULL";
-/// Returns the version if the log is consistent with the folders. The log is not consistent if
-/// another folder has the logged path of a deleted folder, or if a message is in a deleted folder.
-/// The next sync changes both.
+/// Returns the version if the log is consistent with the folders. The log is not consistent if the
+/// path of a folder in the log differs from its path in the last list of folders, or if a deleted
+/// folder (`listed_path` is NULL) has messages. The next sync ends both states.
 const VERSION: &str = "SELECT m.version FROM mailboxes m WHERE m.account_id = $1 AND NOT EXISTS ( \
      SELECT 1 FROM folders f WHERE f.account_id = m.account_id AND CASE WHEN f.listed_path IS NULL \
      THEN EXISTS (SELECT 1 FROM messages x WHERE x.folder_id = f.id) ELSE f.listed_path <> f.path END)";

@@ -22,7 +22,7 @@ const MAX_BODY_WITHOUT_COMPONENTS: usize = 16 * 1024;
 /// The maximum duration of a request. The compilation of a large component takes several seconds.
 const DEADLINE: Duration = Duration::from_mins(2);
 
-/// The JSON pointer to the components in a request body.
+/// The place of the components in a request body: a JSON pointer in which `*` is any element.
 const COMPONENTS: &str = "/modules/*/component";
 
 #[derive(OpenApi)]

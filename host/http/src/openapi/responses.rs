@@ -175,7 +175,7 @@ pub(super) fn components() -> Value {
 /// Adds the errors of the request pipeline to the responses of an operation, and the headers of the
 /// host to each response.
 pub(super) fn complete(route: &Route, responses: &mut Map<String, Value>) {
-    // If the operation describes the status 429, the handler of the operation counts the requests.
+    // An operation that describes the status 429 has a rate limit of its own, in its handler.
     let limited = is_limited(route) || responses.contains_key("429");
     for (status, response) in &mut *responses {
         let error = ERRORS.iter().find(|error| error.status == *status);

@@ -103,7 +103,7 @@ impl SearchIndex {
                 tracing::debug!(account = index.account, %error, "failed to update the search index");
             }
             if let Err(error) = self.store_threads(&index).await {
-                tracing::warn!(account = index.account, %error, "failed to store the threads");
+                tracing::warn!(account = index.account, %error, "failed to store the threads of messages");
             }
             self.verify_index(&index).await;
         };

@@ -102,7 +102,7 @@ impl Numbers {
             .copied()
             .collect();
         if let Err(error) = self.context.message_index().remove(account, &deleted).await {
-            tracing::error!(%error, "failed to remove deleted messages from the index");
+            tracing::error!(%error, "failed to remove deleted messages from the message index of the database");
         }
         for number in uids.keys() {
             match before.get(number) {

@@ -88,8 +88,8 @@ fn separator(lines: &[Line<'_>]) -> Option<usize> {
     is_signature.then_some(at)
 }
 
-/// Returns the last line if a mail client added the line, for example `Sent from my iPhone`. Also
-/// returns a separator without a signature, and a request not to print the message.
+/// Returns the index of the last line if it is a line that mail clients add (`Sent from my
+/// iPhone`), a separator without a signature, or a request not to print the message.
 fn client_line(lines: &[Line<'_>]) -> Option<usize> {
     let (last, _) = lines.split_last()?;
     if matches!(last.text, "--" | "—") {

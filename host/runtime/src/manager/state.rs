@@ -59,7 +59,7 @@ impl ModuleEntry {
         }
     }
 
-    /// Returns whether the module is disabled or the version that should serve does serve.
+    /// Returns `true` if the module is disabled, or if the wanted version is the one that serves.
     pub(super) fn is_as_wanted(&self) -> bool {
         let serving = self.serving.as_ref().map(|module| module.digest());
         !self.enabled || (serving.is_some() && serving == self.digest.as_deref())

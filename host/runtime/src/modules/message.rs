@@ -34,7 +34,8 @@ pub struct Request {
     pub client: IpAddr,
     /// The caller. `None` if the route is public.
     pub caller: Option<Caller>,
-    /// Whether the handler has verified the credential in the body.
+    /// Whether the handler checked a credential in the body, for example a password, and the
+    /// result.
     pub verified: Verified,
 }
 

@@ -161,7 +161,8 @@ pub(super) struct BaseSubject {
     /// The subject in lower case, without reply prefixes. Each sequence of white space is a single
     /// space.
     pub(super) text: String,
-    /// The length of the tags at the beginning of `text` with the following space, in bytes.
+    /// The length in bytes of the tags (`[list]`) at the beginning of `text`, with the space that
+    /// follows.
     tags: usize,
     /// `true` if the subject had a reply prefix.
     pub(super) is_reply: bool,

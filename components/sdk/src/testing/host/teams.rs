@@ -107,9 +107,7 @@ impl Account {
             return Err(invalid("rights must not be empty"));
         }
         if rights.iter().any(|right| !applicable.contains(right)) {
-            return Err(invalid(
-                "rights must be those that apply to what is granted",
-            ));
+            return Err(invalid("rights must be those that apply to the resource"));
         }
         let label = label.unwrap_or_default();
         if label.chars().count() > MAX_LABEL || label.chars().any(char::is_control) {
