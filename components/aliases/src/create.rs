@@ -46,7 +46,7 @@ pub(crate) struct AliasRequest {
         ),
         (
             status = 400,
-            description = "`domain is required`, `<address> is already taken`, an invalid name, or a domain on which the account cannot create aliases",
+            description = "The domain is missing, the address is already taken, the name is invalid, or the account cannot create aliases on the domain",
             body = latchmail_sdk::Failed
         ),
         (status = 409, description = "The account has reached the limit of aliases", body = latchmail_sdk::Failed)

@@ -199,7 +199,7 @@ impl ServiceKeys {
 
     /// Waits until the next check, see [`ServiceKeys::update`].
     pub async fn next_check(&self) {
-        // Both results request a check.
+        // A check is due after a notification and after the timeout, so the result does not matter.
         let _ = timeout(CHECK_INTERVAL, self.wake.notified()).await;
     }
 

@@ -246,7 +246,7 @@ impl MailboxState {
             index
         } else {
             self.flag_sets.push(flags);
-            // There are no more combinations than messages, whose number is limited.
+            // There are at most as many sets of flags as messages, whose number is limited.
             u32::try_from(self.flag_sets.len() - 1).unwrap_or(u32::MAX)
         };
         self.flag_set_by_text.insert(text, index);

@@ -13,7 +13,8 @@ use crate::postfix_table::{Entry, Format, Table, Target};
 /// (`virtual_alias_recursion_limit`).
 const MAX_STEPS: usize = 100;
 
-/// The domains of names without a domain.
+/// The domains that complete names without a domain: one for the keys of an alias table, and one
+/// for its targets.
 pub(super) struct Names {
     keys: Option<String>,
     targets: Option<String>,

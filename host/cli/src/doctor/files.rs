@@ -18,7 +18,8 @@ const PERMISSIONS: &str = "permissions";
 /// The mode bits that allow the group and other users to write.
 const WRITABLE_BY_OTHERS: u32 = 0o022;
 
-/// Reports the configuration file, and the files that the service cannot read.
+/// Reports the path of the configuration file, whether other users can write to it, and the files
+/// that the service cannot read.
 pub(super) fn check_configuration(config: &Config, user: &ServiceUser) -> Vec<Finding> {
     let mut findings = Vec::new();
     if let Some(file) = &config.file {

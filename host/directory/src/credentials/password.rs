@@ -120,7 +120,8 @@ impl Credentials {
     /// revokes all its API tokens. The app passwords of mail clients remain valid. The app password
     /// for the members of the mailbox remains valid too.
     ///
-    /// Returns the ids of the deleted app passwords, or `None` if the account does not exist.
+    /// Deletes the app passwords of what ended or was revoked. Returns the ids of these app
+    /// passwords, or `None` if the account does not exist.
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails. Nothing is changed in that case.

@@ -214,7 +214,7 @@ pub(super) fn main_file(config: &config::Database) -> Result<PathBuf, Error> {
     std::path::absolute(named).map_err(|error| unusable(named, &error))
 }
 
-/// Returns the absolute path of the file for mail servers.
+/// Returns the absolute path of the SQLite database that the mail servers read.
 ///
 /// # Errors
 /// Returns [`Error::Unusable`] if `database.url` contains no file name.

@@ -39,8 +39,9 @@ pub(super) struct NotReady {
     /// `ok` if the service can reach the mail server, otherwise `unavailable`.
     #[schema(example = "unavailable")]
     mail: &'static str,
-    /// The reason if both can be reached: `stopping` if the service is about to stop, `modules` if
-    /// the current version of a module does not serve on this host, but on other hosts.
+    /// Why the host is not ready although it reaches the database and the mail server: `stopping` if
+    /// the service is about to stop, `modules` if the current version of a module serves on other
+    /// hosts, but not on this one.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(example = "stopping")]
     reason: Option<&'static str>,

@@ -90,7 +90,7 @@ fn check_redis(app: &App) -> Option<Finding> {
     } else {
         Finding::warning(
             REDIS,
-            "the server cannot be reached, so rate limits apply per host",
+            "Redis cannot be reached, so each host of the service counts on its own",
             "check `redis.url`, the network and the load of the server",
         )
     })

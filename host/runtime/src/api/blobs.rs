@@ -21,7 +21,7 @@ impl Host for Call {
         let _span = host_call("blobs.insert-json-string");
         let invalid = |text: &str| Ok(Err(Error::Invalid(text.into())));
         let Ok(text) = self.table.delete(text)?.into_bytes() else {
-            return invalid("The text is not in the host's memory");
+            return invalid("The text is a stream, and not a blob in memory");
         };
         let Ok(text) = String::from_utf8(text.into()) else {
             return invalid("The text is not UTF-8");

@@ -24,7 +24,7 @@ pub(super) struct Expected {
     pub(super) issuers: Vec<String>,
     /// Scopes that a token must have.
     pub(super) scopes: Vec<String>,
-    /// Name of the member that contains the account's address.
+    /// The name of the field of the JSON response that contains the account's address.
     pub(super) username_claim: String,
     /// Whether an address without `email_verified` is accepted.
     pub(super) trust_missing_email_verified: bool,
