@@ -6,7 +6,7 @@ use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use latchmail_tests::{modules, program};
+use latchmail_tests::{cache, modules, program};
 use tempfile::TempDir;
 
 /// Returns the project's folder.
@@ -258,6 +258,7 @@ fn the_service_runs_beside_other_mail_servers() {
         .arg(program())
         .env("LATCHMAIL_STATE", folder.path())
         .env("LATCHMAIL_MODULES", modules())
+        .env("LATCHMAIL_CACHE_DIR", cache())
         .env("LATCHMAIL_LISTEN", "127.0.0.1:0")
         .stdin(Stdio::null())
         .output()

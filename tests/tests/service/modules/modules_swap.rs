@@ -7,10 +7,10 @@ use latchmail_tests::{Person, Service, Variant, modules};
 use serde_json::{Value, json};
 
 /// Swaps before the first measurement. They allocate memory that is kept permanently.
-const WARM_UP_SWAPS: usize = 40;
+const WARM_UP_SWAPS: usize = 20;
 
-/// The maximum growth, because allocators keep memory. If versions were not freed, sixty swaps
-/// would need ten times as much.
+/// The maximum growth, because allocators keep memory. If versions were not freed, thirty swaps
+/// would need five times as much.
 const MAX_GROWTH_MIB: u64 = 48;
 
 /// Returns the component with a custom section at its end: the same module with another digest.
@@ -43,8 +43,8 @@ async fn repeat_request(
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_hundred_swaps_under_load_cause_no_failure_no_mixed_versions_and_no_leak() {
-    Box::pin(swap_under_load(100)).await;
+async fn fifty_swaps_under_load_cause_no_failure_no_mixed_versions_and_no_leak() {
+    Box::pin(swap_under_load(50)).await;
 }
 
 mod long {
