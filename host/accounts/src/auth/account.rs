@@ -30,7 +30,7 @@ use super::uses::{Uses, to_the_minute};
 use super::verifier::{CODE_REQUIRED, Verifier};
 use super::{passwords, person};
 use crate::mail_server::MailServer;
-use crate::mail_server_users::Verdict;
+use crate::mail_server_users::Verification;
 
 /// The limit on wrong passwords for all sessions of an account is this number times the limit for
 /// one session.
@@ -385,13 +385,16 @@ impl Verifier {
         if let Some(found) = found.as_ref().filter(|a| self.users.manages(&a.address)) {
             let right = has_valid_length && {
                 let permit = self.users.permit(origin.client).await?;
-                let verdict = self.mail_server_accounts.mail_server_user(
+                let verification = self.mail_server_accounts.mail_server_user(
                     &found.address,
                     &password,
                     origin.client,
                     permit,
                 );
-                matches!(verdict.await?, Verdict::Right { address, .. } if address == found.address)
+                matches!(
+                    verification.await?,
+                    Verification::Accepted { address, .. } if address == found.address
+                )
             };
             // The verification can take seconds, so read the fingerprint again.
             let current = self.directory.credentials.password_hash(account).await?;

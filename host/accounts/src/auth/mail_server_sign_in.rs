@@ -24,7 +24,7 @@ use secrecy::SecretString;
 use super::change::run_change;
 use super::reasons::{ACCOUNT_CHANGED, DISABLED};
 use crate::mail_server::MailServer;
-use crate::mail_server_users::{LookupError, MailServerUsers, Verdict};
+use crate::mail_server_users::{LookupError, MailServerUsers, Verification};
 
 /// Returns the entry of the first of these names that the mail server knows. Returns `None` if the
 /// mail server knows none of the names.
@@ -89,10 +89,10 @@ impl MailServerAccounts {
         origin: &Origin,
         permit: WorkPermit,
     ) -> Result<Result<Account, &'static str>, Failure> {
-        let verdict = self.mail_server_user(address, password, origin.client, permit);
-        let (address, name) = match verdict.await? {
-            Verdict::Right { address, name } => (address, name),
-            Verdict::Wrong(reason) => return Ok(Err(reason)),
+        let verification = self.mail_server_user(address, password, origin.client, permit);
+        let (address, name) = match verification.await? {
+            Verification::Accepted { address, name } => (address, name),
+            Verification::Rejected(reason) => return Ok(Err(reason)),
         };
         let account = match self.directory.accounts.by_address(&address).await? {
             Some(account) => account,
@@ -133,8 +133,8 @@ impl MailServerAccounts {
         password: &SecretString,
         client: Option<IpAddr>,
         permit: WorkPermit,
-    ) -> Result<Verdict, Failure> {
-        const FOREIGN: Verdict = Verdict::Wrong("the domain is not a platform domain");
+    ) -> Result<Verification, Failure> {
+        const FOREIGN: Verification = Verification::Rejected("the domain is not a platform domain");
         if !self.is_on_platform_domain(address).await? {
             return Ok(FOREIGN);
         }
@@ -147,15 +147,15 @@ impl MailServerAccounts {
                 .is_app_password(app_password.selector(), &app_password.hash())
                 .await?
         {
-            return Ok(Verdict::Wrong("the password is an app password"));
+            return Ok(Verification::Rejected("the password is an app password"));
         }
-        let verdict = self.users.verify(address, password, client, permit).await?;
-        if let Verdict::Right { address, .. } = &verdict
+        let verification = self.users.verify(address, password, client, permit).await?;
+        if let Verification::Accepted { address, .. } = &verification
             && !self.is_on_platform_domain(address).await?
         {
             return Ok(FOREIGN);
         }
-        Ok(verdict)
+        Ok(verification)
     }
 
     pub(super) async fn is_on_platform_domain(&self, address: &str) -> Result<bool, Failure> {
