@@ -7,10 +7,10 @@
 pub mod account_permits;
 pub mod address;
 pub mod caller;
-pub mod changes;
 pub mod clock;
 pub mod config;
 pub mod cpu;
+pub mod detached_tasks;
 pub mod error;
 pub mod finding;
 pub mod fingerprint;

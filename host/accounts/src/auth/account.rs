@@ -5,8 +5,8 @@ use std::num::NonZeroU32;
 use std::sync::Arc;
 
 use latchmail_core::caller::Origin;
-use latchmail_core::changes;
 use latchmail_core::clock::{Clock, Timestamp};
+use latchmail_core::detached_tasks::DetachedTasks;
 use latchmail_core::error::Failure;
 use latchmail_core::limits::{Bucket, Key, record_rejection};
 use latchmail_core::sealing::Purpose;
@@ -23,7 +23,6 @@ use latchmail_directory::two_factor::Person;
 use secrecy::{ExposeSecret as _, SecretString};
 use subtle::ConstantTimeEq as _;
 
-use super::change::run_change;
 use super::single_sign_on::RECENT;
 use super::two_factor::{Checked, second_factor};
 use super::uses::{Uses, to_the_minute};
@@ -99,7 +98,7 @@ pub struct Credentials {
     pub(super) directory: Directory,
     pub(super) mail_server: Arc<dyn MailServer>,
     pub(super) clock: Clock,
-    pub(super) changes: changes::Changes,
+    pub(super) tasks: DetachedTasks,
     pub(super) uses: Arc<Uses>,
 }
 
@@ -196,22 +195,23 @@ impl Credentials {
         let (directory, mail_server) = (self.directory.clone(), Arc::clone(&self.mail_server));
         let (account, id) = (account.to_owned(), id.to_owned());
         let now = self.clock.now();
-        run_change(&self.changes, async move {
-            let revoked = directory
-                .credentials
-                .revoke_app_password(&account, &id, now, &origin)
-                .await?;
-            if let Revocation::Revoked(kind) = revoked {
-                mail_server.end_sessions(&[id]).await;
-                if kind == AppPasswordKind::AppPassword
-                    && let Some(account) = directory.accounts.active(&account).await?
-                {
-                    mail_server.end_user_sessions(&account.address).await;
+        self.tasks
+            .complete(async move {
+                let revoked = directory
+                    .credentials
+                    .revoke_app_password(&account, &id, now, &origin)
+                    .await?;
+                if let Revocation::Revoked(kind) = revoked {
+                    mail_server.end_sessions(&[id]).await;
+                    if kind == AppPasswordKind::AppPassword
+                        && let Some(account) = directory.accounts.active(&account).await?
+                    {
+                        mail_server.end_user_sessions(&account.address).await;
+                    }
                 }
-            }
-            Ok(revoked)
-        })
-        .await
+                Ok(revoked)
+            })
+            .await
     }
 }
 
@@ -474,31 +474,32 @@ impl Verifier {
         let sealed_password = self.keys.seal(Purpose::WebSession, sid, secret.secret())?;
         let (directory, mail_server) = (self.directory.clone(), Arc::clone(&self.mail_server));
         let (account, sid) = (account.to_owned(), sid.to_owned());
-        run_change(&self.changes, async move {
-            let change = Change {
-                account_id: &account,
-                checked: &checked,
-                password_hash: &password_hash,
-                session: Renewed {
-                    sid: &sid,
-                    app_password: &app_password,
-                    sealed_password: &sealed_password,
-                },
-                at: now,
-            };
-            match directory
-                .credentials
-                .change_password(&change, &origin)
-                .await?
-            {
-                Outcome::Changed(ended) => {
-                    mail_server.end_sessions(&ended).await;
-                    Ok(PasswordChange::Changed)
+        self.tasks
+            .complete(async move {
+                let change = Change {
+                    account_id: &account,
+                    checked: &checked,
+                    password_hash: &password_hash,
+                    session: Renewed {
+                        sid: &sid,
+                        app_password: &app_password,
+                        sealed_password: &sealed_password,
+                    },
+                    at: now,
+                };
+                match directory
+                    .credentials
+                    .change_password(&change, &origin)
+                    .await?
+                {
+                    Outcome::Changed(ended) => {
+                        mail_server.end_sessions(&ended).await;
+                        Ok(PasswordChange::Changed)
+                    }
+                    Outcome::AnotherPassword => Ok(PasswordChange::Wrong),
+                    Outcome::SessionOver => Err(session_over()),
                 }
-                Outcome::AnotherPassword => Ok(PasswordChange::Wrong),
-                Outcome::SessionOver => Err(session_over()),
-            }
-        })
-        .await
+            })
+            .await
     }
 }

@@ -8,8 +8,8 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use latchmail_core::caller::Origin;
-use latchmail_core::changes::Changes;
 use latchmail_core::clock::Clock;
+use latchmail_core::detached_tasks::DetachedTasks;
 use latchmail_core::error::Failure;
 use latchmail_core::fingerprint::{Comparison, is_fingerprint};
 use latchmail_core::keyring::Keyring;
@@ -21,7 +21,6 @@ use latchmail_net::dovecot_auth::Error;
 use latchmail_net::dovecot_auth::lookup::{Lookups, PassdbEntry};
 use secrecy::SecretString;
 
-use super::change::run_change;
 use super::reasons::{ACCOUNT_CHANGED, DISABLED};
 use crate::mail_server::MailServer;
 use crate::mail_server_users::{LookupError, MailServerUsers, Verification};
@@ -71,7 +70,7 @@ pub struct MailServerAccounts {
     pub(super) mail_server: Arc<dyn MailServer>,
     pub(super) clock: Clock,
     pub(super) keys: Arc<Keyring>,
-    pub(super) changes: Changes,
+    pub(super) tasks: DetachedTasks,
     pub(super) users: Arc<MailServerUsers>,
 }
 
@@ -234,16 +233,17 @@ impl MailServerAccounts {
                 let (directory, mail_server) =
                     (self.directory.clone(), Arc::clone(&self.mail_server));
                 let (id, now) = (account.id.clone(), self.clock.now());
-                run_change(&self.changes, async move {
-                    let origin = Origin::service();
-                    let ended = directory
-                        .credentials
-                        .change_fingerprint(&id, &before, &after, now, &origin)
-                        .await?;
-                    mail_server.end_sessions(&ended.unwrap_or_default()).await;
-                    Ok(())
-                })
-                .await
+                self.tasks
+                    .complete(async move {
+                        let origin = Origin::service();
+                        let ended = directory
+                            .credentials
+                            .change_fingerprint(&id, &before, &after, now, &origin)
+                            .await?;
+                        mail_server.end_sessions(&ended.unwrap_or_default()).await;
+                        Ok(())
+                    })
+                    .await
             }
         }
     }

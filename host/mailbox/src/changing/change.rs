@@ -135,8 +135,8 @@ impl Changer {
         let mut numbers = numbers.to_vec();
         numbers.sort_unstable();
         numbers.dedup();
-        self.changes
-            .run(async move { changer.change(&access, numbers, &change).await })
+        self.tasks
+            .spawn(async move { changer.change(&access, numbers, &change).await })
             .await
             .unwrap_or_else(|error| Err(Error::Unknown(format!("a change ended early: {error}"))))
     }
