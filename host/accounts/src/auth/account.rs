@@ -12,7 +12,7 @@ use latchmail_core::limits::{Bucket, Key, record_rejection};
 use latchmail_core::sealing::Purpose;
 use latchmail_core::secrets::{self, AppPassword};
 use latchmail_directory::Directory;
-use latchmail_directory::accounts::profiles::{self, Changes, Profile};
+use latchmail_directory::accounts::profiles::{Profile, ProfileUpdate, UpdateOutcome};
 use latchmail_directory::credentials::password::{Change, Outcome, Renewed};
 use latchmail_directory::credentials::{
     AppPasswordKind, Credential, CredentialCreation, NewAppPassword, Revocation,
@@ -231,7 +231,7 @@ impl Profiles {
         Ok(self.directory.accounts.profile(account).await?)
     }
 
-    /// Changes the profile of the session's account. If the account has no profile and `changes`
+    /// Changes the profile of the session's account. If the account has no profile and `update`
     /// contains all fields, creates a profile. If the account has no profile and a field is
     /// missing, returns `false`.
     ///
@@ -241,29 +241,29 @@ impl Profiles {
     pub async fn change_profile(
         &self,
         session: Session<'_>,
-        changes: Changes,
+        update: ProfileUpdate,
         origin: &Origin,
     ) -> Result<bool, Failure> {
         let now = self.clock.now();
         let name = |field, given: Option<String>| {
             given.map(|given| person::name(field, &given)).transpose()
         };
-        let changes = Changes {
-            first_name: name("first_name", changes.first_name)?,
-            last_name: name("last_name", changes.last_name)?,
-            dob: changes.dob,
+        let update = ProfileUpdate {
+            first_name: name("first_name", update.first_name)?,
+            last_name: name("last_name", update.last_name)?,
+            dob: update.dob,
         };
-        if let Some(dob) = &changes.dob {
+        if let Some(dob) = &update.dob {
             person::date_of_birth(dob, now.date())?;
         }
         let outcome = self
             .directory
             .accounts
-            .change_profile(session.asking(now), &changes, origin);
+            .change_profile(session.asking(now), &update, origin);
         match outcome.await? {
-            profiles::Change::Changed => Ok(true),
-            profiles::Change::Incomplete => Ok(false),
-            profiles::Change::SessionOver => Err(session_over()),
+            UpdateOutcome::Changed => Ok(true),
+            UpdateOutcome::Incomplete => Ok(false),
+            UpdateOutcome::SessionOver => Err(session_over()),
         }
     }
 }
