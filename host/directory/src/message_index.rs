@@ -7,11 +7,11 @@
 //!
 //! This module does not access the mail server.
 
-mod changes;
 mod folders;
 mod history;
 mod log;
 mod merged_threads;
+mod moves;
 mod replica;
 mod sweep;
 mod sync;

@@ -2,7 +2,7 @@
 //! server does not produce.
 
 mod change_pages;
-mod changes;
+mod changing;
 mod commands;
 mod connections;
 mod dovecot;

@@ -7,10 +7,10 @@ use latchmail_search::threads::ThreadId;
 
 use super::SearchIndex;
 use super::content::Content;
+use super::current_index::CurrentIndex;
 use super::document::stored_senders;
 use super::results::Hit;
 use super::results::{Thread, ThreadMessages, ThreadPage};
-use super::search::CurrentIndex;
 use crate::blocking;
 use crate::bounds::to_usize;
 use crate::error::Error;

@@ -1,4 +1,4 @@
-//! Serves searches from the index.
+//! The index of an account while its content is current, and searches in it.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
