@@ -22,6 +22,7 @@ pub mod keyring;
 pub mod limits;
 pub mod logging;
 pub mod mail_server_start;
+pub mod message_number;
 pub mod metrics;
 pub mod network;
 pub mod permissions;
