@@ -20,7 +20,6 @@
 //! | [`two_factor`] | second factors |
 //! | [`registration`] | creates accounts |
 //! | [`account`] | app passwords, the list of credentials, profile and password |
-//! | `change` | changes that must not stop in the middle |
 //! | [`administrator`] | sessions on the operator's page |
 //! | `reasons` | reasons in audit events |
 //! | `uses` | times of the last use of credentials |
@@ -36,7 +35,6 @@ pub mod api_tokens;
 pub mod audience;
 mod by_access_token;
 mod by_external_token;
-mod change;
 mod external;
 mod header;
 mod mail_server_sign_in;
@@ -60,9 +58,9 @@ use std::sync::Arc;
 
 use http::HeaderMap;
 use latchmail_core::caller::{Caller, Credential};
-use latchmail_core::changes::Changes;
 use latchmail_core::clock::Clock;
 use latchmail_core::config::{self, Config};
+use latchmail_core::detached_tasks::DetachedTasks;
 use latchmail_core::error::{Failure, Kind, StartError};
 use latchmail_core::keyring::Keyring;
 use latchmail_core::limits::{Failures, Key, SharedBudgets};
@@ -77,7 +75,6 @@ pub use self::administrator::Administrators;
 use self::api_tokens::ApiToken;
 pub use self::api_tokens::ApiTokens;
 use self::audience::Audiences;
-use self::change::run_change;
 use self::external::External;
 pub use self::external::OpaqueToken;
 use self::header::BearerCredential;
@@ -140,7 +137,7 @@ pub struct Auth {
     mail_server: Arc<dyn MailServer>,
     clock: Clock,
     keys: Arc<Keyring>,
-    changes: Changes,
+    tasks: DetachedTasks,
     /// Verification of passwords and second factors.
     pub verifier: Arc<Verifier>,
     /// Web sessions.
@@ -189,13 +186,13 @@ impl Auth {
         }
         let failures = Arc::new(failures);
         let uses = Arc::new(Uses::default());
-        let changes = Changes::default();
+        let tasks = DetachedTasks::default();
         let mail_server_accounts = Arc::new(MailServerAccounts {
             directory: directory.clone(),
             mail_server: Arc::clone(&mail_server),
             clock: clock.clone(),
             keys: Arc::clone(&keys),
-            changes: changes.clone(),
+            tasks: tasks.clone(),
             users: Arc::new(MailServerUsers::new(config)?),
         });
         let verifier = Verifier::new(config, &mail_server_accounts, Arc::clone(&failures))?;
@@ -205,7 +202,7 @@ impl Auth {
             directory: directory.clone(),
             mail_server: Arc::clone(&mail_server),
             clock: clock.clone(),
-            changes: changes.clone(),
+            tasks: tasks.clone(),
             uses: Arc::clone(&uses),
         });
         let oauth_tokens = Arc::new(OAuthTokens {
@@ -225,7 +222,7 @@ impl Auth {
                 directory: directory.clone(),
                 mail_server: Arc::clone(&mail_server),
                 clock: clock.clone(),
-                changes: changes.clone(),
+                tasks: tasks.clone(),
                 uses: Arc::clone(&uses),
                 known: Cache::new(CACHE_CAPACITY),
             },
@@ -234,7 +231,7 @@ impl Auth {
                 mail_server: Arc::clone(&mail_server),
                 clock: clock.clone(),
                 keys: Arc::clone(&keys),
-                changes: changes.clone(),
+                tasks: tasks.clone(),
                 provider: None,
                 mail_server_accounts: Arc::clone(&mail_server_accounts),
                 sessions: Arc::clone(&sessions),
@@ -252,7 +249,7 @@ impl Auth {
                 directory: directory.clone(),
                 mail_server: Arc::clone(&mail_server),
                 clock: clock.clone(),
-                changes: changes.clone(),
+                tasks: tasks.clone(),
                 verifier: Arc::clone(&verifier),
                 sessions: Arc::clone(&sessions),
                 credentials: Arc::clone(&credentials),
@@ -261,7 +258,7 @@ impl Auth {
             mail_server,
             clock,
             keys,
-            changes,
+            tasks,
             verifier,
             sessions,
             credentials,
@@ -279,17 +276,17 @@ impl Auth {
         self.verifier.wrong_passwords.set(limits.password_change);
     }
 
-    /// Runs a change to completion, even if the client disconnects.
-    pub(crate) async fn run_change<T: Send + 'static>(
+    /// Runs a task to completion, even if the caller is dropped.
+    pub(crate) async fn complete<T: Send + 'static>(
         &self,
-        change: impl Future<Output = Result<T, Failure>> + Send + 'static,
+        task: impl Future<Output = Result<T, Failure>> + Send + 'static,
     ) -> Result<T, Failure> {
-        run_change(&self.changes, change).await
+        self.tasks.complete(task).await
     }
 
-    /// Waits until no change is in progress.
+    /// Waits until no task is running.
     pub async fn finished(&self) {
-        self.changes.finished().await;
+        self.tasks.finished().await;
     }
 
     /// Adds the external authorization server if such a server is configured. Sends no request to

@@ -37,9 +37,9 @@ pub struct MailServerUsers {
 
 /// The result of verifying a password.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Verdict {
+pub(crate) enum Verification {
     /// The password is correct.
-    Right {
+    Accepted {
         /// The address of the user. It can differ from the address in the request, because the mail
         /// server can replace the name of a user.
         address: String,
@@ -47,7 +47,7 @@ pub(crate) enum Verdict {
         name: String,
     },
     /// The password is not accepted. The text is the reason in the audit event.
-    Wrong(&'static str),
+    Rejected(&'static str),
 }
 
 /// The reason why it is unknown whether a user exists.
@@ -114,11 +114,11 @@ impl MailServerUsers {
         password: &SecretString,
         client: Option<IpAddr>,
         _permit: WorkPermit,
-    ) -> Result<Verdict, Failure> {
+    ) -> Result<Verification, Failure> {
         let settings = &self.sign_in.mailserver;
         let separator = settings.master_user_separator.as_str();
         if !separator.is_empty() && address.contains(separator) {
-            return Ok(Verdict::Wrong(
+            return Ok(Verification::Rejected(
                 "the name contains the separator of master users",
             ));
         }
@@ -127,40 +127,42 @@ impl MailServerUsers {
             let (imap, limit) = (&self.imap, self.imap_timeout);
             match imap_login::verify(imap, limit, name, password, client).await {
                 Ok(true) => name.to_owned(),
-                Ok(false) => return Ok(Verdict::Wrong(WRONG_PASSWORD)),
+                Ok(false) => return Ok(Verification::Rejected(WRONG_PASSWORD)),
                 Err(error) => return Err(Failure::mail_unavailable().because(error)),
             }
         } else {
             match client::verify(&settings.auth_socket, name, password, client).await {
                 Ok(Verified::Right { user }) => user,
-                Ok(Verified::Wrong(reason)) => return Ok(Verdict::Wrong(reason)),
+                Ok(Verified::Wrong(reason)) => return Ok(Verification::Rejected(reason)),
                 Err(error) => return Err(Failure::mail_unavailable().because(error)),
             }
         };
-        Ok(self.verdict(&user))
+        Ok(self.verification(&user))
     }
 
-    /// Returns the verdict for a correct password of the user with this canonical name.
-    fn verdict(&self, user: &str) -> Verdict {
+    /// Returns the result for a correct password of the user with this canonical name.
+    fn verification(&self, user: &str) -> Verification {
         let Some(address) = self.sign_in.address(user) else {
             if user.contains('@') {
-                return Verdict::Wrong("the user's name at the mail server is not an address");
+                return Verification::Rejected(
+                    "the user's name at the mail server is not an address",
+                );
             }
             tracing::error!(
                 user,
                 "a user of the mail server cannot sign in, because the mail server's name of the user has no domain: set \
                  sign_in.mailserver.default_domain"
             );
-            return Verdict::Wrong("the user's name at the mail server has no domain");
+            return Verification::Rejected("the user's name at the mail server has no domain");
         };
         // The mail server must not decide about accounts on a domain with another source of
         // passwords.
         if !self.manages(&address) {
-            return Verdict::Wrong(
+            return Verification::Rejected(
                 "the user's name at the mail server is on a domain with another source of passwords",
             );
         }
-        Verdict::Right {
+        Verification::Accepted {
             address,
             name: user.to_owned(),
         }
@@ -274,18 +276,27 @@ mod tests {
             ("ADA@A.example", "ada@a.example"),
         ] {
             let (address, name) = (address.to_owned(), user.to_owned());
-            assert_eq!(users.verdict(user), Verdict::Right { address, name });
+            assert_eq!(
+                users.verification(user),
+                Verification::Accepted { address, name }
+            );
         }
         for user in ["ada@b.example", "ada/1@a.example ", "a b", "@a.example"] {
-            let verdict = users.verdict(user);
-            assert!(matches!(verdict, Verdict::Wrong(_)), "{user}: {verdict:?}");
+            let verification = users.verification(user);
+            assert!(
+                matches!(verification, Verification::Rejected(_)),
+                "{user}: {verification:?}"
+            );
         }
     }
 
     #[test]
     fn a_name_without_a_domain_needs_a_default_domain() {
         let users = users("sign_in.source = 'mailserver'");
-        assert!(matches!(users.verdict("ada"), Verdict::Wrong(_)));
+        assert!(matches!(
+            users.verification("ada"),
+            Verification::Rejected(_)
+        ));
     }
 
     #[tokio::test]
@@ -298,7 +309,10 @@ mod tests {
             let permit = users.permit(None).await.unwrap();
             users.verify(address, &"x".into(), None, permit).await
         };
-        assert!(matches!(verify(socket).await, Ok(Verdict::Wrong(_))));
+        assert!(matches!(
+            verify(socket).await,
+            Ok(Verification::Rejected(_))
+        ));
         let off = format!("{socket}\nsign_in.mailserver.master_user_separator = ''");
         verify(&off).await.unwrap_err();
     }

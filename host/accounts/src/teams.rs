@@ -191,7 +191,7 @@ impl Teams {
         let (account, sid) = (session.account.to_owned(), session.sid.to_owned());
         let (mailbox, member) = (mailbox.to_owned(), member.to_owned());
         let at = self.clock.now();
-        let removed = self.auth.run_change(async move {
+        let removed = self.auth.complete(async move {
             let changing = TeamCaller {
                 session: SessionCaller {
                     account_id: &account,

@@ -17,7 +17,7 @@ use std::time::Duration;
 
 use crate::clock::Timestamp;
 use crate::mail_server_start;
-use crate::verdict::Verdict;
+use crate::rate_limit::RateLimitStatus;
 
 /// The kind of a failure. Clients can see the kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,7 +33,7 @@ pub enum Kind {
     /// The resource already exists, or another resource depends on it.
     Conflict,
     /// A rate limit is exceeded.
-    RateLimited(Verdict),
+    RateLimited(RateLimitStatus),
     /// The operation could not be completed.
     Internal,
     /// A change has started and its outcome is unknown.
@@ -103,9 +103,9 @@ impl Failure {
 
     /// Creates a failure for an exceeded rate limit.
     #[must_use]
-    pub fn rate_limited(verdict: Verdict) -> Self {
+    pub fn rate_limited(status: RateLimitStatus) -> Self {
         Self::new(
-            Kind::RateLimited(verdict),
+            Kind::RateLimited(status),
             "Too many requests, please try again later",
         )
     }
@@ -114,7 +114,7 @@ impl Failure {
     /// request is accepted. `reset` is the time at which the bucket is completely refilled.
     #[must_use]
     pub fn spent(limit: u32, wait: Duration, reset: Timestamp) -> Self {
-        Self::rate_limited(Verdict::new(limit, 0, reset, Some(wait)))
+        Self::rate_limited(RateLimitStatus::new(limit, 0, reset, Some(wait)))
     }
 
     /// Creates a failure for an operation that could not be completed. The cause is logged.
@@ -157,8 +157,8 @@ impl Failure {
     }
 }
 
-impl Verdict {
-    /// Returns the verdict if the request was accepted.
+impl RateLimitStatus {
+    /// Returns the status if the request was accepted.
     ///
     /// # Errors
     /// Returns [`Kind::RateLimited`] if the request was rejected.

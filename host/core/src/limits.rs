@@ -34,7 +34,7 @@ use crate::clock::Clock;
 use crate::config;
 use crate::error::{Failure, StartError};
 use crate::network::{network, region, site};
-use crate::verdict::Verdict;
+use crate::rate_limit::RateLimitStatus;
 
 pub use failures::{Attempt, Failures};
 pub use rejections::{Rejections, record_rejection, rejections};
@@ -365,20 +365,20 @@ impl Limits {
 
     /// Counts one request of `key` in a bucket. Returns whether the request is accepted, and the
     /// state of the bucket.
-    pub async fn check(&self, bucket: Bucket, key: &Key) -> Verdict {
-        let verdict = self.check_budgets(bucket, key).await;
-        if verdict.retry_after.is_some() {
+    pub async fn check(&self, bucket: Bucket, key: &Key) -> RateLimitStatus {
+        let status = self.check_budgets(bucket, key).await;
+        if status.retry_after.is_some() {
             record_rejection(bucket.name(), self.clock.now());
         }
-        verdict
+        status
     }
 
-    async fn check_budgets(&self, bucket: Bucket, key: &Key) -> Verdict {
+    async fn check_budgets(&self, bucket: Bucket, key: &Key) -> RateLimitStatus {
         if let Some((budgets, server)) = &self.shared
             && budgets.is_available()
-            && let Some(verdict) = self.check_shared(&**budgets, server, bucket, key).await
+            && let Some(status) = self.check_shared(&**budgets, server, bucket, key).await
         {
-            return verdict;
+            return status;
         }
         self.check_in_process(bucket, key)
     }
@@ -391,17 +391,17 @@ impl Limits {
         server: &str,
         bucket: Bucket,
         key: &Key,
-    ) -> Option<Verdict> {
+    ) -> Option<RateLimitStatus> {
         let limit = self.budgets[bucket as usize].load().limit;
         let budget = SharedBudget::of_requests(server, bucket, limit, key);
         let (remaining, wait) = match budgets.take(std::slice::from_ref(&budget)).await? {
             Taken::Accepted { full_in } => (budget.remaining(full_in), None),
             Taken::Rejected { full_in, .. } => (0, Some(budget.wait(full_in))),
         };
-        Some(self.verdict(limit, remaining, wait))
+        Some(self.status(limit, remaining, wait))
     }
 
-    fn check_in_process(&self, bucket: Bucket, key: &Key) -> Verdict {
+    fn check_in_process(&self, bucket: Bucket, key: &Key) -> RateLimitStatus {
         self.sweep();
         let budget = self.budgets[bucket as usize].load();
         let key = if budget.can_add_key(self.clock.monotonic().as_secs()) {
@@ -416,19 +416,19 @@ impl Limits {
                 (0, Some(wait))
             }
         };
-        self.verdict(budget.limit, remaining, wait)
+        self.status(budget.limit, remaining, wait)
     }
 
     /// Returns the state of a bucket. `wait` is the time until a request is accepted, or `None` if
     /// this request was accepted.
-    fn verdict(&self, limit: NonZeroU32, remaining: u32, wait: Option<Duration>) -> Verdict {
+    fn status(&self, limit: NonZeroU32, remaining: u32, wait: Option<Duration>) -> RateLimitStatus {
         let interval = interval(limit);
         let full_in = match wait {
             None => interval.saturating_mul(limit.get().saturating_sub(remaining)),
             Some(wait) => wait.saturating_add(interval.saturating_mul(limit.get() - 1)),
         };
         let reset = self.clock.now().plus(full_in);
-        Verdict::new(limit.get(), remaining, reset, wait)
+        RateLimitStatus::new(limit.get(), remaining, reset, wait)
     }
 
     /// Starts an attempt to sign in to `address`. The caller must first count the request with

@@ -7,17 +7,18 @@
 //!
 //! This module does not access the mail server.
 
-mod changes;
 mod folders;
 mod history;
 mod log;
 mod merged_threads;
+mod moves;
 mod replica;
 mod sweep;
 mod sync;
 
 use std::collections::HashMap;
 
+use latchmail_core::message_number::{MessageNumber, Uid};
 use sqlx::QueryBuilder;
 
 use crate::db::{self, Db, Error, FromLookup, Lookup, Tx, on, on_tx};
@@ -112,7 +113,7 @@ impl Location {
     /// Returns a location, for tests.
     #[cfg(any(test, feature = "testing"))]
     #[must_use]
-    pub fn for_tests(path: &str, uid_validity: u32, imap_uid: u32) -> Self {
+    pub fn for_tests(path: &str, uid_validity: u32, imap_uid: Uid) -> Self {
         Self {
             path: path.to_owned(),
             uid_validity: uid_validity.into(),
@@ -128,8 +129,8 @@ impl Location {
 
     /// Returns the IMAP UID.
     #[must_use]
-    pub fn imap_uid(&self) -> u32 {
-        u32::try_from(self.imap_uid).unwrap_or(0)
+    pub fn imap_uid(&self) -> Uid {
+        Uid(u32::try_from(self.imap_uid).unwrap_or(0))
     }
 }
 
@@ -148,7 +149,7 @@ pub struct Known {
     /// requested UIDVALIDITY.
     pub folder: Option<String>,
     /// The service's numbers by IMAP UID. Messages without a number are omitted.
-    pub numbers: HashMap<u32, u64>,
+    pub numbers: HashMap<Uid, MessageNumber>,
 }
 
 /// The index of messages, with the numbers that clients see, and the folders of mailboxes.
@@ -170,19 +171,23 @@ impl MessageIndex {
         account: &str,
         path: &str,
         uid_validity: u32,
-        imap_uids: &[u32],
+        imap_uids: &[Uid],
     ) -> Result<Known, Error> {
         let rows = on!(&self.db, pool => knowing(account, path, uid_validity, imap_uids).build_query_as().fetch_all(pool).await)?;
         Ok(Known::of(rows, uid_validity))
     }
 
-    /// Returns the last known location of the message with the number `uid`. Returns `None` if the
+    /// Returns the last known location of the message with this number. Returns `None` if the
     /// index does not contain this number.
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails.
-    pub async fn location(&self, account: &str, uid: u64) -> Result<Option<Location>, Error> {
-        let Ok(uid) = i64::try_from(uid) else {
+    pub async fn location(
+        &self,
+        account: &str,
+        number: MessageNumber,
+    ) -> Result<Option<Location>, Error> {
+        let Ok(uid) = i64::try_from(number) else {
             return Ok(None);
         };
         let parameters = [account.into(), uid.into()];
@@ -197,14 +202,14 @@ impl MessageIndex {
     pub async fn locations(
         &self,
         account: &str,
-        uids: &[u64],
-    ) -> Result<Vec<(u64, Location)>, Error> {
-        let mut locations = Vec::with_capacity(uids.len());
-        for uids in uids.chunks(MAX_PER_STATEMENT) {
+        numbers: &[MessageNumber],
+    ) -> Result<Vec<(MessageNumber, Location)>, Error> {
+        let mut locations = Vec::with_capacity(numbers.len());
+        for numbers in numbers.chunks(MAX_PER_STATEMENT) {
             let rows: Vec<LocationRow> = on!(&self.db, pool => {
                 let mut query = QueryBuilder::new(LOCATIONS);
                 query.push_bind(account.to_owned()).push(" AND m.uid IN (0");
-                for uid in uids.iter().filter_map(|uid| i64::try_from(*uid).ok()) {
+                for uid in numbers.iter().filter_map(|number| i64::try_from(*number).ok()) {
                     query.push(", ").push_bind(uid);
                 }
                 query.push(")").build_query_as().fetch_all(pool).await
@@ -276,13 +281,13 @@ impl MessageIndex {
         account: &str,
         path: &str,
         uid_validity: u32,
-        messages: &[(u32, Identity)],
-        moved: &[(u32, IndexedMessage)],
-    ) -> Result<Option<HashMap<u32, u64>>, Error> {
+        messages: &[(Uid, Identity)],
+        moved: &[(Uid, IndexedMessage)],
+    ) -> Result<Option<HashMap<Uid, MessageNumber>>, Error> {
         let mut tx = self.db.begin().await?;
         tx.lock_account(account).await?;
         // A concurrent request may have assigned numbers before this transaction got the lock.
-        let uids: Vec<u32> = messages.iter().map(|(imap_uid, _)| *imap_uid).collect();
+        let uids: Vec<Uid> = messages.iter().map(|(imap_uid, _)| *imap_uid).collect();
         let rows = on_tx!(&mut tx, tx => knowing(account, path, uid_validity, &uids).build_query_as().fetch_all(tx).await)?;
         let Known {
             folder,
@@ -304,7 +309,7 @@ impl MessageIndex {
             }
         }
         log::append(&mut tx, account, &changes).await?;
-        let mut new: Vec<(u32, Identity)> = messages
+        let mut new: Vec<(Uid, Identity)> = messages
             .iter()
             .filter(|(imap_uid, _)| !numbers.contains_key(imap_uid))
             .copied()
@@ -339,7 +344,7 @@ impl MessageIndex {
             }
             let new = rows
                 .iter()
-                .map(|(uid, (imap_uid, _))| (*imap_uid, u64::try_from(*uid).unwrap_or(0)));
+                .map(|(uid, (imap_uid, _))| (*imap_uid, number(*uid)));
             numbers.extend(new);
         }
         tx.commit().await?;
@@ -369,7 +374,7 @@ fn push_identities<D>(
 impl IndexedMessage {
     /// Returns the service's number of the message.
     #[must_use]
-    pub fn number(&self) -> u64 {
+    pub fn number(&self) -> MessageNumber {
         number(self.uid)
     }
 
@@ -385,7 +390,7 @@ impl IndexedMessage {
     pub fn for_tests(uid: i64, identity: Identity) -> Self {
         Self {
             uid,
-            location: Location::for_tests("", 0, 0),
+            location: Location::for_tests("", 0, Uid(0)),
             folder_id: String::new(),
             identity: identity.to_vec(),
         }
@@ -405,7 +410,7 @@ impl IndexedMessage {
         account: &str,
         folder: &str,
         uid_validity: u32,
-        imap_uid: u32,
+        imap_uid: Uid,
     ) -> Result<Option<Option<String>>, Error> {
         let was = &self.location;
         Ok(on_tx!(tx, tx => sqlx::query_scalar(RELOCATE)
@@ -422,11 +427,11 @@ impl IndexedMessage {
     }
 }
 
-fn number(uid: i64) -> u64 {
-    u64::try_from(uid).unwrap_or(0)
+fn number(uid: i64) -> MessageNumber {
+    MessageNumber(u64::try_from(uid).unwrap_or(0))
 }
 
-fn knowing<D>(account: &str, path: &str, uid_validity: u32, imap_uids: &[u32]) -> QueryBuilder<D>
+fn knowing<D>(account: &str, path: &str, uid_validity: u32, imap_uids: &[Uid]) -> QueryBuilder<D>
 where
     D: sqlx::Database,
     String: sqlx::Type<D> + for<'q> sqlx::Encode<'q, D>,
@@ -455,7 +460,7 @@ impl Known {
             if let (Some(imap_uid), Some(uid)) = (row.imap_uid, row.uid)
                 && let (Ok(imap_uid), Ok(uid)) = (u32::try_from(imap_uid), u64::try_from(uid))
             {
-                known.numbers.insert(imap_uid, uid);
+                known.numbers.insert(Uid(imap_uid), MessageNumber(uid));
             }
             let is_it = row.uid_validity == i64::from(uid_validity);
             known.folder = is_it.then_some(row.id);

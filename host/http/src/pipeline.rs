@@ -111,8 +111,8 @@ where
     let body_ended = !is_ambiguous && request_body::discard(&mut body, expects_continue).await;
     let mut response = response::from_result(result);
     let headers = response.headers_mut();
-    if let Some(verdict) = &progress.verdict {
-        rate_limit::write(*verdict, headers);
+    if let Some(status) = &progress.rate_limit {
+        rate_limit::write(*status, headers);
     }
     response::add_common_headers(&id, http.hsts.as_ref(), headers);
     http.cors.write(origin.as_ref(), headers);

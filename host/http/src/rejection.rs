@@ -82,7 +82,7 @@ impl From<Failure> for Rejection {
             Kind::Unavailable => StatusCode::SERVICE_UNAVAILABLE,
         };
         let headers = match failure.kind {
-            Kind::RateLimited(verdict) => rate_limit::rejection_headers(verdict),
+            Kind::RateLimited(limit) => rate_limit::rejection_headers(limit),
             Kind::Unavailable => vec![(header::RETRY_AFTER, RETRY_AFTER)],
             _ => Vec::new(),
         };

@@ -4,6 +4,7 @@
 use std::collections::BTreeSet;
 
 use imap_proto::{MailboxDatum, Response, ResponseCode, Status};
+use latchmail_core::message_number::Uid;
 
 use super::flag::Flag;
 use super::open::OpenMode;
@@ -18,7 +19,7 @@ pub struct Moved {
     /// The UIDVALIDITY of the destination folder. The new UIDs are valid for this UIDVALIDITY.
     pub uid_validity: u32,
     /// The old and the new UID of each message.
-    pub uids: Vec<(u32, u32)>,
+    pub uids: Vec<(Uid, Uid)>,
 }
 
 impl Session {
@@ -61,7 +62,7 @@ impl Session {
         &mut self,
         path: &str,
         uid_validity: u32,
-        uids: &[u32],
+        uids: &[Uid],
         flags: &[Flag],
     ) -> bool {
         let selected = self.connection.selected();
@@ -69,7 +70,7 @@ impl Session {
             return false;
         };
         self.has_inbox_open(path, uid_validity)
-            && uids.iter().all(|uid| *uid < folder.opened.uid_next)
+            && uids.iter().all(|uid| uid.0 < folder.opened.uid_next)
             && folder.first_unsupported(flags).is_none()
             && self.connection.is_quiet()
     }
@@ -86,10 +87,10 @@ impl SelectedFolder<'_> {
     /// Returns an [`Error`] if the command fails.
     pub async fn store(
         &mut self,
-        uids: &[u32],
+        uids: &[Uid],
         flags: &[Flag],
         add: bool,
-    ) -> Result<BTreeSet<u32>, Error> {
+    ) -> Result<BTreeSet<Uid>, Error> {
         let sign = if add { '+' } else { '-' };
         let flags: Vec<&str> = flags.iter().map(Flag::as_str).collect();
         let uids = set(uids);
@@ -107,7 +108,7 @@ impl SelectedFolder<'_> {
     /// # Errors
     /// Returns [`Error::MissingExtension`] if the server has no UIDPLUS. Returns another [`Error`]
     /// if the command fails.
-    pub async fn expunge(&mut self, uids: &[u32]) -> Result<BTreeSet<u32>, Error> {
+    pub async fn expunge(&mut self, uids: &[Uid]) -> Result<BTreeSet<Uid>, Error> {
         if !self.session.connection.capabilities.uid_plus {
             return Err(missing_extension("UIDPLUS (RFC 4315)"));
         }
@@ -122,14 +123,16 @@ impl SelectedFolder<'_> {
 
     /// Runs commands that include one search. Returns the search result, and `true` if the server
     /// reported removed messages. Returns an error if a command fails.
-    async fn run_search(&mut self, commands: &[String]) -> Result<(BTreeSet<u32>, bool), Error> {
+    async fn run_search(&mut self, commands: &[String]) -> Result<(BTreeSet<Uid>, bool), Error> {
         let (mut found, mut expunged, mut flags_unchanged) = (Vec::new(), false, true);
         let outcomes = self
             .session
             .connection
             .run_in_folder(commands, &mut |reply, _| {
                 match reply {
-                    Response::MailboxData(MailboxDatum::Search(uids)) => found.extend(uids),
+                    Response::MailboxData(MailboxDatum::Search(uids)) => {
+                        found.extend(uids.iter().copied().map(Uid))
+                    }
                     Response::Expunge(_) | Response::Vanished { .. } => expunged = true,
                     Response::Data { outcome, .. } if has_permanent_flags(outcome) => {
                         flags_unchanged = false;
@@ -155,7 +158,7 @@ impl SelectedFolder<'_> {
     /// [`Error`] if the command fails.
     pub async fn move_to(
         &mut self,
-        uids: &[u32],
+        uids: &[Uid],
         destination: &str,
     ) -> Result<Option<Moved>, Error> {
         if !self.session.connection.capabilities.r#move

@@ -11,6 +11,7 @@ use bytes::Bytes;
 use chrono::DateTime;
 use imap_proto::{AttributeValue, MessageSection, SectionPath};
 use latchmail_core::clock::Timestamp;
+use latchmail_core::message_number::Uid;
 
 use super::bounds;
 use super::set::set;
@@ -26,7 +27,7 @@ pub struct Fetched {
     /// The position in the folder, from 1.
     pub seq: u32,
     /// The IMAP UID.
-    pub uid: u32,
+    pub uid: Uid,
     /// Flags and keywords, without `\Recent`.
     pub flags: Vec<String>,
     /// The arrival time.
@@ -46,7 +47,7 @@ pub struct Fetched {
 
 /// Returns the command that requests the data for summaries. `ids` is the FETCH item for message
 /// ids, or `None` if the server has no ids.
-pub(crate) fn summaries(uids: &[u32], ids: Option<&str>) -> String {
+pub(crate) fn summaries(uids: &[Uid], ids: Option<&str>) -> String {
     format!(
         "UID FETCH {} (UID FLAGS {}{}INTERNALDATE RFC822.SIZE BODY.PEEK[HEADER.FIELDS ({FIELDS})]<0.{}> BODY.PEEK[TEXT]<0.{}>)",
         set(uids),
@@ -64,7 +65,7 @@ pub(crate) fn flags((low, high): (u32, u32)) -> String {
 
 /// Returns the command that requests headers and texts of messages with higher length limits than
 /// [`summaries`].
-pub(crate) fn longer(uids: &[u32]) -> String {
+pub(crate) fn longer(uids: &[Uid]) -> String {
     format!(
         "UID FETCH {} (UID BODY.PEEK[HEADER.FIELDS ({FIELDS})]<0.{}> BODY.PEEK[TEXT]<0.{}>)",
         set(uids),
@@ -75,7 +76,7 @@ pub(crate) fn longer(uids: &[u32]) -> String {
 
 /// Returns the command that requests flags and the data for identities of messages (see `identity`
 /// in `latchmail-mailbox`).
-pub(crate) fn identities(uids: &[u32], ids: Option<&str>) -> String {
+pub(crate) fn identities(uids: &[Uid], ids: Option<&str>) -> String {
     if let Some(ids) = ids {
         return format!("UID FETCH {} (UID FLAGS {ids})", set(uids));
     }
@@ -87,7 +88,7 @@ pub(crate) fn identities(uids: &[u32], ids: Option<&str>) -> String {
 }
 
 /// Returns the command that requests the positions, flags and arrival times of messages.
-pub(crate) fn positions(uids: &[u32]) -> String {
+pub(crate) fn positions(uids: &[Uid]) -> String {
     format!("UID FETCH {} (UID FLAGS INTERNALDATE)", set(uids))
 }
 
@@ -109,7 +110,7 @@ pub(crate) fn all_flags(since: Option<u64>) -> String {
 }
 
 /// Returns the command that requests one message, up to [`bounds::FIRST`] bytes.
-pub(crate) fn whole(uid: u32) -> String {
+pub(crate) fn whole(uid: Uid) -> String {
     format!(
         "UID FETCH {uid} (UID FLAGS INTERNALDATE RFC822.SIZE BODY.PEEK[]<0.{}>)",
         bounds::FIRST
@@ -117,7 +118,7 @@ pub(crate) fn whole(uid: u32) -> String {
 }
 
 /// Returns the command that requests the first `bytes` bytes of messages.
-pub(crate) fn beginnings(uids: &[u32], bytes: usize) -> String {
+pub(crate) fn beginnings(uids: &[Uid], bytes: usize) -> String {
     format!(
         "UID FETCH {} (UID INTERNALDATE RFC822.SIZE BODY.PEEK[]<0.{bytes}>)",
         set(uids)
@@ -125,7 +126,7 @@ pub(crate) fn beginnings(uids: &[u32], bytes: usize) -> String {
 }
 
 /// Returns the command that requests a range of bytes of a message.
-pub(crate) fn piece(uid: u32, range: &Range<usize>) -> String {
+pub(crate) fn piece(uid: Uid, range: &Range<usize>) -> String {
     format!(
         "UID FETCH {uid} (UID BODY.PEEK[]<{}.{}>)",
         range.start,
@@ -160,7 +161,7 @@ impl Collected {
         }
         for attribute in attributes {
             match attribute {
-                AttributeValue::Uid(uid) => message.uid = *uid,
+                AttributeValue::Uid(uid) => message.uid = Uid(*uid),
                 AttributeValue::Flags(set) => {
                     received.flags = true;
                     message.flags = set
@@ -198,7 +199,8 @@ impl Collected {
     /// Therefore the message's bytes do not stay in memory until the command ends.
     pub(crate) fn take(&mut self, seq: u32, ids: bool) -> Option<Fetched> {
         let (message, received) = self.0.get(&seq)?;
-        let complete = message.uid != 0 && received.sections >= 2 && (message.id.is_some() || !ids);
+        let complete =
+            message.uid.0 != 0 && received.sections >= 2 && (message.id.is_some() || !ids);
         complete.then(|| self.0.remove(&seq).map(|(message, _)| message))?
     }
 
@@ -222,7 +224,7 @@ impl Collected {
     fn received(self, is_complete: fn(Received) -> bool) -> Vec<Fetched> {
         self.0
             .into_values()
-            .filter(|(message, received)| is_complete(*received) && message.uid != 0)
+            .filter(|(message, received)| is_complete(*received) && message.uid.0 != 0)
             .map(|(message, _)| message)
             .collect()
     }
@@ -274,7 +276,7 @@ mod tests {
             b"* 2 FETCH (FLAGS (\\Seen \\Recent))\r\n",
         ]);
         assert_eq!(all.len(), 1);
-        assert_eq!((all[0].seq, all[0].uid, all[0].size), (2, 9, 7));
+        assert_eq!((all[0].seq, all[0].uid.0, all[0].size), (2, 9, 7));
         assert_eq!(all[0].flags, ["\\Seen"]);
         assert_eq!(&all[0].text[..], b"hi");
     }

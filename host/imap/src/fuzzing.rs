@@ -18,7 +18,7 @@ use super::read::MessageRef;
 use super::search::SearchKey;
 use super::session::Session;
 use super::wire::{Wire, parse};
-use super::{Error, fetch, listed, quoted, utf7};
+use super::{Error, Uid, fetch, listed, quoted, utf7};
 use crate::flag::Flag;
 
 /// The timeout has no effect, because the connection closes after the last reply.
@@ -123,7 +123,7 @@ async fn operations(capabilities: Capabilities, name: &str, replies: &[Vec<u8>])
     let message = MessageRef {
         path: name,
         uid_validity: 1,
-        uid: 1,
+        uid: Uid(1),
     };
     let mut listed = session();
     let _ = listed.folders(COUNTS).await;
@@ -135,20 +135,20 @@ async fn operations(capabilities: Capabilities, name: &str, replies: &[Vec<u8>])
     let mut one = session();
     let _ = one.message(message).await;
     if let Ok(mut folder) = one.selected_folder() {
-        let _ = folder.summaries(&[1, 2], &mut |_| {}).await;
-        let _ = folder.longer_headers(&[1]).await;
+        let _ = folder.summaries(&[1, 2].map(Uid), &mut |_| {}).await;
+        let _ = folder.longer_headers(&[Uid(1)]).await;
     }
     let mut found = session();
     let _ = found.search(name, &[SearchKey::Text(name.into())]).await;
     if let Ok(mut folder) = found.selected_folder()
-        && let Ok(positions) = folder.positions(&[1]).await
+        && let Ok(positions) = folder.positions(&[Uid(1)]).await
     {
-        assert!(positions.iter().all(|message| message.uid == 1));
+        assert!(positions.iter().all(|message| message.uid == Uid(1)));
     }
     let mut met = session();
-    let _ = met.existing(name, 1, &[1]).await;
+    let _ = met.existing(name, 1, &[Uid(1)]).await;
     if let Ok(Some((_, uids))) = met.arrivals(name, 2).await {
-        assert!(uids.iter().all(|uid| *uid >= 2));
+        assert!(uids.iter().all(|uid| uid.0 >= 2));
     }
     let _ = met.identities_at(&[message]).await;
     let mut sent = session();
@@ -165,11 +165,11 @@ async fn operations(capabilities: Capabilities, name: &str, replies: &[Vec<u8>])
     let _ = changed.select(name).await;
     let flags: Vec<Flag> = Flag::named(name).into_iter().collect();
     if let Ok(mut folder) = changed.selected_folder() {
-        let _ = folder.store(&[1], &flags, true).await;
-        if let Ok(Some(moved)) = folder.move_to(&[1], name).await {
+        let _ = folder.store(&[Uid(1)], &flags, true).await;
+        if let Ok(Some(moved)) = folder.move_to(&[Uid(1)], name).await {
             assert!(moved.uids.len() <= 1);
         }
-        let _ = folder.expunge(&[1]).await;
+        let _ = folder.expunge(&[Uid(1)]).await;
     }
     let mut filed = session();
     if let Ok(true) = filed.begin_append(name, Bytes::from_static(b"a")).await {

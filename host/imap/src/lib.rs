@@ -55,6 +55,8 @@ pub mod sync;
 pub mod utf7;
 mod wire;
 
+pub use latchmail_core::message_number::Uid;
+
 pub use client::Connector;
 pub use fetch::Fetched;
 pub use probe::Probe;

@@ -4,6 +4,7 @@
 use std::fmt;
 
 use imap_proto::{MailboxDatum, Response, ResponseCode, Status};
+use latchmail_core::message_number::Uid;
 
 use super::Error;
 use super::bounds;
@@ -51,7 +52,7 @@ pub(crate) struct OpenResult {
     /// The messages that the command fetched.
     pub(crate) collected: Collected,
     /// The UIDs that the command found, in the server's order.
-    pub(crate) searched: Vec<u32>,
+    pub(crate) searched: Vec<Uid>,
     /// The folders that the command listed.
     pub(crate) listed: listed::Collected,
 }
@@ -65,7 +66,9 @@ impl OpenResult {
                 self.opened.exists = *n;
             }
             Response::MailboxData(MailboxDatum::Recent(n)) => self.recent = *n,
-            Response::MailboxData(MailboxDatum::Search(uids)) => self.searched.extend(uids),
+            Response::MailboxData(MailboxDatum::Search(uids)) => {
+                self.searched.extend(uids.iter().copied().map(Uid));
+            }
             Response::Data {
                 status: Status::Ok,
                 outcome,

@@ -4,6 +4,7 @@ use std::ops::Range;
 
 use bytes::Bytes;
 use imap_proto::{Response, Status};
+use latchmail_core::message_number::Uid;
 
 use super::Error;
 use super::fetch::{self, Collected, Fetched};
@@ -20,7 +21,7 @@ pub struct MessageRef<'a> {
     /// The UIDVALIDITY for which `uid` is valid.
     pub uid_validity: u32,
     /// The IMAP UID.
-    pub uid: u32,
+    pub uid: Uid,
 }
 
 impl Session {
@@ -63,7 +64,7 @@ impl Session {
         let Some(first) = messages.first() else {
             return Ok(Vec::new());
         };
-        let uids: Vec<u32> = messages.iter().map(|message| message.uid).collect();
+        let uids: Vec<Uid> = messages.iter().map(|message| message.uid).collect();
         let command = fetch::beginnings(&uids, bytes);
         let opening = self
             .open_path(OpenMode::Examine, first.path, Some(&command))
@@ -125,7 +126,7 @@ impl SelectedFolder<'_> {
     /// Returns an [`Error`] if the command fails.
     pub async fn read_range(
         &mut self,
-        uid: u32,
+        uid: Uid,
         range: &Range<usize>,
     ) -> Result<Option<Bytes>, Error> {
         let (outcome, collected) = self.fetch(&fetch::piece(uid, range)).await?;
@@ -150,7 +151,7 @@ impl SelectedFolder<'_> {
     /// [`Collected`] merges them.
     async fn fetch_in_open_inbox(
         &mut self,
-        uid: u32,
+        uid: Uid,
         command: &str,
     ) -> Result<Option<Fetched>, Error> {
         let (mut collected, mut is_current) = (Collected::default(), true);
@@ -185,7 +186,7 @@ impl SelectedFolder<'_> {
     /// Returns an [`Error`] if the command fails.
     pub async fn summaries(
         &mut self,
-        uids: &[u32],
+        uids: &[Uid],
         each: &mut (dyn FnMut(Fetched) + Send),
     ) -> Result<(), Error> {
         if uids.is_empty() {
@@ -224,7 +225,7 @@ impl SelectedFolder<'_> {
     ///
     /// # Errors
     /// Returns an [`Error`] if the command fails.
-    pub async fn longer_headers(&mut self, uids: &[u32]) -> Result<Vec<Fetched>, Error> {
+    pub async fn longer_headers(&mut self, uids: &[Uid]) -> Result<Vec<Fetched>, Error> {
         let (outcome, collected) = self.fetch(&fetch::longer(uids)).await?;
         match outcome.status {
             Status::Ok | Status::No => Ok(collected.with_body()),
@@ -263,7 +264,7 @@ mod tests {
     const MESSAGE: MessageRef<'_> = MessageRef {
         path: INBOX,
         uid_validity: 1,
-        uid: 7,
+        uid: Uid(7),
     };
 
     /// Reads [`MESSAGE`] twice. The server sends `second` in response to the commands of the second

@@ -4,6 +4,7 @@
 use std::collections::{BTreeSet, HashSet};
 
 use imap_proto::{MailboxDatum, Response, Status};
+use latchmail_core::message_number::Uid;
 
 use super::command::Command;
 use super::fetch::{self, Fetched};
@@ -39,7 +40,7 @@ pub enum SearchKey {
     /// The message is larger than this number of bytes.
     Larger(u32),
     /// The message has one of these UIDs.
-    Uids(Vec<u32>),
+    Uids(Vec<Uid>),
     /// The key does not match.
     Not(Box<Self>),
     /// One of the two keys matches.
@@ -99,7 +100,7 @@ impl Session {
         &mut self,
         path: &str,
         keys: &[SearchKey],
-    ) -> Result<Option<(Opened, Vec<u32>)>, Error> {
+    ) -> Result<Option<(Opened, Vec<Uid>)>, Error> {
         let Some(opening) = self.open_path(OpenMode::Examine, path, None).await? else {
             return Ok(None);
         };
@@ -118,7 +119,7 @@ impl Session {
             .connection
             .run_one(&command, &mut |reply, _| {
                 if let Response::MailboxData(MailboxDatum::Search(uids)) = reply {
-                    found.extend(uids);
+                    found.extend(uids.iter().copied().map(Uid));
                 }
                 Ok(())
             })
@@ -136,8 +137,8 @@ impl Session {
         &mut self,
         path: &str,
         uid_validity: u32,
-        uids: &[u32],
-    ) -> Result<Option<BTreeSet<u32>>, Error> {
+        uids: &[Uid],
+    ) -> Result<Option<BTreeSet<Uid>>, Error> {
         let command = format!("UID SEARCH UID {}", set(uids));
         let found = self.search_in(path, &command).await?;
         Ok(found
@@ -154,13 +155,13 @@ impl Session {
         &mut self,
         path: &str,
         from: u32,
-    ) -> Result<Option<(Opened, Vec<u32>)>, Error> {
+    ) -> Result<Option<(Opened, Vec<Uid>)>, Error> {
         let command = format!("UID SEARCH UID {from}:*");
         let mut found = self.search_in(path, &command).await?;
         if let Some((_, uids)) = &mut found {
             // The server's result always includes the last message, because `*` means the UID of
             // the last message (RFC 3501, section 9).
-            uids.retain(|uid| *uid >= from);
+            uids.retain(|uid| uid.0 >= from);
             uids.sort_unstable();
         }
         Ok(found)
@@ -171,7 +172,7 @@ impl Session {
         &mut self,
         path: &str,
         command: &str,
-    ) -> Result<Option<(Opened, Vec<u32>)>, Error> {
+    ) -> Result<Option<(Opened, Vec<Uid>)>, Error> {
         let opening = self
             .open_path(OpenMode::Examine, path, Some(command))
             .await?;
@@ -205,7 +206,7 @@ impl Session {
         let Some(first) = messages.first() else {
             return Ok(Vec::new());
         };
-        let uids: Vec<u32> = messages.iter().map(|message| message.uid).collect();
+        let uids: Vec<Uid> = messages.iter().map(|message| message.uid).collect();
         let ids = self.connection.capabilities.message_ids();
         let command = fetch::identities(&uids, ids);
         let opening = self
@@ -227,7 +228,7 @@ impl SelectedFolder<'_> {
     ///
     /// # Errors
     /// Returns an [`Error`] if the command fails.
-    pub async fn positions(&mut self, uids: &[u32]) -> Result<Vec<Fetched>, Error> {
+    pub async fn positions(&mut self, uids: &[Uid]) -> Result<Vec<Fetched>, Error> {
         if uids.is_empty() {
             return Ok(Vec::new());
         }
@@ -235,7 +236,7 @@ impl SelectedFolder<'_> {
         match outcome.status {
             Status::Ok | Status::No => {
                 let mut fetched = collected.with_flags();
-                let uids: HashSet<u32> = uids.iter().copied().collect();
+                let uids: HashSet<Uid> = uids.iter().copied().collect();
                 fetched.retain(|message| uids.contains(&message.uid));
                 Ok(fetched)
             }

@@ -95,14 +95,14 @@ pub struct SelectedFolder<'s> {
 #[cfg(test)]
 mod tests {
     use crate::fuzzing::{block_on, session};
-    use crate::{Error, MessageRef};
+    use crate::{Error, MessageRef, Uid};
 
     const EXAMINE: &str = "* 3 EXISTS\r\n* OK [UIDVALIDITY 1] ok\r\n";
     const FETCH: &str = "* 1 FETCH (UID 1 BODY[]<0> {4}\r\nabcd)\r\n";
     const MESSAGE: MessageRef<'_> = MessageRef {
         path: "a",
         uid_validity: 1,
-        uid: 1,
+        uid: Uid(1),
     };
 
     #[test]

@@ -5,6 +5,7 @@ use std::ops::Range;
 
 use bytes::Bytes;
 use imap_proto::{AttributeValue, MailboxDatum, Response, ResponseCode, Status};
+use latchmail_core::message_number::Uid;
 
 use super::fetch;
 use super::selected::Selected;
@@ -113,7 +114,7 @@ impl SelectedFolder<'_> {
     /// Returns an [`Error`] if the command fails.
     pub async fn start_stream(
         &mut self,
-        uid: u32,
+        uid: Uid,
         range: &Range<usize>,
     ) -> Result<Option<usize>, Error> {
         let (wire, selected) = self.session.connection.take_selected()?;
@@ -159,7 +160,7 @@ enum Start {
 
 /// A reader of the replies before the requested bytes of a message.
 struct Head {
-    uid: u32,
+    uid: Uid,
     /// The expected UIDVALIDITY, if the folder is opened in the same write.
     uid_validity: Option<u32>,
     /// The UIDVALIDITY that the server has sent.
@@ -173,7 +174,7 @@ struct Head {
 }
 
 impl Head {
-    fn of(uid: u32, uid_validity: Option<u32>) -> Self {
+    fn of(uid: Uid, uid_validity: Option<u32>) -> Self {
         Self {
             uid,
             uid_validity,
@@ -244,7 +245,7 @@ impl Head {
                     // message was just expunged (RFC 7162, section 3.2).
                     let is_content =
                         |a: &AttributeValue<'_>| matches!(a, AttributeValue::BodySection { .. });
-                    let uid = AttributeValue::Uid(self.uid);
+                    let uid = AttributeValue::Uid(self.uid.0);
                     self.has_message |=
                         attributes.contains(&uid) && attributes.iter().any(is_content);
                 }

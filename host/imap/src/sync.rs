@@ -6,6 +6,7 @@ use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 use imap_proto::{AttributeValue, Response, Status};
+use latchmail_core::message_number::Uid;
 
 use super::Error;
 use super::bounds;
@@ -26,9 +27,9 @@ pub struct FolderChanges {
     pub highest_modseq: Option<u64>,
     /// The UIDs and the flags of the messages, in any order. The flags are in the form of
     /// [`canonical_flags`].
-    pub flags: Vec<(u32, Arc<str>)>,
+    pub flags: Vec<(Uid, Arc<str>)>,
     /// The UIDs of expunged messages. `None` if `flags` contains all messages of the folder.
-    pub vanished: Option<Vec<RangeInclusive<u32>>>,
+    pub vanished: Option<Vec<RangeInclusive<Uid>>>,
 }
 
 /// Maximum number of ranges of expunged messages. If the server reports more ranges, all flags are
@@ -64,8 +65,8 @@ pub fn canonical_flags<'f>(flags: impl Iterator<Item = &'f str>) -> String {
 #[derive(Default)]
 struct Collected {
     known: HashSet<Arc<str>>,
-    flags: Vec<(u32, Arc<str>)>,
-    vanished: Vec<RangeInclusive<u32>>,
+    flags: Vec<(Uid, Arc<str>)>,
+    vanished: Vec<RangeInclusive<Uid>>,
 }
 
 impl Collected {
@@ -73,7 +74,7 @@ impl Collected {
         match reply {
             Response::Fetch(_, attributes) => {
                 let uid = attributes.iter().find_map(|attribute| match attribute {
-                    AttributeValue::Uid(uid) => Some(*uid),
+                    AttributeValue::Uid(uid) => Some(Uid(*uid)),
                     _ => None,
                 });
                 let flags = attributes.iter().find_map(|attribute| match attribute {
@@ -87,7 +88,10 @@ impl Collected {
                 }
             }
             Response::Vanished { uids, .. } if self.vanished.len() <= MAX_VANISHED => {
-                self.vanished.extend(uids.iter().cloned());
+                let ranges = uids
+                    .iter()
+                    .map(|uids| Uid(*uids.start())..=Uid(*uids.end()));
+                self.vanished.extend(ranges);
             }
             _ => {}
         }
@@ -229,7 +233,7 @@ mod tests {
         changes
             .flags
             .iter()
-            .map(|(uid, flags)| (*uid, &**flags))
+            .map(|(uid, flags)| (uid.0, &**flags))
             .collect()
     }
 
@@ -237,7 +241,10 @@ mod tests {
     fn changes_since_a_state_include_expunged_messages() {
         let changes = changes(true, &[ENABLED, EXAMINE, FETCH], Some(7));
         assert_eq!(flags(&changes), [(1, "\\Seen"), (2, "A b")]);
-        assert_eq!(changes.vanished, Some(vec![3..=5, 9..=9]));
+        assert_eq!(
+            changes.vanished,
+            Some(vec![Uid(3)..=Uid(5), Uid(9)..=Uid(9)])
+        );
         assert_eq!(changes.highest_modseq, Some(9));
     }
 

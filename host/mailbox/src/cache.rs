@@ -6,6 +6,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use latchmail_core::message_number::{MessageNumber, Uid};
 use latchmail_core::metrics::{CACHE_LOOKUPS, CounterSeries};
 use latchmail_directory::message_index::Location;
 use latchmail_mime::Structure;
@@ -26,8 +27,8 @@ const ENTRY_OVERHEAD: u64 = 128;
 
 /// The caches of all mailboxes.
 pub(crate) struct MailboxCache {
-    messages: Cache<(String, u64), Message, EstimatedSize>,
-    summaries: Cache<(FolderKey, u32), Arc<Summary>, EstimatedSize>,
+    messages: Cache<(String, MessageNumber), Message, EstimatedSize>,
+    summaries: Cache<(FolderKey, Uid), Arc<Summary>, EstimatedSize>,
     /// The number of calls of [`MailboxCache::remove_moved_summaries`].
     moves: AtomicU64,
     lookups: Lookups,
@@ -75,10 +76,10 @@ struct Message {
 
 /// A borrowed key of a message, which contains the account and the number.
 #[derive(Hash)]
-struct MessageKey<'k>(&'k str, u64);
+struct MessageKey<'k>(&'k str, MessageNumber);
 
-impl Equivalent<(String, u64)> for MessageKey<'_> {
-    fn equivalent(&self, (account, number): &(String, u64)) -> bool {
+impl Equivalent<(String, MessageNumber)> for MessageKey<'_> {
+    fn equivalent(&self, (account, number): &(String, MessageNumber)) -> bool {
         self.1 == *number && self.0 == account
     }
 }
@@ -107,8 +108,8 @@ impl FolderKey {
 #[derive(Clone)]
 struct EstimatedSize;
 
-impl Weighter<(String, u64), Message> for EstimatedSize {
-    fn weight(&self, (account, _): &(String, u64), message: &Message) -> u64 {
+impl Weighter<(String, MessageNumber), Message> for EstimatedSize {
+    fn weight(&self, (account, _): &(String, MessageNumber), message: &Message) -> u64 {
         let location = message
             .location
             .as_ref()
@@ -121,8 +122,8 @@ impl Weighter<(String, u64), Message> for EstimatedSize {
     }
 }
 
-impl Weighter<(FolderKey, u32), Arc<Summary>> for EstimatedSize {
-    fn weight(&self, _: &(FolderKey, u32), summary: &Arc<Summary>) -> u64 {
+impl Weighter<(FolderKey, Uid), Arc<Summary>> for EstimatedSize {
+    fn weight(&self, _: &(FolderKey, Uid), summary: &Arc<Summary>) -> u64 {
         let addresses: usize = summary
             .from
             .iter()
@@ -151,13 +152,18 @@ impl MailboxCache {
 
     /// Returns the last known location of the message with this number. The location might be
     /// outdated.
-    pub(crate) fn location(&self, account: &str, number: u64) -> Option<Arc<Location>> {
+    pub(crate) fn location(&self, account: &str, number: MessageNumber) -> Option<Arc<Location>> {
         let message = self.messages.get(&MessageKey(account, number));
         let location = message.and_then(|message| message.location);
         self.lookups.locations.count(location)
     }
 
-    pub(crate) fn insert_location(&self, account: &str, number: u64, location: &Arc<Location>) {
+    pub(crate) fn insert_location(
+        &self,
+        account: &str,
+        number: MessageNumber,
+        location: &Arc<Location>,
+    ) {
         self.update(account, number, |message| {
             message.location = Some(Arc::clone(location));
         });
@@ -165,7 +171,7 @@ impl MailboxCache {
 
     /// Removes the location of a message. Callers use this function if the location might be
     /// outdated.
-    pub(crate) fn remove_location(&self, account: &str, number: u64) {
+    pub(crate) fn remove_location(&self, account: &str, number: MessageNumber) {
         match self.messages.get(&MessageKey(account, number)) {
             Some(message) if message.structure.is_some() => {
                 self.update(account, number, |message| message.location = None);
@@ -176,20 +182,25 @@ impl MailboxCache {
     }
 
     /// Removes the data of a message that no longer exists.
-    pub(crate) fn remove_message(&self, account: &str, number: u64, last: &Location) {
+    pub(crate) fn remove_message(&self, account: &str, number: MessageNumber, last: &Location) {
         self.remove(account, number);
         let folder = FolderKey::new(account, &last.path, last.uid_validity());
         self.summaries.remove(&(folder, last.imap_uid()));
     }
 
     /// Returns the structure of the message with this number.
-    pub(crate) fn structure(&self, account: &str, number: u64) -> Option<Arc<Structure>> {
+    pub(crate) fn structure(&self, account: &str, number: MessageNumber) -> Option<Arc<Structure>> {
         let message = self.messages.get(&MessageKey(account, number));
         let structure = message.and_then(|message| message.structure);
         self.lookups.structures.count(structure)
     }
 
-    pub(crate) fn insert_structure(&self, account: &str, number: u64, structure: &Arc<Structure>) {
+    pub(crate) fn insert_structure(
+        &self,
+        account: &str,
+        number: MessageNumber,
+        structure: &Arc<Structure>,
+    ) {
         self.update(account, number, |message| {
             message.structure = Some(Arc::clone(structure));
         });
@@ -197,7 +208,7 @@ impl MailboxCache {
 
     /// Returns the summary of the message with this IMAP UID. The summary contains no flags, and
     /// its position might be outdated.
-    pub(crate) fn summary(&self, folder: FolderKey, uid: u32) -> Option<Arc<Summary>> {
+    pub(crate) fn summary(&self, folder: FolderKey, uid: Uid) -> Option<Arc<Summary>> {
         let summary = self.summaries.get(&(folder, uid));
         self.lookups.summaries.count(summary)
     }
@@ -207,7 +218,7 @@ impl MailboxCache {
     pub(crate) fn insert_summaries<'s>(
         &self,
         folder: FolderKey,
-        summaries: impl Iterator<Item = (&'s u32, &'s Summary)> + Clone,
+        summaries: impl Iterator<Item = (&'s Uid, &'s Summary)> + Clone,
         moves: u64,
     ) {
         for (uid, summary) in summaries.clone() {
@@ -236,7 +247,7 @@ impl MailboxCache {
     pub(crate) fn remove_moved_summaries(
         &self,
         folder: FolderKey,
-        uids: impl Iterator<Item = u32>,
+        uids: impl Iterator<Item = Uid>,
     ) {
         self.moves.fetch_add(1, Ordering::SeqCst);
         for uid in uids {
@@ -244,11 +255,11 @@ impl MailboxCache {
         }
     }
 
-    fn remove(&self, account: &str, number: u64) {
+    fn remove(&self, account: &str, number: MessageNumber) {
         self.messages.remove(&MessageKey(account, number));
     }
 
-    fn update(&self, account: &str, number: u64, update: impl FnOnce(&mut Message)) {
+    fn update(&self, account: &str, number: MessageNumber, update: impl FnOnce(&mut Message)) {
         let key = (account.to_owned(), number);
         let mut message = self.messages.get(&key).unwrap_or_default();
         update(&mut message);
@@ -267,6 +278,7 @@ mod tests {
     use std::sync::Arc;
 
     use latchmail_core::clock::Timestamp;
+    use latchmail_core::message_number::{MessageNumber, Uid};
     use latchmail_directory::message_index::Location;
     use latchmail_mime::StructureParser;
 
@@ -277,26 +289,26 @@ mod tests {
     fn a_cached_structure_is_found_only_by_account_and_number() {
         let cache = MailboxCache::new();
         let structure = Arc::new(StructureParser::default().finish(true));
-        cache.insert_structure("ada", 7, &structure);
-        assert!(cache.structure("ada", 7).is_some());
-        assert!(cache.structure("ada", 8).is_none());
-        assert!(cache.structure("bob", 7).is_none());
+        cache.insert_structure("ada", MessageNumber(7), &structure);
+        assert!(cache.structure("ada", MessageNumber(7)).is_some());
+        assert!(cache.structure("ada", MessageNumber(8)).is_none());
+        assert!(cache.structure("bob", MessageNumber(7)).is_none());
     }
 
     #[test]
     fn an_unknown_location_leaves_no_entry() {
         let cache = MailboxCache::new();
-        cache.remove_location("ada", 7);
+        cache.remove_location("ada", MessageNumber(7));
         assert_eq!(cache.messages.len(), 0);
         let structure = Arc::new(StructureParser::default().finish(true));
-        cache.insert_structure("ada", 7, &structure);
-        cache.remove_location("ada", 7);
-        assert!(cache.structure("ada", 7).is_some());
+        cache.insert_structure("ada", MessageNumber(7), &structure);
+        cache.remove_location("ada", MessageNumber(7));
+        assert!(cache.structure("ada", MessageNumber(7)).is_some());
     }
 
     fn summary() -> Summary {
         Summary {
-            uid: 1,
+            number: MessageNumber(1),
             seq: 1,
             from: Vec::new(),
             to: Vec::new(),
@@ -310,7 +322,7 @@ mod tests {
     }
 
     fn location(path: &str) -> Location {
-        Location::for_tests(path, 7, 5)
+        Location::for_tests(path, 7, Uid(5))
     }
 
     #[test]
@@ -319,15 +331,25 @@ mod tests {
         let folder = FolderKey::new("ada", "INBOX", 7);
         let structure = Arc::new(StructureParser::default().finish(true));
         let summary = summary();
-        for number in [1, 2] {
+        for number in [1, 2].map(MessageNumber) {
             cache.insert_location("ada", number, &Arc::new(location("INBOX")));
             cache.insert_structure("ada", number, &structure);
         }
-        cache.insert_summaries(folder, [(&5, &summary), (&6, &summary)].into_iter(), 0);
-        cache.remove_message("ada", 1, &location("INBOX"));
-        assert!(cache.location("ada", 1).is_none() && cache.structure("ada", 1).is_none());
-        assert!(cache.location("ada", 2).is_some() && cache.structure("ada", 2).is_some());
-        assert!(cache.summary(folder, 5).is_none() && cache.summary(folder, 6).is_some());
+        cache.insert_summaries(
+            folder,
+            [(&Uid(5), &summary), (&Uid(6), &summary)].into_iter(),
+            0,
+        );
+        cache.remove_message("ada", MessageNumber(1), &location("INBOX"));
+        assert!(
+            cache.location("ada", MessageNumber(1)).is_none()
+                && cache.structure("ada", MessageNumber(1)).is_none()
+        );
+        assert!(
+            cache.location("ada", MessageNumber(2)).is_some()
+                && cache.structure("ada", MessageNumber(2)).is_some()
+        );
+        assert!(cache.summary(folder, Uid(5)).is_none() && cache.summary(folder, Uid(6)).is_some());
     }
 
     #[test]
@@ -336,13 +358,13 @@ mod tests {
         let folder = FolderKey::new("ada", "INBOX", 7);
         let summary = summary();
         let moves = cache.moves();
-        cache.insert_summaries(folder, [(&5, &summary)].into_iter(), moves);
-        cache.remove_moved_summaries(folder, [5].into_iter());
-        assert!(cache.summary(folder, 5).is_none());
-        cache.insert_summaries(folder, [(&5, &summary)].into_iter(), moves);
-        assert!(cache.summary(folder, 5).is_none());
-        cache.insert_summaries(folder, [(&5, &summary)].into_iter(), cache.moves());
-        assert!(cache.summary(folder, 5).is_some());
+        cache.insert_summaries(folder, [(&Uid(5), &summary)].into_iter(), moves);
+        cache.remove_moved_summaries(folder, [Uid(5)].into_iter());
+        assert!(cache.summary(folder, Uid(5)).is_none());
+        cache.insert_summaries(folder, [(&Uid(5), &summary)].into_iter(), moves);
+        assert!(cache.summary(folder, Uid(5)).is_none());
+        cache.insert_summaries(folder, [(&Uid(5), &summary)].into_iter(), cache.moves());
+        assert!(cache.summary(folder, Uid(5)).is_some());
     }
 
     #[test]

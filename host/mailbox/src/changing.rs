@@ -6,7 +6,7 @@ pub(crate) mod sent_copy;
 use std::sync::Arc;
 
 use latchmail_core::account_permits::AccountPermits;
-use latchmail_core::changes::Changes;
+use latchmail_core::detached_tasks::DetachedTasks;
 use quick_cache::sync::Cache;
 
 use crate::cache::{LookupCounter, MAX_ACCOUNTS};
@@ -22,8 +22,8 @@ pub struct Changer {
     numbers: Arc<Numbers>,
     /// One lock per account, which serializes the changes of the mailbox.
     locks: AccountPermits,
-    /// The changes in progress.
-    changes: Changes,
+    /// The running changes.
+    tasks: DetachedTasks,
     /// The cached path of each account's Sent folder.
     sent_folders: Cache<String, Arc<str>>,
     sent_folder_lookups: LookupCounter,
@@ -36,7 +36,7 @@ impl Changer {
             folders,
             numbers,
             locks: AccountPermits::new(1),
-            changes: Changes::default(),
+            tasks: DetachedTasks::default(),
             sent_folders: Cache::new(MAX_ACCOUNTS),
             sent_folder_lookups: LookupCounter::new("sent_folders"),
         }
@@ -44,6 +44,6 @@ impl Changer {
 
     /// Waits until no change is in progress.
     pub async fn finished(&self) {
-        self.changes.finished().await;
+        self.tasks.finished().await;
     }
 }

@@ -10,6 +10,7 @@
 
 mod content;
 pub(crate) mod credentials;
+mod current_index;
 mod deletion;
 mod document;
 mod files;
@@ -19,7 +20,6 @@ mod mailbox_threads;
 mod merged_threads;
 mod reading;
 pub(crate) mod results;
-mod search;
 mod threads;
 mod unreadable;
 mod update;
@@ -33,8 +33,8 @@ use crate::context::Context;
 use crate::error::Error;
 use crate::numbers::Numbers;
 use credentials::IndexCredentials;
+pub(crate) use current_index::CurrentIndex;
 use indexes::Indexes;
-pub(crate) use search::CurrentIndex;
 
 /// The search indexes of the accounts.
 #[derive(Debug)]

@@ -2,7 +2,7 @@
 //! server does not produce.
 
 mod change_pages;
-mod changes;
+mod changing;
 mod commands;
 mod connections;
 mod dovecot;
@@ -25,6 +25,7 @@ use std::sync::Arc;
 use latchmail_core::caller::MailCredential;
 use latchmail_core::config;
 use latchmail_core::keyring::testing::keyring;
+use latchmail_core::message_number::MessageNumber;
 use latchmail_directory::Directory;
 use latchmail_directory::testing::{Fresh, on_sqlite};
 use secrecy::SecretString;
@@ -51,7 +52,7 @@ impl TestMailbox {
     }
 
     /// Returns an existing message.
-    async fn detail(&self, number: u64) -> Detail {
+    async fn detail(&self, number: MessageNumber) -> Detail {
         let detail = self.mail.reading.message(&self.access, number).await;
         detail.unwrap().unwrap()
     }

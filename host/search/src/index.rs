@@ -4,6 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
+use latchmail_core::message_number::MessageNumber;
 use tantivy::TantivyDocument;
 use tantivy::schema::Value as _;
 
@@ -71,7 +72,7 @@ pub struct Found {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Hit {
     /// The message number.
-    pub uid: u64,
+    pub number: MessageNumber,
     /// The data that the caller gave in [`Document::summary`](crate::Document::summary).
     pub summary: Vec<u8>,
     /// The part of the text with the matches, or the beginning of the text if only other parts
@@ -83,7 +84,7 @@ pub struct Hit {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StoredThreadKeys {
     /// The message number.
-    pub uid: u64,
+    pub number: MessageNumber,
     /// The time of arrival, in milliseconds since 1970.
     pub arrival: i64,
     /// The date in the header, in milliseconds since 1970.
@@ -146,8 +147,8 @@ impl Index {
     ///
     /// # Errors
     /// Returns [`Error`] if the index is damaged or cannot be read.
-    pub fn uids(&self) -> Result<Vec<u64>, Error> {
-        self.shared.uids()
+    pub fn numbers(&self) -> Result<Vec<MessageNumber>, Error> {
+        self.shared.numbers()
     }
 
     /// Returns the thread keys of all messages in the index, in any order.
@@ -168,7 +169,7 @@ impl Index {
                     };
                     let (arrival, date) = (segment.arrival.get_val(doc), segment.date.get_val(doc));
                     all.push(StoredThreadKeys {
-                        uid: segment.uid.get_val(doc),
+                        number: MessageNumber(segment.number.get_val(doc)),
                         arrival,
                         date,
                         keys,
@@ -188,21 +189,21 @@ impl Index {
             .run(|| find(&self.shared.segments(), state, search))
     }
 
-    /// Returns the summaries of messages, in the order of `uids`. `None` stands for a message that
-    /// is not in the index.
+    /// Returns the summaries of messages, in the order of `numbers`. `None` stands for a message
+    /// that is not in the index.
     ///
     /// # Errors
     /// Returns [`Error`] if the index is damaged or cannot be read.
-    pub fn summaries(&self, uids: &[u64]) -> Result<Vec<Option<Vec<u8>>>, Error> {
+    pub fn summaries(&self, numbers: &[MessageNumber]) -> Result<Vec<Option<Vec<u8>>>, Error> {
         self.shared.run(|| {
-            let mut summaries = vec![None; uids.len()];
+            let mut summaries = vec![None; numbers.len()];
             for segment in &*self.shared.segments() {
                 let store = segment.reader.get_store_reader(1)?;
-                let numbers = segment.reader.inverted_index(FIELDS.uid)?;
-                for (&uid, summary) in uids.iter().zip(&mut summaries) {
-                    let term = tantivy::Term::from_field_u64(FIELDS.uid, uid);
+                let index = segment.reader.inverted_index(FIELDS.number)?;
+                for (&number, summary) in numbers.iter().zip(&mut summaries) {
+                    let term = tantivy::Term::from_field_u64(FIELDS.number, number.0);
                     let option = tantivy::schema::IndexRecordOption::Basic;
-                    let Some(postings) = numbers.read_block_postings(&term, option)? else {
+                    let Some(postings) = index.read_block_postings(&term, option)? else {
                         continue;
                     };
                     // A message that was replaced is a deleted document too.
@@ -274,18 +275,22 @@ fn find(segments: &[Segment], state: &MailboxState, search: &Search<'_>) -> Resu
     };
 
     let mut selection = Selection::new(search.offset.saturating_add(search.limit));
-    let (mut uids, mut arrivals) = ([0; BLOCK], [0; BLOCK]);
+    let (mut numbers, mut arrivals) = ([0; BLOCK], [0; BLOCK]);
     for (index, (segment, docs)) in segments.iter().zip(&docs).enumerate() {
         docs.for_each_block(|block| {
-            segment.uid.get_vals(block, &mut uids[..block.len()]);
+            segment.number.get_vals(block, &mut numbers[..block.len()]);
             if search.order == Order::Arrival {
                 segment
                     .arrival
                     .get_vals(block, &mut arrivals[..block.len()]);
             }
-            for ((&doc, &uid), &arrival) in block.iter().zip(&uids).zip(&arrivals) {
+            for ((&doc, number), &arrival) in
+                block.iter().zip(numbers.map(MessageNumber)).zip(&arrivals)
+            {
                 let newest = match search.order {
-                    Order::Folder => state.entry(uid).map_or(0, |entry| entry.imap_uid.into()),
+                    Order::Folder => state
+                        .entry(number)
+                        .map_or(0, |entry| entry.imap_uid.0.into()),
                     Order::Arrival => arrival,
                 };
                 // Scores are not negative, so their bits have the same order.
@@ -295,7 +300,7 @@ fn find(segments: &[Segment], state: &MailboxState, search: &Search<'_>) -> Resu
                 selection.add(Ranked {
                     score,
                     newest,
-                    uid,
+                    number,
                     segment: index,
                     doc,
                 });
@@ -316,7 +321,7 @@ fn find(segments: &[Segment], state: &MailboxState, search: &Search<'_>) -> Resu
         let document = store.get(ranked.doc)?;
         let (summary, text) = stored(&document);
         hits.push(Hit {
-            uid: ranked.uid,
+            number: ranked.number,
             summary,
             snippet: highlighter.snippet(text),
         });

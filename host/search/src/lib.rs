@@ -10,13 +10,14 @@
 //! ```
 //! use std::sync::atomic::AtomicBool;
 //!
+//! use latchmail_core::message_number::{MessageNumber, Uid};
 //! use latchmail_search::{Document, Index, MailboxState, Order, Query, Search, Sort};
 //!
 //! # let folder = tempfile::tempdir()?;
 //! let index = Index::open(folder.path())?;
 //! let mut writer = index.writer(15_000_000)?;
 //! writer.add(&Document {
-//!     uid: 7,
+//!     number: MessageNumber(7),
 //!     subject: "Invoice INV-2024-00815",
 //!     text: "Grüße aus Łódź",
 //!     ..Document::default()
@@ -25,7 +26,7 @@
 //!
 //! let mut state = MailboxState::new();
 //! state.set_folder(0, "INBOX");
-//! state.set(7, 0, 1, "\\Seen");
+//! state.set(MessageNumber(7), 0, Uid(1), "\\Seen");
 //!
 //! let found = index.search(&state, &Search {
 //!     query: &Query::parse("subject:inv-2024-00815 lodz -is:unread")?,
@@ -36,7 +37,7 @@
 //!     limit: 20,
 //!     cancelled: &AtomicBool::new(false),
 //! })?;
-//! assert_eq!((found.total, found.hits[0].uid), (1, 7));
+//! assert_eq!((found.total, found.hits[0].number), (1, MessageNumber(7)));
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 

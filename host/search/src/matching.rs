@@ -8,6 +8,8 @@
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use latchmail_core::message_number::MessageNumber;
+
 use crate::docs::{BLOCK, Docs};
 use crate::error::Error;
 use crate::query::{Condition, Query, Scope};
@@ -202,9 +204,9 @@ impl Plan {
 
     fn retain_in_folders(&self, segment: &Segment, state: &MailboxState, docs: &mut Docs) {
         let mut kept = Docs::empty(segment.reader.max_doc());
-        select(&segment.uid, docs, &mut kept, |uid| {
+        select(&segment.number, docs, &mut kept, |number| {
             state
-                .entry(uid)
+                .entry(MessageNumber(number))
                 .is_some_and(|entry| self.folders.contains(entry.folder))
         });
         *docs = kept;
@@ -348,15 +350,15 @@ impl Filter {
             Self::Before(time) => select(&segment.date, candidates, docs, |date| date < *time),
             Self::After(time) => select(&segment.date, candidates, docs, |date| date >= *time),
             Self::Larger(size) => select(&segment.size, candidates, docs, |bytes| bytes > *size),
-            Self::Flags(sets) => select(&segment.uid, candidates, docs, |uid| {
+            Self::Flags(sets) => select(&segment.number, candidates, docs, |number| {
                 let flags = state
-                    .entry(uid)
+                    .entry(MessageNumber(number))
                     .and_then(|entry| sets.get(entry.flags as usize));
                 flags == Some(&true)
             }),
-            Self::Folders(folders) => select(&segment.uid, candidates, docs, |uid| {
+            Self::Folders(folders) => select(&segment.number, candidates, docs, |number| {
                 state
-                    .entry(uid)
+                    .entry(MessageNumber(number))
                     .is_some_and(|entry| folders.contains(entry.folder))
             }),
         }

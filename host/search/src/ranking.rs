@@ -2,6 +2,7 @@
 
 use std::io;
 
+use latchmail_core::message_number::MessageNumber;
 use tantivy::fieldnorm::FieldNormReader;
 use tantivy::schema::IndexRecordOption;
 
@@ -18,7 +19,7 @@ pub(crate) struct Ranked {
     pub(crate) score: u32,
     /// The IMAP UID or the time of arrival.
     pub(crate) newest: i64,
-    pub(crate) uid: u64,
+    pub(crate) number: MessageNumber,
     pub(crate) segment: usize,
     pub(crate) doc: u32,
 }
@@ -273,7 +274,7 @@ mod tests {
                 Ranked {
                     score: 0,
                     newest: i64::from(random >> 20),
-                    uid: doc,
+                    number: MessageNumber(doc),
                     segment: 0,
                     doc: 0,
                 }

@@ -33,7 +33,7 @@ impl TextField {
 pub(crate) struct Fields {
     pub(crate) schema: Schema,
     pub(crate) texts: [Field; 4],
-    pub(crate) uid: Field,
+    pub(crate) number: Field,
     pub(crate) arrival: Field,
     pub(crate) date: Field,
     pub(crate) size: Field,
@@ -60,7 +60,7 @@ pub(crate) static FIELDS: LazyLock<Fields> = LazyLock::new(|| {
         texts,
         // The number is indexed, so that a message can be deleted. `INDEXED` would also store a
         // length for scores.
-        uid: schema.add_u64_field("uid", NumericOptions::default().set_fast().set_indexed()),
+        number: schema.add_u64_field("uid", NumericOptions::default().set_fast().set_indexed()),
         arrival: schema.add_i64_field("arrival", FAST),
         date: schema.add_i64_field("date", FAST),
         size: schema.add_u64_field("size", FAST),

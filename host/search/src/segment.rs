@@ -21,7 +21,7 @@ pub(crate) type Values<T> = Arc<dyn ColumnValues<T>>;
 pub(crate) struct Segment {
     pub(crate) reader: SegmentReader,
     texts: [Arc<InvertedIndexReader>; 4],
-    pub(crate) uid: Values<u64>,
+    pub(crate) number: Values<u64>,
     pub(crate) arrival: Values<i64>,
     pub(crate) date: Values<i64>,
     pub(crate) size: Values<u64>,
@@ -46,7 +46,7 @@ impl Segment {
                 text(TextField::From)?,
                 text(TextField::To)?,
             ],
-            uid: values(columns.u64("uid")?, 0),
+            number: values(columns.u64("uid")?, 0),
             arrival: values(columns.i64("arrival")?, 0),
             date: values(columns.i64("date")?, 0),
             size: values(columns.u64("size")?, 0),

@@ -5,6 +5,7 @@ use std::fmt;
 use std::path::Path;
 use std::sync::{Arc, PoisonError, RwLock};
 
+use latchmail_core::message_number::MessageNumber;
 use tantivy::index::SegmentComponent;
 use tantivy::tokenizer::TextAnalyzer;
 use tantivy::{IndexReader, ReloadPolicy, SegmentMeta, TantivyError};
@@ -98,15 +99,15 @@ impl Shared {
         })
     }
 
-    pub(crate) fn uids(&self) -> Result<Vec<u64>, Error> {
+    pub(crate) fn numbers(&self) -> Result<Vec<MessageNumber>, Error> {
         self.run(|| {
-            let mut uids = Vec::new();
+            let mut numbers = Vec::new();
             for segment in &*self.segments() {
                 segment
                     .alive()
-                    .for_each(|doc| uids.push(segment.uid.get_val(doc)));
+                    .for_each(|doc| numbers.push(MessageNumber(segment.number.get_val(doc))));
             }
-            Ok(uids)
+            Ok(numbers)
         })
     }
 }

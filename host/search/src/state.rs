@@ -6,6 +6,8 @@ use std::collections::HashMap;
 use std::mem::size_of;
 use std::sync::Arc;
 
+use latchmail_core::message_number::{MessageNumber, Uid};
+
 use crate::uid_set::UidSet;
 use entries::Entries;
 
@@ -15,7 +17,7 @@ pub struct Location {
     /// The index of the folder.
     pub folder: u16,
     /// The IMAP UID.
-    pub imap_uid: u32,
+    pub imap_uid: Uid,
 }
 
 /// A set of folders, by their index.
@@ -66,7 +68,7 @@ const NO_FOLDER: u16 = u16::MAX;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Entry {
     pub(crate) folder: u16,
-    pub(crate) imap_uid: u32,
+    pub(crate) imap_uid: Uid,
     /// The index in [`MailboxState::flag_sets`].
     pub(crate) flags: u32,
 }
@@ -75,7 +77,7 @@ impl Entry {
     /// The entry of a number without a message.
     const UNUSED: Self = Self {
         folder: NO_FOLDER,
-        imap_uid: 0,
+        imap_uid: Uid(0),
         flags: 0,
     };
 
@@ -100,7 +102,7 @@ pub(crate) struct FlagSet {
 
 /// The mutable facts about the messages of a mailbox. The index contains only immutable facts.
 ///
-/// Message numbers (`uid`) are expected to be dense, with few gaps.
+/// Message numbers are expected to be dense, with few gaps.
 #[derive(Debug, Default)]
 pub struct MailboxState {
     entries: Entries,
@@ -145,12 +147,12 @@ impl MailboxState {
         // Many folders can be removed at once, and each search for messages reads the whole state.
         if !known.is_none_or(is_empty) {
             let entries = self.entries.iter();
-            let uids: Vec<u64> = entries
+            let numbers: Vec<MessageNumber> = entries
                 .filter(|(_, entry)| entry.folder == folder)
-                .map(|(uid, _)| uid)
+                .map(|(number, _)| MessageNumber(number))
                 .collect();
-            for uid in uids {
-                self.remove(uid);
+            for number in numbers {
+                self.remove(number);
             }
         }
         if let Some(folder) = self.folders.get_mut(usize::from(folder)) {
@@ -192,8 +194,8 @@ impl MailboxState {
     ///
     /// A message in a folder without a path is ignored: call [`set_folder`](Self::set_folder)
     /// first.
-    pub fn set(&mut self, uid: u64, folder: u16, imap_uid: u32, flags: &str) {
-        self.remove(uid);
+    pub fn set(&mut self, number: MessageNumber, folder: u16, imap_uid: Uid, flags: &str) {
+        self.remove(number);
         let Some(Some(_)) = self.folders.get(usize::from(folder)) else {
             return;
         };
@@ -202,11 +204,11 @@ impl MailboxState {
             imap_uid,
             flags: 0,
         };
-        if !self.entries.set(uid, entry) {
+        if !self.entries.set(number.0, entry) {
             return;
         }
         entry.flags = self.use_flags(flags);
-        self.entries.set(uid, entry);
+        self.entries.set(number.0, entry);
         if let Some(Some(folder)) = self.folders.get_mut(usize::from(folder)) {
             folder.uids.insert(imap_uid);
         }
@@ -214,8 +216,8 @@ impl MailboxState {
     }
 
     /// Removes a message.
-    pub fn remove(&mut self, uid: u64) {
-        let Some(entry) = self.entries.remove(uid) else {
+    pub fn remove(&mut self, number: MessageNumber) {
+        let Some(entry) = self.entries.remove(number.0) else {
             return;
         };
         self.len -= 1;
@@ -254,8 +256,8 @@ impl MailboxState {
     }
 
     #[inline]
-    pub(crate) fn entry(&self, uid: u64) -> Option<Entry> {
-        self.entries.get(uid)
+    pub(crate) fn entry(&self, number: MessageNumber) -> Option<Entry> {
+        self.entries.get(number.0)
     }
 
     pub(crate) fn flag_sets(&self) -> &[FlagSet] {
@@ -264,8 +266,8 @@ impl MailboxState {
 
     /// Returns the location of a message.
     #[must_use]
-    pub fn get(&self, uid: u64) -> Option<Location> {
-        self.entry(uid).map(|entry| Location {
+    pub fn get(&self, number: MessageNumber) -> Option<Location> {
+        self.entry(number).map(|entry| Location {
             folder: entry.folder,
             imap_uid: entry.imap_uid,
         })
@@ -273,14 +275,14 @@ impl MailboxState {
 
     /// Returns the flags of a message, as [`set`](Self::set) got them.
     #[must_use]
-    pub fn flags(&self, uid: u64) -> Option<&str> {
-        Some(&self.flag_sets.get(self.entry(uid)?.flags as usize)?.text)
+    pub fn flags(&self, number: MessageNumber) -> Option<&str> {
+        Some(&self.flag_sets.get(self.entry(number)?.flags as usize)?.text)
     }
 
     /// Returns the position of a message in its folder, beginning with 1. Returns 0 if the folder
     /// has no message with this UID.
     #[must_use]
-    pub fn seq(&self, folder: u16, imap_uid: u32) -> u32 {
+    pub fn seq(&self, folder: u16, imap_uid: Uid) -> u32 {
         match self.folders.get(usize::from(folder)) {
             Some(Some(folder)) => folder
                 .uids
@@ -300,8 +302,8 @@ impl MailboxState {
     }
 
     /// Returns all message numbers, ascending.
-    pub fn uids(&self) -> impl Iterator<Item = u64> {
-        self.entries.iter().map(|(uid, _)| uid)
+    pub fn numbers(&self) -> impl Iterator<Item = MessageNumber> {
+        self.entries.iter().map(|(number, _)| MessageNumber(number))
     }
 
     /// Returns the number of messages.
@@ -348,9 +350,9 @@ mod tests {
         let mut state = MailboxState::new();
         state.set_folder(0, "INBOX");
         state.set_folder(3, "Archive");
-        state.set(5, 0, 10, "\\Seen work");
-        state.set(2, 0, 7, "");
-        state.set(9, 3, 7, "");
+        state.set(MessageNumber(5), 0, Uid(10), "\\Seen work");
+        state.set(MessageNumber(2), 0, Uid(7), "");
+        state.set(MessageNumber(9), 3, Uid(7), "");
         state
     }
 
@@ -358,16 +360,19 @@ mod tests {
     fn messages_have_a_location_and_flags() {
         let state = state();
         assert_eq!(
-            state.get(5),
+            state.get(MessageNumber(5)),
             Some(Location {
                 folder: 0,
-                imap_uid: 10
+                imap_uid: Uid(10)
             })
         );
-        assert_eq!(state.flags(5), Some("\\Seen work"));
-        assert_eq!(state.get(4), None);
-        assert_eq!(state.get(u64::MAX), None);
-        assert_eq!(state.uids().collect::<Vec<_>>(), [2, 5, 9]);
+        assert_eq!(state.flags(MessageNumber(5)), Some("\\Seen work"));
+        assert_eq!(state.get(MessageNumber(4)), None);
+        assert_eq!(state.get(MessageNumber(u64::MAX)), None);
+        assert_eq!(
+            state.numbers().collect::<Vec<_>>(),
+            [2, 5, 9].map(MessageNumber)
+        );
         assert_eq!(state.len(), 3);
         assert_eq!(
             (
@@ -393,28 +398,28 @@ mod tests {
         let mut state = state();
         assert_eq!(
             (
-                state.seq(0, 7),
-                state.seq(0, 10),
-                state.seq(0, 8),
-                state.seq(1, 7)
+                state.seq(0, Uid(7)),
+                state.seq(0, Uid(10)),
+                state.seq(0, Uid(8)),
+                state.seq(1, Uid(7))
             ),
             (1, 2, 0, 0)
         );
-        state.remove(2);
-        assert_eq!(state.seq(0, 10), 1);
+        state.remove(MessageNumber(2));
+        assert_eq!(state.seq(0, Uid(10)), 1);
     }
 
     #[test]
     fn a_moved_message_leaves_its_folder() {
         let mut state = state();
-        state.set(5, 3, 8, "\\Seen");
+        state.set(MessageNumber(5), 3, Uid(8), "\\Seen");
         assert_eq!(
             (state.folder_len(0), state.folder_len(3), state.len()),
             (1, 2, 3)
         );
-        assert_eq!(state.flags(5), Some("\\Seen"));
-        state.set(5, 1, 8, "");
-        assert_eq!(state.get(5), None, "folder 1 does not exist");
+        assert_eq!(state.flags(MessageNumber(5)), Some("\\Seen"));
+        state.set(MessageNumber(5), 1, Uid(8), "");
+        assert_eq!(state.get(MessageNumber(5)), None, "folder 1 does not exist");
     }
 
     #[test]
@@ -422,7 +427,11 @@ mod tests {
         let mut state = state();
         state.remove_folder(0);
         assert_eq!(
-            (state.len(), state.path(0), state.get(9).is_some()),
+            (
+                state.len(),
+                state.path(0),
+                state.get(MessageNumber(9)).is_some()
+            ),
             (1, None, true)
         );
     }
@@ -431,9 +440,9 @@ mod tests {
     fn combinations_of_flags_without_messages_are_reused() {
         let mut state = state();
         for keyword in 0..1000 {
-            state.set(2, 0, 7, &format!("keyword{keyword}"));
+            state.set(MessageNumber(2), 0, Uid(7), &format!("keyword{keyword}"));
         }
-        assert_eq!(state.flags(2), Some("keyword999"));
+        assert_eq!(state.flags(MessageNumber(2)), Some("keyword999"));
         assert!(state.flag_sets().len() <= 4, "{}", state.flag_sets().len());
     }
 }

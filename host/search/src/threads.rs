@@ -26,6 +26,8 @@ mod tests;
 
 use std::collections::{BTreeSet, HashMap};
 
+use latchmail_core::message_number::MessageNumber;
+
 pub use keys::{InvalidThreadId, ThreadFields, ThreadId, ThreadKeys};
 
 /// Marks a missing index.
@@ -46,7 +48,7 @@ pub struct Threads {
     free_messages: Vec<u32>,
     free_nodes: Vec<u32>,
     /// The indexes of the messages, by number.
-    by_uid: HashMap<u64, u32>,
+    by_number: HashMap<MessageNumber, u32>,
     /// The indexes of the nodes, by the hash of the Message-ID.
     by_id: HashMap<u64, u32>,
     /// The components with a subject, ordered by subject and age.
@@ -67,7 +69,7 @@ pub struct Threads {
 
 #[derive(Debug)]
 struct Message {
-    uid: u64,
+    number: MessageNumber,
     date: i64,
     keys: ThreadKeys,
     /// The next message of the same component. The messages of a component form a ring.
@@ -108,17 +110,17 @@ impl Threads {
     /// Groups messages into threads. Each message has a number, a date in milliseconds, and keys.
     /// If a number occurs twice, the second message is ignored.
     #[must_use]
-    pub fn build(messages: impl IntoIterator<Item = (u64, i64, ThreadKeys)>) -> Self {
+    pub fn build(messages: impl IntoIterator<Item = (MessageNumber, i64, ThreadKeys)>) -> Self {
         let messages = messages.into_iter();
         let mut threads = Self::default();
         let count = messages.size_hint().0;
         threads.messages.reserve(count);
         threads.nodes.reserve(count);
-        threads.by_uid.reserve(count);
+        threads.by_number.reserve(count);
         threads.by_id.reserve(count);
-        for (uid, date, keys) in messages {
-            if !threads.by_uid.contains_key(&uid) {
-                threads.link(uid, date, keys);
+        for (number, date, keys) in messages {
+            if !threads.by_number.contains_key(&number) {
+                threads.link(number, date, keys);
             }
         }
         for node in 0..threads.nodes.len() {
@@ -132,14 +134,14 @@ impl Threads {
 
     /// Adds a message. The result is the same as if the message had been passed to
     /// [`Threads::build`]. Does nothing if the number is known.
-    pub fn add(&mut self, uid: u64, date: i64, keys: ThreadKeys) {
-        if !self.by_uid.contains_key(&uid) {
-            self.insert(uid, date, keys);
+    pub fn add(&mut self, number: MessageNumber, date: i64, keys: ThreadKeys) {
+        if !self.by_number.contains_key(&number) {
+            self.insert(number, date, keys);
             self.settle();
         }
     }
 
-    fn insert(&mut self, uid: u64, date: i64, keys: ThreadKeys) {
+    fn insert(&mut self, number: MessageNumber, date: i64, keys: ThreadKeys) {
         let ids = [keys.message_id]
             .into_iter()
             .chain(keys.references.iter().copied());
@@ -151,17 +153,17 @@ impl Threads {
         for node in changed {
             self.unclassify(node);
         }
-        let node = self.link(uid, date, keys);
+        let node = self.link(number, date, keys);
         self.classify(node);
     }
 
     /// Removes messages. The result is the same as if the messages had never been added. Unknown
     /// numbers are ignored. The time depends on the number of messages that are linked with the
     /// removed messages.
-    pub fn remove(&mut self, uids: &[u64]) {
-        let removed: Vec<u32> = uids
+    pub fn remove(&mut self, numbers: &[MessageNumber]) {
+        let removed: Vec<u32> = numbers
             .iter()
-            .filter_map(|uid| self.by_uid.remove(uid))
+            .filter_map(|number| self.by_number.remove(number))
             .collect();
         let mut rest = Vec::new();
         for message in removed {
@@ -186,23 +188,23 @@ impl Threads {
                 for id in ids {
                     self.free_nodes.extend(self.by_id.remove(&id));
                 }
-                let Message { uid, date, .. } = self.messages[member as usize];
-                if self.by_uid.remove(&uid).is_some() {
-                    rest.push((uid, date, keys));
+                let Message { number, date, .. } = self.messages[member as usize];
+                if self.by_number.remove(&number).is_some() {
+                    rest.push((number, date, keys));
                 }
                 self.free_messages.push(member);
             }
         }
-        for (uid, date, keys) in rest {
-            self.insert(uid, date, keys);
+        for (number, date, keys) in rest {
+            self.insert(number, date, keys);
         }
         self.settle();
     }
 
     /// Returns the thread of a message. Returns `None` if the message is unknown.
     #[must_use]
-    pub fn thread_of(&self, uid: u64) -> Option<ThreadId> {
-        let message = &self.messages[*self.by_uid.get(&uid)? as usize];
+    pub fn thread_of(&self, number: MessageNumber) -> Option<ThreadId> {
+        let message = &self.messages[*self.by_number.get(&number)? as usize];
         let node = *self.by_id.get(&message.keys.message_id)?;
         Some(self.thread_of_component(self.component_of(node)))
     }
@@ -220,7 +222,7 @@ impl Threads {
     /// Returns the numbers of the messages of a thread, oldest first. The result is empty if
     /// `thread` is not the id of a thread.
     #[must_use]
-    pub fn members(&self, thread: ThreadId) -> Vec<u64> {
+    pub fn members(&self, thread: ThreadId) -> Vec<MessageNumber> {
         let Some(&node) = self.by_id.get(&thread.0) else {
             return Vec::new();
         };
@@ -234,32 +236,32 @@ impl Threads {
         };
         // Copies of a message have different numbers only.
         members.sort_unstable_by_key(|message| {
-            (self.age(*message), self.messages[*message as usize].uid)
+            (self.age(*message), self.messages[*message as usize].number)
         });
-        let uid = |message: u32| self.messages[message as usize].uid;
-        members.into_iter().map(uid).collect()
+        let number = |message: u32| self.messages[message as usize].number;
+        members.into_iter().map(number).collect()
     }
 
     /// Returns the numbers and the threads of the messages whose thread id is not their own thread
     /// id ([`ThreadKeys::own_thread_id`]), in any order.
-    pub fn merged(&self) -> impl Iterator<Item = (u64, ThreadId)> {
-        self.by_uid.iter().filter_map(|(uid, message)| {
-            let thread = self.thread_of(*uid)?;
+    pub fn merged(&self) -> impl Iterator<Item = (MessageNumber, ThreadId)> {
+        self.by_number.iter().filter_map(|(number, message)| {
+            let thread = self.thread_of(*number)?;
             let own = self.messages[*message as usize].keys.own_thread_id();
-            (thread != own).then_some((*uid, thread))
+            (thread != own).then_some((*number, thread))
         })
     }
 
     /// Returns the number of messages.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.by_uid.len()
+        self.by_number.len()
     }
 
     /// Returns `true` if there are no messages.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.by_uid.is_empty()
+        self.by_number.is_empty()
     }
 
     fn thread_of_component(&self, node: u32) -> ThreadId {
@@ -313,7 +315,7 @@ impl Threads {
     }
 
     /// Adds a message to the components, without its subject. Returns the component.
-    fn link(&mut self, uid: u64, date: i64, keys: ThreadKeys) -> u32 {
+    fn link(&mut self, number: MessageNumber, date: i64, keys: ThreadKeys) -> u32 {
         let node = self.node(keys.message_id);
         let mut component = self.component_of(node);
         for id in &keys.references {
@@ -321,7 +323,7 @@ impl Threads {
             component = self.unite(component, other);
         }
         let message = Message {
-            uid,
+            number,
             date,
             keys,
             next: NONE,
@@ -333,7 +335,7 @@ impl Threads {
             self.messages.push(message);
             to_index(self.messages.len() - 1)
         };
-        self.by_uid.insert(uid, index);
+        self.by_number.insert(number, index);
         self.messages[index as usize].next = index;
         self.nodes[node as usize].message = self.older(self.nodes[node as usize].message, index);
         let oldest = self.nodes[component as usize].component.oldest;

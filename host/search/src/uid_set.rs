@@ -1,5 +1,7 @@
 //! A sorted set of IMAP UIDs with fast insertion and fast positions.
 
+use latchmail_core::message_number::Uid;
+
 /// The maximum number of UIDs in a chunk.
 const CHUNK: usize = 1024;
 
@@ -10,20 +12,20 @@ const CHUNK: usize = 1024;
 #[derive(Debug, Default)]
 pub(crate) struct UidSet {
     /// The chunks, ascending. No chunk is empty.
-    chunks: Vec<Vec<u32>>,
+    chunks: Vec<Vec<Uid>>,
     len: u32,
 }
 
 impl UidSet {
     /// Returns the index of the chunk that contains `uid` or must contain it.
-    fn chunk(&self, uid: u32) -> usize {
+    fn chunk(&self, uid: Uid) -> usize {
         self.chunks
             .partition_point(|chunk| chunk[0] <= uid)
             .saturating_sub(1)
     }
 
     /// Adds a UID.
-    pub(crate) fn insert(&mut self, uid: u32) {
+    pub(crate) fn insert(&mut self, uid: Uid) {
         let index = self.chunk(uid);
         let Some(chunk) = self.chunks.get_mut(index) else {
             self.chunks.push(vec![uid]);
@@ -51,7 +53,7 @@ impl UidSet {
     }
 
     /// Removes a UID.
-    pub(crate) fn remove(&mut self, uid: u32) {
+    pub(crate) fn remove(&mut self, uid: Uid) {
         let index = self.chunk(uid);
         let Some(chunk) = self.chunks.get_mut(index) else {
             return;
@@ -66,7 +68,7 @@ impl UidSet {
     }
 
     /// Returns the number of lower UIDs. Returns `None` if the set does not contain the UID.
-    pub(crate) fn position(&self, uid: u32) -> Option<u32> {
+    pub(crate) fn position(&self, uid: Uid) -> Option<u32> {
         let index = self.chunk(uid);
         let position = self.chunks.get(index)?.binary_search(&uid).ok()?;
         let before: usize = self.chunks[..index].iter().map(Vec::len).sum();
@@ -82,7 +84,7 @@ impl UidSet {
     pub(crate) fn memory(&self) -> usize {
         self.chunks
             .iter()
-            .map(|chunk| size_of::<Vec<u32>>() + chunk.capacity() * size_of::<u32>())
+            .map(|chunk| size_of::<Vec<Uid>>() + chunk.capacity() * size_of::<Uid>())
             .sum()
     }
 }
@@ -100,7 +102,7 @@ mod tests {
         let mut random = 1_u32;
         for step in 0..20_000 {
             random = random.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
-            let uid = random >> 17;
+            let uid = Uid(random >> 17);
             if step % 3 == 2 {
                 set.remove(uid);
                 expected.remove(&uid);
@@ -109,7 +111,7 @@ mod tests {
                 expected.insert(uid);
             }
         }
-        for uid in 50_000..60_000 {
+        for uid in (50_000..60_000).map(Uid) {
             set.insert(uid);
             expected.insert(uid);
         }
@@ -117,10 +119,13 @@ mod tests {
         for (position, &uid) in (0..).zip(&expected) {
             assert_eq!(set.position(uid), Some(position), "{uid}");
         }
-        assert_eq!(set.position(60_001), None);
+        assert_eq!(set.position(Uid(60_001)), None);
         for uid in expected {
             set.remove(uid);
         }
-        assert_eq!((set.len(), set.chunks.len(), set.position(1)), (0, 0, None));
+        assert_eq!(
+            (set.len(), set.chunks.len(), set.position(Uid(1))),
+            (0, 0, None)
+        );
     }
 }

@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
+use latchmail_core::message_number::MessageNumber;
 use tantivy::indexer::IndexWriterOptions;
 use tantivy::schema::document::Document as TantivyDocumentTrait;
 use tantivy::{IndexWriter, TantivyDocument, Term};
@@ -47,7 +48,7 @@ pub struct Participant<'a> {
 #[derive(Clone, Debug, Default)]
 pub struct Document<'a> {
     /// The message number.
-    pub uid: u64,
+    pub number: MessageNumber,
     /// The time of arrival, in milliseconds since 1970.
     pub arrival: i64,
     /// The date in the header, in milliseconds since 1970.
@@ -83,7 +84,7 @@ impl Document<'_> {
     fn convert(&self) -> (TantivyDocument, usize) {
         let fields = &*FIELDS;
         let mut document = TantivyDocument::new();
-        document.add_u64(fields.uid, self.uid);
+        document.add_u64(fields.number, self.number.0);
         document.add_i64(fields.arrival, self.arrival);
         document.add_i64(fields.date, self.date);
         document.add_u64(fields.size, self.size);
@@ -212,15 +213,15 @@ impl Writer {
             added: 0,
             shared,
         };
-        for uid in new.shared.uids()? {
-            new.learn(uid);
+        for number in new.shared.numbers()? {
+            new.learn(number);
         }
         Ok(new)
     }
 
     /// Remembers that the index contains a message. Returns whether this was known.
-    fn learn(&mut self, uid: u64) -> bool {
-        let (key, bit) = (uid / 64, 1 << (uid % 64));
+    fn learn(&mut self, number: MessageNumber) -> bool {
+        let (key, bit) = (number.0 / 64, 1 << (number.0 % 64));
         if self.known.len() >= MAX_KNOWN && !self.known.contains_key(&key) {
             return true;
         }
@@ -235,7 +236,7 @@ impl Writer {
     /// # Errors
     /// Returns [`Error`] if the index is damaged or cannot be written.
     pub fn add(&mut self, document: &Document<'_>) -> Result<(), Error> {
-        let known = self.learn(document.uid);
+        let known = self.learn(document.number);
         self.added = self.added.saturating_add(1);
         let (converted, size) = document.convert();
         let queued = Queued {
@@ -244,7 +245,7 @@ impl Writer {
         };
         self.with_writer(|writer| {
             if known {
-                writer.delete_term(Term::from_field_u64(FIELDS.uid, document.uid));
+                writer.delete_term(Term::from_field_u64(FIELDS.number, document.number.0));
             }
             writer.add_document(queued)?;
             Ok(())
@@ -255,9 +256,9 @@ impl Writer {
     ///
     /// # Errors
     /// Returns [`Error`] if the index is damaged or cannot be written.
-    pub fn remove(&mut self, uid: u64) -> Result<(), Error> {
+    pub fn remove(&mut self, number: MessageNumber) -> Result<(), Error> {
         self.with_writer(|writer| {
-            writer.delete_term(Term::from_field_u64(FIELDS.uid, uid));
+            writer.delete_term(Term::from_field_u64(FIELDS.number, number.0));
             Ok(())
         })
     }

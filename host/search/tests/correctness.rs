@@ -10,6 +10,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
+use latchmail_core::message_number::{MessageNumber, Uid};
 use latchmail_search::{
     Document, FolderSet, Index, MailboxState, Order, Participant, Query, Search, Sort, ThreadKeys,
 };
@@ -384,9 +385,14 @@ fn build(folder: &Path, random: &mut Random) -> (Index, MailboxState, Vec<Messag
             to,
             body,
         };
-        state.set(uid, message.folder, message.imap_uid, &message.flags);
+        state.set(
+            MessageNumber(uid),
+            message.folder,
+            Uid(message.imap_uid),
+            &message.flags,
+        );
         let document = Document {
-            uid,
+            number: MessageNumber(uid),
             arrival: message.arrival,
             date: message.date,
             size: message.size,
@@ -417,8 +423,8 @@ fn build(folder: &Path, random: &mut Random) -> (Index, MailboxState, Vec<Messag
         }
         if random.one_in(10) {
             let removed = random.below(usize::try_from(uid).unwrap()) as u64;
-            writer.remove(removed).unwrap();
-            state.remove(removed);
+            writer.remove(MessageNumber(removed)).unwrap();
+            state.remove(MessageNumber(removed));
             messages.remove(&removed);
         }
     }
@@ -427,7 +433,12 @@ fn build(folder: &Path, random: &mut Random) -> (Index, MailboxState, Vec<Messag
         if random.one_in(4) {
             message.folder = 0;
             message.imap_uid += 2000;
-            state.set(message.uid, 0, message.imap_uid, &message.flags);
+            state.set(
+                MessageNumber(message.uid),
+                0,
+                Uid(message.imap_uid),
+                &message.flags,
+            );
         }
     }
     (index, state, messages.into_values().collect())
@@ -479,7 +490,7 @@ fn a_thousand_queries_equal_a_scan_of_the_messages() {
         };
         let found = index.search(&state, &search).unwrap();
         assert_eq!(found.total as usize, expected.len(), "{text}");
-        let uids: Vec<_> = found.hits.iter().map(|hit| hit.uid).collect();
+        let uids: Vec<_> = found.hits.iter().map(|hit| hit.number.0).collect();
         let page: Vec<_> = expected
             .iter()
             .copied()
@@ -493,7 +504,7 @@ fn a_thousand_queries_equal_a_scan_of_the_messages() {
         }
         (search.sort, search.offset, search.limit) = (Sort::Relevance, 0, 1000);
         let found = index.search(&state, &search).unwrap();
-        let mut uids: Vec<_> = found.hits.iter().map(|hit| hit.uid).collect();
+        let mut uids: Vec<_> = found.hits.iter().map(|hit| hit.number.0).collect();
         let mut expected = expected;
         uids.sort_unstable();
         expected.sort_unstable();

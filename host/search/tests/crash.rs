@@ -6,6 +6,7 @@ use std::process::Command;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
+use latchmail_core::message_number::{MessageNumber, Uid};
 use latchmail_search::{Document, FolderSet, Index, MailboxState, Order, Query, Search, Sort};
 
 /// The folder of the index, in the process that is killed.
@@ -15,18 +16,26 @@ const FOLDER: &str = "LATCHMAIL_TEST_INDEX";
 fn write(folder: &Path) {
     let index = Index::open(folder).unwrap();
     let mut writer = index.writer(15_000_000).unwrap();
-    for uid in index.uids().unwrap().into_iter().max().unwrap_or(0) + 1.. {
+    for uid in index
+        .numbers()
+        .unwrap()
+        .into_iter()
+        .max()
+        .unwrap_or_default()
+        .0
+        + 1..
+    {
         let text = format!("common number{uid} {}", "text ".repeat(500));
         writer
             .add(&Document {
-                uid,
+                number: MessageNumber(uid),
                 text: &text,
                 summary: &uid.to_be_bytes(),
                 ..Document::default()
             })
             .unwrap();
         if uid % 100 == 0 {
-            writer.remove(uid - 50).unwrap();
+            writer.remove(MessageNumber(uid - 50)).unwrap();
         }
         if uid % 10 == 0 {
             writer.commit().unwrap();
@@ -52,8 +61,8 @@ fn long_a_killed_writer_leaves_the_last_commit() {
         child.wait().unwrap();
 
         let index = Index::open(folder.path()).unwrap();
-        let uids = index.uids().unwrap();
-        let last = uids.iter().copied().max().unwrap_or(0);
+        let uids = index.numbers().unwrap();
+        let last = uids.iter().copied().max().unwrap_or_default().0;
         assert_eq!(last % 10, 0, "a commit is visible completely or not at all");
         assert_eq!(uids.len() as u64, last - last / 100);
         assert!(last >= messages);
@@ -61,7 +70,7 @@ fn long_a_killed_writer_leaves_the_last_commit() {
         let mut state = MailboxState::new();
         state.set_folder(0, "INBOX");
         for &uid in &uids {
-            state.set(uid, 0, u32::try_from(uid).unwrap(), "");
+            state.set(uid, 0, Uid(u32::try_from(uid.0).unwrap()), "");
         }
         for (query, total) in [
             ("common".to_owned(), uids.len()),
@@ -80,7 +89,7 @@ fn long_a_killed_writer_leaves_the_last_commit() {
             };
             let found = index.search(&state, &search).unwrap();
             assert_eq!(found.total as usize, total);
-            assert!(found.hits.iter().all(|hit| hit.uid == last));
+            assert!(found.hits.iter().all(|hit| hit.number.0 == last));
         }
     }
     assert!(messages > 100, "{messages}");

@@ -4,6 +4,7 @@
 use std::fs;
 use std::time::{Duration, Instant};
 
+use latchmail_core::message_number::MessageNumber;
 use latchmail_search::{Document, Index};
 
 fn threads() -> usize {
@@ -20,7 +21,7 @@ fn no_thread_remains_after_a_writer_was_dropped() {
     for uid in 1..50 {
         writer
             .add(&Document {
-                uid,
+                number: MessageNumber(uid),
                 text: "some text",
                 ..Document::default()
             })

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use latchmail_core::changes::Changes;
+use latchmail_core::detached_tasks::DetachedTasks;
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
@@ -28,7 +28,7 @@ pub(crate) struct AcceptTask {
     abort: CancellationToken,
     task: JoinHandle<()>,
     connections: TaskTracker,
-    changes: Changes,
+    tasks: DetachedTasks,
 }
 
 impl AcceptTask {
@@ -47,7 +47,7 @@ impl AcceptTask {
         Self {
             shutdown_grace: server.config.shutdown_grace,
             abort: server.abort.clone(),
-            changes: server.changes.clone(),
+            tasks: server.tasks.clone(),
             task: tokio::spawn(accept(handler, stop.clone(), connections.clone())),
             stop,
             connections,
@@ -68,18 +68,18 @@ impl AcceptTask {
         self.connections.close();
         let finished = async {
             self.connections.wait().await;
-            self.changes.finished().await;
+            self.tasks.finished().await;
         };
         if timeout(self.shutdown_grace, finished).await.is_err() {
             tracing::warn!(
                 connections = self.connections.len(),
-                changes = self.changes.len(),
+                changes = self.tasks.len(),
                 listener,
                 "shutdown grace period exceeded, aborting connections and changes"
             );
             self.abort.cancel();
             self.connections.wait().await;
-            self.changes.finished().await;
+            self.tasks.finished().await;
         }
     }
 }

@@ -5,9 +5,9 @@ use std::io;
 use bytes::Bytes;
 use http::{Request, Response};
 use hyper::body::Body;
-use latchmail_core::changes::Changes;
 use latchmail_core::clock::Clock;
 use latchmail_core::config::{self, Config};
+use latchmail_core::detached_tasks::DetachedTasks;
 use latchmail_core::error::StartError;
 use tokio_util::sync::CancellationToken;
 
@@ -53,8 +53,8 @@ pub struct ServerState {
     /// The proxies whose information about clients is trusted.
     pub trusted_proxies: TrustedProxies,
     /// The tasks of requests that change data. A task continues if the client disconnects.
-    pub changes: Changes,
-    /// The token that aborts unfinished requests and unfinished tasks in `changes` at the end of
+    pub tasks: DetachedTasks,
+    /// The token that aborts unfinished requests and unfinished tasks in `tasks` at the end of
     /// the shutdown grace period.
     pub abort: CancellationToken,
 }
@@ -78,7 +78,7 @@ impl ServerState {
             config: config.http.clone(),
             clock,
             trusted_proxies: TrustedProxies::parse(&config.http.trusted_proxies)?,
-            changes: Changes::default(),
+            tasks: DetachedTasks::default(),
             abort: CancellationToken::new(),
         })
     }

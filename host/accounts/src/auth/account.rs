@@ -5,14 +5,14 @@ use std::num::NonZeroU32;
 use std::sync::Arc;
 
 use latchmail_core::caller::Origin;
-use latchmail_core::changes;
 use latchmail_core::clock::{Clock, Timestamp};
+use latchmail_core::detached_tasks::DetachedTasks;
 use latchmail_core::error::Failure;
 use latchmail_core::limits::{Bucket, Key, record_rejection};
 use latchmail_core::sealing::Purpose;
 use latchmail_core::secrets::{self, AppPassword};
 use latchmail_directory::Directory;
-use latchmail_directory::accounts::profiles::{self, Changes, Profile};
+use latchmail_directory::accounts::profiles::{Profile, ProfileUpdate, UpdateOutcome};
 use latchmail_directory::credentials::password::{Change, Outcome, Renewed};
 use latchmail_directory::credentials::{
     AppPasswordKind, Credential, CredentialCreation, NewAppPassword, Revocation,
@@ -23,14 +23,13 @@ use latchmail_directory::two_factor::Person;
 use secrecy::{ExposeSecret as _, SecretString};
 use subtle::ConstantTimeEq as _;
 
-use super::change::run_change;
 use super::single_sign_on::RECENT;
 use super::two_factor::{Checked, second_factor};
 use super::uses::{Uses, to_the_minute};
 use super::verifier::{CODE_REQUIRED, Verifier};
 use super::{passwords, person};
 use crate::mail_server::MailServer;
-use crate::mail_server_users::Verdict;
+use crate::mail_server_users::Verification;
 
 /// The limit on wrong passwords for all sessions of an account is this number times the limit for
 /// one session.
@@ -99,7 +98,7 @@ pub struct Credentials {
     pub(super) directory: Directory,
     pub(super) mail_server: Arc<dyn MailServer>,
     pub(super) clock: Clock,
-    pub(super) changes: changes::Changes,
+    pub(super) tasks: DetachedTasks,
     pub(super) uses: Arc<Uses>,
 }
 
@@ -196,22 +195,23 @@ impl Credentials {
         let (directory, mail_server) = (self.directory.clone(), Arc::clone(&self.mail_server));
         let (account, id) = (account.to_owned(), id.to_owned());
         let now = self.clock.now();
-        run_change(&self.changes, async move {
-            let revoked = directory
-                .credentials
-                .revoke_app_password(&account, &id, now, &origin)
-                .await?;
-            if let Revocation::Revoked(kind) = revoked {
-                mail_server.end_sessions(&[id]).await;
-                if kind == AppPasswordKind::AppPassword
-                    && let Some(account) = directory.accounts.active(&account).await?
-                {
-                    mail_server.end_user_sessions(&account.address).await;
+        self.tasks
+            .complete(async move {
+                let revoked = directory
+                    .credentials
+                    .revoke_app_password(&account, &id, now, &origin)
+                    .await?;
+                if let Revocation::Revoked(kind) = revoked {
+                    mail_server.end_sessions(&[id]).await;
+                    if kind == AppPasswordKind::AppPassword
+                        && let Some(account) = directory.accounts.active(&account).await?
+                    {
+                        mail_server.end_user_sessions(&account.address).await;
+                    }
                 }
-            }
-            Ok(revoked)
-        })
-        .await
+                Ok(revoked)
+            })
+            .await
     }
 }
 
@@ -231,7 +231,7 @@ impl Profiles {
         Ok(self.directory.accounts.profile(account).await?)
     }
 
-    /// Changes the profile of the session's account. If the account has no profile and `changes`
+    /// Changes the profile of the session's account. If the account has no profile and `update`
     /// contains all fields, creates a profile. If the account has no profile and a field is
     /// missing, returns `false`.
     ///
@@ -241,29 +241,29 @@ impl Profiles {
     pub async fn change_profile(
         &self,
         session: Session<'_>,
-        changes: Changes,
+        update: ProfileUpdate,
         origin: &Origin,
     ) -> Result<bool, Failure> {
         let now = self.clock.now();
         let name = |field, given: Option<String>| {
             given.map(|given| person::name(field, &given)).transpose()
         };
-        let changes = Changes {
-            first_name: name("first_name", changes.first_name)?,
-            last_name: name("last_name", changes.last_name)?,
-            dob: changes.dob,
+        let update = ProfileUpdate {
+            first_name: name("first_name", update.first_name)?,
+            last_name: name("last_name", update.last_name)?,
+            dob: update.dob,
         };
-        if let Some(dob) = &changes.dob {
+        if let Some(dob) = &update.dob {
             person::date_of_birth(dob, now.date())?;
         }
         let outcome = self
             .directory
             .accounts
-            .change_profile(session.asking(now), &changes, origin);
+            .change_profile(session.asking(now), &update, origin);
         match outcome.await? {
-            profiles::Change::Changed => Ok(true),
-            profiles::Change::Incomplete => Ok(false),
-            profiles::Change::SessionOver => Err(session_over()),
+            UpdateOutcome::Changed => Ok(true),
+            UpdateOutcome::Incomplete => Ok(false),
+            UpdateOutcome::SessionOver => Err(session_over()),
         }
     }
 }
@@ -385,13 +385,16 @@ impl Verifier {
         if let Some(found) = found.as_ref().filter(|a| self.users.manages(&a.address)) {
             let right = has_valid_length && {
                 let permit = self.users.permit(origin.client).await?;
-                let verdict = self.mail_server_accounts.mail_server_user(
+                let verification = self.mail_server_accounts.mail_server_user(
                     &found.address,
                     &password,
                     origin.client,
                     permit,
                 );
-                matches!(verdict.await?, Verdict::Right { address, .. } if address == found.address)
+                matches!(
+                    verification.await?,
+                    Verification::Accepted { address, .. } if address == found.address
+                )
             };
             // The verification can take seconds, so read the fingerprint again.
             let current = self.directory.credentials.password_hash(account).await?;
@@ -471,31 +474,32 @@ impl Verifier {
         let sealed_password = self.keys.seal(Purpose::WebSession, sid, secret.secret())?;
         let (directory, mail_server) = (self.directory.clone(), Arc::clone(&self.mail_server));
         let (account, sid) = (account.to_owned(), sid.to_owned());
-        run_change(&self.changes, async move {
-            let change = Change {
-                account_id: &account,
-                checked: &checked,
-                password_hash: &password_hash,
-                session: Renewed {
-                    sid: &sid,
-                    app_password: &app_password,
-                    sealed_password: &sealed_password,
-                },
-                at: now,
-            };
-            match directory
-                .credentials
-                .change_password(&change, &origin)
-                .await?
-            {
-                Outcome::Changed(ended) => {
-                    mail_server.end_sessions(&ended).await;
-                    Ok(PasswordChange::Changed)
+        self.tasks
+            .complete(async move {
+                let change = Change {
+                    account_id: &account,
+                    checked: &checked,
+                    password_hash: &password_hash,
+                    session: Renewed {
+                        sid: &sid,
+                        app_password: &app_password,
+                        sealed_password: &sealed_password,
+                    },
+                    at: now,
+                };
+                match directory
+                    .credentials
+                    .change_password(&change, &origin)
+                    .await?
+                {
+                    Outcome::Changed(ended) => {
+                        mail_server.end_sessions(&ended).await;
+                        Ok(PasswordChange::Changed)
+                    }
+                    Outcome::AnotherPassword => Ok(PasswordChange::Wrong),
+                    Outcome::SessionOver => Err(session_over()),
                 }
-                Outcome::AnotherPassword => Ok(PasswordChange::Wrong),
-                Outcome::SessionOver => Err(session_over()),
-            }
-        })
-        .await
+            })
+            .await
     }
 }

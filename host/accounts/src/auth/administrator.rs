@@ -10,8 +10,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use latchmail_core::caller::Origin;
-use latchmail_core::changes::Changes;
 use latchmail_core::clock::Clock;
+use latchmail_core::detached_tasks::DetachedTasks;
 use latchmail_core::error::Failure;
 use latchmail_directory::Directory;
 use latchmail_directory::credentials::Revocation;
@@ -19,7 +19,6 @@ use latchmail_directory::two_factor::{Factor, SignIn};
 use secrecy::SecretString;
 
 use super::account::Credentials;
-use super::change::run_change;
 use super::reasons::{ACCOUNT_CHANGED, CODE_USED};
 use super::sessions::Sessions;
 use super::single_sign_on::RECENT;
@@ -66,7 +65,7 @@ pub struct Administrators {
     pub(super) directory: Directory,
     pub(super) mail_server: Arc<dyn MailServer>,
     pub(super) clock: Clock,
-    pub(super) changes: Changes,
+    pub(super) tasks: DetachedTasks,
     pub(super) verifier: Arc<Verifier>,
     pub(super) sessions: Arc<Sessions>,
     pub(super) credentials: Arc<Credentials>,
@@ -218,17 +217,18 @@ impl Administrators {
         let (directory, mail_server) = (self.directory.clone(), Arc::clone(&self.mail_server));
         let (account, address) = (account.to_owned(), address.to_owned());
         let now = self.clock.now();
-        run_change(&self.changes, async move {
-            let credentials = directory
-                .credentials
-                .list_with_grants(&account, now)
-                .await?;
-            let changed = directory.accounts.disable(&account, now, &origin).await?;
-            let ids: Vec<String> = credentials.into_iter().map(|one| one.id).collect();
-            mail_server.end_sessions(&ids).await;
-            mail_server.end_user_sessions(&address).await;
-            Ok(changed)
-        })
-        .await
+        self.tasks
+            .complete(async move {
+                let credentials = directory
+                    .credentials
+                    .list_with_grants(&account, now)
+                    .await?;
+                let changed = directory.accounts.disable(&account, now, &origin).await?;
+                let ids: Vec<String> = credentials.into_iter().map(|one| one.id).collect();
+                mail_server.end_sessions(&ids).await;
+                mail_server.end_user_sessions(&address).await;
+                Ok(changed)
+            })
+            .await
     }
 }

@@ -9,8 +9,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use latchmail_core::caller::{Caller, Credential, MailCredential, Origin, Scope};
-use latchmail_core::changes::Changes;
 use latchmail_core::clock::Clock;
+use latchmail_core::detached_tasks::DetachedTasks;
 use latchmail_core::error::Failure;
 use latchmail_core::sealing::{Purpose, SealingKey};
 use latchmail_core::secrets::{self, AppPassword, Prefixed};
@@ -22,7 +22,6 @@ use secrecy::{ExposeSecret as _, SecretString};
 use subtle::ConstantTimeEq as _;
 
 use super::account::{Session, session_over};
-use super::change::run_change;
 use super::header::API_TOKEN_PREFIX;
 use super::uses::Uses;
 use crate::mail_server::MailServer;
@@ -112,7 +111,7 @@ pub struct ApiTokens {
     pub(super) directory: Directory,
     pub(super) mail_server: Arc<dyn MailServer>,
     pub(super) clock: Clock,
-    pub(super) changes: Changes,
+    pub(super) tasks: DetachedTasks,
     pub(super) uses: Arc<Uses>,
     /// Ids of tokens, by the hash of the token. The id selects the rate-limit budget of a request.
     /// Each request also checks whether the token is valid.
@@ -260,20 +259,21 @@ impl ApiTokens {
         let (directory, mail_server) = (self.directory.clone(), Arc::clone(&self.mail_server));
         let (account, id) = (account.to_owned(), id.to_owned());
         let now = self.clock.now();
-        run_change(&self.changes, async move {
-            let revoked = directory.tokens.revoke(&account, &id, now, &origin).await?;
-            match revoked {
-                Revocation::Revoked { app_password_id } => {
-                    if let Some(id) = app_password_id {
-                        mail_server.end_sessions(&[id]).await;
+        self.tasks
+            .complete(async move {
+                let revoked = directory.tokens.revoke(&account, &id, now, &origin).await?;
+                match revoked {
+                    Revocation::Revoked { app_password_id } => {
+                        if let Some(id) = app_password_id {
+                            mail_server.end_sessions(&[id]).await;
+                        }
+                        Ok(true)
                     }
-                    Ok(true)
+                    Revocation::Already => Ok(true),
+                    Revocation::Unknown => Ok(false),
                 }
-                Revocation::Already => Ok(true),
-                Revocation::Unknown => Ok(false),
-            }
-        })
-        .await
+            })
+            .await
     }
 }
 

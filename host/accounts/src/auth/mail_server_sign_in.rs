@@ -8,8 +8,8 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use latchmail_core::caller::Origin;
-use latchmail_core::changes::Changes;
 use latchmail_core::clock::Clock;
+use latchmail_core::detached_tasks::DetachedTasks;
 use latchmail_core::error::Failure;
 use latchmail_core::fingerprint::{Comparison, is_fingerprint};
 use latchmail_core::keyring::Keyring;
@@ -21,10 +21,9 @@ use latchmail_net::dovecot_auth::Error;
 use latchmail_net::dovecot_auth::lookup::{Lookups, PassdbEntry};
 use secrecy::SecretString;
 
-use super::change::run_change;
 use super::reasons::{ACCOUNT_CHANGED, DISABLED};
 use crate::mail_server::MailServer;
-use crate::mail_server_users::{LookupError, MailServerUsers, Verdict};
+use crate::mail_server_users::{LookupError, MailServerUsers, Verification};
 
 /// Returns the entry of the first of these names that the mail server knows. Returns `None` if the
 /// mail server knows none of the names.
@@ -71,7 +70,7 @@ pub struct MailServerAccounts {
     pub(super) mail_server: Arc<dyn MailServer>,
     pub(super) clock: Clock,
     pub(super) keys: Arc<Keyring>,
-    pub(super) changes: Changes,
+    pub(super) tasks: DetachedTasks,
     pub(super) users: Arc<MailServerUsers>,
 }
 
@@ -89,10 +88,10 @@ impl MailServerAccounts {
         origin: &Origin,
         permit: WorkPermit,
     ) -> Result<Result<Account, &'static str>, Failure> {
-        let verdict = self.mail_server_user(address, password, origin.client, permit);
-        let (address, name) = match verdict.await? {
-            Verdict::Right { address, name } => (address, name),
-            Verdict::Wrong(reason) => return Ok(Err(reason)),
+        let verification = self.mail_server_user(address, password, origin.client, permit);
+        let (address, name) = match verification.await? {
+            Verification::Accepted { address, name } => (address, name),
+            Verification::Rejected(reason) => return Ok(Err(reason)),
         };
         let account = match self.directory.accounts.by_address(&address).await? {
             Some(account) => account,
@@ -133,8 +132,8 @@ impl MailServerAccounts {
         password: &SecretString,
         client: Option<IpAddr>,
         permit: WorkPermit,
-    ) -> Result<Verdict, Failure> {
-        const FOREIGN: Verdict = Verdict::Wrong("the domain is not a platform domain");
+    ) -> Result<Verification, Failure> {
+        const FOREIGN: Verification = Verification::Rejected("the domain is not a platform domain");
         if !self.is_on_platform_domain(address).await? {
             return Ok(FOREIGN);
         }
@@ -147,15 +146,15 @@ impl MailServerAccounts {
                 .is_app_password(app_password.selector(), &app_password.hash())
                 .await?
         {
-            return Ok(Verdict::Wrong("the password is an app password"));
+            return Ok(Verification::Rejected("the password is an app password"));
         }
-        let verdict = self.users.verify(address, password, client, permit).await?;
-        if let Verdict::Right { address, .. } = &verdict
+        let verification = self.users.verify(address, password, client, permit).await?;
+        if let Verification::Accepted { address, .. } = &verification
             && !self.is_on_platform_domain(address).await?
         {
             return Ok(FOREIGN);
         }
-        Ok(verdict)
+        Ok(verification)
     }
 
     pub(super) async fn is_on_platform_domain(&self, address: &str) -> Result<bool, Failure> {
@@ -234,16 +233,17 @@ impl MailServerAccounts {
                 let (directory, mail_server) =
                     (self.directory.clone(), Arc::clone(&self.mail_server));
                 let (id, now) = (account.id.clone(), self.clock.now());
-                run_change(&self.changes, async move {
-                    let origin = Origin::service();
-                    let ended = directory
-                        .credentials
-                        .change_fingerprint(&id, &before, &after, now, &origin)
-                        .await?;
-                    mail_server.end_sessions(&ended.unwrap_or_default()).await;
-                    Ok(())
-                })
-                .await
+                self.tasks
+                    .complete(async move {
+                        let origin = Origin::service();
+                        let ended = directory
+                            .credentials
+                            .change_fingerprint(&id, &before, &after, now, &origin)
+                            .await?;
+                        mail_server.end_sessions(&ended.unwrap_or_default()).await;
+                        Ok(())
+                    })
+                    .await
             }
         }
     }

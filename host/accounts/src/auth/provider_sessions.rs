@@ -13,7 +13,6 @@ use latchmail_core::sealing::Purpose;
 use latchmail_directory::single_sign_on::DueSession;
 use latchmail_oidc::{Error, Provider};
 
-use super::change::run_change;
 use super::single_sign_on::SingleSignOn;
 
 /// The number of sessions that one query returns.
@@ -121,13 +120,14 @@ impl SingleSignOn {
     {
         let mail_server = Arc::clone(&self.mail_server);
         let end = end(self.clock.now());
-        run_change(&self.changes, async move {
-            let ended = end.await?;
-            if !ended.is_empty() {
-                mail_server.end_sessions(&ended).await;
-            }
-            Ok(())
-        })
-        .await
+        self.tasks
+            .complete(async move {
+                let ended = end.await?;
+                if !ended.is_empty() {
+                    mail_server.end_sessions(&ended).await;
+                }
+                Ok(())
+            })
+            .await
     }
 }

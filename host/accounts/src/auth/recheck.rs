@@ -11,7 +11,6 @@ use latchmail_net::dovecot_auth::Error;
 use latchmail_net::dovecot_auth::lookup::PassdbEntry;
 use tokio::time::sleep;
 
-use super::change::run_change;
 use super::mail_server_sign_in::{MailServerAccounts, PasswordVersion, look_up};
 use crate::mail_server_users::LookupError;
 
@@ -121,17 +120,18 @@ impl MailServerAccounts {
     ) -> Result<(), Failure> {
         let (directory, mail_server) = (self.directory.clone(), Arc::clone(&self.mail_server));
         let now = self.clock.now();
-        run_change(&self.changes, async move {
-            let origin = Origin::service();
-            let ended = directory
-                .credentials
-                .revoke_credentials(&account.id, reason, now, &origin)
-                .await?;
-            mail_server.end_sessions(&ended).await;
-            mail_server.end_user_sessions(&account.address).await;
-            Ok(())
-        })
-        .await
+        self.tasks
+            .complete(async move {
+                let origin = Origin::service();
+                let ended = directory
+                    .credentials
+                    .revoke_credentials(&account.id, reason, now, &origin)
+                    .await?;
+                mail_server.end_sessions(&ended).await;
+                mail_server.end_user_sessions(&account.address).await;
+                Ok(())
+            })
+            .await
     }
 }
 

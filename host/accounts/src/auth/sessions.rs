@@ -9,9 +9,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use latchmail_core::caller::Origin;
-use latchmail_core::changes::Changes;
 use latchmail_core::clock::{Clock, Timestamp};
 use latchmail_core::config::Config;
+use latchmail_core::detached_tasks::DetachedTasks;
 use latchmail_core::error::Failure;
 use latchmail_core::keyring::Keyring;
 use latchmail_core::limits::{Failures, Limit};
@@ -27,7 +27,6 @@ use secrecy::{ExposeSecret, SecretString};
 use tokio::task::JoinHandle;
 
 use super::access_token::AccessTokens;
-use super::change::run_change;
 use super::reasons::{ACCOUNT_CHANGED, CODE_USED};
 use super::user_agent;
 use super::verifier::{Identified, Verifier};
@@ -78,7 +77,7 @@ pub struct Sessions {
     pub(super) mail_server: Arc<dyn MailServer>,
     pub(super) clock: Clock,
     pub(super) keys: Arc<Keyring>,
-    pub(super) changes: Changes,
+    pub(super) tasks: DetachedTasks,
     pub(super) verifier: Arc<Verifier>,
     pub(super) access_tokens: AccessTokens,
     /// The maximum age of a session that began at the identity provider.
@@ -96,7 +95,7 @@ impl Sessions {
             mail_server: Arc::clone(&verifier.mail_server),
             clock: verifier.clock.clone(),
             keys: Arc::clone(&verifier.keys),
-            changes: verifier.changes.clone(),
+            tasks: verifier.tasks.clone(),
             verifier: Arc::clone(verifier),
             access_tokens: AccessTokens::new(&config.base_url()),
             provider_max_age: config.sign_in.oidc.max_session_age,
@@ -222,16 +221,17 @@ impl Sessions {
         let (directory, mail_server) = (self.directory.clone(), Arc::clone(&self.mail_server));
         let (account, hash) = (account.to_owned(), sha256_hex(token.expose_secret()));
         let now = self.clock.now();
-        run_change(&self.changes, async move {
-            let revoked = directory
-                .sessions
-                .end(&account, &hash, now, &origin)
-                .await?
-                .ok_or_else(bad_refresh_token)?;
-            mail_server.end_sessions(&revoked).await;
-            Ok(())
-        })
-        .await
+        self.tasks
+            .complete(async move {
+                let revoked = directory
+                    .sessions
+                    .end(&account, &hash, now, &origin)
+                    .await?
+                    .ok_or_else(bad_refresh_token)?;
+                mail_server.end_sessions(&revoked).await;
+                Ok(())
+            })
+            .await
     }
 
     /// Generates a session of an account, and the tokens of the session. Stores nothing.

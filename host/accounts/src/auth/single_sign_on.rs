@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use latchmail_core::address;
 use latchmail_core::caller::Origin;
-use latchmail_core::changes::Changes;
 use latchmail_core::clock::Clock;
+use latchmail_core::detached_tasks::DetachedTasks;
 use latchmail_core::error::Failure;
 use latchmail_core::keyring::Keyring;
 use latchmail_core::metrics;
@@ -28,7 +28,6 @@ use latchmail_directory::two_factor::{Factor, SignIn};
 use latchmail_oidc::{Logout, Person, Provider};
 use secrecy::SecretString;
 
-use super::change::run_change;
 use super::mail_server_sign_in::MailServerAccounts;
 use super::oauth_tokens::{IssuedToken, OAuthTokens, Use};
 use super::sessions::{Sessions, SignedIn};
@@ -97,7 +96,7 @@ pub struct SingleSignOn {
     pub(super) mail_server: Arc<dyn MailServer>,
     pub(super) clock: Clock,
     pub(super) keys: Arc<Keyring>,
-    pub(super) changes: Changes,
+    pub(super) tasks: DetachedTasks,
     /// The identity provider, if users of a domain sign in there.
     pub(super) provider: Option<Provider>,
     pub(super) mail_server_accounts: Arc<MailServerAccounts>,
@@ -394,27 +393,28 @@ impl SingleSignOn {
         let (directory, mail_server) = (self.directory.clone(), Arc::clone(&self.mail_server));
         let issuer = self.provider.as_ref().map_or("", Provider::issuer);
         let (issuer, at) = (issuer.to_owned(), self.clock.now());
-        run_change(&self.changes, async move {
-            let request = ProviderLogout {
-                token_hash: &logout.token_hash,
-                expires_at: logout.expires_at,
-                issuer: &issuer,
-                subject: logout.subject.as_deref(),
-                sid: logout.sid.as_deref(),
-                at,
-            };
-            let ended = directory
-                .single_sign_on
-                .end_provider_sessions(request, &origin)
-                .await?;
-            let Some(ended) = ended else {
-                return Ok(false);
-            };
-            if !ended.is_empty() {
-                mail_server.end_sessions(&ended).await;
-            }
-            Ok(true)
-        })
-        .await
+        self.tasks
+            .complete(async move {
+                let request = ProviderLogout {
+                    token_hash: &logout.token_hash,
+                    expires_at: logout.expires_at,
+                    issuer: &issuer,
+                    subject: logout.subject.as_deref(),
+                    sid: logout.sid.as_deref(),
+                    at,
+                };
+                let ended = directory
+                    .single_sign_on
+                    .end_provider_sessions(request, &origin)
+                    .await?;
+                let Some(ended) = ended else {
+                    return Ok(false);
+                };
+                if !ended.is_empty() {
+                    mail_server.end_sessions(&ended).await;
+                }
+                Ok(true)
+            })
+            .await
     }
 }

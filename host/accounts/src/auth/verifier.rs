@@ -6,9 +6,9 @@
 use std::sync::Arc;
 
 use latchmail_core::caller::Origin;
-use latchmail_core::changes::Changes;
 use latchmail_core::clock::{Clock, Timestamp};
 use latchmail_core::config::Config;
+use latchmail_core::detached_tasks::DetachedTasks;
 use latchmail_core::error::{Failure, StartError};
 use latchmail_core::keyring::Keyring;
 use latchmail_core::limits::{Failures, Limit};
@@ -76,7 +76,7 @@ pub struct Verifier {
     pub(super) mail_server: Arc<dyn MailServer>,
     pub(super) clock: Clock,
     pub(super) keys: Arc<Keyring>,
-    pub(super) changes: Changes,
+    pub(super) tasks: DetachedTasks,
     pub(super) passwords: Passwords,
     /// The users of the mail server, on domains whose passwords the mail server verifies.
     pub(super) users: Arc<MailServerUsers>,
@@ -101,7 +101,7 @@ impl Verifier {
             mail_server: Arc::clone(&accounts.mail_server),
             clock: accounts.clock.clone(),
             keys: Arc::clone(&accounts.keys),
-            changes: accounts.changes.clone(),
+            tasks: accounts.tasks.clone(),
             passwords: Passwords::new()
                 .map_err(|e| StartError::new(format!("cannot hash passwords: {e}")))?,
             users: Arc::clone(&accounts.users),

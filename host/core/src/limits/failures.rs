@@ -235,10 +235,10 @@ mod tests {
             drop(done(failures.attempt([(key("a"), FIVE)])).ok().unwrap());
         }
         let refused = done(failures.attempt([(key("a"), FIVE)])).err().unwrap();
-        let Kind::RateLimited(verdict) = refused.kind else {
+        let Kind::RateLimited(status) = refused.kind else {
             panic!("{refused:?}");
         };
-        assert_eq!(verdict.retry_after, Some(12));
+        assert_eq!(status.retry_after, Some(12));
         assert!(done(failures.attempt([(key("b"), FIVE)])).is_ok());
         clock.advance(Duration::from_secs(12));
         drop(done(failures.attempt([(key("a"), FIVE)])).ok().unwrap());

@@ -204,9 +204,9 @@ mod tests {
         let key = Key::Session("a".into());
         let check = |host: usize| done(hosts[host].check(Bucket::SignIn, &key));
         for n in 0..5 {
-            let verdict = check(n % 2);
+            let status = check(n % 2);
             let left = 4 - u32::try_from(n).unwrap();
-            assert_eq!((verdict.remaining, verdict.retry_after), (left, None));
+            assert_eq!((status.remaining, status.retry_after), (left, None));
         }
         let refused = check(1);
         assert_eq!(refused.retry_after, Some(12));
@@ -229,10 +229,10 @@ mod tests {
         }
         for host in 0..2 {
             let refused = attempt(host).err().unwrap();
-            let Kind::RateLimited(verdict) = refused.kind else {
+            let Kind::RateLimited(status) = refused.kind else {
                 panic!("{refused:?}");
             };
-            assert_eq!((verdict.limit, verdict.retry_after), (5, Some(12)));
+            assert_eq!((status.limit, status.retry_after), (5, Some(12)));
         }
         let names: Vec<_> = store.full_in.lock().unwrap().keys().cloned().collect();
         assert!(

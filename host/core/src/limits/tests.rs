@@ -30,13 +30,13 @@ fn session(sid: &str) -> Key {
 fn a_whole_minutes_budget_may_be_spent_at_once_and_no_more() {
     let (limits, _) = limits();
     for left in (0..60).rev() {
-        let verdict = done(limits.check(Bucket::Mail, &session("a")));
-        assert_eq!((verdict.remaining, verdict.retry_after), (left, None));
+        let status = done(limits.check(Bucket::Mail, &session("a")));
+        assert_eq!((status.remaining, status.retry_after), (left, None));
     }
-    let verdict = done(limits.check(Bucket::Mail, &session("a")));
+    let status = done(limits.check(Bucket::Mail, &session("a")));
     assert_eq!(
-        verdict,
-        Verdict {
+        status,
+        RateLimitStatus {
             limit: 60,
             remaining: 0,
             reset: START / 1000 + 60,

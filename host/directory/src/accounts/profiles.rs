@@ -27,9 +27,9 @@ pub struct Profile {
     pub created_at: i64,
 }
 
-/// The result of changing a profile.
+/// The result of updating a profile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Change {
+pub enum UpdateOutcome {
     /// The profile has the requested values.
     Changed,
     /// There is no profile, and the request does not contain all values of a new profile.
@@ -38,9 +38,9 @@ pub enum Change {
     SessionOver,
 }
 
-/// The changes to a profile. If a field is `None`, its value does not change.
+/// The new values of a profile. If a field is `None`, its value does not change.
 #[derive(Clone, Debug, Default)]
-pub struct Changes {
+pub struct ProfileUpdate {
     /// The new first name, 1 to 64 characters.
     pub first_name: Option<String>,
     /// The new last name, 1 to 64 characters.
@@ -49,7 +49,7 @@ pub struct Changes {
     pub dob: Option<String>,
 }
 
-impl Changes {
+impl ProfileUpdate {
     /// Returns `true` if a profile already has these values.
     fn match_profile(&self, profile: &Profile) -> bool {
         [
@@ -81,31 +81,31 @@ impl Accounts {
     pub async fn change_profile(
         &self,
         caller: SessionCaller<'_>,
-        changes: &Changes,
+        update: &ProfileUpdate,
         origin: &Origin,
-    ) -> Result<Change, Error> {
+    ) -> Result<UpdateOutcome, Error> {
         let (account_id, now) = (caller.account_id, caller.at);
         let mut tx = self.db.begin().await?;
         if !caller.lock(&mut tx).await? {
-            return Ok(Change::SessionOver);
+            return Ok(UpdateOutcome::SessionOver);
         }
         let before: Option<Profile> = on_tx!(&mut tx, db => sqlx::query_as(READ)
             .bind(account_id)
             .fetch_optional(db).await)?;
-        if before.is_some_and(|before| changes.match_profile(&before)) {
-            return Ok(Change::Changed);
+        if before.is_some_and(|before| update.match_profile(&before)) {
+            return Ok(UpdateOutcome::Changed);
         }
         let updated = on_tx!(&mut tx, db => sqlx::query(UPDATE)
             .bind(account_id)
-            .bind(&changes.first_name)
-            .bind(&changes.last_name)
-            .bind(&changes.dob)
+            .bind(&update.first_name)
+            .bind(&update.last_name)
+            .bind(&update.dob)
             .execute(db).await.map(|done| done.rows_affected()))?;
         if updated == 0 {
             let (Some(first_name), Some(last_name), Some(dob)) =
-                (&changes.first_name, &changes.last_name, &changes.dob)
+                (&update.first_name, &update.last_name, &update.dob)
             else {
-                return Ok(Change::Incomplete);
+                return Ok(UpdateOutcome::Incomplete);
             };
             on_tx!(&mut tx, db => sqlx::query(INSERT)
                 .bind(account_id)
@@ -117,7 +117,7 @@ impl Accounts {
         }
         let event = Event::of(Kind::ProfileChanged, account_id, now);
         events::commit(tx, event, origin).await?;
-        Ok(Change::Changed)
+        Ok(UpdateOutcome::Changed)
     }
 }
 
@@ -133,8 +133,8 @@ mod tests {
         at: NOW,
     };
 
-    fn changes(first: Option<&str>, last: Option<&str>, dob: Option<&str>) -> Changes {
-        Changes {
+    fn to(first: Option<&str>, last: Option<&str>, dob: Option<&str>) -> ProfileUpdate {
+        ProfileUpdate {
             first_name: first.map(Into::into),
             last_name: last.map(Into::into),
             dob: dob.map(Into::into),
@@ -144,13 +144,13 @@ mod tests {
     async fn a_change_leaves_what_it_does_not_name(fresh: Fresh) {
         let directory = &fresh.directory;
         directory.with("ada", "ada@example.org", &["s"]).await;
-        let change = changes(None, Some("King"), None);
+        let update = to(None, Some("King"), None);
         let origin = Origin::default();
         let changed = directory
             .accounts
-            .change_profile(ASKING, &change, &origin)
+            .change_profile(ASKING, &update, &origin)
             .await;
-        assert_eq!(changed.unwrap(), Change::Changed);
+        assert_eq!(changed.unwrap(), UpdateOutcome::Changed);
         let profile = directory.accounts.profile("ada").await.unwrap().unwrap();
         assert_eq!(
             (&*profile.first_name, &*profile.last_name, &*profile.dob),
@@ -159,12 +159,12 @@ mod tests {
         assert_eq!(profile.created_at, NOW.millis());
         let told = "SELECT COUNT(*) FROM security_events WHERE kind = 'profile_changed'";
         assert_eq!(fresh.number(told).await, 1);
-        for change in [change, Changes::default()] {
+        for update in [update, ProfileUpdate::default()] {
             let changed = directory
                 .accounts
-                .change_profile(ASKING, &change, &origin)
+                .change_profile(ASKING, &update, &origin)
                 .await;
-            assert_eq!(changed.unwrap(), Change::Changed);
+            assert_eq!(changed.unwrap(), UpdateOutcome::Changed);
         }
         assert_eq!(fresh.number(told).await, 1, "nothing changed");
     }
@@ -179,19 +179,19 @@ mod tests {
         let first = session("s", "ada", NOW);
         let made = directory.accounts.create(&new, Some(&first), &origin);
         made.await.unwrap();
-        let part = changes(Some("Ada"), Some("King"), None);
+        let part = to(Some("Ada"), Some("King"), None);
         let made = directory
             .accounts
             .change_profile(ASKING, &part, &origin)
             .await;
-        assert_eq!(made.unwrap(), Change::Incomplete);
+        assert_eq!(made.unwrap(), UpdateOutcome::Incomplete);
         assert_eq!(directory.accounts.profile("ada").await.unwrap(), None);
-        let whole = changes(Some("Ada"), Some("King"), Some("1990-12-10"));
+        let whole = to(Some("Ada"), Some("King"), Some("1990-12-10"));
         let made = directory
             .accounts
             .change_profile(ASKING, &whole, &origin)
             .await;
-        assert_eq!(made.unwrap(), Change::Changed);
+        assert_eq!(made.unwrap(), UpdateOutcome::Changed);
         assert!(directory.accounts.profile("ada").await.unwrap().is_some());
         assert_eq!(directory.accounts.profile("bob").await.unwrap(), None);
     }
@@ -199,13 +199,13 @@ mod tests {
     async fn a_session_that_is_over_changes_nothing(fresh: Fresh) {
         let directory = &fresh.directory;
         directory.with("ada", "ada@example.org", &[]).await;
-        let change = changes(None, Some("King"), None);
+        let update = to(None, Some("King"), None);
         let origin = Origin::default();
         let changed = directory
             .accounts
-            .change_profile(ASKING, &change, &origin)
+            .change_profile(ASKING, &update, &origin)
             .await;
-        assert_eq!(changed.unwrap(), Change::SessionOver);
+        assert_eq!(changed.unwrap(), UpdateOutcome::SessionOver);
         let profile = directory.accounts.profile("ada").await.unwrap().unwrap();
         assert_eq!(profile.last_name, "Lovelace");
     }

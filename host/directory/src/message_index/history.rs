@@ -9,9 +9,10 @@
 
 use std::collections::HashMap;
 
+use latchmail_core::message_number::MessageNumber;
 use sqlx::QueryBuilder;
 
-use super::log::{ChangeLog, stored};
+use super::log::{ChangeLog, read_version, stored};
 use super::{IndexedFolder, MAX_PER_STATEMENT, number};
 use crate::db::{Db, Error, on};
 
@@ -86,7 +87,7 @@ pub struct MessageChange {
     /// The version of the message's first change after the first version.
     pub version: u64,
     /// The number of the message.
-    pub uid: u64,
+    pub number: MessageNumber,
     /// The state at the first version. `None` if the message did not exist.
     pub before: Option<MessageState>,
     /// The state at the second version. `None` if the message did not exist.
@@ -218,8 +219,8 @@ impl ChangeLog {
             after.extend(current.into_iter().map(|row| (row.uid, row.state.state())));
             after.extend(later.into_iter().map(|row| (row.uid, row.state.state())));
             changes.extend(chunk.into_iter().map(|row| MessageChange {
-                version: number(row.version),
-                uid: number(row.uid),
+                version: read_version(row.version),
+                number: number(row.uid),
                 before: row.state.state(),
                 after: after.remove(&row.uid).flatten(),
             }));

@@ -8,7 +8,7 @@
 use latchmail_core::clock::Clock;
 use sqlx::QueryBuilder;
 
-use super::{MAX_PER_STATEMENT, number};
+use super::MAX_PER_STATEMENT;
 use crate::db::{Db, Error, Tx, on, on_tx};
 
 /// Maximum number of stored changes of one mailbox.
@@ -61,8 +61,8 @@ impl LogState {
     /// Converts a row of [`LOG_STATE`].
     pub(super) fn of((version, pruned_version): (i64, i64)) -> Self {
         Self {
-            version: number(version),
-            pruned_version: number(pruned_version),
+            version: read_version(version),
+            pruned_version: read_version(pruned_version),
         }
     }
 }
@@ -71,6 +71,11 @@ impl LogState {
 /// stored versions.
 pub(super) fn stored(version: u64) -> i64 {
     i64::try_from(version).unwrap_or(i64::MAX)
+}
+
+/// Converts a stored version.
+pub(super) fn read_version(stored: i64) -> u64 {
+    u64::try_from(stored).unwrap_or(0)
 }
 
 /// A change for the log, with the state before the change.
@@ -209,7 +214,7 @@ impl ChangeLog {
             tx.commit().await?;
         }
         let version: Option<Option<i64>> = on!(&self.db, pool => sqlx::query_scalar(VERSION).bind(account).fetch_optional(pool).await)?;
-        Ok(version.flatten().map(number))
+        Ok(version.flatten().map(read_version))
     }
 }
 

@@ -29,11 +29,11 @@ async fn add(
     message_index: &MessageIndex,
     folder: &IndexedFolder,
     messages: &[(u32, &str)],
-) -> Vec<u64> {
+) -> Vec<MessageNumber> {
     let identity = |imap_uid: u32| {
         let mut identity = [0; 16];
         identity[..4].copy_from_slice(&imap_uid.to_be_bytes());
-        (imap_uid, identity)
+        (Uid(imap_uid), identity)
     };
     let new: Vec<_> = messages
         .iter()
@@ -46,14 +46,14 @@ async fn add(
     flag(message_index, folder, messages).await;
     messages
         .iter()
-        .map(|(imap_uid, _)| numbers[imap_uid])
+        .map(|(imap_uid, _)| numbers[&Uid(*imap_uid)])
         .collect()
 }
 
 async fn flag(message_index: &MessageIndex, folder: &IndexedFolder, messages: &[(u32, &str)]) {
-    let flags: Vec<(u32, Arc<str>)> = messages
+    let flags: Vec<(Uid, Arc<str>)> = messages
         .iter()
-        .map(|(imap_uid, flags)| (*imap_uid, Arc::from(*flags)))
+        .map(|(imap_uid, flags)| (Uid(*imap_uid), Arc::from(*flags)))
         .collect();
     let at = synced(folder, Some(1));
     assert!(message_index.set_flags(ACCOUNT, &at, &flags).await.unwrap());
@@ -114,8 +114,8 @@ async fn changes_before_the_first_sync_are_not_logged(fresh: Fresh) {
     let replica = message_index.replica(ACCOUNT).await.unwrap().unwrap();
     let message = &replica.messages[0];
     assert_eq!(
-        (message.uid, message.imap_uid, &message.flags[..]),
-        (uids[1], 2, "\\Seen")
+        (message.number, message.imap_uid, &message.flags[..]),
+        (uids[1], Uid(2), "\\Seen")
     );
     assert_eq!(replica.folders[message.folder].path, "a");
 }
@@ -123,14 +123,14 @@ async fn changes_before_the_first_sync_are_not_logged(fresh: Fresh) {
 async fn a_message_without_flags_is_not_in_the_log(fresh: Fresh) {
     let folders = with_log(&fresh).await;
     let message_index = &fresh.directory.message_index;
-    let new = [(7, [7; 16])];
+    let new = [(Uid(7), [7; 16])];
     let numbers = message_index
         .assign_numbers(ACCOUNT, "a", 1, &new, &[])
         .await
         .unwrap()
         .unwrap();
     message_index
-        .moved(ACCOUNT, "b", 1, &[(numbers[&7], 8)])
+        .moved(ACCOUNT, "b", 1, &[(numbers[&Uid(7)], Uid(8))])
         .await
         .unwrap();
     assert_eq!(version(message_index).await, 0);
@@ -167,7 +167,7 @@ async fn a_state_between_two_versions_is_read_after_later_changes(fresh: Fresh) 
     let uids = add(message_index, &folders[0], &[(1, ""), (2, "")]).await;
     flag(message_index, &folders[0], &[(1, "\\Seen")]).await;
     message_index
-        .moved(ACCOUNT, "b", 1, &[(uids[0], 9)])
+        .moved(ACCOUNT, "b", 1, &[(uids[0], Uid(9))])
         .await
         .unwrap();
     message_index.remove(ACCOUNT, &uids).await.unwrap();
@@ -186,7 +186,7 @@ async fn a_state_between_two_versions_is_read_after_later_changes(fresh: Fresh) 
             .unwrap();
         changes
             .into_iter()
-            .map(|c| (c.uid, c.before, c.after))
+            .map(|c| (c.number, c.before, c.after))
             .collect::<Vec<_>>()
     };
     assert_eq!(
@@ -267,7 +267,7 @@ async fn the_work_for_a_page_does_not_depend_on_the_number_of_changes(fresh: Fre
     ] {
         execute(&message_index.db, statement.leak()).await.unwrap();
     }
-    let messages: Vec<i64> = uids.iter().map(|uid| uid.cast_signed()).collect();
+    let messages: Vec<i64> = uids.iter().map(|uid| uid.0.cast_signed()).collect();
     for (version, expected) in [(0, 2), (2, 1), (2_000, 1), (6_000, 0)] {
         let later =
             history::first_changes_after(&message_index.db, ACCOUNT, version, &messages).await;
@@ -282,7 +282,7 @@ async fn the_work_for_a_page_does_not_depend_on_the_number_of_changes(fresh: Fre
     assert_eq!(changes.len(), 1);
     assert_eq!(
         (
-            changes[0].uid,
+            changes[0].number,
             flags(&changes[0].before),
             flags(&changes[0].after)
         ),
@@ -308,7 +308,7 @@ async fn a_write_of_an_outdated_sync_does_nothing(fresh: Fresh) {
     let a = &folders[0];
     add(message_index, a, &[(1, "")]).await;
     let outdated = synced(a, Some(5));
-    let seen = [(1, Arc::from("\\Seen"))];
+    let seen = [(Uid(1), Arc::from("\\Seen"))];
     assert!(
         !message_index
             .set_flags(ACCOUNT, &outdated, &seen)

@@ -3,6 +3,7 @@
 
 use std::collections::HashMap;
 
+use latchmail_core::message_number::MessageNumber;
 use sqlx::QueryBuilder;
 
 use super::{MAX_PER_STATEMENT, MessageIndex, number};
@@ -40,14 +41,14 @@ impl MessageIndex {
     pub async fn merged_threads(
         &self,
         account: &str,
-        uids: &[u64],
-    ) -> Result<HashMap<u64, u64>, Error> {
+        numbers: &[MessageNumber],
+    ) -> Result<HashMap<MessageNumber, u64>, Error> {
         let mut threads = HashMap::new();
-        for uids in uids.chunks(MAX_PER_STATEMENT) {
+        for numbers in numbers.chunks(MAX_PER_STATEMENT) {
             let rows: Vec<(i64, i64)> = on!(&self.db, pool => {
                 let mut query = QueryBuilder::new(SOME);
                 query.push_bind(account.to_owned()).push(" AND uid IN (0");
-                for uid in uids.iter().filter_map(|uid| i64::try_from(*uid).ok()) {
+                for uid in numbers.iter().filter_map(|number| i64::try_from(*number).ok()) {
                     query.push(", ").push_bind(uid);
                 }
                 query.push(")").build_query_as().fetch_all(pool).await
@@ -70,21 +71,24 @@ impl MessageIndex {
     pub async fn set_merged_threads(
         &self,
         account: &str,
-        threads: Vec<(u64, u64)>,
+        threads: Vec<(MessageNumber, u64)>,
     ) -> Result<(), Error> {
         let stored: Vec<(i64, i64)> =
             on!(&self.db, pool => sqlx::query_as(ALL).bind(account).fetch_all(pool).await)?;
-        let mut stored: HashMap<u64, u64> = stored
+        let mut stored: HashMap<MessageNumber, u64> = stored
             .into_iter()
             .map(|(uid, thread)| (number(uid), thread.cast_unsigned()))
             .collect();
         let mut changed: Vec<(i64, i64)> = Vec::new();
-        for (uid, thread) in threads {
-            if stored.remove(&uid) != Some(thread) {
-                changed.push((uid.cast_signed(), thread.cast_signed()));
+        for (number, thread) in threads {
+            if stored.remove(&number) != Some(thread) {
+                changed.push((number.0.cast_signed(), thread.cast_signed()));
             }
         }
-        let removed: Vec<i64> = stored.into_keys().map(u64::cast_signed).collect();
+        let removed: Vec<i64> = stored
+            .into_keys()
+            .map(|number| number.0.cast_signed())
+            .collect();
         for uids in removed.chunks(MAX_PER_STATEMENT) {
             on!(&self.db, pool => {
                 let mut query = QueryBuilder::new(REMOVE);

@@ -5,6 +5,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use futures_util::TryStreamExt as _;
+use latchmail_core::message_number::{MessageNumber, Uid};
 use rusqlite::{Connection, OptionalExtension as _};
 use sqlx::{PgPool, Row as _};
 
@@ -45,11 +46,11 @@ pub struct ReplicaFolder {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReplicaMessage {
     /// The number of the message.
-    pub uid: u64,
+    pub number: MessageNumber,
     /// The index of the message's folder in [`Replica::folders`].
     pub folder: usize,
     /// The IMAP UID.
-    pub imap_uid: u32,
+    pub imap_uid: Uid,
     /// The flags, sorted and separated by spaces.
     pub flags: Arc<str>,
 }
@@ -75,7 +76,7 @@ pub struct ReplicaDelta {
     /// The new and changed messages.
     pub changed: Vec<ReplicaMessage>,
     /// The numbers of the removed messages.
-    pub removed: Vec<u64>,
+    pub removed: Vec<MessageNumber>,
 }
 
 impl MessageIndex {
@@ -124,7 +125,12 @@ impl MessageIndex {
     }
 }
 
-type Read = (LogState, Vec<ReplicaFolder>, Vec<ReplicaMessage>, Vec<u64>);
+type Read = (
+    LogState,
+    Vec<ReplicaFolder>,
+    Vec<ReplicaMessage>,
+    Vec<MessageNumber>,
+);
 
 /// Reads all messages, or those that were changed after `since`. Also returns the removed messages.
 /// All queries read the same state of the database.
@@ -230,7 +236,7 @@ struct Builder<'a> {
     positions: HashMap<&'a str, usize>,
     flags: HashSet<Arc<str>>,
     messages: Vec<ReplicaMessage>,
-    removed: Vec<u64>,
+    removed: Vec<MessageNumber>,
 }
 
 impl<'a> Builder<'a> {
@@ -247,10 +253,10 @@ impl<'a> Builder<'a> {
     }
 
     fn add(&mut self, uid: i64, folder: Option<&str>, imap_uid: Option<i64>, flags: Option<&str>) {
-        let uid = number(uid);
+        let number = number(uid);
         let folder = folder.and_then(|folder| self.positions.get(folder).copied());
         let (Some(folder), Some(imap_uid), Some(flags)) = (folder, imap_uid, flags) else {
-            return self.removed.push(uid);
+            return self.removed.push(number);
         };
         let flags = if let Some(known) = self.flags.get(flags) {
             Arc::clone(known)
@@ -260,9 +266,9 @@ impl<'a> Builder<'a> {
             new
         };
         self.messages.push(ReplicaMessage {
-            uid,
+            number,
             folder,
-            imap_uid: u32::try_from(imap_uid).unwrap_or(0),
+            imap_uid: Uid(u32::try_from(imap_uid).unwrap_or(0)),
             flags,
         });
     }

@@ -9,6 +9,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
+use latchmail_core::message_number::Uid;
 use sqlx::QueryBuilder;
 
 use super::log::{self, LoggedChange};
@@ -47,7 +48,7 @@ pub enum FolderMessages<'a> {
     /// The messages with another UIDVALIDITY.
     OtherUidValidity(u32),
     /// The messages with this UIDVALIDITY whose IMAP UIDs are in one of the ranges.
-    Ranges(u32, &'a [RangeInclusive<u32>]),
+    Ranges(u32, &'a [RangeInclusive<Uid>]),
 }
 
 #[derive(Debug, sqlx_macros::FromRow)]
@@ -65,7 +66,7 @@ pub struct StoredFlags(Vec<FlagsRow>);
 impl StoredFlags {
     /// Returns the flags by IMAP UID. The flags are `None` if the message was never synced.
     #[must_use]
-    pub fn into_map(self) -> HashMap<u32, Option<Arc<str>>> {
+    pub fn into_map(self) -> HashMap<Uid, Option<Arc<str>>> {
         self.0.into_iter().filter_map(FlagsRow::stored).collect()
     }
 
@@ -84,7 +85,7 @@ impl MessageIndex {
     pub async fn flags_at(
         &self,
         folder: &SyncedFolder<'_>,
-        imap_uids: &[u32],
+        imap_uids: &[Uid],
     ) -> Result<StoredFlags, Error> {
         let mut flags = Vec::new();
         for imap_uids in imap_uids.chunks(MAX_PER_STATEMENT) {
@@ -120,7 +121,7 @@ impl MessageIndex {
         &self,
         account: &str,
         folder: &SyncedFolder<'_>,
-        flags: &[(u32, Arc<str>)],
+        flags: &[(Uid, Arc<str>)],
     ) -> Result<bool, Error> {
         for flags in flags.chunks(MAX_PER_STATEMENT) {
             let mut tx = self.db.begin().await?;
@@ -201,8 +202,8 @@ impl MessageIndex {
         folder: &str,
         selection: FolderMessages<'_>,
     ) -> Result<Vec<IndexedMessage>, Error> {
-        let all: [&[RangeInclusive<u32>]; 1] = [&[]];
-        let chunks: Vec<&[RangeInclusive<u32>]> = match selection {
+        let all: [&[RangeInclusive<Uid>]; 1] = [&[]];
+        let chunks: Vec<&[RangeInclusive<Uid>]> = match selection {
             FolderMessages::Ranges(_, ranges) => ranges.chunks(MAX_PER_STATEMENT / 2).collect(),
             _ => all.to_vec(),
         };
@@ -251,9 +252,9 @@ impl MessageIndex {
 }
 
 impl FlagsRow {
-    fn stored(self) -> Option<(u32, Option<Arc<str>>)> {
+    fn stored(self) -> Option<(Uid, Option<Arc<str>>)> {
         Some((
-            u32::try_from(self.imap_uid).ok()?,
+            Uid(u32::try_from(self.imap_uid).ok()?),
             self.flags.map(Arc::from),
         ))
     }
@@ -261,7 +262,7 @@ impl FlagsRow {
 
 fn flags_query<D>(
     folder: &SyncedFolder<'_>,
-    imap_uids: impl Iterator<Item = u32>,
+    imap_uids: impl Iterator<Item = Uid>,
 ) -> QueryBuilder<D>
 where
     D: sqlx::Database,

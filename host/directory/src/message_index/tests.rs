@@ -4,9 +4,9 @@ use crate::testing::{Fresh, both};
 /// The UIDVALIDITY of most folders.
 const FIRST: u32 = 7;
 
-fn messages(uids: impl IntoIterator<Item = u32>) -> Vec<(u32, Identity)> {
+fn messages(uids: impl IntoIterator<Item = u32>) -> Vec<(Uid, Identity)> {
     uids.into_iter()
-        .map(|uid| (uid, [uid.to_be_bytes()[3]; 16]))
+        .map(|uid| (Uid(uid), [uid.to_be_bytes()[3]; 16]))
         .collect()
 }
 
@@ -32,9 +32,9 @@ async fn given(
     message_index: &MessageIndex,
     path: &str,
     uid_validity: u32,
-    messages: &[(u32, Identity)],
-    moved: &[(u32, IndexedMessage)],
-) -> HashMap<u32, u64> {
+    messages: &[(Uid, Identity)],
+    moved: &[(Uid, IndexedMessage)],
+) -> HashMap<Uid, MessageNumber> {
     let allotted = || message_index.assign_numbers("ada", path, uid_validity, messages, moved);
     if let Some(numbers) = allotted().await.unwrap() {
         return numbers;
@@ -57,7 +57,7 @@ async fn numbered(fresh: &Fresh, path: &str, uid_validity: u32, uids: &[u32]) ->
         &[],
     )
     .await;
-    uids.iter().map(|uid| numbers[uid]).collect()
+    uids.iter().map(|uid| numbers[&Uid(*uid)].0).collect()
 }
 
 async fn numbers_are_given_once_in_the_order_of_the_uids(fresh: Fresh) {
@@ -74,12 +74,12 @@ async fn numbers_are_given_once_in_the_order_of_the_uids(fresh: Fresh) {
     let found = fresh
         .directory
         .message_index
-        .location("ada", 4)
+        .location("ada", MessageNumber(4))
         .await
         .unwrap()
         .unwrap();
     assert_eq!(
-        (&found.path[..], found.uid_validity(), found.imap_uid()),
+        (&found.path[..], found.uid_validity(), found.imap_uid().0),
         ("INBOX", 7, 4)
     );
     for unknown in [0, 6, u64::MAX] {
@@ -87,7 +87,7 @@ async fn numbers_are_given_once_in_the_order_of_the_uids(fresh: Fresh) {
             fresh
                 .directory
                 .message_index
-                .location("ada", unknown)
+                .location("ada", MessageNumber(unknown))
                 .await
                 .unwrap(),
             None
@@ -97,7 +97,7 @@ async fn numbers_are_given_once_in_the_order_of_the_uids(fresh: Fresh) {
         fresh
             .directory
             .message_index
-            .location("bob", 4)
+            .location("bob", MessageNumber(4))
             .await
             .unwrap(),
         None
@@ -205,15 +205,19 @@ async fn a_folder_that_is_listed_twice_is_one(fresh: Fresh) {
 async fn a_message_that_moved_takes_its_number_along(fresh: Fresh) {
     fresh.directory.with("ada", "ada@example.org", &[]).await;
     let message_index = &fresh.directory.message_index;
-    let same = |uids: &[u32]| uids.iter().map(|uid| (*uid, [9; 16])).collect::<Vec<_>>();
+    let same = |uids: &[u32]| {
+        uids.iter()
+            .map(|uid| (Uid(*uid), [9; 16]))
+            .collect::<Vec<_>>()
+    };
     given(message_index, "INBOX", FIRST, &same(&[3, 5, 8]), &[]).await;
     let rivals = message_index
         .with_identities("ada", &[[9; 16]])
         .await
         .unwrap();
-    let numbers: Vec<u64> = rivals.iter().map(IndexedMessage::number).collect();
+    let numbers: Vec<u64> = rivals.iter().map(|message| message.number().0).collect();
     assert_eq!(numbers, [1, 2, 3]);
-    let moved = |uid, rival: &IndexedMessage| [(uid, rival.clone())];
+    let moved = |uid, rival: &IndexedMessage| [(Uid(uid), rival.clone())];
     let found = given(
         message_index,
         "Sent",
@@ -222,7 +226,7 @@ async fn a_message_that_moved_takes_its_number_along(fresh: Fresh) {
         &moved(41, &rivals[2]),
     )
     .await;
-    assert_eq!((found[&40], found[&41]), (4, 3));
+    assert_eq!((found[&Uid(40)].0, found[&Uid(41)].0), (4, 3));
     // The message with number 3 is now in `Sent`. A reconciliation that still has the old location
     // must not move this number again or remove it.
     let late = given(
@@ -233,14 +237,24 @@ async fn a_message_that_moved_takes_its_number_along(fresh: Fresh) {
         &moved(7, &rivals[2]),
     )
     .await;
-    assert_eq!(late[&7], 5);
+    assert_eq!(late[&Uid(7)].0, 5);
     message_index
         .remove_lost("ada", &[rivals[0].clone(), rivals[2].clone()])
         .await
         .unwrap();
-    let left = message_index.location("ada", 3).await.unwrap().unwrap();
-    assert_eq!((&left.path[..], left.imap_uid()), ("Sent", 41));
-    assert_eq!(message_index.location("ada", 1).await.unwrap(), None);
+    let left = message_index
+        .location("ada", MessageNumber(3))
+        .await
+        .unwrap()
+        .unwrap();
+    assert_eq!((&left.path[..], left.imap_uid().0), ("Sent", 41));
+    assert_eq!(
+        message_index
+            .location("ada", MessageNumber(1))
+            .await
+            .unwrap(),
+        None
+    );
 }
 
 async fn messages_with_copies_are_known_as_such(fresh: Fresh) {
@@ -254,7 +268,7 @@ async fn messages_with_copies_are_known_as_such(fresh: Fresh) {
     assert_eq!(folders, ["INBOX", "Sent"]);
     for (folder, number) in [("INBOX", 2), ("Sent", 4)] {
         let copies = message_index.copies_in("ada", folder).await.unwrap();
-        let numbers: Vec<u64> = copies.iter().map(IndexedMessage::number).collect();
+        let numbers: Vec<u64> = copies.iter().map(|message| message.number().0).collect();
         assert_eq!(numbers, [number]);
     }
     assert_eq!(message_index.copied_folders("bob").await.unwrap(), [""; 0]);
@@ -288,7 +302,7 @@ async fn the_time_to_number_a_copy_does_not_depend_on_the_number_of_copies(fresh
     message_index.update_folders("ada", &inbox).await.unwrap();
     add_copies(&fresh, [9; 16], COPIES.into()).await;
     let new: Vec<_> = (COPIES..COPIES + NEW)
-        .map(|uid| (uid + 1, [9; 16]))
+        .map(|uid| (Uid(uid + 1), [9; 16]))
         .collect();
     let started = std::time::Instant::now();
     let numbers = message_index.assign_numbers("ada", "INBOX", FIRST, &new, &[]);
@@ -314,31 +328,46 @@ async fn a_move_takes_numbers_along_and_deleted_ones_never_come_again(fresh: Fre
     // Another request saw the second message in the new folder before its move was stored.
     assert_eq!(numbered(&fresh, "Archive", FIRST, &[20]).await, [4]);
     message_index
-        .moved("ada", "Archive", 7, &[(1, 10), (2, 20)])
+        .moved(
+            "ada",
+            "Archive",
+            7,
+            &[(MessageNumber(1), Uid(10)), (MessageNumber(2), Uid(20))],
+        )
         .await
         .unwrap();
     assert_eq!(numbered(&fresh, "Archive", FIRST, &[10, 20]).await, [1, 2]);
     // The folder must be in the index first.
     assert!(
         !message_index
-            .moved("ada", "Fresh", 1, &[(3, 1)])
+            .moved("ada", "Fresh", 1, &[(MessageNumber(3), Uid(1))])
             .await
             .unwrap()
     );
     numbered(&fresh, "Fresh", 1, &[]).await;
     assert!(
         message_index
-            .moved("ada", "Fresh", 1, &[(3, 1)])
+            .moved("ada", "Fresh", 1, &[(MessageNumber(3), Uid(1))])
             .await
             .unwrap()
     );
-    let path = message_index.location("ada", 3).await.unwrap().unwrap();
+    let path = message_index
+        .location("ada", MessageNumber(3))
+        .await
+        .unwrap()
+        .unwrap();
     assert_eq!(path.path, "Fresh");
     message_index
-        .remove("ada", &[1, 4, u64::MAX])
+        .remove("ada", &[1, 4, u64::MAX].map(MessageNumber))
         .await
         .unwrap();
-    assert_eq!(message_index.location("ada", 1).await.unwrap(), None);
+    assert_eq!(
+        message_index
+            .location("ada", MessageNumber(1))
+            .await
+            .unwrap(),
+        None
+    );
     assert_eq!(numbered(&fresh, "INBOX", FIRST, &[4]).await, [5]);
 }
 
@@ -361,13 +390,13 @@ async fn of_parallel_listings_all_answer_the_same_numbers(fresh: Fresh) {
             })
         })
         .collect();
-    let mut all: HashMap<u32, u64> = HashMap::new();
+    let mut all: HashMap<Uid, MessageNumber> = HashMap::new();
     for task in tasks {
         for (uid, number) in task.await.unwrap() {
             assert_eq!(*all.entry(uid).or_insert(number), number);
         }
     }
-    let mut given: Vec<_> = all.values().copied().collect();
+    let mut given: Vec<_> = all.values().map(|number| number.0).collect();
     given.sort_unstable();
     assert_eq!(given, (1..=50).collect::<Vec<_>>());
 }
@@ -394,7 +423,7 @@ async fn a_folder_with_the_longest_path_is_indexed(fresh: Fresh) {
     let found = fresh
         .directory
         .message_index
-        .location("ada", 1)
+        .location("ada", MessageNumber(1))
         .await
         .unwrap()
         .unwrap();
@@ -406,7 +435,8 @@ async fn merged_threads_are_replaced_in_batches(fresh: Fresh) {
     let message_index = &fresh.directory.message_index;
     let uids: Vec<u32> = (1..=1200).collect();
     let numbers = numbered(&fresh, "INBOX", FIRST, &uids).await;
-    let set = async |threads: Vec<(u64, u64)>| {
+    let numbers: Vec<MessageNumber> = numbers.into_iter().map(MessageNumber).collect();
+    let set = async |threads: Vec<(MessageNumber, u64)>| {
         message_index
             .set_merged_threads("ada", threads)
             .await
@@ -421,11 +451,14 @@ async fn merged_threads_are_replaced_in_batches(fresh: Fresh) {
         stored
     };
     // The largest number does not fit into the database's signed type.
-    let first: Vec<(u64, u64)> = numbers.iter().map(|uid| (*uid, u64::MAX - uid)).collect();
+    let first: Vec<(MessageNumber, u64)> = numbers
+        .iter()
+        .map(|number| (*number, u64::MAX - number.0))
+        .collect();
     let mut with_removed = first.clone();
-    with_removed.push((9_999, 1));
+    with_removed.push((MessageNumber(9_999), 1));
     assert_eq!(set(with_removed).await, first);
-    let mut second: Vec<(u64, u64)> = first[..600].to_vec();
+    let mut second: Vec<(MessageNumber, u64)> = first[..600].to_vec();
     second[0].1 = 7;
     assert_eq!(set(second.clone()).await, second);
     assert_eq!(set(second.clone()).await, second);

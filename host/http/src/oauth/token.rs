@@ -90,8 +90,8 @@ pub(super) async fn exchange_token(app: &App, request: &Request) -> Result<Respo
         Box::pin(async {
             // The future takes the key, and borrows the rest.
             let key = key;
-            let verdict = limits.check(Bucket::OAuth, &key).await.admit()?;
-            counted.get_or_init(|| verdict);
+            let limit = limits.check(Bucket::OAuth, &key).await.admit()?;
+            counted.get_or_init(|| limit);
             Ok(())
         })
     };
@@ -113,7 +113,7 @@ pub(super) async fn exchange_token(app: &App, request: &Request) -> Result<Respo
     if !is_failure && !is_limited {
         request.set_verified();
     }
-    let verdict = if is_failure {
+    let limit = if is_failure {
         let client = Key::client(request.client);
         Some(limits.check(Bucket::OAuth, &client).await.admit()?)
     } else {
@@ -123,8 +123,8 @@ pub(super) async fn exchange_token(app: &App, request: &Request) -> Result<Respo
         Ok(tokens) => message::json(StatusCode::OK, &tokens)?,
         Err(error) => protocol::error_response(error, !matches!(basic, Ok(None)))?,
     };
-    if let Some(verdict) = verdict {
-        rate_limit::write(verdict, &mut response.headers);
+    if let Some(limit) = limit {
+        rate_limit::write(limit, &mut response.headers);
     }
     Ok(response)
 }

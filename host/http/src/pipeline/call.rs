@@ -53,7 +53,7 @@ pub(super) async fn run<S: State>(
             response::log(&rejection);
         }
     };
-    http.server.changes.run(task);
+    http.server.tasks.spawn(task);
     match timeout(deadline, receiver).await {
         Ok(Ok(result)) => result,
         Err(_) | Ok(Err(_)) => Err(call_error::outcome_unknown()),

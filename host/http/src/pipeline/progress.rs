@@ -6,8 +6,8 @@ use std::mem;
 use http::{Method, StatusCode};
 use latchmail_core::limits::{Bucket, Key, Limits};
 use latchmail_core::metrics;
+use latchmail_core::rate_limit::RateLimitStatus;
 use latchmail_core::traces::Span;
-use latchmail_core::verdict::Verdict;
 
 use crate::rejection::Rejection;
 use crate::response;
@@ -19,7 +19,7 @@ pub(super) struct Progress {
     /// The account of the caller, if the caller was authenticated.
     pub(super) account: Option<String>,
     /// The state of the rate limit towards which the request counts.
-    pub(super) verdict: Option<Verdict>,
+    pub(super) rate_limit: Option<RateLimitStatus>,
     /// The span of the request.
     span: Span,
 }
@@ -29,7 +29,7 @@ impl Progress {
         Self {
             route: None,
             account: None,
-            verdict: None,
+            rate_limit: None,
             span,
         }
     }
@@ -69,9 +69,9 @@ impl Progress {
         bucket: Bucket,
         key: &Key,
     ) -> Result<(), Rejection> {
-        let verdict = limits.check(bucket, key).await;
-        self.verdict = Some(verdict);
-        verdict.admit()?;
+        let status = limits.check(bucket, key).await;
+        self.rate_limit = Some(status);
+        status.admit()?;
         Ok(())
     }
 }

@@ -1,12 +1,14 @@
 //! The type of changes.
 
+use latchmail_core::message_number::MessageNumber;
+
 /// A change of a mailbox. Paths are valid at the position of the change in its page.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Change {
     /// A message was created in a folder.
     Created {
         /// The number of the message.
-        uid: u64,
+        number: MessageNumber,
         /// The path of the folder.
         folder: String,
         /// The flags of the message.
@@ -15,7 +17,7 @@ pub enum Change {
     /// The flags of a message changed.
     Flags {
         /// The number of the message.
-        uid: u64,
+        number: MessageNumber,
         /// The path of the message's folder.
         folder: String,
         /// All flags of the message.
@@ -24,7 +26,7 @@ pub enum Change {
     /// A message was moved.
     Moved {
         /// The number of the message.
-        uid: u64,
+        number: MessageNumber,
         /// The path of the new folder.
         folder: String,
         /// The path of the old folder.
@@ -35,7 +37,7 @@ pub enum Change {
     /// A message was deleted.
     Deleted {
         /// The number of the message.
-        uid: u64,
+        number: MessageNumber,
         /// The path of the folder that contained the message.
         folder: String,
     },

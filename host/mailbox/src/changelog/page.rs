@@ -157,7 +157,10 @@ impl Page {
     /// this change in this segment.
     fn change(&self, message: MessageChange, segment: u8) -> Option<Change> {
         let MessageChange {
-            uid, before, after, ..
+            number,
+            before,
+            after,
+            ..
         } = message;
         let plan = &self.plan;
         let before = before.filter(|state| plan.paths.contains_key(&state.folder));
@@ -181,7 +184,7 @@ impl Page {
             (Some(before), Some(after)) if moved_early(&before.folder, &after.folder).is_some() => {
                 let folder = moved_early(&before.folder, &after.folder)?.clone();
                 (segment == MOVED_EARLY).then(|| Change::Moved {
-                    uid,
+                    number,
                     folder,
                     from: path(&before.folder),
                     flags: flags(&after.flags),
@@ -189,19 +192,19 @@ impl Page {
             }
             _ if segment == MOVED_EARLY => None,
             (None, Some(after)) => Some(Change::Created {
-                uid,
+                number,
                 folder: path(&after.folder),
                 flags: flags(&after.flags),
             }),
             (Some(before), None) => {
                 (!plan.deleted.contains(&before.folder)).then(|| Change::Deleted {
-                    uid,
+                    number,
                     folder: path(&before.folder),
                 })
             }
             (Some(before), Some(after)) if before.folder == after.folder => {
                 (before.flags != after.flags).then(|| Change::Flags {
-                    uid,
+                    number,
                     folder: path(&after.folder),
                     flags: flags(&after.flags),
                 })
@@ -209,13 +212,13 @@ impl Page {
             // The client has deleted the message together with its folder.
             (Some(before), Some(after)) if plan.deleted_early.contains(&before.folder) => {
                 Some(Change::Created {
-                    uid,
+                    number,
                     folder: path(&after.folder),
                     flags: flags(&after.flags),
                 })
             }
             (Some(before), Some(after)) => Some(Change::Moved {
-                uid,
+                number,
                 folder: path(&after.folder),
                 from: path(&before.folder),
                 flags: flags(&after.flags),

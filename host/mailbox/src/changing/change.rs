@@ -9,6 +9,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use latchmail_core::message_number::{MessageNumber, Uid};
 use latchmail_core::permissions::Right;
 use latchmail_directory::message_index::Location;
 use latchmail_imap::flag::Flag;
@@ -69,10 +70,10 @@ impl Source {
 /// The result of a change in one folder.
 enum FolderResult {
     /// The IMAP UIDs of the changed messages.
-    Changed(BTreeSet<u32>),
+    Changed(BTreeSet<Uid>),
     /// Another client moved some of the messages before they could be deleted. The value contains
     /// the IMAP UIDs of the others, which were deleted.
-    MovedAway(BTreeSet<u32>),
+    MovedAway(BTreeSet<Uid>),
     NoDestination,
 }
 
@@ -85,10 +86,10 @@ impl Changer {
     pub async fn flag(
         self: &Arc<Self>,
         access: &Access,
-        numbers: &[u64],
+        numbers: &[MessageNumber],
         flags: Vec<Flag>,
         add: bool,
-    ) -> Result<Vec<u64>, Error> {
+    ) -> Result<Vec<MessageNumber>, Error> {
         let changed = self
             .start_change(access, numbers, Change::Flag { flags, add })
             .await?;
@@ -103,9 +104,9 @@ impl Changer {
     pub async fn move_to(
         self: &Arc<Self>,
         access: &Access,
-        numbers: &[u64],
+        numbers: &[MessageNumber],
         destination: &str,
-    ) -> Result<Option<Vec<u64>>, Error> {
+    ) -> Result<Option<Vec<MessageNumber>>, Error> {
         let to = normalize_path(destination).to_owned();
         self.start_change(access, numbers, Change::Move { to })
             .await
@@ -118,8 +119,8 @@ impl Changer {
     pub async fn delete(
         self: &Arc<Self>,
         access: &Access,
-        numbers: &[u64],
-    ) -> Result<Vec<u64>, Error> {
+        numbers: &[MessageNumber],
+    ) -> Result<Vec<MessageNumber>, Error> {
         let deleted = self.start_change(access, numbers, Change::Delete).await?;
         Ok(deleted.unwrap_or_default())
     }
@@ -128,15 +129,15 @@ impl Changer {
     async fn start_change(
         self: &Arc<Self>,
         access: &Access,
-        numbers: &[u64],
+        numbers: &[MessageNumber],
         change: Change,
-    ) -> Result<Option<Vec<u64>>, Error> {
+    ) -> Result<Option<Vec<MessageNumber>>, Error> {
         let (changer, access) = (Arc::clone(self), access.clone());
         let mut numbers = numbers.to_vec();
         numbers.sort_unstable();
         numbers.dedup();
-        self.changes
-            .run(async move { changer.change(&access, numbers, &change).await })
+        self.tasks
+            .spawn(async move { changer.change(&access, numbers, &change).await })
             .await
             .unwrap_or_else(|error| Err(Error::Unknown(format!("a change ended early: {error}"))))
     }
@@ -144,9 +145,9 @@ impl Changer {
     async fn change(
         &self,
         access: &Access,
-        mut remaining: Vec<u64>,
+        mut remaining: Vec<MessageNumber>,
         change: &Change,
-    ) -> Result<Option<Vec<u64>>, Error> {
+    ) -> Result<Option<Vec<MessageNumber>>, Error> {
         // Two moves of one message must not overlap. Otherwise a server could copy the message
         // twice and remove the original only once.
         let (access, _lock) = &self.context.connections.lock(&self.locks, access).await?;
@@ -175,8 +176,8 @@ impl Changer {
             }
         }
         // The numbers of the changed messages. The list is sorted after each lookup.
-        let mut changed: Vec<u64> = Vec::new();
-        let mut tried: Vec<(u64, Arc<Location>)> = Vec::new();
+        let mut changed: Vec<MessageNumber> = Vec::new();
+        let mut tried: Vec<(MessageNumber, Arc<Location>)> = Vec::new();
         let mut moved_away = false;
         for source in Source::sequence(access) {
             let mut locations = self
@@ -238,10 +239,10 @@ impl Changer {
     async fn authorized_locations(
         &self,
         access: &Access,
-        numbers: &[u64],
+        numbers: &[MessageNumber],
         source: Source,
         rights: &[Right],
-    ) -> Result<Vec<(u64, Arc<Location>)>, Error> {
+    ) -> Result<Vec<(MessageNumber, Arc<Location>)>, Error> {
         let mut locations = self.look_up(access, numbers, source).await?;
         let folder_access = self.folders.usable_by(access).await?;
         for &right in rights {
@@ -262,13 +263,14 @@ impl Changer {
     async fn look_up(
         &self,
         access: &Access,
-        numbers: &[u64],
+        numbers: &[MessageNumber],
         source: Source,
-    ) -> Result<Vec<(u64, Arc<Location>)>, Error> {
+    ) -> Result<Vec<(MessageNumber, Arc<Location>)>, Error> {
         let account = &access.account;
         if source == Source::Cache {
-            let cached =
-                |number: &u64| Some((*number, self.context.cache.location(account, *number)?));
+            let cached = |number: &MessageNumber| {
+                Some((*number, self.context.cache.location(account, *number)?))
+            };
             return Ok(numbers.iter().filter_map(cached).collect());
         }
         if source == Source::ReconciledIndex {
@@ -296,10 +298,10 @@ impl Changer {
         access: &Access,
         path: &str,
         uid_validity: u32,
-        messages: &[(u64, u32)],
+        messages: &[(MessageNumber, Uid)],
         change: &Change,
     ) -> Result<FolderResult, Error> {
-        let uids: Vec<u32> = messages.iter().map(|(_, uid)| *uid).collect();
+        let uids: Vec<Uid> = messages.iter().map(|(_, uid)| *uid).collect();
         // Prevent other reconciliations until the result of an expunge has been checked. Another
         // client might have moved a message just before the expunge. The lock is acquired before
         // the connection, because the holder of the lock may need the last connection.
@@ -377,10 +379,10 @@ async fn store_flags(
     lease: &mut Lease<Connector>,
     path: &str,
     uid_validity: u32,
-    uids: &[u32],
+    uids: &[Uid],
     flags: &[Flag],
     add: bool,
-) -> Result<BTreeSet<u32>, Error> {
+) -> Result<BTreeSet<Uid>, Error> {
     let mut connection_lost = false;
     let session = lease.session().await?;
     if session.can_store_without_select(path, uid_validity, uids, flags) {
@@ -417,7 +419,9 @@ async fn store_flags(
 
 /// Groups messages by the path and the UIDVALIDITY of their folders. Each group contains the
 /// numbers and the IMAP UIDs of its messages.
-fn group_by_folder(locations: &[(u64, Arc<Location>)]) -> BTreeMap<(&str, u32), Vec<(u64, u32)>> {
+fn group_by_folder(
+    locations: &[(MessageNumber, Arc<Location>)],
+) -> BTreeMap<(&str, u32), Vec<(MessageNumber, Uid)>> {
     let mut folders: BTreeMap<_, Vec<_>> = BTreeMap::new();
     for (number, location) in locations {
         let at = message_ref(location);
@@ -441,7 +445,7 @@ fn change_error(error: latchmail_imap::Error) -> Error {
 
 /// Returns `error` if no message was changed. Otherwise returns [`Error::Unknown`] with the number
 /// of changed messages.
-fn after_changes(changed: &[u64], error: Error) -> Error {
+fn after_changes(changed: &[MessageNumber], error: Error) -> Error {
     if changed.is_empty() {
         return error;
     }

@@ -4,6 +4,7 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Instant;
 
+use latchmail_core::message_number::MessageNumber;
 use latchmail_directory::message_index::{Replica, ReplicaDelta, ReplicaFolder, ReplicaMessage};
 use latchmail_search::{Index, MailboxState};
 
@@ -17,7 +18,7 @@ pub(super) struct Content {
     pub(super) threads: MailboxThreads,
     /// The messages that the index does not contain, because they were not at their locations when
     /// they were read.
-    pub(super) unindexed: BTreeSet<u64>,
+    pub(super) unindexed: BTreeSet<MessageNumber>,
     pub(super) verified: Instant,
 }
 
@@ -52,8 +53,8 @@ impl Mailbox {
 
     /// Applies the changes after [`Mailbox::version`].
     pub(super) fn apply(&mut self, delta: &ReplicaDelta) {
-        for uid in &delta.removed {
-            self.state.remove(*uid);
+        for number in &delta.removed {
+            self.state.remove(*number);
         }
         self.set_folders(&delta.folders);
         self.set_messages(&delta.folders, &delta.changed);
@@ -66,7 +67,7 @@ impl Mailbox {
             let position = folder.and_then(|folder| self.positions.get(&folder.id));
             if let Some(position) = position {
                 self.state
-                    .set(message.uid, *position, message.imap_uid, &message.flags);
+                    .set(message.number, *position, message.imap_uid, &message.flags);
             }
         }
     }

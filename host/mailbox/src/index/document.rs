@@ -4,6 +4,7 @@
 use std::collections::HashSet;
 
 use latchmail_core::clock::Timestamp;
+use latchmail_core::message_number::MessageNumber;
 use latchmail_mime::preview::Preview;
 use latchmail_mime::{self as mime, Header};
 use latchmail_search::threads::ThreadKeys;
@@ -20,7 +21,7 @@ use crate::message::types::{Address, Summary};
 /// The data of a message for its document.
 #[derive(Debug)]
 pub(super) struct MessageDocument {
-    pub(super) uid: u64,
+    pub(super) number: MessageNumber,
     pub(super) arrival: i64,
     summary: Summary,
     cc: Vec<Address>,
@@ -32,8 +33,8 @@ pub(super) struct MessageDocument {
 }
 
 impl MessageDocument {
-    /// Creates the document of the message with the number `uid`.
-    pub(super) fn new(uid: u64, parts: &MessageParts) -> Self {
+    /// Creates the document of the message with this number.
+    pub(super) fn new(number: MessageNumber, parts: &MessageParts) -> Self {
         let MessageParts {
             message,
             structure,
@@ -46,20 +47,20 @@ impl MessageDocument {
         let content = mime::content(structure, texts);
         // A long References field does not fit into the limit for summaries.
         let thread = if header.truncated {
-            thread_fields(&Header::of(head, bounds::FIELD)).keys(uid)
+            thread_fields(&Header::of(head, bounds::FIELD)).keys(number)
         } else {
-            thread_fields(&header).keys(uid)
+            thread_fields(&header).keys(number)
         };
         let (text, other_text) = searchable_texts(content.text, content.html.as_deref());
         Self {
-            uid,
+            number,
             arrival: message.internal_date.map_or(0, Timestamp::millis),
             text,
             other_text,
             attachments: mime::sections(structure)
                 .map(|section| section.attachment.filename)
                 .collect(),
-            summary: summary(uid, message, &header, preview),
+            summary: summary(number, message, &header, preview),
             cc: header.cc,
             thread,
         }
@@ -83,7 +84,7 @@ impl MessageDocument {
         );
         let attachments: Vec<&str> = self.attachments.iter().map(String::as_str).collect();
         Ok(add(&Document {
-            uid: self.uid,
+            number: self.number,
             arrival: self.arrival,
             date: self.date(),
             size: self.summary.size,
@@ -196,10 +197,10 @@ pub(super) fn stored_senders(stored: &[u8]) -> Result<Vec<Address>, Error> {
 ///
 /// # Errors
 /// Returns an error if the stored data are invalid.
-pub(super) fn stored_summary(uid: u64, stored: &[u8]) -> Result<Summary, Error> {
+pub(super) fn stored_summary(number: MessageNumber, stored: &[u8]) -> Result<Summary, Error> {
     let stored: StoredSummary = parse(stored)?;
     Ok(Summary {
-        uid,
+        number,
         seq: 0,
         from: addresses(stored.from),
         to: addresses(stored.to),

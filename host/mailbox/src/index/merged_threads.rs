@@ -4,6 +4,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use latchmail_core::message_number::MessageNumber;
 use latchmail_search::threads::ThreadId;
 
 use super::SearchIndex;
@@ -20,13 +21,13 @@ impl SearchIndex {
         summaries: impl IntoIterator<Item = &'a mut Summary>,
     ) -> Result<(), Error> {
         let mut summaries: Vec<&mut Summary> = summaries.into_iter().collect();
-        let uids: Vec<u64> = summaries.iter().map(|summary| summary.uid).collect();
-        let threads = match self.open_threads(account, &uids).await {
+        let numbers: Vec<MessageNumber> = summaries.iter().map(|summary| summary.number).collect();
+        let threads = match self.open_threads(account, &numbers).await {
             Some(threads) => threads,
-            None => self.stored_threads(account, &uids).await?,
+            None => self.stored_threads(account, &numbers).await?,
         };
         for summary in &mut summaries {
-            if let Some(thread) = threads.get(&summary.uid) {
+            if let Some(thread) = threads.get(&summary.number) {
                 summary.thread_id = ThreadId(*thread).to_string();
             }
         }
@@ -36,8 +37,8 @@ impl SearchIndex {
     async fn stored_threads(
         &self,
         account: &str,
-        uids: &[u64],
-    ) -> Result<HashMap<u64, u64>, Error> {
+        numbers: &[MessageNumber],
+    ) -> Result<HashMap<MessageNumber, u64>, Error> {
         if self.indexes.as_ref().is_none()
             || !self
                 .context
@@ -51,7 +52,7 @@ impl SearchIndex {
         Ok(self
             .context
             .message_index()
-            .merged_threads(account, uids)
+            .merged_threads(account, numbers)
             .await?)
     }
 
@@ -60,13 +61,13 @@ impl SearchIndex {
     pub(crate) async fn open_threads(
         &self,
         account: &str,
-        uids: &[u64],
-    ) -> Option<HashMap<u64, u64>> {
+        numbers: &[MessageNumber],
+    ) -> Option<HashMap<MessageNumber, u64>> {
         let index = self.indexes.as_ref()?.open(account)?;
         let content = index.content.read().await;
         let threads = &content.as_ref()?.threads.threads;
-        let with_thread = |uid: &u64| Some((*uid, threads.thread_of(*uid)?.0));
-        Some(uids.iter().filter_map(with_thread).collect())
+        let with_thread = |number: &MessageNumber| Some((*number, threads.thread_of(*number)?.0));
+        Some(numbers.iter().filter_map(with_thread).collect())
     }
 
     /// Stores the merged threads of an open index in the directory, for listings while the index is
@@ -86,7 +87,7 @@ impl SearchIndex {
             let content = content.as_ref();
             let merged = content.map(|content| content.threads.threads.merged());
             let merged = merged.into_iter().flatten();
-            merged.map(|(uid, thread)| (uid, thread.0)).collect()
+            merged.map(|(number, thread)| (number, thread.0)).collect()
         });
         let merged: Vec<_> = merged.await.map_err(Error::Internal)?;
         let stored = self

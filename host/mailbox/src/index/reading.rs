@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::time::Instant;
 
+use latchmail_core::message_number::Uid;
 use latchmail_imap::MessageRef;
 
 use super::SearchIndex;
@@ -50,10 +51,10 @@ impl SearchIndex {
                     return Err(error);
                 }
                 if let [message] = part {
-                    let attempts = account.unreadable().add(message.uid, Instant::now());
+                    let attempts = account.unreadable().add(message.number, Instant::now());
                     tracing::warn!(
                         account = account.account,
-                        uid = message.uid,
+                        uid = message.number.0,
                         attempts,
                         %error,
                         "the search index omits a message that the mail server fails to return"
@@ -74,7 +75,8 @@ impl SearchIndex {
         };
         let (path, uid_validity) = (&*first.path, first.uid_validity);
         let mut lease = self.context.connections.lease(access, Some(path)).await?;
-        let existing = retry_read!(lease, session => session.existing(path, uid_validity, &[1]));
+        let existing =
+            retry_read!(lease, session => session.existing(path, uid_validity, &[Uid(1)]));
         Ok(existing.is_some())
     }
 
@@ -97,7 +99,7 @@ impl SearchIndex {
             .await?;
         let fetched = retry_read!(lease, session => session.beginnings_at(&refs, BEGINNING));
         drop(lease);
-        let by_imap_uid: HashMap<u32, &Missing> =
+        let by_imap_uid: HashMap<Uid, &Missing> =
             messages.iter().map(|m| (m.imap_uid, *m)).collect();
         for message in fetched {
             let Some(missing) = by_imap_uid.get(&message.uid) else {
@@ -107,9 +109,9 @@ impl SearchIndex {
                 large.push(*missing);
                 continue;
             }
-            let (uid, work) = (missing.uid, message.whole.len());
+            let (number, work) = (missing.number, message.whole.len());
             let document = blocking::run_sized(work, move || {
-                MessageDocument::new(uid, &MessageParts::of_complete(message))
+                MessageDocument::new(number, &MessageParts::of_complete(message))
             });
             documents.push(document.await.map_err(IndexError::Internal)?);
         }
@@ -131,9 +133,9 @@ impl SearchIndex {
             let parts = MessageParts::read(session, whole, None).await?;
             drop(lease);
             let Some(parts) = parts else { continue };
-            let uid = missing.uid;
+            let number = missing.number;
             let document = blocking::run(move || {
-                let document = MessageDocument::new(uid, &parts);
+                let document = MessageDocument::new(number, &parts);
                 drop(memory);
                 document
             });

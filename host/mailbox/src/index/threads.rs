@@ -2,15 +2,16 @@
 
 use std::collections::{HashMap, HashSet};
 
+use latchmail_core::message_number::MessageNumber;
 use latchmail_search::FolderSet;
 use latchmail_search::threads::ThreadId;
 
 use super::SearchIndex;
 use super::content::Content;
+use super::current_index::CurrentIndex;
 use super::document::stored_senders;
 use super::results::Hit;
 use super::results::{Thread, ThreadMessages, ThreadPage};
-use super::search::CurrentIndex;
 use crate::blocking;
 use crate::bounds::to_usize;
 use crate::error::Error;
@@ -37,7 +38,7 @@ struct Group {
     count: u32,
     unread: u32,
     /// The arrival and the number of the newest message.
-    newest: (i64, u64),
+    newest: (i64, MessageNumber),
     /// Whether one of the messages is in the listed folder.
     is_listed: bool,
 }
@@ -74,26 +75,26 @@ impl Content {
         let state = &self.mailbox.state;
         let listed = folder.and_then(|path| state.folder(path));
         let mut groups: HashMap<ThreadId, Group> = HashMap::new();
-        for uid in state.uids() {
-            let Some(location) = state.get(uid) else {
+        for number in state.numbers() {
+            let Some(location) = state.get(number) else {
                 continue;
             };
             if !visible.contains(location.folder) {
                 continue;
             }
-            let Some(id) = self.threads.threads.thread_of(uid) else {
+            let Some(id) = self.threads.threads.thread_of(number) else {
                 continue;
             };
             let group = groups.entry(id).or_insert(Group {
                 id,
                 count: 0,
                 unread: 0,
-                newest: (i64::MIN, 0),
+                newest: (i64::MIN, number),
                 is_listed: false,
             });
             group.count += 1;
-            group.unread += u32::from(!is_seen(state.flags(uid).unwrap_or_default()));
-            group.newest = group.newest.max((self.threads.arrival(uid), uid));
+            group.unread += u32::from(!is_seen(state.flags(number).unwrap_or_default()));
+            group.newest = group.newest.max((self.threads.arrival(number), number));
             group.is_listed |= folder.is_none() || Some(location.folder) == listed;
         }
         let mut groups: Vec<Group> = groups
@@ -105,24 +106,24 @@ impl Content {
     }
 
     /// Returns the messages of a thread in `visible` folders, oldest first.
-    fn members(&self, visible: &FolderSet, id: ThreadId) -> Vec<u64> {
+    fn members(&self, visible: &FolderSet, id: ThreadId) -> Vec<MessageNumber> {
         let mut members = self.threads.threads.members(id);
-        members.retain(|uid| {
-            let location = self.mailbox.state.get(*uid);
+        members.retain(|number| {
+            let location = self.mailbox.state.get(*number);
             location.is_some_and(|location| visible.contains(location.folder))
         });
-        members.sort_unstable_by_key(|uid| (self.threads.arrival(*uid), *uid));
+        members.sort_unstable_by_key(|number| (self.threads.arrival(*number), *number));
         members
     }
 
     /// Returns the existing messages with these numbers, in the same order.
-    fn hits(&self, uids: &[u64]) -> Result<Vec<Hit>, Error> {
-        let stored = self.index.summaries(uids);
+    fn hits(&self, numbers: &[MessageNumber]) -> Result<Vec<Hit>, Error> {
+        let stored = self.index.summaries(numbers);
         let stored = stored.map_err(|error| Error::Internal(error.to_string()))?;
-        let mut hits = Vec::with_capacity(uids.len());
-        for (uid, stored) in uids.iter().zip(stored) {
+        let mut hits = Vec::with_capacity(numbers.len());
+        for (number, stored) in numbers.iter().zip(stored) {
             let Some(stored) = stored else { continue };
-            if let Some((summary, folder)) = self.summary(*uid, &stored)? {
+            if let Some((summary, folder)) = self.summary(*number, &stored)? {
                 hits.push(Hit {
                     summary,
                     folder,
@@ -176,7 +177,7 @@ impl Content {
 
     /// Returns the senders of messages, in the order of their first message. Reads only as many
     /// messages as necessary.
-    fn participants(&self, members: &[u64]) -> Result<Vec<Address>, Error> {
+    fn participants(&self, members: &[MessageNumber]) -> Result<Vec<Address>, Error> {
         let mut participants = Participants::default();
         let members = &members[..members.len().min(PARTICIPANT_MESSAGES)];
         for batch in members.chunks(PARTICIPANT_BATCH) {
@@ -256,6 +257,7 @@ mod tests {
 
     use bytes::Bytes;
     use latchmail_core::clock::Timestamp;
+    use latchmail_core::message_number::Uid;
     use latchmail_directory::message_index::{Replica, ReplicaFolder, ReplicaMessage};
     use latchmail_imap::Fetched;
     use latchmail_search::Index;
@@ -275,21 +277,21 @@ mod tests {
         let mut listed = Vec::new();
         for (uid, message) in (1..).zip(messages) {
             let fetched = Fetched {
-                uid,
+                uid: Uid(uid),
                 internal_date: Some(Timestamp::from_millis(i64::from(uid))),
                 whole: Bytes::from(message.clone()),
                 ..Fetched::default()
             };
-            let number = u64::from(uid);
+            let number = MessageNumber(uid.into());
             let document = MessageDocument::new(number, &MessageParts::of_complete(fetched));
             document
                 .with_document(|document| writer.add(document))
                 .unwrap()
                 .unwrap();
             listed.push(ReplicaMessage {
-                uid: number,
+                number,
                 folder: 0,
-                imap_uid: uid,
+                imap_uid: Uid(uid),
                 flags: "".into(),
             });
         }
@@ -335,18 +337,21 @@ mod tests {
             .map(|number| letter("a", number, "Bo <bo@example.org>"))
             .collect();
         let (_folder, content) = content(&messages);
-        let id = content.threads.threads.thread_of(1).unwrap();
-        let uids = |offset, limit| -> Vec<u64> {
+        let id = content.threads.threads.thread_of(MessageNumber(1)).unwrap();
+        let numbers = |offset, limit| -> Vec<u64> {
             let page = content.thread_messages(&inbox(), id, offset, limit);
             let page = page.unwrap().unwrap();
             assert_eq!((page.id, page.total), (id.to_string(), 1_000));
-            page.messages.iter().map(|hit| hit.summary.uid).collect()
+            page.messages
+                .iter()
+                .map(|hit| hit.summary.number.0)
+                .collect()
         };
-        assert_eq!(uids(0, 100), (901..=1_000).collect::<Vec<u64>>());
-        assert_eq!(uids(950, 50), (1..=50).collect::<Vec<u64>>());
-        assert_eq!(uids(970, 50), (1..=30).collect::<Vec<u64>>());
-        assert_eq!(uids(1_000, 50), [0; 0]);
-        assert_eq!(uids(usize::MAX, 50), [0; 0]);
+        assert_eq!(numbers(0, 100), (901..=1_000).collect::<Vec<u64>>());
+        assert_eq!(numbers(950, 50), (1..=50).collect::<Vec<u64>>());
+        assert_eq!(numbers(970, 50), (1..=30).collect::<Vec<u64>>());
+        assert_eq!(numbers(1_000, 50), [0; 0]);
+        assert_eq!(numbers(usize::MAX, 50), [0; 0]);
         let hidden = content.thread_messages(&FolderSet::default(), id, 0, 50);
         assert_eq!(hidden.unwrap(), None);
     }
@@ -372,7 +377,7 @@ mod tests {
             .map(|group| content.thread(&inbox(), group).unwrap().unwrap())
             .map(|thread| (thread.id.clone(), thread))
             .collect();
-        let thread = |uid| &threads[&content.threads.id(uid)];
+        let thread = |number| &threads[&content.threads.id(MessageNumber(number))];
         let many = &thread(1).participants;
         assert_eq!((thread(1).count, many.len()), (200, MAX_PARTICIPANTS));
         assert_eq!(many[0].address, "s0m0@example.org");

@@ -4,6 +4,8 @@
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
+use latchmail_core::message_number::MessageNumber;
+
 /// Maximum number of attempts to read a message.
 const MAX_ATTEMPTS: u32 = 5;
 
@@ -12,7 +14,7 @@ const RETRY_INTERVAL: Duration = Duration::from_mins(10);
 
 /// The failed attempts to read the messages of an account, by number.
 #[derive(Default)]
-pub(super) struct UnreadableMessages(HashMap<u64, Attempts>);
+pub(super) struct UnreadableMessages(HashMap<MessageNumber, Attempts>);
 
 struct Attempts {
     count: u32,
@@ -21,8 +23,8 @@ struct Attempts {
 
 impl UnreadableMessages {
     /// Records a failed attempt. Returns the number of failed attempts.
-    pub(super) fn add(&mut self, uid: u64, now: Instant) -> u32 {
-        let attempts = self.0.entry(uid).or_insert(Attempts {
+    pub(super) fn add(&mut self, number: MessageNumber, now: Instant) -> u32 {
+        let attempts = self.0.entry(number).or_insert(Attempts {
             count: 0,
             last: now,
         });
@@ -36,8 +38,8 @@ impl UnreadableMessages {
     }
 
     /// Returns `true` if the message must not be read now.
-    pub(super) fn is_skipped(&self, uid: u64, now: Instant) -> bool {
-        self.0.get(&uid).is_some_and(|attempts| {
+    pub(super) fn is_skipped(&self, number: MessageNumber, now: Instant) -> bool {
+        self.0.get(&number).is_some_and(|attempts| {
             let wait = RETRY_INTERVAL * (1 << (attempts.count - 1));
             attempts.count >= MAX_ATTEMPTS || now.duration_since(attempts.last) < wait
         })
@@ -52,12 +54,18 @@ mod tests {
     fn a_message_is_read_again_later_a_limited_number_of_times() {
         let mut unreadable = UnreadableMessages::default();
         let mut now = Instant::now();
-        assert!(!unreadable.is_skipped(1, now));
+        assert!(!unreadable.is_skipped(MessageNumber(1), now));
         for attempt in 1..=MAX_ATTEMPTS {
-            assert_eq!(unreadable.add(1, now), attempt);
-            assert!(unreadable.is_skipped(1, now) && !unreadable.is_skipped(2, now));
+            assert_eq!(unreadable.add(MessageNumber(1), now), attempt);
+            assert!(
+                unreadable.is_skipped(MessageNumber(1), now)
+                    && !unreadable.is_skipped(MessageNumber(2), now)
+            );
             now += RETRY_INTERVAL * (1 << (attempt - 1));
-            assert_eq!(unreadable.is_skipped(1, now), attempt == MAX_ATTEMPTS);
+            assert_eq!(
+                unreadable.is_skipped(MessageNumber(1), now),
+                attempt == MAX_ATTEMPTS
+            );
         }
     }
 }

@@ -8,6 +8,7 @@ use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use latchmail_core::message_number::{MessageNumber, Uid};
 use latchmail_directory::message_index;
 use latchmail_imap::MessageRef;
 use latchmail_search::{Index, Writer};
@@ -104,7 +105,7 @@ impl SearchIndex {
             let is_complete = |content: &Content| {
                 let unreadable = account.unreadable();
                 let mut unindexed = content.unindexed.iter();
-                unindexed.all(|uid| unreadable.is_skipped(*uid, Instant::now()))
+                unindexed.all(|number| unreadable.is_skipped(*number, Instant::now()))
             };
             if content.as_ref().is_none_or(is_complete) {
                 return Ok(Update::Current);
@@ -148,7 +149,8 @@ impl SearchIndex {
             };
             content.missing(&delta)
         };
-        let uids: BTreeSet<u64> = missing.iter().map(|missing| missing.uid).collect();
+        let numbers: BTreeSet<MessageNumber> =
+            missing.iter().map(|missing| missing.number).collect();
         let missing = account.readable(missing);
         // A larger number of messages is added to a closed index.
         if missing.len() > MAX_FOREGROUND {
@@ -167,8 +169,9 @@ impl SearchIndex {
             if let Some(content) = &mut *content {
                 content.mailbox.apply(&delta);
                 content.threads.update(&new, &delta.removed);
-                let added: BTreeSet<u64> = new.iter().map(|document| document.uid).collect();
-                content.unindexed = &uids - &added;
+                let added: BTreeSet<MessageNumber> =
+                    new.iter().map(|document| document.number).collect();
+                content.unindexed = &numbers - &added;
             }
         });
         applied.await.map_err(IndexError::Internal)?;
@@ -196,28 +199,29 @@ impl SearchIndex {
         let opened = blocking::run(move || {
             files::prepare(&folder)?;
             let index = Index::open(&folder)?;
-            let uids = index.uids()?;
+            let numbers = index.numbers()?;
             let mailbox = Mailbox::new(&replica);
-            let indexed: HashSet<u64> = uids.iter().copied().collect();
-            let removed: Vec<u64> = uids
+            let indexed: HashSet<MessageNumber> = numbers.iter().copied().collect();
+            let removed: Vec<MessageNumber> = numbers
                 .into_iter()
-                .filter(|uid| mailbox.state.get(*uid).is_none())
+                .filter(|number| mailbox.state.get(*number).is_none())
                 .collect();
             let mut missing: Vec<Missing> = replica
                 .messages
                 .iter()
-                .filter(|message| !indexed.contains(&message.uid))
+                .filter(|message| !indexed.contains(&message.number))
                 .filter_map(|message| {
                     let folder = replica.folders.get(message.folder)?;
-                    Some(Missing::new(message.uid, folder, message.imap_uid))
+                    Some(Missing::new(message.number, folder, message.imap_uid))
                 })
                 .collect();
             // Newest messages first.
-            missing.sort_unstable_by_key(|missing| std::cmp::Reverse(missing.uid));
+            missing.sort_unstable_by_key(|missing| std::cmp::Reverse(missing.number));
             Ok::<_, latchmail_search::Error>((Arc::new(index), mailbox, missing, removed))
         });
         let (index, mailbox, missing, removed) = opened.await.map_err(IndexError::Damaged)??;
-        let mut unindexed: BTreeSet<u64> = missing.iter().map(|missing| missing.uid).collect();
+        let mut unindexed: BTreeSet<MessageNumber> =
+            missing.iter().map(|missing| missing.number).collect();
         let missing = account.readable(missing);
         if missing.len() > limit {
             return Ok(Update::BuildNeeded);
@@ -228,8 +232,8 @@ impl SearchIndex {
             if added.time_slice_used {
                 return Ok(Update::TimeSliceUsed);
             }
-            for uid in added.uids {
-                unindexed.remove(&uid);
+            for number in added.numbers {
+                unindexed.remove(&number);
             }
         }
         let for_threads = Arc::clone(&index);
@@ -256,7 +260,7 @@ impl SearchIndex {
         access: &Access,
         index: &Arc<Index>,
         missing: Vec<Missing>,
-        removed: &[u64],
+        removed: &[MessageNumber],
     ) -> Result<Added, IndexError> {
         let keep = missing.len() <= MAX_FOREGROUND;
         let _permit = match self.indexes.as_ref() {
@@ -268,8 +272,8 @@ impl SearchIndex {
         let removed = removed.to_vec();
         let writer = blocking::run(move || {
             let mut writer = open_writer(&opened)?;
-            for uid in removed {
-                writer.remove(uid)?;
+            for number in removed {
+                writer.remove(number)?;
             }
             Ok::<_, latchmail_search::Error>(writer)
         });
@@ -294,8 +298,8 @@ impl SearchIndex {
                 check_size(account).await?;
             }
             added
-                .uids
-                .extend(documents.iter().map(|document| document.uid));
+                .numbers
+                .extend(documents.iter().map(|document| document.number));
             if keep {
                 added.documents.extend(documents);
             }
@@ -355,7 +359,7 @@ impl AccountIndex {
     fn readable(&self, mut missing: Vec<Missing>) -> Vec<Missing> {
         let unreadable = self.unreadable();
         let now = Instant::now();
-        missing.retain(|missing| !unreadable.is_skipped(missing.uid, now));
+        missing.retain(|missing| !unreadable.is_skipped(missing.number, now));
         missing
     }
 }
@@ -400,7 +404,7 @@ async fn check_size(account: &AccountIndex) -> Result<(), IndexError> {
 /// The messages that were added to an index.
 #[derive(Default)]
 struct Added {
-    uids: Vec<u64>,
+    numbers: Vec<MessageNumber>,
     /// `true` if messages are missing because the time slice was used.
     time_slice_used: bool,
     /// The documents of the messages, if there are at most [`MAX_FOREGROUND`].
@@ -456,10 +460,10 @@ async fn write(
 
 /// A message that the index does not contain.
 pub(super) struct Missing {
-    pub(super) uid: u64,
+    pub(super) number: MessageNumber,
     pub(super) path: Arc<str>,
     pub(super) uid_validity: u32,
-    pub(super) imap_uid: u32,
+    pub(super) imap_uid: Uid,
 }
 
 impl Content {
@@ -467,29 +471,31 @@ impl Content {
     /// that could not be read before.
     fn missing(&self, delta: &message_index::ReplicaDelta) -> Vec<Missing> {
         let state = &self.mailbox.state;
-        let changed: HashSet<u64> = delta.changed.iter().map(|message| message.uid).collect();
+        let changed: HashSet<MessageNumber> =
+            delta.changed.iter().map(|message| message.number).collect();
         let new = delta.changed.iter().filter_map(|message| {
-            let is_new = state.get(message.uid).is_none() || self.unindexed.contains(&message.uid);
+            let is_new =
+                state.get(message.number).is_none() || self.unindexed.contains(&message.number);
             let folder = delta.folders.get(message.folder)?;
-            is_new.then(|| Missing::new(message.uid, folder, message.imap_uid))
+            is_new.then(|| Missing::new(message.number, folder, message.imap_uid))
         });
-        let removed: HashSet<u64> = delta.removed.iter().copied().collect();
-        let unchanged = self.unindexed.iter().filter_map(|uid| {
-            if changed.contains(uid) || removed.contains(uid) {
+        let removed: HashSet<MessageNumber> = delta.removed.iter().copied().collect();
+        let unchanged = self.unindexed.iter().filter_map(|number| {
+            if changed.contains(number) || removed.contains(number) {
                 return None;
             }
-            let location = state.get(*uid)?;
+            let location = state.get(*number)?;
             let folder = self.mailbox.folder_at(location.folder)?;
-            Some(Missing::new(*uid, folder, location.imap_uid))
+            Some(Missing::new(*number, folder, location.imap_uid))
         });
         new.chain(unchanged).collect()
     }
 }
 
 impl Missing {
-    fn new(uid: u64, folder: &message_index::ReplicaFolder, imap_uid: u32) -> Self {
+    fn new(number: MessageNumber, folder: &message_index::ReplicaFolder, imap_uid: Uid) -> Self {
         Self {
-            uid,
+            number,
             path: folder.path.as_str().into(),
             uid_validity: folder.uid_validity,
             imap_uid,

@@ -7,6 +7,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use latchmail_core::message_number::{MessageNumber, Uid};
 use latchmail_core::permissions::Right;
 use latchmail_imap::{Fetched, Opened, SearchKey, Session};
 use latchmail_mime::preview::Preview;
@@ -56,7 +57,7 @@ struct Page {
 /// A message without a cached summary.
 #[derive(Debug)]
 struct Uncached {
-    uid: u32,
+    uid: Uid,
     identity: Identity,
     /// The own thread id, if it does not depend on the number.
     thread: Option<ThreadId>,
@@ -165,7 +166,7 @@ impl Lister {
         path: &str,
         opened: Opened,
         uncached: Vec<Uncached>,
-    ) -> Result<HashMap<u32, Summary>, Error> {
+    ) -> Result<HashMap<Uid, Summary>, Error> {
         if uncached.is_empty() {
             return Ok(HashMap::new());
         }
@@ -182,7 +183,7 @@ impl Lister {
         let with_number = |message: Uncached| {
             let number = *numbers.get(&message.uid)?;
             let summary = Summary {
-                uid: number,
+                number,
                 thread_id: thread_id(message.thread, number),
                 ..message.summary
             };
@@ -224,7 +225,7 @@ async fn read_page(
             (message, cached)
         })
         .collect();
-    let uncached: Vec<u32> = messages
+    let uncached: Vec<Uid> = messages
         .iter()
         .filter(|(_, cached)| cached.is_none())
         .map(|(message, _)| message.uid)
@@ -266,7 +267,7 @@ async fn search_page(
 async fn read_summaries(
     session: &mut Session,
     lister: &Lister,
-    uids: &[u32],
+    uids: &[Uid],
 ) -> Result<Vec<Uncached>, latchmail_imap::Error> {
     let (mut complete, mut incomplete) = (Vec::new(), Vec::new());
     session
@@ -342,9 +343,9 @@ async fn read_incomplete(
     let mib = u32::try_from(bytes.div_ceil(1024 * 1024)).unwrap_or(u32::MAX);
     let memory = lister.memory.acquire(mib).await;
     let _memory = memory.map_err(|error| latchmail_imap::Error::Unavailable(error.to_string()))?;
-    let uids: Vec<u32> = messages.iter().map(|message| message.message.uid).collect();
+    let uids: Vec<Uid> = messages.iter().map(|message| message.message.uid).collect();
     let fetched = session.selected_folder()?.longer_headers(&uids).await?;
-    let mut first_fetch: HashMap<u32, Fetched> = messages
+    let mut first_fetch: HashMap<Uid, Fetched> = messages
         .iter()
         .map(|message| (message.message.uid, message.message.clone()))
         .collect();
@@ -375,7 +376,7 @@ impl Uncached {
             uid: message.uid,
             identity: identity(message),
             thread: own_thread_id(&header),
-            summary: summary(0, message, &header, preview.text),
+            summary: summary(MessageNumber::default(), message, &header, preview.text),
         }
     }
 }

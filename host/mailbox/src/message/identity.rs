@@ -68,6 +68,7 @@ pub(crate) fn is_inferred(identity: Identity) -> bool {
 mod tests {
     use bytes::Bytes;
     use latchmail_core::clock::Timestamp;
+    use latchmail_core::message_number::Uid;
 
     use super::*;
 
@@ -75,7 +76,7 @@ mod tests {
     fn an_identity_depends_only_on_values_that_a_move_preserves() {
         let message = Fetched {
             seq: 1,
-            uid: 5,
+            uid: Uid(5),
             internal_date: Some(Timestamp::from_millis(1000)),
             size: 9,
             header: Bytes::from_static(b"Subject: a\r\n\r\n"),
@@ -83,7 +84,7 @@ mod tests {
         };
         let moved = Fetched {
             seq: 7,
-            uid: 1,
+            uid: Uid(1),
             flags: vec!["\\Seen".into()],
             header: Bytes::from_static(b"Subject: a\n"),
             ..message.clone()

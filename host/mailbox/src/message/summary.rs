@@ -1,6 +1,7 @@
 //! Converts fetched messages to summaries.
 
 use latchmail_core::clock::Timestamp;
+use latchmail_core::message_number::MessageNumber;
 use latchmail_imap::Fetched;
 use latchmail_mime::Header;
 
@@ -8,9 +9,14 @@ use crate::message::types::Summary;
 
 /// Creates the summary of a fetched message, without the thread id. `number` is the service's
 /// number for the message.
-pub(crate) fn summary(number: u64, message: &Fetched, header: &Header, preview: String) -> Summary {
+pub(crate) fn summary(
+    number: MessageNumber,
+    message: &Fetched,
+    header: &Header,
+    preview: String,
+) -> Summary {
     Summary {
-        uid: number,
+        number,
         seq: message.seq,
         from: header.from.clone(),
         to: header.to.clone(),

@@ -1,5 +1,6 @@
 //! Computes the ids of threads from the headers of messages.
 
+use latchmail_core::message_number::MessageNumber;
 use latchmail_mime::Header;
 use latchmail_search::threads::{ThreadFields, ThreadId};
 
@@ -12,7 +13,7 @@ pub(crate) fn own_thread_id(header: &Header) -> Option<ThreadId> {
 
 /// Returns the text of a thread's id. `own` is the result of [`own_thread_id`], and `number` is the
 /// service's number for the message.
-pub(crate) fn thread_id(own: Option<ThreadId>, number: u64) -> String {
+pub(crate) fn thread_id(own: Option<ThreadId>, number: MessageNumber) -> String {
     own.unwrap_or_else(|| ThreadId::of_number(number))
         .to_string()
 }

@@ -1,6 +1,7 @@
 //! The types of messages in the service. These types are independent of IMAP and JSON.
 
 use latchmail_core::clock::Timestamp;
+use latchmail_core::message_number::MessageNumber;
 pub use latchmail_mime::{Address, Attachment};
 
 use crate::message::authentication::Authentication;
@@ -9,7 +10,7 @@ use crate::message::authentication::Authentication;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Summary {
     /// The service's number for the message. This number is not the IMAP UID.
-    pub uid: u64,
+    pub number: MessageNumber,
     /// The position of the message in its folder. 1 is the oldest message.
     pub seq: u32,
     /// The addresses in the From field.

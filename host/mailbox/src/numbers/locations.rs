@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use latchmail_core::message_number::MessageNumber;
 use latchmail_core::permissions::Right;
 use latchmail_directory::message_index::Location;
 use latchmail_imap::MessageRef;
@@ -28,7 +29,7 @@ const MAX_LOCATIONS: usize = 4;
 pub(crate) struct Locations<'a> {
     numbers: &'a Numbers,
     access: &'a Access,
-    number: u64,
+    number: MessageNumber,
     last: Option<Arc<Location>>,
     reconciled: bool,
     remaining: usize,
@@ -90,7 +91,11 @@ impl Locations<'_> {
 
 impl Numbers {
     /// Returns the possible locations of the message with this number.
-    pub(crate) fn locations<'a>(&'a self, access: &'a Access, number: u64) -> Locations<'a> {
+    pub(crate) fn locations<'a>(
+        &'a self,
+        access: &'a Access,
+        number: MessageNumber,
+    ) -> Locations<'a> {
         Locations {
             numbers: self,
             access,
@@ -103,7 +108,11 @@ impl Numbers {
 
     /// Returns the last known location of a message. Returns `None` if the index does not contain
     /// the number.
-    async fn location(&self, access: &Access, number: u64) -> Result<Option<Arc<Location>>, Error> {
+    async fn location(
+        &self,
+        access: &Access,
+        number: MessageNumber,
+    ) -> Result<Option<Arc<Location>>, Error> {
         let account = &access.account;
         // Members do not use the cache. Otherwise the response time would reveal which messages
         // other callers have just requested.

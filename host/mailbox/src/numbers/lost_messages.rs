@@ -7,6 +7,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
+use latchmail_core::message_number::{MessageNumber, Uid};
 use latchmail_directory::message_index::IndexedMessage;
 use latchmail_imap::Opened;
 
@@ -187,9 +188,9 @@ impl Numbers {
         &self,
         access: &Access,
         messages: &[IndexedMessage],
-        present: &mut BTreeSet<u64>,
+        present: &mut BTreeSet<MessageNumber>,
     ) -> Result<BTreeSet<String>, Error> {
-        let mut folders: BTreeMap<(&str, u32), Vec<(u32, u64)>> = BTreeMap::new();
+        let mut folders: BTreeMap<(&str, u32), Vec<(Uid, MessageNumber)>> = BTreeMap::new();
         for message in messages {
             let at = message_ref(&message.location);
             let folder = folders.entry((at.path, at.uid_validity)).or_default();
@@ -197,7 +198,7 @@ impl Numbers {
         }
         let mut unopened = BTreeSet::new();
         for ((path, uid_validity), messages) in folders {
-            let uids: Vec<u32> = messages.iter().map(|(uid, _)| *uid).collect();
+            let uids: Vec<Uid> = messages.iter().map(|(uid, _)| *uid).collect();
             let mut lease = self.context.connections.lease(access, Some(path)).await?;
             let existing =
                 retry_read!(lease, session => session.existing(path, uid_validity, &uids));

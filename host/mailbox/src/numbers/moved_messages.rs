@@ -3,6 +3,7 @@
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
 
+use latchmail_core::message_number::Uid;
 use latchmail_directory::message_index::IndexedMessage;
 
 use crate::message::identity::{Identity, is_inferred};
@@ -28,17 +29,17 @@ pub(crate) struct Candidates {
 /// Without the server's ids, messages with the same identity differ only in their locations.
 /// Therefore this function matches none of these messages.
 pub(crate) fn find_moved(
-    arrived: &[(u32, Identity)],
-    deleted: &BTreeSet<u32>,
+    arrived: &[(Uid, Identity)],
+    deleted: &BTreeSet<Uid>,
     candidates: &mut HashMap<Identity, Candidates>,
-) -> Vec<(u32, IndexedMessage)> {
+) -> Vec<(Uid, IndexedMessage)> {
     let mut counts: HashMap<Identity, usize> = HashMap::new();
     for (_, identity) in arrived {
         *counts.entry(*identity).or_default() += 1;
     }
     let mut arrived = arrived.to_vec();
     arrived.sort_unstable();
-    let find = |(uid, identity): (u32, Identity)| {
+    let find = |(uid, identity): (Uid, Identity)| {
         let candidates = candidates.get_mut(&identity)?;
         // If an identity belongs to exactly one indexed message and one arrival, its count is two.
         if is_inferred(identity) && counts[&identity] + candidates.indexed > 2 {
@@ -55,6 +56,8 @@ pub(crate) fn find_moved(
 
 #[cfg(test)]
 mod tests {
+    use latchmail_core::message_number::MessageNumber;
+
     use super::*;
 
     const INFERRED: Identity = [1; 16];
@@ -66,7 +69,7 @@ mod tests {
 
     /// Message 1 is an expunged message. Arrival 10 does not have the flag `\Deleted`.
     fn moved(
-        arrived: &[(u32, Identity)],
+        arrived: &[(Uid, Identity)],
         indexed: usize,
         missing: &[IndexedMessage],
     ) -> Vec<(u32, u64)> {
@@ -74,7 +77,7 @@ mod tests {
         for message in missing.iter().cloned() {
             let candidates = candidates.entry(message.identity()).or_default();
             candidates.indexed = indexed;
-            let is_expunged = message.number() == 1;
+            let is_expunged = message.number() == MessageNumber(1);
             let queue = if is_expunged {
                 &mut candidates.expunged
             } else {
@@ -83,15 +86,19 @@ mod tests {
             queue.push_back(message);
         }
         let deleted = arrived.iter().map(|(uid, _)| *uid);
-        let deleted = deleted.filter(|uid| *uid != 10).collect();
+        let deleted = deleted.filter(|uid| *uid != Uid(10)).collect();
         let pairs = find_moved(arrived, &deleted, &mut candidates);
-        pairs.iter().map(|(uid, m)| (*uid, m.number())).collect()
+        pairs.iter().map(|(uid, m)| (uid.0, m.number().0)).collect()
     }
 
     #[test]
     fn arrivals_match_missing_messages_in_the_order_of_uids() {
         let all = [2, 3, 4].map(|number| indexed(number, FROM_SERVER));
-        let arrived = [(9, FROM_SERVER), (7, FROM_SERVER), (8, INFERRED)];
+        let arrived = [
+            (Uid(9), FROM_SERVER),
+            (Uid(7), FROM_SERVER),
+            (Uid(8), INFERRED),
+        ];
         assert_eq!(moved(&arrived, 3, &all[..1]), [(7, 2)]);
         assert_eq!(moved(&arrived, 3, &all), [(7, 2), (9, 3)]);
         assert_eq!(moved(&arrived, 3, &[]), []);
@@ -100,7 +107,7 @@ mod tests {
     #[test]
     fn only_an_arrival_with_the_flag_deleted_matches_an_expunged_message() {
         let all = [1, 2].map(|number| indexed(number, FROM_SERVER));
-        let arrived = [(10, FROM_SERVER), (11, FROM_SERVER)];
+        let arrived = [(Uid(10), FROM_SERVER), (Uid(11), FROM_SERVER)];
         assert_eq!(moved(&arrived, 2, &all), [(10, 2), (11, 1)]);
         assert_eq!(moved(&arrived[..1], 2, &all[..1]), []);
         // A message that was not expunged is preferred.
@@ -110,8 +117,11 @@ mod tests {
     #[test]
     fn an_inferred_identity_matches_only_if_it_is_unique() {
         let missing = [indexed(2, INFERRED)];
-        assert_eq!(moved(&[(7, INFERRED)], 1, &missing), [(7, 2)]);
-        assert_eq!(moved(&[(7, INFERRED)], 2, &missing), []);
-        assert_eq!(moved(&[(7, INFERRED), (8, INFERRED)], 1, &missing), []);
+        assert_eq!(moved(&[(Uid(7), INFERRED)], 1, &missing), [(7, 2)]);
+        assert_eq!(moved(&[(Uid(7), INFERRED)], 2, &missing), []);
+        assert_eq!(
+            moved(&[(Uid(7), INFERRED), (Uid(8), INFERRED)], 1, &missing),
+            []
+        );
     }
 }

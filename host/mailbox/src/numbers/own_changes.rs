@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use latchmail_core::message_number::{MessageNumber, Uid};
 use latchmail_directory::message_index::Location;
 use latchmail_imap::change::Moved;
 
@@ -16,16 +17,16 @@ impl Numbers {
     pub(crate) async fn store_moved(
         &self,
         access: &Access,
-        messages: &[(u64, u32)],
+        messages: &[(MessageNumber, Uid)],
         to: &str,
         moved: &Moved,
-    ) -> BTreeSet<u32> {
+    ) -> BTreeSet<Uid> {
         let account = &access.account;
-        let numbers: BTreeMap<u32, u64> = messages
+        let numbers: BTreeMap<Uid, MessageNumber> = messages
             .iter()
             .map(|(number, uid)| (*uid, *number))
             .collect();
-        let new_uids: Vec<(u64, u32)> = moved
+        let new_uids: Vec<(MessageNumber, Uid)> = moved
             .uids
             .iter()
             .filter_map(|(old, new)| Some((*numbers.get(old)?, *new)))
@@ -67,11 +68,11 @@ impl Numbers {
     pub(crate) async fn remove_expunged(
         &self,
         access: &Access,
-        messages: &[(u64, u32)],
-        expunged: &BTreeSet<u32>,
-    ) -> Result<BTreeSet<u32>, Error> {
+        messages: &[(MessageNumber, Uid)],
+        expunged: &BTreeSet<Uid>,
+    ) -> Result<BTreeSet<Uid>, Error> {
         let account = &access.account;
-        let uids: BTreeMap<u64, u32> = messages
+        let uids: BTreeMap<MessageNumber, Uid> = messages
             .iter()
             .filter(|(_, uid)| expunged.contains(uid))
             .copied()
@@ -87,16 +88,16 @@ impl Numbers {
         let before = self.indexed_locations(account, &uids).await;
         let before = before.map_err(unknown)?;
         let reconciled = async {
-            let numbers: BTreeSet<u64> = uids.keys().copied().collect();
+            let numbers: BTreeSet<MessageNumber> = uids.keys().copied().collect();
             self.reconcile_locked(access, &numbers).await?;
             self.indexed_locations(account, &uids).await
         };
         let after = reconciled.await.map_err(unknown)?;
-        let was_moved = |number: &u64| {
+        let was_moved = |number: &MessageNumber| {
             let location = after.get(number);
             location.is_some_and(|location| before.get(number) != Some(location))
         };
-        let deleted: Vec<u64> = uids
+        let deleted: Vec<MessageNumber> = uids
             .keys()
             .filter(|number| !was_moved(number))
             .copied()
@@ -119,9 +120,9 @@ impl Numbers {
     async fn indexed_locations(
         &self,
         account: &str,
-        uids: &BTreeMap<u64, u32>,
-    ) -> Result<BTreeMap<u64, Location>, Error> {
-        let numbers: Vec<u64> = uids.keys().copied().collect();
+        uids: &BTreeMap<MessageNumber, Uid>,
+    ) -> Result<BTreeMap<MessageNumber, Location>, Error> {
+        let numbers: Vec<MessageNumber> = uids.keys().copied().collect();
         let locations = self
             .context
             .message_index()

@@ -27,6 +27,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
+use latchmail_core::message_number::{MessageNumber, Uid};
 use latchmail_directory::message_index::{IndexedFolder, IndexedMessage, Known};
 use latchmail_imap::{Fetched, MessageRef, Opened};
 
@@ -46,7 +47,7 @@ const MAX_LISTS: usize = 6;
 /// The messages that are missing at their stored locations, by number. The messages that remain
 /// after the processing of all arrivals are lost.
 #[derive(Default)]
-struct MissingMessages(BTreeMap<u64, IndexedMessage>);
+struct MissingMessages(BTreeMap<MessageNumber, IndexedMessage>);
 
 impl MissingMessages {
     fn add(&mut self, messages: &[IndexedMessage]) {
@@ -105,8 +106,8 @@ impl Numbers {
         access: &Access,
         path: &str,
         opened: Opened,
-        messages: &[(u32, Identity)],
-    ) -> Result<HashMap<u32, u64>, Error> {
+        messages: &[(Uid, Identity)],
+    ) -> Result<HashMap<Uid, MessageNumber>, Error> {
         let mut checked = HashSet::new();
         self.of_part(access, path, opened, messages, &mut checked)
             .await
@@ -120,11 +121,11 @@ impl Numbers {
         access: &Access,
         path: &str,
         opened: Opened,
-        messages: &[(u32, Identity)],
+        messages: &[(Uid, Identity)],
         checked: &mut HashSet<Identity>,
-    ) -> Result<HashMap<u32, u64>, Error> {
+    ) -> Result<HashMap<Uid, MessageNumber>, Error> {
         let (message_index, account) = (self.context.message_index(), &access.account);
-        let uids: Vec<u32> = messages.iter().map(|(uid, _)| *uid).collect();
+        let uids: Vec<Uid> = messages.iter().map(|(uid, _)| *uid).collect();
         let known = message_index
             .known(account, path, opened.uid_validity, &uids)
             .await?;
@@ -160,7 +161,7 @@ impl Numbers {
     pub(super) async fn reconcile_locked(
         &self,
         access: &Access,
-        expunged: &BTreeSet<u64>,
+        expunged: &BTreeSet<MessageNumber>,
     ) -> Result<(), Error> {
         let vanished = Vanished::default();
         self.reconcile_lists(access, expunged, vanished).await?;
@@ -183,7 +184,7 @@ impl Numbers {
     async fn reconcile_lists(
         &self,
         access: &Access,
-        expunged: &BTreeSet<u64>,
+        expunged: &BTreeSet<MessageNumber>,
         vanished: Vanished,
     ) -> Result<Option<Vec<String>>, Error> {
         let account = &access.account;
@@ -234,7 +235,7 @@ impl Numbers {
         access: &Access,
         states: &[FolderState],
         indexed: &[IndexedFolder],
-        expunged: &BTreeSet<u64>,
+        expunged: &BTreeSet<MessageNumber>,
         missing: &mut MissingMessages,
     ) -> Result<bool, Error> {
         let mut arrived = false;
@@ -271,7 +272,7 @@ impl Numbers {
                     self.number_arrivals(access, path, opened, &arrived, candidates, missing)
                         .await?;
                 }
-                next = uids.last().map_or(next, |last| last.saturating_add(1));
+                next = uids.last().map_or(next, |last| last.0.saturating_add(1));
                 self.set_uid_next(access, path, uid_validity, next).await?;
             }
             self.set_uid_next(access, path, uid_validity, opened.uid_next)
@@ -286,7 +287,7 @@ impl Numbers {
         access: &Access,
         path: &str,
         opened: Opened,
-        uids: &[u32],
+        uids: &[Uid],
     ) -> Result<Vec<Fetched>, Error> {
         let (account, uid_validity) = (&access.account, opened.uid_validity);
         let known = self
@@ -305,7 +306,7 @@ impl Numbers {
         &self,
         access: &Access,
         arrived: &[Fetched],
-        expunged: &BTreeSet<u64>,
+        expunged: &BTreeSet<MessageNumber>,
         candidates: &mut HashMap<Identity, Candidates>,
         missing: &mut MissingMessages,
     ) -> Result<(), Error> {
@@ -350,7 +351,7 @@ impl Numbers {
     ) -> Result<(), Error> {
         let (account, uid_validity) = (&access.account, opened.uid_validity);
         let messages: Vec<_> = arrived.iter().map(|m| (m.uid, identity(m))).collect();
-        let deleted: BTreeSet<u32> = arrived
+        let deleted: BTreeSet<Uid> = arrived
             .iter()
             .filter(|m| m.flags.iter().any(|f| f.eq_ignore_ascii_case("\\Deleted")))
             .map(|m| m.uid)
@@ -360,7 +361,7 @@ impl Numbers {
             .message_index()
             .assign_numbers(account, path, uid_validity, &messages, &moved)
             .await?;
-        let moved_uids: HashSet<u32> = moved.iter().map(|(uid, _)| *uid).collect();
+        let moved_uids: HashSet<Uid> = moved.iter().map(|(uid, _)| *uid).collect();
         for (uid, identity) in &messages {
             if !moved_uids.contains(uid) {
                 candidates.entry(*identity).or_default().indexed += 1;
@@ -393,8 +394,8 @@ impl Numbers {
 /// Returns the identities of the messages without a number. Each message consists of its IMAP UID
 /// and its identity.
 fn identities_without_number(
-    messages: &[(u32, Identity)],
-    numbers: &HashMap<u32, u64>,
+    messages: &[(Uid, Identity)],
+    numbers: &HashMap<Uid, MessageNumber>,
 ) -> HashSet<Identity> {
     let unnumbered = messages
         .iter()
@@ -406,7 +407,7 @@ fn identities_without_number(
 pub(crate) fn unnumbered<'p>(
     path: &'p str,
     uid_validity: u32,
-    uids: &[u32],
+    uids: &[Uid],
     known: &Known,
 ) -> Vec<MessageRef<'p>> {
     uids.iter()

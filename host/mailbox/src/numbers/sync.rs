@@ -15,6 +15,7 @@ use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use latchmail_core::message_number::Uid;
 use latchmail_directory::message_index::{
     FolderMessages, IndexedFolder, IndexedMessage, StoredFlags, SyncedFolder,
 };
@@ -132,7 +133,7 @@ impl Numbers {
         };
         let at = synced_folder(folder);
         let stored = if changes.vanished.is_some() {
-            let uids: Vec<u32> = changes.flags.iter().map(|(uid, _)| *uid).collect();
+            let uids: Vec<Uid> = changes.flags.iter().map(|(uid, _)| *uid).collect();
             message_index.flags_at(&at, &uids).await?
         } else {
             message_index.folder_flags(&at).await?
@@ -167,7 +168,7 @@ impl Numbers {
         &self,
         access: &Access,
         folder: &IndexedFolder,
-        unlisted: &[RangeInclusive<u32>],
+        unlisted: &[RangeInclusive<Uid>],
     ) -> Result<Vec<IndexedMessage>, Error> {
         let (message_index, account) = (self.context.message_index(), &access.account);
         let uid_validity = folder.uid_validity();
@@ -212,7 +213,7 @@ impl Numbers {
             // error in that case.
             let (path, uid_validity) = (&folder.path, folder.uid_validity());
             let mut lease = self.context.connections.lease(access, None).await?;
-            let _ = retry_read!(lease, session => session.existing(path, uid_validity, &[1]));
+            let _ = retry_read!(lease, session => session.existing(path, uid_validity, &[Uid(1)]));
             drop(lease);
             let selection = FolderMessages::All;
             let messages = message_index.folder_messages(account, &folder.id, selection);
@@ -228,7 +229,7 @@ impl Numbers {
         access: &Access,
         path: &str,
         opened: Opened,
-        uids: &[u32],
+        uids: &[Uid],
     ) -> Result<(), Error> {
         let (message_index, account) = (self.context.message_index(), &access.account);
         let uid_validity = opened.uid_validity;
@@ -263,19 +264,19 @@ impl Numbers {
 /// The differences between the messages that the server has listed and the stored messages.
 struct Differences {
     /// The UIDs of the messages that are not stored.
-    new: Vec<u32>,
+    new: Vec<Uid>,
     /// The new messages and the messages with other flags, with their flags.
-    flags: Vec<(u32, Arc<str>)>,
+    flags: Vec<(Uid, Arc<str>)>,
     /// The UIDs of the stored messages that are not listed.
-    unlisted: Vec<RangeInclusive<u32>>,
+    unlisted: Vec<RangeInclusive<Uid>>,
 }
 
 impl Differences {
-    fn new(listed: Vec<(u32, Arc<str>)>, stored: StoredFlags) -> Self {
+    fn new(listed: Vec<(Uid, Arc<str>)>, stored: StoredFlags) -> Self {
         // If a message is listed twice, the last flags are the newest.
-        let listed: BTreeMap<u32, Arc<str>> = listed.into_iter().collect();
+        let listed: BTreeMap<Uid, Arc<str>> = listed.into_iter().collect();
         let stored = stored.into_map();
-        let mut unlisted: Vec<RangeInclusive<u32>> = stored
+        let mut unlisted: Vec<RangeInclusive<Uid>> = stored
             .keys()
             .filter(|uid| !listed.contains_key(uid))
             .map(|uid| *uid..=*uid)

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use latchmail_core::changes::Changes;
 use latchmail_core::clock::{Clock, Timestamp};
 use latchmail_core::config;
+use latchmail_core::detached_tasks::DetachedTasks;
 use latchmail_core::error::StartError;
 use latchmail_core::metrics;
 use latchmail_core::permissions::Right;
@@ -54,7 +54,7 @@ pub struct Outbox {
     keys: IdempotencyKeys,
     signing: Arc<latchmail_dkim::Keys>,
     /// The sends in progress.
-    sends: Changes,
+    sends: DetachedTasks,
     memory: MessageMemory,
     timeout: Duration,
 }
@@ -91,7 +91,7 @@ impl Outbox {
             mail,
             signing,
             clock,
-            sends: Changes::default(),
+            sends: DetachedTasks::default(),
             memory: MessageMemory::new(),
             timeout: config.timeout,
         })
@@ -186,7 +186,7 @@ impl Outbox {
                 Some(key) => outbox.send_once(&task_access, draft, key).await,
             }
         };
-        let mut sent = self.sends.run(task).await.unwrap_or_else(|error| {
+        let mut sent = self.sends.spawn(task).await.unwrap_or_else(|error| {
             Err(Error::Unknown(format!("the task ended early: {error}")))
         })?;
         // Do not return the folder to a member who must not learn that the folder exists.

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use latchmail_core::message_number::MessageNumber;
 use latchmail_directory::message_index::Location;
 use latchmail_mime::{self as mime, Attachment};
 
@@ -28,7 +29,7 @@ impl Reader {
     pub async fn attachment(
         self: &Arc<Self>,
         access: &Access,
-        number: u64,
+        number: MessageNumber,
         index: u32,
     ) -> Result<Option<Option<AttachmentContent>>, Error> {
         let mut locations = self.numbers.locations(access, number);
@@ -44,7 +45,7 @@ impl Reader {
     async fn attachment_at(
         self: &Arc<Self>,
         access: &Access,
-        number: u64,
+        number: MessageNumber,
         index: u32,
         location: Arc<Location>,
     ) -> Result<Option<Option<AttachmentContent>>, Error> {

@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use latchmail_core::message_number::MessageNumber;
 use latchmail_directory::message_index::Location;
 use latchmail_imap::{Connector, Fetched};
 use latchmail_mime::preview::Preview;
@@ -28,7 +29,11 @@ impl Reader {
     ///
     /// # Errors
     /// Returns an [`Error`] if the operation fails.
-    pub async fn message(&self, access: &Access, number: u64) -> Result<Option<Detail>, Error> {
+    pub async fn message(
+        &self,
+        access: &Access,
+        number: MessageNumber,
+    ) -> Result<Option<Detail>, Error> {
         let mut locations = self.numbers.locations(access, number);
         while let Some(location) = locations.next().await? {
             if let Some(mut detail) = self.message_at(access, number, &location).await? {
@@ -44,7 +49,7 @@ impl Reader {
     async fn message_at(
         &self,
         access: &Access,
-        number: u64,
+        number: MessageNumber,
         location: &Location,
     ) -> Result<Option<Detail>, Error> {
         let Some((message, mut lease)) = self.fetch(access, location).await? else {
@@ -110,7 +115,7 @@ impl Reader {
     pub(crate) async fn read_structure(
         &self,
         access: &Access,
-        number: u64,
+        number: MessageNumber,
         location: &Location,
     ) -> Result<Option<Arc<Structure>>, Error> {
         let Some((message, mut lease)) = self.fetch(access, location).await? else {
@@ -129,7 +134,7 @@ impl Reader {
 /// Parses a message that was read completely. `number` is the service's number for the message.
 /// `trusted` selects the trusted `Authentication-Results` field.
 pub(crate) async fn parse_complete(
-    number: u64,
+    number: MessageNumber,
     message: Fetched,
     trusted: Arc<TrustedResults>,
 ) -> Result<(Detail, Arc<Structure>), Error> {
@@ -144,7 +149,7 @@ pub(crate) async fn parse_complete(
 /// Parses a message of at least [`bounds::FIRST`] bytes. Keeps `memory` until the parsing ends,
 /// even if the caller is dropped.
 async fn parse_large(
-    number: u64,
+    number: MessageNumber,
     parts: MessageParts,
     memory: OwnedSemaphorePermit,
     trusted: Arc<TrustedResults>,
@@ -158,7 +163,11 @@ async fn parse_large(
     .map_err(Error::Internal)
 }
 
-fn detail(number: u64, parts: MessageParts, trusted: &TrustedResults) -> (Detail, Arc<Structure>) {
+fn detail(
+    number: MessageNumber,
+    parts: MessageParts,
+    trusted: &TrustedResults,
+) -> (Detail, Arc<Structure>) {
     let MessageParts {
         message,
         structure,

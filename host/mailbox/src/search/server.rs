@@ -5,6 +5,7 @@
 //! by arrival.
 
 use latchmail_core::clock::Timestamp;
+use latchmail_core::message_number::Uid;
 use latchmail_imap::SearchKey;
 use latchmail_imap::flag::Flag;
 use latchmail_search::Query;
@@ -21,7 +22,7 @@ use crate::index::results::{Hit, IndexStatus, SearchRequest, SearchResult};
 struct Match<'a> {
     arrival: i64,
     path: &'a str,
-    imap_uid: u32,
+    imap_uid: Uid,
     /// The position in the folder.
     seq: u32,
 }
@@ -169,7 +170,7 @@ impl Searcher {
             .unwrap_or_default();
         let mut hits: Vec<Option<Hit>> = page.iter().map(|_| None).collect();
         for path in paths {
-            let uids: Vec<u32> = page
+            let uids: Vec<Uid> = page
                 .iter()
                 .filter(|one| one.path == path)
                 .map(|one| one.imap_uid)

@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use latchmail_core::message_number::{MessageNumber, Uid};
 use latchmail_directory::message_index::{FolderHistory, ListedFolder, MessageIndex, SyncedFolder};
 use latchmail_directory::testing::{Fresh, on_postgres, on_sqlite};
 
@@ -36,28 +37,36 @@ impl Random {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct State {
     folders: BTreeSet<String>,
-    messages: BTreeMap<u64, (String, String)>,
+    messages: BTreeMap<MessageNumber, (String, String)>,
 }
 
 impl State {
     /// Applies a change. Panics if the change does not fit the state.
     fn apply(&mut self, change: &Change) {
         match change {
-            Change::Created { uid, folder, flags } => {
+            Change::Created {
+                number,
+                folder,
+                flags,
+            } => {
                 assert!(self.folders.contains(folder), "{change:?}");
                 let before = self
                     .messages
-                    .insert(*uid, (folder.clone(), flags.join(" ")));
+                    .insert(*number, (folder.clone(), flags.join(" ")));
                 assert_eq!(before, None, "{change:?}");
             }
-            Change::Flags { uid, folder, flags } => {
-                let message = self.messages.get_mut(uid).unwrap();
+            Change::Flags {
+                number,
+                folder,
+                flags,
+            } => {
+                let message = self.messages.get_mut(number).unwrap();
                 assert_eq!(message.0, *folder, "{change:?}");
                 assert_ne!(message.1, flags.join(" "), "{change:?}");
                 message.1 = flags.join(" ");
             }
             Change::Moved {
-                uid,
+                number,
                 folder,
                 from,
                 flags,
@@ -66,12 +75,12 @@ impl State {
                     self.folders.contains(folder) && folder != from,
                     "{change:?}"
                 );
-                let message = self.messages.get_mut(uid).unwrap();
+                let message = self.messages.get_mut(number).unwrap();
                 assert_eq!(message.0, *from, "{change:?}");
                 *message = (folder.clone(), flags.join(" "));
             }
-            Change::Deleted { uid, folder } => {
-                let removed = self.messages.remove(uid);
+            Change::Deleted { number, folder } => {
+                let removed = self.messages.remove(number);
                 assert_eq!(removed.unwrap().0, *folder, "{change:?}");
             }
             Change::FolderCreated { folder, .. } => {
@@ -101,7 +110,7 @@ struct Model {
     /// The mail server's ids of the folders, by path.
     folders: BTreeMap<String, String>,
     /// The id of the folder and the flags of each message.
-    messages: BTreeMap<u64, (String, String)>,
+    messages: BTreeMap<MessageNumber, (String, String)>,
     last_id: u32,
 }
 
@@ -123,16 +132,16 @@ impl Model {
                 .messages
                 .iter()
                 .filter(|(_, (folder, _))| visible(folder))
-                .map(|(uid, (folder, flags))| {
-                    (*uid, (paths[folder.as_str()].to_owned(), flags.clone()))
+                .map(|(number, (folder, flags))| {
+                    (*number, (paths[folder.as_str()].to_owned(), flags.clone()))
                 })
                 .collect(),
         }
     }
 
-    fn next_id(&mut self) -> u32 {
+    fn next_id(&mut self) -> Uid {
         self.last_id += 1;
-        self.last_id
+        Uid(self.last_id)
     }
 
     async fn store_folders(&self) {
@@ -165,7 +174,7 @@ impl Model {
         found.unwrap().0.clone()
     }
 
-    async fn set_flags(&self, folder: &str, imap_uid: u32, flags: &str) {
+    async fn set_flags(&self, folder: &str, imap_uid: Uid, flags: &str) {
         let id = self.internal_id(folder).await;
         let at = SyncedFolder {
             id: &id,
@@ -184,40 +193,44 @@ impl Model {
     async fn add(&mut self, folder: &str) {
         let imap_uid = self.next_id();
         let mut identity = [0; 16];
-        identity[..4].copy_from_slice(&imap_uid.to_be_bytes());
+        identity[..4].copy_from_slice(&imap_uid.0.to_be_bytes());
         let path = self.path(folder);
         let messages = [(imap_uid, identity)];
         let numbers = self
             .message_index
             .assign_numbers(ACCOUNT, &path, 1, &messages, &[]);
-        let uid = numbers.await.unwrap().unwrap()[&imap_uid];
+        let number = numbers.await.unwrap().unwrap()[&imap_uid];
         let flags = FLAGS[self.random.below(4)];
         self.set_flags(folder, imap_uid, flags).await;
         self.messages
-            .insert(uid, (folder.to_owned(), flags.to_owned()));
+            .insert(number, (folder.to_owned(), flags.to_owned()));
     }
 
-    async fn move_to(&mut self, uid: u64, folder: &str) {
+    async fn move_to(&mut self, number: MessageNumber, folder: &str) {
         let imap_uid = self.next_id();
         let path = self.path(folder);
-        let messages = [(uid, imap_uid)];
+        let messages = [(number, imap_uid)];
         let moved = self.message_index.moved(ACCOUNT, &path, 1, &messages);
         assert!(moved.await.unwrap());
-        folder.clone_into(&mut self.messages.get_mut(&uid).unwrap().0);
+        folder.clone_into(&mut self.messages.get_mut(&number).unwrap().0);
     }
 
-    async fn flag(&mut self, uid: u64) {
-        let locations = self.message_index.locations(ACCOUNT, &[uid]).await.unwrap();
+    async fn flag(&mut self, number: MessageNumber) {
+        let locations = self
+            .message_index
+            .locations(ACCOUNT, &[number])
+            .await
+            .unwrap();
         let flags = FLAGS[self.random.below(4)];
-        let folder = self.messages[&uid].0.clone();
+        let folder = self.messages[&number].0.clone();
         self.set_flags(&folder, locations[0].1.imap_uid(), flags)
             .await;
-        flags.clone_into(&mut self.messages.get_mut(&uid).unwrap().1);
+        flags.clone_into(&mut self.messages.get_mut(&number).unwrap().1);
     }
 
-    async fn remove(&mut self, uids: Vec<u64>) {
+    async fn remove(&mut self, uids: Vec<MessageNumber>) {
         self.message_index.remove(ACCOUNT, &uids).await.unwrap();
-        self.messages.retain(|uid, _| !uids.contains(uid));
+        self.messages.retain(|number, _| !uids.contains(number));
     }
 
     /// Deletes a folder. Some of its messages move to other folders.
@@ -229,11 +242,11 @@ impl Model {
             .filter(|other| *other != id)
             .cloned()
             .collect();
-        let messages: Vec<u64> = self
+        let messages: Vec<MessageNumber> = self
             .messages
             .iter()
             .filter(|(_, m)| m.0 == id)
-            .map(|(uid, _)| *uid)
+            .map(|(number, _)| *number)
             .collect();
         let mut left = Vec::new();
         self.folders.remove(&path);
@@ -243,7 +256,7 @@ impl Model {
             self.folders.insert(path, new);
         }
         self.store_folders().await;
-        for uid in messages {
+        for number in messages {
             let mut targets = others.clone();
             targets.extend(
                 self.folders
@@ -254,9 +267,9 @@ impl Model {
             if self.random.below(2) == 0
                 && let Some(to) = self.random.pick(targets)
             {
-                self.move_to(uid, &to).await;
+                self.move_to(number, &to).await;
             } else {
-                left.push(uid);
+                left.push(number);
             }
         }
         self.remove(left).await;
@@ -294,11 +307,11 @@ impl Model {
                 let recreate = self.random.below(2) == 0;
                 self.delete_folder(&folder, recreate).await;
             }
-            (3 | 4, Some(uid)) => self.flag(uid).await,
-            (5..=7, Some(uid)) if self.messages[&uid].0 != folder => {
-                self.move_to(uid, &folder).await;
+            (3 | 4, Some(number)) => self.flag(number).await,
+            (5..=7, Some(number)) if self.messages[&number].0 != folder => {
+                self.move_to(number, &folder).await;
             }
-            (8, Some(uid)) => self.remove(vec![uid]).await,
+            (8, Some(number)) => self.remove(vec![number]).await,
             _ => self.add(&folder).await,
         }
     }
@@ -349,8 +362,8 @@ impl Client {
                 self.state = model.state(visible);
             }
             for change in &page.changes {
-                if let Change::Deleted { uid, .. } = change {
-                    let exists = model.messages.get(uid).is_some_and(|m| visible(&m.0));
+                if let Change::Deleted { number, .. } = change {
+                    let exists = model.messages.get(number).is_some_and(|m| visible(&m.0));
                     assert!(!exists || changes_between > 0, "{change:?}");
                 }
                 self.state.apply(change);

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use latchmail_core::message_number::{MessageNumber, Uid};
 use latchmail_directory::message_index;
 use latchmail_directory::testing::on_sqlite;
 use latchmail_imap::SearchKey;
@@ -23,7 +24,7 @@ async fn with_recording_server<F>(
         fresh.directory.with("ada", "ada@example.org", &[]).await;
         let (port, recorded) = recording_server(close_at, literal_plus).await;
         let message_index = &fresh.directory.message_index;
-        let message = [(1, identity::Identity::default())];
+        let message = [(Uid(1), identity::Identity::default())];
         let inbox = message_index::ListedFolder {
             path: "INBOX",
             uid_validity: 7,
@@ -76,7 +77,11 @@ async fn a_folder_name_is_always_sent_as_one_string() {
             Some(r#""&AH8AgA-""#),
         ]) {
             recorded.take();
-            let moved = mail.changing.move_to(&access, &[1], folder).await.unwrap();
+            let moved = mail
+                .changing
+                .move_to(&access, &[MessageNumber(1)], folder)
+                .await
+                .unwrap();
             match name {
                 None => {
                     assert_eq!(moved, None, "{folder:?}");
@@ -86,11 +91,11 @@ async fn a_folder_name_is_always_sent_as_one_string() {
                     let commands = recorded.take();
                     assert_eq!(commands.last().unwrap(), &format!("UID MOVE 1 {name}"));
                     assert_eq!(commands.len(), 2, "{commands:?}");
-                    assert_eq!(moved, Some(vec![1]));
+                    assert_eq!(moved, Some(vec![MessageNumber(1)]));
                     // Restore the index to the server's state.
                     let message_index = mail.context.message_index();
                     message_index
-                        .moved("ada", "INBOX", 7, &[(1, 1)])
+                        .moved("ada", "INBOX", 7, &[(MessageNumber(1), Uid(1))])
                         .await
                         .unwrap();
                 }
@@ -137,13 +142,21 @@ async fn each_change_sends_one_command_for_all_messages_of_a_folder() {
         assert_eq!(flags[1], None);
         let flags = ["\\SEEN", "$Label"].map(|name| Flag::named(name).unwrap());
         mail.changing
-            .flag(&access, &[1, 1, 99], flags.to_vec(), false)
+            .flag(
+                &access,
+                &[1, 1, 99].map(MessageNumber),
+                flags.to_vec(),
+                false,
+            )
             .await
             .unwrap();
         let select = r#"SELECT "INBOX""#;
         let store = r"UID STORE 1 -FLAGS.SILENT (\Seen $Label)";
         assert_eq!(recorded.take(), [select, store, "UID SEARCH UID 1"]);
-        mail.changing.delete(&access, &[1]).await.unwrap();
+        mail.changing
+            .delete(&access, &[MessageNumber(1)])
+            .await
+            .unwrap();
         let mark = r"UID STORE 1 +FLAGS.SILENT (\Deleted)";
         assert_eq!(
             recorded.take(),
@@ -159,8 +172,11 @@ async fn flagging_does_not_open_a_folder_that_is_open_for_writing() {
         let access = access("ada", "first");
         let flag = async || {
             let seen = vec![Flag::named("\\Seen").unwrap()];
-            let flagged = mail.changing.flag(&access, &[1], seen, true).await;
-            assert_eq!(flagged.unwrap(), [1]);
+            let flagged = mail
+                .changing
+                .flag(&access, &[MessageNumber(1)], seen, true)
+                .await;
+            assert_eq!(flagged.unwrap(), [MessageNumber(1)]);
             recorded.take()
         };
         let store = [r"UID STORE 1 +FLAGS.SILENT (\Seen)", "UID SEARCH UID 1"];
@@ -169,7 +185,7 @@ async fn flagging_does_not_open_a_folder_that_is_open_for_writing() {
         assert_eq!(flag().await, store);
         // The folder is opened again after the connection opened it for reading, and on a new
         // connection.
-        mail.reading.message(&access, 1).await.ok();
+        mail.reading.message(&access, MessageNumber(1)).await.ok();
         recorded.take();
         assert_eq!(flag().await, with_select);
         recorded.close_connections().await;
@@ -184,7 +200,10 @@ async fn a_connection_lost_before_a_change_is_unavailable_and_one_lost_during_it
         let (sender, mut outcomes) = tokio::sync::mpsc::channel(1);
         with_recording_server(close_at, true, async move |mail, _| {
             let access = access("ada", "first");
-            let moved = mail.changing.move_to(&access, &[1], "Sent").await;
+            let moved = mail
+                .changing
+                .move_to(&access, &[MessageNumber(1)], "Sent")
+                .await;
             sender.send(moved).await.unwrap();
         })
         .await;

@@ -269,7 +269,7 @@ async fn a_deletion_that_waits_for_a_reconciliation_uses_no_connection() {
         let mail = Arc::new(new_mail(&config, &test.fresh.directory));
         test.append("INBOX", &["a"]).await;
         let listing = mail.listing.messages(&test.access, "INBOX", 0, 1).await;
-        let number = listing.unwrap().unwrap().messages[0].uid;
+        let number = listing.unwrap().unwrap().messages[0].number;
         let lock = mail.folders.locks.acquire("ada").await;
         let (deleting, access) = (Arc::clone(&mail.changing), test.access.clone());
         let deletion = tokio::spawn(async move { deleting.delete(&access, &[number]).await });

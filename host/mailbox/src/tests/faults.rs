@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use latchmail_core::message_number::{MessageNumber, Uid};
 use latchmail_directory::message_index::{ListedFolder, MessageIndex};
 use latchmail_directory::testing::on_sqlite;
 
@@ -238,10 +239,12 @@ async fn a_message_that_disappears_while_it_is_flagged_is_not_reported_as_flagge
         index_inbox(&message_index, 2).await;
         let flags = vec![Flag::named("\\Seen").unwrap()];
         let access = access("ada", "first");
-        mail.changing.flag(&access, &[1, 2], flags, true).await
+        mail.changing
+            .flag(&access, &[1, 2].map(MessageNumber), flags, true)
+            .await
     })
     .await;
-    assert_eq!(flagged.unwrap(), [2]);
+    assert_eq!(flagged.unwrap(), [MessageNumber(2)]);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -261,12 +264,17 @@ async fn a_flag_is_set_again_if_the_connection_closed_before_the_reply() {
         index_inbox(&message_index, 1).await;
         let flags = vec![Flag::named("\\Seen").unwrap()];
         let access = access("ada", "first");
-        let first = mail.changing.flag(&access, &[1], flags.clone(), true).await;
-        assert_eq!(first.unwrap(), [1]);
-        mail.changing.flag(&access, &[1], flags, true).await
+        let first = mail
+            .changing
+            .flag(&access, &[MessageNumber(1)], flags.clone(), true)
+            .await;
+        assert_eq!(first.unwrap(), [MessageNumber(1)]);
+        mail.changing
+            .flag(&access, &[MessageNumber(1)], flags, true)
+            .await
     })
     .await;
-    assert_eq!(flagged.unwrap(), [1]);
+    assert_eq!(flagged.unwrap(), [MessageNumber(1)]);
 }
 
 /// Stores INBOX in the index with this number of messages, numbered from 1.
@@ -279,7 +287,7 @@ async fn index_inbox(message_index: &MessageIndex, messages: u32) {
     };
     message_index.update_folders("ada", &[inbox]).await.unwrap();
     let messages: Vec<_> = (1..=messages)
-        .map(|uid| (uid, Identity::default()))
+        .map(|uid| (Uid(uid), Identity::default()))
         .collect();
     message_index
         .assign_numbers("ada", "INBOX", 7, &messages, &[])

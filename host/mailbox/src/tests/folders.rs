@@ -90,7 +90,7 @@ async fn every_listed_folder_can_be_opened_with_any_name() {
                 .unwrap()
                 .unwrap();
             assert_eq!((listing.total, folder.messages), (1, 1), "{}", folder.path);
-            let uid = listing.messages[0].uid;
+            let uid = listing.messages[0].number;
             let detail = test.detail(uid).await;
             assert_eq!(detail.summary, listing.messages[0]);
         }

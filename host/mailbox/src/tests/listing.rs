@@ -44,7 +44,10 @@ async fn messages_are_listed_in_pages_newest_first() {
             [5, 4, 3, 2, 1]
         );
         // Numbers are unique and stable.
-        assert_eq!(all.iter().map(|m| m.uid).collect::<HashSet<_>>().len(), 5);
+        assert_eq!(
+            all.iter().map(|m| m.number).collect::<HashSet<_>>().len(),
+            5
+        );
         assert_eq!(page(0, 2).await, first);
     })
     .await;
@@ -87,8 +90,8 @@ async fn a_listing_shows_changes_by_other_clients_at_once() {
         assert_eq!((after.total, after.messages.len()), (1, 1));
         // The position changed and the number did not.
         assert_eq!(
-            (after.messages[0].seq, after.messages[0].uid),
-            (1, before[0].uid)
+            (after.messages[0].seq, after.messages[0].number),
+            (1, before[0].number)
         );
         client.ok("STORE 1 +FLAGS (\\Deleted)");
         client.ok("EXPUNGE");
@@ -96,7 +99,7 @@ async fn a_listing_shows_changes_by_other_clients_at_once() {
         assert_eq!(
             test.mail
                 .reading
-                .message(&test.access, before[0].uid)
+                .message(&test.access, before[0].number)
                 .await
                 .unwrap(),
             None
@@ -126,14 +129,14 @@ async fn a_new_folder_with_the_name_of_a_renamed_or_deleted_folder_is_another_fo
         client.append("Work", "()", &short_message("new", "x"));
         let new = list("Work").await.unwrap().messages;
         assert_eq!(subjects(&new), ["new"]);
-        assert_ne!(new[0].uid, old[0].uid);
+        assert_ne!(new[0].number, old[0].number);
         client.ok("DELETE Work");
         assert_eq!(list("Work").await, None);
         // The old number refers to no message, and not to a new one.
         assert_eq!(
             test.mail
                 .reading
-                .message(&test.access, new[0].uid)
+                .message(&test.access, new[0].number)
                 .await
                 .unwrap(),
             None
@@ -155,7 +158,7 @@ async fn reading_does_not_change_flags() {
         let mut flags = listing.messages[0].flags.clone();
         flags.sort();
         assert_eq!(flags, ["$Forwarded", "\\Answered", "custom"]);
-        let uid = listing.messages[0].uid;
+        let uid = listing.messages[0].number;
         test.detail(uid).await;
         test.mail
             .reading
@@ -197,7 +200,7 @@ async fn two_hundred_messages_with_keywords_are_listed_in_two_pages() {
                 let n: u32 = message.subject[1..].parse().unwrap();
                 assert_eq!(message.seq, n + 1);
                 assert!(message.flags.contains(&format!("keyword{}", n % 7)));
-                assert!(seen.insert(message.uid));
+                assert!(seen.insert(message.number));
             }
         }
     })
@@ -232,7 +235,12 @@ async fn concurrent_listings_return_the_same_numbers() {
         }
         assert!(listings.windows(2).all(|two| two[0] == two[1]));
         // The numbers follow the order of arrival and begin with 1.
-        let numbers: Vec<_> = listings[0].messages.iter().rev().map(|m| m.uid).collect();
+        let numbers: Vec<_> = listings[0]
+            .messages
+            .iter()
+            .rev()
+            .map(|m| m.number.0)
+            .collect();
         assert_eq!(numbers, (1..=60).collect::<Vec<_>>());
     })
     .await;
@@ -252,7 +260,7 @@ async fn a_message_whose_text_starts_late_has_a_preview() {
         assert_eq!(listing.messages[1].preview, "Grüße an alle");
         assert!(listing.messages[0].preview.starts_with("word word"));
         for summary in listing.messages {
-            let detail = test.detail(summary.uid).await;
+            let detail = test.detail(summary.number).await;
             assert_eq!(detail.summary, summary);
         }
     })
@@ -309,7 +317,7 @@ async fn a_message_with_a_very_long_header_is_listed_correctly() {
         assert_eq!(first.messages[1].preview, "text 2");
         assert_eq!(first.messages[2].preview, "text 1");
         for summary in &first.messages {
-            let detail = test.detail(summary.uid).await;
+            let detail = test.detail(summary.number).await;
             assert_eq!(detail.summary, *summary);
         }
         assert_eq!(list().await, first);
@@ -365,7 +373,7 @@ async fn replies_have_the_thread_id_of_their_root() {
         );
         assert!(ids.iter().all(|id| id.len() == 16));
         for summary in &messages {
-            assert_eq!(test.detail(summary.uid).await.summary, *summary);
+            assert_eq!(test.detail(summary.number).await.summary, *summary);
         }
     })
     .await;

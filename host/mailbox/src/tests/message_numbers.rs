@@ -1,5 +1,6 @@
 //! Tests that messages keep their numbers after changes by other clients.
 
+use latchmail_core::message_number::{MessageNumber, Uid};
 use latchmail_imap::change::Moved;
 
 use super::with_mailbox;
@@ -97,7 +98,7 @@ async fn messages_keep_their_numbers_if_their_folder_is_replaced() {
         client.ok("DELETE Work");
         client.ok("RENAME Spare Work");
         assert_eq!(test.subject(uids[1]).await.as_deref(), Some("b"));
-        let numbers: Vec<u64> = test
+        let numbers: Vec<MessageNumber> = test
             .contents("Work")
             .await
             .into_iter()
@@ -115,10 +116,10 @@ async fn messages_moved_together_are_found_beyond_the_newest_page() {
         let subjects: Vec<&str> = subjects.iter().map(String::as_str).collect();
         test.append("INBOX", &subjects[..65]).await;
         test.append("INBOX", &subjects[65..]).await;
-        let mut uids: Vec<u64> = Vec::new();
+        let mut uids: Vec<MessageNumber> = Vec::new();
         for offset in [65, 0] {
             let page = test.listing("INBOX", offset, 65).await;
-            uids.extend(page.messages.iter().rev().map(|m| m.uid));
+            uids.extend(page.messages.iter().rev().map(|m| m.number));
         }
         let mut client = test.dovecot.client("ada");
         client.ok("SELECT INBOX");
@@ -140,7 +141,7 @@ async fn a_listing_during_a_move_does_not_change_the_number() {
         let mut client = test.dovecot.client("ada");
         client.ok("SELECT INBOX");
         client.ok("COPY 1 Archive");
-        let copy = test.listing("Archive", 0, 1).await.messages[0].uid;
+        let copy = test.listing("Archive", 0, 1).await.messages[0].number;
         assert_ne!(copy, number);
         client.ok("STORE 1 +FLAGS (\\Deleted)");
         client.ok("EXPUNGE");
@@ -148,14 +149,17 @@ async fn a_listing_during_a_move_does_not_change_the_number() {
         let archive = states.iter().find(|state| state.path == "Archive").unwrap();
         let moved = Moved {
             uid_validity: archive.opened.uid_validity,
-            uids: vec![(1, 1)],
+            uids: vec![(Uid(1), Uid(1))],
         };
         test.mail
             .numbers
-            .store_moved(&test.access, &[(number, 1)], "Archive", &moved)
+            .store_moved(&test.access, &[(number, Uid(1))], "Archive", &moved)
             .await;
-        assert_eq!(test.listing("Archive", 0, 1).await.messages[0].uid, number);
-        assert_eq!(test.detail(number).await.summary.uid, number);
+        assert_eq!(
+            test.listing("Archive", 0, 1).await.messages[0].number,
+            number
+        );
+        assert_eq!(test.detail(number).await.summary.number, number);
     })
     .await;
 }

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::{StreamExt as _, TryStreamExt as _};
+use latchmail_core::message_number::MessageNumber;
 use tokio::sync::Semaphore;
 
 use super::{TestMailbox, new_mail, with_mailbox};
@@ -61,7 +62,7 @@ epilogue\r\n";
 async fn download(
     mail: &Arc<Mail>,
     access: &Access,
-    uid: u64,
+    uid: MessageNumber,
     index: u32,
 ) -> Option<(Attachment, Vec<u8>)> {
     let found = mail.reading.attachment(access, uid, index).await;
@@ -74,7 +75,7 @@ async fn download(
 }
 
 /// Returns whether the message can be read and exists.
-async fn has_message(mail: &Mail, access: &Access, number: u64) -> bool {
+async fn has_message(mail: &Mail, access: &Access, number: MessageNumber) -> bool {
     let found = mail.reading.message(access, number).await;
     found.unwrap().is_some()
 }
@@ -86,7 +87,7 @@ async fn a_message_has_its_text_html_and_attachments() {
         client.append("INBOX", "()", &super::short_message("before", "x"));
         client.append("INBOX", "(\\Flagged)", MESSAGE);
         let listing = test.listing("INBOX", 0, 10).await;
-        let uid = listing.messages[0].uid;
+        let uid = listing.messages[0].number;
         let detail = test.detail(uid).await;
         assert_eq!(detail.summary, listing.messages[0]);
         assert_eq!(detail.summary.seq, 2);
@@ -147,10 +148,10 @@ async fn an_unknown_number_returns_none() {
     with_mailbox(async |test| {
         let mut client = test.dovecot.client("ada");
         client.append("INBOX", "()", &super::short_message("a", "x"));
-        let uid = test.listing("INBOX", 0, 1).await.messages[0].uid;
+        let uid = test.listing("INBOX", 0, 1).await.messages[0].number;
         let found = test.mail.reading.message(&test.access, uid).await.unwrap();
         assert!(found.is_some());
-        for unknown in [0, uid + 1, u64::from(u32::MAX), u64::MAX] {
+        for unknown in [0, uid.0 + 1, u32::MAX.into(), u64::MAX].map(MessageNumber) {
             assert_eq!(
                 test.mail
                     .reading
@@ -191,17 +192,17 @@ async fn a_large_message_is_not_truncated() {
 
 /// Appends a message with an attachment of `lines` lines, each of 16 bytes and a line break.
 /// Returns its number.
-async fn append_large(test: &TestMailbox, lines: usize) -> u64 {
+async fn append_large(test: &TestMailbox, lines: usize) -> MessageNumber {
     append_large_to(test, "INBOX", lines).await
 }
 
-async fn append_large_to(test: &TestMailbox, folder: &str, lines: usize) -> u64 {
+async fn append_large_to(test: &TestMailbox, folder: &str, lines: usize) -> MessageNumber {
     let mut large = b"Subject: large\r\nContent-Type: multipart/mixed; boundary=b\r\n\r\n--b\r\n\r\ntext\r\n--b\r\nContent-Type: image/png\r\n\r\n".to_vec();
     large.extend(std::iter::repeat_n(b"0123456789abcdef\r\n", lines).flatten());
     large.extend_from_slice(b"\r\n--b--\r\n");
     test.dovecot.client("ada").append(folder, "()", &large);
     let listing = test.mail.listing.messages(&test.access, folder, 0, 1).await;
-    listing.unwrap().unwrap().messages[0].uid
+    listing.unwrap().unwrap().messages[0].number
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -321,7 +322,7 @@ async fn memory_for_large_messages_is_released_and_waited_for() {
             .unwrap()
             .unwrap()
             .messages[0]
-            .uid;
+            .number;
         assert!(has_message(&mail, &test.access, small).await);
         let result = mail.reading.message(&test.access, uid).await;
         assert!(matches!(result, Err(Error::Unavailable(_))), "{result:?}");

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use latchmail_core::clock::Timestamp;
+use latchmail_core::message_number::MessageNumber;
 use latchmail_imap::Fetched;
 use latchmail_mime::Header;
 use latchmail_mime::preview::Preview;
@@ -82,7 +83,7 @@ fn a_hundred_hostile_messages_fit_into_a_response() {
         };
         let read = Header::of(&message.header, bounds::LISTED_FIELD);
         let preview = Preview::of_body(&message.header, &message.text, false).text;
-        let json = summary_json(&summary(u64::MAX, &message, &read, preview));
+        let json = summary_json(&summary(MessageNumber(u64::MAX), &message, &read, preview));
         let size = json.to_string().len() * 100;
         assert!(size < MAX_RESPONSE, "{entry:?}: {size}");
     }
@@ -118,7 +119,7 @@ async fn one_hostile_message_fits_into_a_response() {
             size: u32::MAX,
             ..Fetched::default()
         };
-        let (detail, _) = message::parse_complete(u64::MAX, message, Arc::default())
+        let (detail, _) = message::parse_complete(MessageNumber(u64::MAX), message, Arc::default())
             .await
             .unwrap();
         assert!(detail.truncated && detail.attachments.len() > 900);

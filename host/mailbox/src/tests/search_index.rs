@@ -7,6 +7,7 @@ use std::time::Duration;
 use futures_util::future::BoxFuture;
 use latchmail_core::caller::MailCredential;
 use latchmail_core::config;
+use latchmail_core::message_number::MessageNumber;
 use tempfile::TempDir;
 use tokio::time::{Instant, sleep};
 
@@ -107,8 +108,8 @@ pub(super) async fn ready(test: &TestMailbox) {
     }
 }
 
-pub(super) fn uids(result: &SearchResult) -> Vec<u64> {
-    result.hits.iter().map(|hit| hit.summary.uid).collect()
+pub(super) fn uids(result: &SearchResult) -> Vec<MessageNumber> {
+    result.hits.iter().map(|hit| hit.summary.number).collect()
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -165,7 +166,7 @@ async fn changes_of_another_client_are_in_the_next_search() {
         assert_eq!(found.hits[0].summary.flags, ["\\Flagged", "\\Seen"]);
         client.ok("CREATE Other");
         client.ok("MOVE 2 Other");
-        let number = found.hits[0].summary.uid;
+        let number = found.hits[0].summary.number;
         assert_eq!(find(&test, Some("INBOX"), "needle").await.total, 0);
         let found = find(&test, None, "needle").await;
         assert_eq!(

@@ -1,5 +1,7 @@
 //! Tests of searches.
 
+use latchmail_core::message_number::MessageNumber;
+
 use super::{TestMailbox, with_mailbox};
 use crate::search::{IndexStatus, SearchRequest, SearchResult, Sort};
 
@@ -74,7 +76,8 @@ async fn search_results_are_paged_newest_first_with_the_numbers_of_the_listing()
             .await;
         let found = async |offset, limit| {
             let found = find(&test, "inbox", "RED", offset, limit).await.unwrap();
-            let uids: Vec<u64> = found.hits.iter().map(|hit| hit.summary.uid).collect();
+            let uids: Vec<MessageNumber> =
+                found.hits.iter().map(|hit| hit.summary.number).collect();
             (uids, found.total)
         };
         assert_eq!(found(0, 2).await, (vec![uids[3], uids[2]], 3));

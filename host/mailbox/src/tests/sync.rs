@@ -48,22 +48,22 @@ fn text(change: &Change) -> String {
     let flags = |flags: &[String]| format!("({})", flags.join(" "));
     match change {
         Change::Created {
-            uid,
+            number,
             folder,
             flags: f,
-        } => format!("created {uid} {folder} {}", flags(f)),
+        } => format!("created {number} {folder} {}", flags(f)),
         Change::Flags {
-            uid,
+            number,
             folder,
             flags: f,
-        } => format!("flags {uid} {folder} {}", flags(f)),
+        } => format!("flags {number} {folder} {}", flags(f)),
         Change::Moved {
-            uid,
+            number,
             folder,
             from,
             flags: f,
-        } => format!("moved {uid} {from} {folder} {}", flags(f)),
-        Change::Deleted { uid, folder } => format!("deleted {uid} {folder}"),
+        } => format!("moved {number} {from} {folder} {}", flags(f)),
+        Change::Deleted { number, folder } => format!("deleted {number} {folder}"),
         Change::FolderCreated { folder, .. } => format!("folderCreated {folder}"),
         Change::FolderRenamed { folder, from, .. } => format!("folderRenamed {from} {folder}"),
         Change::FolderDeleted { folder, .. } => format!("folderDeleted {folder}"),
@@ -91,7 +91,7 @@ async fn changes_of_messages_are_reported(mut test: TestMailbox) {
     client.append("INBOX", "(\\Flagged)", &short_message("f", "x"));
     test.restart();
     let changes = sorted(test.since(&mut cursor).await);
-    let numbers = [uids[4] + 1, uids[4] + 2];
+    let numbers = [uids[4].0 + 1, uids[4].0 + 2];
     assert_eq!(changes[0].split(' ').next(), Some("created"), "{changes:?}");
     let copied = numbers
         .iter()

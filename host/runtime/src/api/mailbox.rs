@@ -10,6 +10,7 @@ use latchmail_bindings::latchmail::host::mailbox::{self as wit, Host};
 use latchmail_bindings::latchmail::host::types::Error;
 use latchmail_bindings::{Blob, BlobSource, ByteStream};
 use latchmail_core::caller::Scope;
+use latchmail_core::message_number::MessageNumber;
 use latchmail_mailbox::Flag;
 
 use super::call::Call;
@@ -44,7 +45,7 @@ impl Host for Call {
 
     async fn get_message(&mut self, uid: u64) -> wasmtime::Result<Result<wit::Detail, Error>> {
         let _span = host_call("mailbox.get-message");
-        Ok(self.message(uid).await.map(detail))
+        Ok(self.message(MessageNumber(uid)).await.map(detail))
     }
 
     async fn get_message_with_blobs(
@@ -52,7 +53,7 @@ impl Host for Call {
         uid: u64,
     ) -> wasmtime::Result<Result<wit::DetailWithBlobs, Error>> {
         let _span = host_call("mailbox.get-message-with-blobs");
-        let mut message = match self.message(uid).await {
+        let mut message = match self.message(MessageNumber(uid)).await {
             Ok(message) => message,
             Err(error) => return Ok(Err(error)),
         };
@@ -86,7 +87,7 @@ impl Host for Call {
         index: u32,
     ) -> wasmtime::Result<Result<Option<wit::AttachmentContent>, Error>> {
         let _span = host_call("mailbox.get-attachment");
-        let found = match self.attachment(uid, index).await {
+        let found = match self.attachment(MessageNumber(uid), index).await {
             Ok(found) => found,
             Err(error) => return Ok(Err(error)),
         };
@@ -151,7 +152,8 @@ impl Host for Call {
         action: wit::FlagAction,
     ) -> wasmtime::Result<Result<Vec<u64>, Error>> {
         let _span = host_call("mailbox.set-flags");
-        Ok(self.change_flags(&uids, &flags, action).await)
+        let changed = self.change_flags(&numbers(uids), &flags, action).await;
+        Ok(changed.map(self::uids))
     }
 
     async fn move_messages(
@@ -160,7 +162,8 @@ impl Host for Call {
         destination: String,
     ) -> wasmtime::Result<Result<Vec<u64>, Error>> {
         let _span = host_call("mailbox.move-messages");
-        Ok(self.move_all(&uids, &destination).await)
+        let moved = self.move_all(&numbers(uids), &destination).await;
+        Ok(moved.map(self::uids))
     }
 
     async fn delete_messages(
@@ -168,7 +171,8 @@ impl Host for Call {
         uids: Vec<u64>,
     ) -> wasmtime::Result<Result<Vec<u64>, Error>> {
         let _span = host_call("mailbox.delete-messages");
-        Ok(self.delete_all(&uids).await)
+        let deleted = self.delete_all(&numbers(uids)).await;
+        Ok(deleted.map(self::uids))
     }
 }
 
@@ -207,11 +211,11 @@ impl Call {
 
     async fn change_flags(
         &mut self,
-        uids: &[u64],
+        numbers: &[MessageNumber],
         flags: &[String],
         action: wit::FlagAction,
-    ) -> Result<Vec<u64>, Error> {
-        let access = self.change_access(uids)?;
+    ) -> Result<Vec<MessageNumber>, Error> {
+        let access = self.change_access(numbers)?;
         if flags.len() > MAX_FLAGS {
             return Err(Error::Invalid(format!("At most {MAX_FLAGS} flags at once")));
         }
@@ -223,38 +227,42 @@ impl Call {
         self.services
             .mail
             .changing
-            .flag(&access, uids, flags, add)
+            .flag(&access, numbers, flags, add)
             .await
             .map_err(mailbox_error)
     }
 
-    async fn move_all(&mut self, uids: &[u64], destination: &str) -> Result<Vec<u64>, Error> {
-        let access = self.change_access(uids)?;
+    async fn move_all(
+        &mut self,
+        numbers: &[MessageNumber],
+        destination: &str,
+    ) -> Result<Vec<MessageNumber>, Error> {
+        let access = self.change_access(numbers)?;
         let moved = self
             .services
             .mail
             .changing
-            .move_to(&access, uids, destination)
+            .move_to(&access, numbers, destination)
             .await
             .map_err(mailbox_error)?;
         moved.ok_or(Error::NotFound)
     }
 
-    async fn delete_all(&mut self, uids: &[u64]) -> Result<Vec<u64>, Error> {
-        let access = self.change_access(uids)?;
+    async fn delete_all(&mut self, numbers: &[MessageNumber]) -> Result<Vec<MessageNumber>, Error> {
+        let access = self.change_access(numbers)?;
         self.services
             .mail
             .changing
-            .delete(&access, uids)
+            .delete(&access, numbers)
             .await
             .map_err(mailbox_error)
     }
 
     /// Returns access to the mailbox if the caller is authorized to change messages. Returns an
-    /// error if `uids` is too long.
-    fn change_access(&self, uids: &[u64]) -> Result<latchmail_mailbox::Access, Error> {
+    /// error if `numbers` is too long.
+    fn change_access(&self, numbers: &[MessageNumber]) -> Result<latchmail_mailbox::Access, Error> {
         let access = self.mailbox_access(Scope::MailWrite)?;
-        if uids.len() > MAX_UIDS {
+        if numbers.len() > MAX_UIDS {
             return Err(Error::TooLarge(format!(
                 "At most {MAX_UIDS} messages at once"
             )));
@@ -262,13 +270,13 @@ impl Call {
         Ok(access)
     }
 
-    async fn message(&mut self, uid: u64) -> Result<latchmail_mailbox::Detail, Error> {
+    async fn message(&mut self, number: MessageNumber) -> Result<latchmail_mailbox::Detail, Error> {
         let access = self.mailbox_access(Scope::MailRead)?;
         let detail = self
             .services
             .mail
             .reading
-            .message(&access, uid)
+            .message(&access, number)
             .await
             .map_err(mailbox_error)?;
         detail.ok_or(Error::NotFound)
@@ -276,18 +284,27 @@ impl Call {
 
     async fn attachment(
         &mut self,
-        uid: u64,
+        number: MessageNumber,
         index: u32,
     ) -> Result<Option<latchmail_mailbox::AttachmentContent>, Error> {
         let access = self.mailbox_access(Scope::MailRead)?;
         self.services
             .mail
             .reading
-            .attachment(&access, uid, index)
+            .attachment(&access, number, index)
             .await
             .map_err(mailbox_error)?
             .ok_or(Error::NotFound)
     }
+}
+
+/// Converts the `uid` values of the API.
+fn numbers(uids: Vec<u64>) -> Vec<MessageNumber> {
+    uids.into_iter().map(MessageNumber).collect()
+}
+
+fn uids(numbers: Vec<MessageNumber>) -> Vec<u64> {
+    numbers.into_iter().map(|number| number.0).collect()
 }
 
 fn check_page(page: wit::Page) -> Result<(), Error> {
@@ -334,7 +351,7 @@ fn folder((folder, id): (latchmail_mailbox::Folder, Arc<str>)) -> wit::Folder {
 
 fn summary(summary: latchmail_mailbox::Summary) -> wit::Summary {
     wit::Summary {
-        uid: summary.uid,
+        uid: summary.number.0,
         seq: summary.seq,
         from: addresses(summary.from),
         to: addresses(summary.to),

@@ -8,7 +8,7 @@ use latchmail_bindings::latchmail::host::profile::{self as wit, Host};
 use latchmail_bindings::latchmail::host::types::Error;
 use latchmail_core::caller::{Caller, Scope};
 use latchmail_core::error::Failure;
-use latchmail_directory::accounts::profiles::Changes;
+use latchmail_directory::accounts::profiles::ProfileUpdate;
 use secrecy::SecretString;
 
 use super::call::Call;
@@ -65,7 +65,7 @@ async fn details(auth: &Auth, caller: Caller) -> Result<wit::Details, Error> {
 
 impl SessionAccount {
     async fn update_profile(&self, changes: wit::Changes) -> Result<(), Error> {
-        let changes = Changes {
+        let update = ProfileUpdate {
             first_name: changes.first_name,
             last_name: changes.last_name,
             dob: changes.dob,
@@ -73,7 +73,7 @@ impl SessionAccount {
         let exists = self
             .auth
             .profiles
-            .change_profile(self.session(), changes, &self.origin);
+            .change_profile(self.session(), update, &self.origin);
         exists
             .await
             .map_err(account_error)?

@@ -2,6 +2,8 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use latchmail_core::message_number::{MessageNumber, Uid};
+
 use super::*;
 use crate::writer::{Document, Participant};
 
@@ -13,46 +15,51 @@ fn fill(folder: &Path) -> MailboxState {
     let mut state = MailboxState::new();
     state.set_folder(0, "INBOX");
     let mut writer = index.writer(MEMORY).unwrap();
-    for uid in 1..=60 {
-        add(&mut writer, uid);
-        state.set(uid, 0, u32::try_from(uid).unwrap(), "");
-        if uid % 30 == 0 {
+    for number in 1..=60 {
+        add(&mut writer, number);
+        state.set(
+            MessageNumber(number),
+            0,
+            Uid(u32::try_from(number).unwrap()),
+            "",
+        );
+        if number % 30 == 0 {
             writer.commit().unwrap();
         }
     }
-    writer.remove(7).unwrap();
+    writer.remove(MessageNumber(7)).unwrap();
     writer.commit().unwrap();
-    state.remove(7);
+    state.remove(MessageNumber(7));
     state
 }
 
-fn add(writer: &mut Writer, uid: u64) {
-    try_add(writer, uid).unwrap();
+fn add(writer: &mut Writer, number: u64) {
+    try_add(writer, number).unwrap();
 }
 
-fn try_add(writer: &mut Writer, uid: u64) -> Result<(), Error> {
-    let subject = format!("Invoice {uid}");
+fn try_add(writer: &mut Writer, number: u64) -> Result<(), Error> {
+    let subject = format!("Invoice {number}");
     let text = format!(
-        "The number is INV-{}-{uid}. {}",
-        uid % 3,
+        "The number is INV-{}-{number}. {}",
+        number % 3,
         "Many more words follow here. ".repeat(20)
     );
     let document = Document {
-        uid,
-        arrival: 1000 + i64::try_from(uid % 10).unwrap(),
+        number: MessageNumber(number),
+        arrival: 1000 + i64::try_from(number % 10).unwrap(),
         subject: &subject,
         from: &[Participant {
             name: "Anna",
             address: "anna@example.com",
         }],
         text: &text,
-        summary: &uid.to_be_bytes(),
+        summary: &number.to_be_bytes(),
         thread: ThreadKeys {
-            message_id: uid << 50,
-            references: vec![u64::MAX, 3, uid, 3],
+            message_id: number << 50,
+            references: vec![u64::MAX, 3, number, 3],
             base_subject: 5,
             untagged_subject: 6,
-            is_reply: uid.is_multiple_of(2),
+            is_reply: number.is_multiple_of(2),
         },
         ..Document::default()
     };
@@ -71,20 +78,20 @@ fn search(index: &Index, state: &MailboxState, query: &str) -> Result<(u32, Vec<
     };
     let found = index.search(state, &search)?;
     for hit in &found.hits {
-        assert_eq!(hit.summary, hit.uid.to_be_bytes());
+        assert_eq!(hit.summary, hit.number.0.to_be_bytes());
         assert!(hit.snippet.text.starts_with("The number is INV-"));
     }
     Ok((
         found.total,
-        found.hits.into_iter().map(|hit| hit.uid).collect(),
+        found.hits.into_iter().map(|hit| hit.number.0).collect(),
     ))
 }
 
 /// Panics if a search succeeds with a wrong result.
 fn assert_not_wrong(index: &Index, state: &MailboxState) {
-    let expected = |query: &str, total, uids: &[u64]| {
+    let expected = |query: &str, total, numbers: &[u64]| {
         if let Ok(result) = search(index, state, query) {
-            assert_eq!(result, (total, uids.to_vec()), "{query}");
+            assert_eq!(result, (total, numbers.to_vec()), "{query}");
         }
     };
     expected("invoice", 59, &[60, 59, 58, 57, 56]);
@@ -103,9 +110,9 @@ fn searches_find_messages_in_all_segments() {
     assert_eq!(search(&index, &state, "").unwrap().0, 0);
     assert_eq!(search(&index, &state, "-is:unread").unwrap().0, 0);
     assert_eq!(search(&index, &state, "-absent").unwrap().0, 59);
-    assert_eq!(index.uids().unwrap().len(), 59);
+    assert_eq!(index.numbers().unwrap().len(), 59);
     assert_eq!(
-        index.summaries(&[60, 7, 1]).unwrap(),
+        index.summaries(&[60, 7, 1].map(MessageNumber)).unwrap(),
         [
             Some(60_u64.to_be_bytes().to_vec()),
             None,
@@ -113,7 +120,7 @@ fn searches_find_messages_in_all_segments() {
         ]
     );
     let keys = index.thread_keys().unwrap();
-    let keys = keys.into_iter().find(|keys| keys.uid == 12).unwrap();
+    let keys = keys.into_iter().find(|keys| keys.number.0 == 12).unwrap();
     assert_eq!(keys.arrival, 1002);
     let expected = ThreadKeys {
         message_id: 12 << 50,
@@ -133,7 +140,7 @@ fn a_message_without_state_is_not_found() {
     let folder = tempfile::tempdir().unwrap();
     let mut state = fill(folder.path());
     let index = Index::open(folder.path()).unwrap();
-    state.remove(60);
+    state.remove(MessageNumber(60));
     assert_eq!(
         search(&index, &state, "invoice").unwrap(),
         (58, vec![59, 58, 57, 56, 55])
@@ -152,7 +159,7 @@ fn a_message_that_is_added_again_is_replaced() {
     writer.commit().unwrap();
     assert_not_wrong(&index, &state);
     assert_eq!(
-        index.summaries(&[5]).unwrap(),
+        index.summaries(&[MessageNumber(5)]).unwrap(),
         [Some(5_u64.to_be_bytes().to_vec())]
     );
 }
@@ -164,9 +171,9 @@ fn changes_without_a_commit_are_discarded() {
     let index = Index::open(folder.path()).unwrap();
     let mut writer = index.writer(MEMORY).unwrap();
     add(&mut writer, 61);
-    writer.remove(1).unwrap();
+    writer.remove(MessageNumber(1)).unwrap();
     drop(writer);
-    assert_eq!(index.uids().unwrap().len(), 59);
+    assert_eq!(index.numbers().unwrap().len(), 59);
     // The writer of the same index continues.
     let mut writer = index.writer(MEMORY).unwrap();
     writer.commit().unwrap();
@@ -178,17 +185,17 @@ fn many_small_commits_leave_few_segments() {
     let folder = tempfile::tempdir().unwrap();
     let index = Index::open(folder.path()).unwrap();
     let mut writer = index.writer(MEMORY).unwrap();
-    for uid in 1..=60 {
-        add(&mut writer, uid);
+    for number in 1..=60 {
+        add(&mut writer, number);
         writer.commit().unwrap();
-        if uid % 4 == 0 {
-            writer.remove(uid - 2).unwrap();
+        if number % 4 == 0 {
+            writer.remove(MessageNumber(number - 2)).unwrap();
         }
     }
     writer.commit().unwrap();
     drop(writer);
     assert!(index.shared.segments().len() <= 10);
-    assert_eq!(index.uids().unwrap().len(), 45);
+    assert_eq!(index.numbers().unwrap().len(), 45);
     // Six files for each segment, and files with deleted messages.
     let files = fs::read_dir(folder.path()).unwrap().count();
     assert!(files <= 10 * 7 + 5, "{files}");
@@ -270,7 +277,7 @@ fn a_damaged_file_never_leads_to_a_wrong_result() {
     assert!(
         Index::open(folder.path())
             .unwrap()
-            .uids()
+            .numbers()
             .unwrap()
             .is_empty()
     );
@@ -284,8 +291,8 @@ fn a_full_disk_is_an_error_and_the_index_can_be_built_again() {
         let index = Index::open(folder.path()).unwrap();
         index.files().free.store(free, Ordering::Relaxed);
         let result = index.writer(MEMORY).and_then(|mut writer| {
-            for uid in 100..200 {
-                try_add(&mut writer, uid)?;
+            for number in 100..200 {
+                try_add(&mut writer, number)?;
             }
             writer.commit()
         });
@@ -310,16 +317,21 @@ fn index_of(folder: &Path, messages: &[(u16, &str, &str)]) -> (Index, MailboxSta
     let index = Index::open(folder).unwrap();
     let mut state = MailboxState::new();
     let mut writer = index.writer(MEMORY).unwrap();
-    for (uid, (folder, text, other_text)) in (1..).zip(messages) {
+    for (number, (folder, text, other_text)) in (1..).zip(messages) {
         let document = Document {
-            uid,
+            number: MessageNumber(number),
             text,
             other_text,
             ..Document::default()
         };
         writer.add(&document).unwrap();
         state.set_folder(*folder, &folder.to_string());
-        state.set(uid, *folder, u32::try_from(uid).unwrap(), "");
+        state.set(
+            MessageNumber(number),
+            *folder,
+            Uid(u32::try_from(number).unwrap()),
+            "",
+        );
     }
     writer.commit().unwrap();
     (index, state)
@@ -354,7 +366,11 @@ fn the_relevance_does_not_depend_on_folders_that_are_not_searched() {
         messages.extend([(1, hidden, ""); 20]);
         let (index, state) = index_of(folder.path(), &messages);
         let found = index.search(&state, &search).unwrap();
-        found.hits.iter().map(|hit| hit.uid).collect::<Vec<_>>()
+        found
+            .hits
+            .iter()
+            .map(|hit| hit.number.0)
+            .collect::<Vec<_>>()
     };
     let expected = order("nothing");
     assert_eq!(expected.len(), 3);
@@ -378,8 +394,8 @@ fn no_phrase_spans_the_two_texts_of_a_message() {
         let query = Query::parse(query).unwrap();
         let search = in_first_folder(&query, &folders, Sort::Newest);
         let found = index.search(&state, &search).unwrap();
-        let uids: Vec<_> = found.hits.iter().map(|hit| hit.uid).collect();
-        assert_eq!(uids, expected, "{query:?}");
+        let numbers: Vec<_> = found.hits.iter().map(|hit| hit.number.0).collect();
+        assert_eq!(numbers, expected, "{query:?}");
     }
 }
 

@@ -38,19 +38,21 @@ impl Block {
 impl Entries {
     /// Returns the entry of a message.
     #[inline]
-    pub(super) fn get(&self, uid: u64) -> Option<Entry> {
-        let block = self.blocks.get(self.block(uid)?)?;
-        let entry = block.entries.get(usize::try_from(uid - block.first).ok()?);
+    pub(super) fn get(&self, number: u64) -> Option<Entry> {
+        let block = self.blocks.get(self.block(number)?)?;
+        let entry = block
+            .entries
+            .get(usize::try_from(number - block.first).ok()?);
         entry.copied().filter(Entry::is_used)
     }
 
     /// Sets the entry of a message. Returns `false` if the number is not accepted.
-    pub(super) fn set(&mut self, uid: u64, entry: Entry) -> bool {
-        let Some(index) = self.block_for(uid) else {
+    pub(super) fn set(&mut self, number: u64, entry: Entry) -> bool {
+        let Some(index) = self.block_for(number) else {
             return false;
         };
         let block = &mut self.blocks[index];
-        let Ok(position) = usize::try_from(uid - block.first) else {
+        let Ok(position) = usize::try_from(number - block.first) else {
             return false;
         };
         if block.entries.len() <= position {
@@ -61,10 +63,10 @@ impl Entries {
     }
 
     /// Removes the entry of a message, and returns it.
-    pub(super) fn remove(&mut self, uid: u64) -> Option<Entry> {
-        let index = self.block(uid)?;
+    pub(super) fn remove(&mut self, number: u64) -> Option<Entry> {
+        let index = self.block(number)?;
         let block = &mut self.blocks[index];
-        let position = usize::try_from(uid - block.first).ok()?;
+        let position = usize::try_from(number - block.first).ok()?;
         let entry = std::mem::replace(block.entries.get_mut(position)?, Entry::UNUSED);
         entry.is_used().then_some(entry)
     }
@@ -86,19 +88,19 @@ impl Entries {
 
     /// Returns the index of the last block that begins at or before a number.
     #[inline]
-    fn block(&self, uid: u64) -> Option<usize> {
-        let after = self.blocks.partition_point(|block| block.first <= uid);
+    fn block(&self, number: u64) -> Option<usize> {
+        let after = self.blocks.partition_point(|block| block.first <= number);
         after.checked_sub(1)
     }
 
     /// Returns the index of the block that can contain a number. Creates the block if it is
     /// missing. Returns `None` if a limit is reached.
-    fn block_for(&mut self, uid: u64) -> Option<usize> {
-        let before = self.block(uid);
+    fn block_for(&mut self, number: u64) -> Option<usize> {
+        let before = self.block(number);
         if let Some(index) = before {
             let block = &self.blocks[index];
-            if uid < block.end().saturating_add(GAP) {
-                return (uid - block.first < MAX_LENGTH).then_some(index);
+            if number < block.end().saturating_add(GAP) {
+                return (number - block.first < MAX_LENGTH).then_some(index);
             }
         }
         if self.blocks.len() >= MAX_BLOCKS {
@@ -107,7 +109,7 @@ impl Entries {
         let index = before.map_or(0, |index| index + 1);
         // The block before ends at least `GAP` numbers earlier, so the new block does not overlap.
         let new = Block {
-            first: uid - uid % GAP,
+            first: number - number % GAP,
             entries: Vec::new(),
         };
         self.blocks.insert(index, new);
@@ -119,12 +121,14 @@ impl Entries {
 mod tests {
     use std::collections::BTreeMap;
 
+    use latchmail_core::message_number::Uid;
+
     use super::*;
 
     fn entry(imap_uid: u32) -> Entry {
         Entry {
             folder: 0,
-            imap_uid,
+            imap_uid: Uid(imap_uid),
             flags: 0,
         }
     }
@@ -137,19 +141,22 @@ mod tests {
         for step in 0..60_000_u32 {
             random = random.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
             let start = [0, 10_000, 1_800_000_000_000_000][(random >> 8) as usize % 3];
-            let uid = start + u64::from(random >> 17);
+            let number = start + u64::from(random >> 17);
             if step % 5 == 4 {
-                let removed = entries.remove(uid).map(|entry| entry.imap_uid);
-                assert_eq!(removed, expected.remove(&uid));
+                let removed = entries.remove(number).map(|entry| entry.imap_uid.0);
+                assert_eq!(removed, expected.remove(&number));
             } else {
-                assert!(entries.set(uid, entry(random)));
-                expected.insert(uid, random);
+                assert!(entries.set(number, entry(random)));
+                expected.insert(number, random);
             }
         }
-        let found: Vec<(u64, u32)> = entries.iter().map(|(uid, e)| (uid, e.imap_uid)).collect();
+        let found: Vec<(u64, u32)> = entries
+            .iter()
+            .map(|(number, e)| (number, e.imap_uid.0))
+            .collect();
         assert_eq!(found, expected.clone().into_iter().collect::<Vec<_>>());
-        for (uid, imap_uid) in expected {
-            assert_eq!(entries.get(uid).map(|e| e.imap_uid), Some(imap_uid));
+        for (number, imap_uid) in expected {
+            assert_eq!(entries.get(number).map(|e| e.imap_uid.0), Some(imap_uid));
         }
         let ends: Vec<u64> = entries.blocks.iter().map(Block::end).collect();
         let starts = entries.blocks.iter().skip(1).map(|block| block.first);
@@ -159,13 +166,13 @@ mod tests {
     #[test]
     fn a_large_gap_needs_no_memory() {
         let mut entries = Entries::default();
-        for uid in 1..=1000 {
-            entries.set(uid, entry(1));
-            entries.set(1_800_000_000_000_000 + uid, entry(2));
+        for number in 1..=1000 {
+            entries.set(number, entry(1));
+            entries.set(1_800_000_000_000_000 + number, entry(2));
         }
         assert!(entries.memory() < 200_000, "{}", entries.memory());
-        assert_eq!(entries.get(1001).map(|e| e.imap_uid), None);
-        assert_eq!(entries.get(u64::MAX).map(|e| e.imap_uid), None);
+        assert_eq!(entries.get(1001).map(|e| e.imap_uid.0), None);
+        assert_eq!(entries.get(u64::MAX).map(|e| e.imap_uid.0), None);
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
+use latchmail_core::message_number::MessageNumber;
 use sha2::{Digest as _, Sha256};
 
 use super::subject::BaseSubject;
@@ -57,7 +58,7 @@ impl ThreadFields<'_> {
     /// Computes the keys. `number` is the service's number of the message. The number replaces the
     /// Message-ID if the message has none.
     #[must_use]
-    pub fn keys(&self, number: u64) -> ThreadKeys {
+    pub fn keys(&self, number: MessageNumber) -> ThreadKeys {
         let message_id =
             usable(self.message_id).map_or_else(|| ThreadId::of_number(number).0, hash_id);
         let mut ids = Vec::new();
@@ -152,8 +153,8 @@ impl ThreadId {
     /// Returns the own thread id of a message that has neither a Message-ID nor references.
     /// `number` is the service's number of the message.
     #[must_use]
-    pub fn of_number(number: u64) -> Self {
-        Self(hash(b"number", &number.to_be_bytes()))
+    pub fn of_number(number: MessageNumber) -> Self {
+        Self(hash(b"number", &number.0.to_be_bytes()))
     }
 }
 
@@ -226,8 +227,14 @@ mod tests {
                         in_reply_to,
                         ..fields(message_id, references)
                     };
-                    let own = fields.own_thread_id().unwrap_or(ThreadId::of_number(7));
-                    assert_eq!(own, fields.keys(7).own_thread_id(), "{fields:?}");
+                    let own = fields
+                        .own_thread_id()
+                        .unwrap_or(ThreadId::of_number(MessageNumber(7)));
+                    assert_eq!(
+                        own,
+                        fields.keys(MessageNumber(7)).own_thread_id(),
+                        "{fields:?}"
+                    );
                 }
             }
         }
@@ -238,17 +245,17 @@ mod tests {
         for message_id in ["", "<>", " < > "] {
             let fields = fields(message_id, &[]);
             assert_eq!(fields.own_thread_id(), None);
-            assert_ne!(fields.keys(1), fields.keys(2));
+            assert_ne!(fields.keys(MessageNumber(1)), fields.keys(MessageNumber(2)));
         }
     }
 
     #[test]
     fn many_references_are_limited_to_the_first_and_the_last() {
         let many: Vec<_> = (0..10_000).map(|n| format!("<{n}@x>")).collect();
-        let keys = fields("<a@x>", &many).keys(0);
+        let keys = fields("<a@x>", &many).keys(MessageNumber(0));
         assert_eq!(keys.references.len(), 1 + LAST_REFERENCES);
-        let root = fields("<0@x>", &[]).keys(0).message_id;
-        let parent = fields("<9999@x>", &[]).keys(0).message_id;
+        let root = fields("<0@x>", &[]).keys(MessageNumber(0)).message_id;
+        let parent = fields("<9999@x>", &[]).keys(MessageNumber(0)).message_id;
         assert_eq!(keys.references.first(), Some(&root));
         assert_eq!(keys.references.last(), Some(&parent));
     }
@@ -260,7 +267,7 @@ mod tests {
             in_reply_to: Some("<c@x>"),
             ..fields("<a@x>", &references)
         }
-        .keys(0);
+        .keys(MessageNumber(0));
         assert_eq!(keys.references.len(), 2);
     }
 

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use super::*;
 
-type Input = (u64, i64, ThreadKeys);
+type Input = (MessageNumber, i64, ThreadKeys);
 
 /// A deterministic random number generator (xorshift, by Marsaglia).
 struct Chance(u64);
@@ -43,7 +43,7 @@ fn with_untagged(untagged_subject: u64, keys: ThreadKeys) -> ThreadKeys {
 }
 
 /// Returns the members and the id of each thread, without union-find.
-fn reference(messages: &[Input]) -> BTreeMap<ThreadId, BTreeSet<u64>> {
+fn reference(messages: &[Input]) -> BTreeMap<ThreadId, BTreeSet<MessageNumber>> {
     let mut by_id: HashMap<u64, Vec<usize>> = HashMap::new();
     for (at, (_, _, keys)) in messages.iter().enumerate() {
         for id in keys.references.iter().chain([&keys.message_id]) {
@@ -123,20 +123,20 @@ fn reference(messages: &[Input]) -> BTreeMap<ThreadId, BTreeSet<u64>> {
     threads
 }
 
-fn grouped(threads: &Threads, messages: &[Input]) -> BTreeMap<ThreadId, BTreeSet<u64>> {
-    let mut grouped: BTreeMap<_, BTreeSet<u64>> = BTreeMap::new();
-    for (uid, _, _) in messages {
-        let thread = threads.thread_of(*uid).unwrap();
-        grouped.entry(thread).or_default().insert(*uid);
+fn grouped(threads: &Threads, messages: &[Input]) -> BTreeMap<ThreadId, BTreeSet<MessageNumber>> {
+    let mut grouped: BTreeMap<_, BTreeSet<MessageNumber>> = BTreeMap::new();
+    for (number, _, _) in messages {
+        let thread = threads.thread_of(*number).unwrap();
+        grouped.entry(thread).or_default().insert(*number);
     }
-    for (thread, uids) in &grouped {
+    for (thread, numbers) in &grouped {
         let members = threads.members(*thread);
-        assert_eq!(members.len(), uids.len());
-        assert_eq!(&members.into_iter().collect::<BTreeSet<_>>(), uids);
+        assert_eq!(members.len(), numbers.len());
+        assert_eq!(&members.into_iter().collect::<BTreeSet<_>>(), numbers);
     }
-    for (uid, _, keys) in messages {
+    for (number, _, keys) in messages {
         let own = keys.own_thread_id().to_string();
-        assert_eq!(threads.find(&own), threads.thread_of(*uid), "{own}");
+        assert_eq!(threads.find(&own), threads.thread_of(*number), "{own}");
     }
     grouped
 }
@@ -146,7 +146,7 @@ fn grouped(threads: &Threads, messages: &[Input]) -> BTreeMap<ThreadId, BTreeSet
 fn mailbox(count: u64, chance: &mut Chance) -> Vec<Input> {
     let mut messages: Vec<Input> = Vec::new();
     let mut recent: Vec<(u64, Vec<u64>, u64)> = Vec::new();
-    for uid in 0..count {
+    for number in 0..count {
         let id = chance.below(u64::MAX) | 1;
         let (mut references, mut subject, mut is_reply) = (Vec::new(), 0, false);
         if chance.below(3) > 0 && !recent.is_empty() {
@@ -169,7 +169,7 @@ fn mailbox(count: u64, chance: &mut Chance) -> Vec<Input> {
         } else {
             0
         };
-        let date = i64::try_from(uid / 3).unwrap() - i64::try_from(clock_error).unwrap();
+        let date = i64::try_from(number / 3).unwrap() - i64::try_from(clock_error).unwrap();
         recent.push((id, references.clone(), subject));
         if recent.len() > 50 {
             recent.swap_remove(usize::try_from(chance.below(50)).unwrap());
@@ -180,8 +180,11 @@ fn mailbox(count: u64, chance: &mut Chance) -> Vec<Input> {
         }
         match chance.below(20) {
             0 => {}
-            1 => messages.extend([(2 * uid, date, keys.clone()), (2 * uid + 1, date, keys)]),
-            _ => messages.push((2 * uid, date, keys)),
+            1 => messages.extend([
+                (MessageNumber(2 * number), date, keys.clone()),
+                (MessageNumber(2 * number + 1), date, keys),
+            ]),
+            _ => messages.push((MessageNumber(2 * number), date, keys)),
         }
     }
     messages
@@ -191,7 +194,7 @@ fn mailbox(count: u64, chance: &mut Chance) -> Vec<Input> {
 /// references.
 fn tangle(count: u64, ids: u64, chance: &mut Chance) -> Vec<Input> {
     (0..count)
-        .map(|uid| {
+        .map(|number| {
             let references: Vec<_> = (0..chance.below(3))
                 .map(|_| 1 + chance.below(ids))
                 .collect();
@@ -207,7 +210,11 @@ fn tangle(count: u64, ids: u64, chance: &mut Chance) -> Vec<Input> {
                 0
             };
             let keys = with_untagged(untagged, keys);
-            (uid, i64::try_from(chance.below(5)).unwrap(), keys)
+            (
+                MessageNumber(number),
+                i64::try_from(chance.below(5)).unwrap(),
+                keys,
+            )
         })
         .collect()
 }
@@ -226,8 +233,8 @@ fn fifty_thousand_messages_in_random_order_equal_the_reference() {
         assert_eq!(grouped(&threads, &messages), expected);
     }
     let mut threads = Threads::default();
-    for (uid, date, keys) in messages.iter().cloned() {
-        threads.add(uid, date, keys);
+    for (number, date, keys) in messages.iter().cloned() {
+        threads.add(number, date, keys);
     }
     assert_eq!(grouped(&threads, &messages), expected);
 }
@@ -245,8 +252,8 @@ fn adding_and_removing_messages_equals_building_from_the_rest() {
         };
         let half = messages.len() / 2;
         let mut threads = Threads::build(messages[..half].iter().cloned());
-        for (uid, date, keys) in messages[half..].iter().cloned() {
-            threads.add(uid, date, keys);
+        for (number, date, keys) in messages[half..].iter().cloned() {
+            threads.add(number, date, keys);
         }
         assert_eq!(
             grouped(&threads, &messages),
@@ -257,24 +264,28 @@ fn adding_and_removing_messages_equals_building_from_the_rest() {
             chance.shuffle(&mut messages);
             let kept = usize::try_from(chance.below(messages.len() as u64 + 1)).unwrap();
             let removed = messages.split_off(kept);
-            let mut uids: Vec<_> = removed.iter().map(|(uid, _, _)| *uid).collect();
-            uids.extend([u64::MAX, u64::MAX]);
-            threads.remove(&uids);
+            let mut numbers: Vec<_> = removed.iter().map(|(number, _, _)| *number).collect();
+            numbers.extend([MessageNumber(u64::MAX); 2]);
+            threads.remove(&numbers);
             assert_eq!(threads.len(), messages.len());
             assert_eq!(
                 grouped(&threads, &messages),
                 reference(&messages),
                 "{messages:?}"
             );
-            assert!(uids.iter().all(|uid| threads.thread_of(*uid).is_none()));
+            assert!(
+                numbers
+                    .iter()
+                    .all(|number| threads.thread_of(*number).is_none())
+            );
             // No Message-ID of a removed message remains.
             let rebuilt = Threads::build(messages.iter().cloned());
             assert_eq!(threads.by_id.len(), rebuilt.by_id.len());
             assert_eq!(threads.replies, rebuilt.replies);
             assert_eq!(threads.by_subject.len(), rebuilt.by_subject.len());
-            for (uid, date, keys) in removed.into_iter().take(5) {
-                threads.add(uid, date, keys.clone());
-                messages.push((uid, date, keys));
+            for (number, date, keys) in removed.into_iter().take(5) {
+                threads.add(number, date, keys.clone());
+                messages.push((number, date, keys));
             }
         }
     }
@@ -283,12 +294,12 @@ fn adding_and_removing_messages_equals_building_from_the_rest() {
 #[test]
 fn every_order_of_arrival_has_the_same_result() {
     let messages = [
-        (1, 10, keys(100, &[], 1, false)),
-        (2, 20, keys(101, &[100], 1, true)),
-        (3, 20, keys(102, &[100, 101], 1, true)),
-        (4, 20, keys(103, &[99], 1, true)),
-        (5, 5, keys(104, &[105], 2, true)),
-        (6, 30, keys(105, &[], 2, false)),
+        (MessageNumber(1), 10, keys(100, &[], 1, false)),
+        (MessageNumber(2), 20, keys(101, &[100], 1, true)),
+        (MessageNumber(3), 20, keys(102, &[100, 101], 1, true)),
+        (MessageNumber(4), 20, keys(103, &[99], 1, true)),
+        (MessageNumber(5), 5, keys(104, &[105], 2, true)),
+        (MessageNumber(6), 30, keys(105, &[], 2, false)),
     ];
     let expected = reference(&messages);
     assert_eq!(expected.len(), 2);
@@ -307,8 +318,8 @@ fn every_order_of_arrival_has_the_same_result() {
     for order in orders {
         let mut threads = Threads::default();
         for at in order {
-            let (uid, date, keys) = messages[at].clone();
-            threads.add(uid, date, keys);
+            let (number, date, keys) = messages[at].clone();
+            threads.add(number, date, keys);
         }
         assert_eq!(grouped(&threads, &messages), expected);
     }
@@ -316,42 +327,58 @@ fn every_order_of_arrival_has_the_same_result() {
 
 #[test]
 fn components_are_merged_by_subject_only_if_one_has_a_reply_prefix() {
-    let plain = |uid| (uid, 0, keys(uid, &[], 7, false));
+    let plain = |number| (MessageNumber(number), 0, keys(number, &[], 7, false));
     let mut threads = Threads::build([plain(1), plain(2), plain(3)]);
-    assert_ne!(threads.thread_of(1), threads.thread_of(2));
-    threads.add(4, 1, keys(4, &[], 7, true));
-    assert_eq!(threads.members(threads.thread_of(4).unwrap()), [1, 2, 3, 4]);
-    threads.remove(&[4]);
-    assert_ne!(threads.thread_of(1), threads.thread_of(2));
+    assert_ne!(
+        threads.thread_of(MessageNumber(1)),
+        threads.thread_of(MessageNumber(2))
+    );
+    threads.add(MessageNumber(4), 1, keys(4, &[], 7, true));
+    assert_eq!(
+        threads.members(threads.thread_of(MessageNumber(4)).unwrap()),
+        [1, 2, 3, 4].map(MessageNumber)
+    );
+    threads.remove(&[MessageNumber(4)]);
+    assert_ne!(
+        threads.thread_of(MessageNumber(1)),
+        threads.thread_of(MessageNumber(2))
+    );
     // An empty subject is not the subject of a thread.
-    let empty = |uid, is_reply| (uid, 0, keys(uid, &[], 0, is_reply));
+    let empty = |number, is_reply| (MessageNumber(number), 0, keys(number, &[], 0, is_reply));
     let threads = Threads::build([empty(1, true), empty(2, true), empty(3, false)]);
-    assert_ne!(threads.thread_of(1), threads.thread_of(2));
-    assert_ne!(threads.thread_of(1), threads.thread_of(3));
+    assert_ne!(
+        threads.thread_of(MessageNumber(1)),
+        threads.thread_of(MessageNumber(2))
+    );
+    assert_ne!(
+        threads.thread_of(MessageNumber(1)),
+        threads.thread_of(MessageNumber(3))
+    );
 }
 
 #[test]
 fn a_reply_with_a_tag_joins_the_subject_with_the_tag_or_without() {
-    let message = |uid: u64, subject: &str| {
+    let message = |number: u64, subject: &str| {
         let fields = ThreadFields {
             subject,
             ..ThreadFields::default()
         };
-        (uid, i64::try_from(uid).unwrap(), fields.keys(uid))
+        let number = MessageNumber(number);
+        (number, i64::try_from(number).unwrap(), fields.keys(number))
     };
     let grouped = |subjects: &[&str]| {
         let messages = (1..).zip(subjects);
-        let messages = messages.map(|(uid, subject)| message(uid, subject));
+        let messages = messages.map(|(number, subject)| message(number, subject));
         let mut threads = Threads::default();
-        for (uid, date, keys) in messages {
-            threads.add(uid, date, keys);
+        for (number, date, keys) in messages {
+            threads.add(number, date, keys);
         }
         let mut groups: BTreeMap<ThreadId, Vec<u64>> = BTreeMap::new();
-        for uid in 1..=subjects.len() as u64 {
+        for number in 1..=subjects.len() as u64 {
             groups
-                .entry(threads.thread_of(uid).unwrap())
+                .entry(threads.thread_of(MessageNumber(number)).unwrap())
                 .or_default()
-                .push(uid);
+                .push(number);
         }
         groups.into_values().collect::<BTreeSet<_>>()
     };
@@ -378,11 +405,18 @@ fn a_reply_with_a_tag_joins_the_subject_with_the_tag_or_without() {
 #[test]
 fn many_tags_of_one_subject_take_little_time() {
     let started = Instant::now();
-    let reply = |uid: u64| (uid, 0, with_untagged(1, keys(uid, &[], 1000 + uid, true)));
+    let reply = |number: u64| {
+        let keys = keys(number, &[], 1000 + number, true);
+        (MessageNumber(number), 0, with_untagged(1, keys))
+    };
     let mut threads = Threads::build((1..5_000).map(reply));
-    for uid in 5_000..10_000 {
-        threads.add(uid, 1, keys(uid, &[], 1, false));
-        threads.add(2 * uid, 1, keys(2 * uid, &[uid], 1, true));
+    for number in 5_000..10_000 {
+        threads.add(MessageNumber(number), 1, keys(number, &[], 1, false));
+        threads.add(
+            MessageNumber(2 * number),
+            1,
+            keys(2 * number, &[number], 1, true),
+        );
     }
     assert_eq!(threads.merged().count(), 4_999 + 2 * 5_000 - 1);
     assert!(started.elapsed() < Duration::from_secs(10));
@@ -392,45 +426,51 @@ fn many_tags_of_one_subject_take_little_time() {
 fn only_the_subject_of_the_root_counts() {
     // The second message changes the subject of its thread.
     let threads = Threads::build([
-        (1, 0, keys(1, &[], 7, false)),
-        (2, 1, keys(2, &[1], 8, true)),
-        (3, 2, keys(3, &[], 8, false)),
+        (MessageNumber(1), 0, keys(1, &[], 7, false)),
+        (MessageNumber(2), 1, keys(2, &[1], 8, true)),
+        (MessageNumber(3), 2, keys(3, &[], 8, false)),
     ]);
-    assert_ne!(threads.thread_of(2), threads.thread_of(3));
+    assert_ne!(
+        threads.thread_of(MessageNumber(2)),
+        threads.thread_of(MessageNumber(3))
+    );
     // Without its root, the subject of the oldest message counts.
     let threads = Threads::build([
-        (2, 1, keys(2, &[1], 8, true)),
-        (3, 2, keys(3, &[], 8, false)),
+        (MessageNumber(2), 1, keys(2, &[1], 8, true)),
+        (MessageNumber(3), 2, keys(3, &[], 8, false)),
     ]);
-    assert_eq!(threads.thread_of(2), threads.thread_of(3));
+    assert_eq!(
+        threads.thread_of(MessageNumber(2)),
+        threads.thread_of(MessageNumber(3))
+    );
 }
 
 #[test]
 fn the_id_stays_when_replies_arrive_and_when_the_root_arrives_late_or_is_deleted() {
-    let mut threads = Threads::build([(2, 20, keys(102, &[101], 7, true))]);
-    let id = threads.thread_of(2).unwrap();
+    let mut threads = Threads::build([(MessageNumber(2), 20, keys(102, &[101], 7, true))]);
+    let id = threads.thread_of(MessageNumber(2)).unwrap();
     assert_eq!(id, keys(102, &[101], 7, true).own_thread_id());
-    threads.add(3, 30, keys(103, &[101, 102], 7, true));
-    assert_eq!(threads.thread_of(3), Some(id));
-    threads.add(1, 10, keys(101, &[], 7, false));
-    assert_eq!(threads.thread_of(2), Some(id));
-    assert_eq!(threads.members(id), [1, 2, 3]);
-    threads.remove(&[1]);
-    assert_eq!(threads.thread_of(3), Some(id));
-    threads.remove(&[2]);
-    assert_eq!(threads.thread_of(3), Some(id));
+    threads.add(MessageNumber(3), 30, keys(103, &[101, 102], 7, true));
+    assert_eq!(threads.thread_of(MessageNumber(3)), Some(id));
+    threads.add(MessageNumber(1), 10, keys(101, &[], 7, false));
+    assert_eq!(threads.thread_of(MessageNumber(2)), Some(id));
+    assert_eq!(threads.members(id), [1, 2, 3].map(MessageNumber));
+    threads.remove(&[MessageNumber(1)]);
+    assert_eq!(threads.thread_of(MessageNumber(3)), Some(id));
+    threads.remove(&[MessageNumber(2)]);
+    assert_eq!(threads.thread_of(MessageNumber(3)), Some(id));
 }
 
 #[test]
 fn the_old_id_of_a_merged_thread_is_found() {
     let mut threads = Threads::build([
-        (1, 10, keys(101, &[], 1, false)),
-        (2, 20, keys(102, &[], 2, false)),
+        (MessageNumber(1), 10, keys(101, &[], 1, false)),
+        (MessageNumber(2), 20, keys(102, &[], 2, false)),
     ]);
-    let [first, second] = [1, 2].map(|uid| threads.thread_of(uid).unwrap());
-    threads.add(3, 30, keys(103, &[101, 102], 1, true));
+    let [first, second] = [1, 2].map(|number| threads.thread_of(MessageNumber(number)).unwrap());
+    threads.add(MessageNumber(3), 30, keys(103, &[101, 102], 1, true));
     assert_eq!(threads.find(&second.to_string()), Some(first));
-    assert_eq!(threads.members(first), [1, 2, 3]);
+    assert_eq!(threads.members(first), [1, 2, 3].map(MessageNumber));
     assert!(threads.members(second).is_empty());
     for unknown in ["", "0000000000000001", "x"] {
         assert_eq!(threads.find(unknown), None);
@@ -441,27 +481,41 @@ fn the_old_id_of_a_merged_thread_is_found() {
 #[test]
 fn a_hundred_thousand_hostile_messages_take_little_time() {
     const COUNT: u64 = 100_000;
-    let chain = |uid: u64| {
+    let chain = |number: u64| {
         (
-            uid,
-            -i64::try_from(uid).unwrap(),
-            keys(uid + 1, &[uid], 1, true),
+            MessageNumber(number),
+            -i64::try_from(number).unwrap(),
+            keys(number + 1, &[number], 1, true),
         )
     };
-    let star = |uid: u64| (uid, 0, keys(uid + 1, &[COUNT * 2], uid, true));
-    let same_subject = |uid: u64| (uid, 0, keys(uid + 1, &[], 1, uid == 0));
+    let star = |number: u64| {
+        (
+            MessageNumber(number),
+            0,
+            keys(number + 1, &[COUNT * 2], number, true),
+        )
+    };
+    let same_subject = |number: u64| {
+        (
+            MessageNumber(number),
+            0,
+            keys(number + 1, &[], 1, number == 0),
+        )
+    };
     let inputs: [&dyn Fn(u64) -> Input; 3] = [&chain, &star, &same_subject];
     for input in inputs {
         let started = Instant::now();
         let mut threads = Threads::build((0..COUNT).map(input));
         assert_eq!(
-            threads.members(threads.thread_of(0).unwrap()).len(),
+            threads
+                .members(threads.thread_of(MessageNumber(0)).unwrap())
+                .len(),
             100_000
         );
-        for uid in COUNT..COUNT + 1000 {
-            let (uid, date, keys) = input(uid);
-            threads.add(uid, date, keys);
-            assert!(threads.thread_of(uid).is_some());
+        for number in COUNT..COUNT + 1000 {
+            let (number, date, keys) = input(number);
+            threads.add(number, date, keys);
+            assert!(threads.thread_of(number).is_some());
         }
         assert!(started.elapsed() < Duration::from_secs(20));
     }

@@ -433,12 +433,12 @@ async fn redis_counts_failed_attempts_exactly_as_one_process_does() {
     let local = Failures::new(clock.clone());
     let shared = Failures::new(clock.clone());
     let shared = shared.with_shared(AtTime::new(&redis, &clock).await, "test");
-    let verdict = |result: &Result<Attempt<'_>, Failure>| match result {
+    let status = |result: &Result<Attempt<'_>, Failure>| match result {
         Ok(_) => None,
         Err(Failure {
-            kind: Kind::RateLimited(verdict),
+            kind: Kind::RateLimited(status),
             ..
-        }) => Some(*verdict),
+        }) => Some(*status),
         Err(other) => panic!("{other:?}"),
     };
     let mut random = Random::new(37);
@@ -458,7 +458,7 @@ async fn redis_counts_failed_attempts_exactly_as_one_process_does() {
             local.attempt(keys.clone()).await,
             shared.attempt(keys).await,
         );
-        assert_eq!(verdict(&actual), verdict(&expected), "step {step}");
+        assert_eq!(status(&actual), status(&expected), "step {step}");
         if let (Ok(one), Ok(other)) = (expected, actual) {
             started.push((one, other));
         }

@@ -2,13 +2,15 @@
 
 use std::sync::Arc;
 
+use latchmail_core::message_number::MessageNumber;
+
 use super::dovecot::Client;
 use super::{TestMailbox, short_message, with_mailbox};
 use crate::{Error, Flag};
 
 impl TestMailbox {
     /// Appends messages with these subjects to a folder. Returns their numbers in the same order.
-    pub(super) async fn append(&self, folder: &str, subjects: &[&str]) -> Vec<u64> {
+    pub(super) async fn append(&self, folder: &str, subjects: &[&str]) -> Vec<MessageNumber> {
         let mut client = self.dovecot.client("ada");
         for subject in subjects {
             client.append(folder, "()", &short_message(subject, "x"));
@@ -16,18 +18,18 @@ impl TestMailbox {
         let listing = self
             .listing(folder, 0, u32::try_from(subjects.len()).unwrap())
             .await;
-        listing.messages.iter().rev().map(|m| m.uid).collect()
+        listing.messages.iter().rev().map(|m| m.number).collect()
     }
 
     /// Returns the subjects and numbers in a folder, oldest first.
-    pub(super) async fn contents(&self, folder: &str) -> Vec<(String, u64)> {
+    pub(super) async fn contents(&self, folder: &str) -> Vec<(String, MessageNumber)> {
         let listing = self.listing(folder, 0, 100).await;
-        let entry = |m: crate::Summary| (m.subject, m.uid);
+        let entry = |m: crate::Summary| (m.subject, m.number);
         listing.messages.into_iter().rev().map(entry).collect()
     }
 
     /// Adds a flag to messages. Returns the numbers of those that exist, in ascending order.
-    async fn add_flag(&self, flag: &str, uids: &[u64]) -> Vec<u64> {
+    async fn add_flag(&self, flag: &str, uids: &[MessageNumber]) -> Vec<MessageNumber> {
         let flags = flags(&[flag]);
         let found = self
             .mail
@@ -40,7 +42,7 @@ impl TestMailbox {
     }
 
     /// Returns the subject of a message, or `None` if the message does not exist.
-    pub(super) async fn subject(&self, uid: u64) -> Option<String> {
+    pub(super) async fn subject(&self, uid: MessageNumber) -> Option<String> {
         let detail = self.mail.reading.message(&self.access, uid).await.unwrap();
         detail.map(|detail| detail.summary.subject)
     }
@@ -58,7 +60,7 @@ async fn flags_are_added_and_removed_in_every_folder() {
     with_mailbox(async |test| {
         let inbox = test.append("INBOX", &["a", "b", "c"]).await;
         let sent = test.append("Sent", &["d"]).await;
-        let numbers = [inbox[0], inbox[2], sent[0], 999];
+        let numbers = [inbox[0], inbox[2], sent[0], MessageNumber(999)];
         let add = flags(&["\\Seen", "$Important"]);
         let mut found = test
             .mail
@@ -151,7 +153,11 @@ async fn moved_messages_keep_their_numbers_and_can_be_read_at_their_new_location
         let moved = test
             .mail
             .changing
-            .move_to(&test.access, &[uids[0], uids[2], 77], "Archive")
+            .move_to(
+                &test.access,
+                &[uids[0], uids[2], MessageNumber(77)],
+                "Archive",
+            )
             .await;
         assert_eq!(moved.unwrap().unwrap(), [uids[0], uids[2]]);
         assert_eq!(test.contents("INBOX").await, [("b".into(), uids[1])]);
@@ -254,7 +260,7 @@ async fn concurrent_moves_of_the_same_messages_both_succeed() {
             assert_eq!(archived.len() + trashed.len(), 30);
             to("INBOX").await.unwrap().unwrap();
         }
-        let back: Vec<u64> = test
+        let back: Vec<MessageNumber> = test
             .contents("INBOX")
             .await
             .iter()

@@ -1,6 +1,7 @@
 //! Updates the index for messages that the service moved or deleted, and for lost messages that
 //! have copies.
 
+use latchmail_core::message_number::{MessageNumber, Uid};
 use sqlx::QueryBuilder;
 
 use super::log::{self, LoggedChange, LoggedMessage};
@@ -36,7 +37,7 @@ impl MessageIndex {
         account: &str,
         path: &str,
         uid_validity: u32,
-        messages: &[(u64, u32)],
+        messages: &[(MessageNumber, Uid)],
     ) -> Result<bool, Error> {
         let mut tx = self.db.begin().await?;
         tx.lock_account(account).await?;
@@ -110,14 +111,14 @@ impl MessageIndex {
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails.
-    pub async fn remove(&self, account: &str, uids: &[u64]) -> Result<(), Error> {
+    pub async fn remove(&self, account: &str, numbers: &[MessageNumber]) -> Result<(), Error> {
         let mut tx = self.db.begin().await?;
         tx.lock_account(account).await?;
-        for uids in uids.chunks(MAX_PER_STATEMENT) {
+        for numbers in numbers.chunks(MAX_PER_STATEMENT) {
             let removed: Vec<LoggedMessage> = on_tx!(&mut tx, tx => {
                 let mut query = QueryBuilder::new(REMOVE);
                 query.push_bind(account.to_owned()).push(" AND uid IN (0");
-                for uid in uids.iter().filter_map(|uid| i64::try_from(*uid).ok()) {
+                for uid in numbers.iter().filter_map(|number| i64::try_from(*number).ok()) {
                     query.push(", ").push_bind(uid);
                 }
                 query.push(") RETURNING uid, folder_id, flags");

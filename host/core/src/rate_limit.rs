@@ -6,7 +6,7 @@ use crate::clock::Timestamp;
 
 /// The state of a bucket after a request was counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Verdict {
+pub struct RateLimitStatus {
     /// The limit, in requests per minute.
     pub limit: u32,
     /// The number of further requests that the bucket accepts immediately, or 0 if this request was
@@ -19,7 +19,7 @@ pub struct Verdict {
     pub retry_after: Option<u64>,
 }
 
-impl Verdict {
+impl RateLimitStatus {
     /// Creates the state of a bucket. `reset` is the time at which the bucket is completely
     /// refilled. `wait` is the time until a request is accepted, or `None` if this request was
     /// accepted. Both times are rounded up to whole seconds.

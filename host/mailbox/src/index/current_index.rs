@@ -1,8 +1,9 @@
-//! Serves searches from the index.
+//! The index of an account while its content is current, and searches in it.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use latchmail_core::message_number::MessageNumber;
 use latchmail_search::{FolderSet, Order, Query, Search};
 use tokio::sync::OwnedRwLockReadGuard;
 
@@ -138,7 +139,7 @@ impl SearchIndex {
             };
             let mut hits = Vec::with_capacity(found.hits.len());
             for hit in found.hits {
-                let summary = content.summary(hit.uid, &hit.summary)?;
+                let summary = content.summary(hit.number, &hit.summary)?;
                 if let Some((summary, folder)) = summary {
                     hits.push(Hit {
                         summary,
@@ -201,21 +202,21 @@ impl Content {
     /// `stored` is the summary in the index. Returns `None` if the message no longer exists.
     pub(super) fn summary(
         &self,
-        uid: u64,
+        number: MessageNumber,
         stored: &[u8],
     ) -> Result<Option<(Summary, String)>, Error> {
         let state = &self.mailbox.state;
-        let Some(location) = state.get(uid) else {
+        let Some(location) = state.get(number) else {
             return Ok(None);
         };
         let folder = state.path(location.folder).unwrap_or_default().to_owned();
-        let flags = state.flags(uid).unwrap_or_default();
-        let summary = stored_summary(uid, stored)?;
+        let flags = state.flags(number).unwrap_or_default();
+        let summary = stored_summary(number, stored)?;
         Ok(Some((
             Summary {
                 seq: state.seq(location.folder, location.imap_uid),
                 flags: flags.split_whitespace().map(ToOwned::to_owned).collect(),
-                thread_id: self.threads.id(uid),
+                thread_id: self.threads.id(number),
                 ..summary
             },
             folder,
