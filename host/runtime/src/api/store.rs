@@ -1,5 +1,6 @@
 //! The interface `store`, for keys and values that the module stores for the caller's account.
 
+use latchmail_bindings::HostError;
 use latchmail_bindings::latchmail::host::store::Host;
 use latchmail_bindings::latchmail::host::types::Error;
 
@@ -9,35 +10,23 @@ use super::host_call::host_call;
 use crate::store::{self, Namespace};
 
 impl Host for Call {
-    async fn get(&mut self, key: String) -> wasmtime::Result<Result<Option<Vec<u8>>, Error>> {
+    async fn get(&mut self, key: String) -> Result<Option<Vec<u8>>, HostError<Error>> {
         let _span = host_call("store.get");
-        Ok(async move {
-            let namespace = self.namespace()?;
-            Ok(self.services.store.get(namespace, &key).await?)
-        }
-        .await)
+        let value = self.services.store.get(self.namespace()?, &key).await;
+        Ok(value.map_err(Error::from)?)
     }
 
-    async fn set(&mut self, key: String, value: Vec<u8>) -> wasmtime::Result<Result<(), Error>> {
+    async fn set(&mut self, key: String, value: Vec<u8>) -> Result<(), HostError<Error>> {
         let _span = host_call("store.set");
-        Ok(async move {
-            let namespace = self.namespace()?;
-            Ok(self
-                .services
-                .store
-                .set(namespace, &key, Some(&value))
-                .await?)
-        }
-        .await)
+        let store = &self.services.store;
+        let set = store.set(self.namespace()?, &key, Some(&value)).await;
+        Ok(set.map_err(Error::from)?)
     }
 
-    async fn delete(&mut self, key: String) -> wasmtime::Result<Result<(), Error>> {
+    async fn delete(&mut self, key: String) -> Result<(), HostError<Error>> {
         let _span = host_call("store.delete");
-        Ok(async move {
-            let namespace = self.namespace()?;
-            Ok(self.services.store.set(namespace, &key, None).await?)
-        }
-        .await)
+        let deleted = self.services.store.set(self.namespace()?, &key, None).await;
+        Ok(deleted.map_err(Error::from)?)
     }
 
     async fn compare_and_set(
@@ -45,17 +34,12 @@ impl Host for Call {
         key: String,
         expected: Option<Vec<u8>>,
         value: Option<Vec<u8>>,
-    ) -> wasmtime::Result<Result<bool, Error>> {
+    ) -> Result<bool, HostError<Error>> {
         let _span = host_call("store.compare-and-set");
-        Ok(async move {
-            let namespace = self.namespace()?;
-            let (expected, value) = (expected.as_deref(), value.as_deref());
-            let store = &self.services.store;
-            Ok(store
-                .compare_and_set(namespace, &key, expected, value)
-                .await?)
-        }
-        .await)
+        let (expected, value) = (expected.as_deref(), value.as_deref());
+        let store = &self.services.store;
+        let set = store.compare_and_set(self.namespace()?, &key, expected, value);
+        Ok(set.await.map_err(Error::from)?)
     }
 
     async fn list(
@@ -63,16 +47,11 @@ impl Host for Call {
         prefix: String,
         after: Option<String>,
         limit: u32,
-    ) -> wasmtime::Result<Result<Vec<String>, Error>> {
+    ) -> Result<Vec<String>, HostError<Error>> {
         let _span = host_call("store.list");
-        Ok(async move {
-            let namespace = self.namespace()?;
-            let store = &self.services.store;
-            Ok(store
-                .list(namespace, &prefix, after.as_deref(), limit)
-                .await?)
-        }
-        .await)
+        let store = &self.services.store;
+        let keys = store.list(self.namespace()?, &prefix, after.as_deref(), limit);
+        Ok(keys.await.map_err(Error::from)?)
     }
 }
 
