@@ -1,6 +1,7 @@
 //! Code that the host and the modules share: the parser of JSON bodies ([`read`]), the parser of
 //! addresses (`addresses`, only with the feature of this name), the table of invisible characters
-//! ([`invisible`]), the check of path patterns ([`check_path`]), and the request headers of modules
+//! ([`invisible`]), the check of path patterns ([`check_path`]), the decoders of paths and queries
+//! ([`decode_segment`], [`decode_query`]), and the request headers of modules
 //! ([`REQUEST_HEADERS`]).
 //!
 //! The error text for an invalid body names the invalid field. The
@@ -14,6 +15,7 @@
 pub mod addresses;
 mod characters;
 mod path;
+mod query;
 
 use std::borrow::Cow;
 use std::fmt;
@@ -26,6 +28,7 @@ use serde_path_to_error::Path;
 
 pub use characters::{Invisible, invisible};
 pub use path::check_path;
+pub use query::{decode_query, decode_segment};
 
 /// The request headers that a module receives. The host removes all other headers. These headers
 /// contain no credential.
