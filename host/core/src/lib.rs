@@ -23,6 +23,7 @@ pub mod limits;
 pub mod logging;
 pub mod mail_server_start;
 pub mod metrics;
+mod named;
 pub mod network;
 pub mod permissions;
 pub mod sealing;
