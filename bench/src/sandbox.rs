@@ -6,7 +6,7 @@ use std::path::Path;
 use latchmail_bindings::exports::latchmail::host::module as wit;
 use latchmail_bindings::latchmail::host;
 use latchmail_bindings::latchmail::host::types::Error;
-use latchmail_bindings::{Blob, Everything, EverythingPre};
+use latchmail_bindings::{Blob, Everything, EverythingPre, HostError};
 use latchmail_sdk::capability as sdk;
 use wasmtime::component::{Component, HasSelf, Linker, Resource, ResourceTable};
 use wasmtime::{Engine, Store, StoreLimits, StoreLimitsBuilder, UpdateDeadline};
@@ -266,15 +266,21 @@ fn linker(engine: &Engine) -> wasmtime::Result<Linker<State>> {
     Ok(linker)
 }
 
-impl host::types::Host for Memory {}
+impl host::types::Host for Memory {
+    fn convert_error(&mut self, error: HostError<Error>) -> wasmtime::Result<Error> {
+        error.into_guest()
+    }
+}
 
 impl host::blobs::Host for Memory {
     async fn insert_json_string(
         &mut self,
         _: u32,
         _: Resource<Blob>,
-    ) -> wasmtime::Result<Result<(), Error>> {
-        Err(wasmtime::Error::msg("blobs are not supported"))
+    ) -> Result<(), HostError<Error>> {
+        Err(HostError::trap(wasmtime::Error::msg(
+            "blobs are not supported",
+        )))
     }
 }
 
@@ -288,8 +294,10 @@ impl host::blobs::HostBlob for Memory {
         _: Resource<Blob>,
         _: u64,
         _: u32,
-    ) -> wasmtime::Result<Result<Vec<u8>, Error>> {
-        Err(wasmtime::Error::msg("blobs are not supported"))
+    ) -> Result<Vec<u8>, HostError<Error>> {
+        Err(HostError::trap(wasmtime::Error::msg(
+            "blobs are not supported",
+        )))
     }
 
     async fn drop(&mut self, _: Resource<Blob>) -> wasmtime::Result<()> {
@@ -313,64 +321,80 @@ impl host::caller::Host for Memory {
 }
 
 impl host::mailbox::Host for Memory {
-    async fn list_folders(
+    fn convert_search_error(
         &mut self,
-    ) -> wasmtime::Result<Result<Vec<host::mailbox::Folder>, Error>> {
-        Ok(Err(Error::Internal))
+        error: HostError<host::mailbox::SearchError>,
+    ) -> wasmtime::Result<host::mailbox::SearchError> {
+        error.into_guest()
+    }
+
+    fn convert_threads_error(
+        &mut self,
+        error: HostError<host::mailbox::ThreadsError>,
+    ) -> wasmtime::Result<host::mailbox::ThreadsError> {
+        error.into_guest()
+    }
+
+    fn convert_changes_error(
+        &mut self,
+        error: HostError<host::mailbox::ChangesError>,
+    ) -> wasmtime::Result<host::mailbox::ChangesError> {
+        error.into_guest()
+    }
+
+    async fn list_folders(&mut self) -> Result<Vec<host::mailbox::Folder>, HostError<Error>> {
+        Err(Error::Internal.into())
     }
 
     async fn list_messages(
         &mut self,
         _: String,
         page: host::mailbox::Page,
-    ) -> wasmtime::Result<Result<host::mailbox::Listing, Error>> {
+    ) -> Result<host::mailbox::Listing, HostError<Error>> {
         use host::mailbox as types;
-        Ok(Ok(listing!(types, page.limit)))
+        Ok(listing!(types, page.limit))
     }
 
-    async fn get_message(
-        &mut self,
-        _: u64,
-    ) -> wasmtime::Result<Result<host::mailbox::Detail, Error>> {
-        Ok(Err(Error::Internal))
+    async fn get_message(&mut self, _: u64) -> Result<host::mailbox::Detail, HostError<Error>> {
+        Err(Error::Internal.into())
     }
 
     async fn get_message_with_blobs(
         &mut self,
         _: u64,
-    ) -> wasmtime::Result<Result<host::mailbox::DetailWithBlobs, Error>> {
-        Ok(Err(Error::Internal))
+    ) -> Result<host::mailbox::DetailWithBlobs, HostError<Error>> {
+        Err(Error::Internal.into())
     }
 
     async fn get_attachment(
         &mut self,
         _: u64,
         _: u32,
-    ) -> wasmtime::Result<Result<Option<host::mailbox::AttachmentContent>, Error>> {
-        Ok(Err(Error::Internal))
+    ) -> Result<Option<host::mailbox::AttachmentContent>, HostError<Error>> {
+        Err(Error::Internal.into())
     }
 
     async fn search_messages(
         &mut self,
         _: host::mailbox::Search,
-    ) -> wasmtime::Result<Result<host::mailbox::SearchResult, host::mailbox::SearchError>> {
-        Ok(Err(host::mailbox::SearchError::Failed(Error::Internal)))
+    ) -> Result<host::mailbox::SearchResult, HostError<host::mailbox::SearchError>> {
+        Err(host::mailbox::SearchError::Failed(Error::Internal).into())
     }
 
     async fn list_threads(
         &mut self,
         _: Option<String>,
         _: host::mailbox::Page,
-    ) -> wasmtime::Result<Result<host::mailbox::ThreadList, host::mailbox::ThreadsError>> {
-        Ok(Err(host::mailbox::ThreadsError::IndexNotReady))
+    ) -> Result<host::mailbox::ThreadList, HostError<host::mailbox::ThreadsError>> {
+        Err(host::mailbox::ThreadsError::IndexNotReady.into())
     }
 
     async fn get_thread(
         &mut self,
         _: String,
         _: host::mailbox::Page,
-    ) -> wasmtime::Result<Result<host::mailbox::ThreadMessages, host::mailbox::ThreadsError>> {
-        Ok(Err(host::mailbox::ThreadsError::IndexNotReady))
+    ) -> Result<host::mailbox::ThreadMessages, HostError<host::mailbox::ThreadsError>> {
+        Err(host::mailbox::ThreadsError::IndexNotReady.into())
     }
 
     async fn list_changes(
@@ -378,8 +402,8 @@ impl host::mailbox::Host for Memory {
         _: Option<String>,
         _: Option<String>,
         _: u32,
-    ) -> wasmtime::Result<Result<host::mailbox::ChangeList, host::mailbox::ChangesError>> {
-        Ok(Err(host::mailbox::ChangesError::CursorExpired))
+    ) -> Result<host::mailbox::ChangeList, HostError<host::mailbox::ChangesError>> {
+        Err(host::mailbox::ChangesError::CursorExpired.into())
     }
 
     async fn set_flags(
@@ -387,33 +411,33 @@ impl host::mailbox::Host for Memory {
         _: Vec<u64>,
         _: Vec<String>,
         _: host::mailbox::FlagAction,
-    ) -> wasmtime::Result<Result<Vec<u64>, Error>> {
-        Ok(Err(Error::Internal))
+    ) -> Result<Vec<u64>, HostError<Error>> {
+        Err(Error::Internal.into())
     }
 
     async fn move_messages(
         &mut self,
         _: Vec<u64>,
         _: String,
-    ) -> wasmtime::Result<Result<Vec<u64>, Error>> {
-        Ok(Err(Error::Internal))
+    ) -> Result<Vec<u64>, HostError<Error>> {
+        Err(Error::Internal.into())
     }
 
-    async fn delete_messages(&mut self, _: Vec<u64>) -> wasmtime::Result<Result<Vec<u64>, Error>> {
-        Ok(Err(Error::Internal))
+    async fn delete_messages(&mut self, _: Vec<u64>) -> Result<Vec<u64>, HostError<Error>> {
+        Err(Error::Internal.into())
     }
 }
 
 impl host::outbox::Host for Memory {
-    async fn check_sender(&mut self, _: String) -> wasmtime::Result<Result<(), Error>> {
-        Ok(Err(Error::Internal))
+    async fn check_sender(&mut self, _: String) -> Result<(), HostError<Error>> {
+        Err(Error::Internal.into())
     }
 
     async fn send(
         &mut self,
         _: host::outbox::Draft,
         _: Option<String>,
-    ) -> wasmtime::Result<Result<host::outbox::Sent, Error>> {
-        Ok(Err(Error::Internal))
+    ) -> Result<host::outbox::Sent, HostError<Error>> {
+        Err(Error::Internal.into())
     }
 }

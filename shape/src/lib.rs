@@ -1,7 +1,8 @@
 //! Code that the host and the modules share: the parser of JSON bodies ([`read`]), the parser of
 //! addresses (`addresses`, only with the feature of this name), the table of invisible characters
-//! ([`invisible`]), the check of path patterns ([`check_path`]), and the request headers of modules
-//! ([`REQUEST_HEADERS`]).
+//! ([`invisible`]), the rules for manifests of modules ([`check_manifest`], [`check_route`]) and
+//! for path patterns ([`check_path`]), the decoders of paths and queries ([`decode_segment`],
+//! [`decode_query`]), and the request headers of modules ([`REQUEST_HEADERS`]).
 //!
 //! The error text for an invalid body names the invalid field. The
 //! host's own routes and the routes of modules use the same parser, so clients get the same error
@@ -13,7 +14,9 @@
 #[cfg(feature = "addresses")]
 pub mod addresses;
 mod characters;
+mod manifest;
 mod path;
+mod query;
 
 use std::borrow::Cow;
 use std::fmt;
@@ -25,7 +28,9 @@ use serde_json::error::Category;
 use serde_path_to_error::Path;
 
 pub use characters::{Invisible, invisible};
+pub use manifest::{DeclaredRoute, check_manifest, check_route};
 pub use path::check_path;
+pub use query::{decode_query, decode_segment};
 
 /// The request headers that a module receives. The host removes all other headers. These headers
 /// contain no credential.

@@ -39,6 +39,7 @@ const DOVEADM_PORTS: RangeInclusive<u16> = 8081..=8099;
 const MODULE_FOLDERS: [&str; 2] = ["/usr/lib/dovecot/modules", "/usr/lib64/dovecot/modules"];
 
 /// An existing Dovecot.
+#[derive(Default)]
 pub(super) struct Dovecot {
     config: String,
     pub(super) version: DovecotVersion,
@@ -83,21 +84,8 @@ impl Dovecot {
             .to_owned();
         let mut dovecot = Self {
             version: DovecotVersion::installed()?,
-            version_text: String::new(),
-            base_dir: PathBuf::new(),
-            passdbs: Vec::new(),
-            mail_format: String::new(),
-            master_separator: String::new(),
-            removes_domains: false,
-            lmtp_removes_domains: false,
-            default_realm: String::new(),
-            passwd_files: Vec::new(),
-            connections: 0,
-            imap_processes: 0,
-            warnings: Vec::new(),
-            auth_worker_groups: String::new(),
-            doveadm_port: None,
             config,
+            ..Self::default()
         };
         dovecot.base_dir = dovecot.setting("base_dir")?.into();
         Ok(dovecot)

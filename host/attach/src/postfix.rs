@@ -46,6 +46,7 @@ const POLL_INTERVAL: Duration = Duration::from_millis(100);
 const REQUIRED_LOOKUPS: u32 = 3;
 
 /// An existing Postfix.
+#[derive(Default)]
 pub(super) struct Postfix {
     config: String,
     pub(super) version: String,
@@ -80,15 +81,8 @@ impl Postfix {
             .context("the path of Postfix's configuration is not valid UTF-8")?
             .to_owned();
         Ok(Self {
-            version: String::new(),
-            domains: BTreeSet::new(),
-            local_domains: BTreeSet::new(),
-            mailbox_domains: BTreeSet::new(),
-            mailbox_domain_tables: Vec::new(),
-            mailbox_tables: Vec::new(),
-            milters: String::new(),
-            warnings: Vec::new(),
             config,
+            ..Self::default()
         })
     }
 

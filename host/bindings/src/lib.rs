@@ -1,12 +1,14 @@
-//! Contains the host bindings for the WIT package `latchmail:host`, and the data type for the
-//! `blob` handle.
+//! Contains the host bindings for the WIT package `latchmail:host`, the data type for the `blob`
+//! handle, and the error type of host functions.
 //!
 //! The expansion of `bindgen!` is slow. Because this is a separate crate, the expansion is not
 //! repeated after a change in another crate.
 
 mod blob;
+mod host_error;
 
 pub use blob::{Blob, BlobSource, ByteStream};
+pub use host_error::HostError;
 
 /// The version of the WIT package in `wit/`: `major.minor.patch`.
 pub const VERSION: &str = version(include_str!("../../../wit/types.wit"));
@@ -36,5 +38,15 @@ wasmtime::component::bindgen!({
     exports: { default: async },
     with: {
         "latchmail:host/blobs.blob": Blob,
+    },
+    trappable_error_type: {
+        "latchmail:host/types.error" => crate::HostError<crate::latchmail::host::types::Error>,
+        "latchmail:host/mailbox.search-error" =>
+            crate::HostError<crate::latchmail::host::mailbox::SearchError>,
+        "latchmail:host/mailbox.threads-error" =>
+            crate::HostError<crate::latchmail::host::mailbox::ThreadsError>,
+        "latchmail:host/mailbox.changes-error" =>
+            crate::HostError<crate::latchmail::host::mailbox::ChangesError>,
+        "latchmail:host/teams.refused" => crate::HostError<crate::latchmail::host::teams::Refused>,
     },
 });

@@ -1,62 +1,36 @@
 //! The authenticated caller of a request. The authentication module creates the caller from the
 //! request's credential. This module makes no access decisions.
 
-use std::fmt;
 use std::net::IpAddr;
 use std::sync::Arc;
 
 use secrecy::SecretString;
 use tokio::time::Instant;
 
+use crate::named::named;
 use crate::permissions::Grants;
 
-/// A permission of a credential. The variants are in canonical order.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Scope {
-    /// `mail:read`
-    MailRead,
-    /// `mail:send`
-    MailSend,
-    /// `mail:write`
-    MailWrite,
-    /// `aliases:read`
-    AliasesRead,
-    /// `aliases:write`
-    AliasesWrite,
-    /// `profile:read`
-    ProfileRead,
+named! {
+    /// A permission of a credential. The variants are in canonical order. Their names are those in
+    /// requests and responses.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+    pub enum Scope {
+        /// `mail:read`
+        MailRead = "mail:read",
+        /// `mail:send`
+        MailSend = "mail:send",
+        /// `mail:write`
+        MailWrite = "mail:write",
+        /// `aliases:read`
+        AliasesRead = "aliases:read",
+        /// `aliases:write`
+        AliasesWrite = "aliases:write",
+        /// `profile:read`
+        ProfileRead = "profile:read",
+    }
 }
 
 impl Scope {
-    /// All scopes, in canonical order.
-    pub const ALL: [Self; 6] = [
-        Self::MailRead,
-        Self::MailSend,
-        Self::MailWrite,
-        Self::AliasesRead,
-        Self::AliasesWrite,
-        Self::ProfileRead,
-    ];
-
-    /// Returns the scope's name in requests and responses.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::MailRead => "mail:read",
-            Self::MailSend => "mail:send",
-            Self::MailWrite => "mail:write",
-            Self::AliasesRead => "aliases:read",
-            Self::AliasesWrite => "aliases:write",
-            Self::ProfileRead => "profile:read",
-        }
-    }
-
-    /// Returns the scope with this name, or `None` if there is no such scope.
-    #[must_use]
-    pub fn named(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|scope| scope.name() == name)
-    }
-
     /// Joins the names of `scopes` with spaces (RFC 6749, section 3.3).
     #[must_use]
     pub fn list(scopes: &[Self]) -> String {
@@ -101,12 +75,6 @@ impl Scope {
             Self::AliasesWrite => "Create, enable, disable and delete aliases",
             Self::ProfileRead => "Read the account's profile",
         }
-    }
-}
-
-impl fmt::Display for Scope {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
     }
 }
 

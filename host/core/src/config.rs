@@ -44,7 +44,6 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use config::{Environment, File, FileFormat};
-use serde::Deserialize;
 use url::Url;
 
 pub use self::acme::Acme;
@@ -73,7 +72,7 @@ pub use self::sign_in::{DomainSignIn, MailserverSignIn, OidcSignIn, PasswordSour
 pub use self::smtp::Smtp;
 pub use self::telemetry::Telemetry;
 pub use self::tls::Tls;
-use self::values::list;
+use self::values::{list, section};
 use crate::error::StartError;
 
 /// Environment variables that have the prefix of configuration keys but set no key. The command
@@ -105,120 +104,91 @@ const TEST_PREFIX: &str = "LATCHMAIL_TEST_";
 /// The name of the module with the agent endpoint.
 const AGENTS_MODULE: &str = "mcp";
 
-/// All settings of the service.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Config {
-    /// The address at which the service listens: an IP address and a port, or a Unix socket.
-    #[serde(default)]
-    pub listen: Listen,
-    /// The URL of the service for clients: scheme, host and port, without a trailing slash. This
-    /// URL is also the issuer of the service's tokens. If empty, the URL is `http://` followed by
-    /// `listen`, or with TLS `https://` followed by `listen` or the first name in `acme.domains`.
-    #[serde(default)]
-    pub base_url: String,
-    /// The URL of the agent endpoint's authorization server. If empty, the URL is the origin of
-    /// `base_url`. Another URL requires `oauth.listen` or `oauth.introspection`.
-    #[serde(default)]
-    pub auth_url: String,
-    /// The name of the service for users and agents.
-    #[serde(default = "default_service_name")]
-    pub service_name: String,
-    /// The path of the file with the service's keys. The service creates the file if the file does
-    /// not exist. Only the owner of the file can read the file.
-    #[serde(default = "default_key_file")]
-    pub key_file: PathBuf,
-    /// The path of the folder that caches compiled modules. By default, this folder also contains
-    /// the search index. The folder can be deleted without loss of data.
-    #[serde(default = "default_cache_dir")]
-    pub cache_dir: PathBuf,
-    /// The web origins that are allowed to call the service from a browser (CORS).
-    #[serde(default, deserialize_with = "list")]
-    pub cors_origins: Vec<String>,
-    /// The settings of the log.
-    #[serde(default)]
-    pub log: Log,
-    /// The settings of the HTTP server.
-    #[serde(default)]
-    pub http: Http,
-    /// The certificate of the service.
-    #[serde(default)]
-    pub tls: Tls,
-    /// The settings for certificates from a certificate authority.
-    #[serde(default)]
-    pub acme: Acme,
-    /// The settings of the directory's database. [`Config::database`] returns these settings.
-    #[serde(default)]
-    database: Database,
-    /// The settings for IMAP connections to the mail server.
-    #[serde(default)]
-    pub imap: Imap,
-    /// The settings for connections to the mail server's submission service.
-    #[serde(default)]
-    pub smtp: Smtp,
-    /// The settings for incoming mail.
-    #[serde(default)]
-    pub inbound: Inbound,
-    /// The settings of the search index.
-    #[serde(default)]
-    pub index: Index,
-    /// The settings for the registration of accounts.
-    #[serde(default)]
-    pub registration: Registration,
-    /// The source of the passwords of users.
-    #[serde(default)]
-    pub sign_in: SignIn,
-    /// The settings of the audit log.
-    #[serde(default)]
-    pub audit: Audit,
-    /// The settings of the DNS resolver.
-    #[serde(default)]
-    pub dns: Dns,
-    /// The DKIM keys.
-    #[serde(default)]
-    pub dkim: Dkim,
-    /// The rate limits, in requests per minute.
-    #[serde(default)]
-    pub limits: Limits,
-    /// The server with the rate limits that several hosts share.
-    #[serde(default)]
-    pub redis: Redis,
-    /// The settings of the authorization server for agents.
-    #[serde(default)]
-    pub oauth: OAuth,
-    /// The settings of the metrics.
-    #[serde(default)]
-    pub metrics: Metrics,
-    /// The settings of the traces.
-    #[serde(default)]
-    pub telemetry: Telemetry,
-    /// The settings of the agent endpoint.
-    #[serde(default)]
-    pub mcp: Mcp,
-    /// The policy of each module, by the module's name. A section can also contain the path of a
-    /// module file. The service installs this file at the first start.
-    #[serde(default)]
-    pub modules: BTreeMap<String, Module>,
-    /// The policy of modules that have no section in `modules`. If `None`, such modules are not
-    /// allowed.
-    #[serde(default)]
-    pub new_modules: Option<Module>,
-    /// The settings of the operator's page, and for changes to modules while the service runs.
-    #[serde(default)]
-    pub admin: Admin,
-    /// The path of the configuration file, or `None` without a configuration file.
-    #[serde(skip)]
-    pub file: Option<PathBuf>,
-    /// The modules that the program contains.
-    #[serde(skip)]
-    pub embedded: Vec<EmbeddedModule>,
-    /// The keys that are set.
-    #[serde(skip)]
-    keys: Keys,
-    /// The limits of accounts, by the name of the plan. The plan `default` exists even if it is not
-    /// configured.
-    #[serde(default)]
-    pub plans: BTreeMap<String, Plan>,
+section! {
+    /// All settings of the service.
+    pub struct Config {
+        /// The address at which the service listens: an IP address and a port, or a Unix socket.
+        pub listen: Listen,
+        /// The URL of the service for clients: scheme, host and port, without a trailing slash.
+        /// This URL is also the issuer of the service's tokens. If empty, the URL is `http://`
+        /// followed by `listen`, or with TLS `https://` followed by `listen` or the first name in
+        /// `acme.domains`.
+        pub base_url: String,
+        /// The URL of the agent endpoint's authorization server. If empty, the URL is the origin of
+        /// `base_url`. Another URL requires `oauth.listen` or `oauth.introspection`.
+        pub auth_url: String,
+        /// The name of the service for users and agents.
+        pub service_name: String = "Latchmail".into(),
+        /// The path of the file with the service's keys. The service creates the file if the file
+        /// does not exist. Only the owner of the file can read the file.
+        pub key_file: PathBuf = "latchmail.key".into(),
+        /// The path of the folder that caches compiled modules. By default, this folder also
+        /// contains the search index. The folder can be deleted without loss of data.
+        pub cache_dir: PathBuf = "latchmail-cache".into(),
+        /// The web origins that are allowed to call the service from a browser (CORS).
+        #[serde(deserialize_with = "list")]
+        pub cors_origins: Vec<String>,
+        /// The settings of the log.
+        pub log: Log,
+        /// The settings of the HTTP server.
+        pub http: Http,
+        /// The certificate of the service.
+        pub tls: Tls,
+        /// The settings for certificates from a certificate authority.
+        pub acme: Acme,
+        /// The settings of the directory's database. [`Config::database`] returns these settings.
+        database: Database,
+        /// The settings for IMAP connections to the mail server.
+        pub imap: Imap,
+        /// The settings for connections to the mail server's submission service.
+        pub smtp: Smtp,
+        /// The settings for incoming mail.
+        pub inbound: Inbound,
+        /// The settings of the search index.
+        pub index: Index,
+        /// The settings for the registration of accounts.
+        pub registration: Registration,
+        /// The source of the passwords of users.
+        pub sign_in: SignIn,
+        /// The settings of the audit log.
+        pub audit: Audit,
+        /// The settings of the DNS resolver.
+        pub dns: Dns,
+        /// The DKIM keys.
+        pub dkim: Dkim,
+        /// The rate limits, in requests per minute.
+        pub limits: Limits,
+        /// The server with the rate limits that several hosts share.
+        pub redis: Redis,
+        /// The settings of the authorization server for agents.
+        pub oauth: OAuth,
+        /// The settings of the metrics.
+        pub metrics: Metrics,
+        /// The settings of the traces.
+        pub telemetry: Telemetry,
+        /// The settings of the agent endpoint.
+        pub mcp: Mcp,
+        /// The policy of each module, by the module's name. A section can also contain the path of
+        /// a module file. The service installs this file at the first start.
+        pub modules: BTreeMap<String, Module>,
+        /// The policy of modules that have no section in `modules`. If `None`, such modules are not
+        /// allowed.
+        pub new_modules: Option<Module>,
+        /// The settings of the operator's page, and for changes to modules while the service runs.
+        pub admin: Admin,
+        /// The path of the configuration file, or `None` without a configuration file.
+        #[serde(skip)]
+        pub file: Option<PathBuf>,
+        /// The modules that the program contains.
+        #[serde(skip)]
+        pub embedded: Vec<EmbeddedModule>,
+        /// The keys that are set.
+        #[serde(skip)]
+        keys: Keys,
+        /// The limits of accounts, by the name of the plan. The plan `default` exists even if it is
+        /// not configured.
+        pub plans: BTreeMap<String, Plan>,
+    }
 }
 
 impl Config {
@@ -502,16 +472,4 @@ pub fn environment() -> std::collections::HashMap<String, String> {
 #[must_use]
 pub fn has_inherited_sockets() -> bool {
     std::env::var(LISTEN_PID).is_ok_and(|id| id.parse() == Ok(std::process::id()))
-}
-
-fn default_service_name() -> String {
-    "Latchmail".into()
-}
-
-fn default_key_file() -> PathBuf {
-    "latchmail.key".into()
-}
-
-fn default_cache_dir() -> PathBuf {
-    "latchmail-cache".into()
 }

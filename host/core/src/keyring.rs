@@ -37,14 +37,8 @@ const KEY_ID_LENGTH: usize = 8;
 /// The id of a key. Sealed bytes start with the id of the sealing key.
 pub type KeyId = [u8; KEY_ID_LENGTH];
 
-/// The service's keys: one current key and any number of other keys.
-pub struct Keyring(ArcSwap<Keys>);
-
-/// The keys of a keyring at one moment.
-struct Keys {
-    current: Arc<Key>,
-    others: Vec<Arc<Key>>,
-}
+/// The service's keys. The list is never empty, and its first key is the current key.
+pub struct Keyring(ArcSwap<Vec<Arc<Key>>>);
 
 /// The keys that are derived from one key in the key file.
 pub struct Key {
@@ -77,12 +71,10 @@ impl Keyring {
     /// # Errors
     /// Returns an error if `keys` is empty or contains an unusable key.
     pub fn of(keys: &[key_file::Key]) -> Result<Self, StartError> {
-        let mut keys = keys.iter().map(|key| Key::derive(key).map(Arc::new));
-        let current = keys
-            .next()
-            .ok_or_else(|| StartError::new("the service has no key"))??;
-        let others = keys.collect::<Result<_, _>>()?;
-        Ok(Self(ArcSwap::from_pointee(Keys { current, others })))
+        if keys.is_empty() {
+            return Err(StartError::new("the service has no key"));
+        }
+        Ok(Self(ArcSwap::from_pointee(derived(keys)?)))
     }
 
     /// Replaces all keys in one step. The key with this `kid` becomes the current key. Returns
@@ -92,54 +84,51 @@ impl Keyring {
     /// Returns an error if `keys` contains an unusable key. The keyring does not change in this
     /// case.
     pub fn replace(&self, keys: &[key_file::Key], kid: &str) -> Result<bool, StartError> {
-        let mut keys = keys
-            .iter()
-            .map(Key::derive)
-            .collect::<Result<Vec<_>, _>>()?;
-        let Some(index) = keys.iter().position(|key| key.kid == kid) else {
-            return Ok(false);
-        };
-        let current = Arc::new(keys.remove(index));
-        let others = keys.into_iter().map(Arc::new).collect();
-        self.0.store(Arc::new(Keys { current, others }));
-        Ok(true)
+        Ok(self.store(derived(keys)?, kid))
     }
 
     /// Makes the key with this `kid` the current key. Returns `false` and changes nothing if this
     /// keyring does not contain this key.
     pub fn select(&self, kid: &str) -> bool {
-        let mut keys = self.all();
-        let Some(index) = keys.iter().position(|key| key.kid == kid) else {
+        self.store(self.all(), kid)
+    }
+
+    fn store(&self, mut keys: Vec<Arc<Key>>, current: &str) -> bool {
+        let Some(index) = keys.iter().position(|key| key.kid == current) else {
             return false;
         };
-        let current = keys.remove(index);
-        let others = keys;
-        self.0.store(Arc::new(Keys { current, others }));
+        keys[..=index].rotate_right(1);
+        self.0.store(Arc::new(keys));
         true
     }
 
     /// Returns the current key, which seals new secrets and signs new tokens.
     #[must_use]
     pub fn current(&self) -> Arc<Key> {
-        Arc::clone(&self.0.load().current)
+        Arc::clone(&self.0.load()[0])
     }
 
     /// Returns the key with this `kid`, or `None` if there is no such key.
     #[must_use]
     pub fn by_kid(&self, kid: &str) -> Option<Arc<Key>> {
-        self.0.load().find(|key| key.kid == kid)
+        self.find(|key| key.kid == kid)
     }
 
     /// Returns the key with this id, or `None` if there is no such key.
     #[must_use]
     pub fn by_id(&self, id: KeyId) -> Option<Arc<Key>> {
-        self.0.load().find(|key| key.id == id)
+        self.find(|key| key.id == id)
+    }
+
+    fn find(&self, is_wanted: impl Fn(&Key) -> bool) -> Option<Arc<Key>> {
+        let keys = self.0.load();
+        keys.iter().find(|key| is_wanted(key)).cloned()
     }
 
     /// Returns all keys, the current key first.
     #[must_use]
     pub fn all(&self) -> Vec<Arc<Key>> {
-        self.0.load().all().cloned().collect()
+        self.0.load().to_vec()
     }
 
     /// Seals `secret` with the current key. The sealed bytes can be opened only for the same
@@ -213,14 +202,10 @@ impl Keyring {
     }
 }
 
-impl Keys {
-    fn all(&self) -> impl Iterator<Item = &Arc<Key>> {
-        std::iter::once(&self.current).chain(&self.others)
-    }
-
-    fn find(&self, is_wanted: impl Fn(&Key) -> bool) -> Option<Arc<Key>> {
-        self.all().find(|key| is_wanted(key)).cloned()
-    }
+fn derived(keys: &[key_file::Key]) -> Result<Vec<Arc<Key>>, StartError> {
+    keys.iter()
+        .map(|key| Key::derive(key).map(Arc::new))
+        .collect()
 }
 
 impl Key {

@@ -24,6 +24,7 @@ pub mod logging;
 pub mod mail_server_start;
 pub mod message_number;
 pub mod metrics;
+mod named;
 pub mod network;
 pub mod permissions;
 pub mod rate_limit;

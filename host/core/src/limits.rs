@@ -33,6 +33,7 @@ use crate::caller::{Caller, Credential};
 use crate::clock::Clock;
 use crate::config;
 use crate::error::{Failure, StartError};
+use crate::named::named;
 use crate::network::{network, region, site};
 use crate::rate_limit::RateLimitStatus;
 
@@ -52,25 +53,17 @@ const MAX_KEYS: usize = 100_000;
 
 macro_rules! buckets {
     ($($bucket:ident = $key:ident),* $(,)?) => {
-        /// A rate-limit bucket. The configuration section `[limits]` has one key for each bucket.
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-        #[expect(missing_docs, reason = "each variant is the key of the same name")]
-        pub enum Bucket {
-            $($bucket),*
+        named! {
+            /// A rate-limit bucket. The configuration section `[limits]` has one key for each
+            /// bucket. The name of a bucket is its key.
+            #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+            #[expect(missing_docs, reason = "each variant is the key of the same name")]
+            pub enum Bucket {
+                $($bucket = stringify!($key)),*
+            }
         }
 
         impl Bucket {
-            /// All buckets, in the order of the configuration.
-            pub const ALL: &[Self] = &[$(Self::$bucket),*];
-
-            /// Returns the bucket's name, which is its configuration key in `[limits]`.
-            #[must_use]
-            pub const fn name(self) -> &'static str {
-                match self {
-                    $(Self::$bucket => stringify!($key)),*
-                }
-            }
-
             const fn configured(self, limits: &config::Limits) -> u32 {
                 match self {
                     $(Self::$bucket => limits.$key),*
@@ -101,17 +94,6 @@ buckets! {
     Session = session,
     OAuth = oauth,
     Admin = admin,
-}
-
-impl Bucket {
-    /// Returns the bucket with this name, or `None` if there is no such bucket.
-    #[must_use]
-    pub fn named(name: &str) -> Option<Self> {
-        Self::ALL
-            .iter()
-            .copied()
-            .find(|bucket| bucket.name() == name)
-    }
 }
 
 /// The key of a budget. The key identifies the session, token, account, client or mail address

@@ -6,62 +6,31 @@
 
 use std::fmt;
 
-/// A right of a member of a shared mailbox. The variants are in
-/// canonical order.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Right {
-    /// `mail:read`
-    MailRead,
-    /// `mail:write`
-    MailWrite,
-    /// `mail:send`
-    MailSend,
-    /// `aliases:read`
-    AliasesRead,
-    /// `aliases:write`
-    AliasesWrite,
-    /// `members:manage`
-    MembersManage,
+use crate::named::named;
+
+named! {
+    /// A right of a member of a shared mailbox. The variants are in canonical order. Their names
+    /// are those in requests and responses.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+    pub enum Right {
+        /// `mail:read`
+        MailRead = "mail:read",
+        /// `mail:write`
+        MailWrite = "mail:write",
+        /// `mail:send`
+        MailSend = "mail:send",
+        /// `aliases:read`
+        AliasesRead = "aliases:read",
+        /// `aliases:write`
+        AliasesWrite = "aliases:write",
+        /// `members:manage`
+        MembersManage = "members:manage",
+    }
 }
 
 impl Right {
-    /// All rights, in canonical order.
-    pub const ALL: [Self; 6] = [
-        Self::MailRead,
-        Self::MailWrite,
-        Self::MailSend,
-        Self::AliasesRead,
-        Self::AliasesWrite,
-        Self::MembersManage,
-    ];
-
-    /// Returns the right's name in requests and responses.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::MailRead => "mail:read",
-            Self::MailWrite => "mail:write",
-            Self::MailSend => "mail:send",
-            Self::AliasesRead => "aliases:read",
-            Self::AliasesWrite => "aliases:write",
-            Self::MembersManage => "members:manage",
-        }
-    }
-
-    /// Returns the right with this name, or `None` if there is no such right.
-    #[must_use]
-    pub fn named(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|right| right.name() == name)
-    }
-
     const fn bit(self) -> u8 {
         1 << self as u8
-    }
-}
-
-impl fmt::Display for Right {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
     }
 }
 

@@ -1,9 +1,9 @@
-//! The operations under `/api/v1/auth`. Each file contains the route,
-//! request, response, API description and handler of one operation. The rules of sign-in and
+//! The operations under `/api/v1/auth`. Each file contains the request, response, API description
+//! and handler of one operation, and `routes.rs` has the routes. The rules of sign-in and
 //! registration are in [`latchmail_accounts::auth`].
 //!
-//! A handler is an `async fn(&App, &Request) -> Result<Response, Rejection>`. The same file
-//! contains `fn route() -> Route`. [`AuthDescription`] combines the API descriptions of the
+//! A handler is an `async fn(&App, &Request) -> Result<Response, Rejection>`. [`AuthDescription`]
+//! combines the API descriptions of the
 //! operations. The host adds the security, the schema `Error`, and the errors of the request
 //! pipeline (401, 413, 429, 500) to the API description.
 
@@ -14,7 +14,6 @@ pub mod logout;
 pub mod refresh;
 mod refresh_body;
 pub mod register;
-mod route;
 mod routes;
 mod secret;
 pub mod username_available;

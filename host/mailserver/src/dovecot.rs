@@ -100,9 +100,10 @@ pub(crate) fn configure(
 }
 
 /// A supported version of Dovecot. Each version needs its own configuration syntax.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum DovecotVersion {
     /// Dovecot 2.3.
+    #[default]
     V2_3,
     /// Dovecot 2.4.
     V2_4,

@@ -7,18 +7,21 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context as _, anyhow, bail};
-use tokio::time::Instant;
+use tokio::time::{Instant, sleep};
 
 use crate::daemon::{Daemon, last_lines};
 use crate::layout::Layout;
 use crate::lookup::{Lookup, LookupSettings};
 use crate::milter::{self, MilterOptions};
-use crate::ports::{Ports, StartupState, loopback, wait_for_greeting};
+use crate::ports::{Ports, is_greeting, loopback};
 use crate::{dovecot, postfix, requirements};
 
 /// Timeout for starting all daemons. A start takes half a second on an idle machine, and longer on
 /// a busy machine.
 const START_TIMEOUT: Duration = Duration::from_secs(20);
+
+/// The time between two checks whether a daemon accepts connections.
+const POLL_INTERVAL: Duration = Duration::from_millis(5);
 
 /// Maximum number of attempts to start the daemons. Each attempt uses other ports, because another
 /// process can take a free port before a daemon opens it.
@@ -295,8 +298,10 @@ impl LocalServers {
     ) -> Result<(), StartError> {
         if let Some((milter, options)) = self.milter.as_mut().zip(options) {
             let deadline = Instant::now() + START_TIMEOUT;
-            let state = milter::wait_until_ready(milter, options.ready_text, deadline).await?;
-            require_ready(state, self.ports.milter, milter, &self.layout.log)?;
+            let (port, log) = (self.ports.milter, &self.layout.log);
+            let is_ready =
+                async |milter: &Daemon| milter.last_output().contains(options.ready_text);
+            wait_for(milter, port, deadline, log, is_ready).await?;
         }
         self.wait_for_greetings().await
     }
@@ -313,8 +318,8 @@ impl LocalServers {
             (&mut self.sink_daemon, &[ports.sink]),
         ] {
             for port in ports {
-                let state = wait_for_greeting(*port, name, daemon, deadline).await?;
-                require_ready(state, *port, daemon, log)?;
+                let is_ready = async |_: &Daemon| is_greeting(*port, name).await;
+                wait_for(daemon, *port, deadline, log, is_ready).await?;
             }
         }
         Ok(())
@@ -336,19 +341,28 @@ async fn stop_daemon(daemon: &mut Option<Daemon>) -> anyhow::Result<()> {
     }
 }
 
-/// Returns an error with the daemon's last output unless `state` is [`StartupState::Ready`].
-fn require_ready(
-    state: StartupState,
+/// Waits until `is_ready` returns `true`. Returns an error with the daemon's last output if the
+/// daemon exits or if the time reaches `deadline`.
+async fn wait_for(
+    daemon: &mut Daemon,
     port: u16,
-    daemon: &Daemon,
+    deadline: Instant,
     log: &Path,
+    is_ready: impl AsyncFn(&Daemon) -> bool,
 ) -> Result<(), StartError> {
-    let name = daemon.name();
-    let problem = match state {
-        StartupState::Ready => return Ok(()),
-        StartupState::Exited => "exited while it started",
-        StartupState::TimedOut => "did not respond in time",
+    let problem = loop {
+        if daemon.has_exited()? {
+            break "exited while it started";
+        }
+        if is_ready(daemon).await {
+            return Ok(());
+        }
+        if Instant::now() >= deadline {
+            break "did not respond in time";
+        }
+        sleep(POLL_INTERVAL).await;
     };
+    let name = daemon.name();
     let log = last_lines(&log.join(format!("{name}.log")));
     let output = [daemon.last_output(), log].join(" ");
     let message = format!("{name} {problem} (port {port}): {}", output.trim());

@@ -1,15 +1,14 @@
-//! Configures the service's milter for Postfix, and waits until the milter accepts connections.
+//! Configures the service's milter for Postfix.
 
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 use serde_json::Value;
-use tokio::time::{Instant, sleep};
 
-use crate::daemon::{Daemon, GracePeriod};
+use crate::daemon::GracePeriod;
 use crate::layout::Layout;
 use crate::lookup::Lookup;
-use crate::ports::{POLL_INTERVAL, Ports, StartupState, loopback};
+use crate::ports::{Ports, loopback};
 use crate::private_file::write_private;
 
 /// The time between the request to end the milter and the SIGKILL. Postfix sends a temporary error
@@ -61,25 +60,5 @@ impl MilterOptions {
             command.push("--without-dns".into());
         }
         Ok(command)
-    }
-}
-
-/// Waits until the milter logs `ready_text`.
-pub(crate) async fn wait_until_ready(
-    daemon: &mut Daemon,
-    ready_text: &str,
-    deadline: Instant,
-) -> anyhow::Result<StartupState> {
-    loop {
-        if daemon.last_output().contains(ready_text) {
-            return Ok(StartupState::Ready);
-        }
-        if daemon.has_exited()? {
-            return Ok(StartupState::Exited);
-        }
-        if Instant::now() >= deadline {
-            return Ok(StartupState::TimedOut);
-        }
-        sleep(POLL_INTERVAL).await;
     }
 }

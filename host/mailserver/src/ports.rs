@@ -1,4 +1,4 @@
-//! Finds free loopback ports, and waits for the greeting of a daemon on a port.
+//! Finds free loopback ports, and reads the greeting of a daemon on a port.
 
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
@@ -6,12 +6,7 @@ use std::time::Duration;
 
 use tokio::io::AsyncReadExt as _;
 use tokio::net::TcpStream;
-use tokio::time::{Instant, sleep, timeout};
-
-use crate::daemon::Daemon;
-
-/// The time between two checks whether a daemon accepts connections.
-pub(crate) const POLL_INTERVAL: Duration = Duration::from_millis(5);
+use tokio::time::timeout;
 
 /// The timeout of one attempt to read a greeting.
 const GREETING_TIMEOUT: Duration = Duration::from_secs(2);
@@ -29,17 +24,6 @@ pub(crate) struct Ports {
     pub(crate) submission: u16,
     pub(crate) sink: u16,
     pub(crate) milter: u16,
-}
-
-/// The result of waiting for a daemon to start.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum StartupState {
-    /// The daemon accepts connections.
-    Ready,
-    /// The daemon exited.
-    Exited,
-    /// The daemon did not respond before the deadline.
-    TimedOut,
 }
 
 impl Ports {
@@ -105,29 +89,11 @@ pub(crate) fn loopback(port: u16) -> SocketAddr {
     SocketAddr::from((Ipv4Addr::LOCALHOST, port))
 }
 
-/// Waits until `daemon` sends a greeting on `port` that contains `instance`. A greeting without
+/// Returns whether a daemon sends a greeting on `port` that contains `instance`. A greeting without
 /// `instance` comes from a daemon of other local servers.
-pub(crate) async fn wait_for_greeting(
-    port: u16,
-    instance: &str,
-    daemon: &mut Daemon,
-    deadline: Instant,
-) -> anyhow::Result<StartupState> {
-    loop {
-        if daemon.has_exited()? {
-            return Ok(StartupState::Exited);
-        }
-        if read_greeting(port)
-            .await
-            .is_some_and(|line| line.contains(instance))
-        {
-            return Ok(StartupState::Ready);
-        }
-        if Instant::now() >= deadline {
-            return Ok(StartupState::TimedOut);
-        }
-        sleep(POLL_INTERVAL).await;
-    }
+pub(crate) async fn is_greeting(port: u16, instance: &str) -> bool {
+    let line = read_greeting(port).await;
+    line.is_some_and(|line| line.contains(instance))
 }
 
 async fn read_greeting(port: u16) -> Option<String> {

@@ -25,9 +25,9 @@ use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use tokio_rustls::rustls::{ClientConfig, DigitallySignedStruct, Error, SignatureScheme};
 
 /// A stream to a server, with or without TLS.
-pub trait Io: AsyncRead + AsyncWrite + Send + Sync + Unpin {}
+pub trait Io: AsyncRead + AsyncWrite + fmt::Debug + Send + Sync + Unpin {}
 
-impl<T: AsyncRead + AsyncWrite + Send + Sync + Unpin> Io for T {}
+impl<T: AsyncRead + AsyncWrite + fmt::Debug + Send + Sync + Unpin> Io for T {}
 
 /// The address of a server and its TLS settings.
 #[derive(Clone)]

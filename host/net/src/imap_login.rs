@@ -3,16 +3,13 @@
 
 use std::fmt;
 use std::net::IpAddr;
-use std::pin::Pin;
-use std::task::{Context, Poll};
 use std::time::Duration;
 
 use async_imap::error::Error as ImapError;
 use secrecy::{ExposeSecret as _, SecretString};
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::timeout;
 
-use crate::endpoint::{Endpoint, Io};
+use crate::endpoint::Endpoint;
 
 /// Response codes of failures that are not caused by the credentials (RFC 5530, section 3).
 /// async-imap returns them as part of the text.
@@ -56,7 +53,7 @@ async fn log_in(
 ) -> Result<bool, Error> {
     let failed = |error: &dyn fmt::Display| Error(format!("log-in at {endpoint} failed: {error}"));
     let stream = endpoint.connect().await.map_err(|e| failed(&e))?;
-    let mut imap = async_imap::Client::new(Stream(stream));
+    let mut imap = async_imap::Client::new(stream);
     let greeting = imap.read_response().await.map_err(|e| failed(&e))?;
     if greeting.is_none() {
         return Err(failed(&"the server closed the connection"));
@@ -85,49 +82,6 @@ fn is_temporary(text: &str) -> bool {
     TEMPORARY
         .iter()
         .any(|code| text.contains(&format!("[{code}]")))
-}
-
-/// A stream with `Debug`, which async-imap requires.
-struct Stream(Box<dyn Io>);
-
-impl fmt::Debug for Stream {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Stream").finish_non_exhaustive()
-    }
-}
-
-impl AsyncRead for Stream {
-    fn poll_read(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        buffer: &mut ReadBuf<'_>,
-    ) -> Poll<std::io::Result<()>> {
-        Pin::new(&mut self.0).poll_read(context, buffer)
-    }
-}
-
-impl AsyncWrite for Stream {
-    fn poll_write(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        buffer: &[u8],
-    ) -> Poll<std::io::Result<usize>> {
-        Pin::new(&mut self.0).poll_write(context, buffer)
-    }
-
-    fn poll_flush(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-    ) -> Poll<std::io::Result<()>> {
-        Pin::new(&mut self.0).poll_flush(context)
-    }
-
-    fn poll_shutdown(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-    ) -> Poll<std::io::Result<()>> {
-        Pin::new(&mut self.0).poll_shutdown(context)
-    }
 }
 
 #[cfg(test)]

@@ -9,7 +9,6 @@
 //! | [`modules`] | the sandbox: loads components and calls them for requests |
 //! | [`manager`] | decides which modules serve, and changes them while the service runs |
 //! | [`api`] | the host functions of components, one file for each interface |
-//! | [`store`] | storage in which modules keep data for accounts |
 //! | [`module_log`] | recent log entries of each module, in memory |
 
 pub mod api;
@@ -17,4 +16,3 @@ mod log_line;
 pub mod manager;
 pub mod module_log;
 pub mod modules;
-pub mod store;

@@ -41,7 +41,6 @@ use latchmail_redis::RedisBudgets;
 use latchmail_runtime::api::Services;
 use latchmail_runtime::manager::ModuleManager;
 use latchmail_runtime::modules::Failing;
-use latchmail_runtime::store::Store;
 use latchmail_transport::private_socket::PrivateSocket;
 use latchmail_transport::tls::Tls;
 use latchmail_transport::{self as transport, Listener};
@@ -260,8 +259,9 @@ async fn build(
         ),
         domains,
         teams: Arc::new(teams),
-        store: Store::new(directory.modules.clone(), clock.clone()),
+        modules: directory.modules.clone(),
         fetch,
+        clock: clock.clone(),
     };
     let (module_manager, failing) =
         ModuleManager::new(&config, services, directory.clone(), clock.clone())?;

@@ -34,7 +34,6 @@ pub mod request_body;
 pub mod server;
 mod stream;
 pub mod tls;
-mod transport;
 mod unix_socket;
 mod write_timeout;
 

@@ -8,11 +8,11 @@ use std::sync::Arc;
 use latchmail_core::config::{Listen, has_inherited_sockets};
 use latchmail_core::error::StartError;
 use listenfd::ListenFd;
-use tokio::net::{TcpListener, UnixListener};
+use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
+use tokio_util::either::Either;
 
 use crate::client::Peer;
 use crate::tls::Tls;
-use crate::transport::Transport;
 use crate::unix_socket::{self, SocketFile};
 
 /// The permissions of a Unix socket: the owner and the group can connect.
@@ -44,6 +44,9 @@ pub enum Role {
     /// Redirects to the URL of the service.
     Redirect,
 }
+
+/// The stream of a connection.
+pub(crate) type Transport = Either<TcpStream, UnixStream>;
 
 #[derive(Debug)]
 enum Socket {
@@ -160,11 +163,11 @@ impl Listener {
         match &self.socket {
             Socket::Tcp(listener) => {
                 let (stream, peer) = listener.accept().await?;
-                Ok((Transport::Tcp(stream), peer.ip().into()))
+                Ok((Either::Left(stream), peer.ip().into()))
             }
             Socket::Unix(listener) => {
                 let (stream, _) = listener.accept().await?;
-                Ok((Transport::Unix(stream), Peer::local_process()))
+                Ok((Either::Right(stream), Peer::local_process()))
             }
         }
     }

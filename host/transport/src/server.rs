@@ -9,6 +9,7 @@ use latchmail_core::config::Listen;
 use latchmail_core::metrics;
 use tokio::sync::Semaphore;
 use tokio::time::{Instant, sleep, timeout_at};
+use tokio_util::either::Either;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -16,9 +17,8 @@ use crate::accept_task::{AcceptTask, RETRY_DELAY};
 use crate::client::Peer;
 use crate::client_connections::{ClientConnections, ConnectionPermit};
 use crate::handler::Handler;
-use crate::listener::{Listener, ListenerOptions, Role};
+use crate::listener::{Listener, ListenerOptions, Role, Transport};
 use crate::tls::{Protocol, Tls};
-use crate::transport::Transport;
 use crate::{connection, descriptors, http2, proxy_protocol};
 
 /// A running server. Dropping this value does not end the server. Call [`Running::stop`] to end the
@@ -169,7 +169,9 @@ impl<H: Handler> Shared<H> {
         mut client_permit: Option<ConnectionPermit>,
         options: &ListenerOptions,
     ) {
-        if let Err(error) = stream.set_nodelay() {
+        if let Either::Left(stream) = &stream
+            && let Err(error) = stream.set_nodelay(true)
+        {
             tracing::debug!(%error, "cannot set TCP_NODELAY, closing the connection");
             return;
         }

@@ -1,5 +1,7 @@
 //! Finds the route of a request, in the same way as the host.
 
+use latchmail_shape::decode_segment;
+
 use crate::bindings::exports::latchmail::host::module::{Method, Route};
 
 pub(super) fn method(method: Method) -> &'static str {
@@ -50,38 +52,8 @@ pub(super) fn values(pattern: &str, path: &str) -> Option<Vec<(String, String)>>
     let pairs = pattern.split('/').zip(path.split('/'));
     let values = pairs.filter_map(|(pattern, segment)| Some((named(pattern)?, segment)));
     values
-        .map(|(name, segment)| Some((name.into(), decoded(segment)?)))
+        .map(|(name, segment)| Some((name.into(), decode_segment(segment)?)))
         .collect()
-}
-
-/// Returns the names and values of a query. Returns `None` if a name or a value is not valid
-/// percent-encoded text.
-pub(super) fn query(query: &str) -> Option<Vec<(String, String)>> {
-    let pairs = query.split('&').filter(|pair| !pair.is_empty());
-    pairs
-        .map(|pair| {
-            let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
-            let field = |text: &str| decoded(&text.replace('+', " "));
-            Some((field(name)?, field(value)?))
-        })
-        .collect()
-}
-
-fn decoded(text: &str) -> Option<String> {
-    let mut bytes = Vec::with_capacity(text.len());
-    let mut rest = text.bytes();
-    while let Some(byte) = rest.next() {
-        if byte == b'%' {
-            let digit = |byte: u8| char::from(byte).to_digit(16);
-            let (high, low) = (digit(rest.next()?)?, digit(rest.next()?)?);
-            bytes.push(u8::try_from(high * 16 + low).ok()?);
-        } else {
-            bytes.push(byte);
-        }
-    }
-    String::from_utf8(bytes)
-        .ok()
-        .filter(|text| !text.contains('\0'))
 }
 
 #[cfg(test)]
@@ -97,16 +69,7 @@ mod tests {
         assert_eq!(found[0], ("folder".into(), "A/B é".into()));
         assert_eq!(found[1], ("uid".into(), "7".into()));
         for bad in ["%", "%4", "%zz", "%ff", "%00"] {
-            assert_eq!(decoded(bad), None, "{bad}");
+            assert_eq!(values("/{name}", &format!("/{bad}")), None, "{bad}");
         }
-        let pairs = query("q=a+b%2B&empty&x=1&x=2").unwrap();
-        let pair = |name: &str, value: &str| (name.to_owned(), value.to_owned());
-        let expected = [
-            pair("q", "a b+"),
-            pair("empty", ""),
-            pair("x", "1"),
-            pair("x", "2"),
-        ];
-        assert_eq!(pairs, expected);
     }
 }

@@ -115,7 +115,7 @@ impl Service {
         let undecoded =
             |what| Failure::bad_request(format!("The {what} is not valid percent-encoded UTF-8"));
         let values = route::values(&route.path, path).ok_or_else(|| undecoded("path"))?;
-        let query = route::query(query).ok_or_else(|| undecoded("query"))?;
+        let query = latchmail_shape::decode_query(query).ok_or_else(|| undecoded("query"))?;
         if body.len() > route.max_body as usize {
             return Err(too_large(route.max_body));
         }

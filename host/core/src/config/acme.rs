@@ -1,39 +1,26 @@
 //! `[acme]`: certificates from a certificate authority (ACME, RFC 8555).
 
-use serde::Deserialize;
-
-use super::values::list;
+use super::values::{list, section};
 use crate::error::StartError;
 
 /// The directory of Let's Encrypt.
 const LETS_ENCRYPT: &str = "https://acme-v02.api.letsencrypt.org/directory";
 
-/// `[acme]`: the settings for certificates from a certificate authority. If `domains` is empty, the
-/// service orders no certificates.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct Acme {
-    /// The names in the certificate.
-    #[serde(deserialize_with = "list")]
-    pub domains: Vec<String>,
-    /// The URLs at which the certificate authority can contact the operator, for example
-    /// `mailto:admin@example.com`.
-    #[serde(deserialize_with = "list")]
-    pub contact: Vec<String>,
-    /// The URL of the directory of the certificate authority.
-    pub directory: String,
-    /// Whether the operator accepts the terms of service of the certificate authority.
-    pub accept_terms: bool,
-}
-
-impl Default for Acme {
-    fn default() -> Self {
-        Self {
-            domains: Vec::new(),
-            contact: Vec::new(),
-            directory: LETS_ENCRYPT.into(),
-            accept_terms: false,
-        }
+section! {
+    /// `[acme]`: the settings for certificates from a certificate authority. If `domains` is empty,
+    /// the service orders no certificates.
+    pub struct Acme {
+        /// The names in the certificate.
+        #[serde(deserialize_with = "list")]
+        pub domains: Vec<String>,
+        /// The URLs at which the certificate authority can contact the operator, for example
+        /// `mailto:admin@example.com`.
+        #[serde(deserialize_with = "list")]
+        pub contact: Vec<String>,
+        /// The URL of the directory of the certificate authority.
+        pub directory: String = LETS_ENCRYPT.into(),
+        /// Whether the operator accepts the terms of service of the certificate authority.
+        pub accept_terms: bool,
     }
 }
 

@@ -6,9 +6,9 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use rustix::process::geteuid;
-use serde::Deserialize;
 
 use super::Config;
+use super::values::section;
 use crate::error::StartError;
 
 /// The name of the socket, if the key is not set.
@@ -17,32 +17,21 @@ const SOCKET: &str = "admin.sock";
 /// The folder for sockets of an installed service.
 const RUNTIME_FOLDER: &str = "/run/latchmail";
 
-/// The section `[admin]` of the configuration.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct Admin {
-    /// The address and port of the operator's page. It must be a loopback address unless TLS is
-    /// configured. If `None`, there is no such page.
-    pub listen: Option<SocketAddr>,
-    /// The path of the Unix socket for `latchmail module …`. Only the owner of the socket can
-    /// connect. If empty, there is no socket. If the key is not set, [`Config::parse`] sets a path
-    /// that does not depend on the working folder.
-    pub socket: PathBuf,
-    /// Whether the main listener has the routes of module administration, in addition to the
-    /// socket.
-    pub public_api: bool,
-    /// The number of previous versions of each module that are stored.
-    pub versions: u32,
-}
-
-impl Default for Admin {
-    fn default() -> Self {
-        Self {
-            listen: None,
-            socket: PathBuf::new(),
-            public_api: true,
-            versions: 10,
-        }
+section! {
+    /// The section `[admin]` of the configuration.
+    pub struct Admin {
+        /// The address and port of the operator's page. It must be a loopback address unless TLS is
+        /// configured. If `None`, there is no such page.
+        pub listen: Option<SocketAddr>,
+        /// The path of the Unix socket for `latchmail module …`. Only the owner of the socket can
+        /// connect. If empty, there is no socket. If the key is not set, [`Config::parse`] sets a
+        /// path that does not depend on the working folder.
+        pub socket: PathBuf,
+        /// Whether the main listener has the routes of module administration, in addition to the
+        /// socket.
+        pub public_api: bool = true,
+        /// The number of previous versions of each module that are stored.
+        pub versions: u32 = 10,
     }
 }
 

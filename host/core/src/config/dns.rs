@@ -2,37 +2,24 @@
 
 use std::time::Duration;
 
-use serde::Deserialize;
-
-use super::values::seconds;
+use super::values::{seconds, section};
 use crate::error::StartError;
 
-/// The section `[dns]` of the configuration.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct Dns {
-    /// `address:port` of the resolver. If empty, the service uses the resolver of the operating
-    /// system.
-    pub server: String,
-    /// The timeout of one lookup, in seconds.
-    #[serde(deserialize_with = "seconds")]
-    pub timeout: Duration,
-    /// The maximum number of attempts for one query within the timeout.
-    pub attempts: u32,
-    /// The public name of the mail server. The MX record and the SPF record of a custom domain must
-    /// contain this name. If empty, [`Config::mail_host`](super::Config::mail_host) returns the
-    /// default.
-    pub mail_host: String,
-}
-
-impl Default for Dns {
-    fn default() -> Self {
-        Self {
-            server: String::new(),
-            timeout: Duration::from_secs(5),
-            attempts: 3,
-            mail_host: String::new(),
-        }
+section! {
+    /// The section `[dns]` of the configuration.
+    pub struct Dns {
+        /// `address:port` of the resolver. If empty, the service uses the resolver of the operating
+        /// system.
+        pub server: String,
+        /// The timeout of one lookup, in seconds.
+        #[serde(deserialize_with = "seconds")]
+        pub timeout: Duration = Duration::from_secs(5),
+        /// The maximum number of attempts for one query within the timeout.
+        pub attempts: u32 = 3,
+        /// The public name of the mail server. The MX record and the SPF record of a custom domain
+        /// must contain this name. If empty, [`Config::mail_host`](super::Config::mail_host)
+        /// returns the default.
+        pub mail_host: String,
     }
 }
 

@@ -3,56 +3,54 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use serde::Deserialize;
-
 use super::Config;
-use super::values::{list, seconds};
+use super::values::{list, seconds, section};
 use crate::error::StartError;
 use crate::network;
 
-/// `[http]`: timeouts and limits of the server. Times are in seconds.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct Http {
-    /// The maximum number of connections. Further connections wait to be accepted.
-    pub max_connections: usize,
-    /// The maximum number of connections of one client. A client is an IPv4 address or an IPv6 /64
-    /// network. Further connections are closed immediately. This limit does not apply to trusted
-    /// proxies.
-    pub connections_per_client: usize,
-    /// The memory for all request bodies together, in MiB. The value must be at least the maximum
-    /// body size of every route. If too little memory is free for a request, the request is
-    /// rejected with 503 and `Retry-After`.
-    pub body_memory: usize,
-    /// The timeout from the first byte of a request to the end of its headers.
-    #[serde(deserialize_with = "seconds")]
-    pub header_timeout: Duration,
-    /// The timeout between two parts of a request body. The timeout for the complete body is ten
-    /// times as long.
-    #[serde(deserialize_with = "seconds")]
-    pub body_timeout: Duration,
-    /// The timeout of an idle connection after its first request. Before the first request,
-    /// `header_timeout` applies.
-    #[serde(deserialize_with = "seconds")]
-    pub idle_timeout: Duration,
-    /// The maximum time that a shutdown waits for running requests.
-    #[serde(deserialize_with = "seconds")]
-    pub shutdown_grace: Duration,
-    /// The time at the start of a shutdown during which the service still accepts requests, while
-    /// it reports that it is not ready. A load balancer can take the service out of use in this
-    /// time.
-    #[serde(deserialize_with = "seconds")]
-    pub drain_delay: Duration,
-    /// The addresses or networks (`10.0.0.0/8`) of the proxies whose `X-Forwarded-For` header is
-    /// trusted.
-    #[serde(deserialize_with = "list")]
-    pub trusted_proxies: Vec<String>,
-    /// Whether every connection of a trusted proxy starts with a header of the PROXY protocol,
-    /// version 1 or 2.
-    pub proxy_protocol: bool,
-    /// The address of a listener without TLS that redirects all requests to `base_url`. If `None`,
-    /// there is no such listener.
-    pub redirect_listen: Option<SocketAddr>,
+section! {
+    /// `[http]`: timeouts and limits of the server. Times are in seconds.
+    pub struct Http {
+        /// The maximum number of connections. Further connections wait to be accepted.
+        pub max_connections: usize = 4096,
+        /// The maximum number of connections of one client. A client is an IPv4 address or an IPv6
+        /// /64 network. Further connections are closed immediately. This limit does not apply to
+        /// trusted proxies.
+        pub connections_per_client: usize = 256,
+        /// The memory for all request bodies together, in MiB. The value must be at least the
+        /// maximum body size of every route. If too little memory is free for a request, the
+        /// request is rejected with 503 and `Retry-After`.
+        pub body_memory: usize = 256,
+        /// The timeout from the first byte of a request to the end of its headers.
+        #[serde(deserialize_with = "seconds")]
+        pub header_timeout: Duration = Duration::from_secs(10),
+        /// The timeout between two parts of a request body. The timeout for the complete body is
+        /// ten times as long.
+        #[serde(deserialize_with = "seconds")]
+        pub body_timeout: Duration = Duration::from_secs(10),
+        /// The timeout of an idle connection after its first request. Before the first request,
+        /// `header_timeout` applies.
+        #[serde(deserialize_with = "seconds")]
+        pub idle_timeout: Duration = Duration::from_mins(1),
+        /// The maximum time that a shutdown waits for running requests.
+        #[serde(deserialize_with = "seconds")]
+        pub shutdown_grace: Duration = Duration::from_secs(30),
+        /// The time at the start of a shutdown during which the service still accepts requests,
+        /// while it reports that it is not ready. A load balancer can take the service out of use
+        /// in this time.
+        #[serde(deserialize_with = "seconds")]
+        pub drain_delay: Duration,
+        /// The addresses or networks (`10.0.0.0/8`) of the proxies whose `X-Forwarded-For` header
+        /// is trusted.
+        #[serde(deserialize_with = "list")]
+        pub trusted_proxies: Vec<String>,
+        /// Whether every connection of a trusted proxy starts with a header of the PROXY protocol,
+        /// version 1 or 2.
+        pub proxy_protocol: bool,
+        /// The address of a listener without TLS that redirects all requests to `base_url`. If
+        /// `None`, there is no such listener.
+        pub redirect_listen: Option<SocketAddr>,
+    }
 }
 
 impl Http {
@@ -73,23 +71,5 @@ impl Http {
             )));
         }
         Ok(())
-    }
-}
-
-impl Default for Http {
-    fn default() -> Self {
-        Self {
-            max_connections: 4096,
-            connections_per_client: 256,
-            body_memory: 256,
-            header_timeout: Duration::from_secs(10),
-            body_timeout: Duration::from_secs(10),
-            idle_timeout: Duration::from_mins(1),
-            shutdown_grace: Duration::from_secs(30),
-            drain_delay: Duration::ZERO,
-            trusted_proxies: Vec::new(),
-            proxy_protocol: false,
-            redirect_listen: None,
-        }
     }
 }

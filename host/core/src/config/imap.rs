@@ -5,38 +5,39 @@ use std::time::Duration;
 
 use serde::Deserialize;
 
-use super::values::seconds;
+use super::values::{seconds, section};
 
-/// The section `[imap]` of the configuration.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct Imap {
-    /// `host:port` of the IMAP service.
-    pub address: String,
-    /// Whether connections use TLS from the first byte (implicit TLS, RFC 8314).
-    pub tls: bool,
-    /// Whether an unencrypted connection to another machine is allowed.
-    pub insecure: bool,
-    /// The timeout for connecting, and for each command, in seconds.
-    #[serde(deserialize_with = "seconds")]
-    pub timeout: Duration,
-    /// The maximum number of connections of one account. The value must be less than the limit of
-    /// the mail server.
-    pub connections_per_account: usize,
-    /// The maximum number of idle connections of all accounts. Each connection uses a process of
-    /// the mail server.
-    pub idle_connections: usize,
-    /// The time after which an idle connection is closed, in seconds.
-    #[serde(deserialize_with = "seconds")]
-    pub idle_timeout: Duration,
-    /// `host:port` of Dovecot's doveadm API (HTTP without TLS). The service uses this API to end
-    /// the IMAP sessions of revoked credentials. If empty, the service does not end these sessions.
-    pub doveadm: String,
-    /// The path of the file with the key of the doveadm API. The key is the complete content of the
-    /// file, as in Dovecot.
-    pub doveadm_key_file: PathBuf,
-    /// The user name of IMAP sessions at the mail server.
-    pub session_names: SessionNames,
+section! {
+    /// The section `[imap]` of the configuration.
+    pub struct Imap {
+        /// `host:port` of the IMAP service.
+        pub address: String = "127.0.0.1:143".into(),
+        /// Whether connections use TLS from the first byte (implicit TLS, RFC 8314).
+        pub tls: bool,
+        /// Whether an unencrypted connection to another machine is allowed.
+        pub insecure: bool,
+        /// The timeout for connecting, and for each command, in seconds.
+        #[serde(deserialize_with = "seconds")]
+        pub timeout: Duration = Duration::from_secs(15),
+        /// The maximum number of connections of one account. The value must be less than the limit
+        /// of the mail server.
+        pub connections_per_account: usize = 8,
+        /// The maximum number of idle connections of all accounts. Each connection uses a process
+        /// of the mail server.
+        pub idle_connections: usize = 256,
+        /// The time after which an idle connection is closed, in seconds.
+        #[serde(deserialize_with = "seconds")]
+        pub idle_timeout: Duration = Duration::from_mins(4),
+        /// `host:port` of Dovecot's doveadm API (HTTP without TLS). The service uses this API to
+        /// end the IMAP sessions of revoked credentials. If empty, the service does not end these
+        /// sessions.
+        pub doveadm: String,
+        /// The path of the file with the key of the doveadm API. The key is the complete content of
+        /// the file, as in Dovecot.
+        pub doveadm_key_file: PathBuf,
+        /// The user name of IMAP sessions at the mail server.
+        pub session_names: SessionNames,
+    }
 }
 
 /// The user name of IMAP sessions at the mail server.
@@ -49,21 +50,4 @@ pub enum SessionNames {
     AppPassword,
     /// The log-in name of the user. The service can only end all sessions of a user.
     User,
-}
-
-impl Default for Imap {
-    fn default() -> Self {
-        Self {
-            address: "127.0.0.1:143".into(),
-            tls: false,
-            insecure: false,
-            timeout: Duration::from_secs(15),
-            connections_per_account: 8,
-            idle_connections: 256,
-            idle_timeout: Duration::from_mins(4),
-            doveadm: String::new(),
-            doveadm_key_file: PathBuf::new(),
-            session_names: SessionNames::default(),
-        }
-    }
 }

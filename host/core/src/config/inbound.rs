@@ -5,29 +5,30 @@ use std::net::SocketAddr;
 use ipnet::IpNet;
 use serde::Deserialize;
 
-use super::values::list;
+use super::values::{list, section};
 use crate::error::StartError;
 use crate::network;
 
-/// The section `[inbound]` of the configuration.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct Inbound {
-    /// The name (authserv-id) of the mail server in `Authentication-Results` headers (RFC 8601). If
-    /// empty, no such header is trusted.
-    pub authserv_id: String,
-    /// The filter that writes these headers. The default is [`Filter::Other`] if the mail server
-    /// has its own users, and otherwise [`Filter::Latchmail`].
-    pub filter: Option<Filter>,
-    /// The loopback address that `latchmail milter` listens on.
-    pub listen: SocketAddr,
-    /// The action for mail that comes from another mail server and has a sender address on a local
-    /// domain. The action applies if the milter cannot verify that the domain authorized the mail.
-    pub local_from: LocalFrom,
-    /// The IP addresses and networks of mailing list servers. Messages from these servers are
-    /// marked instead of rejected.
-    #[serde(deserialize_with = "list")]
-    pub list_servers: Vec<String>,
+section! {
+    /// The section `[inbound]` of the configuration.
+    pub struct Inbound {
+        /// The name (authserv-id) of the mail server in `Authentication-Results` headers (RFC
+        /// 8601). If empty, no such header is trusted.
+        pub authserv_id: String,
+        /// The filter that writes these headers. The default is [`Filter::Other`] if the mail
+        /// server has its own users, and otherwise [`Filter::Latchmail`].
+        pub filter: Option<Filter>,
+        /// The loopback address that `latchmail milter` listens on.
+        pub listen: SocketAddr = SocketAddr::from(([127, 0, 0, 1], 8892)),
+        /// The action for mail that comes from another mail server and has a sender address on a
+        /// local domain. The action applies if the milter cannot verify that the domain authorized
+        /// the mail.
+        pub local_from: LocalFrom = LocalFrom::Reject,
+        /// The IP addresses and networks of mailing list servers. Messages from these servers are
+        /// marked instead of rejected.
+        #[serde(deserialize_with = "list")]
+        pub list_servers: Vec<String>,
+    }
 }
 
 /// The filter that writes `Authentication-Results` headers with [`Inbound::authserv_id`].
@@ -49,18 +50,6 @@ pub enum LocalFrom {
     Reject,
     /// Deliver the message with the authentication result `fail`.
     Mark,
-}
-
-impl Default for Inbound {
-    fn default() -> Self {
-        Self {
-            authserv_id: String::new(),
-            filter: None,
-            listen: SocketAddr::from(([127, 0, 0, 1], 8892)),
-            local_from: LocalFrom::Reject,
-            list_servers: Vec::new(),
-        }
-    }
 }
 
 impl Inbound {

@@ -2,34 +2,23 @@
 
 use std::path::{Path, PathBuf};
 
-use serde::Deserialize;
-
+use super::values::section;
 use crate::error::StartError;
 
 /// The name of the index's folder in `cache_dir`.
 const FOLDER: &str = "index";
 
-/// The section `[index]` of the configuration.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct Index {
-    /// Whether the service builds an index of each mailbox. Without an index, the mail server
-    /// searches.
-    pub enabled: bool,
-    /// The path of the folder with the indexes. The default is `index` in `cache_dir`.
-    pub path: PathBuf,
-    /// The maximum size of all indexes on the disk, in bytes. Above this size, the indexes of the
-    /// least recently used accounts are deleted. One index can use a quarter.
-    pub max_bytes: u64,
-}
-
-impl Default for Index {
-    fn default() -> Self {
-        Self {
-            enabled: true,
-            path: PathBuf::new(),
-            max_bytes: 10 * 1024 * 1024 * 1024,
-        }
+section! {
+    /// The section `[index]` of the configuration.
+    pub struct Index {
+        /// Whether the service builds an index of each mailbox. Without an index, the mail server
+        /// searches.
+        pub enabled: bool = true,
+        /// The path of the folder with the indexes. The default is `index` in `cache_dir`.
+        pub path: PathBuf,
+        /// The maximum size of all indexes on the disk, in bytes. Above this size, the indexes of
+        /// the least recently used accounts are deleted. One index can use a quarter.
+        pub max_bytes: u64 = 10 * 1024 * 1024 * 1024,
     }
 }
 

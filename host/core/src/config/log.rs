@@ -2,23 +2,16 @@
 
 use serde::Deserialize;
 
-/// The section `[log]` of the configuration.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct Log {
-    /// The format of the log.
-    pub format: LogFormat,
-    /// The filter that selects log lines: a level such as `info`, or directives such as
-    /// `latchmail=debug,info`.
-    pub filter: String,
-}
+use super::values::section;
 
-impl Default for Log {
-    fn default() -> Self {
-        Self {
-            format: LogFormat::Human,
-            filter: "info".into(),
-        }
+section! {
+    /// The section `[log]` of the configuration.
+    pub struct Log {
+        /// The format of the log.
+        pub format: LogFormat = LogFormat::Human,
+        /// The filter that selects log lines: a level such as `info`, or directives such as
+        /// `latchmail=debug,info`.
+        pub filter: String = "info".into(),
     }
 }
 

@@ -8,84 +8,60 @@ use std::time::Duration;
 use serde::Deserialize;
 
 use super::built_in::EmbeddedModule;
-use super::values::{list, seconds};
+use super::values::{list, seconds, section};
 
-/// `[modules.<name>]`: the file and the policy of a module.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct Module {
-    /// The path of the component file. The service installs a new or changed file at the start of
-    /// the service. If `None`, the component is `embedded`, or the operator installs the module
-    /// while the service runs.
-    pub source: Option<PathBuf>,
-    /// The component in the program ([`Config::with_embedded`](super::Config::with_embedded)).
-    #[serde(skip)]
-    pub embedded: Option<EmbeddedModule>,
-    /// The names of the interfaces of `latchmail:host` that the module may import, for example
-    /// `["caller", "mailbox"]`. Every module may import `blobs`, `log` and `config`.
-    #[serde(deserialize_with = "list")]
-    pub grants: Vec<String>,
-    /// The allowed path prefixes of the module's routes.
-    #[serde(deserialize_with = "list")]
-    pub paths: Vec<String>,
-    /// The maximum memory of one sandbox, in MiB.
-    pub memory: u32,
-    /// The maximum CPU time of one request, in seconds.
-    #[serde(deserialize_with = "seconds")]
-    pub cpu: Duration,
-    /// The maximum number of host calls in one request. Each growth of the sandbox's memory counts
-    /// as a host call.
-    pub host_calls: u32,
-    /// The maximum size of a response body that is not a blob, in MiB.
-    pub response: u32,
-    /// Whether responses may have content types that can contain scripts: HTML, JavaScript, SVG and
-    /// other XML.
-    pub active_content: bool,
-    /// The maximum wall-clock time of a request, in seconds. A route can have a shorter limit.
-    #[serde(deserialize_with = "seconds")]
-    pub deadline: Duration,
-    /// The maximum number of sandboxes of this module.
-    pub concurrency: u32,
-    /// Whether an instance can serve several requests in succession.
-    pub reuse: bool,
-    /// The action if most requests of the module fail.
-    pub breaker: Breaker,
-    /// The path of a public GET route of the module, without named segments. The service calls this
-    /// route of a new version before the version serves requests. If the status is 500 or more, the
-    /// new version is not used. If `probe` is empty, no route is called.
-    pub probe: String,
-    /// The maximum size of the data in `store` for one account, in KiB.
-    pub store: u32,
-    /// The hosts to which the module may connect through `http-client`, for example
-    /// `api.example.com`, `*.example.com:8443` or `http://127.0.0.1:8080`. For a host outside the
-    /// public internet, the list must also contain the network, for example `10.0.0.0/8`.
-    #[serde(deserialize_with = "list")]
-    pub hosts: Vec<String>,
-    /// The module's own settings. The module reads them through the interface `config`.
-    pub config: ModuleSettings,
-}
-
-impl Default for Module {
-    fn default() -> Self {
-        Self {
-            source: None,
-            embedded: None,
-            grants: Vec::new(),
-            paths: vec!["/api/v1/".into()],
-            memory: 64,
-            cpu: Duration::from_secs(2),
-            host_calls: 10_000,
-            response: 8,
-            active_content: false,
-            deadline: Duration::from_secs(30),
-            concurrency: 64,
-            reuse: false,
-            breaker: Breaker::Report,
-            probe: String::new(),
-            store: 1024,
-            hosts: Vec::new(),
-            config: ModuleSettings::default(),
-        }
+section! {
+    /// `[modules.<name>]`: the file and the policy of a module.
+    pub struct Module {
+        /// The path of the component file. The service installs a new or changed file at the start
+        /// of the service. If `None`, the component is `embedded`, or the operator installs the
+        /// module while the service runs.
+        pub source: Option<PathBuf>,
+        /// The component in the program ([`Config::with_embedded`](super::Config::with_embedded)).
+        #[serde(skip)]
+        pub embedded: Option<EmbeddedModule>,
+        /// The names of the interfaces of `latchmail:host` that the module may import, for example
+        /// `["caller", "mailbox"]`. Every module may import `blobs`, `log` and `config`.
+        #[serde(deserialize_with = "list")]
+        pub grants: Vec<String>,
+        /// The allowed path prefixes of the module's routes.
+        #[serde(deserialize_with = "list")]
+        pub paths: Vec<String> = vec!["/api/v1/".into()],
+        /// The maximum memory of one sandbox, in MiB.
+        pub memory: u32 = 64,
+        /// The maximum CPU time of one request, in seconds.
+        #[serde(deserialize_with = "seconds")]
+        pub cpu: Duration = Duration::from_secs(2),
+        /// The maximum number of host calls in one request. Each growth of the sandbox's memory
+        /// counts as a host call.
+        pub host_calls: u32 = 10_000,
+        /// The maximum size of a response body that is not a blob, in MiB.
+        pub response: u32 = 8,
+        /// Whether responses may have content types that can contain scripts: HTML, JavaScript, SVG
+        /// and other XML.
+        pub active_content: bool,
+        /// The maximum wall-clock time of a request, in seconds. A route can have a shorter limit.
+        #[serde(deserialize_with = "seconds")]
+        pub deadline: Duration = Duration::from_secs(30),
+        /// The maximum number of sandboxes of this module.
+        pub concurrency: u32 = 64,
+        /// Whether an instance can serve several requests in succession.
+        pub reuse: bool,
+        /// The action if most requests of the module fail.
+        pub breaker: Breaker = Breaker::Report,
+        /// The path of a public GET route of the module, without named segments. The service calls
+        /// this route of a new version before the version serves requests. If the status is 500 or
+        /// more, the new version is not used. If `probe` is empty, no route is called.
+        pub probe: String,
+        /// The maximum size of the data in `store` for one account, in KiB.
+        pub store: u32 = 1024,
+        /// The hosts to which the module may connect through `http-client`, for example
+        /// `api.example.com`, `*.example.com:8443` or `http://127.0.0.1:8080`. For a host outside
+        /// the public internet, the list must also contain the network, for example `10.0.0.0/8`.
+        #[serde(deserialize_with = "list")]
+        pub hosts: Vec<String>,
+        /// The module's own settings. The module reads them through the interface `config`.
+        pub config: ModuleSettings,
     }
 }
 

@@ -1,22 +1,13 @@
 //! `[plans.<name>]`: the limits of accounts.
 
-use serde::Deserialize;
+use super::values::section;
 
-/// `[plans.<name>]`
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct Plan {
-    /// The maximum number of custom domains of an account.
-    pub custom_domains: u32,
-    /// The maximum number of members of an account's mailbox.
-    pub guests: u32,
-}
-
-impl Default for Plan {
-    fn default() -> Self {
-        Self {
-            custom_domains: 5,
-            guests: 5,
-        }
+section! {
+    /// `[plans.<name>]`
+    pub struct Plan {
+        /// The maximum number of custom domains of an account.
+        pub custom_domains: u32 = 5,
+        /// The maximum number of members of an account's mailbox.
+        pub guests: u32 = 5,
     }
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde::Deserialize;
 
-use super::values::{list, seconds};
+use super::values::{list, seconds, section};
 use crate::address;
 use crate::error::StartError;
 
@@ -45,85 +45,59 @@ pub struct DomainSignIn {
     pub source: PasswordSource,
 }
 
-/// The section `[sign_in.mailserver]` of the configuration.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct MailserverSignIn {
-    /// The path of Dovecot's socket with the authentication client protocol. If empty, the service
-    /// verifies passwords with IMAP LOGIN.
-    pub auth_socket: PathBuf,
-    /// The path of Dovecot's socket with the auth-master protocol. If empty, the service cannot
-    /// notice changed passwords and removed users.
-    pub lookup_socket: PathBuf,
-    /// The interval between two lookups of all users.
-    #[serde(deserialize_with = "seconds")]
-    pub recheck: Duration,
-    /// The domain of log-in names without a domain. If empty, every log-in name must have a domain.
-    pub default_domain: String,
-    /// The separator between a user name and the name of a master user. Log-in names with this
-    /// character are rejected. If empty, all log-in names are allowed.
-    pub master_user_separator: String,
-    /// The URL at which users change their password. If empty, the service names no URL.
-    pub password_url: String,
-}
-
-impl Default for MailserverSignIn {
-    fn default() -> Self {
-        Self {
-            auth_socket: PathBuf::new(),
-            lookup_socket: PathBuf::new(),
-            recheck: Duration::from_mins(5),
-            default_domain: String::new(),
-            master_user_separator: "*".into(),
-            password_url: String::new(),
-        }
+section! {
+    /// The section `[sign_in.mailserver]` of the configuration.
+    pub struct MailserverSignIn {
+        /// The path of Dovecot's socket with the authentication client protocol. If empty, the
+        /// service verifies passwords with IMAP LOGIN.
+        pub auth_socket: PathBuf,
+        /// The path of Dovecot's socket with the auth-master protocol. If empty, the service cannot
+        /// notice changed passwords and removed users.
+        pub lookup_socket: PathBuf,
+        /// The interval between two lookups of all users.
+        #[serde(deserialize_with = "seconds")]
+        pub recheck: Duration = Duration::from_mins(5),
+        /// The domain of log-in names without a domain. If empty, every log-in name must have a
+        /// domain.
+        pub default_domain: String,
+        /// The separator between a user name and the name of a master user. Log-in names with this
+        /// character are rejected. If empty, all log-in names are allowed.
+        pub master_user_separator: String = "*".into(),
+        /// The URL at which users change their password. If empty, the service names no URL.
+        pub password_url: String,
     }
 }
 
-/// The section `[sign_in.oidc]` of the configuration.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct OidcSignIn {
-    /// The provider's issuer identifier, exactly as the provider's discovery document contains it.
-    pub issuer: String,
-    /// The client id of the service at the provider.
-    pub client_id: String,
-    /// The file with the client secret. If empty, the service is a public client.
-    pub client_secret_file: PathBuf,
-    /// The claim with the address of the person's mailbox.
-    pub mailbox_claim: String,
-    /// Whether a missing claim `email_verified` means that the provider has verified the address.
-    pub trust_missing_email_verified: bool,
-    /// Whether a sign-in can return to any loopback URI. An application of the user listens there.
-    pub loopback_redirects: bool,
-    /// The maximum age of web sessions that began at the provider.
-    #[serde(deserialize_with = "seconds")]
-    pub max_session_age: Duration,
-    /// The interval between two uses of the provider's refresh token of a session.
-    #[serde(deserialize_with = "seconds")]
-    pub recheck: Duration,
-    /// The URIs of clients to which a sign-in can return, in addition to loopback URIs.
-    #[serde(deserialize_with = "list")]
-    pub redirect_uris: Vec<String>,
-    /// The scopes that the service requests from the provider.
-    #[serde(deserialize_with = "list")]
-    pub scopes: Vec<String>,
-}
-
-impl Default for OidcSignIn {
-    fn default() -> Self {
-        Self {
-            issuer: String::new(),
-            client_id: String::new(),
-            client_secret_file: PathBuf::new(),
-            mailbox_claim: "email".into(),
-            trust_missing_email_verified: false,
-            loopback_redirects: true,
-            max_session_age: Duration::from_hours(7 * 24),
-            recheck: Duration::from_mins(15),
-            redirect_uris: Vec::new(),
-            scopes: vec!["openid".into(), "email".into()],
-        }
+section! {
+    /// The section `[sign_in.oidc]` of the configuration.
+    pub struct OidcSignIn {
+        /// The provider's issuer identifier, exactly as the provider's discovery document contains
+        /// it.
+        pub issuer: String,
+        /// The client id of the service at the provider.
+        pub client_id: String,
+        /// The file with the client secret. If empty, the service is a public client.
+        pub client_secret_file: PathBuf,
+        /// The claim with the address of the person's mailbox.
+        pub mailbox_claim: String = "email".into(),
+        /// Whether a missing claim `email_verified` means that the provider has verified the
+        /// address.
+        pub trust_missing_email_verified: bool,
+        /// Whether a sign-in can return to any loopback URI. An application of the user listens
+        /// there.
+        pub loopback_redirects: bool = true,
+        /// The maximum age of web sessions that began at the provider.
+        #[serde(deserialize_with = "seconds")]
+        pub max_session_age: Duration = Duration::from_hours(7 * 24),
+        /// The interval between two uses of the provider's refresh token of a session.
+        #[serde(deserialize_with = "seconds")]
+        pub recheck: Duration = Duration::from_mins(15),
+        /// The URIs of clients to which a sign-in can return, in addition to loopback URIs.
+        #[serde(deserialize_with = "list")]
+        pub redirect_uris: Vec<String>,
+        /// The scopes that the service requests from the provider.
+        #[serde(deserialize_with = "list")]
+        pub scopes: Vec<String> = vec!["openid".into(), "email".into()],
     }
 }
 

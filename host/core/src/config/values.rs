@@ -1,4 +1,5 @@
-//! Deserializes value types that several sections use: durations in seconds, and lists.
+//! The form of a section, and the value types that several sections use: durations in seconds, and
+//! lists.
 
 use std::fmt;
 use std::time::Duration;
@@ -6,6 +7,43 @@ use std::time::Duration;
 use serde::de::value::SeqAccessDeserializer;
 use serde::de::{Error as _, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
+
+/// Declares a section of the configuration: a struct with the default value of each key. A key
+/// without `=` has the default value of its type. Unknown keys are errors.
+macro_rules! section {
+    (
+        $(#[$attribute:meta])*
+        pub struct $name:ident {
+            $(
+                $(#[$key_attribute:meta])*
+                $visibility:vis $key:ident: $type:ty $(= $value:expr)?,
+            )*
+        }
+    ) => {
+        $(#[$attribute])*
+        #[derive(Clone, Debug, serde::Deserialize)]
+        #[serde(deny_unknown_fields, default)]
+        pub struct $name {
+            $($(#[$key_attribute])* $visibility $key: $type,)*
+        }
+
+        impl Default for $name {
+            fn default() -> Self {
+                Self {
+                    $($key: section!(@value $($value)?),)*
+                }
+            }
+        }
+    };
+    (@value) => {
+        Default::default()
+    };
+    (@value $value:expr) => {
+        $value
+    };
+}
+
+pub(super) use section;
 
 /// Reads a number of seconds, which may have a fraction.
 pub(super) fn seconds<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {

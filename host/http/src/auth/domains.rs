@@ -1,11 +1,9 @@
 //! `GET /api/v1/auth/domains`: lists the domains on which users can register accounts.
 
-use http::{Method, StatusCode};
-use latchmail_runtime::modules::{Access, Route};
+use http::StatusCode;
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use super::route::auth_route;
 use crate::app::App;
 use crate::message::{self, Request, Response};
 use crate::rejection::Rejection;
@@ -21,18 +19,6 @@ pub struct RegistrationDomains {
 pub struct RegistrationDomain {
     /// The name of the domain, in lower case.
     domain: String,
-}
-
-/// Returns the route.
-#[must_use]
-pub fn route() -> Route {
-    auth_route(
-        Method::GET,
-        "/api/v1/auth/domains",
-        "registrationDomains",
-        Access::Public,
-        "public",
-    )
 }
 
 /// Lists the domains on which users can register accounts.

@@ -3,17 +3,15 @@
 
 use std::net::IpAddr;
 
-use http::{Method, StatusCode};
+use http::StatusCode;
 use latchmail_accounts::auth::passwords;
 use latchmail_core::limits::{Attempt, record_rejection};
 use latchmail_core::metrics;
-use latchmail_runtime::modules::{Access, Route};
 use secrecy::SecretString;
 use serde::{Deserialize, Deserializer};
 use utoipa::ToSchema;
 
 use super::auth_tokens::AuthTokens;
-use super::route::auth_route;
 use super::secret::secret;
 use crate::app::App;
 use crate::message::{self, Request, Response};
@@ -47,18 +45,6 @@ fn optional_secret<'de, D: Deserializer<'de>>(
     deserializer: D,
 ) -> Result<Option<SecretString>, D::Error> {
     secret(deserializer).map(Some)
-}
-
-/// Returns the route.
-#[must_use]
-pub fn route() -> Route {
-    auth_route(
-        Method::POST,
-        "/api/v1/auth/login",
-        "login",
-        Access::Public,
-        "sign_in",
-    )
 }
 
 /// Signs in.

@@ -1,25 +1,9 @@
 //! `POST /api/v1/auth/logout`: ends all web sessions of the account.
 
-use http::Method;
-use latchmail_runtime::modules::{Access, Route};
-
 use super::refresh_body::{RefreshBody, refresh_token};
-use super::route::auth_route;
 use crate::app::App;
 use crate::message::{self, Request, Response, Success};
 use crate::rejection::Rejection;
-
-/// Returns the route.
-#[must_use]
-pub fn route() -> Route {
-    auth_route(
-        Method::POST,
-        "/api/v1/auth/logout",
-        "logout",
-        Access::Session,
-        "session",
-    )
-}
 
 /// Signs out on every device.
 ///

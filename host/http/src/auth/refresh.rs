@@ -1,14 +1,12 @@
 //! `POST /api/v1/auth/refresh`: exchanges a refresh token for a new access token and a new refresh
 //! token.
 
-use http::{Method, StatusCode};
-use latchmail_runtime::modules::{Access, Route};
+use http::StatusCode;
 use secrecy::ExposeSecret;
 use serde::Serialize;
 use utoipa::ToSchema;
 
 use super::refresh_body::{RefreshBody, refresh_token};
-use super::route::auth_route;
 use crate::app::App;
 use crate::message::{self, Request, Response};
 use crate::rejection::Rejection;
@@ -21,18 +19,6 @@ pub struct RefreshedTokens {
     access_token: String,
     /// The refresh token. It can be exchanged only once.
     refresh_token: String,
-}
-
-/// Returns the route.
-#[must_use]
-pub fn route() -> Route {
-    auth_route(
-        Method::POST,
-        "/api/v1/auth/refresh",
-        "refresh",
-        Access::Public,
-        "session",
-    )
 }
 
 /// Exchanges a refresh token for a new access token and a new refresh token.

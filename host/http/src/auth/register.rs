@@ -1,14 +1,12 @@
 //! `POST /api/v1/auth/register`: creates an account and signs it in.
 
-use http::{Method, StatusCode};
+use http::StatusCode;
 use latchmail_accounts::auth::Form;
-use latchmail_runtime::modules::{Access, Route};
 use secrecy::SecretString;
 use serde::Deserialize;
 use utoipa::ToSchema;
 
 use super::auth_tokens::AuthTokens;
-use super::route::auth_route;
 use super::secret::secret;
 use crate::app::App;
 use crate::message::{self, Request, Response};
@@ -56,18 +54,6 @@ pub struct RegisterBody {
     /// The date of birth, in the form `YYYY-MM-DD`. The user must be at least 13 years old.
     #[schema(format = "date")]
     dob: String,
-}
-
-/// Returns the route.
-#[must_use]
-pub fn route() -> Route {
-    auth_route(
-        Method::POST,
-        "/api/v1/auth/register",
-        "register",
-        Access::Public,
-        "registration",
-    )
 }
 
 /// Registers an account.

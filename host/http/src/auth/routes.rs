@@ -1,11 +1,16 @@
 //! The routes under `/api/v1/auth`, and their API description.
 
+use http::Method;
 use latchmail_core::error::StartError;
+use latchmail_runtime::modules::{Access, Route};
 use utoipa::OpenApi;
 
 use super::{domains, login, logout, refresh, register, username_available};
 use crate::app::App;
-use crate::route_group::{HostRoute, RouteGroup};
+use crate::route_group::{HostRoute, RouteGroup, host_route};
+
+/// The maximum size of a request body, in bytes.
+const MAX_BODY: usize = 16 * 1024;
 
 /// The API description of the routes under `/api/v1/auth`.
 #[derive(Debug, OpenApi)]
@@ -27,29 +32,32 @@ pub fn route_group() -> Result<RouteGroup<App>, StartError> {
     RouteGroup::host(
         vec![
             HostRoute {
-                route: login::route(),
+                route: post("/api/v1/auth/login", "login", "sign_in"),
                 handler: |app, request| Box::pin(login::login(app, request)),
             },
             HostRoute {
-                route: refresh::route(),
+                route: post("/api/v1/auth/refresh", "refresh", "session"),
                 handler: |app, request| Box::pin(refresh::refresh(app, request)),
             },
             HostRoute {
-                route: register::route(),
+                route: post("/api/v1/auth/register", "register", "registration"),
                 handler: |app, request| Box::pin(register::register(app, request)),
             },
             HostRoute {
-                route: logout::route(),
+                route: Route {
+                    access: Access::Session,
+                    ..post("/api/v1/auth/logout", "logout", "session")
+                },
                 handler: |app, request| Box::pin(logout::logout(app, request)),
             },
             HostRoute {
-                route: username_available::route(),
+                route: get("/api/v1/auth/username-available", "usernameAvailable"),
                 handler: |app, request| {
                     Box::pin(username_available::username_available(app, request))
                 },
             },
             HostRoute {
-                route: domains::route(),
+                route: get("/api/v1/auth/domains", "registrationDomains"),
                 handler: |app, request| Box::pin(domains::domains(app, request)),
             },
         ],
@@ -57,24 +65,32 @@ pub fn route_group() -> Result<RouteGroup<App>, StartError> {
     )
 }
 
+fn post(path: &str, operation: &str, bucket: &str) -> Route {
+    Route {
+        bucket: bucket.into(),
+        max_body: MAX_BODY,
+        ..host_route(Method::POST, path, operation)
+    }
+}
+
+fn get(path: &str, operation: &str) -> Route {
+    Route {
+        bucket: "public".into(),
+        ..host_route(Method::GET, path, operation)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeSet;
 
-    use latchmail_runtime::modules::Route;
     use serde_json::{Value, to_value};
 
     use super::*;
 
-    fn routes() -> [Route; 6] {
-        [
-            login::route(),
-            refresh::route(),
-            register::route(),
-            logout::route(),
-            username_available::route(),
-            domains::route(),
-        ]
+    fn routes() -> Vec<Route> {
+        let routes = route_group().unwrap().routes.into_iter();
+        routes.map(|(route, _)| route).collect()
     }
 
     fn description() -> Value {
@@ -99,14 +115,16 @@ mod tests {
     #[test]
     fn the_statuses_of_each_operation_are_described() {
         let description = description();
-        for (route, expected) in [
-            (login::route(), "200 400 401 403 503"),
-            (refresh::route(), "200 400 401"),
-            (register::route(), "201 400 403 409"),
-            (logout::route(), "200 400 401 403"),
-            (username_available::route(), "200 400"),
-            (domains::route(), "200 500"),
-        ] {
+        let expected = [
+            ("login", "200 400 401 403 503"),
+            ("refresh", "200 400 401"),
+            ("register", "201 400 403 409"),
+            ("logout", "200 400 401 403"),
+            ("usernameAvailable", "200 400"),
+            ("registrationDomains", "200 500"),
+        ];
+        for (route, (id, expected)) in routes().iter().zip(expected) {
+            assert_eq!(route.operation, id);
             let operation =
                 &description["paths"][&route.path][route.method.as_str().to_ascii_lowercase()];
             let statuses: BTreeSet<&str> = operation["responses"]

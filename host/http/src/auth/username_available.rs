@@ -1,12 +1,10 @@
 //! `GET /api/v1/auth/username-available`: reports whether a user name can be registered.
 
-use http::{Method, StatusCode};
+use http::StatusCode;
 use latchmail_accounts::auth::Availability;
-use latchmail_runtime::modules::{Access, Route};
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use super::route::auth_route;
 use crate::app::App;
 use crate::message::{self, Request, Response};
 use crate::rejection::Rejection;
@@ -37,18 +35,6 @@ impl From<Availability> for UsernameAvailability {
             reason,
         }
     }
-}
-
-/// Returns the route.
-#[must_use]
-pub fn route() -> Route {
-    auth_route(
-        Method::GET,
-        "/api/v1/auth/username-available",
-        "usernameAvailable",
-        Access::Public,
-        "public",
-    )
 }
 
 /// Checks whether a user name can be registered.

@@ -35,13 +35,23 @@ struct PipelineError {
     applies: fn(&Route) -> bool,
 }
 
+impl PipelineError {
+    /// The default values: the error has no additional header, and every route can return it.
+    const OF_EVERY_ROUTE: Self = Self {
+        status: "",
+        name: "",
+        description: "",
+        header: None,
+        applies: |_| true,
+    };
+}
+
 const ERRORS: [PipelineError; 13] = [
     PipelineError {
         status: "400",
         name: "BadRequest",
         description: "A value is malformed, missing or out of range; the message names the field",
-        header: None,
-        applies: |_| true,
+        ..PipelineError::OF_EVERY_ROUTE
     },
     PipelineError {
         status: "401",
@@ -55,42 +65,39 @@ const ERRORS: [PipelineError; 13] = [
         name: "Forbidden",
         description: "The credential is valid but does not allow this, or the request is for the script of a service worker",
         header: Some(("WWW-Authenticate", "Challenge")),
-        applies: |_| true,
+        ..PipelineError::OF_EVERY_ROUTE
     },
     PipelineError {
         status: "404",
         name: "NotFound",
         description: "The object does not exist, or is not visible to the caller",
-        header: None,
         applies: |route| access::takes_mailbox(route.access),
+        ..PipelineError::OF_EVERY_ROUTE
     },
     PipelineError {
         status: "405",
         name: "MethodNotAllowed",
         description: "The path does not have this method",
         header: Some(("Allow", "Allow")),
-        applies: |_| true,
+        ..PipelineError::OF_EVERY_ROUTE
     },
     PipelineError {
         status: "408",
         name: "RequestTimeout",
         description: "The request did not arrive in time",
-        header: None,
-        applies: |_| true,
+        ..PipelineError::OF_EVERY_ROUTE
     },
     PipelineError {
         status: "413",
         name: "PayloadTooLarge",
         description: "The body is larger than this operation accepts",
-        header: None,
-        applies: |_| true,
+        ..PipelineError::OF_EVERY_ROUTE
     },
     PipelineError {
         status: "414",
         name: "UriTooLong",
         description: "The request's URL is too long",
-        header: None,
-        applies: |_| true,
+        ..PipelineError::OF_EVERY_ROUTE
     },
     PipelineError {
         status: "429",
@@ -104,29 +111,26 @@ const ERRORS: [PipelineError; 13] = [
         status: "431",
         name: "HeadersTooLarge",
         description: "The request's headers are too large",
-        header: None,
-        applies: |_| true,
+        ..PipelineError::OF_EVERY_ROUTE
     },
     PipelineError {
         status: "500",
         name: "InternalError",
         description: "The operation could not be completed",
-        header: None,
-        applies: |_| true,
+        ..PipelineError::OF_EVERY_ROUTE
     },
     PipelineError {
         status: "501",
         name: "NotImplemented",
         description: "The `Transfer-Encoding` is not `chunked`",
-        header: None,
-        applies: |_| true,
+        ..PipelineError::OF_EVERY_ROUTE
     },
     PipelineError {
         status: "503",
         name: "Unavailable",
         description: "The mail server is starting or cannot be reached, or the service is busy; the client can retry",
         header: Some(("Retry-After", "RetryAfter")),
-        applies: |_| true,
+        ..PipelineError::OF_EVERY_ROUTE
     },
 ];
 

@@ -51,7 +51,6 @@ pub(super) const DISCLAIMERS: &[&str] = &[
     "si vous n'êtes pas",
     "si vous avez reçu",
     "avis de confidentialité",
-    "confidentialité",
     "avertissement",
     "este mensaje",
     "este correo",

@@ -1,6 +1,7 @@
 //! The interface `aliases`, for additional addresses of the caller.
 
 use latchmail_accounts::aliases;
+use latchmail_bindings::HostError;
 use latchmail_bindings::latchmail::host::aliases::{self as wit, Host};
 use latchmail_bindings::latchmail::host::types::Error;
 use latchmail_core::caller::{Caller, Credential, Scope, missing};
@@ -12,90 +13,58 @@ use super::convert::account_error;
 use super::host_call::host_call;
 
 impl Host for Call {
-    async fn list(&mut self) -> wasmtime::Result<Result<Vec<wit::Alias>, Error>> {
+    async fn list(&mut self) -> Result<Vec<wit::Alias>, HostError<Error>> {
         let _span = host_call("aliases.list");
-        Ok(async move {
-            let caller = self.require_scope(Scope::AliasesRead)?;
-            let aliases = self
-                .services
-                .aliases
-                .list(caller)
-                .await
-                .map_err(alias_error)?;
-            Ok(aliases.into_iter().map(alias).collect())
-        }
-        .await)
+        let caller = self.require_scope(Scope::AliasesRead)?;
+        let aliases = self.services.aliases.list(caller).await;
+        let aliases = aliases.map_err(alias_error)?;
+        Ok(aliases.into_iter().map(alias).collect())
     }
 
-    async fn domains(&mut self) -> wasmtime::Result<Result<Vec<String>, Error>> {
+    async fn domains(&mut self) -> Result<Vec<String>, HostError<Error>> {
         let _span = host_call("aliases.domains");
-        Ok(async move {
-            let caller = self.require_scope(Scope::AliasesRead)?;
-            self.services
-                .aliases
-                .domains(caller)
-                .await
-                .map_err(alias_error)
-        }
-        .await)
+        let caller = self.require_scope(Scope::AliasesRead)?;
+        let domains = self.services.aliases.domains(caller).await;
+        Ok(domains.map_err(alias_error)?)
     }
 
     async fn create(
         &mut self,
         name: String,
         domain: String,
-    ) -> wasmtime::Result<Result<wit::Alias, Error>> {
+    ) -> Result<wit::Alias, HostError<Error>> {
         let _span = host_call("aliases.create");
-        let caller = match self.require_scope(Scope::AliasesWrite) {
-            Ok(caller) => caller,
-            Err(error) => return Ok(Err(error)),
-        };
+        let caller = self.require_scope(Scope::AliasesWrite)?;
         let aliases = &self.services.aliases;
         match aliases.create(caller, &name, &domain, &self.origin).await {
             // This error ends the call. The client receives the failure instead of a response of
             // the module.
-            Err(aliases::Error::Spent(failure)) => Err(wasmtime::Error::new(failure)),
-            created => Ok(created.map(alias).map_err(alias_error)),
+            Err(aliases::Error::Spent(failure)) => Err(HostError::trap(failure)),
+            created => Ok(created.map(alias).map_err(alias_error)?),
         }
     }
 
-    async fn check(&mut self, name: String, domain: String) -> wasmtime::Result<Result<(), Error>> {
+    async fn check(&mut self, name: String, domain: String) -> Result<(), HostError<Error>> {
         let _span = host_call("aliases.check");
-        Ok(async move {
-            let caller = self.require_scope(Scope::AliasesRead)?;
-            let aliases = &self.services.aliases;
-            aliases
-                .check(caller, &name, &domain)
-                .await
-                .map_err(alias_error)
-        }
-        .await)
+        let caller = self.require_scope(Scope::AliasesRead)?;
+        let checked = self.services.aliases.check(caller, &name, &domain).await;
+        Ok(checked.map_err(alias_error)?)
     }
 
-    async fn set_active(&mut self, id: u64, active: bool) -> wasmtime::Result<Result<(), Error>> {
+    async fn set_active(&mut self, id: u64, active: bool) -> Result<(), HostError<Error>> {
         let _span = host_call("aliases.set-active");
-        Ok(async move {
-            let caller = self.require_change()?;
-            let aliases = &self.services.aliases;
-            aliases
-                .set_active(caller, id, active, &self.origin)
-                .await
-                .map_err(alias_error)
-        }
-        .await)
+        let caller = self.require_change()?;
+        let aliases = &self.services.aliases;
+        let changed = aliases.set_active(caller, id, active, &self.origin).await;
+        Ok(changed.map_err(alias_error)?)
     }
 
-    async fn delete(&mut self, id: u64) -> wasmtime::Result<Result<(), Error>> {
+    async fn delete(&mut self, id: u64) -> Result<(), HostError<Error>> {
         let _span = host_call("aliases.delete");
-        Ok(async move {
-            let caller = self.require_change()?;
-            self.services
-                .aliases
-                .delete(caller, id, &self.origin)
-                .await
-                .map_err(alias_error)
-        }
-        .await)
+        let caller = self.require_change()?;
+        let aliases = &self.services.aliases;
+        let deleted = aliases.delete(caller, id, &self.origin).await;
+        Ok(deleted.map_err(alias_error)?)
     }
 }
 

@@ -1,9 +1,9 @@
 //! The interface `blobs`, for bytes that stay in the host. A handle is valid only during one
 //! request, because the table of handles is dropped at the end of the call.
 
-use latchmail_bindings::Blob;
 use latchmail_bindings::latchmail::host::blobs::{Host, HostBlob};
 use latchmail_bindings::latchmail::host::types::Error;
+use latchmail_bindings::{Blob, HostError};
 use wasmtime::component::Resource;
 
 use super::call::{Call, JsonString};
@@ -17,17 +17,15 @@ impl Host for Call {
         &mut self,
         offset: u32,
         text: Resource<Blob>,
-    ) -> wasmtime::Result<Result<(), Error>> {
+    ) -> Result<(), HostError<Error>> {
         let _span = host_call("blobs.insert-json-string");
-        let invalid = |text: &str| Ok(Err(Error::Invalid(text.into())));
-        let Ok(text) = self.table.delete(text)?.into_bytes() else {
-            return invalid("The text is a stream, and not a blob in memory");
-        };
-        let Ok(text) = String::from_utf8(text.into()) else {
-            return invalid("The text is not UTF-8");
-        };
+        let invalid = |text: &str| Error::Invalid(text.into());
+        let text = self.table.delete(text).map_err(HostError::trap)?;
+        let text = text.into_bytes();
+        let text = text.map_err(|_| invalid("The text is a stream, and not a blob in memory"))?;
+        let text = String::from_utf8(text.into()).map_err(|_| invalid("The text is not UTF-8"))?;
         self.json_strings.push(JsonString { offset, text });
-        Ok(Ok(()))
+        Ok(())
     }
 }
 
@@ -42,21 +40,19 @@ impl HostBlob for Call {
         blob: Resource<Blob>,
         offset: u64,
         length: u32,
-    ) -> wasmtime::Result<Result<Vec<u8>, Error>> {
+    ) -> Result<Vec<u8>, HostError<Error>> {
         let _span = host_call("blobs.read");
-        let blob = self.table.get_mut(&blob)?;
+        let blob = self.table.get_mut(&blob).map_err(HostError::trap)?;
         if length > MAX_READ {
-            return Ok(Err(Error::TooLarge(format!(
-                "length must be at most {MAX_READ} bytes"
-            ))));
+            let text = format!("length must be at most {MAX_READ} bytes");
+            return Err(Error::TooLarge(text).into());
         }
-        match blob.read(offset, length as usize).await {
-            Ok(bytes) => Ok(Ok(bytes.into())),
-            Err(error) => {
-                tracing::error!("failed to read a blob: {error}");
-                Ok(Err(Error::Internal))
-            }
-        }
+        let read = blob.read(offset, length as usize).await;
+        let bytes = read.map_err(|error| {
+            tracing::error!("failed to read a blob: {error}");
+            Error::Internal
+        })?;
+        Ok(bytes.into())
     }
 
     async fn drop(&mut self, blob: Resource<Blob>) -> wasmtime::Result<()> {

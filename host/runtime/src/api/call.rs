@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use latchmail_bindings::HostError;
 use latchmail_bindings::latchmail::host::types::{self, Error};
 use latchmail_core::caller::{Caller, Credential, Origin, SESSION_ONLY, Scope, missing};
 use latchmail_mailbox::outbox::Sender;
@@ -57,7 +58,11 @@ pub struct Call {
     pub table: ResourceTable,
 }
 
-impl types::Host for Call {}
+impl types::Host for Call {
+    fn convert_error(&mut self, error: HostError<Error>) -> wasmtime::Result<Error> {
+        error.into_guest()
+    }
+}
 
 impl Call {
     /// Creates the state of a call of `module` for `caller`. `caller` is `None` on a public route
@@ -95,11 +100,10 @@ impl Call {
     /// # Errors
     /// Returns an error if the host has already checked [`MAX_PASSWORD_CHECKS`] passwords. The
     /// error ends the call.
-    pub(super) fn count_password_check(&mut self) -> wasmtime::Result<()> {
+    pub(super) fn count_password_check<E>(&mut self) -> Result<(), HostError<E>> {
         if self.password_checks == MAX_PASSWORD_CHECKS {
-            return Err(wasmtime::Error::msg(format!(
-                "it exceeded {MAX_PASSWORD_CHECKS} password checks"
-            )));
+            let text = format!("it exceeded {MAX_PASSWORD_CHECKS} password checks");
+            return Err(HostError::Trap(wasmtime::Error::msg(text)));
         }
         self.password_checks += 1;
         Ok(())

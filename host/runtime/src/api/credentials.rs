@@ -2,6 +2,7 @@
 //! account.
 
 use latchmail_accounts::auth::api_tokens::TokenRequest;
+use latchmail_bindings::HostError;
 use latchmail_bindings::latchmail::host::credentials::{self as wit, Host};
 use latchmail_bindings::latchmail::host::types::{Error, Scope};
 use latchmail_core::clock::Timestamp;
@@ -30,64 +31,24 @@ impl Host for Call {
         scopes: Vec<Scope>,
         days: Option<u32>,
         at_most: u32,
-    ) -> wasmtime::Result<Result<wit::CreatedToken, Error>> {
+    ) -> Result<wit::CreatedToken, HostError<Error>> {
         let _span = host_call("credentials.create-token");
-        let scopes = scopes.into_iter().map(convert::scope_from_wit).collect();
+        let account = self.require_session()?;
+        check_label(&label)?;
+        if scopes.is_empty() {
+            return Err(Error::Invalid("scopes must not be empty".into()).into());
+        }
+        if days.is_some_and(|days| !TOKEN_DAYS.contains(&days)) {
+            return Err(Error::Invalid("days must be from 1 to 365".into()).into());
+        }
         let request = TokenRequest {
             label,
-            scopes,
+            scopes: scopes.into_iter().map(convert::scope_from_wit).collect(),
             days,
-            at_most,
+            at_most: at_most.min(MAX_TOKENS),
         };
-        Ok(async move { self.require_session()?.create_token(request).await }.await)
-    }
-
-    async fn list_tokens(&mut self) -> wasmtime::Result<Result<Vec<wit::Token>, Error>> {
-        let _span = host_call("credentials.list-tokens");
-        Ok(async move { self.require_session()?.tokens().await }.await)
-    }
-
-    async fn revoke_token(&mut self, id: String) -> wasmtime::Result<Result<(), Error>> {
-        let _span = host_call("credentials.revoke-token");
-        Ok(async move { self.require_session()?.revoke_token(&id).await }.await)
-    }
-
-    async fn create_app_password(
-        &mut self,
-        label: String,
-    ) -> wasmtime::Result<Result<wit::CreatedAppPassword, Error>> {
-        let _span = host_call("credentials.create-app-password");
-        Ok(async move { self.require_session()?.create_app_password(&label).await }.await)
-    }
-
-    async fn list_credentials(&mut self) -> wasmtime::Result<Result<Vec<wit::Credential>, Error>> {
-        let _span = host_call("credentials.list-credentials");
-        Ok(async move { self.require_session()?.credentials().await }.await)
-    }
-
-    async fn revoke_app_password(
-        &mut self,
-        id: String,
-    ) -> wasmtime::Result<Result<wit::Revocation, Error>> {
-        let _span = host_call("credentials.revoke-app-password");
-        Ok(async move { self.require_session()?.revoke_app_password(&id).await }.await)
-    }
-}
-
-impl SessionAccount {
-    async fn create_token(&self, mut request: TokenRequest) -> Result<wit::CreatedToken, Error> {
-        check_label(&request.label)?;
-        request.at_most = request.at_most.min(MAX_TOKENS);
-        if request.scopes.is_empty() {
-            return Err(Error::Invalid("scopes must not be empty".into()));
-        }
-        if request.days.is_some_and(|days| !TOKEN_DAYS.contains(&days)) {
-            return Err(Error::Invalid("days must be from 1 to 365".into()));
-        }
-        let created = self
-            .auth
-            .api_tokens
-            .create_token(self.session(), request, &self.origin);
+        let tokens = &account.auth.api_tokens;
+        let created = tokens.create_token(account.session(), request, &account.origin);
         let created = created.await.map_err(account_error)?.ok_or_else(|| {
             Error::Conflict("The account has reached its limit of API tokens".into())
         })?;
@@ -97,34 +58,29 @@ impl SessionAccount {
         })
     }
 
-    async fn tokens(&self) -> Result<Vec<wit::Token>, Error> {
-        let tokens = self
-            .auth
-            .api_tokens
-            .tokens(&self.id)
-            .await
-            .map_err(account_error)?;
-        Ok(tokens.into_iter().map(token).collect())
+    async fn list_tokens(&mut self) -> Result<Vec<wit::Token>, HostError<Error>> {
+        let _span = host_call("credentials.list-tokens");
+        Ok(tokens(&self.require_session()?).await?)
     }
 
-    async fn revoke_token(&self, id: &str) -> Result<(), Error> {
-        let revoked = self
-            .auth
-            .api_tokens
-            .revoke_token(&self.id, id, self.origin.clone());
-        revoked
-            .await
-            .map_err(account_error)?
-            .then_some(())
-            .ok_or(Error::NotFound)
+    async fn revoke_token(&mut self, id: String) -> Result<(), HostError<Error>> {
+        let _span = host_call("credentials.revoke-token");
+        let account = self.require_session()?;
+        let tokens = &account.auth.api_tokens;
+        let revoked = tokens.revoke_token(&account.id, &id, account.origin.clone());
+        let exists = revoked.await.map_err(account_error)?;
+        Ok(exists.then_some(()).ok_or(Error::NotFound)?)
     }
 
-    async fn create_app_password(&self, label: &str) -> Result<wit::CreatedAppPassword, Error> {
-        check_label(label)?;
-        let created =
-            self.auth
-                .credentials
-                .create_app_password(self.session(), label, &self.origin);
+    async fn create_app_password(
+        &mut self,
+        label: String,
+    ) -> Result<wit::CreatedAppPassword, HostError<Error>> {
+        let _span = host_call("credentials.create-app-password");
+        let account = self.require_session()?;
+        check_label(&label)?;
+        let credentials = &account.auth.credentials;
+        let created = credentials.create_app_password(account.session(), &label, &account.origin);
         let created = created.await.map_err(account_error)?.ok_or_else(|| {
             Error::Conflict(
                 "You already have 100 app passwords; revoke one before creating another".into(),
@@ -132,21 +88,17 @@ impl SessionAccount {
         })?;
         Ok(wit::CreatedAppPassword {
             id: created.id,
-            username: self.address.clone(),
+            username: account.address,
             secret: created.secret.expose_secret().to_owned(),
         })
     }
 
-    async fn credentials(&self) -> Result<Vec<wit::Credential>, Error> {
-        let credentials = self
-            .auth
-            .credentials
-            .credentials(&self.id)
-            .await
-            .map_err(account_error)?;
-        let current = |id: &str| id == self.mail.id;
+    async fn list_credentials(&mut self) -> Result<Vec<wit::Credential>, HostError<Error>> {
+        let _span = host_call("credentials.list-credentials");
+        let account = self.require_session()?;
+        let credentials = account.auth.credentials.credentials(&account.id).await;
         let credential = |one: Credential| wit::Credential {
-            current: current(&one.id),
+            current: one.id == account.mail.id,
             kind: kind(&one),
             id: one.id,
             label: one.label,
@@ -154,18 +106,22 @@ impl SessionAccount {
             last_used_at: one.last_used_at.map(Timestamp::millis),
             expires_at: one.expires_at.map(Timestamp::millis),
         };
+        let credentials = credentials.map_err(account_error)?;
         Ok(credentials.into_iter().map(credential).collect())
     }
 
-    async fn revoke_app_password(&self, id: &str) -> Result<wit::Revocation, Error> {
-        let revoked = self
-            .auth
-            .credentials
-            .revoke_app_password(&self.id, id, self.origin.clone());
+    async fn revoke_app_password(
+        &mut self,
+        id: String,
+    ) -> Result<wit::Revocation, HostError<Error>> {
+        let _span = host_call("credentials.revoke-app-password");
+        let account = self.require_session()?;
+        let credentials = &account.auth.credentials;
+        let revoked = credentials.revoke_app_password(&account.id, &id, account.origin.clone());
         match revoked.await.map_err(account_error)? {
             Revocation::Revoked(_) => Ok(wit::Revocation::Revoked),
             Revocation::BacksToken { id, label } => {
-                let tokens = self.tokens().await?;
+                let tokens = tokens(&account).await?;
                 let token = tokens.into_iter().find(|token| token.id == id);
                 Ok(wit::Revocation::BacksToken(wit::TokenReference {
                     id,
@@ -173,9 +129,15 @@ impl SessionAccount {
                     scopes: token.map(|token| token.scopes).unwrap_or_default(),
                 }))
             }
-            Revocation::Unknown => Err(Error::NotFound),
+            Revocation::Unknown => Err(Error::NotFound.into()),
         }
     }
+}
+
+async fn tokens(account: &SessionAccount) -> Result<Vec<wit::Token>, Error> {
+    let tokens = account.auth.api_tokens.tokens(&account.id).await;
+    let tokens = tokens.map_err(account_error)?;
+    Ok(tokens.into_iter().map(token).collect())
 }
 
 /// Checks the label of a credential. The host does not rely on a check by the module.

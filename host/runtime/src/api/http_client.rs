@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use latchmail_bindings::HostError;
 use latchmail_bindings::latchmail::host::http_client::{self as wit, Host};
 use latchmail_bindings::latchmail::host::types::Error;
 use latchmail_core::traces;
@@ -12,10 +13,7 @@ use super::call::Call;
 use super::host_call::host_call;
 
 impl Host for Call {
-    async fn send(
-        &mut self,
-        request: wit::Request,
-    ) -> wasmtime::Result<Result<wit::Response, Error>> {
+    async fn send(&mut self, request: wit::Request) -> Result<wit::Response, HostError<Error>> {
         let _span = host_call("http-client.send");
         let request = fetch::Request {
             method: request.method,
@@ -28,14 +26,9 @@ impl Host for Call {
                 .map(|millis| Duration::from_millis(millis.into())),
             max_response_size: None,
         };
-        let sent = self
-            .services
-            .fetch
-            .send(&self.settings.hosts, request)
-            .await;
-        Ok(sent
-            .map(response)
-            .map_err(|error| self.request_error(error)))
+        let sent = self.services.fetch.send(&self.settings.hosts, request);
+        let sent = sent.await.map_err(|error| self.request_error(error))?;
+        Ok(response(sent))
     }
 }
 

@@ -8,11 +8,14 @@ use std::sync::Arc;
 use futures_util::{StreamExt as _, TryStreamExt as _};
 use latchmail_bindings::latchmail::host::mailbox::{self as wit, Host};
 use latchmail_bindings::latchmail::host::types::Error;
-use latchmail_bindings::{Blob, BlobSource, ByteStream};
+use latchmail_bindings::{Blob, BlobSource, ByteStream, HostError};
 use latchmail_core::caller::Scope;
 use latchmail_core::message_number::MessageNumber;
 use latchmail_mailbox::Flag;
 
+use self::found::{
+    change, changes_error, hit, search_error, search_request, search_result, thread, threads_error,
+};
 use super::call::Call;
 use super::convert::mailbox_error;
 use super::host_call::host_call;
@@ -24,39 +27,72 @@ const MAX_PAGE_SIZE: u32 = 100;
 const MAX_UIDS: usize = 1000;
 const MAX_FLAGS: usize = 100;
 
+/// The maximum number of changes in one call.
+const MAX_CHANGES: u32 = 500;
+
 /// The maximum total size of the texts that a guest receives as blobs in one call, in MiB. These
 /// texts use memory of the host.
 const MAX_TEXTS: usize = 64;
 
 impl Host for Call {
-    async fn list_folders(&mut self) -> wasmtime::Result<Result<Vec<wit::Folder>, Error>> {
+    fn convert_search_error(
+        &mut self,
+        error: HostError<wit::SearchError>,
+    ) -> wasmtime::Result<wit::SearchError> {
+        error.into_guest()
+    }
+
+    fn convert_threads_error(
+        &mut self,
+        error: HostError<wit::ThreadsError>,
+    ) -> wasmtime::Result<wit::ThreadsError> {
+        error.into_guest()
+    }
+
+    fn convert_changes_error(
+        &mut self,
+        error: HostError<wit::ChangesError>,
+    ) -> wasmtime::Result<wit::ChangesError> {
+        error.into_guest()
+    }
+
+    async fn list_folders(&mut self) -> Result<Vec<wit::Folder>, HostError<Error>> {
         let _span = host_call("mailbox.list-folders");
-        Ok(self.folders().await)
+        let access = self.mailbox_access(Scope::MailRead)?;
+        let folders = self.services.mail.listing.folders(&access).await;
+        let folders = folders.map_err(mailbox_error)?;
+        Ok(folders.into_iter().map(folder).collect())
     }
 
     async fn list_messages(
         &mut self,
         folder: String,
         page: wit::Page,
-    ) -> wasmtime::Result<Result<wit::Listing, Error>> {
+    ) -> Result<wit::Listing, HostError<Error>> {
         let _span = host_call("mailbox.list-messages");
-        Ok(self.messages(&folder, page).await)
+        let access = self.mailbox_access(Scope::MailRead)?;
+        check_page(page)?;
+        let listing = &self.services.mail.listing;
+        let listing = listing.messages(&access, &folder, page.offset, page.limit);
+        let listing = listing.await.map_err(mailbox_error)?;
+        let listing = listing.ok_or(Error::NotFound)?;
+        Ok(wit::Listing {
+            messages: listing.messages.into_iter().map(summary).collect(),
+            total: listing.total,
+        })
     }
 
-    async fn get_message(&mut self, uid: u64) -> wasmtime::Result<Result<wit::Detail, Error>> {
+    async fn get_message(&mut self, uid: u64) -> Result<wit::Detail, HostError<Error>> {
         let _span = host_call("mailbox.get-message");
-        Ok(self.message(MessageNumber(uid)).await.map(detail))
+        Ok(detail(self.message(MessageNumber(uid)).await?))
     }
 
     async fn get_message_with_blobs(
         &mut self,
         uid: u64,
-    ) -> wasmtime::Result<Result<wit::DetailWithBlobs, Error>> {
+    ) -> Result<wit::DetailWithBlobs, HostError<Error>> {
         let _span = host_call("mailbox.get-message-with-blobs");
-        let mut message = match self.message(MessageNumber(uid)).await {
-            Ok(message) => message,
-            Err(error) => return Ok(Err(error)),
-        };
+        let mut message = self.message(MessageNumber(uid)).await?;
         let texts = [
             message.text.take(),
             message.html.take(),
@@ -64,35 +100,35 @@ impl Host for Call {
         ];
         self.text_bytes += texts.iter().flatten().map(String::len).sum::<usize>();
         if self.text_bytes > MAX_TEXTS * 1024 * 1024 {
-            return Ok(Err(Error::TooLarge(format!(
-                "The texts of messages must not exceed {MAX_TEXTS} MiB in one request"
-            ))));
+            let text =
+                format!("The texts of messages must not exceed {MAX_TEXTS} MiB in one request");
+            return Err(Error::TooLarge(text).into());
         }
         let mut blob = |text: Option<String>| {
-            text.map(|text| self.table.push(Blob::new(text.into())))
-                .transpose()
+            let blob = text.map(|text| self.table.push(Blob::new(text.into())));
+            blob.transpose().map_err(HostError::trap)
         };
         let [text, html, new_text] = texts;
-        Ok(Ok(wit::DetailWithBlobs {
+        Ok(wit::DetailWithBlobs {
             text: blob(text)?,
             html: blob(html)?,
             new_text: blob(new_text)?,
             detail: detail(message),
-        }))
+        })
     }
 
     async fn get_attachment(
         &mut self,
         uid: u64,
         index: u32,
-    ) -> wasmtime::Result<Result<Option<wit::AttachmentContent>, Error>> {
+    ) -> Result<Option<wit::AttachmentContent>, HostError<Error>> {
         let _span = host_call("mailbox.get-attachment");
-        let found = match self.attachment(MessageNumber(uid), index).await {
-            Ok(found) => found,
-            Err(error) => return Ok(Err(error)),
-        };
-        let Some(found) = found else {
-            return Ok(Ok(None));
+        let access = self.mailbox_access(Scope::MailRead)?;
+        let reading = &self.services.mail.reading;
+        let found = reading.attachment(&access, MessageNumber(uid), index).await;
+        let message = found.map_err(mailbox_error)?;
+        let Some(found) = message.ok_or(Error::NotFound)? else {
+            return Ok(None);
         };
         let content = match found.content.whole() {
             Some(bytes) => Blob::new(bytes),
@@ -101,36 +137,60 @@ impl Host for Call {
                 Arc::new(AttachmentSource(found.content)),
             ),
         };
-        Ok(Ok(Some(wit::AttachmentContent {
+        Ok(Some(wit::AttachmentContent {
             attachment: attachment(found.attachment),
-            content: self.table.push(content)?,
-        })))
+            content: self.table.push(content).map_err(HostError::trap)?,
+        }))
     }
 
     async fn search_messages(
         &mut self,
         search: wit::Search,
-    ) -> wasmtime::Result<Result<wit::SearchResult, wit::SearchError>> {
+    ) -> Result<wit::SearchResult, HostError<wit::SearchError>> {
         let _span = host_call("mailbox.search-messages");
-        Ok(self.search(search).await)
+        let access = self.mailbox_access(Scope::MailRead)?;
+        check_page(search.page)?;
+        let request = search_request(&search)?;
+        let search = &self.services.mail.search;
+        let result = search.find(&access, request).await.map_err(search_error)?;
+        Ok(search_result(result.ok_or(Error::NotFound)?))
     }
 
     async fn list_threads(
         &mut self,
         folder: Option<String>,
         page: wit::Page,
-    ) -> wasmtime::Result<Result<wit::ThreadList, wit::ThreadsError>> {
+    ) -> Result<wit::ThreadList, HostError<wit::ThreadsError>> {
         let _span = host_call("mailbox.list-threads");
-        Ok(self.threads(folder.as_deref(), page).await)
+        let access = self.mailbox_access(Scope::MailRead)?;
+        check_page(page)?;
+        let search = &self.services.mail.search;
+        let found = search.threads(&access, folder.as_deref(), page.offset, page.limit);
+        let found = found.await.map_err(threads_error)?;
+        let found = found.ok_or(Error::NotFound)?;
+        Ok(wit::ThreadList {
+            threads: found.threads.into_iter().map(thread).collect(),
+            total: found.total,
+        })
     }
 
     async fn get_thread(
         &mut self,
         id: String,
         page: wit::Page,
-    ) -> wasmtime::Result<Result<wit::ThreadMessages, wit::ThreadsError>> {
+    ) -> Result<wit::ThreadMessages, HostError<wit::ThreadsError>> {
         let _span = host_call("mailbox.get-thread");
-        Ok(self.thread(&id, page).await)
+        let access = self.mailbox_access(Scope::MailRead)?;
+        check_page(page)?;
+        let search = &self.services.mail.search;
+        let found = search.thread(&access, &id, page.offset, page.limit);
+        let found = found.await.map_err(threads_error)?;
+        let found = found.ok_or(Error::NotFound)?;
+        Ok(wit::ThreadMessages {
+            id: found.id,
+            messages: found.messages.into_iter().map(hit).collect(),
+            total: found.total,
+        })
     }
 
     async fn list_changes(
@@ -138,11 +198,22 @@ impl Host for Call {
         since: Option<String>,
         folder: Option<String>,
         limit: u32,
-    ) -> wasmtime::Result<Result<wit::ChangeList, wit::ChangesError>> {
+    ) -> Result<wit::ChangeList, HostError<wit::ChangesError>> {
         let _span = host_call("mailbox.list-changes");
-        Ok(self
-            .changes(since.as_deref(), folder.as_deref(), limit)
-            .await)
+        let access = self.mailbox_access(Scope::MailRead)?;
+        if !(1..=MAX_CHANGES).contains(&limit) {
+            let text = format!("limit must be between 1 and {MAX_CHANGES}");
+            return Err(Error::Invalid(text).into());
+        }
+        let changelog = &self.services.mail.changelog;
+        let page = changelog.page(&access, since.as_deref(), folder.as_deref(), limit);
+        let page = page.await.map_err(changes_error)?;
+        let page = page.ok_or(Error::NotFound)?;
+        Ok(wit::ChangeList {
+            cursor: page.cursor,
+            more: page.more,
+            changes: page.changes.into_iter().map(change).collect(),
+        })
     }
 
     async fn set_flags(
@@ -150,29 +221,41 @@ impl Host for Call {
         uids: Vec<u64>,
         flags: Vec<String>,
         action: wit::FlagAction,
-    ) -> wasmtime::Result<Result<Vec<u64>, Error>> {
+    ) -> Result<Vec<u64>, HostError<Error>> {
         let _span = host_call("mailbox.set-flags");
-        let changed = self.change_flags(&numbers(uids), &flags, action).await;
-        Ok(changed.map(self::uids))
+        let access = self.change_access(&uids)?;
+        if flags.len() > MAX_FLAGS {
+            let text = format!("At most {MAX_FLAGS} flags at once");
+            return Err(Error::Invalid(text).into());
+        }
+        let flags: Option<Vec<Flag>> = flags.iter().map(|flag| Flag::named(flag)).collect();
+        let flags = flags.filter(|flags| !flags.is_empty()).ok_or_else(|| {
+            Error::Invalid("The flags are empty or contain a flag that clients cannot set".into())
+        })?;
+        let add = matches!(action, wit::FlagAction::Add);
+        let changing = &self.services.mail.changing;
+        let changed = changing.flag(&access, &numbers(uids), flags, add).await;
+        Ok(self::uids(changed.map_err(mailbox_error)?))
     }
 
     async fn move_messages(
         &mut self,
         uids: Vec<u64>,
         destination: String,
-    ) -> wasmtime::Result<Result<Vec<u64>, Error>> {
+    ) -> Result<Vec<u64>, HostError<Error>> {
         let _span = host_call("mailbox.move-messages");
-        let moved = self.move_all(&numbers(uids), &destination).await;
-        Ok(moved.map(self::uids))
+        let access = self.change_access(&uids)?;
+        let changing = &self.services.mail.changing;
+        let moved = changing.move_to(&access, &numbers(uids), &destination).await;
+        Ok(self::uids(moved.map_err(mailbox_error)?.ok_or(Error::NotFound)?))
     }
 
-    async fn delete_messages(
-        &mut self,
-        uids: Vec<u64>,
-    ) -> wasmtime::Result<Result<Vec<u64>, Error>> {
+    async fn delete_messages(&mut self, uids: Vec<u64>) -> Result<Vec<u64>, HostError<Error>> {
         let _span = host_call("mailbox.delete-messages");
-        let deleted = self.delete_all(&numbers(uids)).await;
-        Ok(deleted.map(self::uids))
+        let access = self.change_access(&uids)?;
+        let changing = &self.services.mail.changing;
+        let deleted = changing.delete(&access, &numbers(uids)).await;
+        Ok(self::uids(deleted.map_err(mailbox_error)?))
     }
 }
 
@@ -186,83 +269,11 @@ impl BlobSource for AttachmentSource {
 }
 
 impl Call {
-    async fn folders(&mut self) -> Result<Vec<wit::Folder>, Error> {
-        let access = self.mailbox_access(Scope::MailRead)?;
-        let folders = self
-            .services
-            .mail
-            .listing
-            .folders(&access)
-            .await
-            .map_err(mailbox_error)?;
-        Ok(folders.into_iter().map(self::folder).collect())
-    }
-
-    async fn messages(&mut self, folder: &str, page: wit::Page) -> Result<wit::Listing, Error> {
-        let access = self.mailbox_access(Scope::MailRead)?;
-        check_page(page)?;
-        let listing = &self.services.mail.listing;
-        let listing = listing
-            .messages(&access, folder, page.offset, page.limit)
-            .await
-            .map_err(mailbox_error)?;
-        listing.map(self::listing).ok_or(Error::NotFound)
-    }
-
-    async fn change_flags(
-        &mut self,
-        numbers: &[MessageNumber],
-        flags: &[String],
-        action: wit::FlagAction,
-    ) -> Result<Vec<MessageNumber>, Error> {
-        let access = self.change_access(numbers)?;
-        if flags.len() > MAX_FLAGS {
-            return Err(Error::Invalid(format!("At most {MAX_FLAGS} flags at once")));
-        }
-        let flags: Option<Vec<Flag>> = flags.iter().map(|flag| Flag::named(flag)).collect();
-        let flags = flags.filter(|flags| !flags.is_empty()).ok_or_else(|| {
-            Error::Invalid("The flags are empty or contain a flag that clients cannot set".into())
-        })?;
-        let add = matches!(action, wit::FlagAction::Add);
-        self.services
-            .mail
-            .changing
-            .flag(&access, numbers, flags, add)
-            .await
-            .map_err(mailbox_error)
-    }
-
-    async fn move_all(
-        &mut self,
-        numbers: &[MessageNumber],
-        destination: &str,
-    ) -> Result<Vec<MessageNumber>, Error> {
-        let access = self.change_access(numbers)?;
-        let moved = self
-            .services
-            .mail
-            .changing
-            .move_to(&access, numbers, destination)
-            .await
-            .map_err(mailbox_error)?;
-        moved.ok_or(Error::NotFound)
-    }
-
-    async fn delete_all(&mut self, numbers: &[MessageNumber]) -> Result<Vec<MessageNumber>, Error> {
-        let access = self.change_access(numbers)?;
-        self.services
-            .mail
-            .changing
-            .delete(&access, numbers)
-            .await
-            .map_err(mailbox_error)
-    }
-
     /// Returns access to the mailbox if the caller is authorized to change messages. Returns an
-    /// error if `numbers` is too long.
-    fn change_access(&self, numbers: &[MessageNumber]) -> Result<latchmail_mailbox::Access, Error> {
+    /// error if `uids` is too long.
+    fn change_access(&self, uids: &[u64]) -> Result<latchmail_mailbox::Access, Error> {
         let access = self.mailbox_access(Scope::MailWrite)?;
-        if numbers.len() > MAX_UIDS {
+        if uids.len() > MAX_UIDS {
             return Err(Error::TooLarge(format!(
                 "At most {MAX_UIDS} messages at once"
             )));
@@ -272,29 +283,8 @@ impl Call {
 
     async fn message(&mut self, number: MessageNumber) -> Result<latchmail_mailbox::Detail, Error> {
         let access = self.mailbox_access(Scope::MailRead)?;
-        let detail = self
-            .services
-            .mail
-            .reading
-            .message(&access, number)
-            .await
-            .map_err(mailbox_error)?;
-        detail.ok_or(Error::NotFound)
-    }
-
-    async fn attachment(
-        &mut self,
-        number: MessageNumber,
-        index: u32,
-    ) -> Result<Option<latchmail_mailbox::AttachmentContent>, Error> {
-        let access = self.mailbox_access(Scope::MailRead)?;
-        self.services
-            .mail
-            .reading
-            .attachment(&access, number, index)
-            .await
-            .map_err(mailbox_error)?
-            .ok_or(Error::NotFound)
+        let detail = self.services.mail.reading.message(&access, number).await;
+        detail.map_err(mailbox_error)?.ok_or(Error::NotFound)
     }
 }
 
@@ -314,13 +304,6 @@ fn check_page(page: wit::Page) -> Result<(), Error> {
         Err(Error::Invalid(format!(
             "limit must be between 1 and {MAX_PAGE_SIZE}"
         )))
-    }
-}
-
-fn listing(listing: latchmail_mailbox::Listing) -> wit::Listing {
-    wit::Listing {
-        messages: listing.messages.into_iter().map(summary).collect(),
-        total: listing.total,
     }
 }
 
@@ -351,7 +334,7 @@ fn folder((folder, id): (latchmail_mailbox::Folder, Arc<str>)) -> wit::Folder {
 
 fn summary(summary: latchmail_mailbox::Summary) -> wit::Summary {
     wit::Summary {
-        uid: summary.number.0,
+        uid: summary.uid,
         seq: summary.seq,
         from: addresses(summary.from),
         to: addresses(summary.to),

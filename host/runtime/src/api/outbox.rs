@@ -2,10 +2,10 @@
 
 use bytes::{Bytes, BytesMut};
 use futures_util::StreamExt as _;
-use latchmail_bindings::Blob;
 use latchmail_bindings::latchmail::host::mailbox::Address;
 use latchmail_bindings::latchmail::host::outbox::{self as wit, Host};
 use latchmail_bindings::latchmail::host::types::Error;
+use latchmail_bindings::{Blob, HostError};
 use latchmail_core::caller::Scope;
 use latchmail_mailbox::outbox;
 
@@ -17,23 +17,23 @@ use super::host_call::host_call;
 const MAX_FILES_SIZE: u64 = 25 * 1024 * 1024;
 
 impl Host for Call {
-    async fn check_sender(&mut self, address: String) -> wasmtime::Result<Result<(), Error>> {
+    async fn check_sender(&mut self, address: String) -> Result<(), HostError<Error>> {
         let _span = host_call("outbox.check-sender");
-        Ok(self.check_and_keep_sender(&address).await)
+        Ok(self.check_and_keep_sender(&address).await?)
     }
 
     async fn send(
         &mut self,
         draft: wit::Draft,
         key: Option<String>,
-    ) -> wasmtime::Result<Result<wit::Sent, Error>> {
+    ) -> Result<wit::Sent, HostError<Error>> {
         let _span = host_call("outbox.send");
         let mut files = Vec::with_capacity(draft.files.len());
         for file in draft.files {
             files.push((
                 file.filename,
                 file.content_type,
-                self.table.delete(file.content)?,
+                self.table.delete(file.content).map_err(HostError::trap)?,
             ));
         }
         let draft = outbox::Draft {
@@ -48,7 +48,7 @@ impl Host for Call {
             references: draft.references,
             files: Vec::new(),
         };
-        Ok(self.send_draft(draft, files, key.as_deref()).await)
+        Ok(self.send_draft(draft, files, key.as_deref()).await?)
     }
 }
 

@@ -6,11 +6,11 @@ use latchmail_accounts::aliases::Aliases;
 use latchmail_accounts::auth::Auth;
 use latchmail_accounts::domains::Domains;
 use latchmail_accounts::teams::Teams;
+use latchmail_core::clock::Clock;
+use latchmail_directory::modules::Modules;
 use latchmail_mailbox::Mail;
 use latchmail_mailbox::outbox::Outbox;
 use latchmail_net::fetch::Fetch;
-
-use crate::store::Store;
 
 /// The services that host functions call.
 #[derive(Clone, Debug)]
@@ -27,8 +27,10 @@ pub struct Services {
     pub domains: Arc<Domains>,
     /// Shared mailboxes and their members.
     pub teams: Arc<Teams>,
-    /// The storage in which modules keep data for accounts.
-    pub store: Store,
+    /// The database of modules, and of the data that modules keep for accounts.
+    pub modules: Modules,
     /// HTTP requests to other hosts.
     pub fetch: Fetch,
+    /// The clock.
+    pub clock: Clock,
 }

@@ -5,12 +5,13 @@ use std::sync::Arc;
 use latchmail_accounts::auth::Auth;
 use latchmail_accounts::auth::account::{Confirmation, Session};
 use latchmail_accounts::auth::verifier::CODE_REQUIRED;
+use latchmail_bindings::HostError;
 use latchmail_bindings::latchmail::host::types::Error;
 use latchmail_core::caller::{MailCredential, Origin};
 use latchmail_core::error::{Failure, Kind};
 use secrecy::SecretString;
 
-use super::convert;
+use super::convert::account_error;
 
 /// The account of a caller with a web session.
 pub(super) struct SessionAccount {
@@ -45,18 +46,16 @@ impl SessionAccount {
     }
 }
 
-/// Converts the result of an operation that checks a password.
-///
-/// # Errors
-/// Returns an error if a rate limit is exceeded (429) or if a two-factor code is missing (401). The
-/// error ends the call. The client receives the failure instead of a response of the module.
-pub(super) fn confirmed<T>(result: Result<T, Failure>) -> wasmtime::Result<Result<T, Error>> {
-    match result {
-        Err(failure)
-            if matches!(failure.kind, Kind::RateLimited(_)) || failure.text == CODE_REQUIRED =>
-        {
-            Err(wasmtime::Error::new(failure))
-        }
-        result => Ok(result.map_err(convert::account_error)),
+/// Converts the failure of an operation that checks a password. If a rate limit is exceeded (429)
+/// or if a two-factor code is missing (401), the failure ends the call. The client receives the
+/// failure instead of a response of the module.
+pub(super) fn password_error<E>(failure: Failure) -> HostError<E>
+where
+    HostError<E>: From<Error>,
+{
+    if matches!(failure.kind, Kind::RateLimited(_)) || failure.text == CODE_REQUIRED {
+        HostError::trap(failure)
+    } else {
+        account_error(failure).into()
     }
 }

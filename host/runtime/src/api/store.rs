@@ -1,43 +1,45 @@
-//! The interface `store`, for keys and values that the module stores for the caller's account.
+//! The interface `store`, for keys and values that the module stores for the caller's account. This
+//! module checks keys, values and sizes. The directory, which is the database of the service,
+//! stores the entries separately for each account and each module.
 
+use latchmail_bindings::HostError;
 use latchmail_bindings::latchmail::host::store::Host;
 use latchmail_bindings::latchmail::host::types::Error;
+use latchmail_core::caller::Caller;
+use latchmail_directory::aliases::AliasCaller;
+use latchmail_directory::modules::store::{Change, Entry, Expected};
 
 use super::call::Call;
 use super::convert::account_error;
 use super::host_call::host_call;
-use crate::store::{self, Namespace};
+
+/// The maximum length of a key in bytes.
+const MAX_KEY_BYTES: usize = 256;
+
+/// The maximum length of a value in bytes.
+const MAX_VALUE_BYTES: usize = 64 * 1024;
+
+/// The maximum number of keys in one list.
+const MAX_LISTED_KEYS: u32 = 1000;
 
 impl Host for Call {
-    async fn get(&mut self, key: String) -> wasmtime::Result<Result<Option<Vec<u8>>, Error>> {
+    async fn get(&mut self, key: String) -> Result<Option<Vec<u8>>, HostError<Error>> {
         let _span = host_call("store.get");
-        Ok(async move {
-            let namespace = self.namespace()?;
-            Ok(self.services.store.get(namespace, &key).await?)
-        }
-        .await)
+        let account = &self.storing_caller()?.account;
+        let stored = self.services.modules.stored(account, self.entry(&key)?);
+        Ok(stored.await.map_err(directory_error)?)
     }
 
-    async fn set(&mut self, key: String, value: Vec<u8>) -> wasmtime::Result<Result<(), Error>> {
+    async fn set(&mut self, key: String, value: Vec<u8>) -> Result<(), HostError<Error>> {
         let _span = host_call("store.set");
-        Ok(async move {
-            let namespace = self.namespace()?;
-            Ok(self
-                .services
-                .store
-                .set(namespace, &key, Some(&value))
-                .await?)
-        }
-        .await)
+        self.store(&key, Expected::Any, Some(&value)).await?;
+        Ok(())
     }
 
-    async fn delete(&mut self, key: String) -> wasmtime::Result<Result<(), Error>> {
+    async fn delete(&mut self, key: String) -> Result<(), HostError<Error>> {
         let _span = host_call("store.delete");
-        Ok(async move {
-            let namespace = self.namespace()?;
-            Ok(self.services.store.set(namespace, &key, None).await?)
-        }
-        .await)
+        self.store(&key, Expected::Any, None).await?;
+        Ok(())
     }
 
     async fn compare_and_set(
@@ -45,17 +47,10 @@ impl Host for Call {
         key: String,
         expected: Option<Vec<u8>>,
         value: Option<Vec<u8>>,
-    ) -> wasmtime::Result<Result<bool, Error>> {
+    ) -> Result<bool, HostError<Error>> {
         let _span = host_call("store.compare-and-set");
-        Ok(async move {
-            let namespace = self.namespace()?;
-            let (expected, value) = (expected.as_deref(), value.as_deref());
-            let store = &self.services.store;
-            Ok(store
-                .compare_and_set(namespace, &key, expected, value)
-                .await?)
-        }
-        .await)
+        let expected = Expected::Value(expected.as_deref());
+        Ok(self.store(&key, expected, value.as_deref()).await?)
     }
 
     async fn list(
@@ -63,53 +58,87 @@ impl Host for Call {
         prefix: String,
         after: Option<String>,
         limit: u32,
-    ) -> wasmtime::Result<Result<Vec<String>, Error>> {
+    ) -> Result<Vec<String>, HostError<Error>> {
         let _span = host_call("store.list");
-        Ok(async move {
-            let namespace = self.namespace()?;
-            let store = &self.services.store;
-            Ok(store
-                .list(namespace, &prefix, after.as_deref(), limit)
-                .await?)
+        let account = &self.storing_caller()?.account;
+        if !(1..=MAX_LISTED_KEYS).contains(&limit) {
+            return Err(Error::Invalid("limit must be 1 to 1000".into()).into());
         }
-        .await)
+        let after = after.unwrap_or_default();
+        if !is_key_prefix(&prefix) || !is_key_prefix(&after) {
+            let text = "`prefix` and `after` must be at most 256 bytes without control characters";
+            return Err(Error::Invalid(text.into()).into());
+        }
+        let modules = &self.services.modules;
+        let keys = modules.stored_keys(account, &self.module, &prefix, &after, limit);
+        Ok(keys.await.map_err(directory_error)?)
     }
 }
 
 impl Call {
-    /// Returns the namespace of the module for the caller's account. This function does not check
+    /// Stores or deletes a value. Returns `false` and changes nothing if the current value is not
+    /// the expected value.
+    async fn store(
+        &mut self,
+        key: &str,
+        expected: Expected<'_>,
+        value: Option<&[u8]>,
+    ) -> Result<bool, Error> {
+        let caller = self.storing_caller()?;
+        let entry = self.entry(key)?;
+        if value.is_some_and(|value| value.len() > MAX_VALUE_BYTES) {
+            let text = format!("A value is at most {MAX_VALUE_BYTES} bytes");
+            return Err(Error::TooLarge(text));
+        }
+        let quota = self.settings.store;
+        let acting = AliasCaller::new(caller, self.services.clock.now());
+        let modules = &self.services.modules;
+        let change = modules.store(acting, entry, expected, value, quota).await;
+        match change.map_err(directory_error)? {
+            Change::Done => Ok(true),
+            Change::Unexpected => Ok(false),
+            Change::Full => Err(Error::TooLarge(format!(
+                "The value does not fit into the {quota} bytes that the module {} can store for an account",
+                self.module
+            ))),
+            Change::CredentialOver => Err(Error::CredentialRefused),
+            // This request started before the module was removed. New requests cannot reach a
+            // removed module.
+            Change::Removed => Err(Error::Unavailable),
+        }
+    }
+
+    /// Returns the caller, for whose account the module stores values. This function does not check
     /// the credential, because each route determines the accepted credentials.
     ///
     /// Returns an error if the caller uses a shared mailbox. A member must not read the data that
     /// the module stored for the mailbox's owner. The data of the caller's account must not contain
     /// data about other mailboxes.
-    fn namespace(&self) -> Result<Namespace<'_>, Error> {
+    fn storing_caller(&self) -> Result<&Caller, Error> {
         let caller = self.require_caller()?;
         if caller.shared.is_some() {
             let sentence = "Modules cannot store data for a shared mailbox";
             return Err(Error::Denied(sentence.into()));
         }
-        Ok(Namespace {
+        Ok(caller)
+    }
+
+    fn entry<'a>(&'a self, key: &'a str) -> Result<Entry<'a>, Error> {
+        if key.is_empty() || !is_key_prefix(key) {
+            let text = "A key must be 1 to 256 bytes without control characters";
+            return Err(Error::Invalid(text.into()));
+        }
+        Ok(Entry {
             module: &self.module,
-            quota: self.settings.store,
-            caller,
+            key,
         })
     }
 }
 
-/// Converts an error of the storage to a WIT error. The details are logged, and the module does not
-/// receive them.
-impl From<store::Error> for Error {
-    fn from(error: store::Error) -> Self {
-        let sentence = error.to_string();
-        match error {
-            store::Error::Invalid(_) => Self::Invalid(sentence),
-            store::Error::TooLarge(_) => Self::TooLarge(sentence),
-            store::Error::CredentialOver => Self::CredentialRefused,
-            // This request started before the module was removed. New requests cannot reach a
-            // removed module.
-            store::Error::Removed => Self::Unavailable,
-            store::Error::Directory(error) => account_error(error.into()),
-        }
-    }
+fn directory_error(error: latchmail_directory::Error) -> Error {
+    account_error(error.into())
+}
+
+fn is_key_prefix(text: &str) -> bool {
+    text.len() <= MAX_KEY_BYTES && !text.chars().any(char::is_control)
 }

@@ -2,9 +2,8 @@
 //! accounts share with the caller. The id of a team alone gives no access, because the teams
 //! service authorizes each operation.
 
-use std::sync::Arc;
-
-use latchmail_accounts::teams::{self, GrantRequest, Roster, TeamMember, TeamSummary, Teams};
+use latchmail_accounts::teams::{self, GrantRequest, Roster, TeamMember, TeamSummary};
+use latchmail_bindings::HostError;
 use latchmail_bindings::latchmail::host::teams::{self as wit, Host, Missing, Refused};
 use latchmail_bindings::latchmail::host::types::Error;
 use latchmail_core::permissions::{AliasSet, GrantedFolder, Resource, Right, Rights};
@@ -14,23 +13,27 @@ use secrecy::SecretString;
 use super::call::Call;
 use super::convert::{account_error, mail_server_error};
 use super::host_call::host_call;
-use super::session::{SessionAccount, confirmed};
-
-/// The caller's account, and the service that manages shared mailboxes.
-struct AccountTeams {
-    account: SessionAccount,
-    teams: Arc<Teams>,
-}
+use super::session::password_error;
 
 impl Host for Call {
-    async fn list(&mut self) -> wasmtime::Result<Result<Vec<wit::Summary>, Error>> {
-        let _span = host_call("teams.list");
-        Ok(async move { self.account_teams()?.list().await }.await)
+    fn convert_refused(&mut self, error: HostError<Refused>) -> wasmtime::Result<Refused> {
+        error.into_guest()
     }
 
-    async fn members(&mut self, team: String) -> wasmtime::Result<Result<wit::Team, Error>> {
+    async fn list(&mut self) -> Result<Vec<wit::Summary>, HostError<Error>> {
+        let _span = host_call("teams.list");
+        let account = self.require_session()?;
+        let teams = self.services.teams.list(&account.id).await;
+        let teams = teams.map_err(account_error)?;
+        Ok(teams.into_iter().map(summary).collect())
+    }
+
+    async fn members(&mut self, team: String) -> Result<wit::Team, HostError<Error>> {
         let _span = host_call("teams.members");
-        Ok(async move { self.account_teams()?.members(&team).await }.await)
+        let account = self.require_session()?;
+        let roster = self.services.teams.members(account.session(), &team).await;
+        let roster = roster.map_err(account_error)?.ok_or(Error::NotFound)?;
+        Ok(roster_to_wit(roster))
     }
 
     async fn invite(
@@ -39,23 +42,28 @@ impl Host for Call {
         username: String,
         password: String,
         grant: wit::NewGrant,
-    ) -> wasmtime::Result<Result<wit::Invited, Refused>> {
+    ) -> Result<wit::Invited, HostError<Refused>> {
         let _span = host_call("teams.invite");
         self.count_password_check()?;
         let password = SecretString::from(password);
-        let account_teams = match self.account_teams() {
-            Ok(account_teams) => account_teams,
-            Err(error) => return Ok(Err(Refused::Failed(error))),
-        };
-        match account_teams
-            .invite(&team, &username, password, grant)
-            .await
-        {
-            Err(teams::Error::Failed(failure)) => {
-                Ok(confirmed(Err(failure))?.map_err(Refused::Failed))
-            }
-            invited => Ok(invited.map_err(team_error)),
-        }
+        let account = self.require_session()?;
+        let invited = self.services.teams.invite(
+            account.confirmation(password),
+            &account.mail,
+            &team,
+            &username,
+            grant_request(grant),
+            &account.origin,
+        );
+        let invited = invited.await.map_err(|error| match error {
+            teams::Error::Failed(failure) => password_error(failure),
+            other => team_error(other).into(),
+        })?;
+        Ok(wit::Invited {
+            membership: invited.membership,
+            grant: invited.grant,
+            username: invited.username,
+        })
     }
 
     async fn add_grant(
@@ -63,22 +71,18 @@ impl Host for Call {
         team: String,
         member: String,
         grant: wit::NewGrant,
-    ) -> wasmtime::Result<Result<String, Refused>> {
+    ) -> Result<String, HostError<Refused>> {
         let _span = host_call("teams.add-grant");
-        Ok(async move {
-            let AccountTeams { account, teams } = self.account_teams().map_err(Refused::Failed)?;
-            let grant = grant_request(grant);
-            let added = teams.add_grant(
-                account.session(),
-                &account.mail,
-                &team,
-                &member,
-                grant,
-                &account.origin,
-            );
-            added.await.map_err(team_error)
-        }
-        .await)
+        let account = self.require_session()?;
+        let added = self.services.teams.add_grant(
+            account.session(),
+            &account.mail,
+            &team,
+            &member,
+            grant_request(grant),
+            &account.origin,
+        );
+        Ok(added.await.map_err(team_error)?)
     }
 
     async fn change_grant(
@@ -86,98 +90,37 @@ impl Host for Call {
         team: String,
         grant: String,
         rights: Vec<wit::Right>,
-    ) -> wasmtime::Result<Result<(), Refused>> {
+    ) -> Result<(), HostError<Refused>> {
         let _span = host_call("teams.change-grant");
-        Ok(async move {
-            let AccountTeams { account, teams } = self.account_teams().map_err(Refused::Failed)?;
-            let rights = rights_from_wit(&rights);
-            let changed =
-                teams.change_grant(account.session(), &team, &grant, rights, &account.origin);
-            changed.await.map_err(team_error)
-        }
-        .await)
+        let account = self.require_session()?;
+        let (session, rights) = (account.session(), rights_from_wit(&rights));
+        let teams = &self.services.teams;
+        let changed = teams.change_grant(session, &team, &grant, rights, &account.origin);
+        Ok(changed.await.map_err(team_error)?)
     }
 
     async fn revoke_grant(
         &mut self,
         team: String,
         grant: String,
-    ) -> wasmtime::Result<Result<(), Refused>> {
+    ) -> Result<(), HostError<Refused>> {
         let _span = host_call("teams.revoke-grant");
-        Ok(async move {
-            let AccountTeams { account, teams } = self.account_teams().map_err(Refused::Failed)?;
-            let revoked = teams.revoke_grant(account.session(), &team, &grant, &account.origin);
-            revoked.await.map_err(team_error)
-        }
-        .await)
+        let account = self.require_session()?;
+        let teams = &self.services.teams;
+        let revoked = teams.revoke_grant(account.session(), &team, &grant, &account.origin);
+        Ok(revoked.await.map_err(team_error)?)
     }
 
     async fn remove_member(
         &mut self,
         team: String,
         member: String,
-    ) -> wasmtime::Result<Result<(), Refused>> {
+    ) -> Result<(), HostError<Refused>> {
         let _span = host_call("teams.remove-member");
-        Ok(async move {
-            let AccountTeams { account, teams } = self.account_teams().map_err(Refused::Failed)?;
-            let origin = account.origin.clone();
-            let removed = teams.remove_member(account.session(), &team, &member, origin);
-            removed.await.map_err(team_error)
-        }
-        .await)
-    }
-}
-
-impl Call {
-    fn account_teams(&self) -> Result<AccountTeams, Error> {
-        Ok(AccountTeams {
-            account: self.require_session()?,
-            teams: Arc::clone(&self.services.teams),
-        })
-    }
-}
-
-impl AccountTeams {
-    async fn list(&self) -> Result<Vec<wit::Summary>, Error> {
-        let teams = self
-            .teams
-            .list(&self.account.id)
-            .await
-            .map_err(account_error)?;
-        Ok(teams.into_iter().map(summary).collect())
-    }
-
-    async fn members(&self, team: &str) -> Result<wit::Team, Error> {
-        let roster = self.teams.members(self.account.session(), team).await;
-        roster
-            .map_err(account_error)?
-            .map(roster_to_wit)
-            .ok_or(Error::NotFound)
-    }
-
-    async fn invite(
-        &self,
-        team: &str,
-        username: &str,
-        password: SecretString,
-        grant: wit::NewGrant,
-    ) -> Result<wit::Invited, teams::Error> {
-        let account = &self.account;
-        let grant = grant_request(grant);
-        let invited = self.teams.invite(
-            account.confirmation(password),
-            &account.mail,
-            team,
-            username,
-            grant,
-            &account.origin,
-        );
-        let invited = invited.await?;
-        Ok(wit::Invited {
-            membership: invited.membership,
-            grant: invited.grant,
-            username: invited.username,
-        })
+        let account = self.require_session()?;
+        let (teams, origin) = (&self.services.teams, account.origin.clone());
+        let removed = teams.remove_member(account.session(), &team, &member, origin);
+        Ok(removed.await.map_err(team_error)?)
     }
 }
 

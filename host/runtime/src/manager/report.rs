@@ -220,12 +220,7 @@ impl ModuleManager {
     /// this function does not read the database and cannot fail.
     pub(super) fn report(&self, name: &str, versions: Vec<Version>) -> Report {
         let entries = self.entries.current();
-        let removed = ModuleEntry {
-            serving: None,
-            digest: None,
-            enabled: false,
-            problem: None,
-        };
+        let removed = ModuleEntry::default();
         let entry = entries.get(name).unwrap_or(&removed);
         let summary = Summary::of(name, entry);
         let module = entry.serving.as_deref();

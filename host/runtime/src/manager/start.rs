@@ -105,10 +105,8 @@ impl ModuleManager {
                     .await
             }
             None => ModuleEntry {
-                serving: None,
-                digest: None,
                 enabled: true,
-                problem: None,
+                ..ModuleEntry::default()
             },
         };
         entry.problem = problem.or(entry.problem);
@@ -126,10 +124,9 @@ impl ModuleManager {
         installed: &Installed,
     ) -> ModuleEntry {
         let mut entry = ModuleEntry {
-            serving: None,
             digest: Some(installed.digest.clone()),
             enabled: installed.enabled,
-            problem: None,
+            ..ModuleEntry::default()
         };
         if !installed.enabled {
             return entry;

@@ -36,7 +36,7 @@ pub struct ModuleManager {
 pub(super) type Entries = BTreeMap<String, ModuleEntry>;
 
 /// The state of one module.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct ModuleEntry {
     /// The serving version. `None` if no version serves.
     pub(super) serving: Option<Arc<Module>>,

@@ -8,7 +8,7 @@ use std::time::Duration;
 use http::{Method, StatusCode};
 use latchmail_bindings::Blob;
 use latchmail_bindings::exports::latchmail::host::module as wit;
-use latchmail_shape::check_path;
+use latchmail_shape::{DeclaredRoute, check_manifest, check_route};
 use wasmtime::component::ResourceTable;
 
 use super::headers;
@@ -18,56 +18,14 @@ use super::message::{Content, Request, Response};
 use super::sandbox::Budget;
 use crate::api::{JsonString, scope_from_wit};
 
-/// The maximum size of a request body that a route can declare, in bytes. This size is sufficient
-/// for a message of 25 MB in base64.
-const MAX_BODY: u32 = 40 * 1024 * 1024;
-
-/// The maximum number of routes of a module, and the maximum size of its API description in bytes.
-/// The number of routes is limited, because the router compares each pair of routes.
-const MAX_ROUTES: usize = 1000;
-const MAX_DESCRIPTION: usize = 1024 * 1024;
-
 /// Converts and checks a manifest. The error is a phrase that follows the words "its manifest".
 pub(crate) fn manifest(manifest: wit::Manifest) -> Result<Manifest, String> {
-    let name = &manifest.name;
-    if name.is_empty()
-        || name.len() > 32
-        || !name
-            .bytes()
-            .all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-')
-    {
-        return Err(format!(
-            "has the name {name:?}, which is not 1 to 32 lower-case letters, digits and hyphens"
-        ));
-    }
-    if manifest.version.split('.').count() != 3
-        || !manifest
-            .version
-            .split('.')
-            .all(|n| n.parse::<u32>().is_ok())
-    {
-        return Err(format!(
-            "has the version {:?}, which is not of the form MAJOR.MINOR.PATCH",
-            manifest.version
-        ));
-    }
-    if manifest.routes.is_empty() {
-        return Err("declares no routes".into());
-    }
-    if manifest.routes.len() > MAX_ROUTES {
-        return Err(format!(
-            "has {} routes; the maximum is {MAX_ROUTES}",
-            manifest.routes.len()
-        ));
-    }
-    if manifest.description.len() > MAX_DESCRIPTION {
-        return Err(format!(
-            "has a description of {} bytes; the maximum is {MAX_DESCRIPTION}",
-            manifest.description.len()
-        ));
-    }
-    let description = serde_json::from_str(&manifest.description)
-        .map_err(|error| format!("has a description that is not JSON: {error}"))?;
+    let description = check_manifest(
+        &manifest.name,
+        &manifest.version,
+        manifest.routes.len(),
+        &manifest.description,
+    )?;
     Ok(Manifest {
         description,
         name: manifest.name,
@@ -81,39 +39,14 @@ pub(crate) fn manifest(manifest: wit::Manifest) -> Result<Manifest, String> {
 }
 
 fn route(route: wit::Route) -> Result<Route, String> {
-    let subject = format!("route {:?}", route.path);
-    if let Err(reason) = check_path(&route.path) {
-        return Err(format!("has the {subject}, whose path {reason}"));
-    }
-    if route.operation.is_empty() || !route.operation.bytes().all(|b| b.is_ascii_alphanumeric()) {
-        return Err(format!(
-            "has the {subject} with the operation id {:?}, which is not letters and digits only",
-            route.operation
-        ));
-    }
-    if let Some(invalid) = route
-        .blob_fields
-        .iter()
-        .find(|field| !field.starts_with('/'))
-    {
-        return Err(format!(
-            "has the {subject} with the blob field {invalid:?}, which is not a JSON pointer"
-        ));
-    }
-    if !route.blob_fields.is_empty() && !matches!(route.body, wit::BodyForm::Bytes) {
-        return Err(format!(
-            "has the {subject} with blob fields, but its body is a blob"
-        ));
-    }
-    if route.max_body > MAX_BODY {
-        return Err(format!(
-            "has the {subject} with a maximum body of {} bytes; the limit is {MAX_BODY}",
-            route.max_body
-        ));
-    }
-    if route.deadline == 0 {
-        return Err(format!("has the {subject} with a deadline of 0"));
-    }
+    check_route(&DeclaredRoute {
+        path: &route.path,
+        operation: &route.operation,
+        blob_fields: &route.blob_fields,
+        is_blob: matches!(route.body, wit::BodyForm::Blob),
+        max_body: route.max_body,
+        deadline: route.deadline,
+    })?;
     Ok(Route {
         method: match route.method {
             wit::Method::Get => Method::GET,

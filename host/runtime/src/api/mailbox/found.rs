@@ -1,152 +1,73 @@
-//! The functions of the interface `mailbox` that search messages, and return threads and changes.
+//! Converts searches, threads and changes between the interface `mailbox` and the host.
 
 use latchmail_bindings::latchmail::host::mailbox as wit;
 use latchmail_bindings::latchmail::host::types::Error;
-use latchmail_core::caller::Scope;
 use latchmail_core::message_number::MessageNumber;
 use latchmail_mailbox::changelog::Change;
 use latchmail_mailbox::search::Thread;
-use latchmail_mailbox::search::{Hit, IndexStatus, SearchRequest, Snippet, Sort};
+use latchmail_mailbox::search::{Hit, IndexStatus, SearchRequest, SearchResult, Snippet, Sort};
 
-use super::{addresses, check_page, summary};
-use crate::api::call::Call;
+use super::{addresses, summary};
 use crate::api::convert::mailbox_error;
 
 /// The maximum length of a search query, in bytes.
 const MAX_QUERY: usize = 1000;
 
-/// The maximum number of changes in one call.
-const MAX_CHANGES: u32 = 500;
-
-impl Call {
-    pub(super) async fn search(
-        &mut self,
-        search: wit::Search,
-    ) -> Result<wit::SearchResult, wit::SearchError> {
-        let failed = wit::SearchError::Failed;
-        let access = self.mailbox_access(Scope::MailRead).map_err(failed)?;
-        check_page(search.page).map_err(failed)?;
-        let query = search.query.as_str();
-        if query.is_empty() || query.len() > MAX_QUERY || query.chars().any(char::is_control) {
-            return Err(failed(Error::Invalid(format!(
-                "The search query must be 1 to {MAX_QUERY} bytes without control characters"
-            ))));
-        }
-        let request = SearchRequest {
-            query,
-            operators: matches!(search.syntax, wit::QuerySyntax::Operators),
-            folder: search.folder.as_deref(),
-            sort: match search.sort {
-                wit::SortOrder::Newest => Sort::Newest,
-                wit::SortOrder::Relevance => Sort::Relevance,
-            },
-            offset: search.page.offset,
-            limit: search.page.limit,
-        };
-        let search = &self.services.mail.search;
-        let result = search.find(&access, request).await.map_err(search_error)?;
-        let result = result.ok_or(failed(Error::NotFound))?;
-        Ok(wit::SearchResult {
-            hits: result.hits.into_iter().map(hit).collect(),
-            total: result.total,
-            index: match result.index {
-                IndexStatus::Ready => wit::IndexState::Ready,
-                IndexStatus::Building => wit::IndexState::Building,
-                IndexStatus::Off => wit::IndexState::Off,
-            },
-        })
+/// Checks the query of a search, and converts the search from WIT.
+pub(super) fn search_request(search: &wit::Search) -> Result<SearchRequest<'_>, Error> {
+    let query = search.query.as_str();
+    if query.is_empty() || query.len() > MAX_QUERY || query.chars().any(char::is_control) {
+        return Err(Error::Invalid(format!(
+            "The search query must be 1 to {MAX_QUERY} bytes without control characters"
+        )));
     }
+    Ok(SearchRequest {
+        query,
+        operators: matches!(search.syntax, wit::QuerySyntax::Operators),
+        folder: search.folder.as_deref(),
+        sort: match search.sort {
+            wit::SortOrder::Newest => Sort::Newest,
+            wit::SortOrder::Relevance => Sort::Relevance,
+        },
+        offset: search.page.offset,
+        limit: search.page.limit,
+    })
+}
 
-    pub(super) async fn threads(
-        &mut self,
-        folder: Option<&str>,
-        page: wit::Page,
-    ) -> Result<wit::ThreadList, wit::ThreadsError> {
-        let failed = wit::ThreadsError::Failed;
-        let access = self.mailbox_access(Scope::MailRead).map_err(failed)?;
-        check_page(page).map_err(failed)?;
-        let search = &self.services.mail.search;
-        let found = search
-            .threads(&access, folder, page.offset, page.limit)
-            .await
-            .map_err(threads_error)?;
-        let found = found.ok_or(failed(Error::NotFound))?;
-        Ok(wit::ThreadList {
-            threads: found.threads.into_iter().map(self::thread).collect(),
-            total: found.total,
-        })
-    }
-
-    pub(super) async fn thread(
-        &mut self,
-        id: &str,
-        page: wit::Page,
-    ) -> Result<wit::ThreadMessages, wit::ThreadsError> {
-        let failed = wit::ThreadsError::Failed;
-        let access = self.mailbox_access(Scope::MailRead).map_err(failed)?;
-        check_page(page).map_err(failed)?;
-        let search = &self.services.mail.search;
-        let found = search
-            .thread(&access, id, page.offset, page.limit)
-            .await
-            .map_err(threads_error)?;
-        let found = found.ok_or(failed(Error::NotFound))?;
-        Ok(wit::ThreadMessages {
-            id: found.id,
-            messages: found.messages.into_iter().map(hit).collect(),
-            total: found.total,
-        })
-    }
-
-    pub(super) async fn changes(
-        &mut self,
-        since: Option<&str>,
-        folder: Option<&str>,
-        limit: u32,
-    ) -> Result<wit::ChangeList, wit::ChangesError> {
-        let failed = wit::ChangesError::Failed;
-        let access = self.mailbox_access(Scope::MailRead).map_err(failed)?;
-        if !(1..=MAX_CHANGES).contains(&limit) {
-            return Err(failed(Error::Invalid(format!(
-                "limit must be between 1 and {MAX_CHANGES}"
-            ))));
-        }
-        let changelog = &self.services.mail.changelog;
-        let changes = changelog
-            .page(&access, since, folder, limit)
-            .await
-            .map_err(changes_error)?;
-        let page = changes.ok_or(failed(Error::NotFound))?;
-        Ok(wit::ChangeList {
-            cursor: page.cursor,
-            more: page.more,
-            changes: page.changes.into_iter().map(change).collect(),
-        })
+pub(super) fn search_result(result: SearchResult) -> wit::SearchResult {
+    wit::SearchResult {
+        hits: result.hits.into_iter().map(hit).collect(),
+        total: result.total,
+        index: match result.index {
+            IndexStatus::Ready => wit::IndexState::Ready,
+            IndexStatus::Building => wit::IndexState::Building,
+            IndexStatus::Off => wit::IndexState::Off,
+        },
     }
 }
 
-fn search_error(error: latchmail_mailbox::Error) -> wit::SearchError {
+pub(super) fn search_error(error: latchmail_mailbox::Error) -> wit::SearchError {
     match error {
         latchmail_mailbox::Error::InvalidQuery(text) => wit::SearchError::InvalidQuery(text),
         other => wit::SearchError::Failed(mailbox_error(other)),
     }
 }
 
-fn threads_error(error: latchmail_mailbox::Error) -> wit::ThreadsError {
+pub(super) fn threads_error(error: latchmail_mailbox::Error) -> wit::ThreadsError {
     match error {
         latchmail_mailbox::Error::IndexNotReady => wit::ThreadsError::IndexNotReady,
         other => wit::ThreadsError::Failed(mailbox_error(other)),
     }
 }
 
-fn changes_error(error: latchmail_mailbox::Error) -> wit::ChangesError {
+pub(super) fn changes_error(error: latchmail_mailbox::Error) -> wit::ChangesError {
     match error {
         latchmail_mailbox::Error::CursorExpired => wit::ChangesError::CursorExpired,
         other => wit::ChangesError::Failed(mailbox_error(other)),
     }
 }
 
-fn hit(hit: Hit) -> wit::Hit {
+pub(super) fn hit(hit: Hit) -> wit::Hit {
     let snippet = |snippet: Snippet| wit::Snippet {
         text: snippet.text,
         matches: snippet
@@ -165,7 +86,7 @@ fn hit(hit: Hit) -> wit::Hit {
     }
 }
 
-fn thread(thread: Thread) -> wit::Thread {
+pub(super) fn thread(thread: Thread) -> wit::Thread {
     wit::Thread {
         id: thread.id,
         subject: thread.subject,
@@ -176,33 +97,24 @@ fn thread(thread: Thread) -> wit::Thread {
     }
 }
 
-fn change(change: Change) -> wit::Change {
+pub(super) fn change(change: Change) -> wit::Change {
     let message = |MessageNumber(uid), folder, flags| wit::ChangedMessage { uid, folder, flags };
     let named = |folder, id| wit::ChangedFolder { folder, id };
     match change {
-        Change::Created {
-            number,
-            folder,
-            flags,
-        } => wit::Change::Created(message(number, folder, flags)),
-        Change::Flags {
-            number,
-            folder,
-            flags,
-        } => wit::Change::Flags(message(number, folder, flags)),
+        Change::Created { uid, folder, flags } => wit::Change::Created(message(uid, folder, flags)),
+        Change::Flags { uid, folder, flags } => wit::Change::Flags(message(uid, folder, flags)),
         Change::Moved {
-            number,
+            uid,
             folder,
             from,
             flags,
         } => wit::Change::Moved(wit::MovedMessage {
-            message: message(number, folder, flags),
+            message: message(uid, folder, flags),
             from,
         }),
-        Change::Deleted { number, folder } => wit::Change::Deleted(wit::DeletedMessage {
-            uid: number.0,
-            folder,
-        }),
+        Change::Deleted { uid, folder } => {
+            wit::Change::Deleted(wit::DeletedMessage { uid, folder })
+        }
         Change::FolderCreated { folder, id } => wit::Change::FolderCreated(named(folder, id)),
         Change::FolderRenamed { folder, from, id } => {
             wit::Change::FolderRenamed(wit::RenamedFolder {
@@ -241,7 +153,7 @@ mod tests {
     #[test]
     fn a_rename_and_a_move_keep_both_paths() {
         let moved = change(Change::Moved {
-            number: MessageNumber(7),
+            uid: 7,
             folder: "Archive".into(),
             from: "INBOX".into(),
             flags: vec!["\\Seen".into()],
