@@ -42,13 +42,6 @@ pub struct Draft {
 
 /// Sends mail as the caller. Needs the scope `mail:send`.
 pub trait Outbox {
-    /// Checks whether the caller is allowed to send from an address.
-    ///
-    /// # Errors
-    /// Returns [`Error::Denied`] if the caller is not allowed to send from the address. Returns
-    /// [`Error::Internal`] if the check fails.
-    fn check_sender(&self, address: &str) -> Result<(), Error>;
-
     /// Sends a message to all recipients or to no recipient, and stores a copy in Sent. Within 24
     /// hours, a repeated call with the same `key` sends nothing and returns the result of the first
     /// call.
@@ -60,10 +53,6 @@ pub trait Outbox {
 }
 
 impl Outbox for Host {
-    fn check_sender(&self, address: &str) -> Result<(), Error> {
-        outbox::check_sender(address)
-    }
-
     fn send(&self, draft: Draft, key: Option<&str>) -> Result<Sent, Error> {
         let file = |file: File| match file.content {
             Blob::Host(content) => Ok(outbox::File {

@@ -46,8 +46,6 @@ pub struct File {
 /// A message to be sent.
 #[derive(Clone, Debug, Default)]
 pub struct Draft {
-    /// The sender's address, without a display name.
-    pub from: String,
     /// The recipients in To.
     pub to: Vec<Address>,
     /// The recipients in Cc.
@@ -76,13 +74,12 @@ pub(super) struct ValidDraft {
 }
 
 impl Draft {
-    /// Validates the draft.
+    /// Validates the draft of a message from this address.
     ///
     /// # Errors
     /// Returns [`Error::Invalid`] if a value is invalid. The error text describes the value.
-    pub(super) fn validate(self) -> Result<ValidDraft, Error> {
+    pub(super) fn validate(self, from: EnvelopeAddress) -> Result<ValidDraft, Error> {
         let invalid = |what: &str| Error::Invalid(format!("Invalid {what}"));
-        let from = EnvelopeAddress::parse(&self.from).ok_or_else(|| invalid("sender address"))?;
         let mut to = Vec::new();
         for recipient in self.to.iter().chain(&self.cc).chain(&self.bcc) {
             if recipient.name.chars().any(char::is_control) {
@@ -199,7 +196,7 @@ impl ValidDraft {
             digest.update((bytes.len() as u64).to_be_bytes());
             digest.update(bytes);
         };
-        add(draft.from.as_bytes());
+        add(self.envelope.from.as_str().as_bytes());
         for list in [&draft.to, &draft.cc, &draft.bcc] {
             add(&list.len().to_be_bytes());
             for recipient in list {

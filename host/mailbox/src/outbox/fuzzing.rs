@@ -30,7 +30,6 @@ pub fn recipient(address: &str) {
 /// Panics if a check fails.
 pub fn draft(name: &str, subject: &str, filename: &str, text: &str, content: &[u8]) {
     let draft = Draft {
-        from: "ada@example.org".into(),
         to: vec![Address {
             name: name.into(),
             address: "bo@example.net".into(),
@@ -45,7 +44,10 @@ pub fn draft(name: &str, subject: &str, filename: &str, text: &str, content: &[u
         }],
         ..Draft::default()
     };
-    let Ok(draft) = draft.validate() else {
+    let Some(from) = EnvelopeAddress::parse("ada@example.org") else {
+        unreachable!("the address is valid")
+    };
+    let Ok(draft) = draft.validate(from) else {
         return;
     };
     let Ok(written) = draft.write("<id@example.org>", Timestamp::from_millis(0)) else {

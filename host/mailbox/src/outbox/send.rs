@@ -36,11 +36,10 @@ use crate::mail::Mail;
 /// progress, as long as the host runs.
 const MAX_SEND_DURATION: Duration = Duration::from_mins(3);
 
-/// A proof that an account is allowed to send from an address. The proof is valid for the current
-/// request.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// A caller that is allowed to send from an address.
+#[derive(Debug)]
 pub struct Sender {
-    account: String,
+    access: Access,
     address: EnvelopeAddress,
 }
 
@@ -98,13 +97,12 @@ impl Outbox {
     }
 
     /// Checks that the caller is allowed to send from an address. The address must be the account's
-    /// own address or an active alias. A member also needs a grant for the address. Returns the
-    /// proof for [`Outbox::send`].
+    /// own address or an active alias. A member also needs a grant for the address.
     ///
     /// # Errors
     /// Returns [`Error::Denied`] if the caller is not allowed to send from the address. Returns
     /// [`Error::Internal`] if the directory fails.
-    pub async fn check_sender(&self, access: &Access, address: &str) -> Result<Sender, Error> {
+    pub async fn check_sender(&self, access: Access, address: &str) -> Result<Sender, Error> {
         let not_own = "You can only send from your own address or active aliases";
         let account = &access.account;
         let address = EnvelopeAddress::parse(address).ok_or(Error::Denied(not_own))?;
@@ -120,10 +118,7 @@ impl Outbox {
             .address_relation(account, &folded)
             .await?
         {
-            AddressRelation::Own => Ok(Sender {
-                account: account.to_owned(),
-                address,
-            }),
+            AddressRelation::Own => Ok(Sender { access, address }),
             AddressRelation::Foreign => Err(Error::Denied(not_own)),
             AddressRelation::ForeignDomain => Err(Error::Denied(
                 "You do not have permission to send from this domain",
@@ -148,27 +143,20 @@ impl Outbox {
         Ok(rights.hold(Right::MailSend))
     }
 
-    /// Sends a message to all recipients or to no recipient, and stores a copy. `sender` is the
-    /// proof from [`Outbox::check_sender`]. If `sender` is `None`, this function checks the draft's
-    /// sender. If a request within the last 24 hours used the same `key`, sends nothing and returns
-    /// the result of that request.
+    /// Sends a message to all recipients or to no recipient, and stores a copy. If a request within
+    /// the last 24 hours used the same `key`, sends nothing and returns the result of that request.
     ///
     /// # Errors
     /// Returns an [`Error`] if the operation fails. Never returns [`Error::Lost`].
     pub async fn send(
         self: &Arc<Self>,
-        access: &Access,
+        sender: Sender,
         draft: Draft,
-        sender: Option<&Sender>,
         key: Option<&str>,
     ) -> Result<Sent, Error> {
-        let draft = Arc::new(draft.validate()?);
-        let from = &draft.envelope.from;
-        let is_proof =
-            |sender: &Sender| sender.account == access.account && sender.address == *from;
-        if !sender.is_some_and(is_proof) {
-            self.check_sender(access, from.as_str()).await?;
-        }
+        let Sender { access, address } = sender;
+        let access = &access;
+        let draft = Arc::new(draft.validate(address)?);
         let key = key.map(|key| stored_key(access, key));
         let (outbox, task_access) = (Arc::clone(self), access.clone());
         let task = async move {

@@ -15,6 +15,7 @@ use latchmail_directory::sendings::Key;
 use latchmail_directory::testing::{Fresh, on_sqlite};
 use secrecy::SecretString;
 
+use super::envelope::EnvelopeAddress;
 use super::idempotency::stored_key;
 use super::{Draft, Error, Outbox, Sent};
 use crate::tests::recording_server::{Recorded, recording_server};
@@ -23,6 +24,9 @@ use smtp_server::{LATE, REJECT_AND_CLOSE, SmtpServer, WAIT_FOR_NEXT, smtp_server
 
 /// The service's timeout in these tests.
 const TIMEOUT: Duration = Duration::from_millis(500);
+
+/// The sender's address.
+const FROM: &str = "Ada@Example.ORG";
 
 /// The id of the service's host.
 const HOST: &str = "this";
@@ -39,7 +43,8 @@ struct TestOutbox {
 
 impl TestOutbox {
     async fn send(&self, draft: Draft, key: Option<&str>) -> Result<Sent, Error> {
-        self.outbox.send(&self.access, draft, None, key).await
+        let sender = self.outbox.check_sender(self.access.clone(), FROM).await?;
+        self.outbox.send(sender, draft, key).await
     }
 
     /// Restarts the service.
@@ -122,7 +127,6 @@ fn address(address: &str) -> Address {
 
 fn draft() -> Draft {
     Draft {
-        from: "Ada@Example.ORG".into(),
         to: vec![address("bo@example.net")],
         bcc: vec![address("secret@example.com")],
         subject: "s".into(),
@@ -224,6 +228,17 @@ async fn the_envelope_is_pipelined_only_if_the_server_supports_pipelining() {
     .await;
     with_smtp_server("RCPT", WAIT_FOR_NEXT, async |test| {
         test.send(draft(), None).await.unwrap_err();
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_invalid_address_and_an_address_of_another_account_are_denied_as_senders() {
+    with_smtp_server("", "", async |test| {
+        for from in ["ada", "a\r\nb@example.org", "bo@example.org"] {
+            let result = test.outbox.check_sender(test.access.clone(), from).await;
+            assert!(matches!(result, Err(Error::Denied(_))), "{from:?}");
+        }
     })
     .await;
 }
@@ -456,7 +471,8 @@ async fn a_connection_that_was_closed_while_idle_is_replaced_without_an_error() 
 async fn a_send_started_by_another_process_is_never_repeated() {
     with_smtp_server("", "", async |mut test| {
         let directory = test.fresh.directory.clone();
-        let valid = draft().validate().unwrap();
+        let from = EnvelopeAddress::parse(FROM).unwrap();
+        let valid = draft().validate(from).unwrap();
         let now = Clock::system().now();
         let other = Announcement {
             id: "other".into(),

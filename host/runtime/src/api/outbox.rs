@@ -1,5 +1,7 @@
 //! The interface `outbox`, for sending mail on behalf of the caller.
 
+use std::mem;
+
 use bytes::{Bytes, BytesMut};
 use futures_util::StreamExt as _;
 use latchmail_bindings::Blob;
@@ -17,27 +19,46 @@ use super::host_call::host_call;
 const MAX_FILES_SIZE: u64 = 25 * 1024 * 1024;
 
 impl Host for Call {
-    async fn check_sender(&mut self, address: String) -> wasmtime::Result<Result<(), Error>> {
-        let _span = host_call("outbox.check-sender");
-        Ok(self.check_and_keep_sender(&address).await)
-    }
-
     async fn send(
         &mut self,
-        draft: wit::Draft,
+        mut draft: wit::Draft,
         key: Option<String>,
     ) -> wasmtime::Result<Result<wit::Sent, Error>> {
         let _span = host_call("outbox.send");
         let mut files = Vec::with_capacity(draft.files.len());
-        for file in draft.files {
-            files.push((
-                file.filename,
-                file.content_type,
-                self.table.delete(file.content)?,
-            ));
+        for file in mem::take(&mut draft.files) {
+            let content = self.table.delete(file.content)?;
+            files.push((file.filename, file.content_type, content));
+        }
+        Ok(self.send_draft(draft, files, key.as_deref()).await)
+    }
+}
+
+impl Call {
+    async fn send_draft(
+        &mut self,
+        draft: wit::Draft,
+        blobs: Vec<(String, String, Blob)>,
+        key: Option<&str>,
+    ) -> Result<wit::Sent, Error> {
+        let access = self.mailbox_access(Scope::MailSend)?;
+        let outbox = &self.services.outbox;
+        let sender = outbox
+            .check_sender(access, &draft.from)
+            .await
+            .map_err(outbox_error)?;
+        if blobs.iter().map(|(_, _, blob)| blob.size()).sum::<u64>() > MAX_FILES_SIZE {
+            return Err(outbox_error(outbox::Error::TooLarge));
+        }
+        let mut files = Vec::with_capacity(blobs.len());
+        for (filename, content_type, blob) in blobs {
+            files.push(outbox::File {
+                filename,
+                content_type,
+                content: read_all(blob).await?,
+            });
         }
         let draft = outbox::Draft {
-            from: draft.from,
             to: addresses(draft.to),
             cc: addresses(draft.cc),
             bcc: addresses(draft.bcc),
@@ -46,45 +67,10 @@ impl Host for Call {
             html: draft.html,
             in_reply_to: draft.in_reply_to,
             references: draft.references,
-            files: Vec::new(),
+            files,
         };
-        Ok(self.send_draft(draft, files, key.as_deref()).await)
-    }
-}
-
-impl Call {
-    /// Checks a sender address, and stores the result for [`send_draft`](Self::send_draft).
-    async fn check_and_keep_sender(&mut self, address: &str) -> Result<(), Error> {
-        let access = self.mailbox_access(Scope::MailSend)?;
-        let outbox = &self.services.outbox;
-        let sender = outbox
-            .check_sender(&access, address)
-            .await
-            .map_err(outbox_error)?;
-        self.sender = Some(sender);
-        Ok(())
-    }
-
-    async fn send_draft(
-        &mut self,
-        mut draft: outbox::Draft,
-        files: Vec<(String, String, Blob)>,
-        key: Option<&str>,
-    ) -> Result<wit::Sent, Error> {
-        let access = self.mailbox_access(Scope::MailSend)?;
-        if files.iter().map(|(_, _, blob)| blob.size()).sum::<u64>() > MAX_FILES_SIZE {
-            return Err(outbox_error(outbox::Error::TooLarge));
-        }
-        for (filename, content_type, blob) in files {
-            draft.files.push(outbox::File {
-                filename,
-                content_type,
-                content: read_all(blob).await?,
-            });
-        }
-        let outbox = &self.services.outbox;
         let sent = outbox
-            .send(&access, draft, self.sender.as_ref(), key)
+            .send(sender, draft, key)
             .await
             .map_err(outbox_error)?;
         Ok(wit::Sent {

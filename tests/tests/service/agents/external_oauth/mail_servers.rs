@@ -138,7 +138,6 @@ async fn sends(service: &Service, token: &str) -> Result<(), SendError> {
         member: None,
     };
     let draft = Draft {
-        from: ADA.into(),
         to: vec![Address {
             name: String::new(),
             address: ADA.into(),
@@ -147,7 +146,8 @@ async fn sends(service: &Service, token: &str) -> Result<(), SendError> {
         text: Some("text".into()),
         ..Draft::default()
     };
-    app.outbox.send(&access, draft, None, None).await.map(drop)
+    let sender = app.outbox.check_sender(access, ADA).await?;
+    app.outbox.send(sender, draft, None).await.map(drop)
 }
 
 #[tokio::test]
