@@ -43,7 +43,7 @@ impl Call {
     ) -> Result<wit::Sent, Error> {
         let access = self.mailbox_access(Scope::MailSend)?;
         let outbox = &self.services.outbox;
-        let sender = outbox
+        let from = outbox
             .check_sender(access, &draft.from)
             .await
             .map_err(outbox_error)?;
@@ -59,9 +59,10 @@ impl Call {
             });
         }
         let draft = outbox::Draft {
-            to: addresses(draft.to),
-            cc: addresses(draft.cc),
-            bcc: addresses(draft.bcc),
+            from,
+            to: recipients(draft.to)?,
+            cc: recipients(draft.cc)?,
+            bcc: recipients(draft.bcc)?,
             subject: draft.subject,
             text: draft.text,
             html: draft.html,
@@ -69,10 +70,7 @@ impl Call {
             references: draft.references,
             files,
         };
-        let sent = outbox
-            .send(sender, draft, key)
-            .await
-            .map_err(outbox_error)?;
+        let sent = outbox.send(draft, key).await.map_err(outbox_error)?;
         Ok(wit::Sent {
             message_id: sent.message_id,
             saved_to: sent.saved_to,
@@ -100,12 +98,10 @@ async fn read_all(blob: Blob) -> Result<Bytes, Error> {
     Ok(all.freeze())
 }
 
-fn addresses(addresses: Vec<Address>) -> Vec<latchmail_mailbox::Address> {
-    let one = |one: Address| latchmail_mailbox::Address {
-        name: one.name,
-        address: one.address,
-    };
-    addresses.into_iter().map(one).collect()
+fn recipients(addresses: Vec<Address>) -> Result<Vec<outbox::Recipient>, Error> {
+    let one = |one: Address| outbox::Recipient::new(one.name, &one.address);
+    let recipients: Result<_, _> = addresses.into_iter().map(one).collect();
+    recipients.map_err(outbox_error)
 }
 
 /// Converts an error of the outbox to a WIT error. The details are logged, and the module does not
