@@ -211,10 +211,6 @@ impl sdk::Mailbox for Memory {
 }
 
 impl sdk::Outbox for Memory {
-    fn check_sender(&self, _: &str) -> Result<(), sdk::Error> {
-        Err(sdk::Error::Internal)
-    }
-
     fn send(&self, _: sdk::Draft, _: Option<&str>) -> Result<sdk::Sent, sdk::Error> {
         Err(sdk::Error::Internal)
     }
@@ -429,10 +425,6 @@ impl host::mailbox::Host for Memory {
 }
 
 impl host::outbox::Host for Memory {
-    async fn check_sender(&mut self, _: String) -> Result<(), HostError<Error>> {
-        Err(Error::Internal.into())
-    }
-
     async fn send(
         &mut self,
         _: host::outbox::Draft,

@@ -134,18 +134,13 @@ pub fn send(
 ) -> Result<(SendResult, bool), Failure> {
     check_key(key, "Idempotency-Key")?;
     let draft = draft(body, &take)?;
-    host.check_sender(&draft.from)
-        .map_err(|error| match error {
-            Error::Internal => Failure::new(500, "Could not verify the sender address"),
-            other => Failure::of(other, "Not found", host),
-        })?;
     let sent = host.send(draft, key).map_err(|error| match error {
         Error::TooLarge(_) => Failure::new(413, "Message exceeds the 25 MB limit"),
         Error::OutcomeUnknown => Failure::new(
             500,
             "The message may have been sent; check the Sent folder before you send it again",
         ),
-        other => Failure::of(other, "Not found", host),
+        other => Failure::of(other, "Not found", host).failing("The message could not be sent"),
     })?;
     let result = SendResult {
         message_id: sent.message_id,

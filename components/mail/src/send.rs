@@ -30,7 +30,7 @@ use latchmail_sdk::{Failure, Reply, Request};
         (status = 403, description = "`You can only send from your own address or active aliases`, `You do not have permission to send from this domain`", body = latchmail_sdk::Failed),
         (status = 409, description = "The `Idempotency-Key` was used for another request, or its request is still in progress", body = latchmail_sdk::Failed),
         (status = 413, description = "`Message exceeds the 25 MB limit`", body = latchmail_sdk::Failed),
-        (status = 500, description = "`Could not verify the sender address`, or it is not known whether the message was sent", body = latchmail_sdk::Failed)
+        (status = 500, description = "`The message could not be sent`, or it is not known whether the message was sent", body = latchmail_sdk::Failed)
     )
 )]
 pub(crate) fn send_message(

@@ -6,7 +6,7 @@
 //! contains the types, the trait and the [`Host`] implementation of one interface.
 
 mod aliases;
-mod blob;
+pub(crate) mod blob;
 mod caller;
 mod config;
 mod credentials;

@@ -7,7 +7,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::bindings::exports::latchmail::host::module::{self as wit, Body};
-use crate::bindings::latchmail::host::blobs;
+use crate::bindings::handles::blobs;
 use crate::capability::Blob;
 use crate::disposition;
 use crate::failure::Failure;
@@ -140,13 +140,7 @@ impl From<wit::Request> for Request {
                 Body::Bytes(bytes) => bytes,
                 Body::Blob(_) => Vec::new(),
             },
-            blobs: RefCell::new(
-                request
-                    .blobs
-                    .into_iter()
-                    .map(|blob| Some(Blob::Host(blob)))
-                    .collect(),
-            ),
+            blobs: RefCell::new(request.blobs.into_iter().map(Some).collect()),
         }
     }
 }
@@ -346,7 +340,7 @@ impl From<Reply> for wit::Response {
             headers,
             body: match reply.body {
                 Content::Bytes(bytes) | Content::Blob(Blob::Bytes(bytes)) => Body::Bytes(bytes),
-                Content::Blob(Blob::Host(blob)) => Body::Blob(blob),
+                Content::Blob(blob) => Body::Blob(blob),
                 Content::Json { bytes, texts } => {
                     for (offset, text) in texts {
                         if blobs::insert_json_string(offset, text).is_err() {

@@ -17,7 +17,7 @@ mod send;
 mod smtp;
 mod starttls;
 
-pub use draft::{Draft, File};
+pub use draft::{Draft, File, Recipient};
 pub use probe::{Probe, probe};
 pub use result::{Error, Sent};
 pub use send::{Outbox, Sender};

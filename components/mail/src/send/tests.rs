@@ -209,7 +209,7 @@ fn a_sender_of_another_account_is_refused_before_sending() {
     assert!(host.sent().is_empty());
     host.fail(Error::Internal);
     let failure = send_message(&host, &posted(&body(""))).unwrap_err();
-    let text = "Could not verify the sender address";
+    let text = "The message could not be sent";
     assert_eq!((failure.status, &*failure.text), (500, text));
     assert!(host.sent().is_empty());
 }

@@ -1,6 +1,10 @@
 //! Blobs: byte sequences in the memory of the host.
+#![expect(
+    unsafe_code,
+    reason = "the functions for the generated bindings are unsafe"
+)]
 
-use crate::bindings::latchmail::host::blobs;
+use crate::bindings::handles::blobs;
 
 /// Bytes that stay in the host. A module can use a blob as the body of a response or as an attached
 /// file.
@@ -19,6 +23,23 @@ impl Blob {
         match self {
             Self::Host(_) => None,
             Self::Bytes(bytes) => Some(bytes),
+        }
+    }
+
+    /// Converts a handle that the host returned. Called by the generated bindings.
+    pub(crate) unsafe fn from_handle(handle: u32) -> Self {
+        // SAFETY: the generated bindings call this function once for each owned handle.
+        Self::Host(unsafe { blobs::Blob::from_handle(handle) })
+    }
+
+    /// Passes the handle to the host. Called by the generated bindings.
+    ///
+    /// # Panics
+    /// Panics for bytes in memory, because the real host accepts only handles.
+    pub(crate) fn take_handle(&self) -> u32 {
+        match self {
+            Self::Host(blob) => blob.take_handle(),
+            Self::Bytes(_) => unreachable!("bytes in memory are only for tests without a host"),
         }
     }
 }

@@ -4,25 +4,11 @@ use super::{Blob, Error, Host};
 use crate::bindings::latchmail::host::mailbox;
 pub use crate::bindings::latchmail::host::mailbox::{
     Address, Attachment, Authentication, Change, ChangeList, ChangedFolder, ChangedMessage,
-    ChangesError, DeletedMessage, Detail, FlagAction, Folder, Hit, IndexState, Listing, Match,
-    MovedMessage, Page, QuerySyntax, RenamedFolder, Role, Search, SearchError, SearchResult,
-    Snippet, SortOrder, Summary, Thread, ThreadList, ThreadMessages, ThreadsError, Verdict,
+    ChangesError, DeletedMessage, Detail, DetailWithBlobs, FlagAction, Folder, Hit, IndexState,
+    Listing, Match, MovedMessage, Page, QuerySyntax, RenamedFolder, Role, Search, SearchError,
+    SearchResult, Snippet, SortOrder, Summary, Thread, ThreadList, ThreadMessages, ThreadsError,
+    Verdict,
 };
-
-/// A message whose texts stay with the host.
-#[derive(Debug)]
-pub struct DetailWithBlobs {
-    /// The message. Its fields `text`, `html` and `new_text` are `None`.
-    pub detail: Detail,
-    /// The plain text. `None` if the message has no plain text.
-    pub text: Option<Blob>,
-    /// The HTML. `None` if the message has no HTML. The HTML comes from the sender: treat it as
-    /// hostile.
-    pub html: Option<Blob>,
-    /// The text that the sender wrote, without quotes of other messages, signature and disclaimer.
-    /// `None` if the message has no text.
-    pub new_text: Option<Blob>,
-}
 
 /// The caller's mail. Functions that read mail need the scope `mail:read`. Functions that change
 /// mail need the scope `mail:write`.
@@ -166,18 +152,12 @@ impl Mailbox for Host {
     }
 
     fn get_message_with_blobs(&self, uid: u64) -> Result<DetailWithBlobs, Error> {
-        let message = mailbox::get_message_with_blobs(uid)?;
-        Ok(DetailWithBlobs {
-            detail: message.detail,
-            text: message.text.map(Blob::Host),
-            html: message.html.map(Blob::Host),
-            new_text: message.new_text.map(Blob::Host),
-        })
+        mailbox::get_message_with_blobs(uid)
     }
 
     fn get_attachment(&self, uid: u64, index: u32) -> Result<Option<(Attachment, Blob)>, Error> {
         let found = mailbox::get_attachment(uid, index)?;
-        Ok(found.map(|found| (found.attachment, Blob::Host(found.content))))
+        Ok(found.map(|found| (found.attachment, found.content)))
     }
 
     fn search_messages(&self, search: &Search) -> Result<SearchResult, SearchError> {

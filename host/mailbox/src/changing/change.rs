@@ -13,6 +13,7 @@ use latchmail_core::message_number::{MessageNumber, Uid};
 use latchmail_core::permissions::Right;
 use latchmail_directory::message_index::Location;
 use latchmail_imap::flag::Flag;
+use latchmail_imap::list::POSITIONS;
 use latchmail_imap::{Connector, Session, Writable};
 
 use super::Changer;
@@ -229,6 +230,14 @@ impl Changer {
         if moved_away {
             let why = "another client moved a message during every attempt to delete it";
             return Err(after_changes(&changed, Error::Unknown(why.into())));
+        }
+        // No command has contained the destination folder's name if there was no message to move.
+        if let Change::Move { to } = change
+            && changed.is_empty()
+        {
+            let mut lease = self.context.connections.lease(access, None).await?;
+            let destination = retry_read!(lease, session => session.status(to, POSITIONS));
+            return Ok(destination.map(|_| changed));
         }
         Ok(Some(changed))
     }

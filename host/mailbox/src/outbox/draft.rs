@@ -21,7 +21,7 @@ use sha2::{Digest as _, Sha256};
 
 use super::envelope::{Envelope, EnvelopeAddress};
 use super::result::Error;
-use crate::message::types::Address;
+use super::send::Sender;
 
 /// Maximum size of the finished message, in bytes.
 pub(super) const MAX_MESSAGE: usize = 26_214_400;
@@ -43,17 +43,39 @@ pub struct File {
     pub content: Bytes,
 }
 
+/// A recipient.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Recipient {
+    name: String,
+    address: EnvelopeAddress,
+}
+
+impl Recipient {
+    /// Creates a recipient. The display name can be empty.
+    ///
+    /// # Errors
+    /// Returns [`Error::Invalid`] if the name or the address is invalid.
+    pub fn new(name: String, address: &str) -> Result<Self, Error> {
+        if name.chars().any(char::is_control) {
+            return Err(invalid("recipient name"));
+        }
+        let address =
+            EnvelopeAddress::parse(address).ok_or_else(|| invalid("recipient address"))?;
+        Ok(Self { name, address })
+    }
+}
+
 /// A message to be sent.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct Draft {
-    /// The sender's address, without a display name.
-    pub from: String,
+    /// The sender.
+    pub from: Sender,
     /// The recipients in To.
-    pub to: Vec<Address>,
+    pub to: Vec<Recipient>,
     /// The recipients in Cc.
-    pub cc: Vec<Address>,
+    pub cc: Vec<Recipient>,
     /// The Bcc recipients. The header of the message does not contain them.
-    pub bcc: Vec<Address>,
+    pub bcc: Vec<Recipient>,
     /// The subject, on one line.
     pub subject: String,
     /// The plain text.
@@ -68,30 +90,17 @@ pub struct Draft {
     pub files: Vec<File>,
 }
 
-/// A valid draft and its envelope.
-#[derive(Debug)]
-pub(super) struct ValidDraft {
-    draft: Draft,
-    pub(super) envelope: Envelope,
-}
-
 impl Draft {
-    /// Validates the draft.
+    /// Checks all values, and returns the envelope of the message. Each recipient is in the
+    /// envelope once.
     ///
     /// # Errors
     /// Returns [`Error::Invalid`] if a value is invalid. The error text describes the value.
-    pub(super) fn validate(self) -> Result<ValidDraft, Error> {
-        let invalid = |what: &str| Error::Invalid(format!("Invalid {what}"));
-        let from = EnvelopeAddress::parse(&self.from).ok_or_else(|| invalid("sender address"))?;
+    pub(super) fn envelope(&self) -> Result<Envelope, Error> {
         let mut to = Vec::new();
         for recipient in self.to.iter().chain(&self.cc).chain(&self.bcc) {
-            if recipient.name.chars().any(char::is_control) {
-                return Err(invalid("recipient name"));
-            }
-            let address = EnvelopeAddress::parse(&recipient.address)
-                .ok_or_else(|| invalid("recipient address"))?;
-            if !to.contains(&address) {
-                to.push(address);
+            if !to.contains(&recipient.address) {
+                to.push(recipient.address.clone());
             }
         }
         let count = self.to.len() + self.cc.len() + self.bcc.len();
@@ -113,29 +122,24 @@ impl Draft {
                 return Err(invalid("media type of a file"));
             }
         }
-        Ok(ValidDraft {
-            draft: self,
-            envelope: Envelope { from, to },
-        })
+        let from = self.from.address.clone();
+        Ok(Envelope { from, to })
     }
-}
 
-impl ValidDraft {
     /// Returns a lower bound for the size of the finished message without its headers, in bytes.
     pub(super) fn min_size(&self) -> usize {
-        let draft = &self.draft;
-        let files = draft.files.iter().map(|file| file.content.len());
+        let files = self.files.iter().map(|file| file.content.len());
         let length = |text: &Option<String>| text.as_ref().map_or(0, String::len);
         // An attached message might not be encoded in base64. Use the unencoded sizes for the lower
         // bound.
         let encoded = |bytes: usize| bytes / 3 * 4;
-        let has_message = draft.files.iter().any(is_message);
+        let has_message = self.files.iter().any(is_message);
         let files: usize = if has_message {
             files.sum()
         } else {
             files.map(encoded).sum()
         };
-        files + length(&draft.text) + length(&draft.html)
+        files + length(&self.text) + length(&self.html)
     }
 
     /// Returns the finished message. Every line ends with CRLF.
@@ -143,40 +147,39 @@ impl ValidDraft {
     /// # Errors
     /// Returns [`Error::TooLarge`] if the message exceeds 25 MB.
     pub(super) fn write(&self, message_id: &str, date: Timestamp) -> Result<Bytes, Error> {
-        let draft = &self.draft;
         if self.min_size() > MAX_MESSAGE {
             return Err(Error::TooLarge);
         }
         let mut message = MessageBuilder::new()
             .date(Date::new(date.seconds()))
-            .from(HeaderAddress::from(self.envelope.from.to_string()))
-            .header("To", address_list(&draft.to));
-        if !draft.cc.is_empty() {
-            message = message.header("Cc", address_list(&draft.cc));
+            .from(HeaderAddress::from(self.from.address.to_string()))
+            .header("To", address_list(&self.to));
+        if !self.cc.is_empty() {
+            message = message.header("Cc", address_list(&self.cc));
         }
         message = message
-            .header("Subject", subject(&draft.subject))
+            .header("Subject", subject(&self.subject))
             .message_id(without_brackets(message_id));
-        if let Some(id) = &draft.in_reply_to {
+        if let Some(id) = &self.in_reply_to {
             message = message.in_reply_to(without_brackets(id));
         }
-        if !draft.references.is_empty() {
-            let ids = draft.references.iter().map(|id| without_brackets(id));
+        if !self.references.is_empty() {
+            let ids = self.references.iter().map(|id| without_brackets(id));
             message = message.references(MessageId::new_list(ids));
         }
-        if let Some(text) = &draft.text {
+        if let Some(text) = &self.text {
             message.text_body = Some(text_part("text/plain", text));
         }
-        if let Some(html) = &draft.html {
+        if let Some(html) = &self.html {
             message.html_body = Some(text_part("text/html", html));
         }
-        if draft.files.iter().any(is_8bit) {
+        if self.files.iter().any(is_8bit) {
             // A multipart has the encoding of its parts (RFC 2045, section 6.4). The files are
             // directly in the outermost multipart.
             message = message.header("Content-Transfer-Encoding", Raw::new("8bit"));
         }
-        if !draft.files.is_empty() {
-            message.attachments = Some(draft.files.iter().map(file_part).collect());
+        if !self.files.is_empty() {
+            message.attachments = Some(self.files.iter().map(file_part).collect());
         }
         let mut bytes = message
             .write_to_vec()
@@ -193,30 +196,29 @@ impl ValidDraft {
     /// Returns a hash of the client's input. The hash detects that an idempotency key is used for
     /// another message.
     pub(super) fn fingerprint(&self) -> [u8; 32] {
-        let draft = &self.draft;
         let mut digest = Sha256::new();
         let mut add = |bytes: &[u8]| {
             digest.update((bytes.len() as u64).to_be_bytes());
             digest.update(bytes);
         };
-        add(draft.from.as_bytes());
-        for list in [&draft.to, &draft.cc, &draft.bcc] {
+        add(self.from.address.as_str().as_bytes());
+        for list in [&self.to, &self.cc, &self.bcc] {
             add(&list.len().to_be_bytes());
             for recipient in list {
                 add(recipient.name.as_bytes());
-                add(recipient.address.as_bytes());
+                add(recipient.address.as_str().as_bytes());
             }
         }
-        add(draft.subject.as_bytes());
-        for text in [&draft.text, &draft.html, &draft.in_reply_to] {
+        add(self.subject.as_bytes());
+        for text in [&self.text, &self.html, &self.in_reply_to] {
             add(&[u8::from(text.is_some())]);
             add(text.as_deref().unwrap_or_default().as_bytes());
         }
-        add(&draft.references.len().to_be_bytes());
-        for id in &draft.references {
+        add(&self.references.len().to_be_bytes());
+        for id in &self.references {
             add(id.as_bytes());
         }
-        for file in &draft.files {
+        for file in &self.files {
             add(file.filename.as_bytes());
             add(file.content_type.as_bytes());
             add(&file.content);
@@ -225,30 +227,29 @@ impl ValidDraft {
     }
 }
 
+fn invalid(what: &str) -> Error {
+    Error::Invalid(format!("Invalid {what}"))
+}
+
 /// Returns the value of a To or Cc field. Encodes all names of the field if a name contains text
 /// like an encoded word (RFC 2047). mail-builder would write an ASCII name unchanged in quotes, and
 /// many receivers decode encoded words even in quotes.
-fn address_list(addresses: &[Address]) -> HeaderType<'_> {
-    // The address has been validated.
-    let normalized = |address: &Address| {
-        let parsed = EnvelopeAddress::parse(&address.address);
-        parsed.map_or_else(String::new, |parsed| parsed.to_string())
-    };
-    if addresses.iter().any(|address| address.name.contains("=?")) {
-        let field: Vec<String> = addresses
+fn address_list(recipients: &[Recipient]) -> HeaderType<'_> {
+    if recipients.iter().any(|one| one.name.contains("=?")) {
+        let field: Vec<String> = recipients
             .iter()
-            .map(|address| match encoded_words(&address.name) {
-                name if name.is_empty() => format!("<{}>", normalized(address)),
-                name => format!("{name} <{}>", normalized(address)),
+            .map(|Recipient { name, address }| match encoded_words(name) {
+                name if name.is_empty() => format!("<{address}>"),
+                name => format!("{name} <{address}>"),
             })
             .collect();
         return HeaderType::Raw(Raw::new(field.join(", ")));
     }
-    let with_name = |address: &Address| {
-        let name = Some(address.name.clone()).filter(|name| !name.is_empty());
-        HeaderAddress::new_address(name, normalized(address))
+    let with_name = |one: &Recipient| {
+        let name = Some(one.name.clone()).filter(|name| !name.is_empty());
+        HeaderAddress::new_address(name, one.address.to_string())
     };
-    let list = addresses.iter().map(with_name).collect();
+    let list = recipients.iter().map(with_name).collect();
     HeaderType::Address(HeaderAddress::new_list(list))
 }
 

@@ -1,12 +1,15 @@
 //! Checks properties of outbound messages for any input. See [`latchmail_core::fuzzing`].
 
 use bytes::Bytes;
+use latchmail_core::caller::MailCredential;
 use latchmail_core::clock::Timestamp;
 use latchmail_mime::fuzzing::read;
+use secrecy::SecretString;
 
-use super::draft::{Draft, File};
+use super::draft::{Draft, File, Recipient};
 use super::envelope::EnvelopeAddress;
-use crate::message::types::Address;
+use super::send::Sender;
+use crate::access::Access;
 
 /// Checks that each accepted address is on one line, without brackets and spaces outside quotes. A
 /// mail server must read the written address as the same address.
@@ -23,18 +26,36 @@ pub fn recipient(address: &str) {
     assert_eq!(EnvelopeAddress::parse(&text), Some(parsed), "{address:?}");
 }
 
+/// Returns a sender without a valid credential.
+pub(super) fn sender() -> Sender {
+    let Some(address) = EnvelopeAddress::parse("ada@example.org") else {
+        unreachable!("the address is valid")
+    };
+    let secret = SecretString::default();
+    Sender {
+        access: Access {
+            account: "ada".into(),
+            credential: MailCredential::app_password("id".into(), address.to_string(), secret),
+            member: None,
+        },
+        address,
+    }
+}
+
 /// Writes a message and checks its lines. Checks that client input creates no header field, and
 /// that a reader gets the client's values.
 ///
 /// # Panics
 /// Panics if a check fails.
 pub fn draft(name: &str, subject: &str, filename: &str, text: &str, content: &[u8]) {
+    let Ok(recipient) = Recipient::new(name.into(), "bo@example.net") else {
+        return;
+    };
     let draft = Draft {
-        from: "ada@example.org".into(),
-        to: vec![Address {
-            name: name.into(),
-            address: "bo@example.net".into(),
-        }],
+        from: sender(),
+        to: vec![recipient],
+        cc: Vec::new(),
+        bcc: Vec::new(),
         subject: subject.into(),
         text: Some(text.into()),
         html: Some(text.into()),
@@ -43,11 +64,12 @@ pub fn draft(name: &str, subject: &str, filename: &str, text: &str, content: &[u
             content_type: "application/x-any".into(),
             content: Bytes::copy_from_slice(content),
         }],
-        ..Draft::default()
+        in_reply_to: None,
+        references: Vec::new(),
     };
-    let Ok(draft) = draft.validate() else {
+    if draft.envelope().is_err() {
         return;
-    };
+    }
     let Ok(written) = draft.write("<id@example.org>", Timestamp::from_millis(0)) else {
         return;
     };

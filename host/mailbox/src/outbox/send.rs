@@ -18,8 +18,8 @@ use latchmail_directory::sendings::{Key, Sending};
 use latchmail_dkim::Signer;
 use tokio::time::{Instant, timeout};
 
-use super::draft::{Draft, ValidDraft};
-use super::envelope::EnvelopeAddress;
+use super::draft::Draft;
+use super::envelope::{Envelope, EnvelopeAddress};
 use super::idempotency::{IdempotencyKeys, stored_key};
 use super::memory::{MemoryPermit, MessageMemory};
 use super::random::random_hex;
@@ -36,12 +36,11 @@ use crate::mail::Mail;
 /// progress, as long as the host runs.
 const MAX_SEND_DURATION: Duration = Duration::from_mins(3);
 
-/// A proof that an account is allowed to send from an address. The proof is valid for the current
-/// request.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// A caller that is allowed to send from an address.
+#[derive(Clone, Debug)]
 pub struct Sender {
-    account: String,
-    address: EnvelopeAddress,
+    pub(super) access: Access,
+    pub(super) address: EnvelopeAddress,
 }
 
 /// The outbound mail service.
@@ -98,13 +97,12 @@ impl Outbox {
     }
 
     /// Checks that the caller is allowed to send from an address. The address must be the account's
-    /// own address or an active alias. A member also needs a grant for the address. Returns the
-    /// proof for [`Outbox::send`].
+    /// own address or an active alias. A member also needs a grant for the address.
     ///
     /// # Errors
     /// Returns [`Error::Denied`] if the caller is not allowed to send from the address. Returns
     /// [`Error::Internal`] if the directory fails.
-    pub async fn check_sender(&self, access: &Access, address: &str) -> Result<Sender, Error> {
+    pub async fn check_sender(&self, access: Access, address: &str) -> Result<Sender, Error> {
         let not_own = "You can only send from your own address or active aliases";
         let account = &access.account;
         let address = EnvelopeAddress::parse(address).ok_or(Error::Denied(not_own))?;
@@ -120,10 +118,7 @@ impl Outbox {
             .address_relation(account, &folded)
             .await?
         {
-            AddressRelation::Own => Ok(Sender {
-                account: account.to_owned(),
-                address,
-            }),
+            AddressRelation::Own => Ok(Sender { access, address }),
             AddressRelation::Foreign => Err(Error::Denied(not_own)),
             AddressRelation::ForeignDomain => Err(Error::Denied(
                 "You do not have permission to send from this domain",
@@ -148,34 +143,22 @@ impl Outbox {
         Ok(rights.hold(Right::MailSend))
     }
 
-    /// Sends a message to all recipients or to no recipient, and stores a copy. `sender` is the
-    /// proof from [`Outbox::check_sender`]. If `sender` is `None`, this function checks the draft's
-    /// sender. If a request within the last 24 hours used the same `key`, sends nothing and returns
-    /// the result of that request.
+    /// Sends a message to all recipients or to no recipient, and stores a copy. If a request within
+    /// the last 24 hours used the same `key`, sends nothing and returns the result of that request.
     ///
     /// # Errors
     /// Returns an [`Error`] if the operation fails. Never returns [`Error::Lost`].
-    pub async fn send(
-        self: &Arc<Self>,
-        access: &Access,
-        draft: Draft,
-        sender: Option<&Sender>,
-        key: Option<&str>,
-    ) -> Result<Sent, Error> {
-        let draft = Arc::new(draft.validate()?);
-        let from = &draft.envelope.from;
-        let is_proof =
-            |sender: &Sender| sender.account == access.account && sender.address == *from;
-        if !sender.is_some_and(is_proof) {
-            self.check_sender(access, from.as_str()).await?;
-        }
+    pub async fn send(self: &Arc<Self>, draft: Draft, key: Option<&str>) -> Result<Sent, Error> {
+        let envelope = draft.envelope()?;
+        let draft = Arc::new(draft);
+        let access = &draft.from.access;
         let key = key.map(|key| stored_key(access, key));
-        let (outbox, task_access) = (Arc::clone(self), access.clone());
+        let (outbox, draft) = (Arc::clone(self), Arc::clone(&draft));
         let task = async move {
             match key {
                 None => {
                     let message_id = outbox.message_id(&draft)?;
-                    let copy = outbox.submit(&task_access, &draft, &message_id).await?;
+                    let copy = outbox.submit(&draft, &envelope, &message_id).await?;
                     let saved_to = store_copy(copy).await;
                     Ok(Sent {
                         message_id,
@@ -183,7 +166,7 @@ impl Outbox {
                         replayed: false,
                     })
                 }
-                Some(key) => outbox.send_once(&task_access, draft, key).await,
+                Some(key) => outbox.send_once(draft, &envelope, key).await,
             }
         };
         let mut sent = self.sends.spawn(task).await.unwrap_or_else(|error| {
@@ -206,8 +189,8 @@ impl Outbox {
     /// Sends a message, unless an earlier request has used this idempotency key.
     async fn send_once(
         &self,
-        access: &Access,
-        draft: Arc<ValidDraft>,
+        draft: Arc<Draft>,
+        envelope: &Envelope,
         key: Key,
     ) -> Result<Sent, Error> {
         let _in_use = self.keys.start(&key)?;
@@ -225,7 +208,7 @@ impl Outbox {
         if let Some(earlier) = earlier {
             return self.earlier_result(&key, earlier, &fingerprint).await;
         }
-        match self.submit(access, &draft, &message_id).await {
+        match self.submit(&draft, envelope, &message_id).await {
             Ok(copy) => {
                 log_failure(directory.sendings.sent(&key).await);
                 let saved_to = store_copy(copy).await;
@@ -275,17 +258,18 @@ impl Outbox {
     /// uploads the copy for the Sent folder.
     async fn submit(
         &self,
-        access: &Access,
-        draft: &Arc<ValidDraft>,
+        draft: &Arc<Draft>,
+        envelope: &Envelope,
         message_id: &str,
     ) -> Result<UploadResult, Error> {
+        let access = &draft.from.access;
         let size = draft.min_size();
         let _memory = self.acquire_memory(access, size).await?;
         let now = self.clock.now();
         let (writer, id) = (Arc::clone(draft), message_id.to_owned());
         // Query the directory concurrently with writing the message.
         let (signer, message) = tokio::join!(
-            self.signing.signer(draft.envelope.from.domain()),
+            self.signing.signer(envelope.from.domain()),
             blocking::run_sized(size, move || writer.write(&id, now))
         );
         let mut message = message.map_err(Error::Internal)??;
@@ -295,18 +279,18 @@ impl Outbox {
                 .map_err(Error::Internal)??;
         }
         let (sent, copy) = tokio::join!(
-            self.submit_message(access, draft, &message),
+            self.submit_message(access, envelope, &message),
             self.mail.changing.upload_sent_copy(access, message.clone())
         );
         if let (Some(member), Ok(()) | Err(Error::Unknown(_))) = (&access.member, &sent) {
-            self.record_in_audit_log(access, member, draft, message_id)
+            self.record_in_audit_log(access, member, envelope, message_id)
                 .await;
         }
         sent?;
         tracing::info!(
             account = access.account,
             message_id,
-            recipients = draft.envelope.to.len(),
+            recipients = envelope.to.len(),
             bytes = message.len(),
             "sent"
         );
@@ -319,13 +303,12 @@ impl Outbox {
         &self,
         access: &Access,
         member: &Member,
-        draft: &ValidDraft,
+        envelope: &Envelope,
         message_id: &str,
     ) {
-        let from = draft.envelope.from.to_string();
         let event = Event::of(Kind::SentByGuest, &access.account, self.clock.now())
             .about(message_id)
-            .detail(&from);
+            .detail(envelope.from.as_str());
         if let Err(error) = self.directory.events.record(event, &member.origin).await {
             tracing::error!(%error, member = member.account, message_id, "failed to record a message sent by a member");
         }
@@ -335,11 +318,11 @@ impl Outbox {
     async fn submit_message(
         &self,
         access: &Access,
-        draft: &ValidDraft,
+        envelope: &Envelope,
         message: &Bytes,
     ) -> Result<(), Error> {
         let start = Instant::now();
-        let sent = self.transfer(access, draft, message).await;
+        let sent = self.transfer(access, envelope, message).await;
         let outcome = match &sent {
             Ok(()) => "sent",
             Err(Error::Rejected(_)) => "rejected",
@@ -356,19 +339,19 @@ impl Outbox {
     async fn transfer(
         &self,
         access: &Access,
-        draft: &ValidDraft,
+        envelope: &Envelope,
         message: &Bytes,
     ) -> Result<(), Error> {
         let mut lease = self.pool.lease(access, None).await?;
         let is_reused = lease.is_reused();
         let session = lease.session().await?;
-        let mut sent = session.send(&draft.envelope, message).await;
+        let mut sent = session.send(envelope, message).await;
         if let Err(Error::Lost(why)) = &sent
             && is_reused
         {
             tracing::debug!(why, "idle connection to the mail server was closed");
             let session = lease.session().await?;
-            sent = session.send(&draft.envelope, message).await;
+            sent = session.send(envelope, message).await;
         }
         sent.map_err(|error| match error {
             Error::Lost(why) => Error::Unavailable(why),
@@ -387,12 +370,12 @@ impl Outbox {
     }
 
     /// Generates a Message-ID with the sender's domain.
-    fn message_id(&self, draft: &ValidDraft) -> Result<String, Error> {
+    fn message_id(&self, draft: &Draft) -> Result<String, Error> {
         let random = random_hex().map_err(|error| Error::Internal(error.to_string()))?;
         let now = self.clock.now().millis();
         Ok(format!(
             "<{now:x}.{random}@{}>",
-            draft.envelope.from.domain()
+            draft.from.address.domain()
         ))
     }
 

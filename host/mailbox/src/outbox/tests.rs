@@ -15,14 +15,18 @@ use latchmail_directory::sendings::Key;
 use latchmail_directory::testing::{Fresh, on_sqlite};
 use secrecy::SecretString;
 
+use super::fuzzing::sender;
 use super::idempotency::stored_key;
-use super::{Draft, Error, Outbox, Sent};
+use super::{Draft, Error, Outbox, Recipient, Sent};
 use crate::tests::recording_server::{Recorded, recording_server};
-use crate::{Access, Address, Mail, MailSettings};
+use crate::{Access, Mail, MailSettings};
 use smtp_server::{LATE, REJECT_AND_CLOSE, SmtpServer, WAIT_FOR_NEXT, smtp_server};
 
 /// The service's timeout in these tests.
 const TIMEOUT: Duration = Duration::from_millis(500);
+
+/// The account's address.
+const FROM: &str = "Ada@Example.ORG";
 
 /// The id of the service's host.
 const HOST: &str = "this";
@@ -39,7 +43,9 @@ struct TestOutbox {
 
 impl TestOutbox {
     async fn send(&self, draft: Draft, key: Option<&str>) -> Result<Sent, Error> {
-        self.outbox.send(&self.access, draft, None, key).await
+        let access = self.access.clone();
+        let from = self.outbox.check_sender(access, FROM).await?;
+        self.outbox.send(Draft { from, ..draft }, key).await
     }
 
     /// Restarts the service.
@@ -113,21 +119,22 @@ async fn with_smtp_server<F>(
     .unwrap();
 }
 
-fn address(address: &str) -> Address {
-    Address {
-        name: String::new(),
-        address: address.into(),
-    }
+fn recipient(address: &str) -> Recipient {
+    Recipient::new(String::new(), address).unwrap()
 }
 
 fn draft() -> Draft {
     Draft {
-        from: "Ada@Example.ORG".into(),
-        to: vec![address("bo@example.net")],
-        bcc: vec![address("secret@example.com")],
+        from: sender(),
+        to: vec![recipient("bo@example.net")],
+        cc: Vec::new(),
+        bcc: vec![recipient("secret@example.com")],
         subject: "s".into(),
         text: Some(".\r\n..\r\nend\r\n".into()),
-        ..Draft::default()
+        html: None,
+        in_reply_to: None,
+        references: Vec::new(),
+        files: Vec::new(),
     }
 }
 
@@ -167,7 +174,7 @@ async fn the_sent_bytes_and_the_stored_copy_are_identical() {
 async fn a_non_ascii_address_is_sent_with_smtputf8() {
     with_smtp_server("", "", async |test| {
         let draft = Draft {
-            to: vec![address("jörg@bücher.example")],
+            to: vec![recipient("jörg@bücher.example")],
             ..draft()
         };
         test.send(draft, None).await.unwrap();
@@ -191,7 +198,7 @@ async fn addresses_with_quotes_and_long_local_parts_are_sent() {
             &long,
         ];
         let draft = Draft {
-            to: recipients.map(address).to_vec(),
+            to: recipients.map(recipient).to_vec(),
             bcc: Vec::new(),
             ..draft()
         };
@@ -217,13 +224,24 @@ async fn the_envelope_is_pipelined_only_if_the_server_supports_pipelining() {
         test.send(draft(), None).await.unwrap();
         assert_eq!(test.smtp.take().len(), 8);
         let mut to_many = draft();
-        to_many.to.push(address("more@example.net"));
+        to_many.to.push(recipient("more@example.net"));
         test.send(to_many, None).await.unwrap();
         assert_eq!(test.smtp.take().len(), 6);
     })
     .await;
     with_smtp_server("RCPT", WAIT_FOR_NEXT, async |test| {
         test.send(draft(), None).await.unwrap_err();
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_invalid_address_and_an_address_of_another_account_are_denied_as_senders() {
+    with_smtp_server("", "", async |test| {
+        for from in ["ada", "a\r\nb@example.org", "bo@example.org"] {
+            let result = test.outbox.check_sender(test.access.clone(), from).await;
+            assert!(matches!(result, Err(Error::Denied(_))), "{from:?}");
+        }
     })
     .await;
 }
@@ -262,7 +280,7 @@ async fn a_server_that_accepts_data_without_recipients_gets_an_empty_message() {
     // 3.1).
     with_smtp_server("RCPT TO:<nobody@", "550 5.1.1 no\r\n", async |test| {
         let draft_to_unknown = Draft {
-            to: vec![address("nobody@example.net")],
+            to: vec![recipient("nobody@example.net")],
             ..draft_to_one()
         };
         let text = rejection(test.send(draft_to_unknown, Some("k")).await);
@@ -352,7 +370,7 @@ async fn no_recipient_gets_the_message_if_one_is_rejected_and_the_next_message_i
     let reply = "550 5.1.1 no\r\n";
     with_smtp_server("RCPT TO:<nobody@", reply, async |test| {
         let mut draft_to_unknown = draft();
-        draft_to_unknown.to.push(address("nobody@example.net"));
+        draft_to_unknown.to.push(recipient("nobody@example.net"));
         let text = rejection(test.send(draft_to_unknown, Some("k")).await);
         assert_eq!(text, "nobody@example.net: 5.1.1 no");
         let commands = test.smtp.take();
@@ -456,7 +474,9 @@ async fn a_connection_that_was_closed_while_idle_is_replaced_without_an_error() 
 async fn a_send_started_by_another_process_is_never_repeated() {
     with_smtp_server("", "", async |mut test| {
         let directory = test.fresh.directory.clone();
-        let valid = draft().validate().unwrap();
+        let from = test.outbox.check_sender(test.access.clone(), FROM).await;
+        let from = from.unwrap();
+        let fingerprint = Draft { from, ..draft() }.fingerprint();
         let now = Clock::system().now();
         let other = Announcement {
             id: "other".into(),
@@ -470,7 +490,7 @@ async fn a_send_started_by_another_process_is_never_repeated() {
         let access = test.access.clone();
         let key = |key: &str| -> Key { stored_key(&access, key) };
         let begin = async |name: &str, at| {
-            let (key, fingerprint) = (key(name), valid.fingerprint());
+            let key = key(name);
             let begun = directory
                 .sendings
                 .begin(&key, &fingerprint, "other", "<1@x>", at);

@@ -5,7 +5,6 @@ use std::sync::Arc;
 use latchmail_bindings::HostError;
 use latchmail_bindings::latchmail::host::types::{self, Error};
 use latchmail_core::caller::{Caller, Credential, Origin, SESSION_ONLY, Scope, missing};
-use latchmail_mailbox::outbox::Sender;
 use latchmail_mailbox::{Access, Member};
 use secrecy::SecretString;
 use wasmtime::component::ResourceTable;
@@ -47,8 +46,6 @@ pub struct Call {
     password_checks: u32,
     /// The two-factor code of this request, which the module passed to the host.
     pub(super) code: Option<SecretString>,
-    /// The sender address that the outbox has checked in this call.
-    pub(super) sender: Option<Sender>,
     /// The total size of the texts that the guest has received as blobs in this call, in bytes.
     pub(super) text_bytes: usize,
     /// The texts that the guest has inserted into the body of the response.
@@ -88,7 +85,6 @@ impl Call {
             log_lines: 0,
             password_checks: 0,
             code: None,
-            sender: None,
             text_bytes: 0,
             json_strings: Vec::new(),
             table,

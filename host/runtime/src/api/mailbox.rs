@@ -334,7 +334,7 @@ fn folder((folder, id): (latchmail_mailbox::Folder, Arc<str>)) -> wit::Folder {
 
 fn summary(summary: latchmail_mailbox::Summary) -> wit::Summary {
     wit::Summary {
-        uid: summary.uid,
+        uid: summary.number.0,
         seq: summary.seq,
         from: addresses(summary.from),
         to: addresses(summary.to),

@@ -1,5 +1,7 @@
 //! The interface `outbox`, for sending mail on behalf of the caller.
 
+use std::mem;
+
 use bytes::{Bytes, BytesMut};
 use futures_util::StreamExt as _;
 use latchmail_bindings::latchmail::host::mailbox::Address;
@@ -17,76 +19,58 @@ use super::host_call::host_call;
 const MAX_FILES_SIZE: u64 = 25 * 1024 * 1024;
 
 impl Host for Call {
-    async fn check_sender(&mut self, address: String) -> Result<(), HostError<Error>> {
-        let _span = host_call("outbox.check-sender");
-        Ok(self.check_and_keep_sender(&address).await?)
-    }
-
     async fn send(
         &mut self,
-        draft: wit::Draft,
+        mut draft: wit::Draft,
         key: Option<String>,
     ) -> Result<wit::Sent, HostError<Error>> {
         let _span = host_call("outbox.send");
         let mut files = Vec::with_capacity(draft.files.len());
-        for file in draft.files {
-            files.push((
-                file.filename,
-                file.content_type,
-                self.table.delete(file.content).map_err(HostError::trap)?,
-            ));
+        for file in mem::take(&mut draft.files) {
+            let content = self.table.delete(file.content).map_err(HostError::trap)?;
+            files.push((file.filename, file.content_type, content));
         }
-        let draft = outbox::Draft {
-            from: draft.from,
-            to: addresses(draft.to),
-            cc: addresses(draft.cc),
-            bcc: addresses(draft.bcc),
-            subject: draft.subject,
-            text: draft.text,
-            html: draft.html,
-            in_reply_to: draft.in_reply_to,
-            references: draft.references,
-            files: Vec::new(),
-        };
         Ok(self.send_draft(draft, files, key.as_deref()).await?)
     }
 }
 
 impl Call {
-    /// Checks a sender address, and stores the result for [`send_draft`](Self::send_draft).
-    async fn check_and_keep_sender(&mut self, address: &str) -> Result<(), Error> {
-        let access = self.mailbox_access(Scope::MailSend)?;
-        let outbox = &self.services.outbox;
-        let sender = outbox
-            .check_sender(&access, address)
-            .await
-            .map_err(outbox_error)?;
-        self.sender = Some(sender);
-        Ok(())
-    }
-
     async fn send_draft(
         &mut self,
-        mut draft: outbox::Draft,
-        files: Vec<(String, String, Blob)>,
+        draft: wit::Draft,
+        blobs: Vec<(String, String, Blob)>,
         key: Option<&str>,
     ) -> Result<wit::Sent, Error> {
         let access = self.mailbox_access(Scope::MailSend)?;
-        if files.iter().map(|(_, _, blob)| blob.size()).sum::<u64>() > MAX_FILES_SIZE {
+        let outbox = &self.services.outbox;
+        let from = outbox
+            .check_sender(access, &draft.from)
+            .await
+            .map_err(outbox_error)?;
+        if blobs.iter().map(|(_, _, blob)| blob.size()).sum::<u64>() > MAX_FILES_SIZE {
             return Err(outbox_error(outbox::Error::TooLarge));
         }
-        for (filename, content_type, blob) in files {
-            draft.files.push(outbox::File {
+        let mut files = Vec::with_capacity(blobs.len());
+        for (filename, content_type, blob) in blobs {
+            files.push(outbox::File {
                 filename,
                 content_type,
                 content: read_all(blob).await?,
             });
         }
-        let outbox = &self.services.outbox;
-        let sent = outbox
-            .send(&access, draft, self.sender.as_ref(), key)
-            .await
-            .map_err(outbox_error)?;
+        let draft = outbox::Draft {
+            from,
+            to: recipients(draft.to)?,
+            cc: recipients(draft.cc)?,
+            bcc: recipients(draft.bcc)?,
+            subject: draft.subject,
+            text: draft.text,
+            html: draft.html,
+            in_reply_to: draft.in_reply_to,
+            references: draft.references,
+            files,
+        };
+        let sent = outbox.send(draft, key).await.map_err(outbox_error)?;
         Ok(wit::Sent {
             message_id: sent.message_id,
             saved_to: sent.saved_to,
@@ -114,12 +98,10 @@ async fn read_all(blob: Blob) -> Result<Bytes, Error> {
     Ok(all.freeze())
 }
 
-fn addresses(addresses: Vec<Address>) -> Vec<latchmail_mailbox::Address> {
-    let one = |one: Address| latchmail_mailbox::Address {
-        name: one.name,
-        address: one.address,
-    };
-    addresses.into_iter().map(one).collect()
+fn recipients(addresses: Vec<Address>) -> Result<Vec<outbox::Recipient>, Error> {
+    let one = |one: Address| outbox::Recipient::new(one.name, &one.address);
+    let recipients: Result<_, _> = addresses.into_iter().map(one).collect();
+    recipients.map_err(outbox_error)
 }
 
 /// Converts an error of the outbox to a WIT error. The details are logged, and the module does not

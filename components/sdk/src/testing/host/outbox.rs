@@ -19,8 +19,7 @@ pub struct SentMessage {
 }
 
 impl FakeHost {
-    /// Makes [`Outbox::send`] fail with this error for the signed-in account. Calls of
-    /// [`Outbox::check_sender`] do not fail with this error.
+    /// Makes [`Outbox::send`] fail with this error for the signed-in account.
     #[track_caller]
     pub fn fail_sending(&self, error: Error) {
         self.with_account(|account| account.sending_fault = Some(error));
@@ -49,15 +48,10 @@ impl Account {
 /// A sent message is stored in the folder `Sent` and in the list of [`FakeHost::sent`]. The message
 /// is not delivered.
 impl Outbox for FakeHost {
-    fn check_sender(&self, address: &str) -> Result<(), Error> {
-        self.allow(Need::Scope(Scope::MailSend), |account| {
-            account.check_sender(address)
-        })
-    }
-
     fn send(&self, draft: Draft, key: Option<&str>) -> Result<Sent, Error> {
         let now = self.now();
         self.allow(Need::Scope(Scope::MailSend), |account| {
+            account.check_sender(&draft.from)?;
             if let Some(error) = &account.sending_fault {
                 return Err(error.clone());
             }
@@ -76,7 +70,6 @@ impl Outbox for FakeHost {
                     ..sent.clone()
                 });
             }
-            account.check_sender(&draft.from)?;
             check(&draft)?;
             let uid = account.mail.put("Sent", Letter::sent(&draft).date(now));
             let sent = Sent {

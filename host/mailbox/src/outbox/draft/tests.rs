@@ -2,20 +2,24 @@ use mail_parser::MimeHeaders as _;
 use proptest::prelude::*;
 
 use super::*;
+use crate::outbox::fuzzing::sender;
 
-fn address(name: &str, address: &str) -> Address {
-    Address {
-        name: name.into(),
-        address: address.into(),
-    }
+fn recipient(name: &str, address: &str) -> Recipient {
+    Recipient::new(name.into(), address).unwrap()
 }
 
 fn draft() -> Draft {
     Draft {
-        from: "ada@example.org".into(),
-        to: vec![address("", "bo@example.net")],
+        from: sender(),
+        to: vec![recipient("", "bo@example.net")],
+        cc: Vec::new(),
+        bcc: Vec::new(),
         subject: "s".into(),
-        ..Draft::default()
+        text: None,
+        html: None,
+        in_reply_to: None,
+        references: Vec::new(),
+        files: Vec::new(),
     }
 }
 
@@ -28,7 +32,7 @@ fn file(filename: &str, content_type: &str, content: &[u8]) -> File {
 }
 
 fn write(draft: Draft) -> Bytes {
-    let draft = draft.validate().unwrap();
+    draft.envelope().unwrap();
     draft
         .write(
             "<id@example.org>",
@@ -45,8 +49,8 @@ fn headers(message: &[u8]) -> String {
 #[test]
 fn a_message_has_the_standard_headers_and_no_bcc() {
     let message = write(Draft {
-        cc: vec![address("Müller, Jürgen", "j@bücher.example")],
-        bcc: vec![address("", "secret@example.com")],
+        cc: vec![recipient("Müller, Jürgen", "j@bücher.example")],
+        bcc: vec![recipient("", "secret@example.com")],
         text: Some("Hi\n.\nBye".into()),
         in_reply_to: Some("<1@x>".into()),
         references: vec!["<0@x>".into(), "<1@x>".into()],
@@ -125,14 +129,14 @@ fn a_name_that_looks_like_an_encoded_word_arrives_unchanged() {
     ];
     for name in names {
         for to in [
-            vec![address(name, "bo@example.net")],
+            vec![recipient(name, "bo@example.net")],
             vec![
-                address("", "x@example.com"),
-                address(name, "bo@example.net"),
+                recipient("", "x@example.com"),
+                recipient(name, "bo@example.net"),
             ],
             vec![
-                address(name, "bo@example.net"),
-                address("J\u{fc}rgen, M.", "j@example.com"),
+                recipient(name, "bo@example.net"),
+                recipient("J\u{fc}rgen, M.", "j@example.com"),
             ],
         ] {
             let cc = to.clone();
@@ -148,9 +152,9 @@ fn a_name_that_looks_like_an_encoded_word_arrives_unchanged() {
                 .parse(&message[..])
                 .unwrap();
             for field in [parsed.to().unwrap(), parsed.cc().unwrap()] {
-                let read: Vec<Address> = field
+                let read: Vec<Recipient> = field
                     .iter()
-                    .map(|one| address(one.name().unwrap_or_default(), one.address().unwrap()))
+                    .map(|one| recipient(one.name().unwrap_or_default(), one.address().unwrap()))
                     .collect();
                 assert_eq!(read, to);
             }
@@ -161,42 +165,34 @@ fn a_name_that_looks_like_an_encoded_word_arrives_unchanged() {
 
 #[test]
 fn each_recipient_is_in_the_envelope_once() {
-    let valid = Draft {
-        cc: vec![address("Bo", "bo@EXAMPLE.net")],
-        bcc: vec![address("", "x@example.com")],
+    let draft = Draft {
+        cc: vec![recipient("Bo", "bo@EXAMPLE.net")],
+        bcc: vec![recipient("", "x@example.com")],
         ..draft()
-    }
-    .validate()
-    .unwrap();
-    let to: Vec<String> = valid.envelope.to.iter().map(ToString::to_string).collect();
+    };
+    let envelope = draft.envelope().unwrap();
+    let to: Vec<String> = envelope.to.iter().map(ToString::to_string).collect();
     assert_eq!(to, ["bo@example.net", "x@example.com"]);
 }
 
 #[test]
 fn invalid_values_are_rejected() {
-    let is_rejected = |draft: Draft| matches!(draft.validate(), Err(Error::Invalid(_)));
+    for (name, address) in [
+        ("a\nBcc: x", "b@c.example"),
+        ("", "b@c.example>\r\nRCPT TO:<x@y.example"),
+    ] {
+        let rejected = Recipient::new(name.into(), address);
+        assert!(matches!(rejected, Err(Error::Invalid(_))), "{rejected:?}");
+    }
+    let is_rejected = |draft: &Draft| matches!(draft.envelope(), Err(Error::Invalid(_)));
     let with = |change: fn(&mut Draft)| {
         let mut draft = draft();
         change(&mut draft);
         draft
     };
-    assert!(!is_rejected(draft()));
+    assert!(!is_rejected(&draft()));
     for change in [
-        (|d| d.from = "ada".into()) as fn(&mut Draft),
-        |d| d.from = "a\r\nb@example.org".into(),
-        |d| d.to.clear(),
-        |d| {
-            d.to.push(Address {
-                name: "a\nBcc: x".into(),
-                address: "b@c.example".into(),
-            });
-        },
-        |d| {
-            d.to.push(Address {
-                name: String::new(),
-                address: "b@c.example>\r\nRCPT TO:<x@y.example".into(),
-            });
-        },
+        (|d| d.to.clear()) as fn(&mut Draft),
         |d| d.subject = "a\r\nBcc: x@y.example".into(),
         |d| d.in_reply_to = Some("<a>\r\nX: y".into()),
         |d| d.in_reply_to = Some(format!("<{}@x>", "i".repeat(982))),
@@ -225,7 +221,7 @@ fn invalid_values_are_rejected() {
         },
     ] {
         let draft = with(change);
-        assert!(is_rejected(draft.clone()), "{draft:?}");
+        assert!(is_rejected(&draft), "{draft:?}");
     }
 }
 
@@ -236,8 +232,7 @@ fn a_message_over_25_mb_is_rejected() {
             files: vec![file("a", "application/x", &vec![b'x'; size])],
             ..draft()
         };
-        let valid = draft.validate().unwrap();
-        valid
+        draft
             .write("<a@b>", Timestamp::from_millis(0))
             .map(|m| m.len())
     };
@@ -280,9 +275,8 @@ fn an_attached_message_is_unencoded_or_an_octet_stream() {
 
 #[test]
 fn different_messages_have_different_fingerprints() {
-    let fingerprint = |draft: Draft| draft.validate().unwrap().fingerprint();
     let with_cc = Draft {
-        cc: vec![address("", "bo@example.net")],
+        cc: vec![recipient("", "bo@example.net")],
         ..draft()
     };
     let with_text = Draft {
@@ -293,8 +287,8 @@ fn different_messages_have_different_fingerprints() {
         files: vec![file("a", "a/b", b"c")],
         ..draft()
     };
-    let all = [draft(), with_cc, with_text, with_file].map(fingerprint);
-    assert_eq!(all[0], fingerprint(draft()));
+    let all = [draft(), with_cc, with_text, with_file].map(|draft| draft.fingerprint());
+    assert_eq!(all[0], draft().fingerprint());
     for (n, one) in all.iter().enumerate() {
         assert!(!all[..n].contains(one));
     }
@@ -310,7 +304,7 @@ proptest! {
         content: Vec<u8>,
     ) {
         let draft = Draft {
-            to: vec![address(&name, "bo@example.net")],
+            to: vec![recipient(&name, "bo@example.net")],
             subject: subject.clone(),
             text: Some(text),
             files: vec![file(&filename, "application/x-any", &content)],

@@ -4,8 +4,8 @@
 use std::time::Duration;
 
 use latchmail_core::caller::{MailCredential, Proof};
-use latchmail_mailbox::outbox::{Draft, Error as SendError};
-use latchmail_mailbox::{Access, Address};
+use latchmail_mailbox::Access;
+use latchmail_mailbox::outbox::{Draft, Error as SendError, Recipient};
 use latchmail_tests::{CLIENT_SECRET, Log, Response, Service};
 use serde_json::json;
 
@@ -138,16 +138,18 @@ async fn sends(service: &Service, token: &str) -> Result<(), SendError> {
         member: None,
     };
     let draft = Draft {
-        from: ADA.into(),
-        to: vec![Address {
-            name: String::new(),
-            address: ADA.into(),
-        }],
+        from: app.outbox.check_sender(access, ADA).await?,
+        to: vec![Recipient::new(String::new(), ADA)?],
+        cc: Vec::new(),
+        bcc: Vec::new(),
         subject: "by a token".into(),
         text: Some("text".into()),
-        ..Draft::default()
+        html: None,
+        in_reply_to: None,
+        references: Vec::new(),
+        files: Vec::new(),
     };
-    app.outbox.send(&access, draft, None, None).await.map(drop)
+    app.outbox.send(draft, None).await.map(drop)
 }
 
 #[tokio::test]
