@@ -11,48 +11,69 @@ pub(crate) fn neutral(c: char) -> char {
     }
 }
 
+/// Whether [`plain`] can change a byte or the text after it.
+const IS_SPECIAL: [bool; 256] = {
+    let mut special = [false; 256];
+    let mut bytes: &[u8] = b"\\/<>(\"'";
+    while let [byte, rest @ ..] = bytes {
+        special[*byte as usize] = true;
+        bytes = rest;
+    }
+    special
+};
+
 /// Returns CSS in lower case, without comments, escapes and special characters in strings. Also
 /// removes `<!--` and `-->`, which hide style sheets from very old browsers.
 pub(crate) fn plain(css: &str) -> String {
     let css = css.to_ascii_lowercase();
-    if !css.contains(['\\', '"', '\'', '<']) && !css.contains("/*") && !css.contains("-->") {
+    let is_special = |byte: u8| IS_SPECIAL[usize::from(byte)];
+    let Some(mut at) = css.bytes().position(is_special) else {
         return css;
-    }
+    };
     let mut plain = String::with_capacity(css.len());
     let mut rest = css.chars();
-    // The character that ends the current string or URL.
-    let mut end = None;
-    while let Some(c) = rest.next() {
-        match c {
-            '\\' => plain.push(escaped(&mut rest)),
-            '\n' if end.is_some_and(|end| end != ')') => end = None,
-            c if end == Some(c) => {
-                end = None;
-                plain.push(c);
-            }
-            c if end.is_some() && c.is_ascii_whitespace() => plain.push(' '),
-            c if end.is_some() => plain.push(neutral(c)),
-            '/' if rest.as_str().starts_with('*') => {
+    loop {
+        let text = rest.as_str();
+        plain.push_str(&text[..at]);
+        rest = text[at..].chars();
+        match rest.next() {
+            None => return plain,
+            Some('\\') => plain.push(escaped(&mut rest)),
+            Some('/') if rest.as_str().starts_with('*') => {
                 skip_after(&mut rest, "*/");
                 plain.push(' ');
             }
-            '<' if rest.as_str().starts_with("!--") => skip_after(&mut rest, "!--"),
-            '-' if rest.as_str().starts_with("->") => skip_after(&mut rest, "->"),
-            c => {
+            Some('<') if rest.as_str().starts_with("!--") => skip_after(&mut rest, "!--"),
+            Some('>') if plain.ends_with("--") => plain.truncate(plain.len() - 2),
+            Some(c) => {
                 plain.push(c);
                 let is_url = || {
                     plain.ends_with("url(") && !rest.as_str().trim_start().starts_with(['"', '\''])
                 };
-                end = match c {
-                    '"' | '\'' => Some(c),
+                match c {
+                    '"' | '\'' => push_string(&mut plain, &mut rest, c),
                     // A URL without quotes can contain the characters of a comment.
-                    '(' if is_url() => Some(')'),
-                    _ => None,
-                };
+                    '(' if is_url() => push_string(&mut plain, &mut rest, ')'),
+                    _ => {}
+                }
             }
         }
+        let text = rest.as_str();
+        at = text.bytes().position(is_special).unwrap_or(text.len());
     }
-    plain
+}
+
+/// Adds the rest of a string or URL, up to the character `end`. A line break ends a string.
+fn push_string(plain: &mut String, rest: &mut Chars<'_>, end: char) {
+    while let Some(c) = rest.next() {
+        match c {
+            '\\' => plain.push(escaped(rest)),
+            '\n' if end != ')' => return,
+            c if c == end => return plain.push(c),
+            c if c.is_ascii_whitespace() => plain.push(' '),
+            c => plain.push(neutral(c)),
+        }
+    }
 }
 
 fn skip_after(rest: &mut Chars<'_>, end: &str) {
@@ -123,31 +144,31 @@ impl<'t> Iterator for Items<'t> {
 
     fn next(&mut self) -> Option<Item<'t>> {
         let text = self.0;
-        let mut begins = None;
+        let is_end = |byte| matches!(byte, b'{' | b'}' | b';');
+        let Some(at) = text.bytes().position(is_end) else {
+            self.0 = "";
+            return (!text.trim().is_empty()).then_some(Item::Statement(text));
+        };
+        let (before, rest) = (&text[..at], &text[at + 1..]);
+        // A closing brace without an opening brace ends only the statement.
+        if text.as_bytes()[at] != b'{' {
+            self.0 = rest;
+            return Some(Item::Statement(before));
+        }
         let mut depth = 0_usize;
-        for (at, byte) in text.bytes().enumerate() {
-            match (byte, begins) {
-                (b'{', None) => begins = Some(at),
-                (b'{', Some(_)) => depth += 1,
-                (b'}', Some(begins)) if depth == 0 => {
-                    self.0 = &text[at + 1..];
-                    return Some(Item::Block(&text[..begins], &text[begins + 1..at]));
+        for (at, byte) in rest.bytes().enumerate() {
+            match byte {
+                b'{' => depth += 1,
+                b'}' if depth == 0 => {
+                    self.0 = &rest[at + 1..];
+                    return Some(Item::Block(before, &rest[..at]));
                 }
-                (b'}', Some(_)) => depth -= 1,
-                // A closing brace without an opening brace ends only the statement.
-                (b';' | b'}', None) => {
-                    self.0 = &text[at + 1..];
-                    return Some(Item::Statement(&text[..at]));
-                }
+                b'}' => depth -= 1,
                 _ => {}
             }
         }
+        // The end of the sheet closes all open blocks.
         self.0 = "";
-        match begins {
-            // The end of the sheet closes all open blocks.
-            Some(begins) => Some(Item::Block(&text[..begins], &text[begins + 1..])),
-            None if text.trim().is_empty() => None,
-            None => Some(Item::Statement(text)),
-        }
+        Some(Item::Block(before, rest))
     }
 }

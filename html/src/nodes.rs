@@ -39,9 +39,9 @@ impl Steps {
 #[derive(Debug)]
 struct NodeData {
     name: String,
-    /// The names and values of the attributes, in lower case and with the characters of
-    /// [`css::neutral`]. Mail often has no document type. Without a document type, selectors ignore
-    /// the case of ids and classes.
+    id: Option<String>,
+    class: Option<String>,
+    /// The names and values of the other attributes, if selectors contain any.
     attributes: Vec<(String, String)>,
     parent: Option<usize>,
     previous_sibling: Option<usize>,
@@ -78,17 +78,13 @@ impl Nodes {
         let previous_sibling = last_sibling.replace(at);
         let attributes = tag
             .attributes()
-            .filter(|(name, _)| self.has_attributes || matches!(*name, "id" | "class"))
-            .map(|(name, value)| {
-                let value = value.chars().map(|c| match c {
-                    c if c.is_ascii_whitespace() => ' ',
-                    c => css::neutral(c.to_ascii_lowercase()),
-                });
-                (name.to_owned(), value.collect())
-            })
+            .filter(|(name, _)| self.has_attributes && !matches!(*name, "id" | "class"))
+            .map(|(name, value)| (name.to_owned(), selectable(value)))
             .collect();
         self.all.push(NodeData {
             name: tag.name().to_owned(),
+            id: tag.get("id").map(selectable),
+            class: tag.get("class").map(selectable),
             attributes,
             parent,
             previous_sibling,
@@ -105,6 +101,17 @@ impl Nodes {
             at,
         }
     }
+}
+
+/// Converts the value of an attribute for selectors: to lower case, and with the characters of
+/// [`css::neutral`]. Mail often has no document type. Without a document type, selectors ignore the
+/// case of ids and classes.
+fn selectable(value: &str) -> String {
+    let value = value.chars().map(|c| match c {
+        c if c.is_ascii_whitespace() => ' ',
+        c => css::neutral(c.to_ascii_lowercase()),
+    });
+    value.collect()
 }
 
 /// An element with the step budget for matching selectors. Each query uses one step. If no steps
@@ -126,19 +133,24 @@ impl<'n> Node<'n> {
     }
 
     fn attribute(&self, wanted: &str) -> Option<&'n str> {
-        let mut all = self.data().attributes.iter();
-        all.find(|(name, _)| name == wanted)
-            .map(|(_, value)| value.as_str())
+        let data = self.data();
+        match wanted {
+            "id" => data.id.as_deref(),
+            "class" => data.class.as_deref(),
+            _ => {
+                let found = data.attributes.iter().find(|(name, _)| name == wanted);
+                found.map(|(_, value)| value.as_str())
+            }
+        }
     }
 
     pub(crate) fn id(&self) -> Option<&'n str> {
-        self.attribute("id")
+        self.data().id.as_deref()
     }
 
     pub(crate) fn classes(&self) -> impl Iterator<Item = &'n str> {
-        self.attribute("class")
-            .unwrap_or_default()
-            .split_ascii_whitespace()
+        let class = self.data().class.as_deref();
+        class.unwrap_or_default().split_ascii_whitespace()
     }
 
     fn at(&self, at: Option<usize>) -> Option<Self> {

@@ -4,16 +4,17 @@
 //! the rule is skipped. [`Sheet::is_incomplete`] reports whether a skipped rule might hide text.
 //! [`Steps`] limits the cost of a sheet.
 
+use std::borrow::Cow;
+use std::cell::OnceCell;
 use std::collections::HashMap;
 use std::ops::ControlFlow;
-use std::rc::Rc;
 
 use simplecss::Selector;
 
 use crate::css::{self, Item, Items};
 use crate::length::pixels;
 use crate::nodes::{Node, Steps};
-use crate::style::{Cascade, Declaration, declarations};
+use crate::style::{Cascade, Declaration, declarations, has_declaration};
 use crate::tag::{Token, tokenize};
 
 /// The maximum size of all style sheets in a message, in bytes. Newsletters have up to 100,000
@@ -30,29 +31,24 @@ const MAX_NESTED: usize = 4096;
 /// The assumed width of the window in media queries, in pixels.
 const WINDOW: f32 = 1024.0;
 
-/// The rules of a message's style sheets, with unparsed selectors.
+/// The style sheets of a message.
 #[derive(Debug, Default)]
-pub(crate) struct Rules {
-    all: Vec<Rule>,
-    /// Whether rules were omitted because of a limit.
-    incomplete: bool,
-    /// The total size of the added style sheets, in bytes.
+pub(crate) struct Sheets {
+    /// The content of the style elements as [plain](css::plain) CSS.
+    all: Vec<String>,
+    /// The total size, in bytes.
     size: usize,
+    /// Whether a style sheet was omitted because of a limit.
+    incomplete: bool,
 }
 
-#[derive(Debug)]
-struct Rule {
-    selector: String,
-    declarations: Rc<[Declaration]>,
-}
-
-impl Rules {
-    /// Returns the rules of all style elements. A rule also applies to elements before its style
+impl Sheets {
+    /// Returns the content of all style elements. A rule also applies to elements before its style
     /// element.
     pub(crate) fn of(html: &str) -> Self {
-        let mut rules = Self::default();
+        let mut sheets = Self::default();
         let Some(head) = with_style_elements(html) else {
-            return rules;
+            return sheets;
         };
         // The media query and the content of the open style element.
         let mut open: Option<(String, String)> = None;
@@ -62,17 +58,17 @@ impl Rules {
                     open = Some((tag.attribute("media").to_owned(), String::new()));
                 }
                 (Token::Text(text), Some((_, sheet))) => sheet.push_str(text),
-                (Token::Open(_) | Token::Close(_), Some(_)) => rules.add_sheet(open.take()),
+                (Token::Open(_) | Token::Close(_), Some(_)) => sheets.add(open.take()),
                 _ => {}
             }
             ControlFlow::Continue(())
         });
-        rules.add_sheet(open);
-        rules
+        sheets.add(open);
+        sheets
     }
 
-    /// Adds the rules of a style element with this media query and content.
-    fn add_sheet(&mut self, element: Option<(String, String)>) {
+    /// Adds the style element with this media query and content.
+    fn add(&mut self, element: Option<(String, String)>) {
         let Some((_, text)) = element.filter(|(media, _)| matches_window(media)) else {
             return;
         };
@@ -81,14 +77,67 @@ impl Rules {
             self.incomplete = true;
             return;
         }
-        self.add_block(&css::plain(&text), "", 0);
+        self.all.push(css::plain(&text));
+    }
+}
+
+/// The rules of a message's style sheets. Selectors and declarations are parsed at their first use,
+/// because most rules match no element of a message.
+#[derive(Debug, Default)]
+pub(crate) struct Rules<'t> {
+    all: Vec<Rule<'t>>,
+    blocks: Vec<Block<'t>>,
+    /// Whether any selector can contain an attribute other than the id and the class.
+    pub(crate) have_attributes: bool,
+    /// Whether rules were omitted because of a limit.
+    incomplete: bool,
+}
+
+#[derive(Debug)]
+struct Rule<'t> {
+    selector: Cow<'t, str>,
+    /// The index of the declarations in `blocks`.
+    block: usize,
+}
+
+/// The declarations of one or more rules.
+#[derive(Debug)]
+struct Block<'t> {
+    text: Cow<'t, str>,
+    parsed: OnceCell<Vec<Declaration>>,
+}
+
+impl Block<'_> {
+    fn declarations(&self) -> &[Declaration] {
+        self.parsed.get_or_init(|| {
+            let mut parsed = Vec::new();
+            declarations(&self.text, &mut |declaration| parsed.push(declaration));
+            parsed
+        })
+    }
+}
+
+impl<'t> Rules<'t> {
+    pub(crate) fn of(sheets: &'t Sheets) -> Self {
+        let mut rules = Self {
+            have_attributes: sheets.all.iter().any(|sheet| sheet.contains('[')),
+            incomplete: sheets.incomplete,
+            ..Self::default()
+        };
+        for sheet in &sheets.all {
+            rules.add_block(sheet, &Cow::Borrowed(""), 0);
+        }
+        rules
     }
 
     /// Adds the rules of a block. `outer` is the selector of the enclosing rule, or empty.
-    fn add_block(&mut self, text: &str, outer: &str, depth: usize) {
+    fn add_block(&mut self, text: &'t str, outer: &Cow<'t, str>, depth: usize) {
         if depth > MAX_DEPTH {
             self.incomplete = true;
             return;
+        }
+        if !text.contains('{') {
+            return self.add_rules(outer, text.into());
         }
         let mut own = String::new();
         for item in Items(text) {
@@ -100,14 +149,12 @@ impl Rules {
                 Item::Block(prelude, body) => self.add_nested(prelude.trim(), body, outer, depth),
             }
         }
-        if !outer.is_empty() {
-            self.add_rule(outer, &own);
-        }
+        self.add_rules(outer, own.into());
     }
 
     /// Adds the rules of a nested block. `prelude` is the text before the block: a selector or an
     /// at-rule.
-    fn add_nested(&mut self, prelude: &str, body: &str, outer: &str, depth: usize) {
+    fn add_nested(&mut self, prelude: &'t str, body: &'t str, outer: &Cow<'t, str>, depth: usize) {
         let Some(at_rule) = prelude.strip_prefix('@') else {
             return match nested_selectors(outer, prelude) {
                 Some(selectors) => self.add_block(body, &selectors, depth + 1),
@@ -127,79 +174,114 @@ impl Rules {
         }
     }
 
-    fn add_rule(&mut self, selectors: &str, body: &str) {
-        let mut found = Vec::new();
-        declarations(body, &mut |declaration| found.push(declaration));
-        if found.is_empty() {
+    /// Adds a rule for each selector. Without selectors, the declarations have no effect.
+    fn add_rules(&mut self, selectors: &Cow<'t, str>, declarations: Cow<'t, str>) {
+        if selectors.is_empty() || !has_declaration(&declarations) {
             return;
         }
-        let declarations: Rc<[Declaration]> = found.into();
-        for selector in css::split(selectors, |c| c == b',') {
-            if self.all.len() >= MAX_RULES {
-                self.incomplete = true;
-                return;
+        let block = self.blocks.len();
+        self.blocks.push(Block {
+            text: declarations,
+            parsed: OnceCell::new(),
+        });
+        let mut add = |selector| {
+            self.incomplete |= self.all.len() >= MAX_RULES;
+            if self.all.len() < MAX_RULES {
+                self.all.push(Rule { selector, block });
             }
-            let words: Vec<&str> = selector.split_ascii_whitespace().collect();
-            self.all.push(Rule {
-                selector: words.join(" "),
-                declarations: declarations.clone(),
-            });
+        };
+        let is_comma = |byte| byte == b',';
+        match selectors {
+            Cow::Borrowed(all) => {
+                let all = css::split(all, is_comma);
+                all.for_each(|selector| add(selector.trim_ascii().into()));
+            }
+            Cow::Owned(all) => {
+                let all = css::split(all, is_comma);
+                all.for_each(|selector| add(selector.trim_ascii().to_owned().into()));
+            }
         }
     }
 }
 
-/// The rules of a message, with parsed selectors.
-#[derive(Debug, Default)]
+/// The type and the name of a simple selector. The type is `#`, `.`, or a space for an element.
+type Key<'r> = (char, &'r str);
+
+/// The rules of a message by the elements that they can match.
 pub(crate) struct Sheet<'r> {
-    rules: Vec<(Selector<'r>, &'r [Declaration])>,
-    /// For each [`key`] of a selector, the indexes in `rules` of the rules with this key.
-    by_key: HashMap<String, Vec<usize>>,
-    /// Whether any selector contains an attribute other than the id and the class.
-    pub(crate) has_attributes: bool,
-    /// Whether a skipped rule might hide text.
-    skipped_hiding: bool,
+    rules: &'r Rules<'r>,
+    entries: Vec<Entry<'r>>,
+    /// For each [`key`] of a selector, the index of the last rule with this key.
+    by_key: HashMap<Key<'r>, usize>,
     /// Whether a skipped rule might set a background.
-    pub(crate) skipped_background: bool,
+    skips_background: OnceCell<bool>,
+}
+
+/// An entry for a rule.
+struct Entry<'r> {
+    /// The selector and its specificity, or `None` if the rule is skipped.
+    selector: OnceCell<Option<(Selector<'r>, [u8; 3])>>,
+    /// The index of the previous rule with the same key.
+    previous: Option<usize>,
 }
 
 impl<'r> Sheet<'r> {
-    pub(crate) fn new(rules: &'r Rules) -> Self {
-        let mut sheet = Self {
-            skipped_hiding: rules.incomplete,
-            skipped_background: rules.incomplete,
-            ..Self::default()
-        };
-        for rule in &rules.all {
-            let selector = rule.selector.as_str();
-            // Generated content is not part of the converted text.
-            if is_generated(selector) {
-                continue;
-            }
-            let parts = css::split(selector, |c| matches!(c, b' ' | b'>' | b'+'));
-            let parts: Vec<&str> = parts.filter(|part| !part.is_empty()).collect();
-            let short = Some(selector).filter(|_| parts.len() <= MAX_PARTS);
-            if let Some(parsed) = short.and_then(Selector::parse) {
-                let key = key(parts.last().copied().unwrap_or_default());
-                let indexes = sheet.by_key.entry(key).or_default();
-                indexes.push(sheet.rules.len());
-                sheet.has_attributes |= selector.contains('[');
-                sheet.rules.push((parsed, &rule.declarations[..]));
-            } else {
-                sheet.skipped_hiding |= rule.declarations.iter().any(Declaration::hides);
-                sheet.skipped_background |= rule.declarations.iter().any(Declaration::paints);
-            }
+    pub(crate) fn new(rules: &'r Rules<'r>) -> Self {
+        let mut by_key = HashMap::with_capacity(rules.all.len());
+        let entries = rules.all.iter().enumerate();
+        let entries = entries.map(|(at, rule)| Entry {
+            selector: OnceCell::new(),
+            previous: by_key.insert(key(&rule.selector), at),
+        });
+        Self {
+            rules,
+            entries: entries.collect(),
+            by_key,
+            skips_background: OnceCell::new(),
         }
-        sheet
     }
 
     pub(crate) fn is_empty(&self) -> bool {
-        self.rules.is_empty()
+        self.entries.is_empty()
     }
 
     /// Returns whether an ignored rule might hide text. A rule is ignored if its selector is
     /// unsupported or no steps are left.
     pub(crate) fn is_incomplete(&self, steps: &Steps) -> bool {
-        self.skipped_hiding || !steps.are_left()
+        !steps.are_left() || self.skips(Declaration::hides)
+    }
+
+    /// Returns whether a skipped rule might set a background.
+    pub(crate) fn skips_background(&self) -> bool {
+        let skips = || self.skips(Declaration::paints);
+        *self.skips_background.get_or_init(skips)
+    }
+
+    /// Returns whether a skipped rule might have a declaration of this kind.
+    fn skips(&self, is_kind: impl Fn(&Declaration) -> bool) -> bool {
+        let mut rules = self.rules.all.iter().enumerate();
+        self.rules.incomplete
+            || rules.any(|(at, rule)| {
+                // Generated content is not part of the converted text.
+                self.declarations(at).iter().any(&is_kind)
+                    && self.selector(at).is_none()
+                    && !is_generated(&rule.selector)
+            })
+    }
+
+    fn declarations(&self, at: usize) -> &'r [Declaration] {
+        self.rules.blocks[self.rules.all[at].block].declarations()
+    }
+
+    fn selector(&self, at: usize) -> Option<&(Selector<'r>, [u8; 3])> {
+        let parsed = self.entries[at].selector.get_or_init(|| {
+            let text = &*self.rules.all[at].selector;
+            let is_short = || parts(text).count() <= MAX_PARTS;
+            let selector = Selector::parse(text).filter(|_| !is_generated(text) && is_short())?;
+            let specificity = selector.specificity();
+            Some((selector, specificity))
+        });
+        parsed.as_ref()
     }
 
     /// Adds the declarations of the matching rules to `cascade`. The rule with the highest
@@ -208,28 +290,30 @@ impl<'r> Sheet<'r> {
         if !steps.take() {
             return;
         }
-        let mut candidates: Vec<usize> = Vec::new();
-        let mut collect = |key: &str| {
-            let found = self.by_key.get(key).into_iter().flatten().copied();
-            candidates.extend(found.take_while(|_| steps.take()));
+        let mut matching: Vec<([u8; 3], usize)> = Vec::new();
+        let mut collect = |kind: char, name: &str| {
+            let mut next = self.by_key.get(&(kind, name)).copied();
+            while let Some(at) = next.filter(|_| steps.take()) {
+                next = self.entries[at].previous;
+                if let Some((selector, specificity)) = self.selector(at)
+                    && selector.matches(node)
+                {
+                    matching.push((*specificity, at));
+                }
+            }
         };
-        collect("");
-        collect(node.name());
+        collect(' ', "");
+        collect(' ', node.name());
         if let Some(id) = node.id() {
-            collect(&format!("#{id}"));
+            collect('#', id);
         }
         for class in node.classes() {
-            collect(&format!(".{class}"));
+            collect('.', class);
         }
-        candidates.sort_unstable();
-        candidates.dedup();
-        let mut matching: Vec<([u8; 3], usize)> = candidates
-            .into_iter()
-            .filter(|at| steps.take() && self.rules[*at].0.matches(node))
-            .map(|at| (self.rules[at].0.specificity(), at))
-            .collect();
         matching.sort_unstable();
-        let declarations = matching.into_iter().flat_map(|(_, at)| self.rules[at].1);
+        // An element can have a class twice.
+        matching.dedup();
+        let declarations = matching.iter().flat_map(|(_, at)| self.declarations(*at));
         for declaration in declarations.take_while(|_| steps.take()) {
             cascade.add(*declaration);
         }
@@ -238,9 +322,9 @@ impl<'r> Sheet<'r> {
 
 /// Returns the complete selectors of a nested block, or `None` if the selectors exceed
 /// [`MAX_NESTED`].
-fn nested_selectors(outer: &str, inner: &str) -> Option<String> {
+fn nested_selectors<'t>(outer: &str, inner: &'t str) -> Option<Cow<'t, str>> {
     if outer.is_empty() {
-        return Some(inner.to_owned());
+        return Some(inner.into());
     }
     let mut all: Vec<String> = Vec::new();
     let mut left = MAX_NESTED;
@@ -255,7 +339,7 @@ fn nested_selectors(outer: &str, inner: &str) -> Option<String> {
             });
         }
     }
-    Some(all.join(","))
+    Some(all.join(",").into())
 }
 
 /// Returns the beginning of a document, up to the end of its last style element. Returns `None` if
@@ -275,22 +359,25 @@ fn with_style_elements(html: &str) -> Option<&str> {
     Some(&html[..last])
 }
 
-/// Returns the key of a selector with this last part. The key is `#id`, `.class`, an element name,
-/// or empty. The selector matches only elements with this id, class or name. A selector with an
-/// empty key can match all elements.
-fn key(last: &str) -> String {
+/// Returns the parts of a selector between its combinators.
+fn parts(selector: &str) -> impl Iterator<Item = &str> {
+    let is_combinator = |byte: u8| byte.is_ascii_whitespace() || matches!(byte, b'>' | b'+');
+    css::split(selector, is_combinator).filter(|part| !part.is_empty())
+}
+
+/// Returns the key of a selector: the id, class or element name in its last part. The selector
+/// matches only elements with this id, class or name. A selector with an empty name can match all
+/// elements.
+fn key(selector: &str) -> Key<'_> {
+    let last = parts(selector).last().unwrap_or_default();
     let last = last.split(['[', ':']).next().unwrap_or(last);
-    let part = |mark: char| {
-        let (_, named) = last.split_once(mark)?;
-        let named = named.split(['.', '#']).next().unwrap_or(named);
-        Some(format!("{mark}{named}"))
+    let part = |kind: char| {
+        let (_, named) = last.split_once(kind)?;
+        Some((kind, named.split(['.', '#']).next().unwrap_or(named)))
     };
     part('#')
         .or_else(|| part('.'))
-        .unwrap_or_else(|| match last {
-            "*" => String::new(),
-            element => element.to_owned(),
-        })
+        .unwrap_or((' ', if last == "*" { "" } else { last }))
 }
 
 /// Returns whether a selector selects generated content or only a part of a text.

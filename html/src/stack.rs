@@ -10,21 +10,49 @@ use crate::text::lines_around;
 
 /// The maximum nesting depth. Newsletters have up to 100 levels. Browsers have a limit of 512.
 const MAX_DEPTH: usize = 256;
-/// The number of innermost elements that are compared one by one. Only if none of them has the name,
-/// the name is looked up among all open elements.
-const NEAR: usize = 16;
 
+/// A set of elements, one bit for each kind. [`Stack::find`] compares bits, because names are slow
+/// to compare.
+type Kinds = u16;
+
+const CELL: Kinds = 1;
+const ROW: Kinds = 1 << 1;
+const ROWS: Kinds = 1 << 2;
+const TABLE: Kinds = 1 << 3;
+const LIST: Kinds = 1 << 4;
+const ITEM: Kinds = 1 << 5;
+const TERMS: Kinds = 1 << 6;
+const TERM: Kinds = 1 << 7;
+const PARAGRAPH: Kinds = 1 << 8;
+const BUTTON: Kinds = 1 << 9;
+const LINK: Kinds = 1 << 10;
 /// Formatting elements continue after the end of their block.
-const FORMATTING: [&str; 14] = [
-    "a", "b", "big", "code", "em", "font", "i", "nobr", "s", "small", "strike", "strong", "tt", "u",
-];
+const FORMATTING: Kinds = 1 << 11;
 
-/// The parts of a table.
-const TABLE: [&str; 7] = ["table", "tbody", "thead", "tfoot", "tr", "td", "th"];
+/// The kinds of an element.
+fn kinds(name: &str) -> Kinds {
+    match name {
+        "td" | "th" => CELL,
+        "tr" => ROW,
+        "tbody" | "thead" | "tfoot" => ROWS,
+        "table" => TABLE,
+        "ul" | "ol" => LIST,
+        "li" => ITEM,
+        "dl" => TERMS,
+        "dt" | "dd" => TERM,
+        "p" => PARAGRAPH,
+        "button" => BUTTON,
+        "a" => LINK | FORMATTING,
+        "b" | "big" | "code" | "em" | "font" | "i" | "nobr" | "s" | "small" | "strike"
+        | "strong" | "tt" | "u" => FORMATTING,
+        _ => 0,
+    }
+}
 
 #[derive(Debug)]
 struct Open<T> {
     name: String,
+    kinds: Kinds,
     value: T,
 }
 
@@ -32,8 +60,6 @@ struct Open<T> {
 #[derive(Debug)]
 pub(crate) struct Stack<T> {
     open: Vec<Open<T>>,
-    /// The number of open elements with each name.
-    names: HashMap<String, usize>,
     /// The number of open elements with each name beyond the depth limit. Such elements count as
     /// content of the innermost element within the limit.
     beyond_limit: HashMap<String, usize>,
@@ -43,7 +69,6 @@ impl<T: Copy + PartialEq> Stack<T> {
     pub(crate) fn new() -> Self {
         Self {
             open: Vec::new(),
-            names: HashMap::new(),
             beyond_limit: HashMap::new(),
         }
     }
@@ -77,12 +102,9 @@ impl<T: Copy + PartialEq> Stack<T> {
     /// Opens an element. Beyond the depth limit, only counts the element.
     pub(crate) fn push(&mut self, name: &str, value: T) {
         if self.is_within_limit() {
-            match self.names.get_mut(name) {
-                Some(count) => *count += 1,
-                None => drop(self.names.insert(name.to_owned(), 1)),
-            }
             self.open.push(Open {
                 name: name.to_owned(),
+                kinds: kinds(name),
                 value,
             });
         } else {
@@ -97,29 +119,23 @@ impl<T: Copy + PartialEq> Stack<T> {
             return None;
         }
         let mut changed = None;
-        let mut close = |stack: &mut Self, names: &[&str], within: &[&str]| {
-            while let Some(at) = stack.find(names, within) {
-                let from = stack.close_at(at);
+        let mut close = |wanted: Kinds, within: Kinds| {
+            while let Some(at) = self.find(|open| open.kinds & wanted != 0, within) {
+                let from = self.close_at(at);
                 changed = Some(changed.map_or(from, |before: usize| before.min(from)));
             }
         };
         match name {
-            "li" => close(self, &["li"], &["ul", "ol", "td", "th", "table"]),
-            "dt" | "dd" => close(self, &["dt", "dd"], &["dl", "td", "th", "table"]),
-            "td" | "th" => close(self, &["td", "th"], &["table"]),
-            "tr" => close(self, &["td", "th", "tr"], &["table"]),
-            "tbody" | "thead" | "tfoot" => {
-                close(
-                    self,
-                    &["td", "th", "tr", "tbody", "thead", "tfoot"],
-                    &["table"],
-                );
-            }
-            "a" => close(self, &["a"], &["td", "th", "table"]),
+            "li" => close(ITEM, LIST | CELL | TABLE),
+            "dt" | "dd" => close(TERM, TERMS | CELL | TABLE),
+            "td" | "th" => close(CELL, TABLE),
+            "tr" => close(CELL | ROW, TABLE),
+            "tbody" | "thead" | "tfoot" => close(CELL | ROW | ROWS, TABLE),
+            "a" => close(LINK, CELL | TABLE),
             _ => {}
         }
         if lines_around(name) > 0 {
-            close(self, &["p"], &["td", "th", "table", "button"]);
+            close(PARAGRAPH, CELL | TABLE | BUTTON);
         }
         changed
     }
@@ -134,65 +150,44 @@ impl<T: Copy + PartialEq> Stack<T> {
             }
             return None;
         }
-        let within: &[&str] = match name {
-            "table" => &[],
-            "td" | "th" | "tr" | "tbody" | "thead" | "tfoot" => &["table"],
-            "li" => &["ul", "ol", "td", "th", "table"],
-            _ => &["td", "th", "table"],
+        let within = match kinds(name) {
+            TABLE => 0,
+            CELL | ROW | ROWS => TABLE,
+            ITEM => LIST | CELL | TABLE,
+            _ => CELL | TABLE,
         };
-        let at = self.find(&[name], within)?;
+        let at = self.find(|open| open.name == name, within)?;
         // Elements beyond the limit are content of this element.
         self.beyond_limit.clear();
         let value = self.open[at].value;
         Some((self.close_at(at), value))
     }
 
-    /// Returns the index of the innermost open element with a name in `names`. The search ends at
-    /// an element with a name in `within`.
-    fn find(&self, names: &[&str], within: &[&str]) -> Option<usize> {
-        for (at, open) in self.open.iter().enumerate().rev() {
-            // The names are looked up only if the search takes longer than the lookup.
-            let is_open = |name: &&str| self.names.get(*name).is_some_and(|count| *count > 0);
-            if at + NEAR == self.open.len() && !names.iter().any(is_open) {
-                return None;
-            }
-            if names.contains(&open.name.as_str()) {
-                return Some(at);
-            }
-            if within.contains(&open.name.as_str()) {
-                return None;
-            }
-        }
-        None
+    /// Returns the index of the innermost open element that `is_wanted` selects. The search ends at
+    /// an element of a kind in `within`.
+    fn find(&self, is_wanted: impl Fn(&Open<T>) -> bool, within: Kinds) -> Option<usize> {
+        let ends = |open: &Open<T>| open.kinds & within != 0 || is_wanted(open);
+        let at = self.open.iter().rposition(ends)?;
+        is_wanted(&self.open[at]).then_some(at)
     }
 
     /// Closes the element at index `at` and its content. Formatting elements in the content stay
     /// open if they continue after the element. Returns `at`.
     fn close_at(&mut self, at: usize) -> usize {
-        let mut rest = self.open.split_off(at).into_iter();
-        let Some(first) = rest.next() else { return at };
-        let name = &first.name;
-        self.count_closed(name);
+        let rest = self.open.split_off(at + 1);
+        let closed = self.open.pop().map_or(0, |closed| closed.kinds);
         for open in rest {
             // The end of a formatting element does not close the elements inside it. The end of a
             // cell or a table closes all elements inside it.
-            let is_formatting = FORMATTING.contains(&open.name.as_str());
-            let continues = FORMATTING.contains(&name.as_str())
-                || is_formatting && !TABLE.contains(&name.as_str());
+            let is_formatting = open.kinds & FORMATTING != 0;
+            let continues = closed & FORMATTING != 0
+                || is_formatting && closed & (CELL | ROW | ROWS | TABLE) == 0;
             let equal = |other: &Open<T>| other.name == open.name && other.value == open.value;
             let is_duplicate = || is_formatting && self.open[at..].iter().any(equal);
             if continues && !is_duplicate() {
                 self.open.push(open);
-            } else {
-                self.count_closed(&open.name);
             }
         }
         at
-    }
-
-    fn count_closed(&mut self, name: &str) {
-        if let Some(count) = self.names.get_mut(name) {
-            *count -= 1;
-        }
     }
 }

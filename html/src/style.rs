@@ -225,30 +225,44 @@ impl Cascade {
 }
 
 /// Parses the style of an element. Passes each supported declaration to `add`.
-pub(crate) fn inline(style: &str, add: &mut impl FnMut(Declaration)) {
+pub(crate) fn inline(style: &str, add: &mut dyn FnMut(Declaration)) {
     if !style.is_empty() {
         declarations(&css::plain(style), add);
     }
 }
 
 /// Parses declarations in [plain](css::plain) CSS. Passes each supported declaration to `add`.
-pub(crate) fn declarations(css: &str, add: &mut impl FnMut(Declaration)) {
+pub(crate) fn declarations(css: &str, add: &mut dyn FnMut(Declaration)) {
     for declaration in css::split(css, |c| c == b';') {
-        let Some((property, value)) = declaration.split_once(':') else {
-            continue;
-        };
-        let value = value.trim();
-        let (plain, important) = match value.rsplit_once('!') {
-            Some((plain, mark)) if mark.trim() == "important" => (plain.trim_end(), true),
-            _ => (value, false),
-        };
-        parse(property.trim(), plain, important, add);
+        parse_declaration(declaration, add);
     }
+}
+
+/// Returns whether [`declarations`] finds a declaration.
+pub(crate) fn has_declaration(css: &str) -> bool {
+    css::split(css, |c| c == b';').any(|declaration| {
+        let mut is_supported = false;
+        parse_declaration(declaration, &mut |_| is_supported = true);
+        is_supported
+    })
+}
+
+fn parse_declaration(declaration: &str, add: &mut dyn FnMut(Declaration)) {
+    let Some((property, value)) = declaration.split_once(':') else {
+        return;
+    };
+    let value = value.trim();
+    let without_mark = value.strip_suffix("important").map(str::trim_end);
+    let (plain, important) = match without_mark.and_then(|value| value.strip_suffix('!')) {
+        Some(plain) => (plain.trim_end(), true),
+        None => (value, false),
+    };
+    parse(property.trim(), plain, important, add);
 }
 
 /// Parses a declaration, which must be in lower case. Ignores an unsupported declaration, as
 /// browsers do.
-fn parse(name: &str, value: &str, important: bool, add: &mut impl FnMut(Declaration)) {
+fn parse(name: &str, value: &str, important: bool, add: &mut dyn FnMut(Declaration)) {
     let mut set = |property, value: Option<Value>| {
         if let Some(value) = value {
             add(Declaration {

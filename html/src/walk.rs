@@ -8,7 +8,7 @@ use crate::colour::{self, Paint};
 use crate::kind::{Kind, is_dense, kind_of};
 use crate::link;
 use crate::nodes::{Nodes, Steps};
-use crate::sheet::{Rules, Sheet};
+use crate::sheet::{Rules, Sheet, Sheets};
 use crate::stack::Stack;
 use crate::style::{self, Cascade, INHERITED, Style, VISIBILITY};
 use crate::tag::{Tag, Token, VOID, tokenize};
@@ -25,19 +25,21 @@ pub(crate) struct Found {
     pub(crate) writer: Writer,
     /// Whether hidden text was found.
     pub(crate) hidden: bool,
-    /// Whether the visibility of some text is unknown.
+    /// Whether the visibility of some text is unknown. Always `false` for other forms than
+    /// [`Form::Readable`].
     pub(crate) incomplete: bool,
 }
 
 /// Writes the visible text in this form. Stops after `length` bytes of text.
 pub(crate) fn walk(html: &str, form: Form, length: usize) -> Found {
-    let rules = Rules::of(html);
+    let sheets = Sheets::of(html);
+    let rules = Rules::of(&sheets);
     let sheet = Sheet::new(&rules);
     let steps = Steps::new(html.len());
     let mut walker = Walker {
         writer: Writer::new(form),
         stack: Stack::new(),
-        nodes: Nodes::new(sheet.has_attributes),
+        nodes: Nodes::new(rules.have_attributes),
         sheet: &sheet,
         steps: &steps,
         hidden: false,
@@ -59,7 +61,7 @@ pub(crate) fn walk(html: &str, form: Form, length: usize) -> Found {
     });
     walker.end_link();
     Found {
-        incomplete: walker.uncertain || sheet.is_incomplete(&steps),
+        incomplete: form == Form::Readable && (walker.uncertain || sheet.is_incomplete(&steps)),
         writer: walker.writer,
         hidden: walker.hidden,
     }
@@ -167,11 +169,11 @@ struct Link {
     image: bool,
 }
 
-struct Walker<'s> {
+struct Walker<'s, 'r> {
     writer: Writer,
     stack: Stack<Visibility>,
     nodes: Nodes,
-    sheet: &'s Sheet<'s>,
+    sheet: &'s Sheet<'r>,
     steps: &'s Steps,
     hidden: bool,
     /// Whether the visibility of some text in the output is unknown.
@@ -180,7 +182,7 @@ struct Walker<'s> {
     base: Option<Url>,
 }
 
-impl Walker<'_> {
+impl Walker<'_, '_> {
     fn open(&mut self, tag: &Tag) {
         let name = tag.name();
         let is_readable = self.writer.form == Form::Readable;
@@ -303,7 +305,7 @@ impl Walker<'_> {
     /// Returns whether text at the current position is hidden.
     fn hides_text(&self) -> bool {
         let top = self.visibility();
-        top.is_hidden() || top.blends() && !self.sheet.skipped_background
+        top.is_hidden() || top.blends() && !self.sheet.skips_background()
     }
 
     fn close(&mut self, name: &str) {

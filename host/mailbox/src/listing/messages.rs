@@ -5,7 +5,7 @@
 //! and texts. The listing reads these data in batches, and each batch needs a memory permit.
 
 use std::collections::HashMap;
-use std::sync::Arc;
+use std::sync::{Arc, mpsc};
 
 use latchmail_core::message_number::{MessageNumber, Uid};
 use latchmail_core::permissions::Right;
@@ -269,31 +269,47 @@ async fn read_summaries(
     lister: &Lister,
     uids: &[Uid],
 ) -> Result<Vec<Uncached>, latchmail_imap::Error> {
-    let (mut complete, mut incomplete) = (Vec::new(), Vec::new());
-    session
-        .selected_folder()?
-        .summaries(uids, &mut |message| {
-            // Do not use a truncated header. Otherwise another listing could return different data
-            // for the same message.
-            if message.header.len() >= bounds::LISTED_HEADER {
-                return incomplete.push(Incomplete::new(message, bounds::HEADER));
-            }
-            let (header, _) = mime::split(&message.header);
-            let is_whole_text = message.text.len() < bounds::PREFIX;
-            let preview = Preview::of(header, &message.text, is_whole_text);
-            if preview.is_final {
-                complete.push(Uncached::new(&message, preview));
-            } else {
-                incomplete.push(Incomplete::new(message, bounds::LISTED_HEADER));
-            }
-        })
-        .await?;
+    // The HTML of one message can take more than a millisecond. Therefore another thread converts
+    // messages as they arrive. This thread ends when `sender` is dropped.
+    let (sender, receiver) = mpsc::channel();
+    let fetch = async {
+        let mut send = |message| drop(sender.send(message));
+        let fetched = session.selected_folder()?.summaries(uids, &mut send).await;
+        drop(sender);
+        fetched
+    };
+    let (fetched, converted) = tokio::join!(fetch, blocking::run(move || convert(receiver)));
+    fetched?;
+    let (mut complete, incomplete) = converted.map_err(latchmail_imap::Error::Protocol)?;
     let mut remaining = &incomplete[..];
     while let Some((batch, rest)) = split_batch(remaining) {
         complete.extend(read_incomplete(session, lister, batch).await?);
         remaining = rest;
     }
     Ok(complete)
+}
+
+/// Converts the messages of the first FETCH to summaries. Returns the complete and the incomplete
+/// summaries.
+fn convert(messages: mpsc::Receiver<Fetched>) -> (Vec<Uncached>, Vec<Incomplete>) {
+    let (mut complete, mut incomplete) = (Vec::new(), Vec::new());
+    for message in messages {
+        // Do not use a truncated header. Otherwise another listing could return different data for
+        // the same message.
+        if message.header.len() >= bounds::LISTED_HEADER {
+            incomplete.push(Incomplete::new(message, bounds::HEADER));
+            continue;
+        }
+        let (header, _) = mime::split(&message.header);
+        let is_whole_text = message.text.len() < bounds::PREFIX;
+        let preview = Preview::of(header, &message.text, is_whole_text);
+        if preview.is_final {
+            complete.push(Uncached::new(&message, preview));
+        } else {
+            incomplete.push(Incomplete::new(message, bounds::LISTED_HEADER));
+        }
+    }
+    (complete, incomplete)
 }
 
 /// A message whose summary needs more data than the first FETCH reads.
