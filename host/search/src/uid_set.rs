@@ -15,7 +15,7 @@ pub(crate) struct UidSet {
 }
 
 impl UidSet {
-    /// Returns the index of the chunk that contains `uid` or must contain it.
+    /// Returns the index of the chunk that contains `uid`, or into which `uid` must be inserted.
     fn chunk(&self, uid: u32) -> usize {
         self.chunks
             .partition_point(|chunk| chunk[0] <= uid)
@@ -65,7 +65,8 @@ impl UidSet {
         }
     }
 
-    /// Returns the number of lower UIDs. Returns `None` if the set does not contain the UID.
+    /// Returns the number of UIDs in the set that are lower than `uid`. Returns `None` if the set
+    /// does not contain `uid`.
     pub(crate) fn position(&self, uid: u32) -> Option<u32> {
         let index = self.chunk(uid);
         let position = self.chunks.get(index)?.binary_search(&uid).ok()?;
