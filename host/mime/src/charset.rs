@@ -33,11 +33,11 @@ const KOREAN: &[u8] = b"\x1b$)C";
 /// A character set.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Charset {
-    /// UTF-8 if the text is valid, otherwise windows-1252. For ASCII, for unknown labels and for
-    /// text without a label.
+    /// UTF-8 if the text is valid UTF-8, otherwise windows-1252. For ASCII, for unknown labels and
+    /// for text without a label.
     #[default]
     Unlabelled,
-    /// A character set of the web.
+    /// A character set of the WHATWG Encoding Standard.
     Web(&'static Encoding),
     /// A code page of DOS, which is a key of [`DECODING_TABLE_CP_MAP`].
     Dos(u16),
@@ -126,7 +126,8 @@ impl Charset {
     fn numbered(name: &str) -> Option<Self> {
         for prefix in ["iso8859", "8859"] {
             if let Some(number) = name.strip_prefix(prefix) {
-                // The letters mean the direction of the text (RFC 1556).
+                // A letter `e` or `i` at the end means the direction of the text (RFC 1556) and is
+                // ignored.
                 return iso_8859(number.trim_end_matches(['e', 'i']).parse().ok()?);
             }
         }
@@ -209,7 +210,8 @@ impl Charset {
     }
 }
 
-/// Returns a part of ISO 8859. The web uses windows code pages instead of parts 1, 9 and 11.
+/// Returns the character set for a part number of ISO 8859. The WHATWG Encoding Standard uses
+/// Windows code pages instead of parts 1, 9 and 11.
 fn iso_8859(part: u16) -> Option<Charset> {
     let encoding = match part {
         1 => WINDOWS_1252,
@@ -442,8 +444,8 @@ fn decode_utf7(bytes: &[u8]) -> String {
 /// Decodes UTF-16. A byte order mark takes precedence over the label, and the positions of zero
 /// bytes over a label without a mark.
 fn decode_utf16(encoding: &'static Encoding, mut bytes: Vec<u8>) -> String {
-    // Text without a zero byte that is valid UTF-8 has the wrong label: UTF-16 has zero bytes in
-    // each line break.
+    // Valid UTF-8 without a zero byte is not UTF-16, because each line break in UTF-16 has a zero
+    // byte. So the label is wrong.
     if !bytes.contains(&0) && std::str::from_utf8(&bytes).is_ok() {
         return lossy_utf8(bytes);
     }

@@ -1,5 +1,5 @@
-//! Parses quoted strings and comments of header fields (RFC 5322, sections 3.2.2 and 3.2.4). One
-//! without an end continues to the end of the field.
+//! Parses quoted strings and comments of header fields (RFC 5322, sections 3.2.2 and 3.2.4). A
+//! quoted string or a comment without an end continues to the end of the field.
 
 /// Parses the quoted string at the beginning of `text`. Returns its content without quotes and
 /// backslashes, and its length with quotes. The length is `None` if the quoted string has no end.

@@ -68,8 +68,8 @@ fn find(field: &str, name: &str, plain: impl Fn(&str) -> &str) -> Option<String>
         .or_else(|| plain().filter(is_present))
 }
 
-/// Joins the consecutive pieces of a value. Decodes the value afterwards, because an escape and a
-/// character can be split between two pieces.
+/// Joins the consecutive pieces of a value. Decodes the value afterwards, because an escape
+/// sequence or a character can be split between two pieces.
 fn join(pieces: &[(u32, bool, &str)]) -> String {
     let is_extended = matches!(pieces, [(_, true, _), ..]);
     let mut charset = Charset::default();

@@ -39,7 +39,8 @@ impl Preview {
             Beginning::Html(html) => collapse_html(&html),
         };
         Self {
-            // Another part can follow a blank part.
+            // Another part can follow a blank part, so a blank preview is final only for a complete
+            // body.
             is_final: full || whole && (complete || !text.is_empty()),
             text,
         }
@@ -103,7 +104,7 @@ impl Preview {
     }
 }
 
-/// The number of bytes that usually fill a preview.
+/// The number of bytes of text that usually fill a preview.
 const WINDOW: usize = 1024;
 
 /// Returns the first words of the visible text like [`collapse`].
@@ -113,7 +114,7 @@ fn collapse_html(html: &str) -> (String, bool) {
     if full || text.len() < WINDOW {
         return (words, full);
     }
-    // The beginning contains many invisible characters.
+    // The beginning contains too many invisible characters, so read the complete text.
     collapse(&visible_beginning(html, usize::MAX))
 }
 

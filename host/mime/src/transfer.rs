@@ -180,7 +180,8 @@ fn decode_lines<'e>(
             return (rest, after.len() - remaining);
         }
         if STANDARD_NO_PAD.decode_append(&*letters, decoded).is_err() {
-            // The lines contain padding or other bytes.
+            // The lines contain padding or other bytes, so the caller decodes the lines without
+            // this function.
             return (rest, after.len());
         }
         rest = after;
@@ -309,8 +310,8 @@ impl QuotedPrintable {
 }
 
 /// Decodes text, valid escapes and soft line breaks. This function is the fast path and needs no
-/// state. Returns the remaining bytes, which begin with another form or with white space whose end
-/// is missing.
+/// state. Returns the remaining bytes. They begin with an invalid or incomplete escape, or with
+/// white space that can be at the end of a line.
 fn decode_regular<'e>(encoded: &'e [u8], sink: &mut impl Sink) -> &'e [u8] {
     // The text from `start` has not been passed to the sink. `line` is the beginning of the current
     // line, or the end of the last escape in this line.

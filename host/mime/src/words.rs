@@ -78,6 +78,7 @@ fn decode_group(words: &[Word<'_>]) -> String {
         return separate;
     }
     // Either the sender omits the padding, or a group of four letters is split between two words.
+    // Decode the words separately and joined, and choose the better result.
     let mut bytes = Vec::new();
     for run in words.chunk_by(|a, b| a.is_base64 && b.is_base64) {
         if let [word] = run {
@@ -108,8 +109,8 @@ impl<'t> Word<'t> {
             "q" | "Q" => false,
             _ => return None,
         };
-        // Some senders do not encode spaces and question marks. Another `=?` means that this word
-        // has no end.
+        // Some senders do not encode spaces and question marks. Another `=?` before the end means
+        // that this word has no end.
         let bytes = rest.as_bytes();
         let end = memchr::memchr_iter(b'?', bytes).find(|at| {
             bytes.get(at + 1) == Some(&b'=')
@@ -119,7 +120,8 @@ impl<'t> Word<'t> {
         let charset = if data.is_ascii() {
             Charset::named(Some(label))
         } else {
-            // The header field was decoded before, including these letters.
+            // The caller has already decoded the letters that are not ASCII, so the label does not
+            // apply.
             Charset::Unlabelled
         };
         (label.len() > 1).then_some(Self {

@@ -29,7 +29,8 @@ fn in_brackets(piece: &str) -> Option<String> {
     let (before, id) = piece.strip_suffix('>')?.rsplit_once('<')?;
     let id = id.trim();
     let is_id = match id.split_once('@') {
-        // After a sentence or a name without a date, the brackets contain the address of a person.
+        // If a sentence or a name without a date precedes the brackets, they contain the address of
+        // a person.
         Some((local, _)) => {
             !before.contains(char::is_alphanumeric) || has_digit(before) || has_digit(local)
         }

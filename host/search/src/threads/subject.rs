@@ -171,7 +171,7 @@ impl BaseSubject {
     pub(super) fn of(subject: &str) -> Self {
         let ignorable = CodePointSetData::new::<DefaultIgnorableCodePoint>();
         // Mail clients in Hebrew and Arabic add invisible direction marks to prefixes. The marks
-        // are removed, because a prefix would not be recognised otherwise.
+        // are removed, because a prefix would not be recognized otherwise.
         let is_visible = |c: &char| c.is_ascii() || !ignorable.contains(*c);
         let visible: String = subject.chars().filter(is_visible).collect();
         let words: Vec<_> = visible.split_whitespace().collect();
