@@ -139,8 +139,8 @@ async fn respond<H: Handler>(
 ) -> Response<H::Body> {
     join_cookies(request.headers_mut());
     let mut response = handler.handle(peer, role, request).await;
-    // HTTP/2 has no such header (RFC 9113, section 8.2.2). If the body was not read to its end, h2
-    // resets the stream.
+    // HTTP/2 has no Connection header (RFC 9113, section 8.2.2). If the body was not read to its
+    // end, h2 resets the stream.
     response.headers_mut().remove(header::CONNECTION);
     response
 }

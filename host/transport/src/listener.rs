@@ -35,7 +35,7 @@ pub(crate) struct ListenerOptions {
     pub(crate) role: Role,
 }
 
-/// The kind of responses of a listener.
+/// The kind of responses that the server sends on a listener.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Role {
     /// The responses of the routes.

@@ -15,7 +15,7 @@ pub(crate) enum Transport {
 }
 
 impl Transport {
-    /// Disables the delay of small writes.
+    /// Disables the delay of small writes (Nagle's algorithm).
     pub(crate) fn set_nodelay(&self) -> io::Result<()> {
         match self {
             Self::Tcp(stream) => stream.set_nodelay(true),
@@ -61,7 +61,7 @@ impl AsyncWrite for Transport {
     }
 
     fn is_write_vectored(&self) -> bool {
-        // This is true for both types of sockets.
+        // TCP sockets and Unix sockets support vectored writes.
         true
     }
 

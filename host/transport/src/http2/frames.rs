@@ -44,7 +44,7 @@ impl<T> FrameStream<T> {
 
 /// A scanner that finds header blocks in the frames of a client.
 struct FrameScanner {
-    /// The received bytes of the current frame's header.
+    /// The header of the current frame. `received` is the number of its bytes that have arrived.
     header: [u8; FRAME_HEADER],
     received: usize,
     /// The number of following bytes that are not a frame header: the preface, or the rest of a
