@@ -53,7 +53,8 @@ pub fn read(
     }
 }
 
-/// Returns `true` if a URL contains a password, or if it is so invalid that it could contain one.
+/// Returns `true` if a URL contains a password. Also returns `true` if the URL is invalid and
+/// contains `@`, because a password could precede the `@`.
 fn has_password(url: &str) -> bool {
     let Ok(parsed) = Url::parse(url) else {
         return url.contains('@');
