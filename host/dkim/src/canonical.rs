@@ -16,7 +16,7 @@ pub(crate) fn write_field(name: &[u8], value: &[u8], out: &mut Vec<u8>) {
 }
 
 /// Appends the canonical form of a header field to `out`, without its line break. The field
-/// `DKIM-Signature` itself is signed in this form (section 3.7).
+/// `DKIM-Signature` itself is signed in this form (RFC 6376, section 3.7).
 pub(crate) fn write_unterminated_field(name: &[u8], value: &[u8], out: &mut Vec<u8>) {
     out.extend(name.trim_ascii_end().iter().map(u8::to_ascii_lowercase));
     out.push(b':');
