@@ -32,8 +32,8 @@ pub(crate) struct Policy {
 }
 
 impl Policy {
-    /// Checks a message. Returns the marked value of its `Authentication-Results` field, or the
-    /// SMTP reply that rejects the message.
+    /// Checks a message. Returns the value of its `Authentication-Results` field with a mark, or
+    /// the SMTP reply that rejects the message.
     pub(crate) async fn results(
         &self,
         envelope: Envelope<'_>,
