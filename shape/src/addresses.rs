@@ -2,7 +2,7 @@
 //! characters than ASCII).
 //!
 //! A client can use each address that the service displays as a recipient. Therefore the parser
-//! accepts what senders write although RFC 5322 does not allow it, if its meaning is clear:
+//! also accepts forms that RFC 5322 does not allow but that senders use, if the meaning is clear:
 //! `a..b@example.org`, names with brackets, local parts of more than 64 bytes.
 
 use std::fmt::Write as _;
@@ -38,7 +38,7 @@ pub struct InvalidList;
 pub struct Mailboxes<'a> {
     rest: &'a str,
     is_in_group: bool,
-    /// Whether an entry must follow, because a comma precedes.
+    /// Whether an entry must follow, because a comma precedes `rest`.
     is_entry_due: bool,
 }
 
@@ -215,7 +215,8 @@ impl<'a> Entry<'a> {
                 address: parse_address(self.words.trim())?,
             });
         };
-        // An `@` outside quotes can be an address whose comma is missing.
+        // An `@` in the name outside quotes can belong to another address if a comma is missing. So
+        // the entry is rejected.
         let mut is_quoted = false;
         let mut escaped = false;
         let names_address = self.words.chars().any(|character| {
@@ -304,9 +305,9 @@ fn bracketed(text: &str) -> Option<(&str, usize)> {
     None
 }
 
-/// Parses an address without a name. The local part of the result has quotes only if it needs them,
-/// and the domain is unchanged except for a final dot. Returns `None` if the text is not an
-/// address.
+/// Parses an address without a name. The local part of the result has quotes only if they are
+/// necessary. The domain is unchanged except that a final dot is removed. Returns `None` if the
+/// text is not an address.
 #[must_use]
 pub fn parse_address(text: &str) -> Option<String> {
     let (local_part, domain) = text.rsplit_once('@')?;
@@ -358,8 +359,8 @@ pub fn ascii_domain(domain: &str) -> Option<String> {
     (domain.len() <= LONGEST_DOMAIN && domain.split('.').all(is_label)).then_some(domain)
 }
 
-/// Returns the content of a local part: of words that are separated by dots, some of them in
-/// quotes.
+/// Returns a local part without its quotes. A local part consists of words that are separated by
+/// dots. Each word can be in quotes.
 fn local_part_content(text: &str) -> Option<String> {
     let mut content = String::new();
     let mut rest = text;
