@@ -30,7 +30,7 @@ pub struct InvalidList;
 
 /// Iterates over the addresses of a list: `a@b.example, Name <c@d.example>, "Last, First"
 /// <e@f.example> (comment), Group: g@h.example;`. The members of a group count as addresses of the
-/// list. Returns an error at the first invalid entry, and nothing after it.
+/// list. Returns an error at the first invalid entry, and then ends.
 ///
 /// Memory and time of one step depend only on the length of the entry, so a caller can stop at its
 /// limit of addresses.
@@ -137,7 +137,7 @@ struct Entry<'a> {
     is_ambiguous: bool,
     /// `,`, `;` or `:`. `None` at the end of the list.
     end: Option<char>,
-    /// The length of the entry, including `end`.
+    /// The length of the entry in bytes, including `end`.
     length: usize,
 }
 
@@ -238,8 +238,8 @@ impl<'a> Entry<'a> {
     }
 }
 
-/// Returns the content of the quoted string at the beginning of `text`, and the length with its
-/// quotes.
+/// Returns the content of the quoted string at the beginning of `text`, and the length of the
+/// quoted string in bytes.
 fn quoted(text: &str) -> Option<(String, usize)> {
     let mut content = String::new();
     let mut escaped = false;
@@ -257,8 +257,8 @@ fn quoted(text: &str) -> Option<(String, usize)> {
     None
 }
 
-/// Returns the content of the comment at the beginning of `text`, and the length with its
-/// parentheses.
+/// Returns the content of the comment at the beginning of `text`, and the length of the comment in
+/// bytes.
 fn comment(text: &str) -> Option<(String, usize)> {
     let mut content = String::new();
     let (mut depth, mut escaped) = (0_usize, false);
@@ -289,8 +289,8 @@ fn comment(text: &str) -> Option<(String, usize)> {
     None
 }
 
-/// Returns the content of the angle brackets at the beginning of `text`, and the length with the
-/// brackets.
+/// Returns the content of the angle brackets at the beginning of `text`, and the length in bytes
+/// including the brackets.
 fn bracketed(text: &str) -> Option<(&str, usize)> {
     let (mut is_quoted, mut escaped) = (false, false);
     for (at, character) in text.char_indices().skip(1) {

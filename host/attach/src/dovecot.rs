@@ -57,7 +57,8 @@ pub(super) struct Dovecot {
     /// Whether `auth_username_format` removes the domain from the recipients of LMTP. In Debian 13,
     /// this is the default.
     pub(super) lmtp_removes_domains: bool,
-    /// The domain that Dovecot appends to log-in names without a domain. Empty if there is none.
+    /// The domain that Dovecot appends to log-in names without a domain. Empty if there is no such
+    /// domain.
     pub(super) default_realm: String,
     /// The files of the passdbs and userdbs with the driver `passwd-file`.
     passwd_files: Vec<PathBuf>,
@@ -108,7 +109,7 @@ impl Dovecot {
     ///
     /// # Errors
     /// Returns an error if Dovecot is missing or too old, or if its configuration does not allow
-    /// the change.
+    /// the attachment.
     pub(super) fn inspect(config: &Path) -> anyhow::Result<Self> {
         let mut dovecot = Self::at(config)?;
         let text = run("dovecot", &["--version"])?;
@@ -145,7 +146,7 @@ impl Dovecot {
         Ok(dovecot)
     }
 
-    /// Checks that the change is possible, and adds warnings.
+    /// Checks that the attachment is possible, and adds warnings.
     fn check(&mut self) -> anyhow::Result<()> {
         self.check_include()?;
         let mechanisms = self.setting("auth_mechanisms")?.to_ascii_lowercase();
@@ -322,7 +323,7 @@ impl Dovecot {
         Ok(files)
     }
 
-    /// Returns `true` if Latchmail's passdb is the first one in the current configuration.
+    /// Returns `true` if Latchmail's passdb is the first passdb in the current configuration.
     pub(super) fn is_passdb_first(&self) -> anyhow::Result<bool> {
         let settings = self.dump()?;
         let first = settings.lines().position(|line| line.starts_with("passdb"));
@@ -377,8 +378,8 @@ impl Dovecot {
         )
     }
 
-    /// Returns the users that Dovecot can list, and those in its passwd-files. Many user sources
-    /// cannot list users.
+    /// Returns the users that Dovecot can list, and the users in its passwd-files. Many user
+    /// sources cannot list users.
     pub(super) fn users(&self) -> Vec<String> {
         // If one source cannot list its users, Dovecot lists the users of the other sources and
         // then reports a failure.

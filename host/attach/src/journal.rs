@@ -15,7 +15,7 @@ use base64::engine::general_purpose::STANDARD;
 use latchmail_mailserver::Pinned;
 use serde::{Deserialize, Serialize};
 
-/// The name of the journal. It is in the folder of the service's configuration file.
+/// The name of the journal. The journal is in the folder of the service's configuration file.
 const FILE: &str = "attach-journal.json";
 /// The name of the folder for temporary files, beside the journal.
 const SCRATCH: &str = "attach-scratch";

@@ -312,8 +312,8 @@ fn restore(
     }
 }
 
-/// Reloads the servers that are running, and reports settings that differ from those before the
-/// attachment.
+/// Reloads the servers that are running, and reports settings that differ from the settings before
+/// the attachment.
 fn reload(journal: &Journal, postfix: &Postfix) -> anyhow::Result<()> {
     let dovecot = Dovecot::at(&journal.dovecot)?;
     if dovecot.is_running() {

@@ -62,8 +62,9 @@ pub(super) async fn open_directory(config: &Config) -> anyhow::Result<Directory>
 }
 
 /// Creates an empty file for the owner of a folder. An empty file is a valid SQLite database. The
-/// file must have this owner before the database is opened, because the service accepts an existing
-/// folder only if the folder belongs to the owner of the database.
+/// file must have this owner before the database is opened. Otherwise the folder for mail servers
+/// would belong to neither root nor the owner of the database, and the database could not be
+/// opened.
 fn create_for_owner_of(folder: &Path, file: &Path) -> anyhow::Result<()> {
     let owner = fs::metadata(folder)?.uid();
     OpenOptions::new()

@@ -1,5 +1,5 @@
-//! The plan of an attachment: what `latchmail attach` found and what it changes. Building the plan
-//! changes nothing.
+//! The plan of an attachment: the mail servers that `latchmail attach` found, and the planned
+//! changes. Building the plan changes nothing.
 
 use std::path::Path;
 
@@ -24,7 +24,7 @@ const OTHER_CONNECTIONS: usize = 2;
 const PASSWORD_NOTE: &str = "after a password change at the mail server, existing sessions end only if the passdb returns the field `latchmail_password_version` \
     (docs/accounts.md)";
 
-/// What `latchmail attach` found and what it changes.
+/// The mail servers that `latchmail attach` found, and the planned changes.
 pub(super) struct Plan {
     pub(super) dovecot: Dovecot,
     pub(super) postfix: Postfix,

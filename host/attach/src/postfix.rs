@@ -155,7 +155,7 @@ impl Postfix {
         Ok(value.trim().to_owned())
     }
 
-    /// Returns the domains in a parameter, without those in lookup tables.
+    /// Returns the domains in a parameter, without the domains in lookup tables.
     fn listed_domains(&self, name: &str) -> anyhow::Result<BTreeSet<String>> {
         let value = self.expanded(name)?;
         let mut domains = BTreeSet::new();
@@ -406,8 +406,8 @@ impl Postfix {
         }
     }
 
-    /// Removes Latchmail's tables from the parameters of a `main.cf` with this content, which was
-    /// changed after the attachment. Returns the new content.
+    /// Removes Latchmail's tables from the parameters of `main.cf`, and returns the new content.
+    /// `content` is the current content of the file, which was changed after the attachment.
     pub(super) fn cleaned_main_cf(
         &self,
         content: &[u8],

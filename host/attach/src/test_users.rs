@@ -338,7 +338,7 @@ fn is_enough(found: &[Candidate], lookups: usize) -> bool {
 }
 
 /// Returns the users to test. Users who have a mailbox precede the others. System users and virtual
-/// users alternate, because a fault can concern one kind only.
+/// users alternate, because a fault can concern only one of the two kinds.
 fn order(mut found: Vec<Candidate>) -> Vec<TestUser> {
     found.sort_by_key(|candidate| !candidate.is_in_use);
     let is_system_first = found.first().is_some_and(|candidate| candidate.is_system);

@@ -28,7 +28,8 @@ const LOG_IN_TIMEOUT: Duration = Duration::from_secs(15);
 const DELIVERY_TIMEOUT: Duration = Duration::from_mins(1);
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
-/// The lifetime of the app password for the checks, if it cannot be revoked afterwards.
+/// The lifetime of the app password for the checks. The app password is revoked after the checks,
+/// so the lifetime matters only if the revocation fails.
 const CREDENTIAL_LIFETIME: Duration = Duration::from_mins(10);
 
 /// Checks that Dovecot finds the existing user. If the operator gave the user's password, also
@@ -166,8 +167,8 @@ async fn create_account(
     }
 }
 
-/// Logs in, delivers a message with Postfix's `sendmail`, and submits a message. Deletes both
-/// messages.
+/// Logs in, delivers a message with Postfix's `sendmail`, and submits a message. Deletes the
+/// delivered and the submitted message.
 async fn use_mailbox(
     config: &Config,
     credential: &MailCredential,

@@ -131,7 +131,7 @@ impl Watcher {
                     Ok(true) => {}
                     Ok(false) => {
                         print_line(&format!(
-                            "cannot build {}; the previous version still serves",
+                            "cannot build {}; the service still uses the previous version",
                             project.folder().display()
                         ));
                         continue;
@@ -153,11 +153,13 @@ impl Watcher {
                     {
                         Ok(None) => {}
                         Ok(Some(modules)) => print_line(&format!(
-                            "serving {modules} after {:.1} s",
+                            "installed {modules} after {:.1} s",
                             begun.elapsed().as_secs_f64()
                         )),
                         Err(error) => {
-                            print_line(&format!("{error:#}; the previous version still serves"));
+                            print_line(&format!(
+                                "{error:#}; the service still uses the previous version"
+                            ));
                         }
                     }
                 }

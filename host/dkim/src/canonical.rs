@@ -2,9 +2,9 @@
 //! Converts a message to the form that is signed. Signatures of this form stay valid if mail
 //! servers change white space.
 //!
-//! This is our own code, because the canonicalizer of mail-auth 0.13.3 differs from the RFC in 7 of
-//! 18 tested bodies. For example, mail-auth does not remove a last line with only white space.
-//! Other DKIM crates are not suitable: they sign with the `rsa` crate, or depend on another
+//! This module is our own code, because the canonicalizer of mail-auth 0.13.3 differs from the RFC
+//! in 7 of 18 tested bodies. For example, mail-auth does not remove a last line with only white
+//! space. Other DKIM crates are not suitable: they sign with the `rsa` crate, or depend on another
 //! resolver and a second TLS library.
 
 use memchr::{memchr_iter, memchr2};
@@ -63,7 +63,7 @@ pub(crate) fn write_body(body: &[u8], mut write: impl FnMut(&[u8])) {
     }
 }
 
-/// Returns the length of the first line, including its CRLF.
+/// Returns the length of the first line in bytes, including its CRLF.
 fn line_length(bytes: &[u8]) -> usize {
     memchr_iter(b'\n', bytes)
         .find(|at| *at > 0 && bytes[at - 1] == b'\r')

@@ -181,7 +181,7 @@ impl Keys {
             .open_bytes(Purpose::DkimKey, domain, &key.sealed)
             .ok_or_else(|| Error::Unusable {
                 domain: domain.to_owned(),
-                reason: "it was not sealed with any of the service's keys".into(),
+                reason: "none of the service's keys can decrypt it".into(),
             })
     }
 }

@@ -50,7 +50,7 @@ impl Senders {
         }
     }
 
-    /// Adds the domains of another field of the same name. The addresses of this field are not
+    /// Adds the domains of another field of the same name. The addresses of the other field are not
     /// needed, because a submission with two From fields is rejected, and only the domains of
     /// incoming mail are checked.
     pub(crate) fn merge(&mut self, other: Self) {
@@ -106,8 +106,8 @@ fn written_domains(value: &[u8]) -> (Vec<String>, bool) {
     (domains, comments == 0)
 }
 
-/// Returns the length of a quoted string. `rest` begins after the first quote, and the length
-/// includes the last quote.
+/// Returns the length of a quoted string in bytes. `rest` begins after the first quote, and the
+/// length includes the last quote.
 fn quoted_length(rest: &str) -> Option<usize> {
     let mut escaped = false;
     for (at, character) in rest.char_indices() {
@@ -125,8 +125,8 @@ fn quoted_length(rest: &str) -> Option<usize> {
 /// in the length of the text.
 #[derive(Default)]
 struct EncodedWords {
-    /// The length of the rest of the text, from the white space or quote at which the last
-    /// candidate ended. An encoded word contains no white space and no quotes. So all candidates
+    /// The length of the rest of the text in bytes, from the white space or quote at which the last
+    /// candidate failed. An encoded word contains no white space and no quotes. So all candidates
     /// before this position have no end either.
     possible_at: Option<usize>,
 }

@@ -1,9 +1,8 @@
 //! Character sets of mail: finds the character set for a label, and decodes text.
 //!
 //! Labels of mail have many spellings, and some contradict the text. A text without a known label
-//! is UTF-8 if it is valid, otherwise windows-1252. No text is decoded with the decoder
-//! `replacement` of the web (WHATWG Encoding Standard), because that decoder drops the complete
-//! text.
+//! is UTF-8 if the text is valid UTF-8, otherwise windows-1252. The decoder `replacement` of the
+//! WHATWG Encoding Standard is never used, because this decoder drops the complete text.
 
 use encoding_rs::{
     BIG5, EUC_JP, EUC_KR, Encoding, GB18030, GBK, IBM866, ISO_2022_JP, ISO_8859_2, ISO_8859_3,
@@ -335,7 +334,8 @@ fn decode_seven_bit(bytes: &[u8], cut: bool, decode: impl Fn(&[u8]) -> String) -
 
 /// Removes each escape sequence that directly precedes another escape sequence. Senders create such
 /// pairs when they join lines or encoded words, because each line begins with a switch to Japanese
-/// and ends with a switch to ASCII. Decoders for the web treat such a pair as an attack.
+/// and ends with a switch to ASCII. The decoders of the WHATWG Encoding Standard treat such a pair
+/// as an attack and return a replacement character.
 fn remove_redundant_escapes(bytes: &[u8]) -> Vec<u8> {
     let mut result = Vec::with_capacity(bytes.len());
     let mut at = 0;
@@ -350,8 +350,8 @@ fn remove_redundant_escapes(bytes: &[u8]) -> Vec<u8> {
     result
 }
 
-/// Decodes ISO-2022-KR: sets the high bit of the bytes between SO and SI, which then are EUC-KR.
-/// Each line begins with ASCII.
+/// Decodes ISO-2022-KR: sets the high bit of the bytes between SO and SI, which then are EUC-KR. At
+/// the beginning of each line, the text is ASCII until the next SO.
 fn decode_iso_2022_kr(bytes: &[u8]) -> String {
     let mut eight_bit = Vec::with_capacity(bytes.len());
     let (mut rest, mut is_korean) = (bytes, false);
@@ -373,7 +373,7 @@ fn decode_iso_2022_kr(bytes: &[u8]) -> String {
 }
 
 /// Decodes HZ: sets the high bit of the pairs of bytes between `~{` and `~}`, which then are GBK.
-/// Each line begins with ASCII.
+/// At the beginning of each line, the text is ASCII until the next `~{`.
 fn decode_hz(bytes: &[u8]) -> String {
     let mut eight_bit = Vec::with_capacity(bytes.len());
     let (mut rest, mut is_chinese) = (bytes, false);
@@ -407,7 +407,7 @@ fn decode_hz(bytes: &[u8]) -> String {
     }
     match GBK.decode_without_bom_handling_and_without_replacement(&eight_bit) {
         Some(text) => text.into_owned(),
-        // The text is ASCII that contains `~{`, or it is damaged.
+        // Either the text is ASCII that contains `~{`, or the text is damaged.
         None => String::from_utf8_lossy(bytes).into_owned(),
     }
 }

@@ -33,8 +33,8 @@ pub(super) fn file_name(field: &str, name: &str) -> Option<String> {
 }
 
 /// Returns the first of these values that is not empty: the extended value, the joined pieces of a
-/// continued value, the plain value (RFC 2231, sections 3 and 4). `plain` removes what does not
-/// belong to the plain value.
+/// continued value, the plain value (RFC 2231, sections 3 and 4). `plain` removes text after the
+/// plain value, for example a comment.
 fn find(field: &str, name: &str, plain: impl Fn(&str) -> &str) -> Option<String> {
     let (mut extended, mut simple) = (None, None);
     let mut pieces = Vec::new();
@@ -126,7 +126,7 @@ fn parameters(field: &str) -> impl Iterator<Item = (&str, &str)> {
     })
 }
 
-/// Returns the length of the value at the beginning of `text`.
+/// Returns the length of the value at the beginning of `text`, in bytes.
 fn value_length(text: &str) -> usize {
     if text.starts_with('"') {
         return quoted_string(text).1.unwrap_or(text.len());

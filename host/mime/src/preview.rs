@@ -153,8 +153,8 @@ fn truncate(text: &str) -> &str {
         .char_indices()
         .nth(bounds::PREVIEW)
         .map_or(text.len(), |(at, _)| at);
-    // A cluster ends between two ASCII characters, because the text contains no line breaks. Search
-    // from the last such position.
+    // A grapheme cluster ends between two ASCII characters, because the text contains no line
+    // breaks. Search from the last such position.
     let start = text.as_bytes()[..limit]
         .windows(2)
         .rposition(<[u8]>::is_ascii)

@@ -206,8 +206,8 @@ const MAX_LETTERS: usize = 8192;
 /// Maximum length of a line on the fast path, in bytes. RFC 2045 allows 76 letters.
 const MAX_LINE: usize = 1024;
 
-/// Maximum length of white space that is removed at the end of a line, in bytes. Mail servers added
-/// such white space (RFC 2045, section 6.7, rule 3).
+/// Maximum length of white space that is removed at the end of a line, in bytes. Some mail servers
+/// add such white space (RFC 2045, section 6.7, rule 3).
 const MAX_SPACE: usize = 1024;
 
 /// A quoted-printable decoder. It returns an invalid escape unchanged as text.

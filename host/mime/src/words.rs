@@ -41,8 +41,8 @@ pub(super) fn decode(text: &str) -> Cow<'_, str> {
 }
 
 /// Decodes the encoded words at the beginning of `text`. White space between two words is not part
-/// of the text (RFC 2047, section 6.2). Returns the decoded text and the length of the words.
-/// Returns `None` if the text does not begin with an encoded word.
+/// of the text (RFC 2047, section 6.2). Returns the decoded text and the length of the encoded
+/// words in bytes. Returns `None` if the text does not begin with an encoded word.
 pub(super) fn decode_first(text: &str) -> Option<(String, usize)> {
     let mut next = Word::at(text);
     let mut decoded = String::new();

@@ -33,7 +33,7 @@ const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 /// The prefix of all keys in the server.
 const PREFIX: &str = "latchmail:";
 
-/// The reason why the server is unavailable. It does not contain the password of the URL.
+/// The reason why the server is unavailable. The text does not contain the password of the URL.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The server did not respond in time.

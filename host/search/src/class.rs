@@ -14,7 +14,7 @@ pub(crate) enum Class {
     Letter,
     /// Part of a run that is split into pairs of letters, for example Chinese or Thai.
     Paired,
-    /// Part of the word or the run before it: a mark or an invisible character.
+    /// Part of the word or the run before the character: a mark or an invisible character.
     Extend,
 }
 

@@ -33,7 +33,7 @@ pub(crate) fn candidates(segments: &[SegmentMeta], max: usize) -> Option<Vec<Seg
     (count > 1).then(|| sizes[..count].iter().map(|&(_, id)| id).collect())
 }
 
-/// Returns all segments if more than a tenth of the messages are not in the largest one.
+/// Returns all segments if more than a tenth of the messages are not in the largest segment.
 pub(crate) fn all(segments: &[SegmentMeta]) -> Option<Vec<SegmentId>> {
     let messages: u64 = segments
         .iter()

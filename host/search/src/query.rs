@@ -285,7 +285,7 @@ fn too_many_terms(text: &str, start: usize) -> QueryError {
     }
 }
 
-/// Converts a position in bytes to one in code points.
+/// Converts a position in bytes to a position in code points.
 fn position(text: &str, bytes: usize) -> usize {
     text[..bytes].chars().count()
 }

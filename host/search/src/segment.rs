@@ -80,7 +80,8 @@ impl Segment {
         &self.texts[field as usize]
     }
 
-    /// Adds the documents with a word to `docs`. Returns their number, including deleted documents.
+    /// Adds the documents with a word to `docs`. Returns the number of documents with the word,
+    /// including deleted documents.
     pub(crate) fn add_word(
         &self,
         field: TextField,

@@ -48,7 +48,7 @@ pub(crate) struct Highlighter {
 /// The beginning of a phrase.
 #[derive(Default)]
 struct Node {
-    /// The nodes with one more word.
+    /// The child nodes, by the next word of a phrase.
     next: HashMap<String, usize>,
     /// The prefixes that complete a phrase as its last word.
     prefixes: HashSet<String>,

@@ -29,7 +29,7 @@ fn is_folded(letter: char) -> bool {
     )
 }
 
-/// A folded letter of a run of paired letters, and its range in the text.
+/// A folded letter of a run of paired letters, and its range in the text in bytes.
 #[derive(Clone, Copy, Debug)]
 struct Letter {
     folded: char,

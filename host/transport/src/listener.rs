@@ -131,7 +131,7 @@ impl Listener {
         })
     }
 
-    /// Returns the listener with TLS. Without `tls`, the listener stays as it is.
+    /// Returns the listener with TLS. If `tls` is `None`, the listener does not use TLS.
     #[must_use]
     pub fn with_tls(mut self, tls: Option<&Arc<Tls>>) -> Self {
         Arc::make_mut(&mut self.options).tls = tls.cloned();

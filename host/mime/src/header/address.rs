@@ -210,7 +210,7 @@ impl Mailbox<'_> {
         };
         let address = self.tokens.remove(angle).decoded.into_owned();
         let name = text(&self.tokens);
-        // Some senders encode the name and the address in one word.
+        // Some senders encode the name and the address in one encoded word.
         let (inner, address) = match name_and_address(&address) {
             Some((inner, address)) => (inner.to_owned(), address.to_owned()),
             None => (String::new(), address),
@@ -348,7 +348,8 @@ fn text(tokens: &[Token<'_>]) -> String {
     text
 }
 
-/// Returns the length of the atom at the beginning of `text`, at least one character.
+/// Returns the length of the atom at the beginning of `text`, in bytes. The atom has at least one
+/// character.
 fn atom_length(text: &str) -> usize {
     let bytes = text.as_bytes();
     let mut at = 0;

@@ -26,7 +26,7 @@ pub(super) fn select<'h>(header: &'h [u8], names: &[&[u8]]) -> Vec<(usize, &'h [
     selected
 }
 
-/// Returns the length of the first field with its continuation lines.
+/// Returns the length of the first field with its continuation lines, in bytes.
 fn field_length(header: &[u8]) -> usize {
     let mut end = 0;
     while let Some(line) = memchr(b'\n', &header[end..]) {

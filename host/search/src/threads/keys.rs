@@ -90,8 +90,8 @@ impl ThreadFields<'_> {
     }
 
     /// Returns the same id as [`ThreadKeys::own_thread_id`], but computes only the necessary
-    /// hashes. Returns `None` if the message has neither a Message-ID nor references. Then the id
-    /// is [`ThreadId::of_number`].
+    /// hashes. Returns `None` if the message has neither a Message-ID nor references. In this case,
+    /// the id is [`ThreadId::of_number`].
     #[must_use]
     pub fn own_thread_id(&self) -> Option<ThreadId> {
         let (first, parent) = (self.first_reference(), self.parent());
@@ -110,7 +110,7 @@ impl ThreadFields<'_> {
         self.in_reply_to.and_then(|id| self.other(id))
     }
 
-    /// Returns the id if it is usable and not the id of this message.
+    /// Returns `id` without angle brackets if it is usable and not the id of this message.
     fn other<'a>(&self, id: &'a str) -> Option<&'a str> {
         let message_id = usable(self.message_id);
         usable(id).filter(|id| Some(*id) != message_id)

@@ -222,7 +222,7 @@ impl BaseSubject {
 }
 
 /// Removes one reply prefix, for example `re:`, `re[2]:` or `re :`. Returns `None` if the text has
-/// none.
+/// no reply prefix.
 fn without_prefix(text: &str) -> Option<&str> {
     let start = &text[..text.floor_char_boundary(MAX_PREFIX)];
     let colon = start.find([':', '：'])?;

@@ -12,9 +12,9 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use super::progress::Progress;
 use crate::write_timeout::WriteTimeout;
 
-/// The length of the connection preface of a client (RFC 9113, section 3.4).
+/// The length of the connection preface of a client, in bytes (RFC 9113, section 3.4).
 const PREFACE: usize = 24;
-/// The length of the header of a frame (RFC 9113, section 4.1).
+/// The length of the header of a frame, in bytes (RFC 9113, section 4.1).
 const FRAME_HEADER: usize = 9;
 /// The types of frames with header blocks, and the flag for the last frame of a block (RFC 9113,
 /// sections 6.2 and 6.10).
@@ -52,7 +52,7 @@ struct FrameScanner {
     skip: usize,
     /// Whether a header block has begun and is not complete.
     in_block: bool,
-    /// Whether the current frame is the last one of a header block.
+    /// Whether the current frame is the last frame of a header block.
     ends_block: bool,
 }
 

@@ -11,10 +11,12 @@ use tokio::time::{Instant, Sleep, sleep_until};
 
 use crate::client_connections::ConnectionPermit;
 
-/// The maximum time from the announcement of the end of an idle connection (GOAWAY) to its close.
+/// The maximum time between a GOAWAY frame, which announces the end of the connection, and the
+/// close of the connection.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
-/// The maximum number of cancelled requests, in addition to one for each completed request. A
-/// client that cancels more requests makes the service work in vain (rapid reset).
+/// The maximum number of cancelled requests on a connection. For each completed request, one more
+/// cancelled request is allowed. A client that cancels more requests makes the service work in vain
+/// (rapid reset).
 const MAX_CANCELLED: usize = 100;
 /// The shortest timeout divided by the maximum interval between two checks of the timeouts.
 const CHECKS_PER_TIMEOUT: u32 = 4;
@@ -175,7 +177,7 @@ impl Timer {
     }
 }
 
-/// A request whose response is not complete. Dropping this value ends the request.
+/// A request whose response is not complete. Dropping this value records the end of the request.
 pub(super) struct ActiveRequest {
     progress: Arc<Progress>,
     outcome: AtomicU8,
@@ -212,8 +214,8 @@ impl Drop for ActiveRequest {
     }
 }
 
-/// A part of a response body that h2 has not completely written. Dropping this value ends the
-/// write.
+/// A part of a response body that h2 has not completely written. Dropping this value records the
+/// end of the write.
 pub(super) struct UnwrittenPart {
     request: Arc<ActiveRequest>,
     id: u64,

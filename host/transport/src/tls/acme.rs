@@ -1,6 +1,6 @@
 //! A certificate from a certificate authority (ACME, RFC 8555). The authority verifies the domains
-//! with the challenge TLS-ALPN-01 (RFC 8737), for which it connects to the TLS port of the service.
-//! The account key and the certificate are stored in a folder.
+//! with the challenge TLS-ALPN-01 (RFC 8737), for which the authority connects to the TLS port of
+//! the service. The account key and the certificate are stored in a folder.
 
 use std::fs::{DirBuilder, OpenOptions, Permissions};
 use std::io::{self, Write as _};
