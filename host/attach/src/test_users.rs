@@ -384,7 +384,8 @@ impl MailUser {
     fn mailboxes(&self, login: &str) -> Vec<PathBuf> {
         let local = login.split('@').next().unwrap_or(login);
         let mut paths = Vec::new();
-        // `maildir:~/Maildir`, `mbox:~/mail:INBOX=/var/mail/ada`, or a path.
+        // The value is, for example, `maildir:~/Maildir`, `mbox:~/mail:INBOX=/var/mail/ada` or a
+        // path.
         for part in self.mail.split(':') {
             let path = part.strip_prefix("INBOX=").unwrap_or(part);
             match path.strip_prefix("~/") {

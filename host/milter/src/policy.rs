@@ -63,7 +63,8 @@ impl Policy {
         }
     }
 
-    /// Checks that all senders in a submission are addresses of its account.
+    /// Checks that all senders in a submission are addresses of the account that submits the
+    /// message.
     async fn check_submission(&self, login: &str, message: &Message) -> Result<Vec<Check>, String> {
         if message.from_fields != 1 {
             return Err(format!(

@@ -46,7 +46,8 @@ pub(super) enum Charset {
     Iso2022Kr,
     /// HZ (RFC 1843).
     Hz,
-    /// A character set without a decoder, such as ISO-2022-CN. ASCII and valid UTF-8 are kept.
+    /// A character set without a decoder, such as ISO-2022-CN. Decoding keeps ASCII and valid
+    /// UTF-8.
     Undecodable,
 }
 

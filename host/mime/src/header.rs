@@ -182,7 +182,7 @@ pub(crate) struct Part {
 }
 
 impl Part {
-    /// Returns the total length of all texts, in bytes.
+    /// Returns the total length of all strings in this value, in bytes.
     pub(super) fn text_length(&self) -> usize {
         let optional = [&self.boundary, &self.filename];
         let optional = optional.into_iter().flatten().map(String::len);
@@ -204,7 +204,8 @@ impl Part {
         let mut part = Self {
             media: match parameters::main_value(&content_type) {
                 media if !media.is_empty() => {
-                    // The value of the Content-Type field can be invalid.
+                    // The value of the Content-Type field can be invalid. The part is then binary
+                    // data.
                     media_type(&media).unwrap_or_else(|| "application/octet-stream".into())
                 }
                 _ if in_digest => "message/rfc822".into(),

@@ -90,8 +90,8 @@ impl Preview {
                 return Some(Self { text, is_final });
             }
         }
-        // The delimiter line starts at most two bytes after the content. `first` must contain the
-        // complete delimiter line.
+        // The delimiter line starts at most two bytes after the content. If `first` does not
+        // contain the complete delimiter line, the end of the part is not certain.
         if !leaf.complete || !(is_whole || leaf.range.end + 2 <= limit) {
             return None;
         }

@@ -74,7 +74,7 @@ enum Filter {
     After(i64),
     Larger(u64),
     /// Whether each combination of flags satisfies the condition, indexed like
-    /// [`MailboxState::flag_sets`].
+    /// `MailboxState::flag_sets`.
     Flags(Vec<bool>),
     Folders(FolderSet),
 }

@@ -244,8 +244,8 @@ impl Threads {
         members.into_iter().map(uid).collect()
     }
 
-    /// Returns the numbers and the threads of the messages whose thread id is not their own thread
-    /// id ([`ThreadKeys::own_thread_id`]), in any order.
+    /// Returns the message numbers and the threads of the messages whose thread id is not their own
+    /// thread id ([`ThreadKeys::own_thread_id`]), in any order.
     pub fn merged(&self) -> impl Iterator<Item = (u64, ThreadId)> {
         self.by_uid.iter().filter_map(|(uid, message)| {
             let thread = self.thread_of(*uid)?;

@@ -47,7 +47,7 @@ pub struct Participant<'a> {
 /// The immutable facts about a message.
 #[derive(Clone, Debug, Default)]
 pub struct Document<'a> {
-    /// The message number.
+    /// The message number: the service's id of the message, not the IMAP UID.
     pub uid: u64,
     /// The time of arrival, in milliseconds since 1970.
     pub arrival: i64,
@@ -79,8 +79,9 @@ pub struct Document<'a> {
 }
 
 impl Document<'_> {
-    /// Converts the message to a tantivy document. Returns also its approximate size in bytes. Each
-    /// part of the message is a separate value, so no phrase spans two parts.
+    /// Converts the message to a tantivy document. Also returns the approximate size of the
+    /// document in bytes. Each part of the message is a separate value, so no phrase spans two
+    /// parts.
     fn convert(&self) -> (TantivyDocument, usize) {
         let fields = &*FIELDS;
         let mut document = TantivyDocument::new();

@@ -15,7 +15,8 @@ pub(super) fn ids(field: &str) -> Vec<String> {
         .split(|c: char| c.is_whitespace() || matches!(c, ',' | ';' | '"' | '>'))
         .filter(|word| !word.is_empty())
         .collect();
-    // A field with other words is a sentence, and an address in a sentence is not an id.
+    // A field with words that cannot be ids is a sentence, and an address in a sentence is not an
+    // id.
     let are_ids = match *words {
         [word] => is_address(word) || has_digit(word),
         _ => words.iter().all(|word| is_address(word)),
