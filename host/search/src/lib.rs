@@ -1,6 +1,6 @@
 //! The search index of one mailbox, the query language, and threads.
 //!
-//! This crate knows neither IMAP nor the database, and contains no asynchronous code.
+//! This crate depends neither on IMAP nor on the database, and contains no asynchronous code.
 //!
 //! The index contains only immutable facts about messages. [`MailboxState`] holds folders, IMAP
 //! UIDs and flags in memory, so a change of flags does not change the index. A search finds a
