@@ -2,7 +2,7 @@
 //! characters than ASCII).
 //!
 //! A client can use each address that the service displays as a recipient. Therefore the parser
-//! accepts what senders write although RFC 5322 does not allow it, if its meaning is clear:
+//! also accepts forms that RFC 5322 does not allow but that senders use, if the meaning is clear:
 //! `a..b@example.org`, names with brackets, local parts of more than 64 bytes.
 
 use std::fmt::Write as _;
@@ -30,7 +30,7 @@ pub struct InvalidList;
 
 /// Iterates over the addresses of a list: `a@b.example, Name <c@d.example>, "Last, First"
 /// <e@f.example> (comment), Group: g@h.example;`. The members of a group count as addresses of the
-/// list. Returns an error at the first invalid entry, and nothing after it.
+/// list. Returns an error at the first invalid entry, and then ends.
 ///
 /// Memory and time of one step depend only on the length of the entry, so a caller can stop at its
 /// limit of addresses.
@@ -38,7 +38,7 @@ pub struct InvalidList;
 pub struct Mailboxes<'a> {
     rest: &'a str,
     is_in_group: bool,
-    /// Whether an entry must follow, because a comma precedes.
+    /// Whether an entry must follow, because a comma precedes `rest`.
     is_entry_due: bool,
 }
 
@@ -138,7 +138,7 @@ struct Entry<'a> {
     is_ambiguous: bool,
     /// `,`, `;` or `:`. `None` at the end of the list.
     end: Option<char>,
-    /// The length of the entry, including `end`.
+    /// The length of the entry in bytes, including `end`.
     length: usize,
 }
 
@@ -216,7 +216,8 @@ impl<'a> Entry<'a> {
                 address: parse_address(self.words.trim())?,
             });
         };
-        // An `@` outside quotes can be an address whose comma is missing.
+        // An `@` in the name outside quotes can belong to another address if a comma is missing. So
+        // the entry is rejected.
         let mut is_quoted = false;
         let mut escaped = false;
         let names_address = self.words.chars().any(|character| {
@@ -238,8 +239,8 @@ impl<'a> Entry<'a> {
     }
 }
 
-/// Returns the content of the quoted string at the beginning of `text`, and the length with its
-/// quotes.
+/// Returns the content of the quoted string at the beginning of `text`, and the length of the
+/// quoted string in bytes.
 fn quoted(text: &str) -> Option<(String, usize)> {
     let mut content = String::new();
     let mut escaped = false;
@@ -257,8 +258,8 @@ fn quoted(text: &str) -> Option<(String, usize)> {
     None
 }
 
-/// Returns the content of the comment at the beginning of `text`, and the length with its
-/// parentheses.
+/// Returns the content of the comment at the beginning of `text`, and the length of the comment in
+/// bytes.
 fn comment(text: &str) -> Option<(String, usize)> {
     let mut content = String::new();
     let (mut depth, mut escaped) = (0_usize, false);
@@ -289,8 +290,8 @@ fn comment(text: &str) -> Option<(String, usize)> {
     None
 }
 
-/// Returns the content of the angle brackets at the beginning of `text`, and the length with the
-/// brackets.
+/// Returns the content of the angle brackets at the beginning of `text`, and the length in bytes
+/// including the brackets.
 fn bracketed(text: &str) -> Option<(&str, usize)> {
     let (mut is_quoted, mut escaped) = (false, false);
     for (at, character) in text.char_indices().skip(1) {
@@ -305,9 +306,9 @@ fn bracketed(text: &str) -> Option<(&str, usize)> {
     None
 }
 
-/// Parses an address without a name. The local part of the result has quotes only if it needs them,
-/// and the domain is unchanged except for a final dot. Returns `None` if the text is not an
-/// address.
+/// Parses an address without a name. The local part of the result has quotes only if they are
+/// necessary. The domain is unchanged except that a final dot is removed. Returns `None` if the
+/// text is not an address.
 #[must_use]
 pub fn parse_address(text: &str) -> Option<String> {
     let (local_part, domain) = text.rsplit_once('@')?;
@@ -359,8 +360,8 @@ pub fn ascii_domain(domain: &str) -> Option<String> {
     (domain.len() <= LONGEST_DOMAIN && domain.split('.').all(is_label)).then_some(domain)
 }
 
-/// Returns the content of a local part: of words that are separated by dots, some of them in
-/// quotes.
+/// Returns a local part without its quotes. A local part consists of words that are separated by
+/// dots. Each word can be in quotes.
 fn local_part_content(text: &str) -> Option<String> {
     let mut content = String::new();
     let mut rest = text;

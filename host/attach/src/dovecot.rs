@@ -22,12 +22,13 @@ const LOOKUP_2_3: &str = include_str!("templates/lookup-2.3.conf");
 const SERVICES: &str = include_str!("templates/services.conf");
 const DOVEADM: &str = include_str!("templates/doveadm.conf");
 
-/// The files in `conf.d`. The passdb must be the first one, because an existing passdb can delay a
-/// wrong password by seconds. The settings of services must be the last ones, because another file
-/// can set the same settings.
+/// The files in `conf.d`. Dovecot reads the files in the order of their names. Latchmail's passdb
+/// must be the first passdb, because an earlier passdb can delay each log-in by seconds if it
+/// rejects the password. The file with the settings of services must be the last file, because a
+/// later file can override the settings.
 const PASSDB_FILE: &str = "05-latchmail.conf";
 const SERVICES_FILE: &str = "99-latchmail.conf";
-/// The file with the query, for Dovecot 2.3.
+/// The file with the password query, for Dovecot 2.3.
 const LOOKUP_FILE: &str = "latchmail-passwords.conf.ext";
 
 /// The file with the key of the doveadm API.
@@ -55,9 +56,10 @@ pub(super) struct Dovecot {
     /// Whether `auth_username_format` removes the domain from log-in names.
     pub(super) removes_domains: bool,
     /// Whether `auth_username_format` removes the domain from the recipients of LMTP. In Debian 13,
-    /// it does by default.
+    /// this is the default.
     pub(super) lmtp_removes_domains: bool,
-    /// The domain that Dovecot appends to log-in names without a domain. Empty if there is none.
+    /// The domain that Dovecot appends to log-in names without a domain. Empty if there is no such
+    /// domain.
     pub(super) default_realm: String,
     /// The files of the passdbs and userdbs with the driver `passwd-file`.
     passwd_files: Vec<PathBuf>,
@@ -65,7 +67,7 @@ pub(super) struct Dovecot {
     pub(super) connections: usize,
     /// The maximum number of processes for IMAP sessions.
     pub(super) imap_processes: usize,
-    /// Facts that do not prevent the change, but that the operator must know.
+    /// Facts that do not prevent the attachment, but that the operator must know.
     pub(super) warnings: Vec<String>,
     auth_worker_groups: String,
     /// The port for the doveadm API, or `None` if the API cannot be used.
@@ -95,7 +97,7 @@ impl Dovecot {
     ///
     /// # Errors
     /// Returns an error if Dovecot is missing or too old, or if its configuration does not allow
-    /// the change.
+    /// the attachment.
     pub(super) fn inspect(config: &Path) -> anyhow::Result<Self> {
         let mut dovecot = Self::at(config)?;
         let text = run("dovecot", &["--version"])?;
@@ -119,7 +121,7 @@ impl Dovecot {
         })?;
         let connections = dovecot.setting("mail_max_userip_connections")?;
         dovecot.connections = connections.parse().unwrap_or(10);
-        // With -h, 2.4.1 reports an error for this name.
+        // With the option -h, doveconf 2.4.1 reports an error for this setting.
         let processes = run(
             "doveconf",
             &["-c", &dovecot.config, "service/imap/process_limit"],
@@ -132,7 +134,7 @@ impl Dovecot {
         Ok(dovecot)
     }
 
-    /// Checks that the change is possible, and adds warnings.
+    /// Checks that the attachment is possible, and adds warnings.
     fn check(&mut self) -> anyhow::Result<()> {
         self.check_include()?;
         let mechanisms = self.setting("auth_mechanisms")?.to_ascii_lowercase();
@@ -278,7 +280,8 @@ impl Dovecot {
                 let settings = LookupSettings::of(lookup);
                 let values = [("driver", settings.driver), ("connect", &settings.dovecot)];
                 let text = fill(LOOKUP_2_3, &values)?;
-                // Dovecot's other processes do not run as root.
+                // Dovecot's processes that read the file do not run as root, so their group must be
+                // able to read the file.
                 let dovecot = group_id(&self.setting("default_internal_user")?)?;
                 files.push(FileChange::create(
                     query.clone(),
@@ -308,7 +311,7 @@ impl Dovecot {
         Ok(files)
     }
 
-    /// Returns `true` if Latchmail's passdb is the first one in the current configuration.
+    /// Returns `true` if Latchmail's passdb is the first passdb in the current configuration.
     pub(super) fn is_passdb_first(&self) -> anyhow::Result<bool> {
         let settings = self.dump()?;
         let first = settings.lines().position(|line| line.starts_with("passdb"));
@@ -347,7 +350,8 @@ impl Dovecot {
         if output.status.success() {
             return Ok(MailUser::parse(&output.stdout));
         }
-        // Depending on the version and the problem, the reason is in either text, or in none.
+        // Depending on the version and the problem, the reason is in standard error, in standard
+        // output, or missing.
         let lines = output.stderr.lines().chain(output.stdout.lines());
         let reason = lines.rev().find(|line| {
             let line = line.trim();
@@ -362,11 +366,11 @@ impl Dovecot {
         )
     }
 
-    /// Returns the users that Dovecot can list, and those in its passwd-files. Many user sources
-    /// cannot list users.
+    /// Returns the users that Dovecot can list, and the users in its passwd-files. Many user
+    /// sources cannot list users.
     pub(super) fn users(&self) -> Vec<String> {
-        // If one source cannot list its users, Dovecot reports a failure after the users of the
-        // others.
+        // If one source cannot list its users, Dovecot lists the users of the other sources and
+        // then reports a failure.
         let listed = output("doveadm", &["-c", &self.config, "user", "*"]);
         let listed = listed.map(|output| output.stdout).unwrap_or_default();
         let mut users: Vec<String> = listed.lines().map(Into::into).collect();
@@ -384,7 +388,7 @@ impl Dovecot {
 #[derive(Debug, Default)]
 pub(super) struct MailUser {
     pub(super) home: String,
-    /// A number, or the name of a user.
+    /// The uid as a number, or the name of the system user.
     pub(super) uid: String,
     /// The value of `mail` in 2.3 or of `mail_path` in 2.4.
     pub(super) mail: String,
@@ -466,8 +470,8 @@ fn passdbs(settings: &str) -> Vec<String> {
     passdbs.map(|source| source.driver.to_owned()).collect()
 }
 
-/// Returns the files of the passdb and userdb blocks with the driver `passwd-file`. Leaves out
-/// paths with variables.
+/// Returns the files of the passdb and userdb blocks with the driver `passwd-file`. Omits paths
+/// with variables.
 fn passwd_files(settings: &str) -> Vec<PathBuf> {
     let mut files = Vec::new();
     for source in sources(settings) {

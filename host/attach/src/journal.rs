@@ -2,8 +2,8 @@
 //!
 //! The journal is written before the first change and removed after the last change was undone. So
 //! after a crash at any time, the changes can be undone. The journal contains the content of
-//! `main.cf`, and root writes files by it. Therefore only root can read and write the journal and
-//! its folder.
+//! `main.cf`, and root restores files from the journal. Therefore only root can read and write the
+//! journal and its folder.
 
 use std::fs::{self, File, OpenOptions, Permissions};
 use std::io::{ErrorKind, Write as _};
@@ -15,7 +15,7 @@ use base64::engine::general_purpose::STANDARD;
 use latchmail_mailserver::Pinned;
 use serde::{Deserialize, Serialize};
 
-/// The name of the journal. It is in the folder of the service's configuration file.
+/// The name of the journal. The journal is in the folder of the service's configuration file.
 const FILE: &str = "attach-journal.json";
 /// The name of the folder for temporary files, beside the journal.
 const SCRATCH: &str = "attach-scratch";
@@ -57,7 +57,7 @@ pub(super) struct FileChange {
     pub(super) path: PathBuf,
     /// The file before the change, or `None` if the file did not exist.
     pub(super) before: Option<Contents>,
-    /// The file during the change, if the file is changed in two steps.
+    /// The file after the first of two steps, or `None` if the file is changed in one step.
     pub(super) during: Option<Contents>,
     pub(super) after: Contents,
 }
@@ -130,7 +130,7 @@ impl Contents {
         }
     }
 
-    /// Replaces a file in one step.
+    /// Replaces a file atomically.
     pub(super) fn write(&self, path: &Path) -> anyhow::Result<()> {
         let temporary = temporary(path);
         let write = || {
@@ -152,7 +152,8 @@ impl Contents {
 }
 
 impl FileChange {
-    /// Returns the creation of a file. Root owns the file. `group` is the id of the file's group.
+    /// Returns the change that creates a file. Root owns the file. `group` is the id of the file's
+    /// group.
     pub(super) fn create(path: PathBuf, text: String, mode: u32, group: Option<u32>) -> Self {
         let after = Contents {
             bytes: text.into_bytes(),
@@ -168,7 +169,7 @@ impl FileChange {
         }
     }
 
-    /// Changes the owner of the new file.
+    /// Sets the owner of the new file.
     pub(super) fn owned_by(mut self, user: u32) -> Self {
         self.after.uid = user;
         self
@@ -191,7 +192,7 @@ impl FileChange {
         }
     }
 
-    /// Returns `true` if the file has a content that the change gives it.
+    /// Returns `true` if `contents` is the result of this change or of its first step.
     pub(super) fn has_made(&self, contents: &Contents) -> bool {
         *contents == self.after || self.during.as_ref() == Some(contents)
     }

@@ -2,9 +2,9 @@
 //! remove it.
 //!
 //! `attach` creates its own files and extends named parameters of `main.cf`. It does not change
-//! `master.cf`, system groups or existing files of Dovecot. Every change is in a journal before it
-//! is made, so both commands can undo an interrupted attachment. `detach` restores the files byte
-//! by byte.
+//! `master.cf`, system groups or existing files of Dovecot. Every change is recorded in a journal
+//! before the change is made, so `attach` and `detach` can undo an interrupted attachment. `detach`
+//! restores the files byte by byte.
 
 mod dovecot;
 mod journal;
@@ -253,7 +253,7 @@ fn apply(plan: &Plan, journal: &Journal) -> anyhow::Result<()> {
     postfix.check()?;
     postfix.reload()?;
     postfix.wait_for_tables(&plan.parameters)?;
-    // This also fails if the new configuration is invalid.
+    // `is_passdb_first` also fails if the new configuration of Dovecot is invalid.
     if !dovecot.is_passdb_first()? {
         print_line(
             "warning: another passdb precedes Latchmail's passdb, so log-ins with app passwords can be slow; include conf.d/*.conf first",
@@ -312,8 +312,8 @@ fn restore(
     }
 }
 
-/// Reloads the servers that are running, and reports settings that differ from those before the
-/// attachment.
+/// Reloads the servers that are running, and reports settings that differ from the settings before
+/// the attachment.
 fn reload(journal: &Journal, postfix: &Postfix) -> anyhow::Result<()> {
     let dovecot = Dovecot::at(&journal.dovecot)?;
     if dovecot.is_running() {

@@ -1,4 +1,5 @@
-//! Determines the database that the mail servers read, and gives the mail servers access to it.
+//! Determines the database that the mail servers read, and gives the mail servers access to the
+//! database.
 
 use std::fs::{self, OpenOptions};
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _, chown, fchown};
@@ -11,7 +12,7 @@ use latchmail_mailserver::{Lookup, Pinned};
 
 use super::journal::OwnerChange;
 
-/// The mode of the folder for mail servers. New files in the folder get its group.
+/// The mode of the folder for mail servers. The setgid bit gives new files the group of the folder.
 const FOLDER_MODE: u32 = 0o2750;
 const FILE_MODE: u32 = 0o660;
 
@@ -34,8 +35,8 @@ pub(super) fn find(config: &Config, mail_database: Option<&str>) -> anyhow::Resu
     }
 }
 
-/// Opens the directory. If the service has not been started yet, creates the SQLite database. Then
-/// all files belong to the owner of the database's folder, which is the service's user.
+/// Opens the directory. If the service has not been started yet, creates the SQLite database. All
+/// new files then belong to the owner of the database's folder, who is the service's user.
 ///
 /// # Errors
 /// Returns an error if the folder of the database does not exist or the database cannot be opened.
@@ -61,7 +62,9 @@ pub(super) async fn open_directory(config: &Config) -> anyhow::Result<Directory>
 }
 
 /// Creates an empty file for the owner of a folder. An empty file is a valid SQLite database. The
-/// service accepts existing folders of its database's owner only.
+/// file must have this owner before the database is opened. Otherwise the folder for mail servers
+/// would belong to neither root nor the owner of the database, and the database could not be
+/// opened.
 fn create_for_owner_of(folder: &Path, file: &Path) -> anyhow::Result<()> {
     let owner = fs::metadata(folder)?.uid();
     OpenOptions::new()
@@ -82,8 +85,8 @@ fn give_to_service(files: &SqliteFiles) -> anyhow::Result<()> {
             .and_then(|opened| chown(opened.path(), Some(owner), None))
             .with_context(|| format!("cannot change {}", path.display()))
     };
-    // SQLite and the service create further files beside the database, whose names begin with its
-    // name.
+    // SQLite and the service create further files beside the database, whose names begin with the
+    // name of the database file.
     let name = files
         .main
         .file_name()
@@ -117,7 +120,7 @@ pub(super) fn access_warning(lookup: &Lookup) -> Option<String> {
     ))
 }
 
-/// Returns the changes that let the group of Postfix read the SQLite file. Returns nothing for
+/// Returns the changes that let the group of Postfix read the SQLite file. Returns no changes for
 /// PostgreSQL.
 pub(super) fn owner_changes(lookup: &Lookup, group: u32) -> anyhow::Result<Vec<OwnerChange>> {
     let Lookup::Sqlite(file) = lookup else {
@@ -158,8 +161,8 @@ fn folder_and_files(file: &Path) -> anyhow::Result<Vec<PathBuf>> {
     Ok(paths)
 }
 
-/// Returns the name of the service's user: the owner of the key file if it exists, otherwise of its
-/// folder.
+/// Returns the name of the service's user: the owner of the key file, or the owner of its folder if
+/// the key file does not exist.
 ///
 /// # Errors
 /// Returns an error if the owner has no name.

@@ -1,5 +1,5 @@
-//! The plan of an attachment: what `latchmail attach` found and what it changes. Building the plan
-//! changes nothing.
+//! The plan of an attachment: the mail servers that `latchmail attach` found, and the planned
+//! changes. Building the plan changes nothing.
 
 use std::path::Path;
 
@@ -17,14 +17,14 @@ use super::{lookup, ports};
 
 const SETTINGS: &str = include_str!("templates/attached.toml");
 
-/// The connections that remain for mail clients of a user on the machine itself, such as a web mail
-/// program.
+/// The number of IMAP connections of each user that remain for mail clients on the machine itself,
+/// such as a web mail program.
 const OTHER_CONNECTIONS: usize = 2;
 
 const PASSWORD_NOTE: &str = "after a password change at the mail server, existing sessions end only if the passdb returns the field `latchmail_password_version` \
     (docs/accounts.md)";
 
-/// What `latchmail attach` found and what it changes.
+/// The mail servers that `latchmail attach` found, and the planned changes.
 pub(super) struct Plan {
     pub(super) dovecot: Dovecot,
     pub(super) postfix: Postfix,
@@ -175,7 +175,8 @@ fn settings(
         0 => config.imap.connections_per_account,
         _ => config.imap.connections_per_account.min(most),
     };
-    // Most processes remain for mail clients. A limit of 0 means that there is no limit.
+    // The service uses at most a quarter of the IMAP processes, so most processes remain for mail
+    // clients. A limit of 0 means that there is no limit.
     let idle = match dovecot.imap_processes / 4 {
         0 => config.imap.idle_connections,
         quarter => config.imap.idle_connections.min(quarter),

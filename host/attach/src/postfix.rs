@@ -32,7 +32,8 @@ const SENDERS: (&str, &str) = (
 /// The types of tables that have a source file with the same name.
 const FILE_TABLES: [&str; 6] = ["texthash", "hash", "btree", "lmdb", "cdb", "dbm"];
 
-/// The source file of an alias table, and the domain of names without a domain.
+/// The source file of an alias table, and the domain that the service appends to names without a
+/// domain.
 pub type AliasFile = (PathBuf, Option<String>);
 
 /// The largest message that the service sends, in bytes.
@@ -41,8 +42,8 @@ const LARGEST_MESSAGE: u64 = 26_214_400;
 /// The time until Postfix must be able to read new tables.
 const TABLES_TIMEOUT: Duration = Duration::from_secs(10);
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
-/// The number of consecutive successful lookups. Several `proxymap` processes can run, and old ones
-/// end shortly after a reload.
+/// The number of consecutive lookups that must succeed. One success is not enough, because several
+/// `proxymap` processes can run, and old processes end some time after a reload.
 const REQUIRED_LOOKUPS: u32 = 3;
 
 /// An existing Postfix.
@@ -57,15 +58,17 @@ pub(super) struct Postfix {
     pub(super) local_domains: BTreeSet<String>,
     /// The domains in `virtual_mailbox_domains` that are not in lookup tables.
     mailbox_domains: BTreeSet<String>,
-    /// The tables in `virtual_mailbox_domains` and `virtual_mailbox_maps`.
+    /// The lookup tables in `virtual_mailbox_domains`. `mailbox_tables` has the lookup tables in
+    /// `virtual_mailbox_maps`.
     mailbox_domain_tables: Vec<String>,
     mailbox_tables: Vec<String>,
     pub(super) milters: String,
-    /// Facts that do not prevent the change, but that the operator must know.
+    /// Facts that do not prevent the attachment, but that the operator must know.
     pub(super) warnings: Vec<String>,
 }
 
-/// A parameter of `main.cf` with its old and its new value. The values are not expanded.
+/// A parameter of `main.cf`, the table that is added to the parameter, and the new value. The new
+/// value contains references to other parameters (`$name`) unchanged.
 pub(super) struct Parameter {
     pub(super) name: &'static str,
     pub(super) added: String,
@@ -146,7 +149,7 @@ impl Postfix {
         Ok(value.trim().to_owned())
     }
 
-    /// Returns the domains in a parameter, without those in lookup tables.
+    /// Returns the domains in a parameter, without the domains in lookup tables.
     fn listed_domains(&self, name: &str) -> anyhow::Result<BTreeSet<String>> {
         let value = self.expanded(name)?;
         let mut domains = BTreeSet::new();
@@ -212,20 +215,21 @@ impl Postfix {
     /// Returns whether a table contains a key.
     fn find(&self, key: &str, table: &str) -> anyhow::Result<bool> {
         let output = output("postmap", &["-c", &self.config, "-q", key, table])?;
-        // The exit status of a missing key is 1, too.
+        // If the table does not contain the key, `postmap` also exits with status 1.
         if !output.status.success() && !output.stderr.trim().is_empty() {
             bail!("Postfix cannot read {table}: {}", output.stderr.trim());
         }
         Ok(output.status.success())
     }
 
-    /// Returns the source files of the existing alias tables, each with the domain of names without
-    /// a domain. Tables in databases have no file.
+    /// Returns the source files of the existing alias tables, each with the domain that the service
+    /// appends to names without a domain. Tables in databases have no file.
     pub(super) fn alias_files(&self, domains: &[String]) -> anyhow::Result<Vec<AliasFile>> {
         let mut files = Vec::new();
         let local = domains.iter().find(|d| self.local_domains.contains(*d));
         for (parameter, domain) in [("virtual_alias_maps", None), ("alias_maps", local)] {
-            // Without such a domain, the names in `alias_maps` are not addresses of the service.
+            // If Postfix has no local domain of the service, the names in `alias_maps` are not
+            // addresses of the service.
             if parameter == "alias_maps" && domain.is_none() {
                 continue;
             }
@@ -324,8 +328,8 @@ impl Postfix {
         Ok(Parameter { name, added, value })
     }
 
-    /// Returns the two new versions of `main.cf` with this content. `postconf -e` edits a copy in
-    /// the folder `scratch`. So the file itself can be replaced in one step.
+    /// Returns two new versions of `main.cf`. `content` is the current version. `postconf -e` edits
+    /// a copy in the folder `scratch`. So the file itself can be replaced in one step.
     ///
     /// The first version only allows `proxymap` to read the new tables. Without this step, a
     /// process that starts between the change and the reload would ask a running `proxymap` for a
@@ -387,7 +391,7 @@ impl Postfix {
             .stdin(Stdio::null())
             .output()
             .context("cannot run `postmap`")?;
-        // The exit status of a missing name is 1, too.
+        // If the table does not contain the name, `postmap` also exits with status 1.
         let text = String::from_utf8_lossy(&output.stderr);
         let is_problem = |line: &&str| line.contains(table) || line.contains("fatal");
         match text.lines().find(is_problem) {
@@ -396,8 +400,8 @@ impl Postfix {
         }
     }
 
-    /// Removes Latchmail's tables from the parameters of a `main.cf` with this content, which was
-    /// changed after the attachment. Returns the new content.
+    /// Removes Latchmail's tables from the parameters of `main.cf`, and returns the new content.
+    /// `content` is the current content of the file, which was changed after the attachment.
     pub(super) fn cleaned_main_cf(
         &self,
         content: &[u8],

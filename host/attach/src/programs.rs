@@ -11,7 +11,7 @@ pub(super) struct ProgramOutput {
     pub(super) stderr: String,
 }
 
-/// Runs a program. Its exit status can be any.
+/// Runs a program. Returns its output even if the program fails.
 ///
 /// # Errors
 /// Returns an error if the program is missing.

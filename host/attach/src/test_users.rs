@@ -19,13 +19,13 @@ use super::programs::output;
 const MAX_TESTED: usize = 4;
 /// The number of users that are looked up. A lookup takes some milliseconds.
 const MAX_LOOKUPS: usize = 200;
-/// The number of lookups after which users of one kind are enough: either system users or virtual
-/// users.
+/// The number of lookups that search for both kinds of users (system users and virtual users).
+/// After these lookups, users of one kind are enough.
 const LOOKUPS_OF_BOTH_KINDS: usize = 50;
 /// The number of rejected users that an error names.
 const MAX_REASONS: usize = 10;
 
-/// The uids of persons start here, if `/etc/login.defs` sets no other number.
+/// The lowest uid of a person, if `/etc/login.defs` does not set `UID_MIN`.
 const UID_MIN: u32 = 1000;
 /// The uids of systemd's temporary users, of `nobody`, and the uid that means "no user".
 const SPECIAL_UIDS: std::ops::RangeInclusive<u32> = 61_184..=65_535;
@@ -52,7 +52,7 @@ impl TestUser {
     }
 }
 
-/// The users to test, and the domain of log-in names without a domain.
+/// The users to test, and the domain that the service appends to log-in names without a domain.
 pub(super) struct TestUsers {
     /// The users, the most suitable one first. Contains at least one user.
     pub(super) users: Vec<TestUser>,
@@ -77,12 +77,12 @@ struct SystemUser {
     shell: String,
 }
 
-/// The domain of log-in names without a domain.
+/// The domain that the service appends to log-in names without a domain.
 struct DefaultDomain {
     name: String,
     /// Whether the domain is in the configuration of the service.
     is_configured: bool,
-    /// Whether Postfix delivers the domain to the users of the system.
+    /// Whether Postfix delivers mail for the domain to the users of the system.
     is_local: bool,
 }
 
@@ -116,8 +116,8 @@ pub(super) fn choose(
 }
 
 impl DefaultDomain {
-    /// Returns the configured domain, or else the domain of the service that Postfix or Dovecot
-    /// most likely means.
+    /// Returns the configured domain. If no domain is configured, returns the domain of the service
+    /// that Postfix or Dovecot most likely uses for names without a domain.
     fn find(config: &Config, dovecot: &Dovecot, postfix: &Postfix) -> Self {
         let configured = &config.sign_in.mailserver.default_domain;
         let domains = &config.registration.domains;
@@ -192,7 +192,8 @@ impl Chooser<'_> {
                 .iter_mut()
                 .find(|other| other.user.address == *address)
             {
-                // The name with the domain is certainly the owner of the address.
+                // If two log-in names have the same address, the log-in name that equals the
+                // address is certainly right.
                 Some(other) if new.user.login == *address => *other = new,
                 Some(_) => {}
                 None => found.push(new),
@@ -216,7 +217,7 @@ impl Chooser<'_> {
             let listed = listed.unwrap_or_default();
             names.extend(listed.lines().filter_map(first_field));
         }
-        // `doveadm` would read such a name as an option.
+        // `doveadm` would interpret a name that begins with `-` as an option.
         names.retain(|name| !name.starts_with('-') && known.insert(name.clone()));
         names
     }
@@ -308,9 +309,9 @@ impl Chooser<'_> {
         Ok(())
     }
 
-    /// Returns the domain of log-in names without a domain. The domain is empty unless such names
-    /// are in use. Otherwise, the password of a system's user would open the mailbox of another
-    /// person with the same name.
+    /// Returns the domain that the service appends to log-in names without a domain. Returns an
+    /// empty text if such names are not in use. Otherwise, the password of a user of the system
+    /// would give access to the mailbox of another person with the same name.
     fn default_domain(&self, users: &[TestUser]) -> String {
         let domain = &self.domain;
         let is_used = domain.is_configured
@@ -337,7 +338,7 @@ fn is_enough(found: &[Candidate], lookups: usize) -> bool {
 }
 
 /// Returns the users to test. Users who have a mailbox precede the others. System users and virtual
-/// users alternate, because a fault can concern one kind only.
+/// users alternate, because a fault can concern only one of the two kinds.
 fn order(mut found: Vec<Candidate>) -> Vec<TestUser> {
     found.sort_by_key(|candidate| !candidate.is_in_use);
     let is_system_first = found.first().is_some_and(|candidate| candidate.is_system);
@@ -383,7 +384,8 @@ impl MailUser {
     fn mailboxes(&self, login: &str) -> Vec<PathBuf> {
         let local = login.split('@').next().unwrap_or(login);
         let mut paths = Vec::new();
-        // `maildir:~/Maildir`, `mbox:~/mail:INBOX=/var/mail/ada`, or a path.
+        // The value is, for example, `maildir:~/Maildir`, `mbox:~/mail:INBOX=/var/mail/ada` or a
+        // path.
         for part in self.mail.split(':') {
             let path = part.strip_prefix("INBOX=").unwrap_or(part);
             match path.strip_prefix("~/") {
@@ -407,7 +409,7 @@ fn is_home(home: &str, uid: u32) -> bool {
     fs::metadata(home).is_ok_and(|found| found.is_dir() && found.uid() == uid)
 }
 
-/// An empty shell is `/bin/sh`.
+/// Returns whether a user with this shell can log in to the system. An empty shell means `/bin/sh`.
 fn is_login_shell(shell: &str) -> bool {
     !matches!(
         Path::new(shell).file_name().and_then(|name| name.to_str()),

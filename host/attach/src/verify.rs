@@ -22,16 +22,18 @@ use super::dovecot::Dovecot;
 use super::test_users::TestUser;
 
 /// The time until a log-in with an app password must succeed. After a reload, old processes of
-/// Dovecot can serve log-ins for a short time.
+/// Dovecot can handle log-ins for a short time.
 const LOG_IN_TIMEOUT: Duration = Duration::from_secs(15);
 /// The time until a message must be in the mailbox. Spam filters can take several seconds.
 const DELIVERY_TIMEOUT: Duration = Duration::from_mins(1);
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
-/// The lifetime of the app password for the checks, if it cannot be revoked afterwards.
+/// The lifetime of the app password for the checks. The app password is revoked after the checks,
+/// so the lifetime matters only if the revocation fails.
 const CREDENTIAL_LIFETIME: Duration = Duration::from_mins(10);
 
-/// Checks that the existing user can be looked up and, with a password, log in.
+/// Checks that Dovecot finds the existing user. If the operator gave the user's password, also
+/// checks that the user can log in.
 ///
 /// # Errors
 /// Returns an error that names the failed check.
@@ -54,8 +56,8 @@ pub(super) async fn existing(
     Ok(())
 }
 
-/// Checks the attachment with one user after the other, until the checks succeed. A failure can be
-/// the fault of one mailbox, for example of a full one.
+/// Checks the attachment with one user after the other, until the checks succeed. The cause of a
+/// failure can be a single mailbox, for example a full mailbox.
 ///
 /// # Errors
 /// Returns an error with the failed check of each user.
@@ -84,7 +86,7 @@ pub(super) async fn attached_with_any(
 }
 
 /// Checks a log-in with an app password, a delivery and a submitted message. Creates an account for
-/// the user if necessary, and deletes it afterwards.
+/// the user if necessary, and deletes this account afterwards.
 ///
 /// # Errors
 /// Returns an error that names the failed check.
@@ -165,8 +167,8 @@ async fn create_account(
     }
 }
 
-/// Logs in, delivers a message with Postfix's `sendmail`, and submits a message. Deletes both
-/// messages.
+/// Logs in, delivers a message with Postfix's `sendmail`, and submits a message. Deletes the
+/// delivered and the submitted message.
 async fn use_mailbox(
     config: &Config,
     credential: &MailCredential,
@@ -220,7 +222,7 @@ async fn log_in(connector: &Connector, credential: &MailCredential) -> anyhow::R
     Ok(connector.logged_in(credential).await?)
 }
 
-/// Returns a message to the sender itself. The token is in the subject.
+/// Returns a random token, and a message from `address` to `address` with the token in the subject.
 fn message(address: &str) -> anyhow::Result<(String, String)> {
     let token = secrets::id()?;
     let message = format!(
@@ -252,7 +254,7 @@ fn deliver(postfix: &str, address: &str, message: &str) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Waits for the message with `token` in INBOX, and deletes it.
+/// Waits for the message with `token` in INBOX, and deletes the message.
 async fn receive(session: &mut Session, token: &str) -> anyhow::Result<()> {
     let start = Instant::now();
     loop {

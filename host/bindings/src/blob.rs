@@ -16,7 +16,7 @@ pub trait BlobSource: Send + Sync {
     fn open(&self) -> ByteStream;
 }
 
-/// The bytes to which a guest's `blob` handle refers. The bytes stay in the host.
+/// The bytes to which a `blob` handle of a module refers. The bytes stay in the host.
 pub struct Blob {
     size: u64,
     content: Content,
@@ -26,7 +26,7 @@ enum Content {
     InMemory(Bytes),
     FromSource {
         source: Arc<dyn BlobSource>,
-        /// The current read of the source, or `None` if the guest has not read any bytes.
+        /// The current read of the source, or `None` if the module has not read any bytes.
         reading: Option<Reading>,
     },
 }

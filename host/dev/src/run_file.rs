@@ -32,7 +32,8 @@ pub(crate) struct RunFile {
 }
 
 impl RunFile {
-    /// Writes the file atomically. A reader sees either the complete file or no file.
+    /// Writes the file atomically. A program that reads the file sees either the complete file or
+    /// no file.
     pub(crate) fn write(
         state: &Path,
         base_url: &str,

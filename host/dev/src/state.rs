@@ -75,8 +75,8 @@ fn effective_uid() -> u32 {
     rustix::process::geteuid().as_raw()
 }
 
-/// Writes a file that only its owner can read. A reader sees either the previous file or the
-/// complete new file.
+/// Writes a file that only its owner can read. A program that reads the file sees either the
+/// previous file or the complete new file.
 pub(crate) fn write_atomically(file: &Path, text: &str) -> anyhow::Result<()> {
     let mut draft = file.as_os_str().to_owned();
     draft.push(".new");

@@ -4,8 +4,8 @@
 //! If a build fails, the compiler prints the reason, and the service continues to use the current
 //! version. [`latchmail_runtime::manager`] implements the installation.
 //!
-//! This program polls the files twice a second. The crate `notify` is not used, because it misses
-//! changes on NFS and behind symbolic links.
+//! This program polls the files twice a second. The crate `notify` is not used, because `notify`
+//! misses changes on NFS and behind symbolic links.
 //!
 //! This program parses the output of `cargo metadata` itself. The crate `cargo_metadata` would
 //! enable the feature `unbounded_depth` of `serde_json` for the whole program.
@@ -28,8 +28,8 @@ use tokio::time::sleep;
 use project::Project;
 use snapshot::Snapshot;
 
-/// The polling interval. A build starts only if no file changed for one interval, because an editor
-/// can save several files in quick succession.
+/// The polling interval. A build starts only after no file has changed for one interval, because an
+/// editor can save several files in quick succession.
 const INTERVAL: Duration = Duration::from_millis(500);
 
 /// The watched projects, the last snapshot of their sources, and the digests of their components.
@@ -40,8 +40,8 @@ pub(crate) struct Watcher {
 }
 
 /// For each component file, the digest of its recorded version. The recorded version is the version
-/// that was installed last. Before the first installation, it is the version in the file at the
-/// start of the service.
+/// that was installed last. Before the first installation, the recorded version is the version in
+/// the file at the start of the service.
 #[derive(Default)]
 struct Digests(BTreeMap<PathBuf, String>);
 
@@ -131,7 +131,7 @@ impl Watcher {
                     Ok(true) => {}
                     Ok(false) => {
                         print_line(&format!(
-                            "cannot build {}; the previous version still serves",
+                            "cannot build {}; the service still uses the previous version",
                             project.folder().display()
                         ));
                         continue;
@@ -153,11 +153,13 @@ impl Watcher {
                     {
                         Ok(None) => {}
                         Ok(Some(modules)) => print_line(&format!(
-                            "serving {modules} after {:.1} s",
+                            "installed {modules} after {:.1} s",
                             begun.elapsed().as_secs_f64()
                         )),
                         Err(error) => {
-                            print_line(&format!("{error:#}; the previous version still serves"));
+                            print_line(&format!(
+                                "{error:#}; the service still uses the previous version"
+                            ));
                         }
                     }
                 }

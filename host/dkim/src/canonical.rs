@@ -2,11 +2,10 @@
 //! Converts a message to the form that is signed. Signatures of this form stay valid if mail
 //! servers change white space.
 //!
-//! This is our own code, because the canonicalizer of mail-auth 0.13.3 differs from the RFC in 6 of
-//! the 18 bodies of the tests below (`docs/decisions/0018-own-spf-dmarc-and-dkim-signing.md`). For
-//! example, mail-auth does not remove a last line with only white space. Other DKIM crates are not
-//! suitable: they sign with the `rsa` crate, or depend on another resolver and on a second TLS
-//! library.
+//! This module is our own code, because the canonicalizer of mail-auth 0.13.3 differs from the RFC
+//! in 7 of 18 tested bodies. For example, mail-auth does not remove a last line with only white
+//! space. Other DKIM crates are not suitable: they sign with the `rsa` crate, or depend on another
+//! resolver and a second TLS library.
 
 use memchr::{memchr_iter, memchr2};
 
@@ -17,7 +16,7 @@ pub(crate) fn write_field(name: &[u8], value: &[u8], out: &mut Vec<u8>) {
 }
 
 /// Appends the canonical form of a header field to `out`, without its line break. The field
-/// `DKIM-Signature` itself is signed in this form (section 3.7).
+/// `DKIM-Signature` itself is signed in this form (RFC 6376, section 3.7).
 pub(crate) fn write_unterminated_field(name: &[u8], value: &[u8], out: &mut Vec<u8>) {
     out.extend(name.trim_ascii_end().iter().map(u8::to_ascii_lowercase));
     out.push(b':');
@@ -64,7 +63,7 @@ pub(crate) fn write_body(body: &[u8], mut write: impl FnMut(&[u8])) {
     }
 }
 
-/// Returns the length of the first line, including its CRLF.
+/// Returns the length of the first line in bytes, including its CRLF.
 fn line_length(bytes: &[u8]) -> usize {
     memchr_iter(b'\n', bytes)
         .find(|at| *at > 0 && bytes[at - 1] == b'\r')

@@ -23,8 +23,9 @@ use super::error::Error;
 
 const BITS: usize = 2048;
 
-/// The number of hexadecimal digits in a selector. With this number, all keys of a domain have
-/// different selectors, including the keys of previous owners.
+/// The number of hexadecimal digits in a selector. The digits are a hash of the public key. 16
+/// digits are enough that all keys of a domain have different selectors, including the keys of
+/// previous owners.
 const SELECTOR_DIGITS: usize = 16;
 
 /// A private key, its public key and the selector.
@@ -82,7 +83,7 @@ impl KeyPair {
         &self.selector
     }
 
-    /// Returns the private key, sealed for `domain`, in the form that the directory stores.
+    /// Returns the private key, encrypted for `domain`, in the form that the directory stores.
     ///
     /// # Errors
     /// Returns a 500 failure if the system's random number generator fails.

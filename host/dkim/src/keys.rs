@@ -31,8 +31,8 @@ pub struct Keys {
     configured: HashMap<String, ConfiguredKey>,
     /// `true` if a signing milter is configured.
     has_milter: bool,
-    /// The signers by domain, with the sealed key of each signer. A signer is used only if the
-    /// directory contains the same sealed key.
+    /// The signers by domain, with the encrypted key of each signer. A signer is used only if the
+    /// directory contains the same encrypted key.
     cache: Cache<String, (SealedKey, Arc<Signer>)>,
 }
 
@@ -97,7 +97,7 @@ impl Keys {
     /// Stores the key of a newly verified domain for the milter. Does nothing without a milter.
     ///
     /// # Errors
-    /// Returns an [`Error`] if the key cannot be opened or stored. In this case,
+    /// Returns an [`Error`] if the key cannot be decrypted or stored. In this case,
     /// [`Keys::sync_milter`] stores the key within an hour.
     pub async fn add_to_milter(&self, domain: &str) -> Result<(), Error> {
         if !self.has_milter || self.configured(domain).await?.is_some() {
@@ -111,7 +111,7 @@ impl Keys {
     }
 
     /// Synchronizes the milter's keys with the directory and the configuration. Logs and omits a
-    /// key that cannot be opened. Call this function at the start of the service and about every
+    /// key that cannot be decrypted. Call this function at the start of the service and about every
     /// hour.
     ///
     /// # Errors
@@ -158,7 +158,7 @@ impl Keys {
         Ok(platform_domain.map(|_| key))
     }
 
-    /// Opens a sealed key and converts it to the form for the milter.
+    /// Decrypts a key from the directory and converts the key to the form for the milter.
     fn milter_key(&self, domain: String, key: SealedKey) -> Result<MilterKey, Error> {
         let private = self.open(&domain, &key)?;
         let private_key = SecretDocument::try_from(private.as_slice())
@@ -175,13 +175,13 @@ impl Keys {
         })
     }
 
-    /// Opens a sealed private key.
+    /// Decrypts a private key from the directory.
     fn open(&self, domain: &str, key: &SealedKey) -> Result<Zeroizing<Vec<u8>>, Error> {
         self.keyring
             .open_bytes(Purpose::DkimKey, domain, &key.sealed)
             .ok_or_else(|| Error::Unusable {
                 domain: domain.to_owned(),
-                reason: "it was not sealed with any of the service's keys".into(),
+                reason: "none of the service's keys can decrypt it".into(),
             })
     }
 }

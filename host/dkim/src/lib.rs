@@ -5,7 +5,7 @@
 //!
 //! | file | purpose |
 //! |---|---|
-//! | `key_pair` | generates keys and seals them for the directory |
+//! | `key_pair` | generates keys and encrypts them for the directory |
 //! | `configured` | reads the keys in the configuration |
 //! | `keys` | selects the key of a domain |
 //! | `signer` | signs a message |

@@ -95,7 +95,8 @@ impl Signer {
         let mut names = Vec::new();
         let mut signed = Vec::with_capacity(headers.len() + 1024);
         for name in SIGNED_FIELDS {
-            // Several fields with one name are signed from the last to the first (section 5.4.2).
+            // Several fields with one name are signed from the last to the first (RFC 6376, section
+            // 5.4.2).
             let reversed = fields.iter().rev();
             for (_, value) in reversed.filter(|(n, _)| n.eq_ignore_ascii_case(name.as_bytes())) {
                 names.push(name);

@@ -39,8 +39,8 @@ pub(crate) struct Daemon {
 }
 
 impl Daemon {
-    /// Starts `command` in `folder`. The output of the daemon is written to a file in `log`. When
-    /// the daemon must end, it is killed after the time `grace`.
+    /// Starts `command` in `folder`. The output of the daemon is written to a file in `log`. If the
+    /// daemon does not end on request, the daemon is killed after the time `grace`.
     ///
     /// If `pipe` is given, the daemon can outlive this process. The daemon ends when the last
     /// process with the write end of the pipe closes the pipe.

@@ -41,8 +41,8 @@ const V2_4_POSTGRES: Template = ("database.conf", include_str!("../dovecot/2.4/p
 /// The path of the program on Debian and Ubuntu.
 pub(crate) const PROGRAM: &str = "/usr/sbin/dovecot";
 
-/// The time between the request to end Dovecot and the SIGKILL. During this time, Dovecot completes
-/// its writes to mailboxes.
+/// The time between the request to end Dovecot and the SIGKILL: five seconds. During this time,
+/// Dovecot completes its writes to mailboxes.
 pub(crate) const GRACE: GracePeriod = GracePeriod(250);
 
 /// Writes the configuration and returns the command that starts Dovecot.

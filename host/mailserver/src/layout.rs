@@ -87,8 +87,8 @@ pub fn check_folder(folder: &Path) -> Result<(), String> {
 
 impl Layout {
     /// Creates the missing subfolders. The name of the folder for sockets contains `instance`.
-    /// Without a unique name, a daemon of an earlier start could remove the new sockets while it
-    /// ends.
+    /// Without a unique name, a daemon of an earlier start that is still ending could remove the
+    /// new sockets.
     pub(crate) fn create(folder: &Path, instance: &str) -> anyhow::Result<Self> {
         fs::create_dir_all(folder)
             .with_context(|| format!("cannot create {}", folder.display()))?;

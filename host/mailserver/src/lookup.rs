@@ -42,7 +42,7 @@ pub struct LookupSettings {
     /// Dovecot 2.4 with `PostgreSQL`: the URL of the database without the parameter for the role.
     /// [`parameters`] splits this URL.
     pub url: Option<String>,
-    /// As `dovecot`, for the database in which Dovecot stores the last log-ins.
+    /// Like `dovecot`, but for the database in which Dovecot stores the last log-ins.
     pub last_logins: String,
     /// The type of Postfix's lookup tables.
     pub maps: &'static str,
@@ -96,9 +96,8 @@ impl LookupSettings {
             url: Some(given.to_owned()),
             last_logins: url.clone(),
             maps: "proxy:pgsql",
-            // Postfix up to 3.8 does not use a server for a minute after a failure, so a closed
-            // connection would be a failure of a minute. The second entry is the same server, which
-            // Postfix tries immediately.
+            // After a connection was closed, Postfix up to 3.8 does not use the server entry for a
+            // minute. The second entry is the same server, which Postfix tries immediately.
             postfix: format!("hosts = {url} {url}"),
         }
     }

@@ -11,8 +11,9 @@ use crate::lookup::Lookup;
 use crate::ports::{Ports, loopback};
 use crate::private_file::write_private;
 
-/// The time between the request to end the milter and the SIGKILL. Postfix sends a temporary error
-/// to its client if the milter ends during a message, so a short time is enough.
+/// The time between the request to end the milter and the SIGKILL: a tenth of a second. Postfix
+/// sends a temporary error to its client if the milter ends during a message, so a short time is
+/// enough.
 pub(crate) const GRACE: GracePeriod = GracePeriod(5);
 
 /// The options for starting the service's milter.

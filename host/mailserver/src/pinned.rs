@@ -24,7 +24,8 @@ impl Pinned {
     /// locking"). Opening a pipe does not wait for the other end.
     ///
     /// # Errors
-    /// Returns an error if the path is something else, or if the file has another hard link.
+    /// Returns an error if the path is neither a regular file nor a folder, or if the file has
+    /// another hard link.
     pub fn open(path: &Path) -> io::Result<Self> {
         let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let handle = File::from(rustix::fs::open(path, flags, Mode::empty())?);

@@ -62,9 +62,10 @@ impl<'a> Connection<'a> {
             if !replies.bytes().is_empty() {
                 write.write_all(replies.bytes()).await?;
             } else if read.buffer().is_empty() {
-                // Postfix does not set TCP_NODELAY, so it sends the rest of a message only after
-                // the acknowledgement of the previous bytes. Without this option, the kernel delays
-                // an acknowledgement without a reply by 40 ms. The kernel resets the option.
+                // Postfix does not set TCP_NODELAY, so Postfix sends the rest of a message only
+                // after the acknowledgement of the previous bytes. Without TCP_QUICKACK, the kernel
+                // delays an acknowledgement without a reply by 40 ms. The kernel resets the option,
+                // so the milter sets the option before each read.
                 read.get_ref().as_ref().set_quickack(true)?;
             }
         }

@@ -22,8 +22,9 @@ const MAX_SIGNATURES: usize = 10;
 const MAX_SIGNATURE_LENGTH: usize = 8 * 1024;
 const MAX_SIGNATURE_COLONS: usize = 200;
 
-/// Maximum number of fields that claim to be results of this server. A message with more of them is
-/// rejected, because the mail server searches its whole file to delete a field.
+/// Maximum number of fields that claim to be results of this server. A message with more such
+/// fields is rejected, because the mail server searches the complete queue file for each deleted
+/// field.
 const MAX_FORGED_RESULTS: usize = 100;
 
 /// Maximum number of header fields, and maximum size of the header in bytes. The signatures of a
@@ -55,20 +56,20 @@ pub(crate) struct Message {
     pub(crate) forged_results: Vec<u32>,
     /// The reason why the message must be rejected, if the header exceeded a limit.
     pub(crate) excess: Option<Excess>,
-    /// The size of all sender fields.
+    /// The size of all sender fields, in bytes.
     senders_size: usize,
     /// The From fields in their received form.
     from_text: Vec<u8>,
     results_fields: u32,
     fields: usize,
     signatures: usize,
-    /// The header fields and the body for the verification.
+    /// The header fields and the body for the verification of SPF, DKIM and DMARC.
     copy: Vec<u8>,
     is_header_too_large: bool,
     permits: Option<OwnedSemaphorePermit>,
     /// `true` if the memory for bodies was exhausted.
     pub(crate) out_of_memory: bool,
-    /// The content that the mark of the results covers.
+    /// The content that the mark in the `Authentication-Results` field authenticates.
     pub(crate) marked: MarkedContent,
 }
 

@@ -32,8 +32,8 @@ pub(crate) struct Policy {
 }
 
 impl Policy {
-    /// Checks a message. Returns the marked value of its `Authentication-Results` field, or the
-    /// SMTP reply that rejects the message.
+    /// Checks a message. Returns the value of its `Authentication-Results` field with a mark, or
+    /// the SMTP reply that rejects the message.
     pub(crate) async fn results(
         &self,
         envelope: Envelope<'_>,
@@ -63,7 +63,8 @@ impl Policy {
         }
     }
 
-    /// Checks that all senders in a submission are addresses of its account.
+    /// Checks that all senders in a submission are addresses of the account that submits the
+    /// message.
     async fn check_submission(&self, login: &str, message: &Message) -> Result<Vec<Check>, String> {
         if message.from_fields != 1 {
             return Err(format!(

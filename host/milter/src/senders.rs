@@ -50,7 +50,7 @@ impl Senders {
         }
     }
 
-    /// Adds the domains of another field of the same name. The addresses of this field are not
+    /// Adds the domains of another field of the same name. The addresses of the other field are not
     /// needed, because a submission with two From fields is rejected, and only the domains of
     /// incoming mail are checked.
     pub(crate) fn merge(&mut self, other: Self) {
@@ -74,7 +74,7 @@ fn written_domains(value: &[u8]) -> (Vec<String>, bool) {
     let mut domains = Vec::new();
     let mut comments = 0_usize;
     let mut words = EncodedWords::default();
-    // All characters with a meaning are ASCII.
+    // All characters with a meaning are ASCII, so the loop examines single bytes.
     let mut at = 0;
     while let Some(byte) = text.as_bytes().get(at) {
         let mut length = 1;
@@ -106,8 +106,8 @@ fn written_domains(value: &[u8]) -> (Vec<String>, bool) {
     (domains, comments == 0)
 }
 
-/// Returns the length of a quoted string. `rest` begins after the first quote, and the length
-/// includes the last quote.
+/// Returns the length of a quoted string in bytes. `rest` begins after the first quote, and the
+/// length includes the last quote.
 fn quoted_length(rest: &str) -> Option<usize> {
     let mut escaped = false;
     for (at, character) in rest.char_indices() {
@@ -125,9 +125,9 @@ fn quoted_length(rest: &str) -> Option<usize> {
 /// in the length of the text.
 #[derive(Default)]
 struct EncodedWords {
-    /// The length of the rest of the text after which an encoded word is possible again. An encoded
-    /// word contains no white space and no quotes. If one candidate has no end before the next of
-    /// these characters, the candidates after it have none either.
+    /// The length of the rest of the text in bytes, from the white space or quote at which the last
+    /// candidate failed. An encoded word contains no white space and no quotes. So all candidates
+    /// before this position have no end either.
     possible_at: Option<usize>,
 }
 

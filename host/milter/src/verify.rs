@@ -103,7 +103,8 @@ impl Verifier {
         };
         let (spf, mut dkim) = tokio::join!(spf, authenticator.verify_dkim(message));
         let spf = spf.unwrap_or_default();
-        // RFC 8301, section 3.1: rsa-sha1 must not be used for verifying.
+        // Ignore signatures with rsa-sha1, which must not be used for verification (RFC 8301,
+        // section 3.1).
         dkim.retain(|one| {
             one.signature()
                 .is_none_or(|signature| signature.a != Algorithm::RsaSha1)

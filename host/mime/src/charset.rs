@@ -1,9 +1,8 @@
 //! Character sets of mail: finds the character set for a label, and decodes text.
 //!
 //! Labels of mail have many spellings, and some contradict the text. A text without a known label
-//! is UTF-8 if it is valid, otherwise windows-1252. No text is decoded with the decoder
-//! `replacement` of the web (WHATWG Encoding Standard), because that decoder drops the complete
-//! text.
+//! is UTF-8 if the text is valid UTF-8, otherwise windows-1252. The decoder `replacement` of the
+//! WHATWG Encoding Standard is never used, because this decoder drops the complete text.
 
 use encoding_rs::{
     BIG5, EUC_JP, EUC_KR, Encoding, GB18030, GBK, IBM866, ISO_2022_JP, ISO_8859_2, ISO_8859_3,
@@ -33,11 +32,11 @@ const KOREAN: &[u8] = b"\x1b$)C";
 /// A character set.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Charset {
-    /// UTF-8 if the text is valid, otherwise windows-1252. For ASCII, for unknown labels and for
-    /// text without a label.
+    /// UTF-8 if the text is valid UTF-8, otherwise windows-1252. For ASCII, for unknown labels and
+    /// for text without a label.
     #[default]
     Unlabelled,
-    /// A character set of the web.
+    /// A character set of the WHATWG Encoding Standard.
     Web(&'static Encoding),
     /// A code page of DOS, which is a key of [`DECODING_TABLE_CP_MAP`].
     Dos(u16),
@@ -47,7 +46,8 @@ pub(super) enum Charset {
     Iso2022Kr,
     /// HZ (RFC 1843).
     Hz,
-    /// A character set without a decoder, such as ISO-2022-CN. ASCII and valid UTF-8 are kept.
+    /// A character set without a decoder, such as ISO-2022-CN. Decoding keeps ASCII and valid
+    /// UTF-8.
     Undecodable,
 }
 
@@ -126,7 +126,8 @@ impl Charset {
     fn numbered(name: &str) -> Option<Self> {
         for prefix in ["iso8859", "8859"] {
             if let Some(number) = name.strip_prefix(prefix) {
-                // The letters mean the direction of the text (RFC 1556).
+                // A letter `e` or `i` at the end means the direction of the text (RFC 1556) and is
+                // ignored.
                 return iso_8859(number.trim_end_matches(['e', 'i']).parse().ok()?);
             }
         }
@@ -209,7 +210,8 @@ impl Charset {
     }
 }
 
-/// Returns a part of ISO 8859. The web uses windows code pages instead of parts 1, 9 and 11.
+/// Returns the character set for a part number of ISO 8859. The WHATWG Encoding Standard uses
+/// Windows code pages instead of parts 1, 9 and 11.
 fn iso_8859(part: u16) -> Option<Charset> {
     let encoding = match part {
         1 => WINDOWS_1252,
@@ -333,7 +335,8 @@ fn decode_seven_bit(bytes: &[u8], cut: bool, decode: impl Fn(&[u8]) -> String) -
 
 /// Removes each escape sequence that directly precedes another escape sequence. Senders create such
 /// pairs when they join lines or encoded words, because each line begins with a switch to Japanese
-/// and ends with a switch to ASCII. Decoders for the web treat such a pair as an attack.
+/// and ends with a switch to ASCII. The decoders of the WHATWG Encoding Standard treat such a pair
+/// as an attack and return a replacement character.
 fn remove_redundant_escapes(bytes: &[u8]) -> Vec<u8> {
     let mut result = Vec::with_capacity(bytes.len());
     let mut at = 0;
@@ -348,8 +351,8 @@ fn remove_redundant_escapes(bytes: &[u8]) -> Vec<u8> {
     result
 }
 
-/// Decodes ISO-2022-KR: sets the high bit of the bytes between SO and SI, which then are EUC-KR.
-/// Each line begins with ASCII.
+/// Decodes ISO-2022-KR: sets the high bit of the bytes between SO and SI, which then are EUC-KR. At
+/// the beginning of each line, the text is ASCII until the next SO.
 fn decode_iso_2022_kr(bytes: &[u8]) -> String {
     let mut eight_bit = Vec::with_capacity(bytes.len());
     let (mut rest, mut is_korean) = (bytes, false);
@@ -371,7 +374,7 @@ fn decode_iso_2022_kr(bytes: &[u8]) -> String {
 }
 
 /// Decodes HZ: sets the high bit of the pairs of bytes between `~{` and `~}`, which then are GBK.
-/// Each line begins with ASCII.
+/// At the beginning of each line, the text is ASCII until the next `~{`.
 fn decode_hz(bytes: &[u8]) -> String {
     let mut eight_bit = Vec::with_capacity(bytes.len());
     let (mut rest, mut is_chinese) = (bytes, false);
@@ -405,7 +408,7 @@ fn decode_hz(bytes: &[u8]) -> String {
     }
     match GBK.decode_without_bom_handling_and_without_replacement(&eight_bit) {
         Some(text) => text.into_owned(),
-        // The text is ASCII that contains `~{`, or it is damaged.
+        // Either the text is ASCII that contains `~{`, or the text is damaged.
         None => String::from_utf8_lossy(bytes).into_owned(),
     }
 }
@@ -442,8 +445,8 @@ fn decode_utf7(bytes: &[u8]) -> String {
 /// Decodes UTF-16. A byte order mark takes precedence over the label, and the positions of zero
 /// bytes over a label without a mark.
 fn decode_utf16(encoding: &'static Encoding, mut bytes: Vec<u8>) -> String {
-    // Text without a zero byte that is valid UTF-8 has the wrong label: UTF-16 has zero bytes in
-    // each line break.
+    // Valid UTF-8 without a zero byte is not UTF-16, because each line break in UTF-16 has a zero
+    // byte. So the label is wrong.
     if !bytes.contains(&0) && std::str::from_utf8(&bytes).is_ok() {
         return lossy_utf8(bytes);
     }

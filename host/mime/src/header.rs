@@ -30,7 +30,7 @@ const IN_REPLY_TO: usize = 7;
 const REFERENCES: usize = 8;
 const CONTENT_TYPE: usize = 9;
 
-/// The names of the fields in [`Header`], by the constants above.
+/// The names of the fields in [`Header`]. The constants above are the indexes.
 const HEADER_FIELDS: [&[u8]; 10] = [
     b"date",
     b"subject",
@@ -86,7 +86,7 @@ impl Header {
             let values = selected.iter().filter(move |(found, _)| *found == index);
             values.map(|(_, value)| *value)
         };
-        // Most headers are UTF-8 and do not need the character set.
+        // The character set is computed only if a field needs it, because most headers are UTF-8.
         let charset = LazyCell::new(|| declared_charset(values(CONTENT_TYPE).next_back()));
         let charset = || *charset;
         let text = |index| to_text(values(index).next_back().unwrap_or_default(), charset);
@@ -140,7 +140,8 @@ fn declared_charset(content_type: Option<&[u8]>) -> Charset {
     Charset::named(label.as_deref())
 }
 
-/// Returns the first items that together fit into `limit` bytes.
+/// Returns the first items that together fit into `limit` bytes. Sets `truncated` to `true` if
+/// items are omitted.
 fn take_within<T>(
     all: impl Iterator<Item = T>,
     length: impl Fn(&T) -> usize,
@@ -181,7 +182,7 @@ pub(crate) struct Part {
 }
 
 impl Part {
-    /// Returns the total length of all texts, in bytes.
+    /// Returns the total length of all strings in this value, in bytes.
     pub(super) fn text_length(&self) -> usize {
         let optional = [&self.boundary, &self.filename];
         let optional = optional.into_iter().flatten().map(String::len);
@@ -203,7 +204,8 @@ impl Part {
         let mut part = Self {
             media: match parameters::main_value(&content_type) {
                 media if !media.is_empty() => {
-                    // The value of the Content-Type field can be invalid.
+                    // The value of the Content-Type field can be invalid. The part is then binary
+                    // data.
                     media_type(&media).unwrap_or_else(|| "application/octet-stream".into())
                 }
                 _ if in_digest => "message/rfc822".into(),

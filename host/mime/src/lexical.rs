@@ -1,8 +1,9 @@
-//! Parses quoted strings and comments of header fields (RFC 5322, sections 3.2.2 and 3.2.4). One
-//! without an end continues to the end of the field.
+//! Parses quoted strings and comments of header fields (RFC 5322, sections 3.2.2 and 3.2.4). A
+//! quoted string or a comment without an end continues to the end of the field.
 
 /// Parses the quoted string at the beginning of `text`. Returns its content without quotes and
-/// backslashes, and its length with quotes. The length is `None` if the quoted string has no end.
+/// backslashes, and its length in bytes, including the quotes. The length is `None` if the quoted
+/// string has no end.
 pub(super) fn quoted_string(text: &str) -> (String, Option<usize>) {
     let mut content = String::new();
     let mut rest = text.get(1..).unwrap_or_default();
@@ -21,8 +22,8 @@ pub(super) fn quoted_string(text: &str) -> (String, Option<usize>) {
 }
 
 /// Parses the comment at the beginning of `text`. Returns its content without backslashes, and its
-/// length with parentheses. The content includes the parentheses of nested comments. The length is
-/// `None` if the comment has no end.
+/// length in bytes, including the parentheses. The content includes the parentheses of nested
+/// comments. The length is `None` if the comment has no end.
 pub(super) fn comment(text: &str) -> (String, Option<usize>) {
     let mut content = String::new();
     let mut depth = 1_usize;

@@ -22,9 +22,9 @@
 //! This crate finds the structure of a message itself. The parser processes the message line by
 //! line and has a nesting limit ([`bounds::DEPTH`]). `mail-parser` would need the complete message
 //! and has no limits: a message with a hundred thousand nested parts overflows the stack. This
-//! crate also decodes header fields and character sets itself, so that each text is the same
-//! everywhere. A message inside another message is one attachment. This crate does not parse the
-//! parts of such a message.
+//! crate also decodes header fields and character sets itself, so that a text is decoded in the
+//! same way in all responses. A message inside another message is one attachment. This crate does
+//! not parse the parts of such a message.
 
 pub mod bounds;
 mod charset;
@@ -119,8 +119,8 @@ pub struct Section {
 }
 
 /// Returns the positions of the parts of the chosen plain text and of the chosen HTML in the
-/// message, in bytes. The ranges of each of the two are limited to the number of bytes that is read
-/// for one text.
+/// message, in bytes. The ranges of the plain text together have at most `ENCODED_BODY` bytes. The
+/// same limit applies to the HTML.
 #[must_use]
 pub fn texts(structure: &Structure) -> [Vec<Range<usize>>; 2] {
     structure.bodies().map(|leaves| {
@@ -205,9 +205,9 @@ pub fn sections(structure: &Structure) -> impl Iterator<Item = Section> {
 }
 
 /// Returns the first part of the plain text that is not blank, or the first part of the HTML that
-/// is not blank. If there is none, returns a blank part. `body` is the beginning of the body.
-/// `complete` is `true` if `body` is the complete body. The second returned value is `true` if the
-/// returned text is complete.
+/// is not blank. If all parts are blank, returns a blank part. Returns `None` if there are no such
+/// parts. `body` is the beginning of the body. `complete` is `true` if `body` is the complete body.
+/// The second returned value is `true` if the returned text is complete.
 #[must_use]
 pub fn beginning(header: &[u8], body: &[u8], complete: bool) -> Option<(Beginning, bool)> {
     let mut walker = StructureParser::after_header(header);
@@ -234,7 +234,7 @@ pub fn beginning(header: &[u8], body: &[u8], complete: bool) -> Option<(Beginnin
     let mut htmls = htmls.peekable();
     while let Some(leaf) = htmls.next() {
         let (html, whole) = read(leaf);
-        // A picture between two parts can follow a part without text.
+        // Skip a part without visible text, for example an empty part before a picture.
         if !whole || htmls.peek().is_none() || !is_blank(&visible_text(&html)) {
             return Some((Beginning::Html(html), whole));
         }

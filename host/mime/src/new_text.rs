@@ -2,10 +2,10 @@
 //!
 //! The rules are heuristics for what mail clients write in English, German, French, Spanish,
 //! Italian, Dutch, Czech, Hungarian, Finnish, Romanian, Greek, Ukrainian, Hebrew, Arabic and
-//! Korean. They prefer to keep too much:
+//! Korean. A text that no rule recognizes is kept. The rules are:
 //!
 //! - A line with `>` at the beginning is a quote, and the line that introduces the quote belongs to
-//!   it. Answers between quotes are kept, in order.
+//!   the quote. Answers between quotes are kept, in order.
 //! - Everything after the header of a message (`From:`, `Sent:`, `To:`, `Subject:`) or after a line
 //!   like `-----Original Message-----` is a quote, unless that text has `>` at the beginning of its
 //!   lines.
@@ -32,10 +32,11 @@ use latchmail_shape::invisible;
 struct Line<'a> {
     /// The line as the text contains it, without trailing white space.
     original: &'a str,
-    /// The line without trailing white space and characters that can be omitted. Mail clients in
-    /// Hebrew and Arabic add invisible direction marks to lines.
+    /// The line without trailing white space and without characters that can be omitted. Mail
+    /// clients in Hebrew and Arabic add invisible direction marks to lines.
     text: &'a str,
-    /// `true` if the line is the separator of a signature (RFC 3676, section 4.3), with its space.
+    /// `true` if the line is `-- ` with the space: the separator of a signature (RFC 3676, section
+    /// 4.3).
     is_separator: bool,
     kind: Kind,
 }
@@ -65,7 +66,8 @@ impl<'a> Line<'a> {
 }
 
 /// Returns the new part of a message. Uses the HTML only if there is no plain text. Returns `None`
-/// if there is neither, and an empty text if the message contains only quotes and a signature.
+/// if there is neither plain text nor HTML. Returns an empty text if the message contains only
+/// quotes and a signature.
 #[must_use]
 pub fn new_text(text: Option<&str>, html: Option<&str>) -> Option<String> {
     if let Some(text) = text.filter(|text| !crate::is_blank(text) || html.is_none()) {
@@ -111,7 +113,7 @@ fn new_part(mut lines: Vec<Line<'_>>) -> String {
     new
 }
 
-/// Returns the sequences of lines with text.
+/// Returns the ranges of consecutive lines of the kind [`Kind::Text`].
 fn segments(lines: &[Line<'_>]) -> impl Iterator<Item = Range<usize>> {
     let mut start = 0;
     lines

@@ -33,8 +33,8 @@ pub(super) fn file_name(field: &str, name: &str) -> Option<String> {
 }
 
 /// Returns the first of these values that is not empty: the extended value, the joined pieces of a
-/// continued value, the plain value (RFC 2231, sections 3 and 4). `plain` removes what does not
-/// belong to the plain value.
+/// continued value, the plain value (RFC 2231, sections 3 and 4). `plain` removes text after the
+/// plain value, for example a comment.
 fn find(field: &str, name: &str, plain: impl Fn(&str) -> &str) -> Option<String> {
     let (mut extended, mut simple) = (None, None);
     let mut pieces = Vec::new();
@@ -68,8 +68,8 @@ fn find(field: &str, name: &str, plain: impl Fn(&str) -> &str) -> Option<String>
         .or_else(|| plain().filter(is_present))
 }
 
-/// Joins the consecutive pieces of a value. Decodes the value afterwards, because an escape and a
-/// character can be split between two pieces.
+/// Joins the consecutive pieces of a value. Decodes the value afterwards, because an escape
+/// sequence or a character can be split between two pieces.
 fn join(pieces: &[(u32, bool, &str)]) -> String {
     let is_extended = matches!(pieces, [(_, true, _), ..]);
     let mut charset = Charset::default();
@@ -126,7 +126,7 @@ fn parameters(field: &str) -> impl Iterator<Item = (&str, &str)> {
     })
 }
 
-/// Returns the length of the value at the beginning of `text`.
+/// Returns the length of the value at the beginning of `text`, in bytes.
 fn value_length(text: &str) -> usize {
     if text.starts_with('"') {
         return quoted_string(text).1.unwrap_or(text.len());

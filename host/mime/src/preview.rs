@@ -39,7 +39,8 @@ impl Preview {
             Beginning::Html(html) => collapse_html(&html),
         };
         Self {
-            // Another part can follow a blank part.
+            // Another part can follow a blank part, so a blank preview is final only for a complete
+            // body.
             is_final: full || whole && (complete || !text.is_empty()),
             text,
         }
@@ -89,8 +90,8 @@ impl Preview {
                 return Some(Self { text, is_final });
             }
         }
-        // The delimiter line starts at most two bytes after the content. `first` must contain the
-        // complete delimiter line.
+        // The delimiter line starts at most two bytes after the content. If `first` does not
+        // contain the complete delimiter line, the end of the part is not certain.
         if !leaf.complete || !(is_whole || leaf.range.end + 2 <= limit) {
             return None;
         }
@@ -103,7 +104,7 @@ impl Preview {
     }
 }
 
-/// The number of bytes that usually fill a preview.
+/// The number of bytes of text that usually fill a preview.
 const WINDOW: usize = 1024;
 
 /// Returns the first words of the visible text like [`collapse`].
@@ -113,7 +114,7 @@ fn collapse_html(html: &str) -> (String, bool) {
     if full || text.len() < WINDOW {
         return (words, full);
     }
-    // The beginning contains many invisible characters.
+    // The beginning contains too many invisible characters, so read the complete text.
     collapse(&visible_beginning(html, usize::MAX))
 }
 
@@ -152,8 +153,8 @@ fn truncate(text: &str) -> &str {
         .char_indices()
         .nth(bounds::PREVIEW)
         .map_or(text.len(), |(at, _)| at);
-    // A cluster ends between two ASCII characters, because the text contains no line breaks. Search
-    // from the last such position.
+    // A grapheme cluster ends between two ASCII characters, because the text contains no line
+    // breaks. Search from the last such position.
     let start = text.as_bytes()[..limit]
         .windows(2)
         .rposition(<[u8]>::is_ascii)

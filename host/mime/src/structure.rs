@@ -33,7 +33,7 @@ pub struct StructureParser {
     partial_line: Vec<u8>,
     /// `true` if the beginning of the current line was already processed because of its length.
     continues: bool,
-    /// The offset of the current line in the input.
+    /// The offset of the current line in the input, in bytes.
     at: usize,
     leaves: Vec<Leaf>,
     parts: usize,
@@ -45,7 +45,7 @@ pub struct StructureParser {
 struct Multipart {
     media: String,
     boundary: Vec<u8>,
-    /// The offset of the body, which identifies the multipart.
+    /// The offset of the body in the input, in bytes. The offset identifies the multipart.
     start: usize,
     /// The number of parts that have begun.
     parts: usize,

@@ -180,7 +180,8 @@ fn decode_lines<'e>(
             return (rest, after.len() - remaining);
         }
         if STANDARD_NO_PAD.decode_append(&*letters, decoded).is_err() {
-            // The lines contain padding or other bytes.
+            // The lines contain padding or other bytes, so the caller decodes the lines without
+            // this function.
             return (rest, after.len());
         }
         rest = after;
@@ -205,8 +206,8 @@ const MAX_LETTERS: usize = 8192;
 /// Maximum length of a line on the fast path, in bytes. RFC 2045 allows 76 letters.
 const MAX_LINE: usize = 1024;
 
-/// Maximum length of white space that is removed at the end of a line, in bytes. Mail servers added
-/// such white space (RFC 2045, section 6.7, rule 3).
+/// Maximum length of white space that is removed at the end of a line, in bytes. Some mail servers
+/// add such white space (RFC 2045, section 6.7, rule 3).
 const MAX_SPACE: usize = 1024;
 
 /// A quoted-printable decoder. It returns an invalid escape unchanged as text.
@@ -309,8 +310,8 @@ impl QuotedPrintable {
 }
 
 /// Decodes text, valid escapes and soft line breaks. This function is the fast path and needs no
-/// state. Returns the remaining bytes, which begin with another form or with white space whose end
-/// is missing.
+/// state. Returns the remaining bytes. They begin with an invalid or incomplete escape, or with
+/// white space that can be at the end of a line.
 fn decode_regular<'e>(encoded: &'e [u8], sink: &mut impl Sink) -> &'e [u8] {
     // The text from `start` has not been passed to the sink. `line` is the beginning of the current
     // line, or the end of the last escape in this line.

@@ -41,8 +41,8 @@ pub(super) fn decode(text: &str) -> Cow<'_, str> {
 }
 
 /// Decodes the encoded words at the beginning of `text`. White space between two words is not part
-/// of the text (RFC 2047, section 6.2). Returns the decoded text and the length of the words.
-/// Returns `None` if the text does not begin with an encoded word.
+/// of the text (RFC 2047, section 6.2). Returns the decoded text and the length of the encoded
+/// words in bytes. Returns `None` if the text does not begin with an encoded word.
 pub(super) fn decode_first(text: &str) -> Option<(String, usize)> {
     let mut next = Word::at(text);
     let mut decoded = String::new();
@@ -77,8 +77,8 @@ fn decode_group(words: &[Word<'_>]) -> String {
     if others.iter().all(|word| !word.is_unpadded()) {
         return separate;
     }
-    // Decode adjacent base64 words together: some senders split a group of four base64 characters
-    // between two encoded words. Others omit the padding.
+    // Either the sender omits the padding, or a group of four letters is split between two words.
+    // Decode the words separately and joined, and choose the better result.
     let mut bytes = Vec::new();
     for run in words.chunk_by(|a, b| a.is_base64 && b.is_base64) {
         if let [word] = run {
@@ -109,8 +109,8 @@ impl<'t> Word<'t> {
             "q" | "Q" => false,
             _ => return None,
         };
-        // Some senders do not encode spaces and question marks. Another `=?` means that this word
-        // has no end.
+        // Some senders do not encode spaces and question marks. Another `=?` before the end means
+        // that this word has no end.
         let bytes = rest.as_bytes();
         let end = memchr::memchr_iter(b'?', bytes).find(|at| {
             bytes.get(at + 1) == Some(&b'=')
@@ -120,7 +120,8 @@ impl<'t> Word<'t> {
         let charset = if data.is_ascii() {
             Charset::named(Some(label))
         } else {
-            // The header field was decoded before, including these letters.
+            // The caller has already decoded the letters that are not ASCII, so the label does not
+            // apply.
             Charset::Unlabelled
         };
         (label.len() > 1).then_some(Self {

@@ -1,4 +1,4 @@
-//! Reads when the certificate of a TLS server expires. Sends no data after the TLS handshake.
+//! Reads the expiry time of a TLS server's certificate. Sends no data after the TLS handshake.
 
 use std::fmt::Display;
 use std::io;
@@ -19,7 +19,7 @@ use crate::endpoint::tls_connector;
 /// Returns an error if the handshake fails, for example because the certificate is expired, not
 /// trusted, or not valid for `server`.
 pub async fn certificate_expiry(stream: TcpStream, server: &str) -> io::Result<Timestamp> {
-    // An IP address is not a valid argument of `normalize_host`.
+    // `normalize_host` rejects an IP address, so an IP address stays unchanged.
     let ascii = normalize_host(server).unwrap_or_else(|_| server.to_owned());
     let name = ServerName::try_from(ascii).map_err(invalid)?;
     let tls = tls_connector(server).map_err(io::Error::other)?;

@@ -4,8 +4,8 @@
 //! is found immediately.
 //!
 //! The parsers of SPF and DMARC records are our own code, because the parsers of mail-auth 0.13.3
-//! are wrong for 14 of 45 SPF records and 3 of 24 DMARC records
-//! (`docs/decisions/0018-own-spf-dmarc-and-dkim-signing.md`).
+//! are wrong. The SPF parser of mail-auth accepts 12 of the 29 invalid records that were tested.
+//! The DMARC parser of mail-auth has a wrong result for 3 of the 24 records that were tested.
 //!
 //! | file | purpose |
 //! |---|---|

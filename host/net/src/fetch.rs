@@ -94,7 +94,7 @@ pub enum Error {
     Blocked {
         /// The scheme, host and port of the server.
         target: String,
-        /// The addresses, for the log.
+        /// The blocked addresses, for the log.
         addresses: String,
     },
     /// The request cannot be sent. The text of the error can be returned to the caller.

@@ -12,7 +12,7 @@ use tokio::time::timeout;
 use crate::endpoint::Endpoint;
 
 /// Response codes of failures that are not caused by the credentials (RFC 5530, section 3).
-/// async-imap returns them as part of the text.
+/// async-imap returns these codes as part of the error text.
 const TEMPORARY: [&str; 4] = ["UNAVAILABLE", "INUSE", "SERVERBUG", "LIMIT"];
 
 /// The reason why the server could not verify the password at the moment. The text is for the log.
@@ -33,7 +33,8 @@ pub async fn verify(
     password: &SecretString,
     client: Option<IpAddr>,
 ) -> Result<bool, Error> {
-    // A quoted string cannot contain these characters (RFC 3501, section 4.3).
+    // A quoted string cannot contain these characters (RFC 3501, section 4.3), so the server cannot
+    // accept the name or the password.
     if [user, password.expose_secret()]
         .iter()
         .any(|text| text.is_empty() || text.contains(['\0', '\r', '\n']))

@@ -51,7 +51,8 @@ impl Mechanism {
         }
         let message = Zeroizing::new(match self {
             Self::OAuthBearer => {
-                // RFC 5801, section 4: `=` and `,` are not allowed in the name.
+                // The characters `=` and `,` are not allowed in the name, so they are escaped (RFC
+                // 5801, section 4).
                 let name = username.replace('=', "=3D").replace(',', "=2C");
                 format!("n,a={name},\x01auth=Bearer {token}\x01\x01")
             }

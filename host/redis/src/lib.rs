@@ -33,7 +33,7 @@ const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 /// The prefix of all keys in the server.
 const PREFIX: &str = "latchmail:";
 
-/// The reason why the server is unavailable. It does not contain the password of the URL.
+/// The reason why the server is unavailable. The text does not contain the password of the URL.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The server did not respond in time.
@@ -52,7 +52,7 @@ pub struct RedisBudgets {
     client: Client,
     /// `None` while the server is unavailable.
     connection: ArcSwapOption<MultiplexedConnection>,
-    /// Whether the last log line about the server says that it is available.
+    /// Whether the server was available at the last log line about the server.
     reported: AtomicBool,
     take: Script,
     give_back: Script,
@@ -113,8 +113,8 @@ impl RedisBudgets {
         self.client.get_connection_info().addr().to_string()
     }
 
-    /// Checks that the server executes the scripts, as for a request. Connects first if there is no
-    /// connection. Returns the time of one round trip.
+    /// Checks that the server executes the script that counts requests. Connects first if there is
+    /// no connection. Returns the time of one round trip.
     ///
     /// # Errors
     /// Returns the reason why the server is unavailable.
@@ -139,8 +139,8 @@ impl RedisBudgets {
         Ok(taken)
     }
 
-    /// Counts a request towards a budget that no client uses. The server must be able to write, and
-    /// not only to read.
+    /// Counts a request towards a budget that no client uses. So the check also fails if the server
+    /// can only read.
     async fn probe(&self, connection: &Arc<MultiplexedConnection>) -> Result<Duration, Error> {
         let budget = SharedBudget {
             name: "check".into(),
@@ -189,7 +189,8 @@ impl RedisBudgets {
         match self.invoke(&connection, script, budgets).await {
             Ok(value) => Some(value),
             Err(error) => {
-                // Another request or the periodic check can have connected again.
+                // Another request or the periodic check can have connected again. Then the server
+                // is not reported as unavailable.
                 if !self.is_available() {
                     self.report(Some(&error));
                 }
@@ -199,7 +200,7 @@ impl RedisBudgets {
     }
 
     /// Logs that the server is available, or the error if the server is unavailable. Logs nothing
-    /// if the last log line says the same.
+    /// if the state is the same as in the last log line about the server.
     fn report(&self, error: Option<&Error>) {
         if self.reported.swap(error.is_none(), Ordering::Relaxed) == error.is_none() {
             return;

@@ -11,7 +11,8 @@
 //! effect. If the clock of the server was set back, a time can be further in the future than any
 //! request causes. Then the budget counts as full, because otherwise its client would be blocked.
 
-/// Shared by both scripts: reads and writes the time until a budget is refilled, in nanoseconds.
+/// Adds two Lua functions to a script. They read and write the time until a budget is refilled, in
+/// nanoseconds.
 macro_rules! with_functions {
     ($script:literal) => {
         concat!(

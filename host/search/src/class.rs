@@ -5,16 +5,16 @@ use std::sync::LazyLock;
 use icu_properties::props::{DefaultIgnorableCodePoint, GeneralCategory, Script};
 use icu_properties::{CodePointMapData, CodePointSetData};
 
-/// How a character takes part in words.
+/// The role of a character in words.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Class {
     /// Not part of a word.
     Separator,
     /// Part of a word.
     Letter,
-    /// Part of a run that is split into pairs of letters.
+    /// Part of a run that is split into pairs of letters, for example Chinese or Thai.
     Paired,
-    /// Part of the word or the run before it: a mark or an invisible character.
+    /// Part of the word or the run before the character: a mark or an invisible character.
     Extend,
 }
 
@@ -47,9 +47,9 @@ impl Class {
             | G::OtherLetter
             | G::DecimalNumber
             | G::LetterNumber => {}
-            // The modifier letter is an apostrophe, which separates words.
+            // U+02BC is a modifier letter, but it is used as an apostrophe, so it separates words.
             G::ModifierLetter if character != '\u{2BC}' => {}
-            // Superscripts and circled digits, but no fractions.
+            // Superscripts and circled digits are part of words. Fractions are not.
             G::OtherNumber if !matches!(character, '¼'..='¾' | '\u{2150}'..='\u{215F}' | '\u{2189}') =>
                 {}
             _ => return Self::Separator,
@@ -64,7 +64,8 @@ impl Class {
             | Script::Lao
             | Script::Khmer
             | Script::Myanmar => Self::Paired,
-            // The prolonged sound mark and the half-width voice marks.
+            // The prolonged sound marks and the half-width voiced sound marks of Japanese have the
+            // script "Common".
             _ if matches!(character, '\u{30FC}' | '\u{FF70}' | '\u{FF9E}' | '\u{FF9F}') => {
                 Self::Paired
             }

@@ -1,6 +1,6 @@
 //! A set of documents of a segment.
 
-/// The maximum number of documents in a block.
+/// The maximum number of documents that [`Docs::for_each_block`] passes at once.
 pub(crate) const BLOCK: usize = 64;
 
 /// A set of documents of a segment, with one bit for each document.
@@ -81,7 +81,7 @@ impl Docs {
         }
     }
 
-    /// Returns the first document that is not before `doc`.
+    /// Returns the smallest document of the set that is at least `doc`.
     #[inline]
     pub(crate) fn next(&self, doc: u32) -> Option<u32> {
         let mut word = doc as usize / 64;

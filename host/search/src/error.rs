@@ -8,7 +8,7 @@ use tantivy::TantivyError;
 use tantivy::directory::error::{LockError, OpenReadError, OpenWriteError};
 
 /// A failure of the index. After each of these errors except [`Error::Cancelled`], the caller
-/// closes the index and searches on the mail server.
+/// closes the index and searches on the mail server instead.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The files of the index are damaged or have another format. The caller deletes the folder and
@@ -43,8 +43,8 @@ impl From<TantivyError> for Error {
     }
 }
 
-/// Converts an error that tantivy shares. Data that is invalid or too short is damage, because
-/// tantivy reads only files that it wrote.
+/// Converts an I/O error of tantivy. Invalid, truncated or missing data means that the index is
+/// damaged, because tantivy reads only files that tantivy wrote.
 fn from_io(error: &io::Error) -> Error {
     match error.kind() {
         io::ErrorKind::InvalidData | io::ErrorKind::UnexpectedEof | io::ErrorKind::NotFound => {
@@ -54,10 +54,10 @@ fn from_io(error: &io::Error) -> Error {
     }
 }
 
-/// Runs a function of tantivy. A panic becomes [`Error::Damaged`], because tantivy does not check
-/// everything that it reads.
+/// Runs a function of tantivy. A panic becomes [`Error::Damaged`], because tantivy does not
+/// validate all data that it reads, and can panic if a file is damaged.
 ///
-/// The caller does not use values that `function` changed after an error.
+/// After an error, the caller must not use values that `function` changed.
 pub(crate) fn guard<T>(function: impl FnOnce() -> Result<T, Error>) -> Result<T, Error> {
     catch_unwind(AssertUnwindSafe(function))
         .unwrap_or_else(|panic| Err(Error::Damaged(message(&*panic))))

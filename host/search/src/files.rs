@@ -29,10 +29,11 @@ const CHECKSUM: usize = 8;
 pub(crate) struct Files {
     maps: MmapDirectory,
     folder: Arc<Path>,
-    /// The first failure to write a file. tantivy does not report the reason if a thread of its own
-    /// fails.
+    /// The first failure to write a file. If one of tantivy's own threads fails, tantivy does not
+    /// report the reason.
     failure: Arc<Mutex<Option<io::Error>>>,
-    /// The number of bytes that can be written before the disk is full. Tests reduce it.
+    /// The number of bytes that can still be written. `u64::MAX` means no limit. Tests set a
+    /// smaller number to simulate a full disk.
     pub(crate) free: Arc<AtomicU64>,
 }
 
@@ -61,8 +62,8 @@ impl Files {
         Ok(())
     }
 
-    /// Forgets the files that are no longer mapped. tantivy stores the path of each file that it
-    /// has mapped, and removes the paths only here.
+    /// Removes the paths of files that are no longer mapped from tantivy's cache. tantivy removes
+    /// these paths only in `get_cache_info`.
     pub(crate) fn forget_unmapped(&self) {
         let _ = self.maps.get_cache_info();
     }
@@ -87,7 +88,7 @@ impl Files {
         result
     }
 
-    /// Fails if fewer bytes are free, and uses them otherwise.
+    /// Subtracts `bytes` from the free bytes. Fails if fewer bytes are free.
     fn reserve(&self, bytes: usize) -> io::Result<()> {
         let bytes = bytes as u64;
         let reserve = |free: u64| {
@@ -175,7 +176,8 @@ impl Directory for Files {
     }
 
     fn acquire_lock(&self, lock: &Lock) -> Result<DirectoryLock, LockError> {
-        // tantivy would create the file with the permissions of the process.
+        // Creates the lock file for the owner only. tantivy would create it with the default
+        // permissions of the process.
         let path = self.path(&lock.filepath);
         let file = OpenOptions::new()
             .write(true)
@@ -193,7 +195,7 @@ impl Directory for Files {
     }
 }
 
-/// A new file.
+/// A file of the index that is being written.
 #[derive(Debug)]
 struct Output {
     file: File,

@@ -17,10 +17,12 @@ use tantivy::tokenizer::{AsciiFoldingFilter, RawTokenizer, TextAnalyzer};
 
 use crate::class::Class;
 
-/// Below this limit, letters are folded with a table. It covers Latin, Greek and Cyrillic.
+/// Letters with code points below this limit are folded with the table [`LETTERS`]. These are the
+/// Latin, Greek and Cyrillic letters.
 const TABLE: u32 = 0x0530;
 
-/// The combining marks below [`TABLE`]. A word with one of them is folded without the table.
+/// The combining marks below [`TABLE`]. A word with a combining mark is folded without the table
+/// [`LETTERS`], which folds each letter separately.
 const COMBINING: std::ops::Range<u32> = 0x0300..0x0370;
 
 /// The folded forms of the letters below [`TABLE`].
@@ -36,7 +38,8 @@ static LETTERS: LazyLock<Vec<Box<str>>> = LazyLock::new(|| {
         .collect()
 });
 
-/// The base letters of Latin letters that have no decomposition, from the table in tantivy.
+/// The base letters of Latin letters that have no Unicode decomposition, for example `o` for `ø`.
+/// The source is the table of tantivy's [`AsciiFoldingFilter`].
 static BASE_LETTERS: LazyLock<HashMap<char, Box<str>>> = LazyLock::new(|| {
     let mut ascii = TextAnalyzer::builder(RawTokenizer::default())
         .filter(AsciiFoldingFilter)
@@ -109,7 +112,8 @@ fn fold_slowly(word: &str, folded: &mut String) {
         remove_marks = latin || letter.is_ascii_digit() || script.get(letter) == Script::Greek;
         match BASE_LETTERS.get(&letter) {
             Some(base) if latin => letters.push_str(base),
-            // A compatibility decomposition can contain punctuation and spaces.
+            // A compatibility decomposition can contain punctuation and spaces, which are not part
+            // of words.
             _ if Class::of(letter) == Class::Separator => {}
             _ => letters.push(letter),
         }

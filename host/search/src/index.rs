@@ -24,7 +24,7 @@ use crate::writer::Writer;
 /// How search results are sorted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Sort {
-    /// Newest first, as [`Order`] says.
+    /// Newest first. [`Order`] defines which message is newer.
     #[default]
     Newest,
     /// Best match first. Equal matches are newest first.
@@ -34,9 +34,11 @@ pub enum Sort {
 /// What "newest first" means.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Order {
-    /// The highest IMAP UID first. For one folder.
+    /// The highest IMAP UID first. This order is only for a search in one folder, because UIDs of
+    /// different folders are not comparable.
     Folder,
-    /// The last arrival first, then the highest message number.
+    /// The latest time of arrival first. Messages with the same time are sorted by message number,
+    /// highest first.
     Arrival,
 }
 
@@ -75,8 +77,8 @@ pub struct Hit {
     pub number: MessageNumber,
     /// The data that the caller gave in [`Document::summary`](crate::Document::summary).
     pub summary: Vec<u8>,
-    /// The part of the text with the matches, or the beginning of the text if only other parts
-    /// match.
+    /// The part of the text with the matches, or the beginning of the text if only other parts of
+    /// the message match.
     pub snippet: Snippet,
 }
 
@@ -102,19 +104,19 @@ pub struct Size {
     pub stored: u64,
 }
 
-/// The index of one mailbox. A search uses the state of the last commit before it.
+/// The index of one mailbox. A search reads the last commit before the search.
 ///
-/// An index that is only read has no threads, and its data is in memory maps.
+/// An index without a [`Writer`] starts no threads. Its files are memory-mapped.
 #[derive(Debug)]
 pub struct Index {
     shared: Arc<Shared>,
 }
 
 impl Index {
-    /// Opens the index in a folder, and creates both if they do not exist. Verifies the checksums
-    /// of all files.
+    /// Opens the index in a folder. Creates the folder and the index if they do not exist. Verifies
+    /// the checksums of all files.
     ///
-    /// The folder must contain nothing else.
+    /// The folder must contain no other files, because a new index deletes all files in the folder.
     ///
     /// # Errors
     /// Returns [`Error`] if the index is damaged or cannot be read.
@@ -134,8 +136,8 @@ impl Index {
         self.shared.run(|| verify(&self.shared.index))
     }
 
-    /// Creates a writer. Only one writer can exist. `memory` is the size in bytes of the buffer for
-    /// messages before they are written, at least 15 MB.
+    /// Creates a writer. Only one writer can exist. `memory` is the size of the buffer for messages
+    /// that are not written yet, in bytes. The minimum is 15 MB: smaller values are increased.
     ///
     /// # Errors
     /// Returns [`Error`] if the index is damaged or cannot be read, or if another writer exists.
@@ -206,7 +208,8 @@ impl Index {
                     let Some(postings) = index.read_block_postings(&term, option)? else {
                         continue;
                     };
-                    // A message that was replaced is a deleted document too.
+                    // If a message was replaced, the segment also has a deleted document with its
+                    // number.
                     let alive = postings
                         .docs()
                         .iter()
@@ -257,7 +260,7 @@ fn stored(document: &TantivyDocument) -> (Vec<u8>, &str) {
     )
 }
 
-/// Searches the messages in `segments` that are in `state`.
+/// Searches the messages that are in `segments` and in `state`.
 fn find(segments: &[Segment], state: &MailboxState, search: &Search<'_>) -> Result<Found, Error> {
     let plan = Plan::new(search.query, search.folders, state);
     let check = Check(search.cancelled);
@@ -293,7 +296,7 @@ fn find(segments: &[Segment], state: &MailboxState, search: &Search<'_>) -> Resu
                         .map_or(0, |entry| entry.imap_uid.0.into()),
                     Order::Arrival => arrival,
                 };
-                // Scores are not negative, so their bits have the same order.
+                // Scores are not negative, so the bits of two scores compare like the scores.
                 let score = scores
                     .as_ref()
                     .map_or(0, |scores| scores[index][doc as usize].to_bits());

@@ -1,11 +1,13 @@
 //! The search index of one mailbox, the query language, and threads.
 //!
-//! This crate knows neither IMAP nor the database, and contains no asynchronous code.
+//! This crate depends neither on IMAP nor on the database, and contains no asynchronous code.
 //!
-//! The index contains only facts about messages that never change. [`MailboxState`] holds folders,
-//! IMAP UIDs and flags in memory, so a change of flags does not change the index. A message is
-//! found if it is in both. The caller compares the message numbers of both, adds the messages that
-//! the index lacks, and removes the others. So nothing is lost if a commit is lost.
+//! The index contains only immutable facts about messages. [`MailboxState`] holds folders, IMAP
+//! UIDs and flags in memory, so a change of flags does not change the index. A search finds a
+//! message only if the index and the state contain the message. The caller compares the message
+//! numbers in the index with the message numbers in the state. The caller then adds missing
+//! messages to the index, and removes messages that the state lacks. So no message stays missing if
+//! a commit of the index is lost.
 //!
 //! ```
 //! use std::sync::atomic::AtomicBool;

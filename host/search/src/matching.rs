@@ -1,7 +1,7 @@
 //! Finds the documents of a segment that satisfy a query.
 //!
-//! Each term of a query becomes a set of documents, so the number of matches and the length of
-//! lists do not matter much, and a prefix can stand for any number of words. Words are evaluated
+//! Each term of a query becomes a set with one bit for each document. So the time depends little on
+//! the number of matches, and a prefix can stand for any number of words. Words are evaluated
 //! first, then conditions on single documents, then phrases, so that the expensive steps see few
 //! documents.
 
@@ -18,7 +18,7 @@ use crate::segment::{Segment, Values, add_phrase};
 use crate::state::{FolderSet, MailboxState};
 use crate::words::TermWords;
 
-/// Ends a search that nothing waits for any more.
+/// Checks whether the caller has cancelled the search.
 pub(crate) struct Check<'a>(pub(crate) &'a AtomicBool);
 
 impl Check<'_> {
@@ -75,7 +75,8 @@ enum Filter {
     Before(i64),
     After(i64),
     Larger(u64),
-    /// Which combinations of flags satisfy the condition.
+    /// Whether each combination of flags satisfies the condition, indexed like
+    /// `MailboxState::flag_sets`.
     Flags(Vec<bool>),
     Folders(FolderSet),
 }
@@ -129,7 +130,8 @@ impl Plan {
             })
     }
 
-    /// Returns the documents of a segment that satisfy the query and are in one of the folders.
+    /// Returns the documents of a segment that satisfy the query and are in one of the folders to
+    /// search.
     pub(crate) fn evaluate(
         &self,
         segment: &Segment,
@@ -149,7 +151,8 @@ impl Plan {
                 return Ok(result);
             }
             if clause.cost == Cost::Phrase && !in_folder {
-                // Phrases need only the words' documents that are in a folder.
+                // Phrases are expensive. So first keep only the documents that contain all words of
+                // the required phrases and are in one of the folders to search.
                 for words in self.required_phrases() {
                     words.retain_candidates(
                         segment,
@@ -183,14 +186,14 @@ impl Plan {
         Ok(result)
     }
 
-    /// Returns the documents of a segment that are in one of the folders.
+    /// Returns the documents of a segment that are in one of the folders to search.
     pub(crate) fn searched(&self, segment: &Segment, state: &MailboxState) -> Docs {
         let mut docs = segment.alive();
         self.retain_in_folders(segment, state, &mut docs);
         docs
     }
 
-    /// Returns the phrases that each result has.
+    /// Returns the phrases that each result must contain.
     fn required_phrases(&self) -> impl Iterator<Item = &WordsIn> {
         self.clauses
             .iter()
@@ -317,8 +320,8 @@ impl WordsIn {
         }
     }
 
-    /// Removes documents from `candidates` that do not have each complete word of a phrase in one
-    /// field.
+    /// Keeps the documents of `candidates` in which one field contains all complete words of the
+    /// phrase. `all` and `one` are buffers.
     fn retain_candidates(
         &self,
         segment: &Segment,

@@ -6,14 +6,16 @@ use tantivy::index::SegmentId;
 /// The number of segments above which small segments are merged.
 pub(crate) const MAX_SEGMENTS: usize = 10;
 
-/// The number of segments above which small segments are merged while an index is built. Then
-/// [`all`] merges them only once.
+/// The number of segments above which small segments are merged while an index is built. The limit
+/// is high, because [`all`] selects the segments for one final merge.
 pub(crate) const MAX_SEGMENTS_OF_BUILD: usize = 64;
 
-/// The share of deleted documents above which a segment is written again, in per cent.
+/// The share of deleted documents above which a segment is written again without these documents,
+/// in per cent.
 const MAX_DELETED: u64 = 30;
 
-/// Returns the segments to merge into one. `max` is the number of segments that can remain.
+/// Returns the segments to merge into one segment, or `None` if no merge is necessary. Small
+/// segments are merged only if the index has more than `max` segments.
 pub(crate) fn candidates(segments: &[SegmentMeta], max: usize) -> Option<Vec<SegmentId>> {
     let deleted = |segment: &&SegmentMeta| {
         u64::from(segment.num_deleted_docs()) * 100 > u64::from(segment.max_doc()) * MAX_DELETED
@@ -31,7 +33,7 @@ pub(crate) fn candidates(segments: &[SegmentMeta], max: usize) -> Option<Vec<Seg
     (count > 1).then(|| sizes[..count].iter().map(|&(_, id)| id).collect())
 }
 
-/// Returns all segments if more than a tenth of the messages are not in the largest one.
+/// Returns all segments if more than a tenth of the messages are not in the largest segment.
 pub(crate) fn all(segments: &[SegmentMeta]) -> Option<Vec<SegmentId>> {
     let messages: u64 = segments
         .iter()
@@ -44,11 +46,12 @@ pub(crate) fn all(segments: &[SegmentMeta]) -> Option<Vec<SegmentId>> {
     (largest * 10 < messages * 9).then(|| segments.iter().map(SegmentMeta::id).collect())
 }
 
-/// Returns how many of the smallest segments are merged. `sizes` is ascending.
+/// Returns how many of the smallest segments are merged. `sizes` contains the number of documents
+/// of each segment, ascending.
 ///
 /// The merge includes a larger segment only if the smaller ones together have at least half its
-/// size. So a message is copied only if its segment grows by half, which limits how often it is
-/// copied.
+/// size. So a message is copied only if its segment grows by at least half, which limits how often
+/// a message is copied.
 fn smallest(sizes: &[u32], max: usize) -> usize {
     if sizes.len() <= max {
         return 0;

@@ -5,7 +5,7 @@
 //! | Term | A message satisfies it if … |
 //! |---|---|
 //! | `word` | the subject, a participant, the text, or the name of an attachment has the word |
-//! | `"two words"` | one of these has the words, adjacent and in this order |
+//! | `"two words"` | one of these parts has the words, adjacent and in this order |
 //! | `from:word`, `from:"two words"` | a name or an address in From has the words |
 //! | `to:word`, `to:"two words"` | a name or an address in To or Cc has the words |
 //! | `subject:word`, `subject:"two words"` | the subject has the words |
@@ -174,15 +174,15 @@ impl Query {
     }
 }
 
-/// A part of a query, before terms are joined.
+/// A piece of a query between white space: a term or the operator `OR`.
 struct Part<'a> {
-    /// The start in the query, in bytes.
+    /// The start of the piece in the query, in bytes.
     start: usize,
     kind: PartKind<'a>,
 }
 
 enum PartKind<'a> {
-    /// A bare word, which can be a prefix.
+    /// A text without quotes and without an operator name. The last one of a query can be a prefix.
     Bare { negated: bool, text: &'a str },
     /// A quoted text or an operator.
     Term(Term),
@@ -199,7 +199,7 @@ impl Part<'_> {
         )
     }
 
-    /// Converts the part to a term. Returns `None` if it has no words.
+    /// Converts the part to a term. Returns `None` if the text of the term has no words.
     fn into_term(self, prefix: bool) -> Option<Term> {
         let term = match self.kind {
             PartKind::Bare { negated, text } => Term {
@@ -285,7 +285,7 @@ fn too_many_terms(text: &str, start: usize) -> QueryError {
     }
 }
 
-/// Converts a position in bytes to one in code points.
+/// Converts a position in bytes to a position in code points.
 fn position(text: &str, bytes: usize) -> usize {
     text[..bytes].chars().count()
 }
@@ -301,7 +301,7 @@ impl<'a> Parser<'a> {
         &self.text[self.read..]
     }
 
-    /// Returns whether there is text after the white space.
+    /// Skips white space. Returns whether text follows.
     fn skip_white_space(&mut self) -> bool {
         let rest = self.rest();
         self.read += rest.len() - rest.trim_start().len();
@@ -315,7 +315,7 @@ impl<'a> Parser<'a> {
         word
     }
 
-    /// Reads a quoted text. Returns `None` if there is no quotation mark, or only one.
+    /// Reads a quoted text. Returns `None` if the opening or the closing quotation mark is missing.
     fn quoted(&mut self) -> Option<&'a str> {
         let text = self.rest().strip_prefix('"')?;
         let text = &text[..text.find('"')?];

@@ -12,12 +12,12 @@ use crate::matching::{Check, Plan, WordsIn};
 use crate::schema::{FIELDS, TextField};
 use crate::segment::Segment;
 
-/// A result with its sort key. A greater value comes first.
+/// A result with its sort key. Results are sorted in descending order of this type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Ranked {
-    /// The score, or 0 if the results are not sorted by relevance.
+    /// The bits of the score, or 0 if the results are not sorted by relevance.
     pub(crate) score: u32,
-    /// The IMAP UID or the time of arrival.
+    /// The IMAP UID, or the time of arrival in milliseconds since 1970.
     pub(crate) newest: i64,
     pub(crate) number: MessageNumber,
     pub(crate) segment: usize,
@@ -27,9 +27,10 @@ pub(crate) struct Ranked {
 /// Selects the first results in order.
 pub(crate) struct Selection {
     limit: usize,
-    /// At most twice as many results as needed, in any order.
+    /// The best results so far, in any order. The number of results is at most twice `limit`, or
+    /// 256.
     results: Vec<Ranked>,
-    /// A lower bound for results that can still be selected.
+    /// Results below this value cannot be selected any more.
     threshold: Option<Ranked>,
 }
 
@@ -75,7 +76,7 @@ impl Selection {
     }
 }
 
-/// The weight of a word in a field, compared with the text.
+/// The weight of a word in a field, relative to a word in the text.
 fn boost(field: TextField) -> f32 {
     match field {
         TextField::Body => 1.0,
@@ -89,13 +90,13 @@ fn boost(field: TextField) -> f32 {
 const K1: f32 = 1.2;
 const B: f32 = 0.75;
 
-/// The documents that determine how much a word counts. Other documents are in folders that the
-/// caller does not search and possibly must not know.
+/// The documents from which the frequencies of words are computed. Documents in other folders must
+/// not change the scores, because the client may have no access to these folders.
 struct Searched<'a> {
     segments: &'a [Segment],
     docs: &'a [Docs],
     count: u32,
-    /// The average number of words in each field.
+    /// The average number of words in each field, if it was computed.
     averages: [Option<f32>; 4],
 }
 
@@ -125,7 +126,7 @@ impl<'a> Searched<'a> {
         Ok(average)
     }
 
-    /// Returns the number of documents that have a word.
+    /// Returns the number of documents whose field contains a word.
     fn frequency(&self, field: TextField, word: &str) -> Result<u32, Error> {
         let mut frequency = 0;
         for (segment, docs) in self.segments.iter().zip(self.docs) {
@@ -144,7 +145,7 @@ impl<'a> Searched<'a> {
         Ok(frequency)
     }
 
-    /// Returns the weight of a word that `frequency` documents have.
+    /// Returns the inverse document frequency of a word that `frequency` documents contain.
     fn inverse_frequency(&self, frequency: u32) -> f32 {
         let documents = f64::from(self.count.max(frequency));
         let frequency = f64::from(frequency);
@@ -152,7 +153,7 @@ impl<'a> Searched<'a> {
     }
 }
 
-/// Returns the numbers of words of the documents in a field.
+/// Returns a reader for the number of words that each document has in a field.
 fn lengths(segment: &Segment, field: TextField) -> Result<FieldNormReader, Error> {
     Ok(segment
         .reader
@@ -164,9 +165,9 @@ fn to_f32(value: f64) -> f32 {
     value as f32
 }
 
-/// Adds the scores of the documents of all segments. `searched` has the documents in the searched
-/// folders, and `docs` has those of them that satisfy the query. Both and the result have an
-/// element for each segment.
+/// Returns the score of each document, by segment. `searched` contains the documents in the
+/// searched folders. `docs` contains the documents that also satisfy the query. `searched`, `docs`
+/// and the result have one element for each segment.
 ///
 /// A complete word is scored with BM25. A phrase or a prefix counts as a word that occurs once.
 pub(crate) fn scores(
@@ -208,8 +209,8 @@ fn score_word(
     }
     let average = searched.average(field)?;
     let weight = boost(field) * searched.inverse_frequency(frequency) * (K1 + 1.0);
-    // The part of the formula that depends on the length only, for each of the 256 lengths that
-    // tantivy distinguishes.
+    // The part of the BM25 formula that depends only on the length of the field, for each of the
+    // 256 lengths that tantivy distinguishes.
     let by_length: Vec<f32> = (0..=u8::MAX)
         .map(|id| {
             let length = to_f32(f64::from(FieldNormReader::id_to_fieldnorm(id)));

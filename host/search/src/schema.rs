@@ -8,11 +8,11 @@ use tantivy::schema::{
 };
 use tantivy::store::Compressor;
 
-/// The name of the tokenizer. The number must change if the words of a text change, because an
-/// index with another schema is built again.
+/// The name of the tokenizer in the schema. The number in the name must change if the tokenizer
+/// returns other words for a text. Then the schema differs, and existing indexes are built again.
 pub(crate) const TOKENIZER: &str = "words1";
 
-/// The fields with words. Each word of a message is in one of them.
+/// The text fields of the index. Each word of a message is in one of these fields.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum TextField {
     /// The text and the names of attachments.

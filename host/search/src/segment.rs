@@ -80,7 +80,8 @@ impl Segment {
         &self.texts[field as usize]
     }
 
-    /// Adds the documents with a word to `docs`. Returns their number, including deleted documents.
+    /// Adds the documents with a word to `docs`. Returns the number of documents with the word,
+    /// including deleted documents.
     pub(crate) fn add_word(
         &self,
         field: TextField,
@@ -110,7 +111,8 @@ impl Segment {
         let mut postings = BlockSegmentPostings::empty();
         let mut words = 0_u32;
         self.for_each_with_prefix(field, prefix, |info| {
-            // The postings of the empty list have no options, so the first list must be opened.
+            // Empty postings have no record option and cannot be reset. So the first list is opened
+            // separately.
             if words == 0 {
                 postings =
                     text.read_block_postings_from_terminfo(info, IndexRecordOption::Basic)?;
@@ -123,7 +125,7 @@ impl Segment {
         })
     }
 
-    /// Calls `f` with each word that begins with `prefix`, until it returns `true`.
+    /// Calls `f` with each word that begins with `prefix`, until `f` returns `true`.
     pub(crate) fn for_each_with_prefix(
         &self,
         field: TextField,
@@ -131,7 +133,7 @@ impl Segment {
         mut f: impl FnMut(&TermInfo) -> io::Result<bool>,
     ) -> io::Result<()> {
         let mut end = prefix.as_bytes().to_vec();
-        // The last byte of UTF-8 text is at most 0xBF.
+        // The last byte of UTF-8 text is at most 0xBF, so the increment cannot overflow.
         if let Some(last) = end.last_mut() {
             *last += 1;
         }
@@ -202,7 +204,8 @@ pub(crate) fn add_phrase(
         return for_each_phrase(segment, field, words, candidates, |doc, _| docs.insert(doc));
     }
 
-    // The documents with the words before the prefix, and the positions that the prefix must have.
+    // `matches` has the documents that contain the words before the last word. `positions` has the
+    // positions that the last word must have.
     let mut matches: Vec<u32> = Vec::new();
     let mut ends: Vec<usize> = Vec::new();
     let mut positions: Vec<u32> = Vec::new();
@@ -304,11 +307,11 @@ fn seek(postings: &mut SegmentPostings, target: u32) -> u32 {
 
 /// Intersects lists of positions in the same document.
 ///
-/// A bit for each position replaces the comparisons of a merge, whose results the processor cannot
-/// predict.
+/// The intersection uses one bit for each position. A merge of two lists would be slower, because
+/// the processor cannot predict the results of its comparisons.
 #[derive(Default)]
 struct Intersection {
-    /// All bits are zero between two calls.
+    /// All bits are zero between two calls of `retain`.
     bits: Vec<u64>,
 }
 

@@ -39,7 +39,7 @@ impl Shared {
         let index = if tantivy::Index::exists(&files).map_err(TantivyError::from)? {
             tantivy::Index::open(files.clone())?
         } else {
-            // A crash before the first commit can leave files.
+            // A crash before the first commit can leave files, which would prevent a new index.
             files.clear()?;
             tantivy::Index::create(files.clone(), FIELDS.schema.clone(), settings())?
         };
@@ -91,7 +91,8 @@ impl Shared {
         Arc::clone(&self.segments.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Runs a function of tantivy. Finds the reason of a failure in a thread of tantivy.
+    /// Runs a function that calls tantivy. If a thread of tantivy failed to write a file, the error
+    /// contains the reason.
     pub(crate) fn run<T>(&self, function: impl FnOnce() -> Result<T, Error>) -> Result<T, Error> {
         guard(function).map_err(|error| match self.files.take_failure() {
             Some(failure) => Error::Io(failure),
@@ -117,7 +118,8 @@ pub(crate) fn verify(index: &tantivy::Index) -> Result<(), Error> {
     let mut segments = index.load_metas()?.segments;
     loop {
         let result = verify_segments(index, &segments);
-        // A writer deletes the files of segments that it has merged.
+        // A concurrent writer can delete the files of segments that it has merged. Then the new
+        // segments are verified.
         let now = index.load_metas()?.segments;
         let ids = |segments: &[SegmentMeta]| {
             segments

@@ -10,8 +10,8 @@ use crate::words::Words;
 /// The length of a snippet, in code points.
 const LENGTH: usize = 200;
 
-/// The maximum length of a snippet that ends after a match, in code points. A match can be a phrase
-/// with many words.
+/// The maximum length of a snippet whose last match extends beyond [`LENGTH`], in code points. A
+/// match can be a phrase with many words.
 const MAX_LENGTH: usize = 800;
 
 /// The maximum number of words before the first match.
@@ -21,7 +21,7 @@ const WORDS_BEFORE: usize = 8;
 /// words could fill the snippet.
 const LENGTH_BEFORE: usize = LENGTH / 2;
 
-/// The maximum number of words of a phrase that is highlighted.
+/// The maximum number of words of a phrase. Longer phrases are not highlighted.
 const MAX_PHRASE: usize = 64;
 
 /// A part of the text of a message.
@@ -40,17 +40,17 @@ pub struct Snippet {
 /// word of a text does not depend on the number of phrases.
 pub(crate) struct Highlighter {
     nodes: Vec<Node>,
-    /// The nodes that the last words of the text reach, and the numbers of these words, longest
-    /// first.
+    /// The nodes that the last words of the text reach, and the number of words on the path to each
+    /// node. The longest path is first.
     reached: Vec<(usize, usize)>,
 }
 
 /// The beginning of a phrase.
 #[derive(Default)]
 struct Node {
-    /// The nodes with one more word.
+    /// The child nodes, by the next word of a phrase.
     next: HashMap<String, usize>,
-    /// The prefixes that can follow as the last word.
+    /// The prefixes that complete a phrase as its last word.
     prefixes: HashSet<String>,
     /// The lengths of the prefixes, in bytes, ascending.
     prefix_lengths: Vec<usize>,
@@ -59,7 +59,7 @@ struct Node {
 }
 
 impl Node {
-    /// Returns the length of the longest prefix that a word has.
+    /// Returns the length of the longest of `prefixes` with which a word begins, in bytes.
     fn prefix_of(&self, word: &str) -> Option<usize> {
         let mut lengths = self.prefix_lengths.iter().rev().copied();
         lengths.find(|&length| {
@@ -69,7 +69,7 @@ impl Node {
     }
 }
 
-/// How a phrase ends with a word.
+/// A phrase of the query that ends with the current word of the text.
 struct End {
     /// The number of words of the phrase.
     words: usize,
@@ -131,7 +131,8 @@ impl Highlighter {
             let is_phrase = next.is_some_and(|next| self.nodes[next].is_phrase);
             let prefix = at.prefix_of(&words.word);
             if is_phrase || prefix.is_some() {
-                // A word of paired letters can have one letter more than a prefix.
+                // A word of paired letters can have one letter more than a prefix. Then only the
+                // first letter of the word matches.
                 let is_letter = |prefix: usize| words.word[..prefix].chars().nth(1).is_none();
                 let is_first_letter = !is_phrase && words.paired && prefix.is_some_and(is_letter);
                 let end = longest.get_or_insert(End {
@@ -154,7 +155,8 @@ impl Highlighter {
             return (0, matches);
         }
         self.reached.clear();
-        // The starts of the last words: those of a phrase, and those before it.
+        // The starts of the last words, in bytes: the words of the longest phrase, and the words
+        // before it.
         let mut starts = VecDeque::with_capacity(MAX_PHRASE + WORDS_BEFORE);
         let mut snippet = 0..usize::MAX;
         let mut words = Words::new(text);
@@ -178,8 +180,8 @@ impl Highlighter {
                 let is_near =
                     |before: &&usize| text[**before..start].chars().nth(LENGTH_BEFORE).is_none();
                 snippet.start = before.find(is_near).copied().unwrap_or(start);
-                // Collapsed white space is ignored here, so this can end too late, but not too
-                // early for most texts.
+                // A code point has at most 4 bytes. White space is not collapsed yet, so in a text
+                // with much white space, matches at the end of the snippet can be missed.
                 snippet.end = end.saturating_add(4 * LENGTH);
             }
             matches.push(starts[first]..end);
@@ -210,7 +212,7 @@ fn render(text: &str, start: usize, matches: &[Range<usize>]) -> Snippet {
     let mut space = false;
     let mut matches = matches.iter().peekable();
     // The current match: its start in the snippet in code points, its end in `text` in bytes, and
-    // the length in bytes of the snippet before the match.
+    // the length of the snippet before the match in bytes.
     let mut current: Option<(u32, usize, usize)> = None;
     let mut is_cut = false;
     for (index, character) in text[start..].char_indices() {
@@ -250,7 +252,7 @@ fn render(text: &str, start: usize, matches: &[Range<usize>]) -> Snippet {
         Some((_, _, before)) if is_cut && !snippet.matches.is_empty() => {
             snippet.text.truncate(before);
         }
-        // Only a first match above the limit is cut.
+        // A match that exceeds the limit is cut only if it is the first match.
         Some((first, _, _)) => snippet.matches.push(first..length),
         None => {}
     }

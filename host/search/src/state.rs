@@ -61,7 +61,7 @@ impl FromIterator<u16> for FolderSet {
     }
 }
 
-/// The folder of an [`Entry`] without a message.
+/// The value of [`Entry::folder`] if no message has the number of the entry.
 const NO_FOLDER: u16 = u16::MAX;
 
 /// The state of one message.
@@ -74,7 +74,7 @@ pub(crate) struct Entry {
 }
 
 impl Entry {
-    /// The entry of a number without a message.
+    /// The entry of a message number that no message has.
     const UNUSED: Self = Self {
         folder: NO_FOLDER,
         imap_uid: Uid(0),
@@ -102,7 +102,7 @@ pub(crate) struct FlagSet {
 
 /// The mutable facts about the messages of a mailbox. The index contains only immutable facts.
 ///
-/// Message numbers are expected to be dense, with few gaps.
+/// Message numbers (`uid`) must be dense, because small gaps between the numbers use memory.
 #[derive(Debug, Default)]
 pub struct MailboxState {
     entries: Entries,
@@ -144,7 +144,8 @@ impl MailboxState {
             .folders
             .get(usize::from(folder))
             .and_then(Option::as_ref);
-        // Many folders can be removed at once, and each search for messages reads the whole state.
+        // To find the messages of a folder, the loop reads the whole state. Empty folders skip the
+        // loop, because many folders can be removed at once.
         if !known.is_none_or(is_empty) {
             let entries = self.entries.iter();
             let numbers: Vec<MessageNumber> = entries
@@ -232,7 +233,8 @@ impl MailboxState {
         }
     }
 
-    /// Returns the index of a combination of flags, and counts a use of it.
+    /// Returns the index of a combination of flags in `flag_sets`, and increments the number of its
+    /// uses.
     fn use_flags(&mut self, text: &str) -> u32 {
         if let Some(&index) = self.flag_set_by_text.get(text) {
             self.flag_sets[index as usize].uses += 1;
@@ -248,7 +250,8 @@ impl MailboxState {
             index
         } else {
             self.flag_sets.push(flags);
-            // There are at most as many sets of flags as messages, whose number is limited.
+            // Each combination has at least one message, so the number of combinations is far below
+            // `u32::MAX`.
             u32::try_from(self.flag_sets.len() - 1).unwrap_or(u32::MAX)
         };
         self.flag_set_by_text.insert(text, index);
@@ -273,7 +276,7 @@ impl MailboxState {
         })
     }
 
-    /// Returns the flags of a message, as [`set`](Self::set) got them.
+    /// Returns the flags of a message, as they were passed to [`set`](Self::set).
     #[must_use]
     pub fn flags(&self, number: MessageNumber) -> Option<&str> {
         Some(&self.flag_sets.get(self.entry(number)?.flags as usize)?.text)

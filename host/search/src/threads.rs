@@ -16,8 +16,8 @@
 //! 4. The id of a thread is the root of its oldest component.
 //!
 //! The oldest of several messages has the smallest date, and with equal dates the smallest keys.
-//! Therefore the threads do not depend on the order in which messages arrive, and not on the
-//! numbers of messages.
+//! Therefore the threads depend neither on the order in which messages arrive nor on the message
+//! numbers.
 
 mod keys;
 mod subject;
@@ -44,7 +44,8 @@ const MAX_DEPTH: usize = 100;
 pub struct Threads {
     messages: Vec<Message>,
     nodes: Vec<Node>,
-    /// The indexes of removed messages and nodes.
+    /// The indexes of removed elements of `messages`. `free_nodes` has the indexes of removed
+    /// elements of `nodes`.
     free_messages: Vec<u32>,
     free_nodes: Vec<u32>,
     /// The indexes of the messages, by number.
@@ -58,10 +59,11 @@ pub struct Threads {
     /// The number of components with a subject that does not depend on other components, by
     /// subject.
     fixed: HashMap<u64, u32>,
-    /// The components with two possible subjects, by each of the two.
+    /// The components with two possible subjects (with and without tags), by each of the two
+    /// subjects.
     tagged_replies: BTreeSet<(u64, u32)>,
-    /// Whether the subjects whose components have changed had fixed components before. Empty except
-    /// during a change.
+    /// The subjects whose components have changed. The value says whether `fixed` contained the
+    /// subject before the change. Empty except during a change.
     changed: HashMap<u64, bool>,
     /// The components without an entry in `by_subject`. Empty except during a change.
     pending: Vec<u32>,
@@ -72,7 +74,8 @@ struct Message {
     number: MessageNumber,
     date: i64,
     keys: ThreadKeys,
-    /// The next message of the same component. The messages of a component form a ring.
+    /// The index of the next message of the same component. The messages of a component form a ring
+    /// (a circular list).
     next: u32,
 }
 
@@ -84,7 +87,7 @@ struct Node {
     message: u32,
     /// The parent in the tree, or the node itself.
     parent: u32,
-    /// The data of the component, valid for the root of the tree.
+    /// The data of the component. Only valid in the root of the tree.
     component: Component,
 }
 
@@ -98,7 +101,7 @@ struct Component {
     base_subject: u64,
     untagged_subject: u64,
     is_reply: bool,
-    /// The subject of the entry in `by_subject`, or 0.
+    /// The subject of the component's entry in `by_subject`, or 0 if there is no entry.
     subject: u64,
 }
 
@@ -107,8 +110,9 @@ struct Component {
 type SubjectEntry = (u64, i64, u64, u32);
 
 impl Threads {
-    /// Groups messages into threads. Each message has a number, a date in milliseconds, and keys.
-    /// If a number occurs twice, the second message is ignored.
+    /// Groups messages into threads. Each element has the message number, the date in milliseconds
+    /// since 1970, and the keys of a message. If a message number occurs twice, the second message
+    /// is ignored.
     #[must_use]
     pub fn build(messages: impl IntoIterator<Item = (MessageNumber, i64, ThreadKeys)>) -> Self {
         let messages = messages.into_iter();
@@ -168,7 +172,7 @@ impl Threads {
         let mut rest = Vec::new();
         for message in removed {
             if self.messages[message as usize].next == NONE {
-                // The component of an earlier message contained this message.
+                // This message was removed together with the component of an earlier message.
                 continue;
             }
             let Some(&node) = self
@@ -209,9 +213,9 @@ impl Threads {
         Some(self.thread_of_component(self.component_of(node)))
     }
 
-    /// Returns the id of the thread to which an id belongs. The argument can be the id of a thread
-    /// before it was merged with another thread, and the own thread id of any message. Returns
-    /// `None` if there is no such thread.
+    /// Returns the id of the thread to which an id belongs. `id` can be the id that a thread had
+    /// before it was merged with another thread, or the own thread id of any message
+    /// ([`ThreadKeys::own_thread_id`]). Returns `None` if there is no such thread.
     #[must_use]
     pub fn find(&self, id: &str) -> Option<ThreadId> {
         let ThreadId(id) = id.parse().ok()?;
@@ -234,7 +238,7 @@ impl Threads {
             Some(components) => components.flat_map(|node| self.members_of(node)).collect(),
             None => self.members_of(first).collect(),
         };
-        // Copies of a message have different numbers only.
+        // Copies of a message differ only in their message numbers.
         members.sort_unstable_by_key(|message| {
             (self.age(*message), self.messages[*message as usize].number)
         });
@@ -272,8 +276,8 @@ impl Threads {
         ThreadId(component.root)
     }
 
-    /// Returns the components with the same subject, oldest first. Returns `None` if the component
-    /// is a thread.
+    /// Returns the components with the same subject, oldest first. Returns `None` if none of them
+    /// is a reply. Then each component is a thread of its own.
     fn components_with_subject_of(&self, node: u32) -> Option<impl Iterator<Item = u32>> {
         let subject = self.nodes[node as usize].component.subject;
         self.replies.get(&subject)?;
@@ -299,13 +303,13 @@ impl Threads {
         ring
     }
 
-    /// Returns the order of a message by age.
+    /// Returns the sort key of a message by age.
     fn age(&self, message: u32) -> (i64, &ThreadKeys) {
         let message = &self.messages[message as usize];
         (message.date, &message.keys)
     }
 
-    /// Returns the older of two messages. Both can be `NONE`.
+    /// Returns the older of two messages. Each of them can be `NONE`.
     fn older(&self, a: u32, b: u32) -> u32 {
         if a == NONE || b != NONE && self.age(b) < self.age(a) {
             b
@@ -509,7 +513,8 @@ impl Threads {
         let mut entries = Vec::with_capacity(self.pending.len());
         for node in std::mem::take(&mut self.pending) {
             let component = self.nodes[node as usize].component;
-            // A later change can have united the component with another component.
+            // After the component was added to `pending`, it can have been united with another
+            // component.
             if component.base_subject == 0 || component.subject != 0 {
                 continue;
             }
@@ -560,7 +565,7 @@ impl Threads {
     }
 }
 
-/// Decrements a count. Removes a count of zero.
+/// Decrements a count. Removes the entry if the count becomes zero.
 fn decrement(counts: &mut HashMap<u64, u32>, key: u64) {
     if let Some(count) = counts.get_mut(&key) {
         *count -= 1;

@@ -4,8 +4,8 @@
 //! `INV-2024-00815`, `anna@example.com` and `report_final.pdf` consist of several adjacent words.
 //!
 //! Chinese, Japanese, Korean, Thai, Lao, Khmer and Burmese have no spaces between words, or none
-//! around particles. A run of their letters becomes one word for each two adjacent letters, and one
-//! for the last letter. For example, `東京都` becomes `東京`, `京都` and `都`.
+//! around particles. A run of letters of these languages becomes one word for each pair of adjacent
+//! letters, and one word for the last letter. For example, `東京都` becomes `東京`, `京都` and `都`.
 
 use tantivy::tokenizer::{Token, TokenStream, Tokenizer};
 
@@ -20,7 +20,8 @@ fn combines(character: char) -> bool {
     matches!(character, '\u{1160}'..='\u{11FF}' | '\u{FF9E}' | '\u{FF9F}' | '\u{FFA0}'..='\u{FFDC}')
 }
 
-/// Returns whether a letter is a frequent one whose folded form is the letter itself.
+/// Returns whether a letter is a kana, a Han character or a Hangul syllable that folding does not
+/// change. Returns `false` for some other letters that folding does not change.
 fn is_folded(letter: char) -> bool {
     matches!(
         letter,
@@ -28,7 +29,7 @@ fn is_folded(letter: char) -> bool {
     )
 }
 
-/// A folded letter of a run of paired letters, and its range in the text.
+/// A folded letter of a run of paired letters, and its range in the text in bytes.
 #[derive(Clone, Copy, Debug)]
 struct Letter {
     folded: char,
@@ -40,18 +41,18 @@ struct Letter {
 #[derive(Debug)]
 pub(crate) struct Words<'a> {
     text: &'a str,
-    /// The end of the part of `text` that was read.
+    /// The end of the part of `text` that was read, in bytes.
     read: usize,
-    /// The letters of the current run of paired letters, and the index of the next word's first
-    /// letter.
+    /// The letters of the current run of paired letters. `next_letter` is the index of the first
+    /// letter of the next word.
     run: Vec<Letter>,
     next_letter: usize,
-    /// The folded word.
+    /// The current word in its folded form.
     pub(crate) word: String,
-    /// The range of the word in the text, in bytes.
+    /// The start of the current word in `text`, in bytes. `end` is its end.
     pub(crate) start: usize,
     pub(crate) end: usize,
-    /// The end of the first letter of a word of paired letters.
+    /// The end of the first letter of a word of paired letters in `text`, in bytes.
     pub(crate) first_end: usize,
     /// Whether the word consists of paired letters.
     pub(crate) paired: bool,
@@ -96,7 +97,8 @@ impl<'a> Words<'a> {
         }
     }
 
-    /// Returns the number of letters after the current word in its run of paired letters.
+    /// Returns the number of letters of the current run of paired letters that have not yet begun a
+    /// word.
     pub(crate) fn letters_left(&self) -> usize {
         self.run.len().saturating_sub(self.next_letter)
     }
@@ -225,8 +227,9 @@ impl TermWords {
     /// Returns the words of the text of a term. `prefix` says whether the last word can be the
     /// beginning of a longer word.
     ///
-    /// The last letters of a run of paired letters can be inside a longer run. So the word for the
-    /// last letter is omitted, or it is a prefix if it is the only letter of the run.
+    /// If the text ends with a run of paired letters, this run can be part of a longer run in a
+    /// message. So the word for the last letter is omitted. If the run has only one letter, the
+    /// letter becomes a prefix instead.
     pub(crate) fn new(text: &str, prefix: bool) -> Self {
         let mut words = Words::new(text);
         let mut all = Vec::new();

@@ -17,7 +17,8 @@ use crate::schema::{FIELDS, TextField};
 use crate::shared::Shared;
 use crate::threads::ThreadKeys;
 
-/// The limits of what is indexed of one message, in bytes. The rest is ignored.
+/// The maximum length of the text of a message that is indexed, in bytes. The rest is ignored.
+/// `MAX_HEADER` is the limit for the subject, the addresses and the names of attachments.
 const MAX_TEXT: usize = 1 << 20;
 const MAX_HEADER: usize = 64 << 10;
 
@@ -27,8 +28,8 @@ const MAX_STORED: usize = 64 << 10;
 /// The maximum size of messages that wait for the indexing thread, in bytes.
 const MAX_QUEUED: usize = 4 << 20;
 
-/// The number of added messages above which a writer builds an index, and [`Writer::optimize`] is
-/// expected.
+/// A writer that has added more messages than this number is building a new index. Then a commit
+/// allows more segments, because the caller is expected to call [`Writer::optimize`].
 const BUILD: u32 = 1000;
 
 /// The limits of the buffer for messages before they are written, in bytes. tantivy sets the
@@ -69,8 +70,8 @@ pub struct Document<'a> {
     pub attachments: &'a [&'a str],
     /// The visible text.
     pub text: &'a str,
-    /// The visible text of another form of the message, if `text` lacks words of it. The first 1
-    /// MiB of both texts is indexed. No phrase spans both.
+    /// The visible text of another form of the message, if it has words that `text` lacks. `text`
+    /// and `other_text` share the limit of 1 MiB for indexed text. No phrase spans both texts.
     pub other_text: &'a str,
     /// The keys that determine the thread.
     pub thread: ThreadKeys,
@@ -79,8 +80,9 @@ pub struct Document<'a> {
 }
 
 impl Document<'_> {
-    /// Converts the message to tantivy's form. Each part of the message is a value of its own, so
-    /// no phrase spans two parts.
+    /// Converts the message to a tantivy document. Also returns the approximate size of the
+    /// document in bytes. Each part of the message is a separate value, so no phrase spans two
+    /// parts.
     fn convert(&self) -> (TantivyDocument, usize) {
         let fields = &*FIELDS;
         let mut document = TantivyDocument::new();
@@ -137,8 +139,8 @@ fn participants<'a>(list: &[Participant<'a>]) -> impl Iterator<Item = &'a str> {
         .flat_map(|participant| [participant.name, participant.address])
 }
 
-/// Returns the beginning of the texts, at most [`MAX_STORED`] bytes. Does not end within a word,
-/// because a snippet would show a part of the word as a match.
+/// Returns the beginning of the texts, at most [`MAX_STORED`] bytes. The result does not end within
+/// a word, because a snippet would show a part of the word as a match.
 fn stored_text<'a>(text: &'a str, other_text: &str) -> Cow<'a, str> {
     let mut stored: Cow<'a, str> = cut(text, MAX_STORED + 1).into();
     if stored.len() == text.len() && !other_text.is_empty() {
@@ -171,19 +173,19 @@ fn cut(text: &str, limit: usize) -> &str {
 }
 
 /// Adds messages to an index and removes them. Changes take effect with [`commit`](Self::commit).
-/// Dropping a writer discards the other changes.
+/// Dropping a writer discards the changes after the last commit.
 ///
-/// A writer has one thread for indexing. The methods block while the thread is behind. After an
-/// error, the writer must be dropped.
+/// A writer has one thread for indexing. [`add`](Self::add) blocks while too many messages wait for
+/// this thread. After an error, the writer must be dropped.
 pub struct Writer {
     /// `None` only while the writer is dropped.
     inner: Option<IndexWriter<Queued>>,
     shared: Arc<Shared>,
     queue: Arc<Queue>,
-    /// The message numbers in the index and in the messages that were added, as bits. The key is
-    /// the number of the first bit, divided by 64.
+    /// The numbers of the messages in the index and of the messages that were added. The key is a
+    /// message number divided by 64. The value has one bit for each of these 64 numbers.
     known: HashMap<u64, u64>,
-    /// The number of messages that were added.
+    /// The number of messages that were added since the writer was created.
     added: u32,
 }
 
@@ -202,7 +204,7 @@ impl Writer {
             .build();
         let writer = shared.run(|| {
             let writer: IndexWriter<Queued> = shared.index.writer_with_options(options)?;
-            // The writer merges segments itself, so that no merge runs in the background.
+            // This crate starts the merges, so that no merge runs in the background.
             writer.set_merge_policy(Box::new(tantivy::merge_policy::NoMergePolicy));
             Ok(writer)
         })?;
@@ -263,8 +265,8 @@ impl Writer {
         })
     }
 
-    /// Makes all changes visible to searches. Merges small parts of the index if there are too
-    /// many.
+    /// Makes all changes visible to searches. Merges small segments of the index if there are too
+    /// many segments.
     ///
     /// # Errors
     /// Returns [`Error`] if the index is damaged or cannot be written.
@@ -276,7 +278,7 @@ impl Writer {
         };
         self.with_writer(|writer| {
             writer.commit()?;
-            // Each round reduces the number of segments.
+            // The loop ends, because each round removes segments or deleted documents.
             while let Some(segments) =
                 merging::candidates(&writer.index().searchable_segment_metas()?, max)
             {
@@ -287,9 +289,9 @@ impl Writer {
         self.publish()
     }
 
-    /// Merges all segments, if it is worth the effort. Call it after more than 1,000 messages were
-    /// added, because [`commit`](Self::commit) leaves many segments then: a large index becomes
-    /// smaller and searches become faster.
+    /// Merges all segments if more than a tenth of the messages are not in the largest segment.
+    /// Call this method after more than 1,000 messages were added, because [`commit`](Self::commit)
+    /// leaves many segments then. A merged index is smaller, and searches are faster.
     ///
     /// # Errors
     /// Returns [`Error`] if the index is damaged or cannot be written.
@@ -303,8 +305,8 @@ impl Writer {
         self.publish()
     }
 
-    /// Makes the last commit visible to searches. Then deletes the files of merged segments, which
-    /// are kept as long as they are open.
+    /// Makes the last commit visible to searches. Then deletes the files of segments that were
+    /// merged. These files can be deleted only after the index has closed the old segments.
     fn publish(&mut self) -> Result<(), Error> {
         self.shared.reload()?;
         self.with_writer(|writer| {
@@ -335,8 +337,8 @@ impl Drop for Writer {
         let Some(writer) = self.inner.take() else {
             return;
         };
-        // The thread ends before the writer is dropped. Errors do not matter, because the changes
-        // are discarded.
+        // Waits until the threads of the writer have ended. Errors do not matter, because the
+        // changes after the last commit are discarded.
         let _ = guard(|| Ok(writer.wait_merging_threads()?));
     }
 }
@@ -370,8 +372,8 @@ struct Queue {
 }
 
 impl Queue {
-    /// Waits until the queue has space. If the indexing thread has ended, the message is rejected
-    /// later.
+    /// Waits until the queue has space, but at most 10 seconds. If the indexing thread has ended,
+    /// the queue stays full, and tantivy rejects the message later.
     fn acquire(self: &Arc<Self>, size: usize) -> Permit {
         let queued = self.size.lock().unwrap_or_else(PoisonError::into_inner);
         let full = |queued: &mut usize| *queued > MAX_QUEUED;

@@ -1,7 +1,7 @@
-//! The URL of a database with a password, as an argument of a command.
+//! Reads the URL of a database that a command needs.
 //!
-//! All users of a machine can read the arguments of a process. So the URL is in a file or in
-//! standard input, and an argument contains a URL without a password.
+//! All users of a machine can read the arguments of a process. So a URL with a password must be in
+//! a file or in standard input. An argument can contain only a URL without a password.
 
 use std::io::{self, Read as _};
 use std::path::Path;
@@ -53,7 +53,8 @@ pub fn read(
     }
 }
 
-/// Returns `true` if a URL contains a password, or if it is so invalid that it could contain one.
+/// Returns `true` if a URL contains a password. Also returns `true` if the URL is invalid and
+/// contains `@`, because a password could precede the `@`.
 fn has_password(url: &str) -> bool {
     let Ok(parsed) = Url::parse(url) else {
         return url.contains('@');

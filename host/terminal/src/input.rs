@@ -18,8 +18,9 @@ use crate::output::{escape, print_line};
 /// The value that disables a special character of a terminal (`_POSIX_VDISABLE`).
 const DISABLED: u8 = 0;
 
-/// The maximum number of bytes of a line with a password. The password rules allow fewer. The
-/// buffer has this size, so that no copy of the password remains in memory.
+/// The maximum number of bytes of a line with a password. The password rules allow only shorter
+/// passwords. The buffer has this size from the start, because a growing buffer would leave copies
+/// of the password in memory.
 const MAX_LINE: usize = 2048;
 
 /// Parses an address, and converts the address to lower case.

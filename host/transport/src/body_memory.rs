@@ -20,18 +20,19 @@ use crate::error::RequestError;
 const TINY: usize = 4;
 /// The maximum size of a body that uses the small pool, in KiB.
 const SMALL: usize = 64;
-/// The size of the large pool divided by the size of the reserve, and by the size of the small
-/// pool.
+/// The size of the large pool divided by the size of the reserve. `SMALL_POOL_DIVISOR` is the same
+/// for the small pool.
 const RESERVE_DIVISOR: usize = 64;
 const SMALL_POOL_DIVISOR: usize = 8;
 /// The size of a pool divided by the maximum size that one account can use.
 const ACCOUNT_DIVISOR: usize = 4;
-/// The size of a pool divided by the maximum size that one client network can use, and that one
-/// site can use.
+/// The size of a pool divided by the maximum size that one client network can use. `SITE_DIVISOR`
+/// is the same for one site.
 const NETWORK_DIVISOR: usize = 16;
 const SITE_DIVISOR: usize = 4;
-/// The same for the large bodies of callers. Each account has its own limit, and all users of an
-/// organization can have the same address.
+/// The size of the large pool divided by the maximum size that one client network or one site can
+/// use for requests with a caller. The limit is high, because each account has its own limit, and
+/// all users of an organization can have the same IP address.
 const CALLERS_DIVISOR: usize = 2;
 /// The maximum size of a body that does not count as large, in bytes. Only large bodies need a
 /// permit of their account.
@@ -273,8 +274,8 @@ impl Reservation {
         Ok(())
     }
 
-    /// Applies `action` to the pools that a body of `size` KiB can use, until it succeeds. The
-    /// current pool of the body is the first one.
+    /// Applies `action` to the pools that a body of `size` KiB can use, until `action` succeeds.
+    /// The current pool of the body is the first one.
     fn first_pool(
         &self,
         size: usize,

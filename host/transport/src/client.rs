@@ -19,7 +19,7 @@ pub struct Peer {
     /// The IP address. A local process has the address 127.0.0.1.
     pub address: IpAddr,
     /// Whether the peer is a local process on a Unix socket. Such a peer is a trusted proxy,
-    /// because the permissions of the socket select the processes.
+    /// because the permissions of the socket file determine which processes can connect.
     is_local_process: bool,
 }
 

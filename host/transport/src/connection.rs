@@ -85,7 +85,8 @@ pub(crate) async fn serve<H: Handler>(
     // sent.
     let status = loop {
         tokio::select! {
-            // A head that has arrived is processed, even if its timeout has expired.
+            // `biased` polls the connection first. So a head that has arrived is processed, even if
+            // its timeout has expired.
             biased;
             ended = poll_fn(|cx| connection.poll_without_shutdown(cx)) => {
                 let mut is_too_large = false;

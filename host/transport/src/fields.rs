@@ -1,6 +1,6 @@
 //! Extracts fields from a JSON body while the body arrives. The extractor decodes the base64
-//! strings at configured positions, and replaces each string with a number. So attachments never
-//! enter a sandbox, and the host stores only decoded bytes.
+//! strings at configured positions, and replaces each string with its index among the extracted
+//! fields. So attachments never enter a sandbox, and the host stores only decoded bytes.
 //!
 //! The tokenizer recognizes strings, keys, arrays and objects, and copies everything else
 //! unchanged. The tokenizer does not validate JSON, but an invalid body never becomes valid.
@@ -46,7 +46,8 @@ enum Step {
 #[derive(Debug)]
 pub(crate) struct Fields {
     pointers: Vec<Vec<Step>>,
-    /// The received part of the body. A number replaces each extracted field.
+    /// The received part of the body, in which the index in `extracted` replaces each extracted
+    /// field.
     remainder: Vec<u8>,
     /// The extracted fields, in the order of the body.
     extracted: Vec<Bytes>,
@@ -292,8 +293,8 @@ impl Fields {
         })
     }
 
-    /// Returns the body and the extracted fields. In the body, a number replaces each field. If the
-    /// last field is incomplete, the body does not contain the number of this field and is invalid
+    /// Returns the body and the extracted fields. In the body, the index of each extracted field
+    /// replaces the field. If the last field is incomplete, the body lacks its index and is invalid
     /// JSON.
     pub(crate) fn finish(self) -> (Vec<u8>, Vec<Bytes>) {
         (self.remainder, self.extracted)

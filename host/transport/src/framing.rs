@@ -39,10 +39,10 @@ const LINE_ENDS: Ambiguity = Ambiguity("The lines of a request's head must end i
 pub(crate) fn ambiguity(head: &[u8]) -> Option<Ambiguity> {
     let (mut lengths, mut codings, mut ended) = (0, 0, false);
     let lines = head.split_inclusive(|byte| *byte == b'\n');
-    // Empty lines before a request are ignored (section 2.2).
+    // Empty lines before a request are ignored (RFC 9112, section 2.2).
     for line in lines.skip_while(|line| *line == b"\r\n") {
-        // Section 2.2 permits recipients to accept a bare LF as the end of a line, but some
-        // recipients do not accept a bare LF.
+        // RFC 9112, section 2.2, permits recipients to accept a bare LF as the end of a line, but
+        // some recipients do not accept a bare LF.
         if ended || !line.ends_with(b"\r\n") {
             return Some(LINE_ENDS);
         }
@@ -68,7 +68,8 @@ pub(crate) fn ambiguity(head: &[u8]) -> Option<Ambiguity> {
 ///
 /// # Errors
 /// Returns 400 if the head is ambiguous ([`ambiguity`]), or if the head does not contain exactly
-/// one host (section 3.2). Returns 501 for a transfer coding other than `chunked` (section 6.1).
+/// one host (RFC 9112, section 3.2). Returns 501 for a transfer coding other than `chunked` (RFC
+/// 9112, section 6.1).
 pub fn check(parts: &Parts) -> Result<(), RequestError> {
     if parts.version == Version::HTTP_2 {
         return check_http2(parts);
@@ -111,7 +112,8 @@ fn check_http2(parts: &Parts) -> Result<(), RequestError> {
             "A request must have at most one Content-Length",
         ));
     }
-    // RFC 9113, section 8.3.1.
+    // The host is in `:authority`, in the Host header, or in both with the same value (RFC 9113,
+    // section 8.3.1).
     let authority = parts.uri.authority().map(|one| one.as_str().as_bytes());
     let mut hosts = headers.get_all(header::HOST).iter();
     let host = hosts.next().map(http::HeaderValue::as_bytes);

@@ -1,5 +1,5 @@
 //! Serves one HTTP/2 connection. This module adds limits to hyper and h2. The requests pass through
-//! the same [`Handler`] as those of HTTP/1.
+//! the same [`Handler`] as the requests of HTTP/1.
 //!
 //! h2 0.4.20 itself limits frames (16 KiB), header lists, CONTINUATION frames, small DATA frames,
 //! and streams that are reset before hyper accepts them. h2 reads no further frame before the
@@ -37,8 +37,9 @@ use crate::stream::MAX_HEAD;
 
 /// The maximum number of concurrent requests on a connection. RFC 9113 recommends at least 100.
 const MAX_STREAMS: u32 = 100;
-/// The maximum size of the unread data of all request bodies of a connection, in bytes. This limits
-/// the memory of the connection, and the speed of an upload to this size per round trip.
+/// The maximum size of the unread data of all request bodies of a connection, in bytes. The value
+/// limits the memory of the connection. The value also limits the speed of an upload: at most this
+/// number of bytes can arrive per round trip.
 const WINDOW: u32 = 256 * 1024;
 /// The maximum size of the unsent data of a response that h2 requests from the response's body, in
 /// bytes.
@@ -139,8 +140,8 @@ async fn respond<H: Handler>(
 ) -> Response<H::Body> {
     join_cookies(request.headers_mut());
     let mut response = handler.handle(peer, role, request).await;
-    // HTTP/2 has no such header (RFC 9113, section 8.2.2). If the body was not read to its end, h2
-    // resets the stream.
+    // HTTP/2 has no Connection header (RFC 9113, section 8.2.2). If the body was not read to its
+    // end, h2 resets the stream.
     response.headers_mut().remove(header::CONNECTION);
     response
 }

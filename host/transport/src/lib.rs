@@ -1,5 +1,6 @@
 //! The HTTP server below the routes: listeners, TLS, connections, and the limits on connections and
-//! bodies. It passes each request to a [`Handler`], and knows neither routes nor callers.
+//! bodies. It passes each request to a [`Handler`], and depends neither on routes nor on
+//! callers.
 //!
 //! | | |
 //! |---|---|

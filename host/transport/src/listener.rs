@@ -35,7 +35,7 @@ pub(crate) struct ListenerOptions {
     pub(crate) role: Role,
 }
 
-/// The kind of responses of a listener.
+/// The kind of responses that the server sends on a listener.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Role {
     /// The responses of the routes.
@@ -134,7 +134,7 @@ impl Listener {
         })
     }
 
-    /// Returns the listener with TLS. Without `tls`, the listener stays as it is.
+    /// Returns the listener with TLS. If `tls` is `None`, the listener does not use TLS.
     #[must_use]
     pub fn with_tls(mut self, tls: Option<&Arc<Tls>>) -> Self {
         Arc::make_mut(&mut self.options).tls = tls.cloned();

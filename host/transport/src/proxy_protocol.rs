@@ -7,9 +7,11 @@ use std::net::IpAddr;
 use ppp::{v1, v2};
 use tokio::io::{AsyncRead, AsyncReadExt as _};
 
-/// The length of the signature of version 2. A header of version 1 is longer.
+/// The length of the signature of version 2, in bytes. A header of version 1 is longer than the
+/// signature.
 const SIGNATURE: usize = 12;
-/// The length of the fixed part of a header of version 2, which ends with the length of the rest.
+/// The length of the fixed part of a header of version 2, in bytes. The last two bytes of this part
+/// are the length of the rest.
 const FIXED: usize = 16;
 /// The maximum length of a header of version 2, in bytes. A header with the addresses and the names
 /// of Unix sockets has 232 bytes. The rest is for additional fields, which are ignored.

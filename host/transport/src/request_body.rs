@@ -71,7 +71,7 @@ impl<B: Body<Data = Bytes> + Unpin> IncomingBody<B> {
 /// A received body, divided into the extracted fields and the remaining bytes.
 #[derive(Debug, Default)]
 pub struct ReceivedBody {
-    /// The body. A number replaces each extracted field.
+    /// The body, in which the index in `fields` replaces each extracted field.
     pub bytes: Bytes,
     /// The decoded extracted fields, in the order of the body.
     pub fields: Vec<Bytes>,

@@ -123,8 +123,8 @@ async fn accept_from<H: Handler>(shared: &Arc<Shared<H>>, listener: Listener) {
                 continue;
             }
         };
-        // Only trusted proxies send the header of the PROXY protocol. The client is known after
-        // this header.
+        // Only trusted proxies send the header of the PROXY protocol. The address of the client is
+        // known only after this header.
         let sends_header = server.config.proxy_protocol && server.trusted_proxies.trusts(peer);
         let client_permit = if sends_header {
             None

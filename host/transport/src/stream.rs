@@ -235,8 +235,8 @@ impl HeadTimer {
 struct LineScanner {
     /// The last three bytes of the scanned data.
     last: [u8; 3],
-    /// Whether the scanned data contains an empty line. Here, a bare LF also counts as the end of a
-    /// line.
+    /// Whether the scanned data contains an empty line. For this field, a bare LF also counts as
+    /// the end of a line.
     lenient_empty_line: bool,
 }
 

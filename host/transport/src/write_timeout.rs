@@ -15,7 +15,7 @@ pub(crate) struct WriteTimeout {
 }
 
 impl WriteTimeout {
-    /// A client can block a write for at most `timeout`.
+    /// Creates a timer. A client can block a write for at most `timeout`.
     pub(crate) fn new(timeout: Duration) -> Self {
         Self {
             timeout,

@@ -48,8 +48,8 @@ impl<'f> Mailboxes<'f> {
         Self { rest: field }
     }
 
-    /// Parses tokens up to the next comma or semicolon. A colon ends the name of a group, which is
-    /// ignored.
+    /// Parses tokens up to the next comma or semicolon. The name of a group ends with a colon and
+    /// is ignored.
     fn mailbox(&mut self) -> Mailbox<'f> {
         let mut mailbox = Mailbox::default();
         let mut spaced = false;
@@ -124,7 +124,7 @@ impl<'f> Mailboxes<'f> {
         decode(content)
     }
 
-    /// Parses the address in angle brackets at the beginning of the rest. Without the closing
+    /// Parses the address in angle brackets at the beginning of `self.rest`. Without the closing
     /// bracket, the address ends at a comma. Removes white space around `@` and `.`, and adds the
     /// comments to `comments`.
     fn angle(&mut self, comments: &mut Vec<String>) -> Cow<'f, str> {
@@ -210,7 +210,7 @@ impl Mailbox<'_> {
         };
         let address = self.tokens.remove(angle).decoded.into_owned();
         let name = text(&self.tokens);
-        // Some senders encode the name and the address in one word.
+        // Some senders encode the name and the address in one encoded word.
         let (inner, address) = match name_and_address(&address) {
             Some((inner, address)) => (inner.to_owned(), address.to_owned()),
             None => (String::new(), address),
@@ -222,7 +222,7 @@ impl Mailbox<'_> {
         }
     }
 
-    /// Returns the address and its name if there are no angle brackets.
+    /// Returns the address and its name if the mailbox has no angle brackets.
     fn without_brackets(self, comments: String) -> Address {
         let tokens = self.tokens;
         let whole = text(&tokens);
@@ -234,7 +234,8 @@ impl Mailbox<'_> {
         let (before, after) = (&tokens[..start], &tokens[end..]);
         let is_split = tokens[at].raw.starts_with('@') && tokens[at].spaced && !before.is_empty();
         if is_split || before.iter().chain(after).any(has_at) {
-            // Which words belong to the address is unclear.
+            // It is unclear which words belong to the address, so the whole text becomes the
+            // address.
             return Address {
                 name: comments,
                 address: whole,
@@ -254,7 +255,7 @@ impl Mailbox<'_> {
 }
 
 /// Returns the address and its name if no token outside quotes and encoded words contains an `@`. A
-/// text without quotes and encoded words can be a local user.
+/// text without quotes and encoded words can be the name of a local user.
 fn without_at(tokens: &[Token<'_>], whole: String, comments: String) -> Address {
     if let Some((name, address)) = name_and_address(&whole) {
         return Address {
@@ -347,7 +348,8 @@ fn text(tokens: &[Token<'_>]) -> String {
     text
 }
 
-/// Returns the length of the atom at the beginning of `text`, at least one character.
+/// Returns the length of the atom at the beginning of `text`, in bytes. The atom has at least one
+/// character.
 fn atom_length(text: &str) -> usize {
     let bytes = text.as_bytes();
     let mut at = 0;

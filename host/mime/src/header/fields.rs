@@ -6,8 +6,8 @@ use memchr::memchr;
 
 use crate::charset::Charset;
 
-/// Returns the values of the fields in `names` with the index of the name. The names are in lower
-/// case. A value includes its folded lines.
+/// Returns the fields whose names are in `names`: the index in `names`, and the value. `names` must
+/// be in lower case. A value includes its folded lines.
 pub(super) fn select<'h>(header: &'h [u8], names: &[&[u8]]) -> Vec<(usize, &'h [u8])> {
     let mut selected = Vec::new();
     let mut rest = header;
@@ -26,7 +26,7 @@ pub(super) fn select<'h>(header: &'h [u8], names: &[&[u8]]) -> Vec<(usize, &'h [
     selected
 }
 
-/// Returns the length of the first field with its continuation lines.
+/// Returns the length of the first field with its continuation lines, in bytes.
 fn field_length(header: &[u8]) -> usize {
     let mut end = 0;
     while let Some(line) = memchr(b'\n', &header[end..]) {
@@ -43,7 +43,7 @@ fn field_length(header: &[u8]) -> usize {
 /// of the header too.
 pub(super) fn to_text(value: &[u8], charset: impl FnOnce() -> Charset) -> Cow<'_, str> {
     if let Ok(text) = std::str::from_utf8(value) {
-        // Without encoded words, Japanese is written with escape sequences.
+        // Some Japanese senders use the escape sequences of ISO-2022-JP instead of encoded words.
         return match memchr(0x1b, value) {
             Some(_) => Charset::Unlabelled.decode(value.to_vec(), false).into(),
             None => text.into(),

@@ -15,7 +15,8 @@ pub(super) fn ids(field: &str) -> Vec<String> {
         .split(|c: char| c.is_whitespace() || matches!(c, ',' | ';' | '"' | '>'))
         .filter(|word| !word.is_empty())
         .collect();
-    // A field with other words is a sentence, and an address in a sentence is not an id.
+    // A field with words that cannot be ids is a sentence, and an address in a sentence is not an
+    // id.
     let are_ids = match *words {
         [word] => is_address(word) || has_digit(word),
         _ => words.iter().all(|word| is_address(word)),
@@ -29,7 +30,8 @@ fn in_brackets(piece: &str) -> Option<String> {
     let (before, id) = piece.strip_suffix('>')?.rsplit_once('<')?;
     let id = id.trim();
     let is_id = match id.split_once('@') {
-        // After a sentence or a name without a date, the brackets contain the address of a person.
+        // If a sentence or a name without a date precedes the brackets, they contain the address of
+        // a person.
         Some((local, _)) => {
             !before.contains(char::is_alphanumeric) || has_digit(before) || has_digit(local)
         }

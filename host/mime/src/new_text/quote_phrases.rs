@@ -51,7 +51,7 @@ pub(super) const WROTE: &[&str] = &[
     "מאת",
 ];
 
-/// The first words of such introductions.
+/// The first words of introductions like `On Monday, Ada wrote:`.
 pub(super) const INTRODUCTIONS: &[&str] = &[
     "on",
     "am",
@@ -195,7 +195,8 @@ pub(super) const FORWARDS: &[&str] = &[
     "전달된 메시지 시작",
 ];
 
-/// The names of header fields.
+/// The names of the header field From. The following constants have the names of other header
+/// fields.
 pub(super) const FROM: &[&str] = &[
     "from",
     "von",

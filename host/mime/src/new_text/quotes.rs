@@ -25,7 +25,7 @@ const HEADER: usize = 14;
 /// Maximum number of blank lines between a quote and its introduction.
 const GAP: usize = 2;
 
-/// The length of a quoted line that some clients wrap, in bytes.
+/// Minimum length of a quoted line that a client can have wrapped, in bytes.
 const WRAPPED: usize = 65;
 
 /// Maximum length of the rest of a wrapped line, in bytes.
@@ -47,7 +47,7 @@ pub(super) fn mark_quotes(lines: &mut [Line<'_>]) {
             lines[at].kind = Kind::Quote;
         }
     }
-    // Some clients wrap quoted lines, so that the rest of a line has no mark.
+    // Some clients wrap quoted lines, so that the rest of a line has no `>`.
     for at in 1..lines.len().saturating_sub(1) {
         let [before, line, after] = [lines[at - 1], lines[at], lines[at + 1]];
         let is_rest = before.text.len() >= WRAPPED
@@ -83,9 +83,9 @@ fn ends_address(before: Option<Line<'_>>, line: &str) -> bool {
     is_open && line.len() <= 40 && line.ends_with(':')
 }
 
-/// Finds the beginning of another message without marks of quotes, and marks that message. Marks
-/// the headers of messages with marks of quotes. Returns the first line of a message that can be
-/// the text if there is no other text.
+/// Finds other messages in the text. If the lines of a message begin with `>`, marks only the
+/// header of the message. Otherwise, marks all lines from the header to the end. Returns the index
+/// of the first line of the first message. This message is the text if there is no other text.
 pub(super) fn mark_messages(lines: &mut [Line<'_>]) -> Option<usize> {
     let mut at = 0;
     let mut forward = None;
@@ -111,8 +111,8 @@ pub(super) fn mark_messages(lines: &mut [Line<'_>]) -> Option<usize> {
     forward
 }
 
-/// Returns the line after the header of another message that starts at `at`. Returns `None` if no
-/// message starts there.
+/// Returns the index of the line after the header of another message that starts at `at`. Returns
+/// `None` if no message starts at `at`.
 fn start_of_message(lines: &[Line<'_>], at: usize) -> Option<usize> {
     if lines[at].kind == Kind::Cut {
         return Some(at + 1);
@@ -127,13 +127,14 @@ fn start_of_message(lines: &[Line<'_>], at: usize) -> Option<usize> {
     if let Some(end) = header_end(lines, at) {
         return Some(end);
     }
-    // An introduction before a quote with marks is found later.
+    // If a quote with `>` follows, [`mark_introductions`] marks the introduction later.
     let end = at + introduction_at(&lines[at..])?;
     let next = end + blank_lines(&lines[end..]);
     (!lines.get(next).is_some_and(Line::is_quote)).then_some(end)
 }
 
-/// Returns the index of the line of underscores or dashes before `at`, or `at`.
+/// Returns the index of the line of underscores or dashes before `at`. Returns `at` if there is no
+/// such line.
 fn with_rule(lines: &[Line<'_>], at: usize) -> usize {
     let before = lines[..at].iter().rposition(|line| !line.is_blank());
     // The line can contain a phrase between dashes.
@@ -176,7 +177,8 @@ fn is_separator(line: &str) -> bool {
     FORWARDS.contains(&phrase.trim_end().to_lowercase().as_str())
 }
 
-/// The kind of a field in the header of a message.
+/// Returns the kind of the header field in a line, as one bit of the bits in [`header_end`].
+/// Returns `None` if the line does not begin with a known field name.
 fn field(line: &str) -> Option<u8> {
     let line = line.trim_start_matches([' ', '\t', '*', '\u{a0}']);
     let start = &line[..line.floor_char_boundary(MAX_FIELD_NAME)];
@@ -195,9 +197,9 @@ fn field(line: &str) -> Option<u8> {
     Some(1 << kind)
 }
 
-/// Returns the line after the header of a message that starts at `at`. A header has three different
-/// fields, one of them the sender or the date. It also has a subject or an address. Long lines can
-/// be wrapped.
+/// Returns the index of the line after the header of a message that starts at `at`. A header has at
+/// least three different fields, one of them the sender or the date. A header also has a subject or
+/// an address. Long lines can be wrapped.
 fn header_end(lines: &[Line<'_>], at: usize) -> Option<usize> {
     const FROM_OR_DATE: u8 = 0b11;
     const TO_OR_COPY: u8 = 0b1100;
@@ -239,8 +241,8 @@ pub(super) fn mark_introductions(lines: &mut [Line<'_>]) {
     }
 }
 
-/// Returns the first line of the introduction at the end of `lines`. Returns the number of lines if
-/// there is no introduction.
+/// Returns the index of the first line of the introduction at the end of `lines`. Returns the
+/// length of `lines` if there is no introduction.
 fn introduction_before(lines: &[Line<'_>]) -> usize {
     let paragraph = lines
         .iter()
@@ -286,11 +288,13 @@ fn is_name_and_verb(line: &str) -> bool {
     })
 }
 
-/// Returns the number of lines of an introduction at the beginning of `lines`. An introduction
-/// without a following mark of a quote must be precise, because all text after it is the quote.
+/// Returns the number of lines of an introduction at the beginning of `lines`. No `>` follows this
+/// introduction, so all text after the introduction becomes the quote. Therefore the function
+/// accepts only precise introductions.
 fn introduction_at(lines: &[Line<'_>]) -> Option<usize> {
     let has_first_word = has_first_word(lines[0].text);
-    // Otherwise the line must begin with a date or a day of the week.
+    // Without such a word, a digit of the date must be at the beginning of the line, at most after
+    // the day of the week.
     let mut first = lines[0].text.trim_start().chars().take(12);
     if !has_first_word && !first.any(char::is_numeric) {
         return None;

@@ -14,14 +14,13 @@ const PARTS: usize = 20;
 /// Maximum number of lines of a signature after its separator.
 const SIGNATURE: usize = 15;
 
-/// Maximum number of lines of a signature after a separator without its space.
+/// Maximum number of lines of a signature after a separator without the final space.
 const SHORT_SIGNATURE: usize = 8;
 
 /// Maximum number of lines that a line of a mail client can be wrapped to.
 const CLIENT: usize = 3;
 
-/// Maximum number of lines of a contact block after a closing phrase, and of the name and the blank
-/// lines before it.
+/// Maximum number of lines from the closing phrase to the end of the contact block.
 const CONTACT: usize = 20;
 
 /// Maximum number of paragraphs that follow the first paragraph of a disclaimer.
@@ -56,8 +55,8 @@ fn without_warning<'l, 'a>(lines: &'l [Line<'a>]) -> &'l [Line<'a>] {
     if is_warning { &lines[end..] } else { lines }
 }
 
-/// Returns the separator of the signature. A separator without its space must look like one: a
-/// blank line precedes it, and a few short lines without sentences follow.
+/// Returns the index of the separator of the signature. A separator without the final space counts
+/// only if a blank line precedes the separator, and a few short lines without sentences follow.
 fn separator(lines: &[Line<'_>]) -> Option<usize> {
     let mut following = 0;
     let mut is_near_end = |line: &Line<'_>| {
@@ -88,8 +87,9 @@ fn separator(lines: &[Line<'_>]) -> Option<usize> {
     is_signature.then_some(at)
 }
 
-/// Returns the index of the last line if it is a line that mail clients add (`Sent from my
-/// iPhone`), a separator without a signature, or a request not to print the message.
+/// Returns the index of the last line if a mail client added the line, for example `Sent from my
+/// iPhone`. Other such lines are a separator without a signature, and a request not to print the
+/// message.
 fn client_line(lines: &[Line<'_>]) -> Option<usize> {
     let (last, _) = lines.split_last()?;
     if matches!(last.text, "--" | "—") {
@@ -146,7 +146,7 @@ fn without_links(text: &str) -> String {
     kept
 }
 
-/// Returns the start of the disclaimer at the end.
+/// Returns the index of the first line of the disclaimer at the end.
 fn disclaimer(lines: &[Line<'_>]) -> Option<usize> {
     let mut end = lines.len();
     let mut found = None;
@@ -187,7 +187,7 @@ fn is_disclaimer(lines: &[Line<'_>]) -> bool {
     starts_with(text, DISCLAIMERS) && words.take(2).count() == 2
 }
 
-/// Returns the start of the contact block after a closing phrase and a name.
+/// Returns the index of the first line of the contact block after a closing phrase and a name.
 fn contact(lines: &[Line<'_>]) -> Option<usize> {
     let first = lines.len().saturating_sub(CONTACT);
     let closing = (first..lines.len())
@@ -202,7 +202,8 @@ fn contact(lines: &[Line<'_>]) -> Option<usize> {
     };
     let rest = &lines[start..];
     let is_sentence = |line: &Line<'_>| {
-        // In some languages, a full stop follows the number of a house.
+        // In some languages, a full stop follows a house number, so a digit with a full stop does
+        // not end a sentence.
         let end = line.text.trim_end_matches('.');
         line.text.ends_with(['.', '!', '?'])
             && !end.ends_with(|c: char| c.is_ascii_digit())
@@ -221,7 +222,7 @@ fn contact(lines: &[Line<'_>]) -> Option<usize> {
     is_block.then_some(start)
 }
 
-/// Returns the start of the lines that a mailing list adds.
+/// Returns the index of the first line that a mailing list added at the end.
 fn list_footer(lines: &[Line<'_>]) -> Option<usize> {
     let first = lines.len().saturating_sub(SIGNATURE);
     let is_rule = |line: &Line<'_>| line.text.len() >= 2 && line.text.bytes().all(|b| b == b'_');
@@ -280,7 +281,7 @@ fn count_text(lines: &[Line<'_>]) -> usize {
     lines.iter().filter(|line| !line.is_blank()).count()
 }
 
-/// Returns the lines in lower case, joined with spaces, up to a limit.
+/// Returns the lines in lower case, joined with spaces, up to about [`MAX_PARAGRAPH`] bytes.
 fn lower(lines: &[Line<'_>]) -> String {
     let mut text = String::new();
     for line in lines {

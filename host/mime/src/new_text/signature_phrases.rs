@@ -125,7 +125,7 @@ pub(super) const CLIENT_LINES: &[&str] = &[
     "تنزيل outlook",
 ];
 
-/// The ends of such lines, in languages that have the verb at the end.
+/// The ends of lines that mail clients add, in languages with the verb at the end.
 pub(super) const CLIENT_ENDS: &[&str] = &[
     "küldve",
     "에서 보냄",
@@ -140,7 +140,7 @@ pub(super) const CLIENT_ENDS: &[&str] = &[
     "outlook 가져오기",
 ];
 
-/// The names of devices and mail clients in such lines.
+/// The names of devices and mail clients in lines that mail clients add.
 pub(super) const CLIENTS: &[&str] = &[
     "ipad",
     "ipod",

@@ -1,4 +1,5 @@
-//! The parts without subparts of a message, and which of them are its text.
+//! The parts of a message that have no subparts (the leaves), and the choice of the leaves that are
+//! the text of the message.
 
 use std::ops::Range;
 
@@ -24,8 +25,8 @@ pub(crate) struct Leaf {
 /// The place of a part in the multiparts that contain the part.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Place {
-    /// The outermost multipart/alternative that contains the part, and the number of its part that
-    /// contains this part.
+    /// The outermost multipart/alternative that contains the part, as the offset of its body in
+    /// bytes, and the number of the alternative (from 1) that contains the part.
     pub(super) branch: Option<(usize, usize)>,
     /// `true` if the part is a resource of another part in a multipart/related (RFC 2387).
     pub(super) is_resource: bool,
@@ -123,10 +124,11 @@ impl Structure {
     }
 }
 
-/// Returns the leaves of the plain text and of the HTML. `first` has the first leaf of each. The
-/// following leaves of the same type belong to it if a client shows them below it (RFC 8621,
-/// section 4.1.4). If the message has both, a following leaf must have an alternative in the other
-/// one. Otherwise the leaf would be lost for a client that shows only the other one.
+/// Returns the leaves of the plain text and the leaves of the HTML. `first` has the first leaf of
+/// each. A following leaf of the same type is added if a client shows the leaf below the first leaf
+/// (RFC 8621, section 4.1.4). If the message has plain text and HTML, an added leaf must have an
+/// alternative in the other text. Otherwise a client that shows only the other text would not show
+/// the leaf.
 fn bodies(leaves: &[Leaf], first: [Option<usize>; 2]) -> [Vec<usize>; 2] {
     let shown = first.map(|first| shown(leaves, first));
     let [texts, htmls] = &shown;
@@ -140,7 +142,8 @@ fn bodies(leaves: &[Leaf], first: [Option<usize>; 2]) -> [Vec<usize>; 2] {
     })
 }
 
-/// Returns the leaf `first` and the following leaves of the same type that a client shows below it.
+/// Returns the leaf `first` and the following leaves of the same type that a client shows below
+/// `first`.
 fn shown(leaves: &[Leaf], first: Option<usize>) -> Vec<usize> {
     let mut shown: Vec<usize> = first.into_iter().collect();
     let Some(first) = first else { return shown };

@@ -167,7 +167,7 @@ impl Dns {
         let send = async |resolver: &TokioResolver, delay, is_tcp| {
             sleep(delay).await;
             match resolver.lookup(name.clone(), kind).await {
-                // The other protocol would return the same response.
+                // The DNS server responded. The other protocol would return the same response.
                 response @ (Ok(_) | Err(NetError::Dns(_))) => Ok((response, is_tcp)),
                 Err(error) => Err(error),
             }

@@ -1,7 +1,7 @@
 //! Checks whether a domain publishes a DMARC policy (RFC 7489). Does not evaluate the policy.
 
 /// Returns `true` if the TXT records at `_dmarc.<domain>` contain a policy. Several DMARC records
-/// count as no record (section 6.6.3).
+/// count as no record (RFC 7489, section 6.6.3).
 pub(super) fn has_policy(published: &[String]) -> bool {
     let mut records = published.iter().filter_map(|record| tags(record));
     match (records.next(), records.next()) {
@@ -11,11 +11,11 @@ pub(super) fn has_policy(published: &[String]) -> bool {
 }
 
 /// Returns the tags that follow the version of a DMARC record, or `None` if the record is not a
-/// DMARC record. Ignores parts that are not tags (section 6.3).
+/// DMARC record. Ignores parts that are not tags (RFC 7489, section 6.3).
 fn tags(record: &str) -> Option<Vec<(String, &str)>> {
     let mut parts = record.split(';');
     let (name, version) = tag(parts.next()?)?;
-    // Section 6.3: the version must match exactly.
+    // The version must match exactly (RFC 7489, section 6.3).
     (name == "v" && version == "DMARC1").then(|| parts.filter_map(tag).collect())
 }
 
@@ -26,7 +26,7 @@ fn tag(part: &str) -> Option<(String, &str)> {
 }
 
 /// Returns `true` if the tags contain a valid policy or a report address. A report address counts
-/// as the policy `none` (section 6.6.3).
+/// as the policy `none` (RFC 7489, section 6.6.3).
 fn is_policy(tags: &[(String, &str)]) -> bool {
     let value = |wanted| {
         let mut found = tags.iter().filter(|(name, _)| name == wanted);

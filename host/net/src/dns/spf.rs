@@ -40,7 +40,7 @@ impl From<LookupError> for Error {
     }
 }
 
-/// The numbers of lookups that remain for an evaluation.
+/// The numbers of lookups, and of lookups without records (`void`), that remain for an evaluation.
 struct Limits {
     lookups: u32,
     void: u32,
@@ -93,7 +93,7 @@ fn evaluate<'a>(
         let mut records = published.iter().filter_map(|record| terms(record));
         let (Some(terms), None) = (records.next(), records.next()) else {
             // A missing record is an error in an include, and several records are always an error
-            // (sections 4.5 and 5.2).
+            // (RFC 7208, sections 4.5 and 5.2).
             return Err(Error::Permanent);
         };
         let policy = parse(terms, &domain).ok_or(Error::Permanent)?;
@@ -147,7 +147,7 @@ fn evaluate<'a>(
 }
 
 /// Counts the lookups of a mechanism that refers to no other SPF record. Returns an error if the
-/// lookups exceed a limit. The evaluation then fails before reaching the host.
+/// lookups exceed a limit. The evaluation then fails before it reaches the `include` of the host.
 async fn count_mechanism(
     dns: &Dns,
     mechanism: Mechanism,

@@ -1,8 +1,8 @@
 //! Parses tag lists, the format of DKIM records (RFC 6376, section 3.2). The parser for DMARC
 //! records in the module `dmarc` is less strict.
 
-/// Maximum number of tags in a record: four times the number in the RFCs. The limit is necessary,
-/// because each tag is compared with all other tags.
+/// Maximum number of tags in a record: four times the number of tags that the RFCs define. The
+/// limit is necessary, because each tag is compared with all other tags.
 const MAX_TAGS: usize = 32;
 
 /// Returns the tags of a record in order. Returns `None` if the record is not a tag list, has a

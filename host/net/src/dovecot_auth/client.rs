@@ -12,7 +12,7 @@ use zeroize::Zeroizing;
 
 use super::{Connection, Error, Line, MAX_HANDSHAKE, escape, within};
 
-/// The number of the only request on a connection.
+/// The id of the only request on a connection.
 const ID: &str = "1";
 
 /// The result of verifying a password.
@@ -134,7 +134,7 @@ fn rejected(reply: &Line) -> Result<Verified, Error> {
 /// Checks a reply to a correct password. Dovecot leaves some decisions to its client, so not every
 /// such reply permits a log-in.
 fn accepted(reply: &Line) -> Result<Verified, Error> {
-    // The password is that of a master user, who can log in as every user.
+    // The password belongs to a master user, who can log in as every user.
     if reply.has("auth_user") || reply.has("master") {
         return Ok(Verified::Wrong("log-in of a master user"));
     }
@@ -146,7 +146,7 @@ fn accepted(reply: &Line) -> Result<Verified, Error> {
             "the mail server does not let the user log in (nologin)",
         ));
     }
-    // Another server must verify the password.
+    // Dovecot is a proxy for this user, and another server must verify the password.
     if reply.has("proxy") || reply.has("proxy_maybe") {
         return Err(Error::new(
             "Dovecot is a proxy for the user and did not verify the password; `sign_in.mailserver.auth_socket` must be a socket of the mail server \

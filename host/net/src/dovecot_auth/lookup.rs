@@ -2,7 +2,7 @@
 //!
 //! Dovecot never returns a password or its hash: in 2.3.19 and 2.4.1, PASS returns only the
 //! additional fields of the passdb. Therefore the passdb must return the field [`PASSWORD_VERSION`]
-//! if changed passwords must be noticed.
+//! if the service must notice changed passwords.
 
 use std::path::Path;
 

@@ -1,18 +1,18 @@
 //! The states of messages by message number.
 //!
-//! The numbers of a mailbox are dense, with one exception: the restore of a backup leaves a large
-//! gap. Therefore the entries are in blocks of consecutive numbers.
+//! The message numbers of a mailbox are dense, except for a large gap after the restore of a
+//! backup. Therefore the entries are in blocks of consecutive message numbers.
 
 use super::Entry;
 
-/// Numbers with a smaller gap are in the same block. The first number of a block is a multiple of
-/// this value.
+/// A message number is added to the block before it if the gap after the block is smaller than this
+/// value. The first number of a block is a multiple of this value.
 const GAP: u64 = 1 << 12;
 
-/// Maximum number of blocks. It limits the memory if numbers are wrong.
+/// Maximum number of blocks. The limit bounds the memory if message numbers are wrong.
 const MAX_BLOCKS: usize = 1 << 12;
 
-/// Maximum length of a block. It limits the memory if numbers are wrong.
+/// Maximum number of entries in a block. The limit bounds the memory if message numbers are wrong.
 const MAX_LENGTH: u64 = 1 << 31;
 
 /// The states of messages by message number.
@@ -24,7 +24,7 @@ pub(super) struct Entries {
 
 #[derive(Debug)]
 struct Block {
-    /// The number of the first entry.
+    /// The message number of the first entry.
     first: u64,
     entries: Vec<Entry>,
 }
@@ -86,14 +86,14 @@ impl Entries {
         entries.sum::<usize>() * size_of::<Entry>()
     }
 
-    /// Returns the index of the last block that begins at or before a number.
+    /// Returns the index of the last block that begins at or before a message number.
     #[inline]
     fn block(&self, number: u64) -> Option<usize> {
         let after = self.blocks.partition_point(|block| block.first <= number);
         after.checked_sub(1)
     }
 
-    /// Returns the index of the block that can contain a number. Creates the block if it is
+    /// Returns the index of the block that can contain a message number. Creates the block if it is
     /// missing. Returns `None` if a limit is reached.
     fn block_for(&mut self, number: u64) -> Option<usize> {
         let before = self.block(number);
@@ -107,7 +107,8 @@ impl Entries {
             return None;
         }
         let index = before.map_or(0, |index| index + 1);
-        // The block before ends at least `GAP` numbers earlier, so the new block does not overlap.
+        // The previous block ends at least `GAP` numbers before `uid`, so the blocks do not
+        // overlap.
         let new = Block {
             first: number - number % GAP,
             entries: Vec::new(),

@@ -9,12 +9,12 @@ use sha2::{Digest as _, Sha256};
 use super::subject::BaseSubject;
 
 /// Maximum length of a Message-ID that links messages, in bytes. RFC 5322, section 2.1.1, limits a
-/// line to 998 bytes. A longer id is ignored. Therefore a field that a listing cuts at a larger
-/// length has the same keys as the complete field.
+/// line to 998 bytes. A longer id is ignored. Therefore a field that was cut at a larger length has
+/// the same keys as the complete field.
 const MAX_ID: usize = 998;
 
-/// Maximum number of the last references that link a message. The first reference links the message
-/// too.
+/// Number of references at the end of the References field that link a message. The first reference
+/// links the message too. The references between them are ignored.
 const LAST_REFERENCES: usize = 50;
 
 /// The header fields of a message that determine its thread, as hashes.
@@ -27,7 +27,8 @@ pub struct ThreadKeys {
     pub references: Vec<u64>,
     /// The hash of the subject without reply prefixes. 0 if the subject is empty.
     pub base_subject: u64,
-    /// The hash of the subject without tags too. 0 if the subject has no reply prefix or no tag.
+    /// The hash of the subject without reply prefixes and without tags. 0 if the subject has no
+    /// reply prefix or no tag.
     pub untagged_subject: u64,
     /// `true` if the subject has a reply prefix.
     pub is_reply: bool,
@@ -90,8 +91,8 @@ impl ThreadFields<'_> {
     }
 
     /// Returns the same id as [`ThreadKeys::own_thread_id`], but computes only the necessary
-    /// hashes. Returns `None` if the message has neither a Message-ID nor references. Then the id
-    /// is [`ThreadId::of_number`].
+    /// hashes. Returns `None` if the message has neither a Message-ID nor references. In this case,
+    /// the id is [`ThreadId::of_number`].
     #[must_use]
     pub fn own_thread_id(&self) -> Option<ThreadId> {
         let (first, parent) = (self.first_reference(), self.parent());
@@ -99,8 +100,8 @@ impl ThreadFields<'_> {
         Some(ThreadId(hash_id(id)))
     }
 
-    /// Returns the first reference. If the first reference is too long or the message itself, all
-    /// references are ignored.
+    /// Returns the first reference. If the first reference is too long or is the Message-ID of the
+    /// message itself, all references are ignored.
     fn first_reference(&self) -> Option<&str> {
         self.references.first().and_then(|id| self.other(id))
     }
@@ -110,7 +111,7 @@ impl ThreadFields<'_> {
         self.in_reply_to.and_then(|id| self.other(id))
     }
 
-    /// Returns the id if it is usable and not the id of this message.
+    /// Returns `id` without angle brackets if it is usable and not the id of this message.
     fn other<'a>(&self, id: &'a str) -> Option<&'a str> {
         let message_id = usable(self.message_id);
         usable(id).filter(|id| Some(*id) != message_id)
@@ -133,8 +134,8 @@ fn hash_id(id: &str) -> u64 {
     hash(b"id", id.as_bytes())
 }
 
-/// Returns the first 8 bytes of SHA-256. Values of different kinds have different hashes. The hash
-/// is never 0.
+/// Returns the first 8 bytes of the SHA-256 hash of `kind` and `value`. So equal values of
+/// different kinds have different hashes. The hash is never 0.
 fn hash(kind: &[u8], value: &[u8]) -> u64 {
     let mut digest = Sha256::new();
     digest.update(kind);

@@ -171,7 +171,8 @@ pub(super) struct BaseSubject {
 impl BaseSubject {
     pub(super) fn of(subject: &str) -> Self {
         let ignorable = CodePointSetData::new::<DefaultIgnorableCodePoint>();
-        // Mail clients in Hebrew and Arabic add invisible direction marks to prefixes.
+        // Mail clients in Hebrew and Arabic add invisible direction marks to prefixes. The marks
+        // are removed, because a prefix would not be recognized otherwise.
         let is_visible = |c: &char| c.is_ascii() || !ignorable.contains(*c);
         let visible: String = subject.chars().filter(is_visible).collect();
         let words: Vec<_> = visible.split_whitespace().collect();
@@ -190,7 +191,8 @@ impl BaseSubject {
             } else if tags.len() < MAX_TAGS
                 && let Some((tag, after)) = split_tag(rest)
             {
-                // Some lists add their tag to each reply.
+                // Some mailing lists add their tag again to each reply, so a repeated tag is
+                // dropped.
                 if !tags.contains(&tag) {
                     tags.push(tag);
                 }
@@ -221,7 +223,7 @@ impl BaseSubject {
 }
 
 /// Removes one reply prefix, for example `re:`, `re[2]:` or `re :`. Returns `None` if the text has
-/// none.
+/// no reply prefix.
 fn without_prefix(text: &str) -> Option<&str> {
     let start = &text[..text.floor_char_boundary(MAX_PREFIX)];
     let colon = start.find([':', '：'])?;

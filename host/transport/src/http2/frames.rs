@@ -12,9 +12,9 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use super::progress::Progress;
 use crate::write_timeout::WriteTimeout;
 
-/// The length of the connection preface of a client (RFC 9113, section 3.4).
+/// The length of the connection preface of a client, in bytes (RFC 9113, section 3.4).
 const PREFACE: usize = 24;
-/// The length of the header of a frame (RFC 9113, section 4.1).
+/// The length of the header of a frame, in bytes (RFC 9113, section 4.1).
 const FRAME_HEADER: usize = 9;
 /// The types of frames with header blocks, and the flag for the last frame of a block (RFC 9113,
 /// sections 6.2 and 6.10).
@@ -44,7 +44,7 @@ impl<T> FrameStream<T> {
 
 /// A scanner that finds header blocks in the frames of a client.
 struct FrameScanner {
-    /// The received bytes of the current frame's header.
+    /// The header of the current frame. `received` is the number of its bytes that have arrived.
     header: [u8; FRAME_HEADER],
     received: usize,
     /// The number of following bytes that are not a frame header: the preface, or the rest of a
@@ -52,7 +52,7 @@ struct FrameScanner {
     skip: usize,
     /// Whether a header block has begun and is not complete.
     in_block: bool,
-    /// Whether the current frame is the last one of a header block.
+    /// Whether the current frame is the last frame of a header block.
     ends_block: bool,
 }
 

@@ -11,12 +11,14 @@ use tokio::time::{Instant, Sleep, sleep_until};
 
 use crate::client_connections::ConnectionPermit;
 
-/// The maximum time from the announcement of the end of an idle connection (GOAWAY) to its close.
+/// The maximum time between a GOAWAY frame, which announces the end of the connection, and the
+/// close of the connection.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
-/// The maximum number of cancelled requests, in addition to one for each completed request. A
-/// client that cancels more requests makes the service work in vain (rapid reset).
+/// The maximum number of cancelled requests on a connection. For each completed request, one more
+/// cancelled request is allowed. A client that cancels more requests makes the service work in vain
+/// (rapid reset).
 const MAX_CANCELLED: usize = 100;
-/// The maximum interval between two checks of the timeouts is this part of the shortest timeout.
+/// The shortest timeout divided by the maximum interval between two checks of the timeouts.
 const CHECKS_PER_TIMEOUT: u32 = 4;
 
 /// A condition that ends a connection.
@@ -40,9 +42,9 @@ struct Inner {
     started: bool,
     /// The number of requests whose response is not complete.
     active: usize,
-    /// The start of the connection, or the end of the last request.
+    /// The time at which the connection started, or at which the last request ended.
     idle_since: Instant,
-    /// The start of the incomplete header block.
+    /// The time at which the incomplete header block began.
     head_since: Option<Instant>,
     /// The time at which the end of the connection was announced.
     closing_since: Option<Instant>,
@@ -126,7 +128,8 @@ impl Progress {
             let timeout = Timeout::Close("the client does not read a response");
             until(*oldest + self.idle_timeout, timeout)?;
         } else if inner.active > 0 {
-            // The request has its own deadlines.
+            // The connection has no timeout during a request, because the request has its own
+            // deadlines.
         } else if let Some(since) = inner.closing_since {
             let timeout = Timeout::Close("the client does not close the connection");
             until(since.max(inner.idle_since) + CLOSE_TIMEOUT, timeout)?;
@@ -174,7 +177,7 @@ impl Timer {
     }
 }
 
-/// A request whose response is not complete. Dropping this value ends the request.
+/// A request whose response is not complete. Dropping this value records the end of the request.
 pub(super) struct ActiveRequest {
     progress: Arc<Progress>,
     outcome: AtomicU8,
@@ -211,8 +214,8 @@ impl Drop for ActiveRequest {
     }
 }
 
-/// A part of a response body that h2 has not completely written. Dropping this value ends the
-/// write.
+/// A part of a response body that h2 has not completely written. Dropping this value records the
+/// end of the write.
 pub(super) struct UnwrittenPart {
     request: Arc<ActiveRequest>,
     id: u64,

@@ -60,7 +60,7 @@ impl<B: Body<Data = Bytes, Error = io::Error> + Unpin> Body for StreamBody<B> {
     }
 }
 
-/// A part of a response body. h2 drops this value when it has written all bytes.
+/// A part of a response body. h2 drops this value when h2 has written all bytes.
 pub(super) struct Part {
     bytes: Bytes,
     unwritten: UnwrittenPart,

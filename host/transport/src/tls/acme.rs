@@ -1,6 +1,6 @@
 //! A certificate from a certificate authority (ACME, RFC 8555). The authority verifies the domains
-//! with the challenge TLS-ALPN-01 (RFC 8737), for which it connects to the TLS port of the service.
-//! The account key and the certificate are stored in a folder.
+//! with the challenge TLS-ALPN-01 (RFC 8737), for which the authority connects to the TLS port of
+//! the service. The account key and the certificate are stored in a folder.
 
 use std::fs::{DirBuilder, OpenOptions, Permissions};
 use std::io::{self, Write as _};
@@ -27,11 +27,11 @@ pub(super) const ALPN: &[u8] = b"acme-tls/1";
 
 /// The minimum time between two orders. A certificate authority limits the number of failed orders.
 const MIN_RETRY: Duration = Duration::from_mins(1);
-/// rustls-acme doubles the time between two orders after each failure, from one second up to 2 to
-/// the power of this number of seconds.
+/// rustls-acme waits one second after a failed order, and doubles this time after each further
+/// failure. This is the maximum number of doublings.
 const MAX_DOUBLINGS: u32 = 16;
 
-/// The orders of a certificate.
+/// The client of the certificate authority. It orders and renews the certificate.
 pub(super) struct Acme {
     state: Mutex<AcmeState<io::Error>>,
     resolver: Arc<ResolvesServerCertAcme>,
@@ -69,7 +69,8 @@ impl Acme {
             .any(|domain| domain.eq_ignore_ascii_case(name))
     }
 
-    /// Returns the certificate in use. It has no certificate until the first order is complete.
+    /// Returns the resolver of the current certificate. The resolver has no certificate until the
+    /// first order is complete.
     pub(super) fn resolver(&self) -> Arc<ResolvesServerCertAcme> {
         Arc::clone(&self.resolver)
     }
@@ -104,8 +105,8 @@ impl Acme {
     }
 }
 
-/// The folder with the account keys and the certificates. The names of the files depend on the
-/// settings, so other settings do not use an old file.
+/// The folder with the account keys and the certificates. The names of the files contain a hash of
+/// the settings, so the service ignores old files after a change of the settings.
 struct Folder(PathBuf);
 
 impl Folder {

@@ -234,7 +234,7 @@ fn read_now(certificate: &Path, key: &Path) -> Result<Content, String> {
 }
 
 /// Logs a warning if other users can read or change the private key. Does not refuse the file,
-/// because other programs create it, and some of them use an open mode.
+/// because other programs create the file, and some of them let other users read it.
 fn warn_if_open(key: &Path) {
     let user = secret_file::current_user();
     let problem = std::fs::metadata(key)

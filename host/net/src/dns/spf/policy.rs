@@ -34,14 +34,15 @@ pub(super) enum Mechanism {
     Network,
 }
 
-/// Returns the terms of an SPF record (section 4.5), or `None` if the record is not an SPF record.
+/// Returns the terms of an SPF record (RFC 7208, section 4.5), or `None` if the record is not an
+/// SPF record.
 pub(super) fn terms(record: &str) -> Option<&str> {
     let (version, terms) = record.split_at_checked("v=spf1".len())?;
     let is_complete = terms.is_empty() || terms.starts_with(' ');
     (version.eq_ignore_ascii_case("v=spf1") && is_complete).then_some(terms)
 }
 
-/// Returns `true` if a name contains macros, which depend on the message (section 7).
+/// Returns `true` if a name contains macros, which depend on the message (RFC 7208, section 7).
 pub(super) fn has_macro(name: &str) -> bool {
     name.contains('%')
 }
@@ -65,7 +66,7 @@ pub(super) fn parse(terms: &str, domain: &str) -> Option<Policy> {
                     return None;
                 }
             }
-            // Unknown modifiers are ignored (section 6).
+            // Unknown modifiers are ignored (RFC 7208, section 6).
             Some(_) => {}
             None => policy.directives.push(directive(&term, domain)?),
         }
