@@ -1,5 +1,5 @@
-//! Converts text of guests to log lines. The conversion escapes control characters and limits the
-//! length, so that a guest can neither forge log lines nor flood the log.
+//! Converts text of modules to log lines. The conversion escapes control characters and limits the
+//! length, so that a module can neither forge log lines nor flood the log.
 
 /// The maximum length of a line, in bytes.
 const MAX_BYTES: usize = 4096;

@@ -52,8 +52,8 @@ impl Host for Call {
         };
         let aliases = &self.services.aliases;
         match aliases.create(caller, &name, &domain, &self.origin).await {
-            // This error ends the call. The client receives the failure instead of a response of
-            // the module.
+            // `Spent` means that the credential has created the maximum number of aliases per day.
+            // The client receives this failure (429), and the module's call ends.
             Err(aliases::Error::Spent(failure)) => Err(wasmtime::Error::new(failure)),
             created => Ok(created.map(alias).map_err(alias_error)),
         }

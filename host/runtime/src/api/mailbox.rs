@@ -23,7 +23,7 @@ const MAX_PAGE_SIZE: u32 = 100;
 const MAX_UIDS: usize = 1000;
 const MAX_FLAGS: usize = 100;
 
-/// The maximum total size of the texts that a guest receives as blobs in one call, in MiB. These
+/// The maximum total size of the texts that a module receives as blobs in one call, in MiB. These
 /// texts use memory of the host.
 const MAX_TEXTS: usize = 64;
 

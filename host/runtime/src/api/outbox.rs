@@ -12,8 +12,8 @@ use latchmail_mailbox::outbox;
 use super::call::Call;
 use super::host_call::host_call;
 
-/// The maximum total size of the attached files of one message, in bytes. It equals the maximum
-/// size of a message.
+/// The maximum total size of the attached files of one message, in bytes. A message with its
+/// attachments has the same maximum size.
 const MAX_FILES_SIZE: u64 = 25 * 1024 * 1024;
 
 impl Host for Call {
@@ -53,7 +53,8 @@ impl Host for Call {
 }
 
 impl Call {
-    /// Checks a sender address, and stores the result for [`send_draft`](Self::send_draft).
+    /// Checks a sender address, and stores the accepted address for
+    /// [`send_draft`](Self::send_draft).
     async fn check_and_keep_sender(&mut self, address: &str) -> Result<(), Error> {
         let access = self.mailbox_access(Scope::MailSend)?;
         let outbox = &self.services.outbox;

@@ -49,7 +49,8 @@ impl SessionAccount {
 ///
 /// # Errors
 /// Returns an error if a rate limit is exceeded (429) or if a two-factor code is missing (401). The
-/// error ends the call. The client receives the failure instead of a response of the module.
+/// error ends the module's call, and the client receives the failure instead of a response of the
+/// module.
 pub(super) fn confirmed<T>(result: Result<T, Failure>) -> wasmtime::Result<Result<T, Error>> {
     match result {
         Err(failure)

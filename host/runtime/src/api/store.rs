@@ -106,8 +106,8 @@ impl From<store::Error> for Error {
             store::Error::Invalid(_) => Self::Invalid(sentence),
             store::Error::TooLarge(_) => Self::TooLarge(sentence),
             store::Error::CredentialOver => Self::CredentialRefused,
-            // This request started before the module was removed. New requests cannot reach a
-            // removed module.
+            // This request started before an administrator removed the module. New requests cannot
+            // reach a removed module.
             store::Error::Removed => Self::Unavailable,
             store::Error::Directory(error) => account_error(error.into()),
         }

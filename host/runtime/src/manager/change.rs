@@ -15,7 +15,7 @@ use super::router::Router;
 use super::state::{Entries, ModuleEntry, ModuleManager, serving};
 use crate::modules::{Examined, Module};
 
-/// The minimum number of digits in a prefix of a digest.
+/// The minimum length of a prefix of a digest, in hexadecimal digits.
 const MIN_DIGEST_PREFIX: usize = 8;
 
 impl ModuleManager {
@@ -128,7 +128,8 @@ impl ModuleManager {
 
     /// Rolls a module back to an earlier version. `to` is the digest of the earlier version, or a
     /// prefix of the digest. If `to` is `None`, selects the version that served before the current
-    /// version. The next rollback without a digest does not select the replaced version.
+    /// version. This rollback replaces the current version, so the next rollback without a digest
+    /// does not select it.
     ///
     /// # Errors
     /// Returns [`Error::NotFound`] if the module or the version does not exist. Returns another
@@ -317,11 +318,12 @@ impl ModuleManager {
 
     /// Returns one phrase for each permission of `new` that needs the operator's consent.
     ///
-    /// A component chooses the module that it replaces by its name, so a replacement always needs
-    /// consent. Compares the new version with the version that handles requests. If no version
-    /// handles requests, for example because the module is disabled, compares the new version with
-    /// the module's current version. The operator must then also consent to the activation of the
-    /// module. A new module needs consent only to its public routes.
+    /// A component replaces the installed module that has the name in the component's manifest. Any
+    /// component can contain any name, so a replacement always needs consent. Compares the new
+    /// version with the version that handles requests. If no version handles requests, for example
+    /// because the module is disabled, compares the new version with the module's current version.
+    /// The operator must then also consent to the activation of the module. A new module needs
+    /// consent only to its public routes.
     async fn consent_needed(&self, entries: &Entries, new: &Module) -> Vec<String> {
         let name = &new.manifest().name;
         let entry = entries.get(name);

@@ -1,5 +1,7 @@
-//! Loads the modules when the service starts. A module comes from the database. If the file in the
-//! module's setting `source` or the component in the program is new, the module comes from there.
+//! Loads the modules when the service starts. The database contains the installed modules. If the
+//! file in a module's setting `source` has changed since its last installation, the component in
+//! the file is installed first. The component of a module that the program contains is installed in
+//! the same way.
 //!
 //! If the version that should serve cannot be loaded, the manager logs the error and uses the most
 //! recent earlier version that can be loaded. Other modules are not affected.
@@ -30,7 +32,8 @@ impl ModuleManager {
         let start_error = |error: latchmail_directory::Error| StartError::new(error.to_string());
         let locked = self.directory.modules.lock_changes().await;
         let _hosts = locked.map_err(start_error)?;
-        // This host has announced itself before.
+        // The list contains this host, because the service registers the host before it loads
+        // modules.
         let hosts = self.directory.hosts.list().await.map_err(start_error)?;
         let has_other_hosts = hosts.len() > 1;
         let installed = self
@@ -152,8 +155,8 @@ impl ModuleManager {
     }
 
     /// Loads the file of the setting `source`, and installs its component if the content of the
-    /// file is new. Returns `None` if the file is ignored. Without `source`, does the same with the
-    /// component in the program.
+    /// file is new. Returns `None` if the file is ignored. If the module has no `source`, uses the
+    /// component that the program contains in the same way.
     ///
     /// An already installed file is ignored if an administrator chose another version after the
     /// installation. The file of a disabled module is also ignored, so that an upgrade of a package

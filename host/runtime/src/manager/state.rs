@@ -59,7 +59,8 @@ impl ModuleEntry {
         }
     }
 
-    /// Returns whether the module is disabled or the version that should serve does serve.
+    /// Returns `true` if the serving version is the version that should serve. Also returns `true`
+    /// if the module is disabled.
     pub(super) fn is_as_wanted(&self) -> bool {
         let serving = self.serving.as_ref().map(|module| module.digest());
         !self.enabled || (serving.is_some() && serving == self.digest.as_deref())
@@ -76,10 +77,10 @@ impl EntryTable {
         Arc::clone(&self.0.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Makes the entries and their routes active. `publish_routes` makes the routes active. The
-    /// lock makes this one step: a client that uses a new route finds the route's module in the
-    /// list, and the routes of a listed module are active. Afterwards drops the idle sandboxes of
-    /// modules that no longer serve.
+    /// Replaces the entries, and calls `publish_routes`, which replaces the route table. The write
+    /// lock makes these replacements one step: a client that can use a new route also finds its
+    /// module in the list of modules. Afterwards drops the idle sandboxes of modules that no longer
+    /// serve.
     pub(super) fn publish(&self, entries: Entries, publish_routes: impl FnOnce()) {
         let current = serving(&entries);
         let previous = {

@@ -41,7 +41,8 @@ use crate::module_log::ModuleLog;
 /// The maximum duration of `describe`.
 const DESCRIBE_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// The limits of a call to `describe` if the policy of the component is unknown.
+/// The limits of a call to `describe` for a component whose policy is unknown. The policy is
+/// unknown before the manifest is read, because the manifest contains the name of the module.
 const DESCRIBE_BUDGET: Budget = Budget {
     memory: MAX_MEMORY_MIB as usize * 1024 * 1024,
     cpu: DESCRIBE_TIMEOUT,
