@@ -40,9 +40,11 @@ pub struct App {
     pub host_id: String,
     /// The name of this machine.
     pub host_name: String,
-    /// Whether the service is about to stop. It is then not ready for further requests.
+    /// Whether the service is about to stop. A stopping service reports that it is not ready for
+    /// requests.
     pub stopping: AtomicBool,
-    /// The keys of this host, which follow the key file and the database.
+    /// The keys with which this host signs tokens and encrypts stored secrets. They change when the
+    /// operator edits the key file or selects another current key in the database.
     pub service_keys: ServiceKeys,
     /// The configuration.
     pub config: Config,
@@ -69,8 +71,8 @@ pub struct App {
 }
 
 impl App {
-    /// Returns why this host should get no further requests, although the database and the mail
-    /// server can be reached. Returns `None` if the host is ready.
+    /// Returns the reason why this host should get no further requests, although the database and
+    /// the mail server can be reached. Returns `None` if the host is ready.
     ///
     /// # Errors
     /// Returns an error if the database fails.
@@ -83,7 +85,8 @@ impl App {
         if self.module_manager.problems().is_empty() {
             return Ok(None);
         }
-        // A host that serves some modules is better than no host.
+        // If no other host serves all modules, this host stays ready: a host with some modules is
+        // better than no host.
         let hosts = self.directory.hosts.list().await?;
         let mut others = hosts.iter().filter(|host| host.id != self.host_id);
         Ok(others

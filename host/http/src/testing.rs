@@ -1,5 +1,6 @@
-//! A small service for tests of the HTTP server, with its own routes. A credential is the name of a
-//! caller.
+//! A small service for tests of the HTTP server, with its own routes. The bearer token of a request
+//! is the id of a session, token or grant. The prefix of the id, such as `session-`, is the kind of
+//! the credential.
 
 use std::future::ready;
 use std::net::IpAddr;
