@@ -1,4 +1,4 @@
-//! Runs changes to completion, even if the client disconnects.
+//! Runs tasks that change data. A task runs to its end, even if the client disconnects.
 
 use std::future::Future;
 
@@ -7,7 +7,7 @@ use tokio_util::task::TaskTracker;
 
 use crate::traces::in_request;
 
-/// A set of changes in progress. Clones share the set.
+/// The set of tasks in progress that change data. Clones share the set.
 #[derive(Clone, Debug, Default)]
 pub struct Changes(TaskTracker);
 

@@ -12,7 +12,7 @@ tokio::task_local! {
 }
 
 /// The CPU time that other threads have used for one request, in nanoseconds.
-/// [`ChargedTime::collect`] resets this time to zero.
+/// [`ChargedTime::collect`] returns this time and resets it to zero.
 #[derive(Clone, Debug, Default)]
 pub struct ChargedTime(Arc<AtomicU64>);
 

@@ -110,8 +110,9 @@ impl Failure {
         )
     }
 
-    /// Creates a failure for an exceeded rate limit of `limit` requests. `wait` is the time until a
-    /// request is accepted. `reset` is the time at which the bucket is completely refilled.
+    /// Creates a failure for an exceeded rate limit. The limit is `limit` requests. `wait` is the
+    /// time until a request is accepted. `reset` is the time at which the bucket is completely
+    /// refilled.
     #[must_use]
     pub fn spent(limit: u32, wait: Duration, reset: Timestamp) -> Self {
         Self::rate_limited(Verdict::new(limit, 0, reset, Some(wait)))

@@ -6,8 +6,7 @@
 
 use std::fmt;
 
-/// A right of a member of a shared mailbox. The variants are in
-/// canonical order.
+/// A right of a member of a shared mailbox. The variants are in canonical order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Right {
     /// `mail:read`

@@ -21,7 +21,7 @@ const BASE32: &[u8; 32] = b"abcdefghijklmnopqrstuvwxyz234567";
 const LETTERS_AND_DIGITS: &[u8; 62] =
     b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789";
 
-/// Length of the selector at the start of an app password.
+/// Length of the selector at the start of an app password, in characters.
 const SELECTOR: usize = 8;
 
 /// Returns random bytes from the operating system.

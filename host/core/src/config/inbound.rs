@@ -16,8 +16,9 @@ pub struct Inbound {
     /// The name (authserv-id) of the mail server in `Authentication-Results` headers (RFC 8601). If
     /// empty, no such header is trusted.
     pub authserv_id: String,
-    /// The filter that writes these headers. The default is [`Filter::Other`] if the mail server
-    /// has its own users, and otherwise [`Filter::Latchmail`].
+    /// The filter that writes the `Authentication-Results` headers with `authserv_id`. The default
+    /// is [`Filter::Other`] if the mail server has its own users, and otherwise
+    /// [`Filter::Latchmail`].
     pub filter: Option<Filter>,
     /// The loopback address that `latchmail milter` listens on.
     pub listen: SocketAddr,

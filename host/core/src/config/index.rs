@@ -13,13 +13,14 @@ const FOLDER: &str = "index";
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Index {
-    /// Whether the service builds an index of each mailbox. Without an index, the mail server
-    /// searches.
+    /// Whether the service builds an index of each mailbox. Without an index, the service passes
+    /// searches to the mail server.
     pub enabled: bool,
     /// The path of the folder with the indexes. The default is `index` in `cache_dir`.
     pub path: PathBuf,
     /// The maximum size of all indexes on the disk, in bytes. Above this size, the indexes of the
-    /// least recently used accounts are deleted. One index can use a quarter.
+    /// least recently used accounts are deleted. The maximum size of one index is a quarter of this
+    /// value.
     pub max_bytes: u64,
 }
 

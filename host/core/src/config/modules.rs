@@ -18,7 +18,9 @@ pub struct Module {
     /// the service. If `None`, the component is `embedded`, or the operator installs the module
     /// while the service runs.
     pub source: Option<PathBuf>,
-    /// The component in the program ([`Config::with_embedded`](super::Config::with_embedded)).
+    /// The component that the program contains, or `None`.
+    /// [`Config::with_embedded`](super::Config::with_embedded) sets this field, which is not a
+    /// configuration key.
     #[serde(skip)]
     pub embedded: Option<EmbeddedModule>,
     /// The names of the interfaces of `latchmail:host` that the module may import, for example
@@ -54,7 +56,8 @@ pub struct Module {
     /// route of a new version before the version serves requests. If the status is 500 or more, the
     /// new version is not used. If `probe` is empty, no route is called.
     pub probe: String,
-    /// The maximum size of the data in `store` for one account, in KiB.
+    /// The maximum size of the data that the module stores for one account through the interface
+    /// `store`, in KiB.
     pub store: u32,
     /// The hosts to which the module may connect through `http-client`, for example
     /// `api.example.com`, `*.example.com:8443` or `http://127.0.0.1:8080`. For a host outside the

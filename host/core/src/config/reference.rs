@@ -38,7 +38,8 @@ const SECTIONS: [&str; 28] = [
     "plans.<name>",
 ];
 
-/// Returns the keys of a section. The error for an unknown key lists all valid keys.
+/// Returns the keys of a section. They come from the error for an unknown key, because this error
+/// lists all valid keys.
 fn keys(section: &str) -> Vec<String> {
     let header = match section {
         "" => String::new(),

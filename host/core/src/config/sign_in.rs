@@ -1,4 +1,4 @@
-//! `[sign_in]`: the place where users are verified.
+//! `[sign_in]`: how users sign in, and which program verifies their passwords.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -55,7 +55,7 @@ pub struct MailserverSignIn {
     /// The path of Dovecot's socket with the auth-master protocol. If empty, the service cannot
     /// notice changed passwords and removed users.
     pub lookup_socket: PathBuf,
-    /// The interval between two lookups of all users.
+    /// The interval, in seconds, between two lookups of all users through `lookup_socket`.
     #[serde(deserialize_with = "seconds")]
     pub recheck: Duration,
     /// The domain of log-in names without a domain. If empty, every log-in name must have a domain.
@@ -94,15 +94,18 @@ pub struct OidcSignIn {
     pub mailbox_claim: String,
     /// Whether a missing claim `email_verified` means that the provider has verified the address.
     pub trust_missing_email_verified: bool,
-    /// Whether a sign-in can return to any loopback URI. An application of the user listens there.
+    /// Whether a sign-in is allowed to redirect to any loopback URI. An application on the user's
+    /// device listens at such a URI.
     pub loopback_redirects: bool,
-    /// The maximum age of web sessions that began at the provider.
+    /// The time after which a web session that began at the provider ends, in seconds since the
+    /// sign-in. A refresh does not extend this time.
     #[serde(deserialize_with = "seconds")]
     pub max_session_age: Duration,
-    /// The interval between two uses of the provider's refresh token of a session.
+    /// The interval, in seconds, between two uses of the refresh token that the provider issued for
+    /// a session.
     #[serde(deserialize_with = "seconds")]
     pub recheck: Duration,
-    /// The URIs of clients to which a sign-in can return, in addition to loopback URIs.
+    /// The URIs of clients to which a sign-in is allowed to redirect, in addition to loopback URIs.
     #[serde(deserialize_with = "list")]
     pub redirect_uris: Vec<String>,
     /// The scopes that the service requests from the provider.
@@ -189,8 +192,9 @@ impl SignIn {
         }
     }
 
-    /// Returns the mail server's log-in name of an address: the local part on the default domain,
-    /// otherwise the address.
+    /// Returns the mail server's log-in name of an address. If the domain of the address is
+    /// `default_domain`, the log-in name is the local part. Otherwise the log-in name is the
+    /// address.
     #[must_use]
     pub fn login_name<'a>(&self, address: &'a str) -> &'a str {
         match address.rsplit_once('@') {
