@@ -54,7 +54,7 @@ const ALGORITHMS: [Algorithm; 9] = [
     Algorithm::EdDsa,
 ];
 
-/// The maximum number of seconds by which the provider's clock can be ahead.
+/// The maximum number of seconds by which the provider's clock can be ahead of the service's clock.
 const MAX_SKEW: i64 = 60;
 
 /// The maximum length of an identifier from the provider, in bytes (OpenID Connect Core 1.0,
