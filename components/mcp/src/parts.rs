@@ -37,7 +37,8 @@ fn lacks(other: &[u64], part: &[u64], min_run: usize) -> bool {
             shared[at..at + SEQUENCE].fill(true);
         }
     }
-    // If a part has fewer than three words, single words are compared.
+    // If the plain text or the HTML has fewer than three words, no sequence of three words can
+    // match. So single words are compared.
     if part.len().min(other.len()) < SEQUENCE {
         let known: HashSet<&u64> = other.iter().collect();
         shared = part.iter().map(|word| known.contains(word)).collect();

@@ -71,7 +71,8 @@ impl Outbox for Host {
                 content_type: file.content_type,
                 content,
             }),
-            // Only files whose bytes are in the host can be sent, for example files from a request.
+            // The host accepts only handles of bytes in the host, for example of a file from a
+            // request. The SDK cannot create such a handle for bytes in memory.
             Blob::Bytes(_) => Err(Error::Internal),
         };
         let draft = outbox::Draft {
