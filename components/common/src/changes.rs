@@ -7,7 +7,7 @@ use utoipa::ToSchema;
 
 use crate::reading::NO_FOLDER;
 
-/// The error message for an invalid parameter.
+/// The error message for an invalid parameter of a route that lists changes.
 pub const BAD_CHANGES: &str = "Invalid changes parameters";
 
 /// A list of consecutive changes of the mailbox.

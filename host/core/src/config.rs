@@ -165,7 +165,7 @@ pub struct Config {
     /// The settings for the registration of accounts.
     #[serde(default)]
     pub registration: Registration,
-    /// The source of the passwords of users.
+    /// The settings for the sign-in of users.
     #[serde(default)]
     pub sign_in: SignIn,
     /// The settings of the audit log.

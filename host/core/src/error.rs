@@ -19,7 +19,7 @@ use crate::clock::Timestamp;
 use crate::mail_server_start;
 use crate::verdict::Verdict;
 
-/// The kind of a failure. Clients can see the kind.
+/// The kind of a failure. Clients can see the kind, for example as the status of an HTTP response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// The request is malformed, or a field is missing or out of range.

@@ -143,7 +143,7 @@ impl Keyring {
     }
 
     /// Seals (encrypts) `secret` with the current key. The result can be opened (decrypted) only
-    /// with the same purpose and the same database row `row`.
+    /// for the same purpose and the same database row `row`.
     ///
     /// # Errors
     /// Returns an internal error if the operating system provides no randomness.

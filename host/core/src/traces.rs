@@ -23,7 +23,7 @@ pub use context::{SpanId, TraceContext, TraceId};
 pub use span::{Kind, Name, Span, SpanData, Value};
 
 tokio::task_local! {
-    /// The trace of the request that the current task serves. `None` on tasks that serve no
+    /// The trace of the request that the current task handles. `None` on tasks that handle no
     /// request.
     static CURRENT: Option<Trace>;
 }
@@ -33,7 +33,7 @@ tokio::task_local! {
 pub struct Trace {
     id: TraceId,
     is_sampled: bool,
-    /// The span that is the parent of the next span.
+    /// The current span, which is the parent of the next span.
     parent: Cell<SpanId>,
     /// The receiver of finished spans. `None` if the spans of this request are not recorded.
     sink: Option<Arc<dyn SpanSink>>,
@@ -61,7 +61,7 @@ impl Trace {
 }
 
 /// Returns the trace context of the current task: the trace of its request and the current span.
-/// Returns `None` if the current task serves no request.
+/// Returns `None` if the current task handles no request.
 #[must_use]
 pub fn current() -> Option<TraceContext> {
     with_current(Trace::context)

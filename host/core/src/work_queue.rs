@@ -66,7 +66,7 @@ struct State {
 
 #[derive(Debug)]
 struct Waiting {
-    /// `None` if the service itself is the client.
+    /// The network of the client. `None` if the service itself is the client.
     site: Option<IpAddr>,
     start: oneshot::Sender<WorkPermit>,
 }

@@ -24,7 +24,8 @@ use crate::rejection::Rejection;
 use crate::route_group::RouteGroup;
 use crate::state::{HttpState, State};
 
-/// The pages of the main listener. The crate of the pages depends on this crate.
+/// The functions of the crate with the pages. This crate cannot call them directly, because that
+/// crate depends on this crate.
 #[derive(Clone, Copy, Debug)]
 pub struct Pages {
     /// Returns the routes of the pages, or an error if their API description cannot be serialized.
@@ -85,8 +86,8 @@ impl App {
         if self.module_manager.problems().is_empty() {
             return Ok(None);
         }
-        // If no other host serves all modules, this host stays ready: a host with some modules is
-        // better than no host.
+        // If every other host also has a problem with a module, this host stays ready: a host with
+        // some modules is better than no host.
         let hosts = self.directory.hosts.list().await?;
         let mut others = hosts.iter().filter(|host| host.id != self.host_id);
         Ok(others

@@ -52,8 +52,8 @@ fn decode_field(raw: &str) -> Option<String> {
 }
 
 fn decode(raw: &str) -> Option<String> {
-    // The decoder copies an incomplete escape unchanged. Other programs could decode such an escape
-    // differently, so this function rejects the escape.
+    // The decoder copies `%` unchanged if two hexadecimal digits do not follow. Other programs
+    // could decode such a text differently, so this function rejects the text.
     let complete = raw.split('%').skip(1).all(|rest| {
         let hex = rest.as_bytes();
         hex.len() >= 2 && hex[..2].iter().all(u8::is_ascii_hexdigit)

@@ -77,7 +77,7 @@ impl<S> RouteTable<S> {
     /// not match its routes.
     pub fn build(info: &ApiInfo, groups: Vec<RouteGroup<S>>) -> Result<Self, StartError> {
         // A page contains the description in a script element, in which `</script` would end the
-        // element. JSON contains `<` only in strings, so it can be escaped.
+        // element. So `<` is escaped. This is possible because JSON contains `<` only in strings.
         let description = openapi::compose(info, &groups)?;
         let description = String::from_utf8_lossy(&description).replace('<', "\\u003c");
         let (entries, paths) = Self::build_entries(groups)?;

@@ -159,8 +159,8 @@ pub fn shown_code(code: &str) -> String {
 fn user_code() -> Result<String, Failure> {
     let mut code = String::with_capacity(LENGTH);
     while code.len() < LENGTH {
-        // 240 is a multiple of 20. Bytes from 240 to 255 are skipped, because otherwise some
-        // letters would be more likely than others.
+        // 240 is a multiple of the number of letters, which is 20. Bytes from 240 to 255 are
+        // skipped, because otherwise some letters would be more likely than others.
         let random = secrets::random::<32>()?;
         let fair = random.iter().filter(|byte| **byte < 240);
         let missing = LENGTH - code.len();

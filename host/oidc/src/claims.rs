@@ -31,7 +31,7 @@ pub struct Person {
 /// The mailbox of a person.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mailbox {
-    /// The value of the configured claim.
+    /// The address of the mailbox: the value of the claim that the configuration selects.
     pub address: String,
     /// Whether the provider has verified the address. If the configured claim is not `email`, the
     /// address counts as verified. `None` if the provider does not report whether the address is
@@ -114,7 +114,7 @@ impl Provider {
         tokens: &CoreTokenResponse,
     ) -> Result<Option<Mailbox>, Error> {
         let access_token = tokens.access_token();
-        // The library panics if the token is not a valid value of a header.
+        // The crate `openidconnect` panics if the token is not a valid value of a header.
         if !access_token
             .secret()
             .bytes()

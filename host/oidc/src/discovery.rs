@@ -129,7 +129,7 @@ impl Cache {
 }
 
 impl Provider {
-    /// Requests the metadata and the keys, to check that the provider serves them.
+    /// Requests the metadata and the keys, to check that the provider returns them.
     ///
     /// # Errors
     /// Returns [`Error::Unavailable`] if the provider does not respond, or if the metadata or the

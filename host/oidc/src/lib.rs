@@ -79,7 +79,8 @@ pub struct Provider {
     http: HttpClient,
     clock: Clock,
     cache: Mutex<Cache>,
-    /// Whether a request to the provider failed after the latest request for the metadata.
+    /// Whether a request to the provider failed after the latest request for the metadata. If so,
+    /// the next use of the metadata requests it again.
     is_doubtful: AtomicBool,
 }
 

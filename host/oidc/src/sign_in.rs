@@ -190,7 +190,8 @@ impl Provider {
             settings.client_id.clone(),
             settings.client_secret.clone(),
         );
-        // `client_secret_basic` is the default (OpenID Connect Discovery 1.0, section 3).
+        // If the metadata contains no methods, `client_secret_basic` is the default (OpenID Connect
+        // Discovery 1.0, section 3).
         let methods = metadata.token_endpoint_auth_methods_supported();
         let supports = |method| methods.is_none_or(|methods| methods.contains(&method));
         if supports(CoreClientAuthMethod::ClientSecretBasic)
@@ -242,8 +243,8 @@ impl Provider {
             .ok_or_else(|| ClaimsVerificationError::Other("the time is out of range".into()))?;
         let client_id = self.settings.client_id.clone();
         let issuer = self.settings.issuer.clone();
-        // The verifier of a confidential client would also accept signatures with the client
-        // secret.
+        // The verifier is always that of a public client: the verifier of a confidential client
+        // would also accept signatures with the client secret.
         let verifier =
             CoreIdTokenVerifier::new_public_client(client_id, issuer, metadata.jwks().clone())
                 .set_allowed_algs(ALGORITHMS)
@@ -255,7 +256,7 @@ impl Provider {
                     Ok(())
                 });
         let claims = id_token.claims(&verifier, nonce)?;
-        // The library does not check the authorized party.
+        // The crate `openidconnect` does not check the authorized party (claim `azp`).
         if let Some(party) = claims.authorized_party()
             && *party != self.settings.client_id
         {

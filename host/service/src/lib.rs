@@ -340,7 +340,7 @@ async fn listen(config: &Config) -> Result<Vec<Listener>, StartError> {
     Ok(inherited)
 }
 
-/// Logs a warning if built-in modules do not serve because neither the configuration nor the
+/// Logs a warning if built-in modules are not loaded because neither the configuration nor the
 /// program contains modules.
 fn warn_about_missing_modules(app: &App) {
     if !app.config.modules.is_empty() {
@@ -489,8 +489,8 @@ impl Running {
         self.operator_page.as_ref()?.address()
     }
 
-    /// Returns the address of the listener for metrics. Returns `None` if the metrics are not
-    /// served.
+    /// Returns the address of the listener for metrics. Returns `None` if no listener is
+    /// configured.
     #[must_use]
     pub fn metrics_address(&self) -> Option<&Listen> {
         self.metrics_server.as_ref()?.addresses().first()

@@ -32,7 +32,7 @@ pub struct Admin {
     /// socket.
     pub public_api: bool,
     /// The number of versions of each module that are stored, in the order of their latest
-    /// installation. The serving version and the version before it are stored in addition.
+    /// installation. The active version and the version before it are stored in addition.
     pub versions: u32,
 }
 

@@ -1,5 +1,5 @@
-//! The built-in modules: the modules that serve the routes of the service. A program can contain
-//! their components.
+//! The built-in modules: the modules that implement the routes of the service. A program can
+//! contain their components.
 
 use std::fmt;
 use std::io;

@@ -2,7 +2,7 @@
 
 use serde::Deserialize;
 
-/// `[plans.<name>]`
+/// A section `[plans.<name>]` of the configuration: the limits of the accounts with one plan.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Plan {

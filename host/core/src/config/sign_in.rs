@@ -24,7 +24,7 @@ pub struct SignIn {
     pub oidc: OidcSignIn,
 }
 
-/// The place where passwords are stored and verified.
+/// The party that verifies passwords: this service, the mail server or an identity provider.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum PasswordSource {
@@ -37,7 +37,7 @@ pub enum PasswordSource {
     Oidc,
 }
 
-/// `[sign_in.domains."<name>"]`
+/// A section `[sign_in.domains."<name>"]` of the configuration: the settings for one domain.
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DomainSignIn {

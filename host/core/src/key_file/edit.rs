@@ -129,7 +129,7 @@ impl KeyFile {
         self.write_lines(&all)
     }
 
-    /// Removes all lines with a key.
+    /// Removes all lines that contain `key`.
     ///
     /// # Errors
     /// Returns an error if the file cannot be read or replaced, or contains no other key.

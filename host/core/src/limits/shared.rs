@@ -35,7 +35,8 @@ pub trait SharedBudgets: fmt::Debug + Send + Sync {
     /// towards no budget. Returns `None` if the store is unavailable.
     fn take<'a>(&'a self, budgets: &'a [SharedBudget]) -> BoxFuture<'a, Option<Taken>>;
 
-    /// Reverts [`take`](Self::take). Does nothing if the store is unavailable.
+    /// Reverts [`take`](Self::take): removes one request from the count of each budget. Does
+    /// nothing if the store is unavailable.
     fn give_back<'a>(&'a self, budgets: &'a [SharedBudget]) -> BoxFuture<'a, ()>;
 }
 

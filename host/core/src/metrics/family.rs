@@ -25,7 +25,7 @@ pub type GaugeSeries = prometheus::IntGauge;
 /// One series of a [`Histogram`].
 pub type HistogramSeries = prometheus::Histogram;
 
-/// The series of one family. Implementations are the vectors of the library.
+/// The series of one family. Implementations are the vectors of the crate `prometheus`.
 pub trait Series: Collector + Sized {
     /// The kind of the family, as in the text format.
     const KIND: &'static str;

@@ -15,7 +15,7 @@ pub type Name = Cow<'static, str>;
 /// The relation of a span to other services.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// A request that this service serves.
+    /// A request that this service receives.
     Server,
     /// A request that this service sends.
     Client,

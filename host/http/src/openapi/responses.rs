@@ -97,8 +97,8 @@ const ERRORS: [PipelineError; 13] = [
         name: "TooManyRequests",
         description: "Too many requests; retry after the time in `Retry-After`",
         header: Some(("Retry-After", "RetryAfter")),
-        // A page returns an HTML page instead of this JSON error, and its operation describes that
-        // page.
+        // A route with `is_page` returns an HTML page instead of this JSON error, and the operation
+        // of the route describes that HTML page.
         applies: |route| is_limited(route) && !route.is_page,
     },
     PipelineError {

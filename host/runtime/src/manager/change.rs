@@ -19,8 +19,9 @@ use crate::modules::{Examined, Module};
 const MIN_DIGEST_PREFIX: usize = 8;
 
 impl ModuleManager {
-    /// Installs either all components or none. The new versions serve when this function returns.
-    /// `accept` states whether the operator consents to additional permissions of the new versions.
+    /// Installs either all components or none. The new versions handle requests when this function
+    /// returns. `accept` states whether the operator consents to additional permissions of the new
+    /// versions.
     ///
     /// # Errors
     /// Returns an [`Error`] if a component cannot be installed. In this case, no component is
@@ -127,9 +128,9 @@ impl ModuleManager {
     }
 
     /// Rolls a module back to an earlier version. `to` is the digest of the earlier version, or a
-    /// prefix of the digest. If `to` is `None`, selects the version that served before the current
-    /// version. This rollback replaces the current version, so the next rollback without a digest
-    /// does not select it.
+    /// prefix of the digest. If `to` is `None`, selects the version that was active before the
+    /// current version. This rollback replaces the current version, so the next rollback without a
+    /// digest does not select it.
     ///
     /// # Errors
     /// Returns [`Error::NotFound`] if the module or the version does not exist. Returns another
@@ -159,8 +160,8 @@ impl ModuleManager {
         Ok(VersionReport::of(earlier.clone(), serving))
     }
 
-    /// Rolls a module back if the version with this digest serves and is failing. Otherwise returns
-    /// `None`.
+    /// Rolls a module back if the version with this digest handles requests and is failing.
+    /// Otherwise returns `None`.
     ///
     /// # Errors
     /// Returns an [`Error`] if the rollback fails, as in [`ModuleManager::roll_back`].
@@ -457,7 +458,7 @@ fn find_version<'a>(
     }
 }
 
-/// Finds the version that served before the current version.
+/// Finds the version that was active before the current version.
 fn previous_version<'a>(
     module: &str,
     versions: &'a [Version],

@@ -1,5 +1,5 @@
 //! Finds the properties of a new component that need the operator's consent. A new module needs
-//! consent to its public routes. A new version needs consent to the replacement of the serving
+//! consent to its public routes. A new version needs consent to the replacement of the active
 //! version, and to permissions that the replaced version does not have. Each permission is
 //! described by a phrase that follows the name of the module.
 

@@ -1,7 +1,8 @@
-//! Applies the changes of other hosts, and revoked rights. The database contains the version that
-//! should serve on all hosts. A host loads this version with the policy in its own configuration.
-//! If the configuration revokes a right of a serving version, the host loads the version again with
-//! the new policy. A version that needs the revoked right then no longer serves.
+//! Applies the changes of other hosts, and revoked rights. The database contains the version of
+//! each module that should handle requests on all hosts. A host loads this version with the policy
+//! in its own configuration. If the configuration revokes a right of an active version, the host
+//! loads the version again with the new policy. A version that needs the revoked right then no
+//! longer handles requests.
 //!
 //! This file does not write to the database.
 
@@ -24,8 +25,9 @@ pub(super) struct Change<'a> {
 
 impl ModuleManager {
     /// Applies all changes of other hosts, and revoked rights. If the version in the database
-    /// cannot be loaded, the most recent earlier version that can be loaded serves, as at the start
-    /// of the service. The next call tries to load the version in the database again.
+    /// cannot be loaded, the most recent earlier version that can be loaded handles the requests,
+    /// as at the start of the service. The next call tries to load the version in the database
+    /// again.
     ///
     /// # Errors
     /// Returns an [`Error`] if the database or the configuration cannot be read, or if the routes
@@ -35,8 +37,8 @@ impl ModuleManager {
         self.converge_locked(router).await
     }
 
-    /// Returns one sentence for each enabled module whose version in the database does not serve on
-    /// this host.
+    /// Returns one sentence for each enabled module whose version in the database does not handle
+    /// requests on this host.
     #[must_use]
     pub fn problems(&self) -> Vec<String> {
         let entries = self.entries.current();
@@ -87,7 +89,7 @@ impl ModuleManager {
         let policies = self.policy_source.current();
         let has_lost_rights = |name: &str| {
             let serving = current.get(name).and_then(|entry| entry.serving.as_ref());
-            // An invalid configuration revokes nothing.
+            // If the configuration file is invalid, no right counts as revoked.
             let (Some(module), Ok(policies)) = (serving, &policies) else {
                 return false;
             };

@@ -3,8 +3,8 @@
 //! the file is installed first. The component of a module that the program contains is installed in
 //! the same way.
 //!
-//! If the version that should serve cannot be loaded, the manager logs the error and uses the most
-//! recent earlier version that can be loaded. Other modules are not affected.
+//! If the version that should handle requests cannot be loaded, the manager logs the error and uses
+//! the most recent earlier version that can be loaded. Other modules are not affected.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -23,7 +23,7 @@ use crate::log_line::to_log_line;
 use crate::modules::{Examined, Module, digest};
 
 impl ModuleManager {
-    /// Loads the modules that should serve, and makes their routes active.
+    /// Loads the modules that should handle requests, and makes their routes active.
     ///
     /// # Errors
     /// Returns an error if the database cannot be read, or if the service's own routes conflict.
@@ -52,7 +52,7 @@ impl ModuleManager {
             .collect();
         let find_installed = |name: &str| installed.iter().find(|one| one.module == name);
         // Modules from the database are loaded before new modules. If the routes of two modules
-        // conflict, the module from the database serves.
+        // conflict, the module that is loaded first gets the routes.
         let (known, new): (Vec<_>, Vec<_>) = names
             .into_iter()
             .partition(|name| find_installed(name).is_some());
@@ -79,8 +79,8 @@ impl ModuleManager {
         Ok(())
     }
 
-    /// Creates the entry of a module. If the version that should serve cannot be loaded, the entry
-    /// contains the reason.
+    /// Creates the entry of a module. If the version that should handle requests cannot be loaded,
+    /// the entry contains the reason.
     async fn initial_entry(
         &self,
         router: &dyn Router,
@@ -120,7 +120,7 @@ impl ModuleManager {
 
     /// Creates the entry of an installed module with the version in the database. If this version
     /// cannot be loaded, the entry contains the reason, and the most recent earlier version that
-    /// can be loaded serves.
+    /// can be loaded handles the requests.
     pub(super) async fn stored_entry(
         &self,
         router: &dyn Router,
@@ -231,8 +231,8 @@ impl ModuleManager {
         Ok(versions.iter().any(|version| version.digest == digest))
     }
 
-    /// Loads the version that should serve. If this version cannot be loaded, returns the reason
-    /// and the most recent earlier version that can be loaded.
+    /// Loads the version that should handle requests. If this version cannot be loaded, returns the
+    /// reason and the most recent earlier version that can be loaded.
     async fn load_last_good(
         &self,
         router: &dyn Router,
@@ -286,7 +286,7 @@ impl ModuleManager {
     }
 
     /// Loads a module with its policy, and checks that its routes do not conflict with the routes
-    /// of the serving modules.
+    /// of the loaded modules.
     async fn load_without_conflicts(
         &self,
         router: &dyn Router,

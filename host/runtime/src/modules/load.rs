@@ -68,8 +68,8 @@ pub struct Loader {
     account_permits: Arc<AccountPermits>,
     sandbox_permits: SandboxPermits,
     /// The call permits of each module, and the number of these permits. All versions of a module
-    /// share the permits, because requests of the old version can finish while the new version
-    /// serves.
+    /// share the permits, because requests to the old version can finish while the new version
+    /// already handles requests.
     call_permits: Mutex<BTreeMap<String, (u32, Arc<Semaphore>)>>,
     /// The log of each module, by module name.
     logs: Mutex<BTreeMap<String, Arc<ModuleLog>>>,
