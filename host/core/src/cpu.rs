@@ -7,7 +7,7 @@ use std::time::Duration;
 use rustix::time::{ClockId, clock_gettime};
 
 tokio::task_local! {
-    /// The counter for the current request. Other threads add their CPU time to this counter.
+    /// The CPU time that other threads have used for the current request, in nanoseconds.
     static CURRENT: Arc<AtomicU64>;
 }
 

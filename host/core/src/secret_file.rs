@@ -16,7 +16,8 @@ use zeroize::Zeroizing;
 
 use crate::error::StartError;
 
-/// Maximum size of a file in bytes. A file with a private key can also contain certificates.
+/// Maximum size of a file in bytes. It is much larger than a key, because a file with a private key
+/// can also contain certificates.
 const LARGEST: u64 = 256 * 1024;
 
 const ROOT: u32 = 0;

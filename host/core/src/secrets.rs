@@ -131,7 +131,7 @@ impl Prefixed {
 pub fn id() -> Result<String, Failure> {
     let bytes = random::<24>()?;
     let (first, rest) = bytes.split_at(1);
-    // The first 16 symbols of the alphabet are letters.
+    // The first 16 symbols of the alphabet are letters, so four bits select a letter.
     let first = first.iter().map(|byte| symbol(byte & 15));
     Ok(first.chain(rest.iter().map(|byte| symbol(*byte))).collect())
 }

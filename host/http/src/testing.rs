@@ -222,7 +222,7 @@ pub(crate) fn routes() -> Vec<(Route, Handler<TestService>)> {
     ]
 }
 
-/// Accepts the body `valid`.
+/// A handler that verifies the credential in the body. Only the body `valid` is a valid credential.
 fn verify(request: &Request) -> Result<Response, Rejection> {
     if request.body != "valid" {
         return Err(Rejection::bad_request("invalid"));

@@ -156,7 +156,7 @@ impl OAuth {
         Ok(self.code_url(authorization, &code))
     }
 
-    /// Authorizes a device by a person who signed in at the provider.
+    /// Authorizes a device for a person who signed in at the provider.
     ///
     /// # Errors
     /// Returns the errors of [`latchmail_accounts::auth::SingleSignOn::agree_by_provider`].

@@ -8,7 +8,7 @@ use serde::Deserialize;
 pub struct Plan {
     /// The maximum number of custom domains of an account.
     pub custom_domains: u32,
-    /// The maximum number of members of an account's mailbox.
+    /// The maximum number of members of an account's mailbox, not counting the owner.
     pub guests: u32,
 }
 

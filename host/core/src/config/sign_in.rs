@@ -14,9 +14,9 @@ use crate::error::StartError;
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct SignIn {
-    /// The source of passwords for all domains without their own section.
+    /// The party that verifies the passwords for all domains without a section of their own.
     pub source: PasswordSource,
-    /// The source of passwords of single domains, by the domain's canonical name.
+    /// The settings for single domains, by the domain's canonical name.
     pub domains: BTreeMap<String, DomainSignIn>,
     /// The settings for [`PasswordSource::Mailserver`].
     pub mailserver: MailserverSignIn,
@@ -41,7 +41,7 @@ pub enum PasswordSource {
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DomainSignIn {
-    /// The source of passwords for the domain.
+    /// The party that verifies the passwords for the domain.
     pub source: PasswordSource,
 }
 

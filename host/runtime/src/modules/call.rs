@@ -251,7 +251,8 @@ impl Module {
                     detail: sandbox::trap_reason(store, &error),
                     backtrace: sandbox::backtrace(&error),
                 };
-                // Dropping the instance wipes its memory, which can take a long time.
+                // Dropping the instance wipes its memory. This can take a long time, so the other
+                // tasks of this thread can move to another thread.
                 cpu.run_exclusively(|| drop(instance));
                 return Err(trapped);
             }
