@@ -1,10 +1,11 @@
-//! With the feature `embed-modules`, compresses the components in the folder
-//! `$LATCHMAIL_EMBED_MODULES`, which the program contains.
+//! Compresses the components in the folder `$LATCHMAIL_EMBED_MODULES` if the feature
+//! `embed-modules` is enabled. The program then contains the compressed components.
 
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");
-    // A position-independent program has several hundred thousand relocations. Without this format,
-    // each of them needs 24 bytes in the file. It requires glibc 2.36 (Debian 12).
+    // This program has several hundred thousand relative relocations, because it is
+    // position-independent. In the usual format, each relocation needs 24 bytes in the file. The
+    // packed format is much smaller, and requires glibc 2.36 (Debian 12).
     let is_release = std::env::var("PROFILE").is_ok_and(|profile| profile == "release");
     if is_release && std::env::var("CARGO_CFG_TARGET_ENV").is_ok_and(|env| env == "gnu") {
         println!("cargo::rustc-link-arg-bins=-Wl,-z,pack-relative-relocs");

@@ -69,8 +69,8 @@ pub(crate) fn delete_alias(
     Reply::success()
 }
 
-/// Returns the alias id in the path. Returns 400 if the id is 0 or at least 2^53, because no alias
-/// has such an id.
+/// Returns the alias id in the path. Returns 400 unless the id is from 1 to 2^53 - 1, because all
+/// ids of aliases are in this range.
 fn named(request: &Request) -> Result<u64, Failure> {
     request
         .path_number::<u64>("id")

@@ -1,5 +1,5 @@
-//! The routes of aliases. An alias is an additional address of a
-//! mailbox. The mailbox receives mail for the alias, and the owner can send mail from the alias.
+//! The routes of aliases. An alias is an additional address of a mailbox. The mailbox receives mail
+//! for the alias, and the owner can send mail from the alias.
 //!
 //! This file lists the routes. Each action has its own file. The host validates the names of
 //! aliases and checks the owner of each address.

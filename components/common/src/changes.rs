@@ -7,10 +7,10 @@ use utoipa::ToSchema;
 
 use crate::reading::NO_FOLDER;
 
-/// The error message for an invalid parameter.
+/// The error message for an invalid parameter of a route that lists changes.
 pub const BAD_CHANGES: &str = "Invalid changes parameters";
 
-/// A part of the change log.
+/// A list of consecutive changes of the mailbox.
 #[derive(Serialize, ToSchema)]
 pub struct ChangeList {
     /// The cursor after these changes: the `since` of the next request.
@@ -21,14 +21,15 @@ pub struct ChangeList {
     pub changes: Vec<Change>,
 }
 
-/// A change of the mailbox. Paths are valid at the position of the change in the list.
+/// A change of the mailbox. The paths of folders are those after the preceding changes in the list:
+/// a later change can rename a folder.
 #[derive(Serialize, ToSchema)]
 #[serde(tag = "type", rename_all = "camelCase")]
 pub enum Change {
     /// A message was created in a folder.
     #[schema(title = "MessageCreated")]
     Created {
-        /// The number of the message.
+        /// The `uid` of the message.
         #[schema(minimum = 1, maximum = 9_007_199_254_740_991.0)]
         uid: u64,
         /// The path of the folder.
@@ -39,7 +40,7 @@ pub enum Change {
     /// The flags of a message changed.
     #[schema(title = "FlagsChanged")]
     Flags {
-        /// The number of the message.
+        /// The `uid` of the message.
         #[schema(minimum = 1, maximum = 9_007_199_254_740_991.0)]
         uid: u64,
         /// The path of the message's folder.
@@ -50,7 +51,7 @@ pub enum Change {
     /// A message was moved to another folder.
     #[schema(title = "MessageMoved")]
     Moved {
-        /// The number of the message.
+        /// The `uid` of the message.
         #[schema(minimum = 1, maximum = 9_007_199_254_740_991.0)]
         uid: u64,
         /// The path of the new folder.
@@ -63,7 +64,7 @@ pub enum Change {
     /// A message was deleted.
     #[schema(title = "MessageDeleted")]
     Deleted {
-        /// The number of the message.
+        /// The `uid` of the message.
         #[schema(minimum = 1, maximum = 9_007_199_254_740_991.0)]
         uid: u64,
         /// The path of the folder that contained the message.
@@ -77,8 +78,8 @@ pub enum Change {
         /// The id of the folder.
         id: String,
     },
-    /// A folder was renamed. Each of its subfolders has a change of its own, and its messages have
-    /// none.
+    /// A folder was renamed. Each subfolder of the folder has its own change. The messages in the
+    /// folder have no change.
     #[schema(title = "FolderRenamed")]
     FolderRenamed {
         /// The new path of the folder.

@@ -280,8 +280,8 @@ pub struct Detail {
 pub enum NewText {
     /// The text. `None` if the message has no text.
     Value(Option<String>),
-    /// The JSON of the message does not contain the field. Either the host inserts the text, or the
-    /// field is left out.
+    /// The field is not serialized with the message. Either the host inserts the text into the
+    /// JSON, or the JSON has no such field.
     Separate,
 }
 

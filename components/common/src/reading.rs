@@ -189,8 +189,8 @@ pub fn message(host: &(impl Mailbox + Caller), uid: u64) -> Result<Detail, Failu
     Ok(Detail::from(message))
 }
 
-/// Returns the same message as [`message`], but its texts are blobs. The second value contains the
-/// texts with their JSON names.
+/// Returns the same message as [`message`], but its texts are blobs in the host. The second value
+/// contains each text with the name of its JSON field.
 ///
 /// # Errors
 /// Returns the same errors as [`message`].

@@ -31,8 +31,9 @@ pub(crate) enum OneOrMany {
 }
 
 impl Recipients {
-    /// Returns all recipients in order. If there are more than `limit`, returns the first of them,
-    /// more than `limit`.
+    /// Returns all recipients in order. If there are more than `limit` recipients, the result can
+    /// be incomplete, but it has more than `limit` entries. So the caller can detect that the list
+    /// is too long.
     ///
     /// # Errors
     /// Returns 400 if an entry is not an address. The error message contains `field`.
@@ -56,8 +57,8 @@ impl Recipients {
     }
 }
 
-/// Parses a list of addresses. Stops after `limit` addresses and one more. Returns `None` if the
-/// text is not a list of addresses.
+/// Parses a list of addresses. Returns at most `limit` + 1 addresses: the last one shows that the
+/// list is too long. Returns `None` if the text is not a list of addresses.
 pub(crate) fn read(list: &str, limit: usize) -> Option<Vec<Address>> {
     Mailboxes::new(list)
         .take(limit.saturating_add(1))

@@ -117,10 +117,9 @@ pub fn check_key(key: Option<&str>, field: &str) -> Result<(), Failure> {
     )))
 }
 
-/// Sends a message. `key` is the idempotency key. `take` returns the content of an attachment. The
-/// argument of `take` is the index in the field `content`. The second returned value is `true` if
-/// an earlier call with the same key already sent the message. In this case, the current call sends
-/// nothing.
+/// Sends a message. `key` is the idempotency key. `take` returns the content of the attachment
+/// whose field `content` has the given index. The second returned value is `true` if an earlier
+/// call with the same key already sent the message. In this case, the current call sends nothing.
 ///
 /// # Errors
 /// Returns 400 for invalid input. Returns 403 if the caller is not allowed to send from the address

@@ -10,7 +10,8 @@ use crate::reading::{NO_FOLDER, page};
 
 const NO_THREAD: &str = "Thread not found";
 
-/// The number of messages of a thread that are returned without paging.
+/// The number of messages of a thread that are returned if the request has neither `page` nor
+/// `limit`.
 const NEWEST: u32 = 100;
 
 /// The time after which a client can repeat a request that needs the search index, in seconds.

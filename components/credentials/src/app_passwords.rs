@@ -8,7 +8,8 @@ use utoipa::ToSchema;
 
 use crate::label::label;
 
-/// Name of a module setting. The setting is `true` if the mail server also supports JMAP.
+/// Name of the module setting that the operator sets to `true` if the mail server also supports
+/// JMAP.
 const JMAP: &str = "jmap";
 
 /// An app password to create.

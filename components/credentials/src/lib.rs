@@ -1,5 +1,5 @@
-//! The routes of the account's profile and credentials. The
-//! credentials are the password, API tokens and app passwords.
+//! The routes of the account's profile and credentials. The credentials are the password, API
+//! tokens and app passwords.
 //!
 //! This file lists the routes. Each action has its own file. The host generates and hashes secrets,
 //! and checks the owner of each credential. The host also revokes dependent credentials.

@@ -76,7 +76,8 @@ impl From<capability::Token> for Token {
 #[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Credential {
-    /// For an API token, the id of the token. For any other credential, the id of its app password.
+    /// Id of the credential. For an API token, this is the id of the token. For a web session, this
+    /// is the id of the session's app password.
     id: String,
     /// Kind of the credential.
     #[schema(value_type = CredentialType)]

@@ -31,7 +31,7 @@ pub(crate) struct TokenRequest {
     /// Scopes, at least one. Duplicates are removed.
     #[schema(required, nullable = false, min_items = 1, value_type = Vec<TokenScope>)]
     scopes: Option<Vec<String>>,
-    /// Days until the token expires. If it is absent, the token does not expire.
+    /// Days until the token expires. If this field is absent, the token does not expire.
     #[schema(minimum = 1, maximum = 365, value_type = Option<i64>)]
     expires_in_days: Option<Number>,
 }

@@ -9,7 +9,8 @@ pub(crate) const TAKEN: &str = "This domain has already been claimed by another 
 pub(crate) fn failure_of(error: Error, host: &impl Caller) -> Failure {
     match error {
         Error::Invalid(_) => Failure::bad_request(INVALID),
-        // On the domain routes, this error means that the DNS is unavailable.
+        // The domain routes depend on the DNS and not on the mail server. So the text says that the
+        // DNS is unavailable.
         Error::Unavailable => Failure {
             retry_after: Some(5),
             ..Failure::new(503, "Couldn't read DNS right now, try again shortly")

@@ -20,7 +20,7 @@ pub(crate) struct Domain {
     verified_at: Option<String>,
 }
 
-/// State of a claim.
+/// State of the claim to a domain.
 #[derive(ToSchema)]
 #[serde(rename_all = "snake_case")]
 #[expect(dead_code, reason = "used only for the API description")]

@@ -1,5 +1,5 @@
-//! GET `/api/v1/mail/messages/{uid}/attachments/{index}`: returns the bytes of an attachment. The
-//! bytes stay in the host and never enter this module.
+//! GET `/api/v1/mail/messages/{uid}/attachments/{index}`: returns the bytes of an attachment. This
+//! module only handles a blob: the bytes stay in the host and are never copied into the sandbox.
 
 use latchmail_common::reading;
 use latchmail_sdk::capability::{Caller, Mailbox};

@@ -68,7 +68,7 @@ pub(crate) struct BulkDeleteRequest {
     folder: Option<String>,
 }
 
-/// The number of requested messages.
+/// The result of a change of several messages.
 #[derive(Serialize, ToSchema)]
 pub(crate) struct Counted {
     success: bool,

@@ -1,5 +1,4 @@
-//! The mail routes. The routes parse requests, and format responses
-//! and error messages.
+//! The mail routes. The routes parse requests, and format responses and error messages.
 //!
 //! This file lists the routes. Each action has its own file. The host implements IMAP, and manages
 //! credentials and message numbers.

@@ -12,10 +12,11 @@ use crate::{Capabilities, headers, methods, origin};
 /// The maximum number of messages in a batch. All messages of a batch share the limits of one HTTP
 /// request.
 pub(crate) const MAX_BATCH: usize = 10;
-/// The budget of a batch, in bytes. Each response and the HTML converted for the response count
-/// towards the budget. After the budget is exceeded, each remaining message gets an error. The
-/// message that exceeds the budget still gets its complete response. The budget is so small that
-/// even then the HTTP response stays within the limits on time and size.
+/// The budget of a batch, in bytes. The size of each response counts towards the budget, and the
+/// size of the HTML that was converted to text for the response. After the budget is exceeded, each
+/// remaining message gets an error. The message that exceeds the budget still gets its complete
+/// response. The budget is so small that the HTTP response then stays within the limits on time and
+/// size.
 const BATCH_BUDGET: usize = 1024 * 1024;
 
 /// A message of JSON-RPC 2.0.
@@ -111,7 +112,7 @@ pub(crate) fn post(host: &impl Capabilities, request: &Request) -> Result<Reply,
 }
 
 fn write<T: Serialize>(status: u16, body: &T) -> Result<Reply, Failure> {
-    // The response contains private data of the caller.
+    // Caches must not store the response, because it contains private data of the caller.
     let reply = Reply::with_status(status, body)?;
     Ok(reply.with("cache-control", "private, no-store"))
 }
@@ -201,8 +202,8 @@ fn respond_to(
     }
 }
 
-/// Returns the id of an error response that belongs to no request: null, or `None` if the revision
-/// omits such ids.
+/// Returns the id of an error response that belongs to no request. The id is null. In revisions
+/// that allow errors without an id, returns `None`.
 fn null_id(request: &Request) -> Option<Value> {
     let revision = headers::revision(request).unwrap_or(Revision::R2025_11_25);
     (!revision.may_lack_id()).then_some(Value::Null)

@@ -1,5 +1,5 @@
-//! Encloses untrusted text between two boundary lines. Each response has its own random boundary.
-//! The author of the text therefore cannot forge a boundary line.
+//! Encloses untrusted text between two boundary lines. Each response has its own random boundary,
+//! so the author of the text cannot forge a boundary line.
 
 use latchmail_sdk::{Failure, name};
 

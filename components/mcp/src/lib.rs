@@ -1,5 +1,5 @@
-//! The agent endpoint. The endpoint provides mail and aliases as tools
-//! of the Model Context Protocol, over Streamable HTTP.
+//! The agent endpoint. The endpoint provides mail and aliases as tools of the Model Context
+//! Protocol, over Streamable HTTP.
 //!
 //! Requests are independent of each other: there are no sessions and no push messages. Each
 //! response is one JSON document. The host authenticates the caller. The caller's scopes determine
@@ -48,7 +48,8 @@ pub fn module<H: Capabilities>() -> Module<H> {
     let mine = |route: Route<H>| route.oauth().bucket("mcp");
     Module::new("mcp", env!("CARGO_PKG_VERSION"), Description::openapi)
         .route(
-            // The deadline equals the deadline of the send route.
+            // The tool `send_message` takes as long as the route `sendMessage`, so the deadline is
+            // the same.
             mine(Route::new("callAgentEndpoint", endpoint::post))
                 .takes(MAX_BODY)
                 .within(120),

@@ -15,8 +15,8 @@ use crate::tools::{self, ListedTool};
 /// The version of the endpoint.
 const VERSION: &str = "1.0.0";
 
-/// The time for which a client can cache a response, in milliseconds. The time is short, because
-/// the tool list depends on the token's scopes.
+/// The time for which a client can cache the tool list and the server description, in milliseconds.
+/// The time is short, because the tool list depends on the token's scopes.
 const CACHE_TTL: u32 = 300_000;
 
 /// Instructions for the model.

@@ -2,8 +2,9 @@
 //! agents read the plain text. A sender can therefore send one text to people and another text to
 //! agents.
 //!
-//! The comparison ignores layout, punctuation and URLs. Each part is a sequence of words. A word is
-//! shared if the word is in a sequence of three words that the other part also contains.
+//! The comparison ignores layout, punctuation and URLs. Each part (the plain text and the HTML) is
+//! a sequence of words. A word is shared if the word is in a sequence of three words that the other
+//! part also contains.
 
 use std::collections::HashSet;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
@@ -12,14 +13,15 @@ use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 const MAX_WORDS: usize = 100_000;
 /// The number of consecutive words that are compared as a unit.
 const SEQUENCE: usize = 3;
-/// The parts differ if a part has at least this number of unshared words, and if the unshared words
-/// are at least 1/[`MIN_SHARE`] of all words in the part.
+/// The plain text and the HTML differ if one of them has at least this number of unshared words,
+/// and if these words are at least 1/[`MIN_SHARE`] of all its words.
 const MIN_UNSHARED: usize = 4;
 const MIN_SHARE: usize = 3;
-/// If the plain text has this number of consecutive unshared words, the parts differ.
+/// The plain text and the HTML differ if the plain text has this number of consecutive unshared
+/// words.
 const MIN_RUN_IN_TEXT: usize = 20;
-/// If the HTML has this number of consecutive unshared words, the parts differ. This limit is
-/// higher, because HTML often has a footer that the plain text lacks.
+/// The plain text and the HTML differ if the HTML has this number of consecutive unshared words.
+/// This limit is higher, because HTML often has a footer that the plain text lacks.
 const MIN_RUN_IN_HTML: usize = 60;
 
 /// Returns whether the words of the plain text and of the visible HTML differ substantially.
@@ -37,7 +39,8 @@ fn lacks(other: &[u64], part: &[u64], min_run: usize) -> bool {
             shared[at..at + SEQUENCE].fill(true);
         }
     }
-    // If a part has fewer than three words, single words are compared.
+    // If the plain text or the HTML has fewer than three words, no sequence of three words can
+    // match. So single words are compared.
     if part.len().min(other.len()) < SEQUENCE {
         let known: HashSet<&u64> = other.iter().collect();
         shared = part.iter().map(|word| known.contains(word)).collect();

@@ -32,7 +32,7 @@ pub(crate) struct RpcError {
     message: Cow<'static, str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     data: Option<Value>,
-    /// The HTTP status. Used only if the HTTP response contains no other message.
+    /// The HTTP status of the response. In a batch, this status is ignored.
     #[serde(skip)]
     pub(crate) status: u16,
     /// The `WWW-Authenticate` header. Used only if the HTTP response contains no other message.

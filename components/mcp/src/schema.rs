@@ -66,7 +66,8 @@ fn resolve(schema: Value, components: &Map<String, Value>) -> Value {
                 }
                 return found;
             }
-            // A format such as `int32` describes the Rust type, not a limit of the tool.
+            // A format such as `int32` describes the Rust type and not a limit of the tool, so it
+            // is removed.
             if schema.get("type") == Some(&json!("integer")) {
                 schema.remove("format");
             }

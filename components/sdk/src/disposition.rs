@@ -7,8 +7,8 @@ use std::fmt::Write as _;
 pub(crate) fn attachment(filename: &str) -> String {
     let plain: String = filename
         .chars()
-        // A quote or a backslash would end the quoted string. Some clients interpret a percent sign
-        // as an escape character.
+        // A quote would end the quoted string, and a backslash would escape the next character.
+        // Some clients interpret a percent sign as an escape character.
         .map(|c| match c {
             '"' | '\\' | '%' => '_',
             ' '..='~' => c,

@@ -67,7 +67,7 @@
 //! - Each request runs in a new sandbox, so a `static` has its initial value in every request. Use
 //!   the [`Store`](capability::Store) for persistent data. An operator can allow a sandbox to
 //!   process several requests in sequence, but a module must not depend on this setting.
-//! - Every capability acts for the caller of the current request, so no function has an account
+//! - Every capability uses the account of the request's caller, so no function has an account
 //!   argument. The host refuses all calls that the caller's credential does not permit, even if the
 //!   route accepts the caller.
 //! - There are no files, no environment variables, no sockets and no threads. Output to standard

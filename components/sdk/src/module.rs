@@ -14,7 +14,8 @@ const DEFAULT_BUCKET: &str = "modules";
 /// A function that processes a request with the host's capabilities and returns the response.
 pub type Handler<H> = fn(&H, &Request) -> Result<Reply, Failure>;
 
-/// A route and its handler. The texts are static, because each request creates the list of routes.
+/// A route and its handler. The fields are `&'static str` and not `String`, because the list of
+/// routes is created again for each request.
 #[derive(Clone)]
 pub struct Route<H> {
     operation: &'static str,
@@ -68,7 +69,7 @@ impl<H> Route<H> {
         self
     }
 
-    /// Also allows API tokens with the scope `scope`.
+    /// Allows API tokens with the scope `scope`, in addition to web sessions.
     #[must_use]
     pub fn scoped(mut self, scope: Scope) -> Self {
         self.access = wit::Access::Scoped(wit::ScopedAccess {
@@ -78,8 +79,8 @@ impl<H> Route<H> {
         self
     }
 
-    /// Also allows OAuth access tokens with the scope of the route. Does nothing unless
-    /// [`Route::scoped`] was already called.
+    /// Allows OAuth access tokens with the scope of the route, in addition to web sessions and API
+    /// tokens. Does nothing unless [`Route::scoped`] was already called.
     #[must_use]
     pub fn with_oauth(mut self) -> Self {
         if let wit::Access::Scoped(scoped) = &mut self.access {

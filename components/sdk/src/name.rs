@@ -2,7 +2,7 @@
 
 use crate::failure::Failure;
 
-/// Consonants with distinct sounds. People can therefore read a name aloud.
+/// Consonants with distinct sounds, so that people can read a name aloud.
 const CONSONANTS: &[u8; 16] = b"bdfghjklmnprstvz";
 const VOWELS: &[u8; 4] = b"aiou";
 

@@ -1,5 +1,5 @@
-//! API schemas of the requests that contain a grant. Each kind of resource has its own schema,
-//! because the kind determines the allowed ids and rights.
+//! The schemas of requests with a grant, for the API description. Each kind of resource has its own
+//! schema, because the kind determines the allowed ids and rights.
 
 use utoipa::ToSchema;
 use utoipa::openapi::schema::{Object, ObjectBuilder, Type};

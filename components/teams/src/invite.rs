@@ -91,8 +91,8 @@ pub(crate) fn invite_member(
         label: body.resource_label,
     };
     let grant = resource.granting(&rights)?;
-    // The host knows whether the caller has a password. It rejects an empty password of such a
-    // caller.
+    // Only the host knows whether the caller has a password. If the caller has a password, the host
+    // rejects the empty password.
     let password = body.password.unwrap_or_default();
     let invited = host
         .invite_member(request.path("id"), &body.username, &password, &grant)

@@ -1,5 +1,5 @@
-//! The routes of shared mailboxes: teams, their members, invitations
-//! and grants.
+//! The routes of shared mailboxes. A team is a mailbox with the members that can use it. The routes
+//! manage teams, members, invitations and grants.
 //!
 //! This file lists the routes. Each action has its own file. The host checks the membership in a
 //! team, and the rights that a member can grant. The host also stores the app passwords with which

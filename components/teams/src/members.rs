@@ -14,18 +14,18 @@ pub(crate) struct MemberList {
     /// The owner, then the guests, sorted by address. A guest without `members:manage` sees only
     /// the owner and itself.
     members: Vec<TeamMember>,
-    /// Current and maximum number of guests.
+    /// Current and maximum number of guests: members who are not the owner.
     limits: GuestLimits,
     /// Whether the mailbox has the app password with which guests access it. Without this app
     /// password, guests have no access.
     shared: bool,
 }
 
-/// Current and maximum number of guests.
+/// Current and maximum number of guests: members who are not the owner.
 #[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct GuestLimits {
-    /// Maximum number of guests in the owner's plan.
+    /// Maximum number of guests, from the owner's plan.
     max_guests: u32,
     /// Current number of guests.
     guests: u32,

@@ -73,8 +73,7 @@ fn fault(name: &str) -> Option<Fault> {
     }
 }
 
-/// Checks a user name for registration. Returns the name in lower
-/// case.
+/// Checks a user name for registration. Returns the name in lower case.
 ///
 /// # Errors
 /// Returns the error text for the client if the syntax is invalid or the name is reserved.
@@ -93,9 +92,9 @@ pub fn username(name: &str) -> Result<String, &'static str> {
     }
 }
 
-/// Checks the local part of an alias. Rejects upper case, because the
-/// service does not change the names of aliases. If `reserved` is `true`, rejects reserved names.
-/// Pass `false` for an alias on an account's own domain.
+/// Checks the local part of an alias. Rejects upper case, because the service does not change the
+/// names of aliases. If `reserved` is `true`, rejects reserved names. Pass `false` for an alias on
+/// an account's own domain.
 ///
 /// # Errors
 /// Returns the error text for the client if the local part is not allowed.

@@ -46,9 +46,9 @@ impl Scope {
         Self::ALL.into_iter().filter(listed).collect()
     }
 
-    /// Returns `true` if OAuth access tokens can have this scope. `send`
-    /// is `true` if the operator allows `mail:send` for OAuth access tokens. `aliases:write` is
-    /// valid only at the agent endpoint.
+    /// Returns `true` if OAuth access tokens can have this scope. `send` is `true` if the operator
+    /// allows `mail:send` for OAuth access tokens. `aliases:write` is valid only at the agent
+    /// endpoint.
     #[must_use]
     pub const fn allowed_for_oauth(self, send: bool) -> bool {
         match self {
@@ -119,7 +119,7 @@ pub enum Credential {
 pub enum Audience {
     /// The whole service, including the agent endpoint.
     Service,
-    /// Only the API.
+    /// Only the API, without the agent endpoint.
     Api,
 }
 

@@ -90,8 +90,8 @@ pub const STATE: &str = ".latchmail";
 /// The name of the configuration file in the state folder. The operator's commands read this file.
 pub const STATE_FILE: &str = "latchmail.toml";
 
-/// The name of the file with the settings that `latchmail attach` determines. It is beside the
-/// configuration file, which takes precedence.
+/// The name of the file with the settings that `latchmail attach` determines. The file is in the
+/// folder of the configuration file. Settings in the configuration file take precedence.
 pub const ATTACHED_FILE: &str = "attached.toml";
 
 /// The environment variable with the id of the process to which a service manager passes sockets
@@ -192,9 +192,10 @@ section! {
 }
 
 impl Config {
-    /// Reads `file`, if it is `Some`, the file [`ATTACHED_FILE`] beside it, and the environment of
-    /// the process. The environment takes precedence over `file`, and `file` takes precedence over
-    /// the file beside it.
+    /// Reads the configuration from the environment of the process, from `file`, and from the file
+    /// [`ATTACHED_FILE`] in the same folder. If a key occurs several times, the environment takes
+    /// precedence over `file`, and `file` takes precedence over [`ATTACHED_FILE`]. If `file` is
+    /// `None`, reads only the environment.
     ///
     /// # Errors
     /// Returns an error if a file is unreadable or a setting is invalid. The error names the file
@@ -277,7 +278,7 @@ impl Config {
         file.parent().unwrap_or(Path::new("")).to_owned()
     }
 
-    /// Returns `true` if clients use TLS with the service itself.
+    /// Returns `true` if the service itself uses TLS for the connections of clients.
     #[must_use]
     pub fn serves_tls(&self) -> bool {
         self.tls.is_configured() || self.acme.is_configured()
@@ -299,8 +300,8 @@ impl Config {
         }
     }
 
-    /// Returns the URL without `base_url`: the address, or the first name in the certificate of a
-    /// certificate authority.
+    /// Returns the URL of the service for an empty `base_url`. The host of the URL is the first
+    /// name in `acme.domains`, or without such a name the address `listen`.
     fn default_url(&self) -> String {
         const HTTPS: u16 = 443;
         match (self.acme.domains.first(), self.listen.tcp()) {

@@ -7,12 +7,12 @@ use std::time::Duration;
 use rustix::time::{ClockId, clock_gettime};
 
 tokio::task_local! {
-    /// The counter for the current request. Other threads add their CPU time to this counter.
+    /// The CPU time that other threads have used for the current request, in nanoseconds.
     static CURRENT: Arc<AtomicU64>;
 }
 
 /// The CPU time that other threads have used for one request, in nanoseconds.
-/// [`ChargedTime::collect`] resets this time to zero.
+/// [`ChargedTime::collect`] returns this time and resets it to zero.
 #[derive(Clone, Debug, Default)]
 pub struct ChargedTime(Arc<AtomicU64>);
 

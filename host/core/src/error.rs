@@ -19,7 +19,7 @@ use crate::clock::Timestamp;
 use crate::mail_server_start;
 use crate::rate_limit::RateLimitStatus;
 
-/// The kind of a failure. Clients can see the kind.
+/// The kind of a failure. Clients can see the kind, for example as the status of an HTTP response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// The request is malformed, or a field is missing or out of range.
@@ -110,8 +110,9 @@ impl Failure {
         )
     }
 
-    /// Creates a failure for an exceeded rate limit of `limit` requests. `wait` is the time until a
-    /// request is accepted. `reset` is the time at which the bucket is completely refilled.
+    /// Creates a failure for an exceeded rate limit. The limit is `limit` requests. `wait` is the
+    /// time until a request is accepted. `reset` is the time at which the bucket is completely
+    /// refilled.
     #[must_use]
     pub fn spent(limit: u32, wait: Duration, reset: Timestamp) -> Self {
         Self::rate_limited(RateLimitStatus::new(limit, 0, reset, Some(wait)))

@@ -1,5 +1,5 @@
-//! The result of a check of the service or its surroundings. `latchmail doctor` and the operator's
-//! page show results.
+//! The result of a check of the service or of a server that it uses. `latchmail doctor` and the
+//! operator's page show these results.
 
 /// The status of a check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

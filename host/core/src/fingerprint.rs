@@ -6,10 +6,10 @@
 //! hexadecimal. The version is a text that the other server changes together with the password,
 //! such as the time of the last change.
 //!
-//! If the operator rotates the service's key, fingerprints of an earlier key still match while that
-//! key is in the key file. If the operator has removed the key, it is unknown whether the password
-//! has changed. [`Keyring::compare_fingerprint`] then returns [`Comparison::Unknown`], so that
-//! removing a key ends no session.
+//! After the operator rotated the service's key, fingerprints with an earlier key still match while
+//! that key is in the key file. After the operator removed that key, the service cannot determine
+//! whether the password has changed. [`Keyring::compare_fingerprint`] then returns
+//! [`Comparison::Unknown`], so that the removal of a key ends no session.
 
 use std::sync::Arc;
 
@@ -83,7 +83,8 @@ impl Keyring {
 fn fingerprint(key: &Key, account_id: &str, version: &str) -> Result<String, Failure> {
     let mut mac = Hmac::<Sha256>::new_from_slice(key.fingerprint.as_slice())
         .map_err(|error| Failure::internal(error.to_string()))?;
-    // An account's id contains no NUL, so different pairs have different messages.
+    // An account's id contains no NUL, so different pairs of id and version have different HMAC
+    // inputs.
     for part in [account_id, "\0", version] {
         mac.update(part.as_bytes());
     }

@@ -1,9 +1,9 @@
 //! Reads the service's key file, or creates the file if it does not exist.
 //!
 //! Each line contains one key in standard base64. A key consists of 32 random bytes. The first key
-//! is the current key. The service uses the keys in other lines only to open old data and to verify
-//! old tokens. An operator rotates keys by adding a line at the top. Lines that start with `#` are
-//! comments.
+//! is the current key. The service uses the keys in other lines only to decrypt old data and to
+//! verify old tokens. An operator rotates keys by adding a line at the top. Lines that start with
+//! `#` are comments.
 //!
 //! The service does not encrypt or sign with these keys directly. [`crate::keyring`] derives other
 //! keys from the keys in the file.
@@ -26,7 +26,7 @@ use crate::{secret_file, secrets};
 /// The bytes of a key.
 pub type Key = Zeroizing<[u8; 32]>;
 
-/// The key file in errors.
+/// The name of the key file in error messages.
 const NAME: &str = "the key file";
 
 /// The attributes of a file that change when the file is replaced or written.
@@ -39,7 +39,8 @@ pub struct Stamp {
 }
 
 impl Stamp {
-    /// Returns `None` if the file does not exist or is not accessible.
+    /// Returns the current attributes of the file `path`, or `None` if the file does not exist or
+    /// is not accessible.
     #[must_use]
     pub fn of(path: &Path) -> Option<Self> {
         let metadata = fs::metadata(path).ok()?;

@@ -42,7 +42,7 @@ pub struct Keyring(ArcSwap<Vec<Arc<Key>>>);
 
 /// The keys that are derived from one key in the key file.
 pub struct Key {
-    /// Id of the key. Bytes that the key sealed start with this id.
+    /// Id of the key. Bytes that the key encrypted start with this id.
     pub id: KeyId,
     /// Key that seals (encrypts) and opens (decrypts) stored secrets.
     sealing: SealingKey,
@@ -102,7 +102,7 @@ impl Keyring {
         true
     }
 
-    /// Returns the current key, which seals new secrets and signs new tokens.
+    /// Returns the current key, which encrypts new secrets and signs new tokens.
     #[must_use]
     pub fn current(&self) -> Arc<Key> {
         Arc::clone(&self.0.load()[0])
@@ -131,8 +131,8 @@ impl Keyring {
         self.0.load().to_vec()
     }
 
-    /// Seals `secret` with the current key. The sealed bytes can be opened only for the same
-    /// purpose and the same database row `row`.
+    /// Seals (encrypts) `secret` with the current key. The result can be opened (decrypted) only
+    /// for the same purpose and the same database row `row`.
     ///
     /// # Errors
     /// Returns an internal error if the operating system provides no randomness.
@@ -176,20 +176,22 @@ impl Keyring {
         Ok([key.id.as_slice(), &sealed].concat())
     }
 
-    /// Returns `true` if the current key sealed these bytes.
+    /// Returns `true` if these bytes were sealed (encrypted) with the current key.
     #[must_use]
     pub fn is_current(&self, sealed: &[u8]) -> bool {
         sealed.starts_with(&self.current().id)
     }
 
-    /// Opens bytes that [`Keyring::seal`] sealed with a key of this keyring. Returns `None` if this
-    /// keyring does not contain the key, or if the bytes were sealed for another purpose or row.
+    /// Opens (decrypts) bytes that [`Keyring::seal`] sealed with a key of this keyring. Returns
+    /// `None` if this keyring does not contain the key, or if the bytes were sealed for another
+    /// purpose or row.
     #[must_use]
     pub fn open(&self, purpose: Purpose, row: &str, sealed: &[u8]) -> Option<SecretString> {
         text(&self.open_bytes(purpose, row, sealed)?)
     }
 
-    /// Opens bytes that [`Keyring::seal_bytes`] sealed, in the same way as [`Keyring::open`].
+    /// Opens (decrypts) bytes that [`Keyring::seal_bytes`] sealed, in the same way as
+    /// [`Keyring::open`].
     #[must_use]
     pub fn open_bytes(
         &self,

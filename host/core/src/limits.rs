@@ -6,7 +6,8 @@
 //! The route of a request selects the bucket, and the key identifies the client. The memory for
 //! budgets is bounded for any number of clients.
 //!
-//! The budgets are in this process, or hosts share them ([`SharedBudgets`]).
+//! Each host has its own budgets in memory, or several hosts share their budgets
+//! ([`SharedBudgets`]).
 
 mod failures;
 mod rejections;
@@ -176,7 +177,7 @@ pub struct Limits {
     /// client network.
     sign_in_address: Limit,
     sign_in_failures: Failures,
-    /// The requests of each client whose body contains a credential that is not verified.
+    /// For each client, the requests whose body contains a credential that has not been verified.
     unverified: Failures,
     hashes: RandomState,
     swept: AtomicU64,
@@ -190,7 +191,7 @@ pub struct Limits {
 pub struct Limit(AtomicU32);
 
 impl Limit {
-    /// Creates a limit. The limit of 0 is 1.
+    /// Creates a limit. The value 0 counts as 1.
     #[must_use]
     pub fn new(limit: u32) -> Self {
         Self(AtomicU32::new(limit))
@@ -212,8 +213,9 @@ impl Limit {
 /// number times the limit for one network.
 const ALL_NETWORKS: NonZeroU32 = NonZeroU32::new(20).unwrap();
 
-/// The same for all networks of one IPv6 /48 network. One party often has all 65,536 networks of a
-/// /48 network, so without this limit it could use up the limit for all networks.
+/// For one mail address, the limit on failed sign-in attempts from one IPv6 /48 network is this
+/// number times the limit for one /64 network. One party often has all 65,536 networks of a /48
+/// network. Without this limit, it could use up the limit for all networks.
 const SITE: NonZeroU32 = NonZeroU32::new(4).unwrap();
 
 /// Returns the time in which a budget refills by one request.
@@ -281,7 +283,7 @@ impl Limits {
         self
     }
 
-    /// Like [`Self::with_shared`].
+    /// Shares the budgets with other hosts, like [`Self::with_shared`], but changes `self`.
     pub fn share(&mut self, budgets: Arc<dyn SharedBudgets>, server: &'static str) {
         self.sign_in_failures
             .share(Arc::clone(&budgets), "sign_in_failures");
@@ -296,7 +298,7 @@ impl Limits {
     }
 
     /// Changes the limits. In a bucket whose limit changes, every client starts with a full budget.
-    /// Counted failures of sign-in stay.
+    /// Counted failures to sign in are not reset.
     ///
     /// # Errors
     /// Returns an error that names the configuration key if a limit is 0. In this case, no limit
@@ -448,7 +450,8 @@ impl Limits {
         let now = self.clock.monotonic().as_secs();
         let last = self.swept.load(Ordering::Relaxed);
         let due = now.saturating_sub(last) >= SWEEP_EVERY.as_secs();
-        // Only one of the concurrent requests runs the sweep.
+        // Several concurrent requests can find that the sweep is due. The exchange succeeds for
+        // only one of them.
         if due
             && self
                 .swept
@@ -472,7 +475,8 @@ impl Limits {
 }
 
 impl Budget {
-    /// Returns `true` if another key can be stored.
+    /// Counts a request and returns `true` if the memory limit [`MAX_KEYS`] allows a new key. `now`
+    /// is in seconds of the monotonic clock.
     fn can_add_key(&self, now: u64) -> bool {
         if self.keys.fetch_add(1, Ordering::Relaxed) < MAX_KEYS {
             return true;

@@ -20,8 +20,8 @@ use crate::error::StartError;
 /// Each entry matches all log targets that start with the entry.
 const QUIET: [&str; 6] = ["cranelift", "h2", "mio", "regalloc2", "rustls", "wasmtime"];
 
-/// The target of the span of a request. No log line has this target. Every filter enables it, so
-/// that each line for a request has the id of the request.
+/// The target of the span of a request. No log line has this target. Every filter enables this
+/// target, so that each line for a request has the fields of the span.
 pub const REQUEST_SPAN: &str = "latchmail_request_span";
 
 /// The filter of the log, which can be replaced while the process runs.

@@ -1,6 +1,6 @@
-//! Whether the mail server is starting. The API has an error text for a mail server that
-//! starts. In the first minutes after the start of the service, a mail server that the service has
-//! not reached yet is assumed to be starting too. After that, an unreachable mail server is an
+//! Determines whether the mail server is starting, because the API has an error text for this case.
+//! In the first minutes after the start of the service, a mail server that the service has not
+//! reached yet is assumed to be starting too. After these minutes, an unreachable mail server is an
 //! outage.
 
 use std::sync::OnceLock;

@@ -30,13 +30,14 @@ macro_rules! families {
     };
 }
 
-/// The values are known only while the service runs.
+/// The list of values for labels whose values are known only while the service runs. Such a family
+/// has no series at the start.
 const DYNAMIC: &[&str] = &[];
 
 /// The rate limit of failed sign-ins to one mail address, as the value of the label `area`.
 pub const SIGN_IN_ADDRESS: &str = "sign_in_address";
 
-/// The names of all rate limits.
+/// The names of all rate limits, which are the values of the label `area`.
 pub const AREAS: &[&str] = &areas();
 
 const fn areas() -> [&'static str; Bucket::ALL.len() + 1] {

@@ -43,7 +43,8 @@ pub fn network(address: IpAddr) -> IpAddr {
 
 /// Returns the address that identifies the network of one site: the first address of the IPv4 /24
 /// network or of the IPv6 /48 network. One party often controls all networks of an IPv6 /48 (RFC
-/// 6177). Shares of a resource that all clients use are counted by network and by site.
+/// 6177). For a resource that all clients share, the part of one client is limited by network and
+/// by site.
 #[must_use]
 pub fn site(address: IpAddr) -> IpAddr {
     match address.to_canonical() {

@@ -1,5 +1,5 @@
-//! Encrypts ("seals") secrets that the service must read later, such as a session's app password. A
-//! stolen database does not reveal sealed secrets.
+//! Encrypts ("seals") secrets that the service must read later, such as a session's app password.
+//! The keys are not in the database, so a stolen database does not reveal sealed secrets.
 //!
 //! The algorithm is XChaCha20-Poly1305 with a random nonce. Sealed bytes consist of the nonce, the
 //! ciphertext and the tag. A [`Keyring`](crate::keyring::Keyring) adds the id of the sealing key at
@@ -39,7 +39,7 @@ pub enum Purpose {
     TwoFactor,
     /// Private DKIM key of a domain. The row is identified by the domain.
     DkimKey,
-    /// App password with which the service opens a shared mailbox for its members. The row is
+    /// App password with which the service logs in to a shared mailbox for its members. The row is
     /// identified by the mailbox's id.
     TeamKey,
     /// App password with which the service reads a mailbox for the search index. The row is
@@ -51,9 +51,11 @@ pub enum Purpose {
     /// State that is stored in the HTML form on a sign-in page. The state is bound to the secret in
     /// the browser's cookie instead of the id of a row.
     SignInPage,
-    /// Cursor of the change log. The row is the mailbox, and the grants of a member.
+    /// Cursor of the change log. The row is identified by the mailbox's id and, for a member, by
+    /// the member's grants.
     ChangeCursor,
-    /// The cookie of the operator's page. The row is the constant name of the cookie.
+    /// The cookie of the operator's page. The cookie has no database row, so the row is the
+    /// constant name of the cookie.
     OperatorPage,
 }
 
@@ -97,8 +99,8 @@ impl SealingKey {
         Ok(Self(key))
     }
 
-    /// Seals `secret`. The sealed bytes can be opened only for the same purpose and the same
-    /// database row `row`.
+    /// Seals (encrypts) `secret`. The result can be opened (decrypted) only for the same purpose
+    /// and the same database row `row`.
     ///
     /// # Errors
     /// Returns an internal error if the operating system provides no randomness.
@@ -162,8 +164,8 @@ impl SealingKey {
         Ok([nonce.as_slice(), &ciphertext].concat())
     }
 
-    /// Opens bytes that [`SealingKey::seal`] sealed for the same purpose and row. Returns `None` if
-    /// the bytes are damaged, or if the key, purpose or row is different.
+    /// Opens (decrypts) bytes that [`SealingKey::seal`] sealed for the same purpose and row.
+    /// Returns `None` if the bytes are damaged, or if the key, purpose or row is different.
     #[must_use]
     pub fn open(&self, purpose: Purpose, row: &str, sealed: &[u8]) -> Option<SecretString> {
         text(&self.open_bytes(purpose, row, sealed)?)

@@ -1,9 +1,10 @@
 //! Reads files that contain a secret: keys, client secrets, passwords of databases, private keys of
 //! TLS. Refuses a file that other users can read or change.
 //!
-//! The rule is the one of PostgreSQL: a file of root can be readable for its group, which is the
-//! group of the service. A file of the service's user must be private, because the group of such a
-//! file is seldom chosen on purpose.
+//! The rule is that of PostgreSQL for private keys. If root owns the file, its group can read the
+//! file, because the operator gives such a file to the group of the service. If the service's user
+//! owns the file, only the owner can read it, because the group of such a file is seldom chosen on
+//! purpose.
 
 use std::fs::{File, Metadata};
 use std::io::Read as _;
@@ -15,7 +16,8 @@ use zeroize::Zeroizing;
 
 use crate::error::StartError;
 
-/// Maximum size of a file in bytes. A file with a private key can also contain certificates.
+/// Maximum size of a file in bytes. It is much larger than a key, because a file with a private key
+/// can also contain certificates.
 const LARGEST: u64 = 256 * 1024;
 
 const ROOT: u32 = 0;
@@ -73,14 +75,14 @@ pub fn read_text(what: &str, path: &Path) -> Result<Zeroizing<String>, StartErro
 /// change it.
 pub fn read_text_as(what: &str, path: &Path, user: u32) -> Result<Zeroizing<String>, StartError> {
     let content = read_as(what, path, user)?;
-    // The copy has the full capacity, too.
+    // `to_owned` allocates the full capacity at once, so it leaves no other copies of the secret.
     let text = std::str::from_utf8(&content)
         .map_err(|_| StartError::new(format!("{what} {} is not valid UTF-8", path.display())))?;
     Ok(Zeroizing::new(text.to_owned()))
 }
 
-/// Checks that only the user with the id `user`, root, and the group of a file of root can read the
-/// file, and that only this user and root can change it.
+/// Checks the owner and the mode of a file. Only root and the user with the id `user` can change
+/// the file. Only they, and the group of a file that root owns, can read the file.
 ///
 /// # Errors
 /// Returns an error with the file and a remedy.
@@ -89,7 +91,8 @@ pub fn check(what: &str, path: &Path, metadata: &Metadata, user: u32) -> Result<
         .map_err(|problem| StartError::new(format!("{what} {} {problem}", path.display())))
 }
 
-/// Returns the predicate of an error whose subject is the file.
+/// Checks the mode and the owner of a file. The error is a phrase that follows the path of the
+/// file.
 fn private(mode: u32, owner: u32, user: u32) -> Result<(), String> {
     if owner != user && owner != ROOT {
         return Err(format!(

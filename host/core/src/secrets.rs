@@ -21,7 +21,7 @@ const BASE32: &[u8; 32] = b"abcdefghijklmnopqrstuvwxyz234567";
 const LETTERS_AND_DIGITS: &[u8; 62] =
     b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789";
 
-/// Length of the selector at the start of an app password.
+/// Length of the selector at the start of an app password, in characters.
 const SELECTOR: usize = 8;
 
 /// Returns random bytes from the operating system.
@@ -131,7 +131,7 @@ impl Prefixed {
 pub fn id() -> Result<String, Failure> {
     let bytes = random::<24>()?;
     let (first, rest) = bytes.split_at(1);
-    // The first 16 symbols of the alphabet are letters.
+    // The first 16 symbols of the alphabet are letters, so four bits select a letter.
     let first = first.iter().map(|byte| symbol(byte & 15));
     Ok(first.chain(rest.iter().map(|byte| symbol(*byte))).collect())
 }

@@ -5,8 +5,8 @@
 //! [`SpanSink`]. `docs/tracing.md` describes all spans. Names and attributes of spans contain no
 //! mail addresses, no addresses of clients, no subjects and no tokens.
 //!
-//! This module does not keep spans and does not send them to a collector; the crate
-//! `latchmail-service` does both.
+//! This module neither stores spans nor sends them to a collector. The crate `latchmail-service`
+//! does both.
 
 mod context;
 mod span;
@@ -23,7 +23,7 @@ pub use context::{SpanId, TraceContext, TraceId};
 pub use span::{Kind, Name, Span, SpanData, Value};
 
 tokio::task_local! {
-    /// The trace of the request that the current task serves. `None` on tasks that serve no
+    /// The trace of the request that the current task handles. `None` on tasks that handle no
     /// request.
     static CURRENT: Option<Trace>;
 }
@@ -33,7 +33,7 @@ tokio::task_local! {
 pub struct Trace {
     id: TraceId,
     is_sampled: bool,
-    /// The span that is the parent of the next span.
+    /// The current span, which is the parent of the next span.
     parent: Cell<SpanId>,
     /// The receiver of finished spans. `None` if the spans of this request are not recorded.
     sink: Option<Arc<dyn SpanSink>>,
@@ -60,8 +60,8 @@ impl Trace {
     }
 }
 
-/// Returns the position of the current task in the trace of its request. Returns `None` if the
-/// current task serves no request.
+/// Returns the trace context of the current task: the trace of its request and the current span.
+/// Returns `None` if the current task handles no request.
 #[must_use]
 pub fn current() -> Option<TraceContext> {
     with_current(Trace::context)
@@ -89,12 +89,12 @@ pub trait SpanSink: Send + Sync + fmt::Debug {
 #[derive(Clone, Debug, Default)]
 pub struct Tracer {
     sink: Option<Arc<dyn SpanSink>>,
-    /// The part of the new traces that are recorded, from 0 to 1.
+    /// The proportion of new traces that are recorded, from 0 to 1.
     sample_ratio: f64,
 }
 
 impl Tracer {
-    /// Creates a tracer that records spans. `sample_ratio` is the part of the traces that are
+    /// Creates a tracer that records spans. `sample_ratio` is the proportion of new traces that are
     /// recorded, from 0 to 1.
     #[must_use]
     pub fn recording(sink: Arc<dyn SpanSink>, sample_ratio: f64) -> Self {

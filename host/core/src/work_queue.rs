@@ -1,9 +1,9 @@
 //! A bounded queue for expensive work that clients without a credential can cause, such as the
 //! verification of passwords.
 //!
-//! The newest and the oldest request start alternately, so a wave of requests delays neither the
-//! requests before it nor those after it. A full queue drops its oldest request. Each site (IPv6
-//! /48, IPv4 /24) can use only a part of the queue. A request leaves the queue when its client
+//! The newest and the oldest waiting request start alternately, so a wave of requests does not
+//! block earlier or later requests. A full queue drops its oldest request. Each site (IPv6 /48,
+//! IPv4 /24) can use only a part of the queue. A request leaves the queue when its client
 //! disconnects.
 
 use std::collections::HashMap;
@@ -56,17 +56,17 @@ pub struct WorkQueue {
 #[derive(Debug, Default)]
 struct State {
     running: usize,
-    /// The running work of each site.
+    /// The number of running requests of each site.
     running_by_site: HashMap<IpAddr, usize>,
     /// The waiting requests, oldest first.
     waiting: Vec<Waiting>,
-    /// Whether the oldest request starts next, and not the newest one.
+    /// Whether the oldest waiting request starts next. Otherwise the newest one starts next.
     oldest_is_next: bool,
 }
 
 #[derive(Debug)]
 struct Waiting {
-    /// `None` if the service itself is the client.
+    /// The network of the client. `None` if the service itself is the client.
     site: Option<IpAddr>,
     start: oneshot::Sender<WorkPermit>,
 }
@@ -137,7 +137,8 @@ impl WorkQueue {
         }
     }
 
-    /// Starts the next request whose client still waits.
+    /// Starts waiting requests until the limits on running requests are reached. Skips requests
+    /// whose clients disconnected.
     fn start_next(self: &Arc<Self>) {
         loop {
             let (start, permit) = {
@@ -155,8 +156,8 @@ impl WorkQueue {
                 let Waiting { site, start } = state.waiting.remove(next);
                 (start, self.begin(&mut state, site))
             };
-            // If the client has disconnected since, the returned permit is dropped, which starts
-            // the next request.
+            // If the client has disconnected, `send` returns the permit. Dropping this permit
+            // starts the next request.
             drop(start.send(permit));
         }
     }

@@ -1,6 +1,5 @@
-//! The access rules of routes. A rule determines which
-//! credentials a route accepts. The pipeline enforces the rules. The API description contains the
-//! rules.
+//! The access rules of routes. A rule determines which credentials a route accepts. The pipeline
+//! enforces the rules, and the API description contains them.
 
 use http::{HeaderValue, header};
 use latchmail_core::caller::{Audience, Caller, Credential, SESSION_ONLY, Scope, missing};

@@ -24,7 +24,8 @@ use crate::rejection::Rejection;
 use crate::route_group::RouteGroup;
 use crate::state::{HttpState, State};
 
-/// The pages of the main listener. The crate of the pages depends on this crate.
+/// The functions of the crate with the pages. This crate cannot call them directly, because that
+/// crate depends on this crate.
 #[derive(Clone, Copy, Debug)]
 pub struct Pages {
     /// Returns the routes of the pages, or an error if their API description cannot be serialized.
@@ -40,9 +41,11 @@ pub struct App {
     pub host_id: String,
     /// The name of this machine.
     pub host_name: String,
-    /// Whether the service is about to stop. It is then not ready for further requests.
+    /// Whether the service is about to stop. A stopping service reports that it is not ready for
+    /// requests.
     pub stopping: AtomicBool,
-    /// The keys of this host, which follow the key file and the database.
+    /// The keys with which this host signs tokens and encrypts stored secrets. They change when the
+    /// operator edits the key file or selects another current key in the database.
     pub service_keys: ServiceKeys,
     /// The configuration.
     pub config: Config,
@@ -69,8 +72,8 @@ pub struct App {
 }
 
 impl App {
-    /// Returns why this host should get no further requests, although the database and the mail
-    /// server can be reached. Returns `None` if the host is ready.
+    /// Returns the reason why this host should get no further requests, although the database and
+    /// the mail server can be reached. Returns `None` if the host is ready.
     ///
     /// # Errors
     /// Returns an error if the database fails.
@@ -83,7 +86,8 @@ impl App {
         if self.module_manager.problems().is_empty() {
             return Ok(None);
         }
-        // A host that serves some modules is better than no host.
+        // If every other host also has a problem with a module, this host stays ready: a host with
+        // some modules is better than no host.
         let hosts = self.directory.hosts.list().await?;
         let mut others = hosts.iter().filter(|host| host.id != self.host_id);
         Ok(others

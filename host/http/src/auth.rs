@@ -1,6 +1,6 @@
-//! The operations under `/api/v1/auth`. Each file contains the request, response, API description
-//! and handler of one operation, and `routes.rs` has the routes. The rules of sign-in and
-//! registration are in [`latchmail_accounts::auth`].
+//! The operations under `/api/v1/auth`. Each file contains the route, request, response, API
+//! description and handler of one operation. The rules of sign-in and registration are in
+//! [`latchmail_accounts::auth`].
 //!
 //! A handler is an `async fn(&App, &Request) -> Result<Response, Rejection>`. [`AuthDescription`]
 //! combines the API descriptions of the

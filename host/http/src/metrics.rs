@@ -1,8 +1,8 @@
-//! The separate listener for metrics, at the address `metrics.listen`. It serves `GET /metrics`
-//! without authentication, and nothing else.
+//! The separate listener for metrics, at the address `metrics.listen`. It has only the route `GET
+//! /metrics`, which needs no authentication.
 //!
-//! Most metrics are counted where an event happens. This module reads the others at each scrape:
-//! the state of pools, modules and hosts.
+//! The code that causes an event counts the event in the metrics. At each scrape, this module sets
+//! the metrics that describe the current state of pools, modules and hosts.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -53,7 +53,8 @@ impl State for MetricsState {
 pub async fn listen(app: &Arc<App>, address: SocketAddr) -> Result<Running, StartError> {
     let listener = Listener::bind(&address.into(), "metrics.listen").await?;
     let mut config = app.config.clone();
-    // Prometheus connects directly.
+    // Prometheus connects without the proxy, so its connections have no header of the PROXY
+    // protocol.
     config.http.proxy_protocol = false;
     let table = RouteTable::build(&ApiInfo::from_config(&config), vec![route_group()?])?;
     let state = Arc::new(MetricsState {
@@ -73,7 +74,7 @@ fn route_group() -> Result<RouteGroup<MetricsState>, StartError> {
 
 /// Show the metrics
 ///
-/// The text format of Prometheus.
+/// Returns all metrics in the text format of Prometheus.
 #[utoipa::path(
     get,
     path = "/metrics",
@@ -96,7 +97,7 @@ async fn show(state: &MetricsState, _: &Request) -> Result<Response, Rejection> 
 async fn collect(app: &App) {
     let (readiness, hosts) = tokio::join!(readiness::check(app), async {
         let hosts = timeout(readiness::TIMEOUT, app.directory.hosts.list()).await;
-        // The check of the database logs the failure.
+        // A failure is not logged here, because `readiness::check` logs failures of the database.
         hosts
             .ok()
             .and_then(Result::ok)
@@ -116,7 +117,8 @@ async fn collect(app: &App) {
     metrics::IMAP_OPEN.set([], open);
     metrics::IMAP_IN_USE.set([], in_use);
     app.module_manager.set_metrics();
-    // The certificate of files is counted when it is loaded.
+    // The expiry of a certificate from `tls.certificate` is set when the file is loaded. Here, only
+    // the expiry of a certificate from `acme` is set.
     if app.config.acme.is_configured()
         && let Ok(Some(certificate)) = check_issued_certificate(&app.config, "")
     {

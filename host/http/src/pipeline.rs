@@ -62,7 +62,8 @@ where
         .http()
         .tracer
         .begin(received, || format!("{method} -").into());
-    // The level of the log span is the highest, so that the lines of each level have its fields.
+    // The log span has the level `error`, which every filter enables. So each line for the request
+    // has the fields of this span.
     let fields = tracing::error_span!(target: REQUEST_SPAN, "request", %id, trace_id = %trace.id());
     let response = respond(state, peer, id, request, span);
     trace.scope(response.instrument(fields)).await
@@ -85,14 +86,15 @@ where
     let _in_progress = http.is_counted.then(|| metrics::HTTP_IN_PROGRESS.begin());
     let (mut parts, body) = request.into_parts();
     let mut body = IncomingBody::new(body);
-    // The handler gets the headers, so the values that the response needs are read first.
+    // The headers are moved into the request for the handler, so the values for the response are
+    // copied first.
     let expects_continue = parts.headers.contains_key(header::EXPECT);
     let origin = parts.headers.get(header::ORIGIN).cloned();
     let mut progress = Progress::new(span);
     let mut disconnect_log = DisconnectLog::new(parts.method.clone());
     let framing = framing::check(&parts);
-    // The service and a proxy can disagree about the end of an ambiguous request. So the service
-    // does not read the data that follows the head.
+    // The service and a proxy can disagree about the end of a request with ambiguous framing. So
+    // the service does not read the data that follows the request's head.
     let is_ambiguous = framing.is_err();
     let result = match framing {
         Ok(()) => {

@@ -3,11 +3,11 @@
 use http::{HeaderMap, HeaderName, HeaderValue, header};
 use latchmail_core::rate_limit::RateLimitStatus;
 
-/// The maximum number of requests per minute.
+/// The header with the maximum number of requests per minute.
 const LIMIT: HeaderName = HeaderName::from_static("x-ratelimit-limit");
-/// The number of requests that the client can send immediately.
+/// The header with the number of requests that the client can send immediately.
 const REMAINING: HeaderName = HeaderName::from_static("x-ratelimit-remaining");
-/// The time at which the bucket is full, in seconds since the Unix epoch.
+/// The header with the time at which the bucket is full, in seconds since the Unix epoch.
 const RESET: HeaderName = HeaderName::from_static("x-ratelimit-reset");
 
 /// Sets the rate-limit headers of a response. A handler can set the headers of another bucket. In

@@ -42,7 +42,8 @@ pub(crate) fn respond<B: Body>(
 
 /// Returns a permanent redirect that preserves the method (RFC 9110, section 15.4.9).
 fn redirect(base_url: &str, uri: &Uri) -> Result<Response, Rejection> {
-    // The target of CONNECT and `OPTIONS *` is not a path.
+    // The targets of CONNECT and `OPTIONS *` contain no path, so such a request is redirected to
+    // `/`.
     let path = uri
         .path_and_query()
         .map(http::uri::PathAndQuery::as_str)

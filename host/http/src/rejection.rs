@@ -11,7 +11,7 @@ use latchmail_transport::RequestError;
 
 use crate::rate_limit;
 
-/// The `Retry-After` header of 503 responses, in seconds.
+/// The value of the header `Retry-After` of 503 responses, in seconds.
 const RETRY_AFTER: HeaderValue = HeaderValue::from_static("2");
 
 /// The error response to a failed request.

@@ -1,4 +1,4 @@
-//! Finds the id of a request, and its trace.
+//! Determines the id of a request, and the trace to which the request belongs.
 //!
 //! Any client can send the headers `X-Request-Id` and `traceparent`. So the service uses these
 //! headers only if the connection comes from a trusted proxy.
@@ -28,8 +28,8 @@ pub(crate) fn request_id(trusted: bool, headers: &HeaderMap) -> String {
         .map_or_else(new_id, Into::into)
 }
 
-/// Returns the position in a trace that a trusted proxy sent in the header `traceparent`. Returns
-/// `None` if the header is missing or invalid, or if the peer is not trusted.
+/// Returns the trace context that a trusted proxy sent in the header `traceparent`. Returns `None`
+/// if the header is missing or invalid, or if the peer is not trusted.
 pub(crate) fn trace_context(trusted: bool, headers: &HeaderMap) -> Option<TraceContext> {
     let mut values = headers.get_all(TRACEPARENT).iter();
     let value = values.next().filter(|_| trusted)?;

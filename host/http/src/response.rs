@@ -68,8 +68,8 @@ pub(crate) fn from_result(result: Result<Response, Rejection>) -> http::Response
     response
 }
 
-/// The header that makes browsers use TLS for one year (HSTS, RFC 6797). The name of the service
-/// may have subdomains without TLS, so the header does not cover them.
+/// The value of the header that makes browsers use TLS for one year (HSTS, RFC 6797). It does not
+/// contain `includeSubDomains`, because subdomains of the service's host may have no TLS.
 pub(crate) const HSTS: HeaderValue = HeaderValue::from_static("max-age=31536000");
 
 /// Adds the headers that all responses have: the id of the request, and security headers. `hsts` is
@@ -109,8 +109,8 @@ pub(crate) fn panic_rejection(panic: &(dyn Any + Send)) -> Rejection {
     Failure::internal(format!("a handler panicked: {message}")).into()
 }
 
-/// Returns the name of a method for the log. A nonstandard method is logged as `other`, because a
-/// client can choose any text.
+/// Returns the name of an HTTP method for the log and the metrics. The result for a nonstandard
+/// method is `other`, because a client can choose any text as the method.
 pub(crate) fn method_name(method: &Method) -> &str {
     match *method {
         Method::GET

@@ -48,7 +48,7 @@ impl ResponseBody {
         }
     }
 
-    /// Returns the number of unsent bytes.
+    /// Returns the number of bytes that have not been sent.
     #[must_use]
     pub fn length(&self) -> u64 {
         self.remaining

@@ -76,8 +76,8 @@ impl<S> RouteTable<S> {
     /// pattern or a rate-limit bucket is invalid. Also returns an error if an API description does
     /// not match its routes.
     pub fn build(info: &ApiInfo, groups: Vec<RouteGroup<S>>) -> Result<Self, StartError> {
-        // JSON contains `<` only in strings. In a script element of a page, `<` can begin the end
-        // tag.
+        // A page contains the description in a script element, in which `</script` would end the
+        // element. So `<` is escaped. This is possible because JSON contains `<` only in strings.
         let description = openapi::compose(info, &groups)?;
         let description = String::from_utf8_lossy(&description).replace('<', "\\u003c");
         let (entries, paths) = Self::build_entries(groups)?;
@@ -241,7 +241,7 @@ fn check_host_route<S>(entry: &RouteEntry<S>) -> Result<(), StartError> {
             "a public route with a body needs a rate limit".into(),
         ));
     }
-    // Only the host serves the root.
+    // `check_path` rejects the path `/`, because modules must not have it. The host can have it.
     if entry.route.path == "/" {
         return Ok(());
     }

@@ -1,4 +1,4 @@
-//! The routes of the host and of the serving modules.
+//! The routes of the host and of the loaded modules.
 
 use std::sync::Arc;
 

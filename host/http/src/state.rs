@@ -74,7 +74,8 @@ pub trait State: Sized + Send + Sync + 'static {
     }
 
     /// Checks that the web session of an administrator can use the routes of administrators.
-    /// `is_change` is `true` if the request can change something. By default, no session can.
+    /// `is_change` is `true` if the request can change something. By default, this function returns
+    /// 403.
     ///
     /// # Errors
     /// Returns 403 if the session began without a second factor, or if a change needs a more recent
@@ -121,11 +122,11 @@ fn no_credentials() -> Failure {
 
 /// The state of an HTTP server.
 pub struct HttpState<S> {
-    /// The rate limits of this server. The separate listener of the authorization server has the
+    /// The rate limits of this server. The separate listener of the authorization server shares the
     /// rate limits of the main listener.
     pub limits: Arc<Limits>,
     table: ArcSwap<RouteTable<S>>,
-    /// The settings and the state of the server below the routes.
+    /// The settings and the state of the transport, such as timeouts and trusted proxies.
     pub(crate) server: ServerState,
     /// The memory budget for request bodies.
     pub(crate) body_memory: Arc<BodyMemory>,
@@ -136,8 +137,8 @@ pub struct HttpState<S> {
     pub(crate) cors: Cors,
     /// The URL to which the listener `http.redirect_listen` redirects.
     pub(crate) base_url: String,
-    /// The header `Strict-Transport-Security` of all responses. `None` if clients do not use TLS
-    /// with the service itself.
+    /// The value of the header `Strict-Transport-Security` of all responses. `None` if the service
+    /// itself does not use TLS.
     pub(crate) hsts: Option<HeaderValue>,
     /// The `WWW-Authenticate` header of the agent endpoint for a request without a token.
     pub(crate) agent_challenge: HeaderValue,
@@ -189,7 +190,8 @@ impl<S> HttpState<S> {
         self
     }
 
-    /// Counts requests towards the rate limits of another server.
+    /// Replaces the rate limits with those of another server, so that requests to the two servers
+    /// count towards the same limits.
     #[must_use]
     pub fn with_limits(mut self, limits: &Arc<Limits>) -> Self {
         self.limits = Arc::clone(limits);

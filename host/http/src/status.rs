@@ -22,7 +22,7 @@ use crate::route_group::{HostRoute, RouteGroup, host_route};
 )]
 struct Description;
 
-/// Returns the routes of this module.
+/// Returns the routes for health, readiness and the API description.
 ///
 /// # Errors
 /// Returns an error if the API description cannot be serialized.

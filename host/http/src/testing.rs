@@ -1,5 +1,6 @@
-//! A small service for tests of the HTTP server, with its own routes. A credential is the name of a
-//! caller.
+//! A small service for tests of the HTTP server, with its own routes. The bearer token of a request
+//! is the id of a session, token or grant. The prefix of the id, such as `session-`, is the kind of
+//! the credential.
 
 use std::future::ready;
 use std::net::IpAddr;
@@ -221,7 +222,7 @@ pub(crate) fn routes() -> Vec<(Route, Handler<TestService>)> {
     ]
 }
 
-/// Accepts the body `valid`.
+/// A handler that verifies the credential in the body. Only the body `valid` is a valid credential.
 fn verify(request: &Request) -> Result<Response, Rejection> {
     if request.body != "valid" {
         return Err(Rejection::bad_request("invalid"));

@@ -1,5 +1,5 @@
-//! The built-in modules in the program, with the feature `embed-modules`. The build script sets the
-//! variable with their folder.
+//! The built-in modules that the program contains, with the feature `embed-modules`. The build
+//! script writes their compressed components to `OUT_DIR`.
 
 use latchmail_core::config::{BUILT_IN, EmbeddedModule};
 

@@ -227,9 +227,9 @@ fn report_usage_error(error: &clap::Error) -> ExitCode {
     ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(MISUSE))
 }
 
-/// Disables transparent huge pages for this process and its child processes. The allocator requests
-/// them, and then one object in use keeps 2 MiB in memory instead of 4 KiB. A kernel without them
-/// reports an error, which has no consequences.
+/// Disables transparent huge pages for this process and its child processes. With huge pages, one
+/// object in use can keep 2 MiB of the allocator's memory instead of 4 KiB. A kernel that does not
+/// support this setting reports an error, which is ignored.
 fn disable_huge_pages() {
     let _ = disable_transparent_huge_pages(true);
 }
@@ -315,7 +315,7 @@ async fn serve(config: Config) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The signals that a server handles from its start.
+/// The signals that `serve` and `milter` handle.
 struct Signals {
     interrupt: Signal,
     terminate: Signal,

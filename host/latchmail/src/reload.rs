@@ -1,5 +1,6 @@
-//! SIGHUP: reads the configuration again and applies the settings that can change while the process
-//! runs. Logs the other changed keys by name, because a value can be a secret.
+//! Handles SIGHUP: reads the configuration again and applies the settings that can change while the
+//! process runs. Logs the names of other changed keys, but not their values, because a value can be
+//! a secret.
 
 use latchmail_core::config::Config;
 use latchmail_core::error::StartError;
@@ -7,7 +8,7 @@ use latchmail_core::logging::{self, LogFilter};
 use latchmail_service::Running;
 use sd_notify::NotifyState;
 
-/// The keys that the milter reads.
+/// The prefixes of the configuration keys that the milter reads.
 const MILTER_KEYS: [&str; 4] = ["database.", "dns.", "inbound.", "log."];
 
 /// Reports a state to the service manager. Does nothing without a service manager.
@@ -17,8 +18,9 @@ pub(crate) fn notify(states: &[NotifyState<'_>]) {
     }
 }
 
-/// Reloads the configuration of the service: `log.filter`, `limits` and `http.trusted_proxies`.
-/// Stops modules with revoked rights. Also reloads the certificate and the key file.
+/// Reloads the settings of the service that can change while it runs: `log.filter`, `limits` and
+/// `http.trusted_proxies`. Also applies revoked rights of modules, and reloads the certificate and
+/// the key file.
 pub(crate) async fn service(running: &Running, log: &LogFilter) {
     running.reload_certificate().await;
     running.reload_keys();
@@ -42,7 +44,7 @@ pub(crate) async fn service(running: &Running, log: &LogFilter) {
     running.apply_revoked_rights().await;
 }
 
-/// Reloads the configuration of the milter: `log.filter`.
+/// Reloads the only setting of the milter that can change while it runs: `log.filter`.
 pub(crate) fn milter(started: &Config, log: &LogFilter) {
     reload(
         started,

@@ -52,7 +52,7 @@ pub enum AuthorizationError {
     /// text is a sentence for the user.
     NotRedirectable(String),
     /// The client and the redirect URI are valid, but another parameter is invalid. The service can
-    /// redirect the user to the client with the error.
+    /// redirect the user to the client, with the error in the query.
     Redirectable {
         /// The client's name.
         client_name: String,

@@ -178,8 +178,9 @@ impl OAuth {
     }
 
     /// Authenticates a client and returns the client's id. If the id is a URL, does not fetch the
-    /// client's metadata document, because such a client has no secret. The caller must check that
-    /// the client's code or token was issued to the returned id.
+    /// client's metadata document, because such a client has no secret to check. So this function
+    /// does not check that such a client exists. The caller must check that the client's code or
+    /// token was issued to the returned id.
     ///
     /// # Errors
     /// Returns the errors of [`Self::authenticated`] under the same conditions.

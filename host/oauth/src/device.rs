@@ -18,11 +18,11 @@ use super::error::{Error, Refusal};
 use super::parameters::Parameters;
 use super::{BY_DEVICE_CODE, OAuth};
 
-/// The letters of user codes (RFC 8628, section 6.1). The list omits vowels, so that codes are not
-/// words. It also omits letters that look like other letters.
+/// The letters of user codes (RFC 8628, section 6.1). Vowels are omitted, so that codes are not
+/// words. Letters that look like other letters are omitted too.
 const LETTERS: &[u8; 20] = b"BCDFGHJKLMNPQRSTVWXZ";
 /// The length of a user code, in letters. Eight letters contain 34 random bits. The rate limit of
-/// the page allows each client five guesses per minute.
+/// the page for user codes allows each client five guesses per minute.
 const LENGTH: usize = 8;
 
 /// The lifetime of a device code and its user code.
@@ -125,8 +125,9 @@ impl OAuth {
             .await
     }
 
-    /// Denies access to the device with this user code. An authorized device can be denied until
-    /// the device receives tokens. Returns `false` if there is no such device.
+    /// Denies access to the device with this user code. A user who has already authorized the
+    /// device can still deny it until the device receives tokens. Returns `false` if there is no
+    /// such device.
     ///
     /// # Errors
     /// Returns 500 if the directory fails.
@@ -158,8 +159,8 @@ pub fn shown_code(code: &str) -> String {
 fn user_code() -> Result<String, Failure> {
     let mut code = String::with_capacity(LENGTH);
     while code.len() < LENGTH {
-        // 240 is a multiple of 20. Bytes from 240 to 255 are skipped, because otherwise some
-        // letters would be more likely than others.
+        // 240 is a multiple of the number of letters, which is 20. Bytes from 240 to 255 are
+        // skipped, because otherwise some letters would be more likely than others.
         let random = secrets::random::<32>()?;
         let fair = random.iter().filter(|byte| **byte < 240);
         let missing = LENGTH - code.len();

@@ -102,8 +102,8 @@ impl Documents {
             Err(fetch::Error::TooLarge(_)) => {
                 return Err(format!("it exceeds {MAX_DOCUMENT} bytes"));
             }
-            // Only log the details. In a response, the details would reveal existing host names and
-            // their IP addresses.
+            // The details are only logged. In a response, they would reveal which host names exist
+            // in the network of the service, and their IP addresses.
             Err(error) => {
                 tracing::info!(client_id = url, "{error}");
                 return Err("it cannot be fetched".into());

@@ -1,5 +1,5 @@
-//! The embedded authorization server (OAuth 2.1). Users sign in on the
-//! pages of this server. Each grant has its own credential for the mail server.
+//! The embedded authorization server (OAuth 2.1). Users sign in on the pages of this server. Each
+//! grant has its own credential for the mail server.
 //!
 //! This crate does not handle HTTP. The crate `latchmail-http` contains the endpoints, and
 //! `latchmail-pages` contains the pages.
@@ -82,10 +82,10 @@ pub struct OAuth {
     issuer: String,
     /// Whether the device grant is available to clients that the operator did not add.
     device_grant: bool,
-    /// The URIs to which a sign-in at the identity provider can return, in addition to loopback
-    /// URIs.
+    /// The URIs to which a sign-in at the identity provider is allowed to redirect, in addition to
+    /// loopback URIs.
     sign_in_redirect_uris: Vec<String>,
-    /// Whether a sign-in at the identity provider can return to any loopback URI.
+    /// Whether a sign-in at the identity provider is allowed to redirect to any loopback URI.
     loopback_redirects: bool,
 }
 

@@ -6,7 +6,8 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use sha2::{Digest as _, Sha256};
 use subtle::ConstantTimeEq as _;
 
-/// The length of a challenge: a SHA-256 hash in base64url without padding.
+/// The length of a challenge, in characters. A challenge is a SHA-256 hash in base64url without
+/// padding.
 const CHALLENGE_LENGTH: usize = 43;
 const VERIFIER_LENGTHS: std::ops::RangeInclusive<usize> = 43..=128;
 

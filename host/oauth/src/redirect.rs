@@ -1,7 +1,6 @@
-//! Checks and compares redirect URIs (RFC 8252, section 7; RFC 9700,
-//! section 4.1). A redirect URI is an https URL, a loopback URL, or a URI with an application's
-//! private scheme. The requested URI must be identical to a registered URI, except for the port of
-//! a loopback URL.
+//! Checks and compares redirect URIs (RFC 8252, section 7; RFC 9700, section 4.1). A redirect URI
+//! is an https URL, a loopback URL, or a URI with an application's private scheme. The requested
+//! URI must be identical to a registered URI, except for the port of a loopback URL.
 
 use std::net::Ipv6Addr;
 use std::num::NonZeroU16;
@@ -54,7 +53,8 @@ const LOOPBACK_V6: &str = "http://[::1]";
 enum Form<'a> {
     /// An https URL.
     Site,
-    /// A loopback URL. `host` is the part before the port, and `rest` is the part after the port.
+    /// A loopback URL. `host` is the part of the URL before the port, with the scheme. `rest` is
+    /// the part after the port.
     Loopback { host: &'a str, rest: &'a str },
     /// A URI with an application's private scheme.
     Application,
@@ -92,8 +92,8 @@ pub fn matches(registered: &str, requested: &str) -> bool {
 /// Returns the value of `form-action` in a content security policy that allows redirects to this
 /// URI. In such a policy, the scheme `http:` also allows `https:` (CSP Level 3, section 6.7.2.9).
 ///
-/// The value contains only the scheme of the URI, because a client may redirect the user to another
-/// origin. Chromium applies `form-action` to all redirects after a form is submitted.
+/// Chromium applies `form-action` to all redirects after a form is submitted, and a client can
+/// redirect the user to another origin. So the value contains only the scheme of the URI.
 #[must_use]
 pub fn form_action(uri: &str) -> String {
     Url::parse(uri).map_or_else(|_| "'none'".into(), |url| format!("{}:", url.scheme()))

@@ -1,6 +1,6 @@
-//! Sign-in at the identity provider, for clients and for agents. A client starts the sign-in with a
-//! redirect URI, and exchanges a code for a web session. An agent continues the authorization that
-//! the user started on the pages of this server.
+//! Sign-in at the identity provider, for clients and for agents. A client starts a sign-in with a
+//! redirect URI, and exchanges the resulting code for a web session. An agent does not start a
+//! sign-in here: the user signs in at the provider to complete an authorization of the agent.
 
 use latchmail_accounts::auth::SignedIn;
 use latchmail_accounts::auth::oauth_tokens::{IssuedToken, Use};
@@ -26,8 +26,9 @@ pub struct ClientRequest {
 }
 
 impl ClientRequest {
-    /// Returns the description of the redirect target for users if it is a loopback URI. Any
-    /// program on the user's device can start such a sign-in, so the user must confirm it.
+    /// Returns the description of the redirect target for users if the redirect URI is a loopback
+    /// URI. Any program on the user's device can start such a sign-in, so the user must confirm it.
+    /// Returns `None` for any other redirect URI.
     #[must_use]
     pub fn loopback_target(&self) -> Option<String> {
         redirect::is_loopback(&self.redirect_uri).then(|| redirect::target(&self.redirect_uri))
@@ -155,7 +156,7 @@ impl OAuth {
         Ok(self.code_url(authorization, &code))
     }
 
-    /// Authorizes a device by a person who signed in at the provider.
+    /// Authorizes a device for a person who signed in at the provider.
     ///
     /// # Errors
     /// Returns the errors of [`latchmail_accounts::auth::SingleSignOn::agree_by_provider`].

@@ -184,7 +184,7 @@ impl OAuth {
             .oauth
             .poll_device(device.hash(), client, now)
             .await?;
-        // RFC 8628, section 3.5, defines the error codes.
+        // RFC 8628, section 3.5, defines the error codes of this match.
         let (account, client_name, resource, scope) = match poll {
             Poll::Approved {
                 account_id,

@@ -1,5 +1,5 @@
-//! The claims about a person: from the ID token, and the claim with the mailbox also from the
-//! userinfo endpoint.
+//! The claims about a person. They come from the ID token. If the ID token does not contain the
+//! claim with the mailbox, this claim comes from the userinfo endpoint.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -31,10 +31,11 @@ pub struct Person {
 /// The mailbox of a person.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mailbox {
-    /// The value of the configured claim.
+    /// The address of the mailbox: the value of the claim that the configuration selects.
     pub address: String,
-    /// Whether the provider has verified the address. A claim other than `email` counts as
-    /// verified. `None` if the provider does not report it.
+    /// Whether the provider has verified the address. If the configured claim is not `email`, the
+    /// address counts as verified. `None` if the provider does not report whether the address is
+    /// verified.
     pub is_verified: Option<bool>,
 }
 
@@ -67,7 +68,7 @@ impl Mailbox {
         let is_verified = if claim == "email" {
             match &claims["email_verified"] {
                 Value::Null => None,
-                // Some providers write the value as a string.
+                // Some providers send the string `"true"` instead of the JSON value `true`.
                 value => Some(*value == true || *value == "true"),
             }
         } else {
@@ -81,8 +82,8 @@ impl Mailbox {
 }
 
 impl Provider {
-    /// Returns the mailbox of a person. Asks the userinfo endpoint if the ID token has no mailbox,
-    /// or does not report whether the address is verified.
+    /// Returns the mailbox of a person. Sends a request to the userinfo endpoint if the ID token
+    /// has no mailbox, or does not report whether the address is verified.
     pub(crate) async fn mailbox(
         &self,
         client: &Client,
@@ -113,7 +114,7 @@ impl Provider {
         tokens: &CoreTokenResponse,
     ) -> Result<Option<Mailbox>, Error> {
         let access_token = tokens.access_token();
-        // The library panics if the token is not a valid value of a header.
+        // The crate `openidconnect` panics if the token is not a valid value of a header.
         if !access_token
             .secret()
             .bytes()

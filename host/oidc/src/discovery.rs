@@ -1,6 +1,7 @@
-//! The provider's metadata and keys (OpenID Connect Discovery 1.0). The service caches both for a
-//! short time, so that many sign-ins cause few requests. A failed request to the provider makes the
-//! cached metadata stale, so that a sign-in does not begin while the provider is unavailable.
+//! The provider's metadata and keys (OpenID Connect Discovery 1.0). The service caches the metadata
+//! and the keys for a short time, so that many sign-ins cause few requests. After a failed request
+//! to the provider, the next sign-in requests the metadata again, so that a sign-in does not begin
+//! while the provider is unavailable.
 
 use std::error::Error as StdError;
 use std::sync::Arc;
@@ -27,7 +28,8 @@ const MAX_AGE: Duration = Duration::from_mins(1);
 /// sign-in does not begin while the provider is unavailable.
 const MAX_AGE_AT_START: Duration = Duration::from_millis(250);
 
-/// The maximum number of requests for new keys in [`REFRESH_WINDOW`] because of unknown keys.
+/// The maximum number of requests for new keys in [`REFRESH_WINDOW`] because tokens name unknown
+/// keys.
 const MAX_REFRESHES: u32 = 5;
 const REFRESH_WINDOW: Duration = Duration::from_secs(30);
 
@@ -74,12 +76,13 @@ pub(crate) struct Cache {
     latest: Option<(Arc<Metadata>, Instant)>,
     /// The latest failed request: the time at which it ended, and the error.
     failed: Option<(Instant, String)>,
-    /// The requests because of unknown keys in ID tokens, and in logout tokens. Any client can send
-    /// a logout token, and must not delay the sign-ins.
+    /// The counts of requests for new keys because tokens name unknown keys. The first element is
+    /// for ID tokens, the second for logout tokens. Any client can send logout tokens, so they must
+    /// not use up the requests for ID tokens.
     refreshes: [Refreshes; 2],
 }
 
-/// Counts requests because of unknown keys.
+/// Counts the requests for new keys in the current [`REFRESH_WINDOW`].
 #[derive(Default)]
 struct Refreshes {
     begun: Option<Instant>,
@@ -106,9 +109,9 @@ impl Refreshes {
 /// The kind of a token that names an unknown key.
 #[derive(Clone, Copy)]
 pub(crate) enum TokenKind {
-    /// The provider sent the token in response to a request of the service.
+    /// An ID token, which the provider sent in response to a request of the service.
     Id,
-    /// Any client can have sent the token.
+    /// A logout token, which any client can have sent.
     Logout,
 }
 
@@ -126,7 +129,7 @@ impl Cache {
 }
 
 impl Provider {
-    /// Requests the metadata and the keys, to check that the provider serves them.
+    /// Requests the metadata and the keys, to check that the provider returns them.
     ///
     /// # Errors
     /// Returns [`Error::Unavailable`] if the provider does not respond, or if the metadata or the
@@ -144,8 +147,8 @@ impl Provider {
         self.metadata_within(MAX_AGE_AT_START).await
     }
 
-    /// Returns metadata and keys that are at most `max_age` old. If several callers need new
-    /// metadata, one request serves all of them.
+    /// Returns metadata and keys that are at most `max_age` old. If several callers wait for new
+    /// metadata, they share the result of one request.
     async fn metadata_within(&self, max_age: Duration) -> Result<Arc<Metadata>, Error> {
         let begun = Instant::now();
         let mut cache = self.cache.lock().await;
@@ -214,8 +217,8 @@ impl Provider {
         }
     }
 
-    /// Creates the error of a failed request. The next sign-in then requests the metadata, so that
-    /// it does not begin while the provider is unavailable.
+    /// Creates the error of a failed request. Also makes the next sign-in request the metadata, so
+    /// that the sign-in does not begin while the provider is unavailable.
     pub(crate) fn unavailable(&self, error: &dyn StdError) -> Error {
         self.is_doubtful.store(true, Ordering::Relaxed);
         unavailable(error)

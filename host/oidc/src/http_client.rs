@@ -1,8 +1,8 @@
 //! Requests to the provider, over the service's HTTP client. The size and the time of each exchange
 //! are limited, and redirects are not followed.
 //!
-//! All URLs come from the configured issuer and from the metadata that the issuer serves. So the
-//! servers can have any IP address. Requests to other machines use TLS.
+//! All URLs come from the configuration or from the metadata that the configured issuer publishes.
+//! So the servers can have any IP address. Requests to other machines use TLS.
 
 use std::pin::Pin;
 use std::time::Duration;

@@ -54,7 +54,7 @@ const ALGORITHMS: [Algorithm; 9] = [
     Algorithm::EdDsa,
 ];
 
-/// The maximum number of seconds by which the provider's clock can be ahead.
+/// The maximum number of seconds by which the provider's clock can be ahead of the service's clock.
 const MAX_SKEW: i64 = 60;
 
 /// The maximum length of an identifier from the provider, in bytes (OpenID Connect Core 1.0,
@@ -79,7 +79,8 @@ pub struct Provider {
     http: HttpClient,
     clock: Clock,
     cache: Mutex<Cache>,
-    /// Whether a request to the provider failed after the latest request for the metadata.
+    /// Whether a request to the provider failed after the latest request for the metadata. If so,
+    /// the next use of the metadata requests it again.
     is_doubtful: AtomicBool,
 }
 

@@ -1,6 +1,6 @@
-//! Logout tokens (OpenID Connect Back-Channel Logout 1.0, sections 2.4 and 2.6). The library has no
-//! support for them, so this module verifies the claims. The signature is verified with the library
-//! and the same keys as those of ID tokens.
+//! Logout tokens (OpenID Connect Back-Channel Logout 1.0, sections 2.4 and 2.6). The crate
+//! `openidconnect` does not support logout tokens, so this module verifies the claims. The crate
+//! verifies the signature, with the same keys as for ID tokens.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -162,7 +162,8 @@ fn header(signed: &str) -> Result<Header, Error> {
     Ok(header)
 }
 
-/// Returns the keys that the header can mean.
+/// Returns the provider's keys that can have signed a token with this header. If the header
+/// contains no `kid`, these are all keys.
 fn candidates<'a>(
     metadata: &'a Metadata,
     header: &'a Header,
@@ -177,7 +178,8 @@ fn knows(metadata: &Metadata, header: &Header) -> bool {
     candidates(metadata, header).next().is_some()
 }
 
-/// Converts seconds since the Unix epoch. Rejects times that no clock can have.
+/// Converts seconds since the Unix epoch to a timestamp. Rejects times before 1970 and after the
+/// year 9999.
 fn timestamp(seconds: f64) -> Result<Timestamp, Error> {
     const LATEST: f64 = 253_402_300_800.0; // the year 10000
     if !(0.0..LATEST).contains(&seconds) {

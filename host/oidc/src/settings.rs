@@ -1,4 +1,4 @@
-//! Reads and validates the configuration of the provider at startup.
+//! Reads and validates the section `sign_in.oidc` of the configuration at startup.
 
 use latchmail_core::config::OidcSignIn;
 use latchmail_core::error::StartError;

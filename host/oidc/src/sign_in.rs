@@ -129,9 +129,10 @@ impl Provider {
         Ok(person)
     }
 
-    /// Uses the refresh token of a sign-in. Returns the next refresh token, or `None` if the
-    /// provider issued none and the current one remains valid. The tokens are not used for anything
-    /// else: the response shows only that the provider still accepts the person.
+    /// Uses the refresh token of a sign-in. Returns the next refresh token. Returns `None` if the
+    /// provider issued no new refresh token, so that `token` remains valid. The service does not
+    /// use the issued access token: a successful response shows that the provider still accepts the
+    /// person.
     ///
     /// # Errors
     /// Returns [`Error::Rejected`] if the provider reports `invalid_grant`: the person was disabled
@@ -189,7 +190,8 @@ impl Provider {
             settings.client_id.clone(),
             settings.client_secret.clone(),
         );
-        // `client_secret_basic` is the default (OpenID Connect Discovery 1.0, section 3).
+        // If the metadata contains no methods, `client_secret_basic` is the default (OpenID Connect
+        // Discovery 1.0, section 3).
         let methods = metadata.token_endpoint_auth_methods_supported();
         let supports = |method| methods.is_none_or(|methods| methods.contains(&method));
         if supports(CoreClientAuthMethod::ClientSecretBasic)
@@ -241,7 +243,8 @@ impl Provider {
             .ok_or_else(|| ClaimsVerificationError::Other("the time is out of range".into()))?;
         let client_id = self.settings.client_id.clone();
         let issuer = self.settings.issuer.clone();
-        // The verifier of a public client accepts no signature with the client secret.
+        // The verifier is always that of a public client: the verifier of a confidential client
+        // would also accept signatures with the client secret.
         let verifier =
             CoreIdTokenVerifier::new_public_client(client_id, issuer, metadata.jwks().clone())
                 .set_allowed_algs(ALGORITHMS)
@@ -253,7 +256,7 @@ impl Provider {
                     Ok(())
                 });
         let claims = id_token.claims(&verifier, nonce)?;
-        // The library does not check the authorized party.
+        // The crate `openidconnect` does not check the authorized party (claim `azp`).
         if let Some(party) = claims.authorized_party()
             && *party != self.settings.client_id
         {

@@ -2,8 +2,8 @@
 //! package. A host function only checks the caller's rights, converts values, and calls a service
 //! of the host.
 //!
-//! All host functions are methods of [`Call`], which contains the caller of the request. So a guest
-//! cannot choose the account.
+//! All host functions are methods of [`Call`], which contains the caller of the request. So a
+//! module cannot choose the account.
 
 mod aliases;
 mod blobs;

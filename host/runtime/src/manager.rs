@@ -1,5 +1,5 @@
-//! The module manager. It stores the installed modules and the serving version of each module, and
-//! changes this state while the service runs.
+//! The module manager. It stores the installed modules and the version of each module that handles
+//! requests, and changes this state while the service runs.
 //!
 //! Each change has three steps. First, the manager compiles, checks, links and tests the component,
 //! and checks the routes for conflicts. Second, the manager writes the change to the database.

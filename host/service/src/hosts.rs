@@ -1,5 +1,5 @@
-//! This process as one of the hosts that share a database: announces the host, and handles the
-//! events of other hosts.
+//! This process as one of the hosts that share a database. Announces this host to the other hosts,
+//! and handles the events of other hosts.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use latchmail_directory::hosts::{ANNOUNCE_INTERVAL, Announcement};
 use latchmail_http::App;
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep};
 
-/// The delay before events are read again, if the database failed.
+/// The delay before the events of other hosts are read again after an error of the database.
 const ERROR_DELAY: Duration = Duration::from_secs(1);
 
 /// The interval at which versions of modules that could not be loaded are tried again.
@@ -36,7 +36,7 @@ pub(super) fn machine_name() -> String {
     name.trim_end().to_owned()
 }
 
-/// Returns the values that this host announces.
+/// Returns the values that this host announces to the other hosts through the database.
 pub(super) fn announcement(app: &App) -> Announcement {
     let keys = app.auth.keys();
     let problems = app.module_manager.problems();
@@ -51,7 +51,7 @@ pub(super) fn announcement(app: &App) -> Announcement {
     }
 }
 
-/// Announces this host until the task is aborted.
+/// Announces this host every [`ANNOUNCE_INTERVAL`] until the task is aborted.
 pub(super) async fn announce(app: Arc<App>) {
     let mut ticks = interval(ANNOUNCE_INTERVAL);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);

@@ -1,5 +1,6 @@
-//! The tasks that keep the keys of this host up to date: follow the key file and the database, and
-//! seal stored secrets again with a new current key.
+//! The tasks that keep the keys of this host up to date. They apply changes of the key file and of
+//! the current key in the database. After a change of the current key, they encrypt stored secrets
+//! again with the new key.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,15 +16,15 @@ use tokio::time::timeout;
 
 use crate::hosts;
 
-/// The delay of the second pass after a change of the current key. It seals values again that
-/// requests in progress sealed with the previous key.
+/// The delay of the second pass of [`reseal`] after a change of the current key. The second pass
+/// encrypts values again that requests in progress encrypted with the previous key.
 const SECOND_PASS_DELAY: Duration = Duration::from_mins(1);
 
-/// The interval between further passes while the key file contains several keys.
+/// The interval between further passes of [`reseal`] while the key file contains several keys.
 const PASS_INTERVAL: Duration = Duration::from_hours(1);
 
-/// Reads the key file, and seals stored secrets again with the current key. The task [`reseal`]
-/// does the same with sessions, because their number can be large.
+/// Reads the key file, and encrypts stored secrets again with the current key. Does not do this
+/// with the secrets of sessions, because their number can be large. The task [`reseal`] does.
 ///
 /// # Errors
 /// Returns a sentence for the operator if the keys cannot be used.
@@ -40,7 +41,7 @@ pub(super) async fn open(
     Ok(keys)
 }
 
-/// Follows changes of the key file and of the current key until the task is aborted. Announces each
+/// Applies changes of the key file and of the current key until the task is aborted. Announces each
 /// change immediately, because `latchmail key rotate` waits for the announcements of all hosts.
 /// Sends the `kid` of the current key to [`reseal`].
 pub(super) async fn follow(app: Arc<App>, current: watch::Sender<String>) {
@@ -62,7 +63,7 @@ pub(super) async fn follow(app: Arc<App>, current: watch::Sender<String>) {
     }
 }
 
-/// Seals stored secrets again with the current key until the task is aborted: after the start,
+/// Encrypts stored secrets again with the current key until the task is aborted: after the start,
 /// after each change of the current key, and periodically.
 pub(super) async fn reseal(app: Arc<App>, mut current: watch::Receiver<String>) {
     let mut delays = [SECOND_PASS_DELAY].into_iter();
@@ -70,7 +71,7 @@ pub(super) async fn reseal(app: Arc<App>, mut current: watch::Receiver<String>) 
     loop {
         let has_several = app.auth.keys().all().len() > 1;
         if has_several || is_first {
-            // Values that cannot be opened are logged after a change and not at each pass.
+            // Values that cannot be decrypted are logged only in the first pass after a change.
             let result = app.service_keys.reseal(&SealedColumn::ALL, is_first).await;
             if let Err(error) = result {
                 tracing::error!(%error, "cannot seal stored secrets with the current key");
@@ -84,7 +85,7 @@ pub(super) async fn reseal(app: Arc<App>, mut current: watch::Receiver<String>) 
                 delays = [SECOND_PASS_DELAY].into_iter();
                 is_first = true;
             }
-            // The other task has ended.
+            // The task [`follow`] has ended, so it sends no further changes.
             Ok(Err(_)) => return,
         }
     }

@@ -84,8 +84,9 @@ pub struct Running {
 /// # Errors
 /// Returns a sentence for the operator if the service cannot start.
 pub async fn start(mut config: Config, clock: Clock) -> Result<Running, StartError> {
-    // This must be the first step. If the configured port is 0, the operating system chooses the
-    // port. The base URL contains this port.
+    // The listeners must exist before all other parts of the service. If the configured port is 0,
+    // the operating system chooses the port, and the base URL, which other parts use, contains this
+    // port.
     let tls = Tls::load(&config)?;
     let mut listeners = listen(&config).await?;
     if let Some(first) = listeners.first() {
@@ -306,8 +307,8 @@ async fn mail(
     Mail::new(&config.imap, directory.clone(), settings)
 }
 
-/// Returns the trusted `Authentication-Results` fields. Creates the key of the milter's marks if it
-/// does not exist.
+/// Returns the rules by which `Authentication-Results` fields are trusted. The milter marks its
+/// fields with a key. If this key does not exist, creates it.
 async fn trusted_results(
     config: &Config,
     directory: &Directory,
@@ -329,7 +330,8 @@ fn start_error(error: impl Into<Box<dyn Error>>) -> StartError {
     StartError::new(error.into().to_string())
 }
 
-/// Opens the listeners of the API. Sockets of a service manager replace the configured address.
+/// Opens the listeners of the API. If a service manager passed sockets to this process, uses these
+/// sockets instead of the configured address.
 async fn listen(config: &Config) -> Result<Vec<Listener>, StartError> {
     let inherited = Listener::inherited()?;
     if inherited.is_empty() {
@@ -338,8 +340,8 @@ async fn listen(config: &Config) -> Result<Vec<Listener>, StartError> {
     Ok(inherited)
 }
 
-/// Logs a warning if neither the configuration nor the program contains modules, and built-in
-/// modules do not serve.
+/// Logs a warning if built-in modules are not loaded because neither the configuration nor the
+/// program contains modules.
 fn warn_about_missing_modules(app: &App) {
     if !app.config.modules.is_empty() {
         return;
@@ -391,7 +393,7 @@ async fn write_uses(app: Arc<App>) {
     }
 }
 
-/// Handles failing modules while the service runs.
+/// Logs failing modules, and rolls them back if their policy requires it, while the service runs.
 async fn run_circuit_breaker(app: Arc<App>, failing: mpsc::UnboundedReceiver<Failing>) {
     app.module_manager.run_circuit_breaker(&*app, failing).await;
 }
@@ -424,8 +426,8 @@ async fn recheck_users(app: Arc<App>) {
     }
 }
 
-/// Supervises the sessions that began at the identity provider. Does nothing if no user signs in
-/// there.
+/// Periodically checks that the identity provider still accepts the sessions that began there, and
+/// ends the other sessions. Does nothing if no user signs in at a provider.
 async fn recheck_provider_sessions(app: Arc<App>) {
     let sign_in = &app.config.sign_in;
     while sign_in.uses_provider() {
@@ -448,7 +450,8 @@ impl Running {
     /// # Errors
     /// Returns an error if a setting is invalid. In this case, no setting changes.
     pub fn reload(&self, config: &Config) -> Result<(), StartError> {
-        // All servers check the same settings, so the first one finds every error.
+        // All servers check the same settings. If a setting is invalid, the first call returns the
+        // error, so no server has changed.
         self.app.http.reload(config)?;
         if let Some(server) = &self.authorization_server {
             server.reload(config)?;
@@ -486,8 +489,8 @@ impl Running {
         self.operator_page.as_ref()?.address()
     }
 
-    /// Returns the address of the listener for metrics. Returns `None` if the metrics are not
-    /// served.
+    /// Returns the address of the listener for metrics. Returns `None` if no listener is
+    /// configured.
     #[must_use]
     pub fn metrics_address(&self) -> Option<&Listen> {
         self.metrics_server.as_ref()?.addresses().first()

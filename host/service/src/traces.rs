@@ -1,9 +1,9 @@
 //! Sends the spans of requests to a collector: OTLP over HTTP, as protobuf (OpenTelemetry Protocol
 //! 1.0). The crate `latchmail-core` records the spans.
 //!
-//! This module uses only the messages of OpenTelemetry and the HTTP client of the service. The
-//! batch processor of the OpenTelemetry SDK needs a thread, and the SDK and its exporter also read
-//! the variables `OTEL_*`, which are not a part of our configuration.
+//! This module uses the protobuf messages of OpenTelemetry, and the HTTP client of the service. It
+//! does not use the OpenTelemetry SDK: the batch processor of the SDK needs a thread, and the SDK
+//! and its exporter read the variables `OTEL_*`, which are not a part of our configuration.
 
 mod messages;
 mod queue;

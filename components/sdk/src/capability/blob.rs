@@ -6,8 +6,8 @@
 
 use crate::bindings::handles::blobs;
 
-/// Bytes that stay in the host. A module can use a blob as the body of a response or as an attached
-/// file.
+/// Bytes that stay in the host, so that they use no memory of the sandbox. A module can use a blob
+/// as the body of a response or as an attached file.
 #[derive(Debug)]
 pub enum Blob {
     /// Bytes in the host, referenced by a handle.

@@ -10,7 +10,8 @@ pub trait Caller {
     fn current(&self) -> Identity;
 
     /// Passes the two-factor code of the request to the host. The host checks the code when the
-    /// handler calls a function with a password argument. The default implementation does nothing.
+    /// handler calls a function that has a password argument. The default implementation does
+    /// nothing.
     fn present_code(&self, _code: &str) {}
 }
 

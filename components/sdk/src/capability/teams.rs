@@ -38,8 +38,8 @@ pub trait Teams {
     /// - `Denied` if the password is wrong or the caller lacks a right of the grant;
     /// - `Invalid` if the grant is invalid;
     /// - `Conflict` if the user is already a member or the owner's plan allows no more members;
-    /// - `Unavailable` if the mailbox has no app password for guests yet, and the mail server is
-    ///   unavailable.
+    /// - `Unavailable` if the mailbox has no app password for its members yet, and the mail server
+    ///   is unavailable.
     fn invite_member(
         &self,
         team: &str,

@@ -45,7 +45,7 @@ pub struct FakeHost {
     fault: RefCell<Option<Error>>,
     calls: Cell<usize>,
     now: Cell<Timestamp>,
-    /// The last id that was assigned, for each kind of object.
+    /// The number in the last created id of each kind of object, for example `alias` or `grant`.
     numbers: RefCell<BTreeMap<&'static str, u64>>,
     /// The responses of other servers, by method and URL.
     responses: RefCell<BTreeMap<(String, String), Result<HttpResponse, Error>>>,
@@ -132,8 +132,8 @@ impl FakeHost {
         Self::default()
     }
 
-    /// Creates a host in which every capability fails with this error. If a capability refuses the
-    /// caller, the capability returns its own error.
+    /// Creates a host in which every capability fails with this error. A capability that refuses
+    /// the caller's credential still returns its usual error.
     #[must_use]
     pub fn failing(error: Error) -> Self {
         let host = Self::default();
@@ -169,7 +169,8 @@ impl FakeHost {
     }
 
     /// Changes the credential of the signed-in account to an OAuth access token with these scopes.
-    /// On the agent endpoint, the operator configures these scopes.
+    /// In the real host, the operator's configuration determines which scopes such a token can
+    /// have.
     #[track_caller]
     pub fn use_grant(&self, scopes: &[Scope]) {
         self.use_credential(Kind::Oauth, scopes);
@@ -206,8 +207,8 @@ impl FakeHost {
         settings.insert(key.into(), value.into());
     }
 
-    /// Makes every capability fail with this error. If a capability refuses the caller, the
-    /// capability returns its own error.
+    /// Makes every capability fail with this error. A capability that refuses the caller's
+    /// credential still returns its usual error.
     pub fn fail(&self, error: Error) {
         *self.fault.borrow_mut() = Some(error);
     }
@@ -243,7 +244,7 @@ impl FakeHost {
         self.now.set(self.now().saturating_add(by));
     }
 
-    /// Calls `act` with the signed-in account. Does not check the credential.
+    /// Calls `act` with the signed-in account. Does not check the caller's credential.
     #[track_caller]
     fn with_account<T>(&self, act: impl FnOnce(&mut Account) -> T) -> T {
         let address = self.signed_in();
@@ -292,7 +293,7 @@ impl FakeHost {
         self.with_account(act)
     }
 
-    /// Returns the next number for objects of a kind.
+    /// Returns a new number for the id of an object of this kind.
     fn next_number(&self, kind: &'static str) -> u64 {
         let mut numbers = self.numbers.borrow_mut();
         let last = numbers.entry(kind).or_default();
@@ -300,7 +301,7 @@ impl FakeHost {
         *last
     }
 
-    /// Fails with the error set by [`FakeHost::fail`].
+    /// Returns the error that [`FakeHost::fail`] set, if there is one.
     fn check_fault(&self) -> Result<(), Error> {
         self.fault.borrow().clone().map_or(Ok(()), Err)
     }

@@ -1,4 +1,4 @@
-//! Checks a manifest with the rules that every host uses.
+//! Checks the manifest of a module in tests, with the same rules as the real host.
 
 use std::collections::BTreeSet;
 

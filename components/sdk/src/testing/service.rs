@@ -135,7 +135,8 @@ impl Service {
             blobs: RefCell::new(blobs.into_iter().map(Some).collect()),
         };
         let serve = || self.module.serve(&self.host, &route.operation, &request);
-        // A request to a public route has no caller, even if an account is signed in.
+        // As in the real host, a request to a public route has no caller, even if an account is
+        // signed in.
         Ok(match route.access {
             Access::Public => self.host.anonymously(serve),
             _ => serve(),

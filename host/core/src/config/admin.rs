@@ -11,7 +11,7 @@ use super::Config;
 use super::values::section;
 use crate::error::StartError;
 
-/// The name of the socket, if the key is not set.
+/// The file name of the socket if `admin.socket` is not set.
 const SOCKET: &str = "admin.sock";
 
 /// The folder for sockets of an installed service.
@@ -49,15 +49,16 @@ impl Admin {
     }
 }
 
-/// Returns the path of the socket of a service whose data is in the folder `data`. All commands
-/// find the same path, no matter which user runs them and where: the folder for sockets if it
-/// belongs to the owner of the data, otherwise the folder of the data.
+/// Returns the default path of the socket. `data` is the folder with the data of the service. The
+/// socket is in [`RUNTIME_FOLDER`] if this folder belongs to the owner of `data`, otherwise in
+/// `data`. The path does not depend on the user or the working folder of a command, so all commands
+/// find the socket.
 pub(super) fn default_socket(data: &Path) -> PathBuf {
     default_socket_in(Path::new(RUNTIME_FOLDER), data)
 }
 
 fn default_socket_in(runtime: &Path, data: &Path) -> PathBuf {
-    // The service creates a missing folder.
+    // If `data` does not exist, the service creates it. So its owner will be the current user.
     let owner = fs::metadata(data).map_or_else(|_| geteuid().as_raw(), |found| found.uid());
     let is_usable = |found: fs::Metadata| found.is_dir() && found.uid() == owner;
     let folder = if fs::metadata(runtime).is_ok_and(is_usable) {

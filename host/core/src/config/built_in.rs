@@ -1,5 +1,5 @@
-//! The built-in modules: the modules that serve the routes of the service. A program can contain
-//! their components.
+//! The built-in modules: the modules that implement the routes of the service. A program can
+//! contain their components.
 
 use std::fmt;
 use std::io;
@@ -87,8 +87,9 @@ impl fmt::Debug for EmbeddedModule {
 }
 
 impl Config {
-    /// Adds the modules that the program contains. A section with `source` replaces the module.
-    /// Other sections override only the settings that they contain.
+    /// Adds the modules that the program contains. If the configuration section of a module has a
+    /// `source`, the service uses that file instead of the component in the program. Settings in
+    /// any other section override the defaults of the module.
     #[must_use]
     pub fn with_embedded(mut self, modules: &[EmbeddedModule]) -> Self {
         self.embedded = modules.to_vec();

@@ -17,7 +17,7 @@ pub struct Dkim {
     pub keys: BTreeMap<String, DkimKey>,
 }
 
-/// `[dkim.keys.<name>]`
+/// A section `[dkim.keys.<name>]` of the configuration: one key.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DkimKey {

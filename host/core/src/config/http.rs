@@ -54,8 +54,8 @@ section! {
 }
 
 impl Http {
-    /// Checks the addresses of proxies, that a client can send the header of the PROXY protocol,
-    /// and that redirects lead to a URL with TLS.
+    /// Checks that the trusted proxies are valid addresses, that a client can send the header of
+    /// the PROXY protocol, and that redirects lead to a URL with TLS.
     pub(super) fn check(&self, config: &Config) -> Result<(), StartError> {
         network::parse_all("http.trusted_proxies", &self.trusted_proxies)?;
         let is_tcp = config.listen.tcp().is_some();

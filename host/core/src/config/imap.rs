@@ -48,6 +48,6 @@ pub enum SessionNames {
     /// single app password.
     #[default]
     AppPassword,
-    /// The log-in name of the user. The service can only end all sessions of a user.
+    /// The login name of the user. The service can only end all sessions of a user together.
     User,
 }

@@ -35,9 +35,9 @@ section! {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Filter {
-    /// `latchmail milter`. A header counts only if it has the milter's mark for the message.
+    /// `latchmail milter`. A header is trusted only if it has the milter's mark for the message.
     Latchmail,
-    /// Another program. Each header with the authserv-id counts.
+    /// Another program. Each header with the authserv-id is trusted.
     Other,
 }
 

@@ -9,6 +9,6 @@ use serde::Deserialize;
 #[serde(deny_unknown_fields, default)]
 pub struct Metrics {
     /// The address and port of a separate listener that serves `/metrics` without authentication.
-    /// If `None`, the metrics are not served.
+    /// If `None`, there is no such listener.
     pub listen: Option<SocketAddr>,
 }

@@ -38,7 +38,8 @@ const SECTIONS: [&str; 28] = [
     "plans.<name>",
 ];
 
-/// Returns the keys of a section. The error for an unknown key lists all valid keys.
+/// Returns the keys of a section. They come from the error for an unknown key, because this error
+/// lists all valid keys.
 fn keys(section: &str) -> Vec<String> {
     let header = match section {
         "" => String::new(),
@@ -48,7 +49,7 @@ fn keys(section: &str) -> Vec<String> {
     let error = Config::parse(&text, "test", HashMap::new()).unwrap_err();
     let error = error.to_string();
     let (_, expected) = error.split_once("expected").unwrap();
-    // The name of the section can follow the list of keys.
+    // The name of the section can follow the list of keys in the error, so it is cut off.
     let expected = expected.split(" for key ").next().unwrap();
     let quoted = expected.split('`').skip(1).step_by(2);
     let prefix = match section {
@@ -185,7 +186,7 @@ fn the_configuration_of_the_package_shows_every_key() {
         uncommented.filter(|line| is_setting(line))
     };
     let defaults = Config::parse("", "", HashMap::new()).unwrap();
-    // These two sections exclude each other.
+    // A configuration cannot have both `[tls]` and `[acme]`, so each of them is left out once.
     let shown = ["[tls]", "[acme]"].into_iter().flat_map(|left_out| {
         let mut section = "";
         let kept = lines().filter(|line| {
@@ -195,7 +196,7 @@ fn the_configuration_of_the_package_shows_every_key() {
             section != left_out
         });
         let text: String = kept.flat_map(|line| [line, "\n"]).collect();
-        // Redirects need a URL with TLS.
+        // The setting `http.redirect_listen` is valid only with an https URL.
         let environment = [("LATCHMAIL_BASE_URL", "https://mail-api.example.com")];
         let environment = environment.map(|(key, value)| (key.into(), value.into()));
         let config = Config::parse(&text, "packaging/latchmail.toml", environment.into()).unwrap();

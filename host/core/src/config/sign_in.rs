@@ -1,4 +1,4 @@
-//! `[sign_in]`: the place where users are verified.
+//! `[sign_in]`: how users sign in, and which program verifies their passwords.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -14,9 +14,9 @@ use crate::error::StartError;
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct SignIn {
-    /// The source of passwords for all domains without their own section.
+    /// The party that verifies the passwords for all domains without a section of their own.
     pub source: PasswordSource,
-    /// The source of passwords of single domains, by the domain's canonical name.
+    /// The settings for single domains, by the domain's canonical name.
     pub domains: BTreeMap<String, DomainSignIn>,
     /// The settings for [`PasswordSource::Mailserver`].
     pub mailserver: MailserverSignIn,
@@ -24,7 +24,7 @@ pub struct SignIn {
     pub oidc: OidcSignIn,
 }
 
-/// The place where passwords are stored and verified.
+/// The party that verifies passwords: this service, the mail server or an identity provider.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum PasswordSource {
@@ -37,11 +37,11 @@ pub enum PasswordSource {
     Oidc,
 }
 
-/// `[sign_in.domains."<name>"]`
+/// A section `[sign_in.domains."<name>"]` of the configuration: the settings for one domain.
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DomainSignIn {
-    /// The source of passwords for the domain.
+    /// The party that verifies the passwords for the domain.
     pub source: PasswordSource,
 }
 
@@ -163,8 +163,9 @@ impl SignIn {
         }
     }
 
-    /// Returns the mail server's log-in name of an address: the local part on the default domain,
-    /// otherwise the address.
+    /// Returns the mail server's log-in name of an address. If the domain of the address is
+    /// `default_domain`, the log-in name is the local part. Otherwise the log-in name is the
+    /// address.
     #[must_use]
     pub fn login_name<'a>(&self, address: &'a str) -> &'a str {
         match address.rsplit_once('@') {

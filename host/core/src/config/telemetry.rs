@@ -18,8 +18,8 @@ pub struct Telemetry {
     pub otlp_endpoint: String,
     /// Whether the connection to a collector on another machine can be unencrypted.
     pub insecure: bool,
-    /// The part of the traces that are recorded, from 0 to 1. It does not apply to traces that a
-    /// trusted proxy started.
+    /// The proportion of traces that are recorded, from 0 to 1. A trace that a trusted proxy
+    /// started is recorded if the proxy samples it.
     pub sample_ratio: f64,
 }
 
@@ -58,7 +58,7 @@ impl Telemetry {
             self.otlp_endpoint.is_ascii() && is_bare && is_unnamed && is_http
         });
         let Some(url) = url else {
-            // The text is not shown, because it can contain a password.
+            // The error does not contain the value, because the value can contain a password.
             return Err(StartError::new(
                 "`telemetry.otlp_endpoint` must be an http or https URL without user information and without a query, for example http://127.0.0.1:4318",
             ));

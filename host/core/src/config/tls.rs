@@ -25,7 +25,7 @@ impl Tls {
         !self.certificate.as_os_str().is_empty()
     }
 
-    /// Checks that both files are configured, or none.
+    /// Checks that the certificate and the key are either both configured or both missing.
     pub(super) fn check(&self) -> Result<(), StartError> {
         if self.is_configured() == self.key.as_os_str().is_empty() {
             return Err(StartError::new(

@@ -25,8 +25,8 @@ use crate::{secret_file, secrets};
 pub struct KeyFile {
     /// The path without symbolic links.
     path: PathBuf,
-    /// The lock on the folder. The file cannot be locked itself, because each change replaces the
-    /// file.
+    /// The lock on the folder of the file. The file itself is not locked, because each change
+    /// replaces the file.
     _lock: File,
 }
 
@@ -129,7 +129,7 @@ impl KeyFile {
         self.write_lines(&all)
     }
 
-    /// Removes all lines with a key.
+    /// Removes all lines that contain `key`.
     ///
     /// # Errors
     /// Returns an error if the file cannot be read or replaced, or contains no other key.

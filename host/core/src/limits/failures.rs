@@ -20,8 +20,8 @@ pub struct Failures {
     clock: Clock,
     buckets: Mutex<Buckets>,
     hashes: RandomState,
-    /// The budgets that hosts share, and the purpose of these failures in the names of the budgets.
-    /// `None` if each host has its own buckets.
+    /// The budgets that hosts share, and the prefix of the names of these budgets in the shared
+    /// store. `None` if each host has its own buckets.
     shared: Option<(Arc<dyn SharedBudgets>, &'static str)>,
 }
 
@@ -64,7 +64,8 @@ pub struct Attempt<'f> {
     counted: Counted,
 }
 
-/// The buckets that an attempt counts towards.
+/// The buckets that a started attempt counts towards. If the attempt succeeds, it is removed from
+/// these buckets.
 enum Counted {
     /// Buckets of this process, with the interval of each key.
     InProcess(Vec<(Key, Duration)>),
@@ -84,14 +85,15 @@ impl Failures {
         }
     }
 
-    /// Shares the failures with other hosts. `purpose` identifies this set of failures.
+    /// Shares the failures with other hosts. `purpose` is the prefix of the names of the budgets in
+    /// the shared store.
     #[must_use]
     pub fn with_shared(mut self, budgets: Arc<dyn SharedBudgets>, purpose: &'static str) -> Self {
         self.share(budgets, purpose);
         self
     }
 
-    /// Like [`Self::with_shared`].
+    /// Shares the failures with other hosts, like [`Self::with_shared`], but changes `self`.
     pub(super) fn share(&mut self, budgets: Arc<dyn SharedBudgets>, purpose: &'static str) {
         self.shared = Some((budgets, purpose));
     }
@@ -170,7 +172,8 @@ impl Failures {
         })
     }
 
-    /// Returns the failure of an attempt beyond the limit.
+    /// Returns the failure of an attempt that a limit rejects. `wait` is the time until an attempt
+    /// is accepted. `full_in` is the time until the bucket is completely refilled.
     fn rejected(&self, limit: NonZeroU32, wait: Duration, full_in: Duration) -> Failure {
         Failure::spent(limit.get(), wait, self.clock.now().plus(full_in))
     }

@@ -1,6 +1,6 @@
-//! Counts the requests that rate limits rejected. The numbers are the metric
-//! [`metrics::RATE_LIMITED`]. This module adds the time of the last rejection, which the operator's
-//! page shows. Like the metrics, the times are global.
+//! Counts the requests that rate limits rejected. The counts are in the metric
+//! [`metrics::RATE_LIMITED`]. This module also stores the time of the last rejection by each rate
+//! limit, which the operator's page shows. Like the metrics, the times are global.
 
 use std::array;
 use std::sync::LazyLock;
@@ -9,16 +9,17 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use crate::clock::Timestamp;
 use crate::metrics;
 
-/// The requests that a rate limit rejected since the start of the service.
+/// The number of requests that a rate limit rejected since the start of the service, and the time
+/// of the last one.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Rejections {
-    /// The number of requests.
+    /// The number of rejected requests.
     pub count: f64,
-    /// The time of the last request. `None` if there was no such request.
+    /// The time of the last rejected request. `None` if no request was rejected.
     pub last_at: Option<Timestamp>,
 }
 
-/// The value of a limit that rejected no request.
+/// The value in `LAST_AT` for a rate limit that has rejected no request.
 const NEVER: i64 = i64::MIN;
 
 /// The times of the last rejections, in the order of [`metrics::AREAS`].

@@ -15,7 +15,7 @@ use sha2::{Digest as _, Sha256};
 
 use super::{Bucket, Key};
 
-/// The number of bytes of a hash in a name.
+/// The length of the hash of a key in the name of a budget, in bytes before base64url encoding.
 const HASH_LENGTH: usize = 16;
 
 /// A boxed future.
@@ -27,7 +27,7 @@ pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 /// request moves this time forward by [`SharedBudget::interval`] (generic cell rate algorithm,
 /// GCRA).
 pub trait SharedBudgets: fmt::Debug + Send + Sync {
-    /// Returns `true` if hosts share the budgets, and `false` if each host must use its own
+    /// Returns `true` if the store is available. If it is unavailable, each host must use its own
     /// budgets.
     fn is_available(&self) -> bool;
 
@@ -35,7 +35,8 @@ pub trait SharedBudgets: fmt::Debug + Send + Sync {
     /// towards no budget. Returns `None` if the store is unavailable.
     fn take<'a>(&'a self, budgets: &'a [SharedBudget]) -> BoxFuture<'a, Option<Taken>>;
 
-    /// Reverts [`take`](Self::take). Does nothing if the store is unavailable.
+    /// Reverts [`take`](Self::take): removes one request from the count of each budget. Does
+    /// nothing if the store is unavailable.
     fn give_back<'a>(&'a self, budgets: &'a [SharedBudget]) -> BoxFuture<'a, ()>;
 }
 
@@ -47,8 +48,8 @@ pub struct SharedBudget {
     pub name: String,
     /// The time in which the budget refills by one request.
     pub interval: Duration,
-    /// The budget rejects a request if the time until it is completely refilled is longer than
-    /// this.
+    /// The budget accepts a request only if the time until the budget is completely refilled is at
+    /// most this duration.
     pub tolerance: Duration,
 }
 
@@ -57,14 +58,14 @@ pub struct SharedBudget {
 pub enum Taken {
     /// All budgets accept the request.
     Accepted {
-        /// The time until the first budget is completely refilled.
+        /// The time until the first of the passed budgets is completely refilled.
         full_in: Duration,
     },
     /// A budget rejects the request.
     Rejected {
-        /// The index of this budget.
+        /// The index of the rejecting budget among the passed budgets.
         index: usize,
-        /// The time until this budget is completely refilled.
+        /// The time until the rejecting budget is completely refilled.
         full_in: Duration,
     },
 }
@@ -84,8 +85,8 @@ impl SharedBudget {
         }
     }
 
-    /// Creates the budget of a key for failed attempts. Counted failures stay after a change of the
-    /// limit.
+    /// Creates the budget of a key for failed attempts. The name does not contain the limit, so
+    /// counted failures stay after a change of the limit.
     pub(super) fn of_failures(purpose: &str, limit: NonZeroU32, key: &Key) -> Self {
         let interval = super::interval(limit);
         Self {
@@ -108,8 +109,8 @@ impl SharedBudget {
     }
 }
 
-/// Returns a hash of a key. All hosts compute the same hash. Persons who can read the store cannot
-/// read mail addresses and client addresses.
+/// Returns a hash of a key. All hosts compute the same hash. A person who reads the store does not
+/// see mail addresses and client addresses.
 fn hash(key: &Key) -> String {
     let mut hasher = Sha256::new();
     let mut add = |kind: &str, text: &str, address: Option<IpAddr>| {

@@ -14,8 +14,8 @@ const BUCKETS: [f64; 15] = [
     0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0,
 ];
 
-/// A label. The list contains the values whose series exist from the start. If the list is empty,
-/// the values are known only while the service runs.
+/// The name of a label, and the values whose series exist from the start. If the list of values is
+/// empty, the values are known only while the service runs.
 pub type Label = (&'static str, &'static [&'static str]);
 
 /// One series of a [`Counter`].
@@ -25,7 +25,7 @@ pub type GaugeSeries = prometheus::IntGauge;
 /// One series of a [`Histogram`].
 pub type HistogramSeries = prometheus::Histogram;
 
-/// The series of one family. Implementations are the vectors of the library.
+/// The series of one family. Implementations are the vectors of the crate `prometheus`.
 pub trait Series: Collector + Sized {
     /// The kind of the family, as in the text format.
     const KIND: &'static str;
@@ -111,8 +111,8 @@ impl<V: Series, const N: usize> Family<V, N> {
             let series = V::create(self.name, self.help, &labels).expect("valid names");
             let count = self.labels.iter().map(|(_, values)| values.len()).product();
             for mut number in 0..count {
-                // The number has one digit for each label. The base of the digit is the number of
-                // values.
+                // `number` identifies one combination of label values. It has one digit for each
+                // label, and the base of this digit is the number of values of the label.
                 let values = self.labels.map(|(_, values): Label| {
                     let value = values[number % values.len()];
                     number /= values.len();
@@ -176,7 +176,7 @@ impl<const N: usize> Gauge<N> {
     }
 }
 
-/// Something that is counted in a gauge until this value is dropped.
+/// A guard that counts one operation in a gauge until the guard is dropped.
 #[must_use]
 pub struct InProgress(GaugeSeries);
 
@@ -247,7 +247,8 @@ impl<V: Series + Sync + Send, const N: usize> AnyFamily for Family<V, N> {
     fn write(&self, text: &mut String) -> prometheus::Result<()> {
         let families = self.series().collect();
         if families.iter().all(|one| one.get_metric().is_empty()) {
-            // The library refuses a family without series.
+            // The encoder returns an error for a family without series, so only the head is written
+            // here.
             let (name, help, kind) = (self.name, self.help, V::KIND);
             for part in [
                 "# HELP ",

@@ -71,7 +71,7 @@ impl fmt::Display for SpanId {
 pub struct TraceContext {
     /// The trace.
     pub trace_id: TraceId,
-    /// The parent of the next span.
+    /// The current span, which is the parent of the next span.
     pub span_id: SpanId,
     /// Whether spans of this trace are recorded.
     pub is_sampled: bool,

@@ -15,7 +15,7 @@ pub type Name = Cow<'static, str>;
 /// The relation of a span to other services.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// A request that this service serves.
+    /// A request that this service receives.
     Server,
     /// A request that this service sends.
     Client,
@@ -56,8 +56,8 @@ pub struct SpanData {
     pub is_error: bool,
 }
 
-/// A span that has not ended. The span ends when this value is dropped. If the request is not
-/// recorded, all functions do nothing.
+/// A span that has not ended. The span ends when this value is dropped. If the spans of the request
+/// are not recorded, all functions do nothing.
 #[derive(Default)]
 #[must_use = "the span ends when it is dropped"]
 pub struct Span(Option<Box<Active>>);
@@ -66,7 +66,8 @@ struct Active {
     data: SpanData,
     start: Instant,
     sink: Arc<dyn SpanSink>,
-    /// The parent of this span, if this span is the current span.
+    /// The span that was the current span when this span was entered, or `None` if this span was
+    /// not entered. It becomes the current span again when this span ends.
     entered_from: Option<SpanId>,
 }
 

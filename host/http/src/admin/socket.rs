@@ -41,8 +41,9 @@ impl State for SocketState {
         _headers: &HeaderMap,
         _client: IpAddr,
     ) -> Result<((), Option<Key>), Failure> {
-        // If this function returns a key, the pipeline counts the request only towards the rate
-        // limit of the route. The routes on this socket have no rate limit.
+        // If this function returned no key, requests would count towards the limit for unproven
+        // credentials. The key has no other effect, because the routes on this socket have no rate
+        // limit.
         Ok(((), Some(Key::client(CLIENT))))
     }
 

@@ -90,9 +90,9 @@ pub async fn login(app: &App, request: &Request) -> Result<Response, Rejection> 
     message::json(StatusCode::OK, &AuthTokens::new(signed_in?, None))
 }
 
-/// Starts an attempt to sign in to an address. If an earlier sign-in
-/// from the client's network succeeded, failed attempts from other networks do not count towards
-/// the limit for this client. So an attacker cannot lock out the user.
+/// Starts an attempt to sign in to an address. If an earlier sign-in from the client's network
+/// succeeded, failed attempts from other networks do not count towards the limit for this client.
+/// So an attacker in another network cannot lock out the user.
 ///
 /// # Errors
 /// Returns 429 if there were too many failed attempts for the address.

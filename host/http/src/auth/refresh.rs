@@ -24,7 +24,8 @@ pub struct RefreshedTokens {
 /// Exchanges a refresh token for a new access token and a new refresh token.
 ///
 /// A refresh token can be used once. If the same token is used again within 10 seconds, the second
-/// request is rejected. If the same token is used again later, the session ends.
+/// request is rejected, and the session continues. If the same token is used again later, the
+/// session ends.
 ///
 /// # Errors
 /// Returns 400 if the token is missing, and 401 if it is invalid.

@@ -20,7 +20,7 @@ pub(super) fn error_response(error: Error, has_authorization: bool) -> Result<Re
         Error::Refused(refusal) => refusal,
         Error::Failed(failure) => return failure_response(failure),
     };
-    // RFC 6749, section 5.2.
+    // RFC 6749, section 5.2, defines these statuses.
     let status = match refusal.code {
         "invalid_client" => StatusCode::UNAUTHORIZED,
         _ => StatusCode::BAD_REQUEST,

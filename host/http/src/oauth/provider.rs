@@ -16,7 +16,7 @@ pub fn provider(app: &App) -> Result<&Provider, Rejection> {
     Ok(app.auth.single_sign_on.provider().ok_or_else(missing)?)
 }
 
-/// Returns the rejection if the provider does not respond.
+/// Returns the 503 error for a request that needs an unreachable identity provider.
 #[must_use]
 pub fn unavailable(error: Error) -> Rejection {
     Rejection::unavailable("The identity provider cannot be reached, please try again in a moment")

@@ -88,7 +88,7 @@ pub(super) async fn exchange_token(app: &App, request: &Request) -> Result<Respo
     let count = |key: &str| -> BoxFuture<'_, Result<(), Failure>> {
         let key = Key::OAuth(key.into());
         Box::pin(async {
-            // The future takes the key, and borrows the rest.
+            // This line moves `key` into the future, which only borrows `limits` and `counted`.
             let key = key;
             let limit = limits.check(Bucket::OAuth, &key).await.admit()?;
             counted.get_or_init(|| limit);

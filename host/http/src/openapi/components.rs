@@ -24,8 +24,8 @@ impl<'p> Components<'p> {
     /// Returns an error if two components with the same name differ. The error contains the names
     /// of the two owners.
     pub(super) fn add(&mut self, owner: &'p str, components: &'p Value) -> Result<(), StartError> {
-        // The host's shared components are added first. The security schemes of all other owners
-        // are ignored.
+        // The host's shared components are added first. Only the host defines security schemes, so
+        // the security schemes of all other owners are ignored.
         let is_first = self.owners.is_empty();
         for (section, entries) in members(owner, "components", components)? {
             if section == "securitySchemes" && !is_first {

@@ -104,7 +104,8 @@ const ERRORS: [PipelineError; 13] = [
         name: "TooManyRequests",
         description: "Too many requests; retry after the time in `Retry-After`",
         header: Some(("Retry-After", "RetryAfter")),
-        // The operation of a page describes its own error page.
+        // A route with `is_page` returns an HTML page instead of this JSON error, and the operation
+        // of the route describes that HTML page.
         applies: |route| is_limited(route) && !route.is_page,
     },
     PipelineError {
@@ -179,7 +180,8 @@ pub(super) fn components() -> Value {
 /// Adds the errors of the request pipeline to the responses of an operation, and the headers of the
 /// host to each response.
 pub(super) fn complete(route: &Route, responses: &mut Map<String, Value>) {
-    // An operation that describes the status 429 has a rate limit of its own, in its handler.
+    // If the operation describes the status 429, its handler counts requests towards a rate limit,
+    // so its responses also have the rate-limit headers.
     let limited = is_limited(route) || responses.contains_key("429");
     for (status, response) in &mut *responses {
         let error = ERRORS.iter().find(|error| error.status == *status);

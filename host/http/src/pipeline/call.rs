@@ -29,7 +29,7 @@ pub(super) async fn run<S: State>(
     let is_safe = entry.route.method.is_safe();
     let deadline = match entry.target {
         Target::Host(_) => entry.route.deadline,
-        // The call of a module enforces the deadline itself.
+        // `Module::handle` enforces the deadline of a module's route.
         Target::Module(_) => Duration::MAX,
     };
     let call = call(Arc::clone(state), entry, request);
@@ -42,7 +42,7 @@ pub(super) async fn run<S: State>(
     let abort = http.server.abort.clone();
     let disconnected = CancellationToken::new();
     let call = work_queue::with_client(disconnected.clone(), call);
-    // If the client disconnects, this future is dropped.
+    // If the client disconnects, this future is dropped. The guard then cancels `disconnected`.
     let _disconnected = disconnected.drop_guard();
     let task = async move {
         let call = abort

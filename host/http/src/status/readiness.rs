@@ -39,9 +39,9 @@ pub(super) struct NotReady {
     /// `ok` if the service can reach the mail server, otherwise `unavailable`.
     #[schema(example = "unavailable")]
     mail: &'static str,
-    /// Why the host is not ready although it reaches the database and the mail server: `stopping` if
-    /// the service is about to stop, `modules` if the current version of a module serves on other
-    /// hosts, but not on this one.
+    /// The reason if the database and the mail server can be reached: `stopping` if the service is
+    /// about to stop, `modules` if a module does not serve its current version on this host, but
+    /// another host has no such problem.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(example = "stopping")]
     reason: Option<&'static str>,
@@ -71,7 +71,8 @@ pub(crate) struct Readiness {
     pub(crate) database: bool,
     /// Whether the mail server can be reached.
     pub(crate) mail: bool,
-    /// The reason why this host should get no requests although both can be reached.
+    /// The reason why this host should get no requests, although the database and the mail server
+    /// can be reached.
     reason: Option<&'static str>,
 }
 

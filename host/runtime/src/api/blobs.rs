@@ -1,5 +1,5 @@
-//! The interface `blobs`, for bytes that stay in the host. A handle is valid only during one
-//! request, because the table of handles is dropped at the end of the call.
+//! The interface `blobs`, with which a module handles data that stays in the host. A handle is
+//! valid only during one request, because the table of handles is dropped at the end of the call.
 
 use latchmail_bindings::latchmail::host::blobs::{Host, HostBlob};
 use latchmail_bindings::latchmail::host::types::Error;

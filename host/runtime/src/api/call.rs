@@ -14,7 +14,8 @@ use super::session::SessionAccount;
 use super::settings::Settings;
 use crate::module_log::ModuleLog;
 
-/// The maximum number of handles that a guest can have. Each handle uses memory of the host.
+/// The maximum number of handles of host resources that a module can have in one call. Each handle
+/// uses memory of the host.
 pub(crate) const MAX_HANDLES: usize = 1024;
 
 /// The maximum number of passwords that the host checks for a module in one request.
@@ -23,9 +24,10 @@ const MAX_PASSWORD_CHECKS: u32 = 3;
 /// A text that the host inserts into the body of a response as a JSON string.
 #[derive(Debug)]
 pub(crate) struct JsonString {
-    /// The position in the bytes that the guest returns as the body.
+    /// The byte offset in the module's response body at which the host inserts the text. The offset
+    /// does not count other inserted texts.
     pub(crate) offset: u32,
-    /// The text, without quotation marks and escapes.
+    /// The text before JSON escaping, without quotation marks.
     pub(crate) text: String,
 }
 
@@ -48,9 +50,9 @@ pub struct Call {
     pub(super) code: Option<SecretString>,
     /// The total size of the texts that the guest has received as blobs in this call, in bytes.
     pub(super) text_bytes: usize,
-    /// The texts that the guest has inserted into the body of the response.
+    /// The texts that the host inserts into the body of the module's response.
     pub(crate) json_strings: Vec<JsonString>,
-    /// The host resources for which the guest has handles. The table is dropped at the end of the
+    /// The host resources for which the module has handles. The table is dropped at the end of the
     /// call.
     pub table: ResourceTable,
 }

@@ -7,8 +7,8 @@ use latchmail_bindings::latchmail::host::config::Host;
 use super::call::Call;
 use super::host_call::host_call;
 
-/// The key at which the host panics in test builds. A test checks that a panic in a host function
-/// does not end the service.
+/// The settings key for which `get` panics in test builds. A test checks that a panic in a host
+/// function does not end the service.
 #[cfg(feature = "testing")]
 const PANIC: &str = "latchmail-test-panic";
 

@@ -27,9 +27,9 @@ pub(crate) fn scope_from_wit(scope: wit::Scope) -> Scope {
     }
 }
 
-/// Converts a failure of an account operation to a WIT error. The module receives the text if the
-/// request is invalid or forbidden. Any other failure, except a refused credential, an unavailable
-/// server and an unknown outcome, becomes [`wit::Error::Internal`] and is logged.
+/// Converts a failure of an account operation to a WIT error. The module receives the text only if
+/// the request is invalid or forbidden. The host logs the details of all other failures, except a
+/// refused credential.
 pub(crate) fn account_error(failure: Failure) -> wit::Error {
     match failure.kind {
         Kind::Invalid => wit::Error::Invalid(failure.text.into_owned()),

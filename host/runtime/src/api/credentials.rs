@@ -18,7 +18,7 @@ use super::session::SessionAccount;
 /// The allowed lifetimes of a token, in days.
 const TOKEN_DAYS: std::ops::RangeInclusive<u32> = 1..=365;
 
-/// The maximum number of API tokens of an account. A module cannot allow more tokens.
+/// The maximum number of API tokens of an account. A module can choose only a lower maximum.
 const MAX_TOKENS: u32 = 100;
 
 /// The maximum length of a label, in characters.

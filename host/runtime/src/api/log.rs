@@ -8,7 +8,7 @@ use super::host_call::host_call;
 use crate::log_line::to_log_line;
 use crate::module_log::{self, Source};
 
-/// The maximum number of log lines of one request. Further lines are only counted.
+/// The maximum number of log lines of one request. Further lines are counted and dropped.
 const MAX_LINES: u32 = 100;
 
 impl Host for Call {

@@ -14,8 +14,8 @@ use latchmail_mailbox::outbox;
 use super::call::Call;
 use super::host_call::host_call;
 
-/// The maximum total size of the attached files of one message, in bytes. It equals the maximum
-/// size of a message.
+/// The maximum total size of the attached files of one message, in bytes. A message with its
+/// attachments has the same maximum size.
 const MAX_FILES_SIZE: u64 = 25 * 1024 * 1024;
 
 impl Host for Call {

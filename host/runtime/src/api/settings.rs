@@ -11,7 +11,7 @@ pub struct Settings {
     pub(super) config: ModuleSettings,
     /// The storage quota of the module for one account, in bytes.
     pub(super) store: u64,
-    /// The allowed hosts for connections of the module.
+    /// The hosts to which the module is allowed to send HTTP requests.
     pub(super) hosts: Hosts,
 }
 

@@ -1,6 +1,6 @@
 //! The circuit breaker. It logs failing versions of modules. With `breaker = "roll-back"` in the
 //! policy of a module, it also rolls the module back. A failed rollback is repeated while the same
-//! version serves and is failing.
+//! version handles requests and is failing.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -64,7 +64,7 @@ impl ModuleManager {
     }
 
     /// Logs that a version of a module is failing, and returns the action in the module's policy.
-    /// Returns `None` if another version serves.
+    /// Returns `None` if this version no longer handles requests.
     fn report_failing(&self, failing: &Failing) -> Option<Breaker> {
         let entries = self.entries.current();
         let module = entries.get(&*failing.module)?.serving.as_ref()?;

@@ -15,12 +15,13 @@ use super::router::Router;
 use super::state::{Entries, ModuleEntry, ModuleManager, serving};
 use crate::modules::{Examined, Module};
 
-/// The minimum number of digits in a prefix of a digest.
+/// The minimum length of a prefix of a digest, in hexadecimal digits.
 const MIN_DIGEST_PREFIX: usize = 8;
 
 impl ModuleManager {
-    /// Installs either all components or none. The new versions serve when this function returns.
-    /// `accept` states whether the operator consents to additional permissions of the new versions.
+    /// Installs either all components or none. The new versions handle requests when this function
+    /// returns. `accept` states whether the operator consents to additional permissions of the new
+    /// versions.
     ///
     /// # Errors
     /// Returns an [`Error`] if a component cannot be installed. In this case, no component is
@@ -127,8 +128,9 @@ impl ModuleManager {
     }
 
     /// Rolls a module back to an earlier version. `to` is the digest of the earlier version, or a
-    /// prefix of the digest. If `to` is `None`, selects the version that served before the current
-    /// version. The next rollback without a digest does not select the replaced version.
+    /// prefix of the digest. If `to` is `None`, selects the version that was active before the
+    /// current version. This rollback replaces the current version, so the next rollback without a
+    /// digest does not select it.
     ///
     /// # Errors
     /// Returns [`Error::NotFound`] if the module or the version does not exist. Returns another
@@ -158,8 +160,8 @@ impl ModuleManager {
         Ok(VersionReport::of(earlier.clone(), serving))
     }
 
-    /// Rolls a module back if the version with this digest serves and is failing. Otherwise returns
-    /// `None`.
+    /// Rolls a module back if the version with this digest handles requests and is failing.
+    /// Otherwise returns `None`.
     ///
     /// # Errors
     /// Returns an [`Error`] if the rollback fails, as in [`ModuleManager::roll_back`].
@@ -317,11 +319,12 @@ impl ModuleManager {
 
     /// Returns one phrase for each permission of `new` that needs the operator's consent.
     ///
-    /// A component chooses the module that it replaces by its name, so a replacement always needs
-    /// consent. Compares the new version with the version that handles requests. If no version
-    /// handles requests, for example because the module is disabled, compares the new version with
-    /// the module's current version. The operator must then also consent to the activation of the
-    /// module. A new module needs consent only to its public routes.
+    /// A component replaces the installed module that has the name in the component's manifest. Any
+    /// component can contain any name, so a replacement always needs consent. Compares the new
+    /// version with the version that handles requests. If no version handles requests, for example
+    /// because the module is disabled, compares the new version with the module's current version.
+    /// The operator must then also consent to the activation of the module. A new module needs
+    /// consent only to its public routes.
     async fn consent_needed(&self, entries: &Entries, new: &Module) -> Vec<String> {
         let name = &new.manifest().name;
         let entry = entries.get(name);
@@ -455,7 +458,7 @@ fn find_version<'a>(
     }
 }
 
-/// Finds the version that served before the current version.
+/// Finds the version that was active before the current version.
 fn previous_version<'a>(
     module: &str,
     versions: &'a [Version],

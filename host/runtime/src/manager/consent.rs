@@ -1,7 +1,7 @@
-//! Finds what needs the operator's consent. A new module needs consent to its public routes. A new
-//! version needs consent to the replacement of the version that serves, and to permissions that
-//! this version did not have. Each permission is described by a phrase that follows the name of the
-//! module.
+//! Finds the properties of a new component that need the operator's consent. A new module needs
+//! consent to its public routes. A new version needs consent to the replacement of the active
+//! version, and to permissions that the replaced version does not have. Each permission is
+//! described by a phrase that follows the name of the module.
 
 use std::collections::BTreeSet;
 

@@ -1,6 +1,8 @@
-//! Applies the changes of other hosts, and revoked rights. The database contains the version that
-//! should serve on all hosts. A host loads this version with its own policy. If the configuration
-//! no longer allows a serving version a right, the host stops it.
+//! Applies the changes of other hosts, and revoked rights. The database contains the version of
+//! each module that should handle requests on all hosts. A host loads this version with the policy
+//! in its own configuration. If the configuration revokes a right of an active version, the host
+//! loads the version again with the new policy. A version that needs the revoked right then no
+//! longer handles requests.
 //!
 //! This file does not write to the database.
 
@@ -14,16 +16,18 @@ use super::state::{Entries, ModuleEntry, ModuleManager, serving};
 use crate::log_line::to_log_line;
 use crate::modules::set_module_metrics;
 
-/// The locks of a change: no other change runs on this host or on another host.
+/// The locks of a change of modules. While a value of this type exists, no other change runs on
+/// this host or on another host.
 pub(super) struct Change<'a> {
     _local: MutexGuard<'a, ()>,
     _hosts: ChangeLock,
 }
 
 impl ModuleManager {
-    /// Applies all changes of other hosts, and revoked rights. If a version cannot be loaded, the
-    /// most recent earlier version that can be loaded serves, as at the start of the
-    /// service. The next call tries such a version again.
+    /// Applies all changes of other hosts, and revoked rights. If the version in the database
+    /// cannot be loaded, the most recent earlier version that can be loaded handles the requests,
+    /// as at the start of the service. The next call tries to load the version in the database
+    /// again.
     ///
     /// # Errors
     /// Returns an [`Error`] if the database or the configuration cannot be read, or if the routes
@@ -33,7 +37,8 @@ impl ModuleManager {
         self.converge_locked(router).await
     }
 
-    /// Returns one sentence for each module whose current version does not serve on this host.
+    /// Returns one sentence for each enabled module whose version in the database does not handle
+    /// requests on this host.
     #[must_use]
     pub fn problems(&self) -> Vec<String> {
         let entries = self.entries.current();
@@ -73,8 +78,8 @@ impl ModuleManager {
         let installed = self.directory.modules.installed().await?;
         let current = self.entries.current();
         let is_installed = |name: &str| installed.iter().any(|one| one.module == name);
-        // A module that was never installed is not in the database, for example because its
-        // configured file cannot be loaded.
+        // An entry without a digest stays. It belongs to a module that was never installed and is
+        // therefore not in the database, for example because its configured file cannot be loaded.
         let mut entries: Entries = current
             .iter()
             .filter(|(name, entry)| entry.digest.is_none() || is_installed(name))
@@ -84,7 +89,7 @@ impl ModuleManager {
         let policies = self.policy_source.current();
         let has_lost_rights = |name: &str| {
             let serving = current.get(name).and_then(|entry| entry.serving.as_ref());
-            // An invalid configuration revokes nothing.
+            // If the configuration file is invalid, no right counts as revoked.
             let (Some(module), Ok(policies)) = (serving, &policies) else {
                 return false;
             };
@@ -100,7 +105,8 @@ impl ModuleManager {
         if changed.is_empty() && removed == 0 {
             return Ok(());
         }
-        // The routes of changed modules are checked against those of unchanged modules.
+        // The old entries of changed modules are removed first, because the new routes must only be
+        // compared with the routes of other modules.
         for one in &changed {
             entries.remove(&one.module);
         }
@@ -133,7 +139,7 @@ impl ModuleManager {
     }
 }
 
-/// Returns whether the entry has the state in the database.
+/// Returns whether the entry matches the state of the module in the database.
 fn is_current(entry: Option<&ModuleEntry>, installed: &Installed) -> bool {
     entry.is_some_and(|entry| {
         let is_same = entry.digest.as_ref() == Some(&installed.digest);

@@ -80,7 +80,8 @@ impl PolicySource {
         };
         match Config::load(Some(file)) {
             Ok(mut config) => {
-                // The base URL does not change while the service runs.
+                // The base URL cannot change while the service runs, so a new value in the file is
+                // ignored.
                 config.base_url.clone_from(&self.base_url);
                 Ok(Policies::of(&config.with_embedded(&self.embedded)))
             }

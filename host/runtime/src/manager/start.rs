@@ -1,8 +1,10 @@
-//! Loads the modules when the service starts. A module comes from the database. If the file in the
-//! module's setting `source` or the component in the program is new, the module comes from there.
+//! Loads the modules when the service starts. The database contains the installed modules. If the
+//! file in a module's setting `source` has changed since its last installation, the component in
+//! the file is installed first. The component of a module that the program contains is installed in
+//! the same way.
 //!
-//! If the version that should serve cannot be loaded, the manager logs the error and uses the most
-//! recent earlier version that can be loaded. Other modules are not affected.
+//! If the version that should handle requests cannot be loaded, the manager logs the error and uses
+//! the most recent earlier version that can be loaded. Other modules are not affected.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -21,7 +23,7 @@ use crate::log_line::to_log_line;
 use crate::modules::{Examined, Module, digest};
 
 impl ModuleManager {
-    /// Loads the modules that should serve, and makes their routes active.
+    /// Loads the modules that should handle requests, and makes their routes active.
     ///
     /// # Errors
     /// Returns an error if the database cannot be read, or if the service's own routes conflict.
@@ -30,7 +32,8 @@ impl ModuleManager {
         let start_error = |error: latchmail_directory::Error| StartError::new(error.to_string());
         let locked = self.directory.modules.lock_changes().await;
         let _hosts = locked.map_err(start_error)?;
-        // This host has announced itself before.
+        // The list contains this host, because the service registers the host before it loads
+        // modules.
         let hosts = self.directory.hosts.list().await.map_err(start_error)?;
         let has_other_hosts = hosts.len() > 1;
         let installed = self
@@ -49,7 +52,7 @@ impl ModuleManager {
             .collect();
         let find_installed = |name: &str| installed.iter().find(|one| one.module == name);
         // Modules from the database are loaded before new modules. If the routes of two modules
-        // conflict, the module from the database serves.
+        // conflict, the module that is loaded first gets the routes.
         let (known, new): (Vec<_>, Vec<_>) = names
             .into_iter()
             .partition(|name| find_installed(name).is_some());
@@ -76,8 +79,8 @@ impl ModuleManager {
         Ok(())
     }
 
-    /// Creates the entry of a module. If the version that should serve cannot be loaded, the entry
-    /// contains the reason.
+    /// Creates the entry of a module. If the version that should handle requests cannot be loaded,
+    /// the entry contains the reason.
     async fn initial_entry(
         &self,
         router: &dyn Router,
@@ -115,7 +118,7 @@ impl ModuleManager {
 
     /// Creates the entry of an installed module with the version in the database. If this version
     /// cannot be loaded, the entry contains the reason, and the most recent earlier version that
-    /// can be loaded serves.
+    /// can be loaded handles the requests.
     pub(super) async fn stored_entry(
         &self,
         router: &dyn Router,
@@ -149,8 +152,8 @@ impl ModuleManager {
     }
 
     /// Loads the file of the setting `source`, and installs its component if the content of the
-    /// file is new. Returns `None` if the file is ignored. Without `source`, does the same with the
-    /// component in the program.
+    /// file is new. Returns `None` if the file is ignored. If the module has no `source`, uses the
+    /// component that the program contains in the same way.
     ///
     /// An already installed file is ignored if an administrator chose another version after the
     /// installation. The file of a disabled module is also ignored, so that an upgrade of a package
@@ -225,8 +228,8 @@ impl ModuleManager {
         Ok(versions.iter().any(|version| version.digest == digest))
     }
 
-    /// Loads the version that should serve. If this version cannot be loaded, returns the reason
-    /// and the most recent earlier version that can be loaded.
+    /// Loads the version that should handle requests. If this version cannot be loaded, returns the
+    /// reason and the most recent earlier version that can be loaded.
     async fn load_last_good(
         &self,
         router: &dyn Router,
@@ -280,7 +283,7 @@ impl ModuleManager {
     }
 
     /// Loads a module with its policy, and checks that its routes do not conflict with the routes
-    /// of the serving modules.
+    /// of the loaded modules.
     async fn load_without_conflicts(
         &self,
         router: &dyn Router,

@@ -38,18 +38,19 @@ pub(super) type Entries = BTreeMap<String, ModuleEntry>;
 /// The state of one module.
 #[derive(Clone, Debug, Default)]
 pub(super) struct ModuleEntry {
-    /// The serving version. `None` if no version serves.
+    /// The version that handles requests. `None` if no version of the module handles requests.
     pub(super) serving: Option<Arc<Module>>,
-    /// The digest of the version that should serve. `None` if no version was ever installed.
+    /// The digest of the version that should handle requests. `None` if no version was ever
+    /// installed.
     pub(super) digest: Option<String>,
-    /// Whether the module should serve.
+    /// Whether the module should handle requests.
     pub(super) enabled: bool,
-    /// The reason why the version that should serve does not serve.
+    /// The reason why the version with this `digest` does not handle requests.
     pub(super) problem: Option<String>,
 }
 
 impl ModuleEntry {
-    /// Creates the entry of a module that serves.
+    /// Creates the entry of a module whose version `module` handles requests.
     pub(super) fn serving(module: Arc<Module>) -> Self {
         Self {
             digest: Some(module.digest().to_owned()),
@@ -59,7 +60,8 @@ impl ModuleEntry {
         }
     }
 
-    /// Returns `true` if the module is disabled, or if the wanted version is the one that serves.
+    /// Returns `true` if the version with the digest `digest` handles requests, or if the module is
+    /// disabled.
     pub(super) fn is_as_wanted(&self) -> bool {
         let serving = self.serving.as_ref().map(|module| module.digest());
         !self.enabled || (serving.is_some() && serving == self.digest.as_deref())
@@ -76,10 +78,10 @@ impl EntryTable {
         Arc::clone(&self.0.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Makes the entries and their routes active. `publish_routes` makes the routes active. The
-    /// lock makes this one step: a client that uses a new route finds the route's module in the
-    /// list, and the routes of a listed module are active. Afterwards drops the idle sandboxes of
-    /// modules that no longer serve.
+    /// Replaces the entries, and calls `publish_routes`, which replaces the route table. The write
+    /// lock makes these replacements one step: a client that can use a new route also finds its
+    /// module in the list of modules. Afterwards drops the idle sandboxes of versions that no
+    /// longer handle requests.
     pub(super) fn publish(&self, entries: Entries, publish_routes: impl FnOnce()) {
         let current = serving(&entries);
         let previous = {
@@ -104,7 +106,7 @@ impl EntryTable {
 }
 
 impl ModuleManager {
-    /// Creates a module manager without serving modules. The returned channel receives a message
+    /// Creates a module manager without loaded modules. The returned channel receives a message
     /// when most of the latest requests of a module have failed.
     ///
     /// # Errors
@@ -129,7 +131,7 @@ impl ModuleManager {
         Ok((manager, failing))
     }
 
-    /// Returns the serving modules.
+    /// Returns the modules that handle requests.
     #[must_use]
     pub fn serving(&self) -> Vec<Arc<Module>> {
         serving(&self.entries.current())

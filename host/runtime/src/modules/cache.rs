@@ -21,7 +21,7 @@ const MAX_UNFINISHED_AGE: Duration = Duration::from_mins(1);
 /// so no other data can be there.
 const FOLDER: &str = "compiled";
 
-/// The maximum depth of folders below [`FOLDER`].
+/// The maximum depth of folders below [`FOLDER`] in which unfinished files are searched.
 const MAX_DEPTH: u32 = 3;
 
 /// Opens the cache folder. Creates the folder if it does not exist, and removes old unfinished

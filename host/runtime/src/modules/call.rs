@@ -1,6 +1,6 @@
-//! Runs one request in one sandbox. The request first waits for its permits. Then the guest in an
-//! idle or a new sandbox is called within the deadline. Finally, the response of the guest is
-//! checked.
+//! Runs one request in one sandbox. The request first waits for its permits. Then the module's
+//! function is called in an idle or a new sandbox. Finally, the response of the module is checked.
+//! The deadline limits the whole duration.
 
 use std::future::Future;
 use std::mem;
@@ -53,8 +53,8 @@ impl Module {
         let outcome = self.metrics.finished(&result, start.elapsed());
         span.set("latchmail.module.version", &self.manifest.version);
         span.set("latchmail.outcome", outcome);
-        // The host ends a call with an error for the client, for example because a limit was
-        // reached.
+        // `EndedByHost` is not a fault of the module, for example if a rate limit was exceeded. So
+        // the span does not fail.
         if !matches!(result, Ok(_) | Err(CallError::EndedByHost { .. })) {
             span.fail(outcome);
         }
@@ -251,7 +251,8 @@ impl Module {
                     detail: sandbox::trap_reason(store, &error),
                     backtrace: sandbox::backtrace(&error),
                 };
-                // Dropping the instance wipes its memory, which can take a long time.
+                // Dropping the instance wipes its memory. This can take a long time, so the other
+                // tasks of this thread can move to another thread.
                 cpu.run_exclusively(|| drop(instance));
                 return Err(trapped);
             }
@@ -272,7 +273,8 @@ impl Module {
             && self.uses_mail_server()
             && mail_server_start::is_starting()
         {
-            // The text of the module is that of an outage.
+            // The module cannot distinguish an outage from the start of the mail server. The host's
+            // text says that the mail server is starting.
             return Err(CallError::EndedByHost {
                 module: self.name.to_string(),
                 failure: Failure::mail_unavailable(),

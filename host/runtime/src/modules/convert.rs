@@ -1,7 +1,7 @@
 //! Converts between WIT types and host types, and checks manifests and responses.
 //!
-//! This module checks each value of a manifest separately. The router of the HTTP server compares
-//! the routes of all modules and of the host with each other and with the API description.
+//! This file checks each value of a manifest separately. The router of the HTTP server checks all
+//! routes together: the routes must not conflict, and must match the API description.
 
 use std::time::Duration;
 

@@ -28,7 +28,8 @@ const RESPONSE_HEADERS: [&str; 11] = [
     "www-authenticate",
 ];
 
-/// The prefix of the MCP headers. A module is also allowed to set these headers.
+/// The prefix of the headers of the Model Context Protocol. A module is also allowed to set headers
+/// with this prefix.
 const MCP_PREFIX: &str = "mcp-";
 
 /// Returns the request headers that a module receives.

@@ -52,8 +52,8 @@ pub(crate) struct Health(Mutex<State>);
 #[derive(Debug, Default)]
 struct State {
     counts: Counts,
-    /// One bit for each of the latest requests. The lowest bit represents the newest request. A set
-    /// bit means that the request failed.
+    /// One bit for each of the latest [`WINDOW`] requests. The lowest bit represents the newest
+    /// request. A set bit means that the request failed.
     latest: u32,
     /// The number of requests in `latest`.
     recorded: u32,

@@ -111,8 +111,8 @@ impl IdleSandboxes {
 }
 
 impl Preparation {
-    /// Makes the new sandbox idle. Returns the sandbox and its permit instead if
-    /// [`IdleSandboxes::close`] was called.
+    /// Makes the new sandbox idle. If [`IdleSandboxes::close`] was called, returns the sandbox and
+    /// its permit instead.
     pub(super) fn finish(
         self,
         permit: SandboxPermit,

@@ -1,8 +1,8 @@
 //! Writes text as JSON strings (RFC 8259, section 7). The result is the same as that of
 //! `serde_json`, but for text with few escapes it takes half the time.
 
-/// The number of bytes that are checked together. The compiler uses vector instructions for a
-/// block.
+/// The number of bytes that are checked for escapes together. The compiler uses vector instructions
+/// for a block.
 const BLOCK: usize = 8;
 
 /// Appends `text` to `json` as a JSON string with quotation marks.

@@ -203,7 +203,8 @@ pub(crate) fn exceeded(error: &wasmtime::Error, max_transfer: usize) -> Option<E
         if let Some(ResourceTableError::Full) = cause.downcast_ref() {
             return Some(Exceeded::Handles(MAX_HANDLES));
         }
-        // Wasmtime has no error types for these two limits.
+        // Wasmtime has no error types for the next two limits, so their error messages are
+        // compared.
         let message = cause.to_string();
         if message.ends_with("store handle limit exceeded") {
             return Some(Exceeded::Handles(MAX_HANDLES));

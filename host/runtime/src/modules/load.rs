@@ -41,7 +41,8 @@ use crate::module_log::ModuleLog;
 /// The maximum duration of `describe`.
 const DESCRIBE_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// The limits of a call to `describe` if the policy of the component is unknown.
+/// The limits of a call to `describe` for a component whose policy is unknown. The policy is
+/// unknown before the manifest is read, because the manifest contains the name of the module.
 const DESCRIBE_BUDGET: Budget = Budget {
     memory: MAX_MEMORY_MIB as usize * 1024 * 1024,
     cpu: DESCRIBE_TIMEOUT,
@@ -67,8 +68,8 @@ pub struct Loader {
     account_permits: Arc<AccountPermits>,
     sandbox_permits: SandboxPermits,
     /// The call permits of each module, and the number of these permits. All versions of a module
-    /// share the permits, because requests of the old version can finish while the new version
-    /// serves.
+    /// share the permits, because requests to the old version can finish while the new version
+    /// already handles requests.
     call_permits: Mutex<BTreeMap<String, (u32, Arc<Semaphore>)>>,
     /// The log of each module, by module name.
     logs: Mutex<BTreeMap<String, Arc<ModuleLog>>>,

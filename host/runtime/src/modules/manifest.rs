@@ -79,9 +79,10 @@ pub struct Route {
     pub deadline: Duration,
     /// Whether errors are HTML pages instead of JSON. Only routes of the host can be pages.
     pub is_page: bool,
-    /// Whether the handler verifies a credential in the body. Such a request counts towards the
-    /// failures of its client before its body is read, until the handler calls
-    /// [`super::Request::set_verified`]. Only routes of the host can have this property.
+    /// Whether the handler verifies a credential in the body. Before the body is read, such a
+    /// request counts as a failed attempt of its client. The attempt no longer counts after the
+    /// handler calls [`super::Request::set_verified`]. Only routes of the host can have this
+    /// property.
     pub verifies_body: bool,
 }
 

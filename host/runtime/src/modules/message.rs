@@ -39,7 +39,8 @@ pub struct Request {
     pub verified: Verified,
 }
 
-/// A flag that a handler sets. The pipeline reads the flag after the call.
+/// A flag that a handler sets if the credential in the request's body is valid. The HTTP server
+/// reads the flag after the call of the handler.
 #[derive(Clone, Debug, Default)]
 pub struct Verified(Arc<AtomicBool>);
 

@@ -107,7 +107,7 @@ impl Module {
     }
 }
 
-/// Sets the metrics that are read at each scrape, for the serving modules.
+/// Sets the metrics that are read at each scrape, for the modules that handle requests.
 pub(crate) fn set_metrics<'m>(serving: impl Iterator<Item = &'m Module>) {
     SANDBOXES_IDLE.clear();
     MODULE_FAILING.clear();

@@ -62,14 +62,14 @@ impl ModuleMetrics {
         OUTCOMES[outcome]
     }
 
-    /// Counts a sandbox that serves a request until the returned value is dropped.
+    /// Counts one sandbox as in use until the returned value is dropped.
     pub(super) fn use_sandbox(&self) -> InProgress {
         InProgress::begin(self.in_use.clone())
     }
 }
 
-/// The calls of one version of a module on this host since the start of the service, from the
-/// metrics. The numbers are floating-point numbers, because the metrics are.
+/// The calls of one version of a module on this host since the start of the service. All values are
+/// floating-point numbers, because they come from the metrics.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Usage {
     /// The number of finished calls.

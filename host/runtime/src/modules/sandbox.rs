@@ -40,8 +40,8 @@ const MAX_REQUESTS: u32 = 1_000;
 pub(crate) struct Sandbox {
     pub(crate) call: Call,
     wasi: WasiCtx,
-    /// The resources of WASI. A separate table is necessary, because the guest's standard library
-    /// can use the resources until the sandbox is dropped.
+    /// The resources of WASI. They are not in the table of `call`, because the guest's standard
+    /// library can use them until the sandbox is dropped.
     wasi_table: ResourceTable,
     limits: Limits,
     host_calls: HostCalls,
@@ -103,14 +103,15 @@ pub(crate) struct Budget {
 struct Limits {
     /// The maximum size of the memory, in bytes.
     memory: usize,
-    /// Whether the host rejected a request of the guest for more memory. In this case, the guest
-    /// usually traps, and the trap does not contain the cause.
+    /// Whether the host rejected a request of the guest for more memory. The guest usually traps
+    /// after the rejection, and the error of the trap does not contain the cause.
     was_denied: bool,
     /// The current size of the memory, in bytes.
     current: usize,
     /// The size of the memory before the first request, in bytes.
     initial: usize,
-    /// The metric of the memory, and the number of bytes that it contains for this sandbox.
+    /// The metric of the memory of all sandboxes, and the contribution of this sandbox to it, in
+    /// bytes.
     metric: Option<(GaugeSeries, i64)>,
 }
 

@@ -10,10 +10,11 @@ use tokio::sync::Notify;
 
 use super::messages;
 
-/// The number of bytes after which the spans are sent without waiting for the next interval.
+/// The size of the waiting spans, in bytes, at which they are sent without waiting for the next
+/// interval.
 const BATCH_SIZE: usize = 256 * 1024;
 
-/// The number of bytes after which further spans are lost.
+/// The size of the waiting spans, in bytes, at which further spans are lost.
 const MAX_SIZE: usize = 2 * 1024 * 1024;
 
 /// The spans that wait.
@@ -50,7 +51,7 @@ impl SpanSink for Queue {
 }
 
 impl Queue {
-    /// Waits until the spans fill a request.
+    /// Waits until the waiting spans have the size [`BATCH_SIZE`].
     pub(super) async fn filled(&self) {
         self.filled.notified().await;
     }

@@ -1,4 +1,5 @@
-//! The change log of the fake host. The fake host does not collapse changes.
+//! The change log of the fake host. Unlike the real host, the fake host does not collapse several
+//! changes to one message.
 
 use super::mailbox::Mail;
 use crate::capability::{Change, ChangeList, ChangedMessage, ChangesError, DeletedMessage, Error};

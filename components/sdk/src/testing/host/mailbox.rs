@@ -369,8 +369,8 @@ pub(super) fn paged<T>(all: Vec<T>, page: Page) -> (Vec<T>, u32) {
     (entries.take(page.limit as usize).collect(), total)
 }
 
-/// Returns the id of a folder. Folders cannot be renamed in the fake host, so the id can contain
-/// the path.
+/// Returns the id of a folder. Folders cannot be renamed in the fake host, so the path identifies a
+/// folder permanently.
 pub(super) fn folder_id(path: &str) -> String {
     format!("id of {path}")
 }

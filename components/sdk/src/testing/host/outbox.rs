@@ -60,7 +60,8 @@ impl Outbox for FakeHost {
                 .iter()
                 .filter(|(one, _)| key.is_some() && one.key.as_deref() == key);
             if let Some((earlier, sent)) = earlier.next() {
-                // The comparison includes all fields, also the files.
+                // `Draft` does not implement `PartialEq`, so the debug texts are compared. They
+                // include all fields and the content of the files.
                 if format!("{:?}", earlier.draft) != format!("{draft:?}") {
                     let text = "This Idempotency-Key was used with another message";
                     return Err(Error::Conflict(text.into()));
@@ -124,7 +125,7 @@ fn check(draft: &Draft) -> Result<(), Error> {
         .files
         .iter()
         .map(|file| file.content.in_memory().map_or(0, <[u8]>::len));
-    // Files in a complete message are in base64.
+    // A message contains files in base64, which needs 4 bytes for each 3 bytes of a file.
     if texts.map(String::len).sum::<usize>() + files.sum::<usize>() / 3 * 4 > MAX_MESSAGE {
         return Err(Error::TooLarge(
             "the message exceeds the 25 MB limit".into(),

@@ -16,8 +16,9 @@ const MAX_PARTICIPANTS: usize = 50;
 const SEEN: &str = "\\Seen";
 
 impl Mail {
-    /// Returns a page of the messages that contain the query. The whole query is literal text in
-    /// both syntaxes. Only the values of `before:` and `after:` are checked.
+    /// Returns a page of the messages that contain the query as literal text. The fake host does
+    /// not interpret operators. With [`QuerySyntax::Operators`], only the values of `before:` and
+    /// `after:` are checked.
     pub(super) fn search(&self, search: &Search) -> Result<SearchResult, SearchError> {
         let query = search.query.as_str();
         check_page(search.page).map_err(SearchError::Failed)?;
@@ -131,7 +132,8 @@ impl Mail {
         }
     }
 
-    /// Returns the plain text of a message with the first match, if the index is complete.
+    /// Returns the plain text of a message and the position of the first match. Returns `None` if
+    /// the text does not match or the index is not ready.
     fn snippet(&self, stored: &Stored, query: &str) -> Option<Snippet> {
         let text = stored.detail.text.as_ref()?;
         let (text_lower, query) = (text.to_lowercase(), query.to_lowercase());

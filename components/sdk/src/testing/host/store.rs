@@ -11,7 +11,7 @@ const MAX_KEY: usize = 256;
 const MAX_VALUE: usize = 65_536;
 /// Maximum number of keys in a list.
 const MAX_KEYS: u32 = 1000;
-/// Size of an entry in the quota, in bytes, without its key and its value.
+/// Number of bytes that each entry uses of the quota, in addition to its key and its value.
 const ENTRY: usize = 64;
 
 /// The values of the module for one account.

@@ -30,9 +30,9 @@ fn session(host: &FakeHost) -> Result<String, Refused> {
     host.authorize(Need::Session).map_err(Refused::Failed)
 }
 
-/// Calls `act` with the account that owns a team, if the caller may manage the members. Also
-/// passes the rights on `target` that the caller can grant. Without a target, the function
-/// passes no rights.
+/// Calls `act` with the account that owns a team, if the caller is allowed to manage the members.
+/// The second argument of `act` contains the rights on `target` that the caller can grant. The
+/// argument is empty if `target` is `None` and the caller is not the owner.
 fn manage<T>(
     host: &FakeHost,
     team: &str,
@@ -299,7 +299,7 @@ fn covers(granted: &Target, target: &Target) -> bool {
         | (Target::AllAliases, Target::Alias(_) | Target::AliasesOf(_) | Target::OwnAliases) => {
             true
         }
-        // The targets have no equality.
+        // `Target` does not implement `PartialEq`, so the debug texts are compared.
         (granted, target) => format!("{granted:?}") == format!("{target:?}"),
     }
 }
@@ -324,7 +324,8 @@ fn in_order(rights: &[Right]) -> Vec<Right> {
     ALL_RIGHTS.into_iter().filter(included).collect()
 }
 
-/// Returns a guest. The user name on the first platform domain is the local part of the address.
+/// Returns a member with the role guest. If the address is on the first platform domain, the user
+/// name is the local part of the address. Otherwise the user name is the address.
 fn member(address: &str, grants: Vec<Grant>, joined_at: i64) -> TeamMember {
     let local = address.strip_suffix(PLATFORM[0]);
     let local = local.and_then(|local| local.strip_suffix('@'));

@@ -19,7 +19,8 @@ pub(super) struct SignInCodeBody {
     /// The code from the redirect. It can be exchanged once, within 60 seconds.
     #[schema(max_length = 100)]
     code: String,
-    /// The code verifier whose SHA-256 is the `code_challenge` of the start (RFC 7636).
+    /// The code verifier. Its SHA-256 hash is the `code_challenge` of the request that started the
+    /// sign-in (RFC 7636).
     #[schema(
         min_length = 43,
         max_length = 128,
