@@ -73,7 +73,7 @@ struct Message {
     structure: Option<Arc<Structure>>,
 }
 
-/// A borrowed key of a message, which contains the account and the number.
+/// A borrowed key of a message, which contains the account and the message number.
 #[derive(Hash)]
 struct MessageKey<'k>(&'k str, u64);
 
@@ -89,8 +89,8 @@ impl Equivalent<(String, u64)> for MessageKey<'_> {
 pub(crate) struct FolderKey([u8; 16]);
 
 impl FolderKey {
-    /// Creates the key from the first 16 bytes of SHA-256 over the three values. A cryptographic
-    /// hash prevents that a user creates two folders with the same key.
+    /// Creates the key from the first 16 bytes of SHA-256 over the account, the UIDVALIDITY and the
+    /// path. A cryptographic hash prevents that a user creates two folders with the same key.
     pub(crate) fn new(account: &str, path: &str, uid_validity: u32) -> Self {
         let mut digest = Sha256::new();
         digest.update((account.len() as u64).to_be_bytes());
@@ -149,8 +149,8 @@ impl MailboxCache {
         }
     }
 
-    /// Returns the last known location of the message with this number. The location might be
-    /// outdated.
+    /// Returns the last known location of the message with this message number. The location might
+    /// be outdated.
     pub(crate) fn location(&self, account: &str, number: u64) -> Option<Arc<Location>> {
         let message = self.messages.get(&MessageKey(account, number));
         let location = message.and_then(|message| message.location);
@@ -182,7 +182,7 @@ impl MailboxCache {
         self.summaries.remove(&(folder, last.imap_uid()));
     }
 
-    /// Returns the structure of the message with this number.
+    /// Returns the structure of the message with this message number.
     pub(crate) fn structure(&self, account: &str, number: u64) -> Option<Arc<Structure>> {
         let message = self.messages.get(&MessageKey(account, number));
         let structure = message.and_then(|message| message.structure);
@@ -196,14 +196,14 @@ impl MailboxCache {
     }
 
     /// Returns the summary of the message with this IMAP UID. The summary contains no flags, and
-    /// its position might be outdated.
+    /// the position in the summary might be outdated.
     pub(crate) fn summary(&self, folder: FolderKey, uid: u32) -> Option<Arc<Summary>> {
         let summary = self.summaries.get(&(folder, uid));
         self.lookups.summaries.count(summary)
     }
 
     /// Adds the summaries of messages of a folder, with their IMAP UIDs. `moves` is the value of
-    /// [`MailboxCache::moves`] before the numbers of the messages were read.
+    /// [`MailboxCache::moves`] before the message numbers were read.
     pub(crate) fn insert_summaries<'s>(
         &self,
         folder: FolderKey,
@@ -218,7 +218,8 @@ impl MailboxCache {
             self.summaries
                 .insert((folder, *uid), Arc::new(without_flags));
         }
-        // A concurrent move may have removed an entry before it was added.
+        // A concurrent move may have removed an entry before this function added the entry.
+        // Therefore remove the added entries.
         if self.moves() != moves {
             for (uid, _) in summaries {
                 self.summaries.remove(&(folder, *uid));
@@ -231,8 +232,9 @@ impl MailboxCache {
         self.moves.load(Ordering::SeqCst)
     }
 
-    /// Removes the summaries of messages that were moved to a folder. While a message was moved, a
-    /// listing may have found it in this folder and cached it with another number.
+    /// Removes the summaries of messages that were moved to a folder. While a message was being
+    /// moved, a listing may have found the message in this folder and cached the summary with
+    /// another message number.
     pub(crate) fn remove_moved_summaries(
         &self,
         folder: FolderKey,

@@ -1,11 +1,11 @@
 //! The type of changes.
 
-/// A change of a mailbox. Paths are valid at the position of the change in its page.
+/// A change of a mailbox. Each path is valid for a client that has applied all preceding changes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Change {
     /// A message was created in a folder.
     Created {
-        /// The number of the message.
+        /// The message number.
         uid: u64,
         /// The path of the folder.
         folder: String,
@@ -14,7 +14,7 @@ pub enum Change {
     },
     /// The flags of a message changed.
     Flags {
-        /// The number of the message.
+        /// The message number.
         uid: u64,
         /// The path of the message's folder.
         folder: String,
@@ -23,7 +23,7 @@ pub enum Change {
     },
     /// A message was moved.
     Moved {
-        /// The number of the message.
+        /// The message number.
         uid: u64,
         /// The path of the new folder.
         folder: String,
@@ -34,7 +34,7 @@ pub enum Change {
     },
     /// A message was deleted.
     Deleted {
-        /// The number of the message.
+        /// The message number.
         uid: u64,
         /// The path of the folder that contained the message.
         folder: String,

@@ -1,10 +1,10 @@
 //! Changes flags of messages, moves messages and deletes messages. Callers specify messages by
-//! number, and the messages can be in different folders. One command changes all messages of one
-//! folder.
+//! message number. The messages can be in different folders. One command changes all messages of
+//! one folder.
 //!
-//! Each change runs on its own task. It continues even if the caller no longer waits. If the
-//! outcome is unknown, the change returns [`Error::Unknown`]. [`crate::numbers::reconcile`] finds
-//! messages that other clients have moved.
+//! Each change runs on its own task. The change continues even if the caller no longer waits. If
+//! the outcome is unknown, the change returns [`Error::Unknown`]. [`crate::numbers::reconcile`]
+//! finds messages that other clients have moved.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -37,7 +37,7 @@ enum Change {
 enum Source {
     Cache,
     Index,
-    /// The index after a reconciliation with the mail server.
+    /// The message index after a reconciliation with the mail server.
     ReconciledIndex,
 }
 
@@ -48,8 +48,8 @@ impl Source {
         Self::ReconciledIndex,
         Self::ReconciledIndex,
     ];
-    /// A member's rights depend on the locations of the messages. Therefore the index is reconciled
-    /// before any message is changed.
+    /// A member's rights depend on the locations of the messages. Therefore the message index is
+    /// reconciled with the mail server before any message is changed.
     const FOR_MEMBER: &[Self] = &[
         Self::ReconciledIndex,
         Self::ReconciledIndex,
@@ -71,13 +71,13 @@ enum FolderResult {
     /// The IMAP UIDs of the changed messages.
     Changed(BTreeSet<u32>),
     /// Another client moved some of the messages before they could be deleted. The value contains
-    /// the IMAP UIDs of the others, which were deleted.
+    /// the IMAP UIDs of the messages that were deleted.
     MovedAway(BTreeSet<u32>),
     NoDestination,
 }
 
 impl Changer {
-    /// Adds or removes flags of messages. Returns the numbers of the messages that exist.
+    /// Adds or removes flags of messages. Returns the message numbers of the messages that exist.
     ///
     /// # Errors
     /// Returns [`Error::Rejected`] if the mail server cannot store a flag permanently. Returns
@@ -95,7 +95,7 @@ impl Changer {
         Ok(changed.unwrap_or_default())
     }
 
-    /// Moves messages to a folder. The numbers of the messages do not change. Returns the numbers
+    /// Moves messages to a folder. The message numbers do not change. Returns the message numbers
     /// of the messages that exist. Returns `None` if the destination folder does not exist.
     ///
     /// # Errors
@@ -111,7 +111,7 @@ impl Changer {
             .await
     }
 
-    /// Deletes messages permanently. Returns the numbers of the messages that existed.
+    /// Deletes messages permanently. Returns the message numbers of the messages that existed.
     ///
     /// # Errors
     /// Returns an [`Error`] if the operation fails.
@@ -152,9 +152,9 @@ impl Changer {
         let (access, _lock) = &self.context.connections.lock(&self.locks, access).await?;
         let mut rights = vec![Right::MailWrite];
         if let Change::Move { to } = change {
-            // A move command contains the destination folder's name. The server does not report
-            // which folder has this name. Therefore the index is updated before the member's rights
-            // are checked.
+            // A MOVE command contains the name of the destination folder. The server does not
+            // report the id of the folder with this name. Therefore the folders in the message
+            // index are updated before the member's rights are checked.
             if access.member.is_some() {
                 self.folders.refresh(access).await?;
             }
@@ -174,7 +174,8 @@ impl Changer {
                 rights.push(Right::MailRead);
             }
         }
-        // The numbers of the changed messages. The list is sorted after each lookup.
+        // The message numbers of the changed messages. The list is sorted after the changes for
+        // each source.
         let mut changed: Vec<u64> = Vec::new();
         let mut tried: Vec<(u64, Arc<Location>)> = Vec::new();
         let mut moved_away = false;
@@ -212,8 +213,8 @@ impl Changer {
             }
             changed.sort_unstable();
             remaining.retain(|number| changed.binary_search(number).is_err());
-            // Ignore a number that is neither in the cache nor in the index, because such a number
-            // was never assigned.
+            // Ignore a message number that is neither in the cache nor in the message index,
+            // because such a message number was never assigned.
             if *source == Source::Index {
                 remaining.retain(|number| {
                     let mut known = tried.iter().chain(&locations);
@@ -289,8 +290,8 @@ impl Changer {
         Ok(locations.collect())
     }
 
-    /// Changes messages of one folder. `messages` contains the number and the IMAP UID of each
-    /// message.
+    /// Changes messages of one folder. `messages` contains the message number and the IMAP UID of
+    /// each message.
     async fn change_in_folder(
         &self,
         access: &Access,
@@ -300,9 +301,10 @@ impl Changer {
         change: &Change,
     ) -> Result<FolderResult, Error> {
         let uids: Vec<u32> = messages.iter().map(|(_, uid)| *uid).collect();
-        // Prevent other reconciliations until the result of an expunge has been checked. Another
-        // client might have moved a message just before the expunge. The lock is acquired before
-        // the connection, because the holder of the lock may need the last connection.
+        // Prevent concurrent reconciliations of the message index until the result of the expunge
+        // has been checked. Another client might have moved a message just before the expunge. The
+        // lock is acquired before the connection, because another holder of the lock may need the
+        // last connection.
         let _lock = match change {
             Change::Delete => self.folders.locks.acquire(&access.account).await,
             Change::Flag { .. } | Change::Move { .. } => None,
@@ -407,7 +409,7 @@ async fn store_flags(
             .map_err(change_error)
     };
     with_select.await.map_err(|error| match error {
-        // The first attempt might have succeeded.
+        // The first STORE might have succeeded.
         error if connection_lost && !matches!(error, Error::Unknown(_)) => {
             Error::Unknown(error.to_string())
         }
@@ -416,7 +418,7 @@ async fn store_flags(
 }
 
 /// Groups messages by the path and the UIDVALIDITY of their folders. Each group contains the
-/// numbers and the IMAP UIDs of its messages.
+/// message numbers and the IMAP UIDs of the messages.
 fn group_by_folder(locations: &[(u64, Arc<Location>)]) -> BTreeMap<(&str, u32), Vec<(u64, u32)>> {
     let mut folders: BTreeMap<_, Vec<_>> = BTreeMap::new();
     for (number, location) in locations {
@@ -439,7 +441,7 @@ fn change_error(error: latchmail_imap::Error) -> Error {
     }
 }
 
-/// Returns `error` if no message was changed. Otherwise returns [`Error::Unknown`] with the number
+/// Returns `error` if no message was changed. Otherwise returns [`Error::Unknown`] with the count
 /// of changed messages.
 fn after_changes(changed: &[u64], error: Error) -> Error {
     if changed.is_empty() {

@@ -7,11 +7,11 @@ use latchmail_search::threads::Threads;
 
 use super::document::MessageDocument;
 
-/// The threads of a mailbox, and the times of arrival of its messages.
+/// The threads of a mailbox, and the arrival times of the messages.
 pub(super) struct MailboxThreads {
     pub(super) threads: Threads,
     arrivals: HashMap<u64, i64>,
-    /// `true` if the threads have changed since they were stored.
+    /// `true` if the threads have changed since they were last stored in the database.
     pub(super) is_changed: bool,
 }
 

@@ -1,4 +1,4 @@
-//! Reads messages from the mail server, and converts them to documents of the index.
+//! Reads messages from the mail server, and converts the messages to documents of the search index.
 
 use std::collections::{BTreeMap, HashMap};
 use std::time::Instant;
@@ -20,7 +20,7 @@ const BEGINNING: usize = 64 * 1024;
 
 impl SearchIndex {
     /// Reads messages and converts them to documents. Omits messages that the mail server fails to
-    /// return, and records them.
+    /// return, and records these messages as unreadable.
     pub(super) async fn read_documents(
         &self,
         account: &AccountIndex,
@@ -43,7 +43,8 @@ impl SearchIndex {
                     }
                     Err(error) => error,
                 };
-                // If the mail server works otherwise, it fails to return one of these messages.
+                // If the mail server can open the folder, the mail server failed to return one of
+                // the messages in `part`.
                 let is_caused_by_message = error.may_be_caused_by_message()
                     && self.can_open(access, part).await.unwrap_or(false);
                 if !is_caused_by_message {

@@ -1,4 +1,4 @@
-//! Serves searches from the index.
+//! Runs searches in the search index.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -24,10 +24,10 @@ use crate::message::types::Summary;
 pub(crate) struct CurrentIndex(OwnedRwLockReadGuard<Option<Content>>);
 
 impl SearchIndex {
-    /// Returns the index of the account if the index is complete and, after an update, current.
-    /// `folders` are the folders that the request uses, with their states on the mail server at the
-    /// time of the request. `all` is `true` if these are all folders. Returns the status of the
-    /// index if the index cannot be used.
+    /// Updates the search index of the account if necessary. Returns the index if the index is
+    /// complete and current. Otherwise returns the status of the index. `folders` are the folders
+    /// that the request uses, with their states on the mail server at the time of the request.
+    /// `all` is `true` if `folders` contains all folders of the mailbox.
     pub(crate) async fn current(
         &self,
         access: &Access,
@@ -102,7 +102,7 @@ impl SearchIndex {
     }
 
     /// Searches the index. Returns `None` if the index cannot be read. In this case, the index is
-    /// closed, and built again if it is damaged.
+    /// closed, deleted if its files are damaged, and opened or built again in the background.
     pub(crate) async fn search(
         &self,
         access: &Access,

@@ -1,4 +1,4 @@
-//! The threads of a mailbox. The keys of the threads are in the index.
+//! Lists the threads of a mailbox. The threads are computed from keys in the search index.
 
 use std::collections::{HashMap, HashSet};
 
@@ -36,7 +36,7 @@ struct Group {
     id: ThreadId,
     count: u32,
     unread: u32,
-    /// The arrival and the number of the newest message.
+    /// The arrival time and the message number of the newest message.
     newest: (i64, u64),
     /// Whether one of the messages is in the listed folder.
     is_listed: bool,
@@ -115,7 +115,7 @@ impl Content {
         members
     }
 
-    /// Returns the existing messages with these numbers, in the same order.
+    /// Returns the existing messages with these message numbers, in the same order.
     fn hits(&self, uids: &[u64]) -> Result<Vec<Hit>, Error> {
         let stored = self.index.summaries(uids);
         let stored = stored.map_err(|error| Error::Internal(error.to_string()))?;
@@ -174,8 +174,8 @@ impl Content {
         }))
     }
 
-    /// Returns the senders of messages, in the order of their first message. Reads only as many
-    /// messages as necessary.
+    /// Returns the senders of the messages `members`, in the order of each sender's first message.
+    /// Reads only as many messages as necessary.
     fn participants(&self, members: &[u64]) -> Result<Vec<Address>, Error> {
         let mut participants = Participants::default();
         let members = &members[..members.len().min(PARTICIPANT_MESSAGES)];

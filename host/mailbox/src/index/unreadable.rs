@@ -1,5 +1,5 @@
 //! The messages that the mail server fails to return, for example because a file is damaged. The
-//! index omits them, so that the other messages can be found.
+//! search index omits these messages, so that the other messages can be found.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
@@ -7,10 +7,11 @@ use std::time::{Duration, Instant};
 /// Maximum number of attempts to read a message.
 const MAX_ATTEMPTS: u32 = 5;
 
-/// The time after the first failed attempt. The time doubles with each attempt.
+/// The time between the first failed attempt and the next attempt. The time doubles with each
+/// failed attempt.
 const RETRY_INTERVAL: Duration = Duration::from_mins(10);
 
-/// The failed attempts to read the messages of an account, by number.
+/// The failed attempts to read the messages of an account, by message number.
 #[derive(Default)]
 pub(super) struct UnreadableMessages(HashMap<u64, Attempts>);
 
@@ -20,7 +21,7 @@ struct Attempts {
 }
 
 impl UnreadableMessages {
-    /// Records a failed attempt. Returns the number of failed attempts.
+    /// Records a failed attempt. Returns the count of failed attempts for the message.
     pub(super) fn add(&mut self, uid: u64, now: Instant) -> u32 {
         let attempts = self.0.entry(uid).or_insert(Attempts {
             count: 0,
@@ -35,7 +36,8 @@ impl UnreadableMessages {
         self.0.is_empty()
     }
 
-    /// Returns `true` if the message must not be read now.
+    /// Returns `true` if the message must not be read now, because an attempt failed recently or
+    /// all attempts failed.
     pub(super) fn is_skipped(&self, uid: u64, now: Instant) -> bool {
         self.0.get(&uid).is_some_and(|attempts| {
             let wait = RETRY_INTERVAL * (1 << (attempts.count - 1));

@@ -1,8 +1,8 @@
-//! Updates an index: synchronizes the directory with the mail server, reads new messages, and adds
-//! them to the index.
+//! Updates a search index: synchronizes the message index in the database with the mail server,
+//! reads new messages from the mail server, and adds these messages to the search index.
 //!
-//! A message number is missing if the mailbox has it and the index does not. So an update after a
-//! crash continues where the last commit ended.
+//! A message is missing if its message number is in the message index and not in the search index.
+//! Therefore an update after a crash continues after the last commit to the search index.
 
 use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
@@ -25,7 +25,7 @@ use crate::error::Error;
 /// missing, the index is built in the background.
 pub(super) const MAX_FOREGROUND: usize = 200;
 
-/// Maximum number of attempts to read messages that are moved at the same time.
+/// Maximum number of attempts to read messages that other clients move during the update.
 const ATTEMPTS: usize = 3;
 
 /// The number of messages that are read with one command.
@@ -34,7 +34,7 @@ const BATCH: usize = 50;
 /// Memory for the messages of a writer, in bytes.
 const WRITER_MEMORY: usize = 16 * 1024 * 1024;
 
-/// Maximum time to wait for the end of another writer.
+/// Maximum time to wait until another writer of the same index ends.
 const WRITER_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The number of messages after which a build stores its progress.
@@ -53,7 +53,7 @@ pub(super) enum Update {
     Current,
     /// The index must be built in the background.
     BuildNeeded,
-    /// The build has used its time slice. The next update continues it.
+    /// The build has used its time slice. The next update continues the build.
     TimeSliceUsed,
 }
 
@@ -62,8 +62,8 @@ impl SearchIndex {
     /// changes nothing if more than `limit` messages are missing.
     ///
     /// # Errors
-    /// Returns an [`Error`] if the mail server, the directory or the index fails. An index that is
-    /// damaged or too large is deleted.
+    /// Returns an [`Error`] if the mail server, the database or the search index fails. An index
+    /// that is damaged or too large is deleted.
     pub(super) async fn update_index(
         &self,
         account: &AccountIndex,
@@ -150,7 +150,8 @@ impl SearchIndex {
         };
         let uids: BTreeSet<u64> = missing.iter().map(|missing| missing.uid).collect();
         let missing = account.readable(missing);
-        // A larger number of messages is added to a closed index.
+        // Close the index if many messages are missing. `open_index` then adds the messages, or
+        // reports that the index must be built.
         if missing.len() > MAX_FOREGROUND {
             *account.content.write().await = None;
             return Ok(false);
@@ -161,7 +162,8 @@ impl SearchIndex {
             let added = self.index_messages(account, access, &index, missing, &delta.removed);
             added.await?.documents
         };
-        // A removed message can have a long thread, and a removed folder can have many messages.
+        // Apply the changes on a blocking thread. The changes can take long if a removed message
+        // has a long thread, or if a removed folder has many messages.
         let mut content = Arc::clone(&account.content).write_owned().await;
         let applied = blocking::run(move || {
             if let Some(content) = &mut *content {
@@ -212,7 +214,7 @@ impl SearchIndex {
                     Some(Missing::new(message.uid, folder, message.imap_uid))
                 })
                 .collect();
-            // Newest messages first.
+            // Add the newest messages first.
             missing.sort_unstable_by_key(|missing| std::cmp::Reverse(missing.uid));
             Ok::<_, latchmail_search::Error>((Arc::new(index), mailbox, missing, removed))
         });
@@ -333,8 +335,8 @@ impl SearchIndex {
         }
     }
 
-    /// Closes an index after an error, and deletes it if it is damaged. The next search opens or
-    /// builds the index again.
+    /// Closes an index after an error, and deletes the index if its files are damaged. The next
+    /// search opens or builds the index again.
     pub(super) async fn close_index(
         &self,
         account: &AccountIndex,
@@ -351,7 +353,8 @@ impl SearchIndex {
 }
 
 impl AccountIndex {
-    /// Returns the messages without those that the mail server failed to return.
+    /// Removes the messages that must not be read now, because the mail server failed to return
+    /// them.
     fn readable(&self, mut missing: Vec<Missing>) -> Vec<Missing> {
         let unreadable = self.unreadable();
         let now = Instant::now();
@@ -360,7 +363,7 @@ impl AccountIndex {
     }
 }
 
-/// Deletes the files of a damaged index, which is closed.
+/// Deletes the files of a damaged index. The caller must have closed the index.
 async fn delete_damaged(account: &AccountIndex, reason: &str) {
     tracing::warn!(
         account = account.account,
@@ -373,7 +376,8 @@ async fn delete_damaged(account: &AccountIndex, reason: &str) {
     }
 }
 
-/// Closes and deletes an index that uses too much disk space. The next searches do not build it.
+/// Closes and deletes an index that uses too much disk space. The next searches do not build the
+/// index again.
 pub(super) async fn delete_excess(account: &AccountIndex) {
     *account.content.write().await = None;
     account.set_pause(Some(Pause::TooLarge(Instant::now())));
@@ -463,8 +467,8 @@ pub(super) struct Missing {
 }
 
 impl Content {
-    /// Returns the messages that the index does not contain: those that `delta` adds, and those
-    /// that could not be read before.
+    /// Returns the messages that the search index does not contain: the messages that `delta` adds,
+    /// and the messages that could not be read before.
     fn missing(&self, delta: &message_index::ReplicaDelta) -> Vec<Missing> {
         let state = &self.mailbox.state;
         let changed: HashSet<u64> = delta.changed.iter().map(|message| message.uid).collect();
@@ -511,7 +515,7 @@ pub(super) enum IndexError {
     /// The files of the index are damaged.
     #[error("{0}")]
     Damaged(String),
-    /// The mail server or the directory failed.
+    /// The mail server or the database failed.
     #[error(transparent)]
     Mail(#[from] Error),
     /// The index is larger than one account may use.
@@ -523,8 +527,8 @@ pub(super) enum IndexError {
 }
 
 impl IndexError {
-    /// Returns `true` if the mail server rejected the command or closed the connection. Both can be
-    /// the consequence of a damaged message.
+    /// Returns `true` if the mail server rejected the command or closed the connection. A damaged
+    /// message can cause each of these failures.
     pub(super) fn may_be_caused_by_message(&self) -> bool {
         matches!(
             self,

@@ -6,8 +6,7 @@ use latchmail_mime::Header;
 
 use crate::message::types::Summary;
 
-/// Creates the summary of a fetched message, without the thread id. `number` is the service's
-/// number for the message.
+/// Creates the summary of a fetched message, without the thread id. `number` is the message number.
 pub(crate) fn summary(number: u64, message: &Fetched, header: &Header, preview: String) -> Summary {
     Summary {
         uid: number,

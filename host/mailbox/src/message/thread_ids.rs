@@ -4,14 +4,14 @@ use latchmail_mime::Header;
 use latchmail_search::threads::{ThreadFields, ThreadId};
 
 /// Returns the id of a message's thread if no other message of the thread is known. Returns `None`
-/// if the id depends on the message's number. The id is the same for the header in a listing and
-/// for the complete header.
+/// if the id depends on the message number. The id is the same for the header in a listing and for
+/// the complete header.
 pub(crate) fn own_thread_id(header: &Header) -> Option<ThreadId> {
     thread_fields(header).own_thread_id()
 }
 
 /// Returns the text of a thread's id. `own` is the result of [`own_thread_id`], and `number` is the
-/// service's number for the message.
+/// message number.
 pub(crate) fn thread_id(own: Option<ThreadId>, number: u64) -> String {
     own.unwrap_or_else(|| ThreadId::of_number(number))
         .to_string()

@@ -8,7 +8,7 @@ use crate::message::authentication::Authentication;
 /// A message in a listing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Summary {
-    /// The service's number for the message. This number is not the IMAP UID.
+    /// The message number that the service has assigned. The message number is not the IMAP UID.
     pub uid: u64,
     /// The position of the message in its folder. 1 is the oldest message.
     pub seq: u32,

@@ -1,9 +1,10 @@
-//! Detects lost messages that have copies, and removes the lost messages from the index. A message
-//! is lost if it is in no folder. If the index still contained a lost message, a copy could get the
-//! number of the lost message when the copy is moved.
+//! Detects lost messages that have copies, and removes the lost messages from the message index. A
+//! message is lost if the message is in no folder of the mailbox. If the message index still
+//! contained a lost message, a copy could get the message number of the lost message when the copy
+//! is moved.
 //!
-//! A folder has certainly lost no message if its number of messages and its UIDNEXT have grown by
-//! the same number. A listing returns these two values.
+//! A folder has certainly lost no message if its message count and its UIDNEXT have grown by the
+//! same amount. A listing reports the message count and UIDNEXT.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
@@ -20,7 +21,7 @@ use crate::numbers::locations::message_ref;
 
 impl Numbers {
     /// Returns `true` if the opened folder might have lost a message that has copies. Otherwise
-    /// caches the folder's counts for the next check.
+    /// caches the folder's message count and UIDNEXT for the next check.
     pub(super) async fn may_have_lost_copies(
         &self,
         access: &Access,
@@ -44,15 +45,15 @@ impl Numbers {
     }
 
     /// Returns `true` if any folder of the account might have lost a message of which another copy
-    /// exists. Otherwise caches the number of messages of each folder for the next check.
+    /// exists. Otherwise caches the message count and UIDNEXT of each folder for the next check.
     pub(super) async fn any_may_have_lost_copies(
         &self,
         access: &Access,
         states: &[FolderState],
     ) -> Result<bool, Error> {
         let account = &access.account;
-        // A deletion changes the number of folders, unless a new folder was created too. The cache
-        // does not contain the counts of a new folder.
+        // The deletion of a folder changes the folder count, unless a new folder was created too.
+        // For a new folder, `lost_no_message` returns `false`, because no count is cached.
         let is_same_number = self.folders.counts.get(account) == Some(states.len());
         if is_same_number
             && states
@@ -73,7 +74,7 @@ impl Numbers {
         Ok(false)
     }
 
-    /// Returns the paths of the folders that have certainly lost no message.
+    /// Returns the paths of the folders that have certainly lost no message since the last check.
     fn complete_folders<'s>(&self, account: &str, states: &'s [FolderState]) -> HashSet<&'s str> {
         let complete = states.iter();
         let complete =
@@ -82,8 +83,8 @@ impl Numbers {
     }
 
     /// Returns `true` if the folder has certainly lost no message since the last call of
-    /// [`Self::cache_message_count`]. In that case the number of messages and UIDNEXT have grown by
-    /// the same number.
+    /// [`Self::cache_message_count`]. In that case, the message count and UIDNEXT have grown by the
+    /// same amount.
     fn lost_no_message(&self, folder: FolderKey, now: Opened) -> bool {
         let growth = |now: u32, before: u32| i64::from(now) - i64::from(before);
         self.message_counts
@@ -98,7 +99,8 @@ impl Numbers {
             .insert(folder, (now.exists, now.uid_next));
     }
 
-    /// Caches the number of folders and the counts of each folder for the next check.
+    /// Caches the folder count of the account, and the message count and UIDNEXT of each folder,
+    /// for the next check.
     pub(super) fn cache_counts(&self, account: &str, states: &[FolderState]) {
         for state in states {
             self.cache_message_count(state.key(account), state.opened);
@@ -106,7 +108,7 @@ impl Numbers {
         self.folders.counts.insert(account.to_owned(), states.len());
     }
 
-    /// Removes lost messages from the index.
+    /// Removes lost messages from the message index and from the cache.
     pub(super) async fn remove_lost(
         &self,
         account: &str,
@@ -155,8 +157,8 @@ impl Numbers {
         let mut present = BTreeSet::new();
         let unopened = self.find_present(access, &messages, &mut present).await?;
         if !unopened.is_empty() {
-            // Another client may have renamed these folders since they were listed. Their messages
-            // are then at their new paths.
+            // Another client may have renamed the folders in `unopened` since the last list of
+            // folders. In that case, the messages are at the new paths of these folders.
             let states = self.folders.states(access).await?;
             let indexed = self.folders.update_index(access, &states).await?;
             let paths: HashMap<&str, &str> = indexed
@@ -181,8 +183,8 @@ impl Numbers {
             .collect())
     }
 
-    /// Adds the numbers of the messages that are at their locations to `present`. Returns the paths
-    /// of the folders that do not exist.
+    /// Adds the message numbers of the messages that exist at their stored locations to `present`.
+    /// Returns the paths of the folders that do not exist.
     async fn find_present(
         &self,
         access: &Access,

@@ -52,7 +52,7 @@ pub struct Draft {
     pub to: Vec<Address>,
     /// The recipients in Cc.
     pub cc: Vec<Address>,
-    /// The Bcc recipients. The header of the message does not contain them.
+    /// The Bcc recipients. The header of the message does not contain these recipients.
     pub bcc: Vec<Address>,
     /// The subject, on one line.
     pub subject: String,
@@ -229,7 +229,7 @@ impl ValidDraft {
 /// like an encoded word (RFC 2047). mail-builder would write an ASCII name unchanged in quotes, and
 /// many receivers decode encoded words even in quotes.
 fn address_list(addresses: &[Address]) -> HeaderType<'_> {
-    // The address has been validated.
+    // `validate` has checked the address, so parsing the address succeeds.
     let normalized = |address: &Address| {
         let parsed = EnvelopeAddress::parse(&address.address);
         parsed.map_or_else(String::new, |parsed| parsed.to_string())
@@ -345,8 +345,8 @@ fn disposition(filename: &str) -> HeaderType<'_> {
     HeaderType::ContentType(ContentType::new("attachment").attribute("filename", filename))
 }
 
-/// Returns `true` if mail servers do not change the bytes. Each line must be short, end with CRLF
-/// and contain no NUL (RFC 5322, section 2.1.1).
+/// Returns `true` if mail servers do not change the bytes. Each line must have at most 998 bytes,
+/// end with CRLF and contain no NUL (RFC 5322, section 2.1.1).
 fn has_valid_lines(bytes: &[u8]) -> bool {
     bytes
         .split(|b| *b == b'\n')

@@ -103,7 +103,7 @@ impl Outbox {
     ///
     /// # Errors
     /// Returns [`Error::Denied`] if the caller is not allowed to send from the address. Returns
-    /// [`Error::Internal`] if the directory fails.
+    /// [`Error::Internal`] if the database fails.
     pub async fn check_sender(&self, access: &Access, address: &str) -> Result<Sender, Error> {
         let not_own = "You can only send from your own address or active aliases";
         let account = &access.account;
@@ -283,7 +283,7 @@ impl Outbox {
         let _memory = self.acquire_memory(access, size).await?;
         let now = self.clock.now();
         let (writer, id) = (Arc::clone(draft), message_id.to_owned());
-        // Query the directory concurrently with writing the message.
+        // Query the signing key in the database concurrently with writing the message.
         let (signer, message) = tokio::join!(
             self.signing.signer(draft.envelope.from.domain()),
             blocking::run_sized(size, move || writer.write(&id, now))
@@ -314,7 +314,7 @@ impl Outbox {
     }
 
     /// Records in the audit log that a member has sent a message or might have sent a message. The
-    /// recipients see only the owner's address.
+    /// recipients see only the owner's address, so only the audit log identifies the member.
     async fn record_in_audit_log(
         &self,
         access: &Access,

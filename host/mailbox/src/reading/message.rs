@@ -23,8 +23,8 @@ use crate::numbers::locations::message_ref;
 use crate::{blocking, bounds};
 
 impl Reader {
-    /// Returns the message with this number, in any folder. Returns `None` if the message does not
-    /// exist.
+    /// Returns the message with this message number, in any folder. Returns `None` if the message
+    /// does not exist.
     ///
     /// # Errors
     /// Returns an [`Error`] if the operation fails.
@@ -141,8 +141,8 @@ pub(crate) async fn parse_complete(
     .map_err(Error::Internal)
 }
 
-/// Parses a message of at least [`bounds::FIRST`] bytes. Keeps `memory` until the parsing ends,
-/// even if the caller is dropped.
+/// Parses a message of at least [`bounds::FIRST`] bytes. Keeps the permit `memory` until the
+/// parsing ends, even if the caller is dropped.
 async fn parse_large(
     number: u64,
     parts: MessageParts,
