@@ -67,7 +67,7 @@ pub(super) async fn page(
             FIRST => page.folders(&mut cursor, |plan| &plan.first),
             MOVED_EARLY if page.plan.deleted_early.is_empty() => true,
             EARLY_DELETIONS => page.folders(&mut cursor, |plan| &plan.early_deletions),
-            // In a page, no rename follows another kind of change. Therefore this page ends here.
+            // Renames must come first in a page, so this page ends if renames follow.
             SECOND if renames_follow(&page, &cursor) => false,
             SECOND => page.folders(&mut cursor, |plan| &plan.second),
             LATE_DELETIONS => page.folders(&mut cursor, |plan| &plan.late_deletions),

@@ -229,7 +229,7 @@ impl ValidDraft {
 /// like an encoded word (RFC 2047). mail-builder would write an ASCII name unchanged in quotes, and
 /// many receivers decode encoded words even in quotes.
 fn address_list(addresses: &[Address]) -> HeaderType<'_> {
-    // `validate` has checked the address, so parsing the address succeeds.
+    // The address has been validated.
     let normalized = |address: &Address| {
         let parsed = EnvelopeAddress::parse(&address.address);
         parsed.map_or_else(String::new, |parsed| parsed.to_string())
