@@ -54,8 +54,8 @@ pub fn readable(html: &str) -> Readable {
     }
 }
 
-/// Returns the visible text of a document. The result is plain text and can contain `<` and `&`. It
-/// must be escaped before it is inserted into HTML.
+/// Returns the visible text of a document. The result is plain text and can contain `<` and `&`.
+/// The caller must escape the result before the result is inserted into HTML.
 #[must_use]
 pub fn visible_text(html: &str) -> String {
     visible_beginning(html, usize::MAX)

@@ -50,7 +50,7 @@ impl Framing {
     }
 }
 
-/// Returns the length of the literal that a line announces. Returns an error if the number exceeds
+/// Returns the length of the literal that a line announces. Returns an error if the length exceeds
 /// 32 bits (RFC 3501, section 9). Without this error, the bytes of the literal would be parsed as
 /// the next reply.
 pub(super) fn literal(reply: &[u8], line: &[u8]) -> Result<Option<usize>, Error> {

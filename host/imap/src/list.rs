@@ -18,7 +18,8 @@ pub const COUNTS: &str = "MESSAGES UNSEEN UIDNEXT UIDVALIDITY";
 /// STATUS items for the reconciliation of the message index (see `reconcile` in
 /// `latchmail-mailbox`).
 pub const POSITIONS: &str = "MESSAGES UIDNEXT UIDVALIDITY";
-/// STATUS items for a sync. If the server has no QRESYNC, [`POSITIONS`] replaces this value.
+/// STATUS items for a sync of the message index (see `sync` in `latchmail-mailbox`). If the server
+/// has no QRESYNC, [`POSITIONS`] replaces this value.
 pub const MODSEQS: &str = "MESSAGES UIDNEXT UIDVALIDITY HIGHESTMODSEQ";
 
 impl Session {

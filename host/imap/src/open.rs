@@ -37,7 +37,7 @@ impl fmt::Display for OpenMode {
 pub(crate) struct OpenResult {
     pub(crate) opened: Opened,
     /// The permanent flags (RFC 3501, section 7.1, PERMANENTFLAGS), or `None` if the server does
-    /// not report them.
+    /// not report permanent flags.
     pub(crate) permanent: Option<Vec<String>>,
     /// The HIGHESTMODSEQ (RFC 7162, section 3.1.2.1). `None` if the server does not report
     /// HIGHESTMODSEQ.

@@ -147,7 +147,7 @@ impl SelectedFolder<'_> {
     /// old folder.
     ///
     /// Dovecot can run the FETCH before NOOP. In that case, NOOP returns the changed flags, and
-    /// [`Collected`] merges them.
+    /// [`Collected`] merges the flags.
     async fn fetch_in_open_inbox(
         &mut self,
         uid: u32,

@@ -103,8 +103,8 @@ impl Session {
 
 impl SelectedFolder<'_> {
     /// Requests a range of bytes of a message in the open folder. Returns the number of bytes that
-    /// the server sends, or `None` if the message does not exist. The number is smaller than the
-    /// length of `range` if the message ends within the range.
+    /// the server sends, or `None` if the message does not exist. The returned value is smaller
+    /// than the length of `range` if the message ends within the range.
     ///
     /// [`Session::next_bytes`] returns the bytes. No other command is possible until the caller has
     /// read the last byte.

@@ -1,5 +1,5 @@
 //! Writes commands and reads replies on a connection. This module numbers commands, assigns
-//! outcomes to commands and sends literals. It does not interpret commands.
+//! outcomes to commands and sends literals. The module does not interpret commands.
 
 use std::fmt;
 

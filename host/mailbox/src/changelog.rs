@@ -35,7 +35,7 @@ pub struct ChangePage {
     pub cursor: String,
     /// `true` if another page follows.
     pub more: bool,
-    /// The changes, in the order in which a client must apply them.
+    /// The changes, in the order in which a client must apply the changes.
     pub changes: Vec<Change>,
 }
 

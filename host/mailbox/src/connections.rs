@@ -1,5 +1,5 @@
-//! The connections to the mail server: a pool of authenticated connections, their revocation, and
-//! the commands of doveadm.
+//! The connections to the mail server: a pool of authenticated connections, the end of connections
+//! and sessions of revoked credentials, and the commands of doveadm.
 
 pub(crate) mod doveadm;
 mod imap_connector;

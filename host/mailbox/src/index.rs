@@ -42,7 +42,7 @@ pub(crate) use search::CurrentIndex;
 pub struct SearchIndex {
     context: Arc<Context>,
     numbers: Arc<Numbers>,
-    /// The indexes of this host. `None` if the index is disabled.
+    /// The indexes of this host. `None` if search indexes are disabled.
     indexes: Option<Indexes>,
     /// The source of the credentials for background work.
     credentials: OnceLock<Arc<dyn IndexCredentials>>,

@@ -106,8 +106,8 @@ impl MessageIndex {
         Ok(true)
     }
 
-    /// Removes messages that were deleted permanently from the message index. Their message numbers
-    /// are not reused.
+    /// Removes from the message index the messages that were deleted permanently. The message
+    /// numbers are not reused.
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails.
@@ -131,9 +131,9 @@ impl MessageIndex {
         tx.commit().await
     }
 
-    /// Removes messages that are not at their stored locations any longer from the message index.
-    /// Skips a message if a concurrent request changed its location. The message numbers are not
-    /// reused.
+    /// Removes from the message index the messages that are not at their stored locations any
+    /// longer. Skips a message if a concurrent request changed its location. The message numbers
+    /// are not reused.
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails. Some messages can be removed in that case.

@@ -18,7 +18,7 @@ const LISTED: &str = "SELECT id, path, listed_path, uid_validity, uid_next, high
 const OCCUPIED: &str = "SELECT id, path, listed_path, uid_validity, uid_next, highest_modseq, \
      object_id FROM folders f WHERE account_id = $1 AND (listed_path IS NOT NULL \
      OR EXISTS (SELECT 1 FROM messages m WHERE m.folder_id = f.id)) ORDER BY path";
-/// Returns the deleted folders that no change in the log refers to.
+/// Returns the deleted folders to which no change in the change log refers.
 const FORGETTABLE: &str = "SELECT id FROM folders f WHERE account_id = $1 AND listed_path IS NULL \
      AND NOT EXISTS (SELECT 1 FROM messages m WHERE m.folder_id = f.id) \
      EXCEPT SELECT folder_id FROM mailbox_changes WHERE account_id = $1 AND uid = 0";
@@ -91,7 +91,8 @@ impl IndexedFolder {
         self.object_id.as_deref().unwrap_or(&self.id)
     }
 
-    /// Returns the mail server's id of the folder. Returns `None` if the index contains no such id.
+    /// Returns the mail server's id of the folder. Returns `None` if the message index contains no
+    /// such id.
     #[must_use]
     pub fn object_id(&self) -> Option<&str> {
         self.object_id.as_deref()
@@ -358,8 +359,8 @@ impl IndexedFolder {
     }
 }
 
-/// Removes the deleted folders that no change in the log refers to. Otherwise the database would
-/// contain every folder that a mailbox ever had.
+/// Removes the deleted folders to which no change in the change log refers. Otherwise the database
+/// would contain every folder that a mailbox ever had.
 ///
 /// # Errors
 /// Returns [`Error`] if the database fails. Some folders can be removed in that case.

@@ -31,8 +31,8 @@ pub(super) struct Plan {
     pub(super) second_renames: usize,
     /// The deletions that come after the changes of messages.
     pub(super) late_deletions: Vec<Change>,
-    /// The paths during the changes of messages. Includes the folders in `late_deletions`, and the
-    /// folders in `early_deletions` with their last paths.
+    /// The folder paths that are valid for the changes of messages. Includes the folders in
+    /// `late_deletions`, and the folders in `early_deletions` with their last paths.
     pub(super) paths: HashMap<String, String>,
     /// The deleted folders.
     pub(super) deleted: HashSet<String>,
@@ -40,7 +40,7 @@ pub(super) struct Plan {
 
 /// The folder paths that the client knows while the client applies the changes.
 struct KnownPaths<'a> {
-    /// The folders by their current path.
+    /// The ids of the folders, by current path.
     taken: HashMap<Cow<'a, str>, &'a str>,
     /// The current paths of the folders, by id.
     paths: HashMap<&'a str, Cow<'a, str>>,
@@ -113,7 +113,7 @@ impl<'a> KnownPaths<'a> {
         next
     }
 
-    /// Creates the folders whose paths are free, and removes them from `created`.
+    /// Creates the folders whose paths are free, and removes these folders from `created`.
     fn create(&mut self, created: &mut Vec<NewPath<'a>>, changes: &mut Vec<Change>) {
         created.retain(|NewPath { folder, to }| {
             if self.taken.contains_key(*to) {

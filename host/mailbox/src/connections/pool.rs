@@ -323,7 +323,8 @@ impl<C: Connect> Inner<C> {
         if count <= self.max_idle {
             return;
         }
-        // The idle connections of an account are in the order of their return.
+        // The idle connections of an account are in the order in which the connections returned to
+        // the pool.
         let oldest = accounts
             .values_mut()
             .filter(|account| !account.idle.is_empty())

@@ -70,7 +70,7 @@ pub(super) struct AccountIndex {
     pub(super) unreadable: Mutex<UnreadableMessages>,
 }
 
-/// The reason why the index is not used or built, and the time of the event.
+/// The reason why a search index is temporarily not used or built, and the time of the event.
 #[derive(Clone, Copy)]
 pub(super) enum Pause {
     /// The last update or build failed.

@@ -19,8 +19,8 @@ use crate::{blocking, bounds};
 const BEGINNING: usize = 64 * 1024;
 
 impl SearchIndex {
-    /// Reads messages and converts them to documents. Omits messages that the mail server fails to
-    /// return, and records these messages as unreadable.
+    /// Reads messages and converts the messages to documents. Omits messages that the mail server
+    /// fails to return, and records these messages as unreadable.
     pub(super) async fn read_documents(
         &self,
         account: &AccountIndex,
@@ -79,7 +79,7 @@ impl SearchIndex {
         Ok(existing.is_some())
     }
 
-    /// Reads messages of one folder and converts them to documents.
+    /// Reads messages of one folder and converts the messages to documents.
     async fn read_folder_documents(
         &self,
         access: &Access,

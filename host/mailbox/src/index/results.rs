@@ -69,7 +69,7 @@ pub struct Thread {
     pub unread: u32,
     /// The senders, in the order of their first message. At most 50.
     pub participants: Vec<Address>,
-    /// The newest message. Its snippet is `None`.
+    /// The newest message. The snippet is `None`.
     pub newest: Hit,
 }
 
@@ -87,7 +87,7 @@ pub struct ThreadPage {
 pub struct ThreadMessages {
     /// The current id of the thread.
     pub id: String,
-    /// The messages on the page, oldest first. Their snippets are `None`.
+    /// The messages on the page, oldest first. The snippets are `None`.
     pub messages: Vec<Hit>,
     /// The number of messages on all pages.
     pub total: u32,

@@ -62,7 +62,7 @@ impl SearchIndex {
         Err(IndexStatus::Building)
     }
 
-    /// Updates the index if necessary. Returns `false` if the index must be built in the
+    /// Updates the search index if necessary. Returns `false` if the index must be built in the
     /// background.
     async fn updated_index(
         &self,
@@ -101,8 +101,9 @@ impl SearchIndex {
         Ok(updated == Update::Current)
     }
 
-    /// Searches the index. Returns `None` if the index cannot be read. In this case, the index is
-    /// closed, deleted if its files are damaged, and opened or built again in the background.
+    /// Runs a search in the index. Returns `None` if the index cannot be read. In this case, the
+    /// index is closed, deleted if its files are damaged, and opened or built again in the
+    /// background.
     pub(crate) async fn search(
         &self,
         access: &Access,

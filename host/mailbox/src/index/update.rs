@@ -40,7 +40,7 @@ const WRITER_TIMEOUT: Duration = Duration::from_secs(10);
 /// The number of messages after which a build stores its progress.
 const COMMIT: usize = 5_000;
 
-/// Time for which a build adds messages. Then the other waiting builds come first.
+/// Time for which a build adds messages. After this time, other waiting builds come first.
 const TIME_SLICE: Duration = Duration::from_secs(20);
 
 /// The interval at which the checksums of an open index are verified.
@@ -249,9 +249,9 @@ impl SearchIndex {
         Ok(Update::Current)
     }
 
-    /// Adds messages to the index and removes others. Omits messages that are not at their
-    /// locations or that the mail server fails to return. If there are more than [`MAX_FOREGROUND`]
-    /// messages, ends after a time slice.
+    /// Adds the messages in `missing` to the index, and removes the messages in `removed`. Omits
+    /// messages that are not at their locations or that the mail server fails to return. If
+    /// `missing` contains more than [`MAX_FOREGROUND`] messages, ends after a time slice.
     async fn index_messages(
         &self,
         account: &AccountIndex,
@@ -391,7 +391,7 @@ pub(super) async fn delete_excess(account: &AccountIndex) {
     }
 }
 
-/// Returns [`IndexError::TooLarge`] if the index is larger than one account may use.
+/// Returns [`IndexError::TooLarge`] if the index exceeds the maximum size of one account's index.
 async fn check_size(account: &AccountIndex) -> Result<(), IndexError> {
     let folder = account.folder.clone();
     let bytes = blocking::run(move || files::size(&folder)).await;
@@ -518,7 +518,7 @@ pub(super) enum IndexError {
     /// The mail server or the database failed.
     #[error(transparent)]
     Mail(#[from] Error),
-    /// The index is larger than one account may use.
+    /// The index exceeds the maximum size of one account's index.
     #[error("the search index needs too much disk space")]
     TooLarge,
     /// The index cannot be written, for example because the disk is full.

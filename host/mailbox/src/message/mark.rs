@@ -3,8 +3,8 @@
 //!
 //! A client can store any message over IMAP, with any header. The client cannot create a mark,
 //! because only the service and the milter know the key. The mark covers the results, the fields of
-//! [`FIELDS`] and the beginning of the body, so it is not valid in another message. Copies of a
-//! message have the same mark.
+//! [`FIELDS`] and the beginning of the body, so the mark is not valid in another message. Copies of
+//! a message have the same mark.
 //!
 //! Mail servers fold long lines and change line breaks on the way to the mailbox. Therefore the
 //! mark does not cover white space.

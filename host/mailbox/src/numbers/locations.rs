@@ -37,8 +37,8 @@ pub(crate) struct Locations<'a> {
 }
 
 impl Locations<'_> {
-    /// Returns the next location. The caller must call this function repeatedly until it has found
-    /// the message. Returns `None` if no location remains.
+    /// Returns the next location. The caller must call this function until the caller has found the
+    /// message. Returns `None` if no location remains.
     pub(crate) async fn next(&mut self) -> Result<Option<Arc<Location>>, Error> {
         let Self {
             numbers, access, ..

@@ -148,7 +148,8 @@ impl Numbers {
         Ok(missing)
     }
 
-    /// Returns the messages that are missing at their stored locations. Asks the mail server.
+    /// Checks on the mail server which messages are missing at their stored locations. Returns
+    /// these messages.
     pub(super) async fn missing(
         &self,
         access: &Access,

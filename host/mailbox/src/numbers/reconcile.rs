@@ -252,8 +252,8 @@ impl Numbers {
                 retry_read!(lease, session => session.arrivals(path, from))
             };
             // A higher UIDNEXT means that a message has arrived. If this message has already left
-            // the folder again, it is in another folder, and all folders must be listed again. If
-            // the server does not report UIDNEXT, such an arrival is not detected.
+            // the folder again, the message is in another folder, and all folders must be listed
+            // again. If the server does not report UIDNEXT, such an arrival is not detected.
             arrived |= next > 0;
             if let Some((opened, uids)) = found {
                 arrived |= !uids.is_empty();

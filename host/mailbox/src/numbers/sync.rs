@@ -2,8 +2,8 @@
 //! changes of other clients. The message index adds each difference to the change log.
 //!
 //! A sync lists all folders with their HIGHESTMODSEQ, and reads the changes of those folders whose
-//! HIGHESTMODSEQ differs from the stored one. If the server has no QRESYNC, a sync compares the
-//! flags of all messages. New messages get message numbers as in listings
+//! HIGHESTMODSEQ differs from the stored HIGHESTMODSEQ. If the server has no QRESYNC, a sync
+//! compares the flags of all messages. New messages get message numbers as in listings
 //! ([`crate::numbers::reconcile`]), so a message that another client has moved keeps its message
 //! number. A message that is not at its stored location is removed only if the message has arrived
 //! in no folder.

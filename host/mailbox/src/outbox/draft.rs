@@ -52,7 +52,7 @@ pub struct Draft {
     pub to: Vec<Address>,
     /// The recipients in Cc.
     pub cc: Vec<Address>,
-    /// The Bcc recipients. The header of the message does not contain these recipients.
+    /// The Bcc recipients. The header of the message does not contain them.
     pub bcc: Vec<Address>,
     /// The subject, on one line.
     pub subject: String,

@@ -103,7 +103,7 @@ impl Outbox {
     ///
     /// # Errors
     /// Returns [`Error::Denied`] if the caller is not allowed to send from the address. Returns
-    /// [`Error::Internal`] if the database fails.
+    /// [`Error::Internal`] if the directory fails.
     pub async fn check_sender(&self, access: &Access, address: &str) -> Result<Sender, Error> {
         let not_own = "You can only send from your own address or active aliases";
         let account = &access.account;

@@ -302,7 +302,7 @@ impl Reader {
     }
 }
 
-/// Returns an error if the mail server returned a different number of bytes than it had announced.
+/// Returns an error if the mail server sends a different number of bytes than expected.
 fn check_length(length: usize, expected: usize) -> Result<(), Error> {
     if length == expected {
         Ok(())

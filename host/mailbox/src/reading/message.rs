@@ -126,8 +126,8 @@ impl Reader {
     }
 }
 
-/// Parses a message that was read completely. `number` is the service's number for the message.
-/// `trusted` selects the trusted `Authentication-Results` field.
+/// Parses a message that was read completely. `number` is the message number. `trusted` selects the
+/// trusted `Authentication-Results` field.
 pub(crate) async fn parse_complete(
     number: u64,
     message: Fetched,
