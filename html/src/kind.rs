@@ -1,22 +1,24 @@
-//! Finds quotes and signatures by the elements of mail clients.
+//! Finds quotes and signatures by the HTML attributes that mail clients write.
 
 use crate::tag::{Tag, VOID};
 
 /// The meaning of a line.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Kind {
-    /// Text of the author, or not yet known.
+    /// Text of the author, or text whose kind is not known.
     #[default]
     Text,
     /// A line of a quote.
     Quote,
-    /// A line between the texts, for example the introduction of a quote.
+    /// A line that is neither text of the author nor a quote, for example a signature or the
+    /// introduction of a quote.
     Dropped,
-    /// The start of another message, which ends at the end of the text. The line contains no text.
+    /// The start of another message, for example of a forwarded message. This message extends to
+    /// the end of the text. The line contains no text.
     Cut,
 }
 
-/// Parts of the attributes of elements with a quoted message.
+/// Substrings of attribute values. An element with such a value contains a quoted message.
 const QUOTES: [&str; 6] = [
     "yahoo_quoted",
     "protonmail_quote",
@@ -26,10 +28,10 @@ const QUOTES: [&str; 6] = [
     "gmail_quote_message",
 ];
 
-/// Parts of the attributes of elements that introduce a quote.
+/// Substrings of attribute values. An element with such a value introduces a quote.
 const INTRODUCTIONS: [&str; 3] = ["moz-cite-prefix", "reply-intro", "zmail_extra_hr"];
 
-/// Parts of the attributes of signatures.
+/// Substrings of attribute values. An element with such a value contains a signature.
 const SIGNATURES: [&str; 7] = [
     "gmail_signature",
     "moz-signature",
@@ -40,8 +42,8 @@ const SIGNATURES: [&str; 7] = [
     "mobile-signature",
 ];
 
-/// Parts of the attributes of elements that start another message. The message ends at the end of
-/// the text.
+/// Substrings of attribute values. Another message starts at an element with such a value, and
+/// extends to the end of the text.
 const MESSAGES: [&str; 6] = [
     "appendonsend",
     "divrplyfwdmsg",
@@ -51,8 +53,8 @@ const MESSAGES: [&str; 6] = [
     "outlookmessageheader",
 ];
 
-/// Returns the kind of an element, if the element has one of its own. The kind [`Kind::Cut`] is a
-/// line before the element.
+/// Returns the kind of the lines in an element. Returns `None` if the element does not change the
+/// kind. [`Kind::Cut`] means that another message starts before the element.
 pub(crate) fn kind_of(tag: &Tag) -> Option<Kind> {
     let values: Vec<&str> = tag.attributes().map(|(_, value)| value).collect();
     let values = values.join("\n").to_ascii_lowercase();
@@ -65,7 +67,7 @@ pub(crate) fn kind_of(tag: &Tag) -> Option<Kind> {
         return None;
     }
     if tag.name() == "blockquote" {
-        // Gmail indents text with such elements.
+        // Gmail indents text with `blockquote` elements without a border. Such text is not a quote.
         let is_indented = contains(&["border:none", "border: none"])
             && !tag.has("cite")
             && !values.contains("cite");

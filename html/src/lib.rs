@@ -1,10 +1,11 @@
-//! Decides what a person sees in the HTML of a message, and converts it to text. Previews, the
-//! search index, the new text of replies and the texts of agents use the same visible elements.
+//! Finds the parts of a message's HTML that a person sees, and converts these parts to text.
+//! Previews, the search index, the new text of replies and the texts for AI agents contain the same
+//! visible elements.
 //!
 //! The tokenizer and the ends of elements follow the HTML standard. Style sheets, styles, colours
 //! and positions determine the visibility of text. Time and memory grow at most linearly with the
 //! size of the HTML, even for deeply nested or malformed HTML. A budget limits the cost of style
-//! sheets. A document can be cut off at the start and at the end.
+//! sheets. The start and the end of the HTML can be missing.
 //!
 //! ```
 //! let html = "<p>Hello <b>Ada</b></p><p style='font-size:0'>hidden</p>";
@@ -33,8 +34,7 @@ use walk::walk;
 /// The readable text of a document.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Readable {
-    /// The visible text with the targets of links, the descriptions of images and the marks of
-    /// lists.
+    /// The visible text with the targets of links, the descriptions of images and the list markers.
     pub text: String,
     /// Whether hidden text was found.
     pub hidden: bool,
@@ -43,7 +43,7 @@ pub struct Readable {
     pub incomplete: bool,
 }
 
-/// Returns the visible text of a document with what else a person sees or can follow.
+/// Returns the visible text of a document with link targets, image descriptions and list markers.
 #[must_use]
 pub fn readable(html: &str) -> Readable {
     let found = walk(html, Form::Readable, usize::MAX);
@@ -54,8 +54,8 @@ pub fn readable(html: &str) -> Readable {
     }
 }
 
-/// Returns the visible text of a document. The result is plain text and can contain `<` and `&`. It
-/// must be escaped before it is inserted into HTML.
+/// Returns the visible text of a document. The result is plain text and can contain `<` and `&`.
+/// The caller must escape the result before the result is inserted into HTML.
 #[must_use]
 pub fn visible_text(html: &str) -> String {
     visible_beginning(html, usize::MAX)
@@ -68,7 +68,7 @@ pub fn visible_beginning(html: &str, length: usize) -> String {
     walk(html, Form::Words, length).writer.text
 }
 
-/// Returns the lines of the visible text with their kinds.
+/// Returns the lines of the visible text, each with its [`Kind`].
 #[must_use]
 pub fn visible_lines(html: &str) -> Vec<(String, Kind)> {
     walk(html, Form::Lines, usize::MAX).writer.lines()

@@ -25,7 +25,8 @@ fn is_far(at: f32) -> bool {
     at <= MIN_OFFSET || at >= MAX_OFFSET
 }
 
-/// Returns whether `clip` hides the whole element.
+/// Returns whether this value of the CSS property `clip` hides the whole element. Returns `None` if
+/// the value is not supported.
 pub(crate) fn clip(value: &str) -> Option<bool> {
     if matches!(value, "auto" | "initial" | "unset") {
         return Some(false);
@@ -35,15 +36,15 @@ pub(crate) fn clip(value: &str) -> Option<bool> {
     let [top, right, bottom, left] = sides[..] else {
         return None;
     };
-    // `auto`, here `None`, is the edge of the element: a missing start is 0, and up to a missing
-    // end nothing is narrow.
+    // `None` stands for `auto`, which means the edge of the element.
     let is_narrow = |from: Option<f32>, to: Option<f32>| {
         to.is_some_and(|to| to - from.unwrap_or_default() < 2.0)
     };
     Some(is_narrow(top, bottom) || is_narrow(left, right))
 }
 
-/// Returns whether `clip-path` hides the whole element.
+/// Returns whether this value of the CSS property `clip-path` hides the whole element. Returns
+/// `None` if the value is not supported.
 pub(crate) fn clip_path(value: &str) -> Option<bool> {
     if matches!(value, "none" | "initial" | "unset") {
         return Some(false);
@@ -91,7 +92,8 @@ pub(crate) fn transform(value: &str) -> Option<bool> {
             "rotatex" | "rotatey" => arguments.any(is_edge_on),
             "matrix" => {
                 let numbers = arguments.map(|number| number.parse().ok());
-                // The factors of the two axes, the factors between the axes, and the offsets.
+                // `x` and `y` are scale factors, `yx` and `xy` are skew factors, and `left` and
+                // `top` are offsets in pixels.
                 let [x, yx, xy, y, left, top] = numbers.collect::<Option<Vec<f32>>>()?[..] else {
                     return None;
                 };

@@ -1,4 +1,4 @@
-//! Splits HTML into tags and text. The tokenizer is the state machine of the HTML standard.
+//! Splits HTML into tags and text. The tokenizer implements the state machine of the HTML standard.
 
 use std::borrow::Cow;
 use std::ops::{ControlFlow, Range};
@@ -23,7 +23,7 @@ pub(crate) enum Token<'t> {
 #[derive(Debug, Default)]
 pub(crate) struct Tag {
     buffer: String,
-    /// The end of the tag's name in the buffer.
+    /// The byte offset in the buffer at which the tag's name ends.
     name_ends: usize,
     /// The names and values of the attributes in the buffer.
     attributes: Vec<[Range<usize>; 2]>,
@@ -70,7 +70,7 @@ impl Tag {
     }
 }
 
-/// Passes the tags and texts to `handle` until it returns `Break`.
+/// Passes the tags and texts of `html` to `handle` until `handle` returns `Break`.
 pub(crate) fn tokenize(html: &str, mut handle: impl FnMut(Token<'_>) -> ControlFlow<()>) {
     let mut tag = Tag::default();
     let mut emitter = CallbackEmitter::new(|event: CallbackEvent<'_>, _: Span<()>| {
@@ -103,7 +103,8 @@ pub(crate) fn tokenize(html: &str, mut handle: impl FnMut(Token<'_>) -> ControlF
     let _ = Tokenizer::new_with_emitter(html, WithoutErrors(emitter)).next();
 }
 
-/// An emitter without parse errors. To find the errors, the tokenizer would check each character.
+/// An emitter that does not report parse errors. The detection of parse errors takes time, because
+/// the tokenizer would have to check each character.
 struct WithoutErrors<F: Callback<(), ()>>(CallbackEmitter<F, ()>);
 
 impl<F: Callback<(), ()>> ForwardingEmitter for WithoutErrors<F> {
@@ -120,7 +121,7 @@ impl<F: Callback<(), ()>> ForwardingEmitter for WithoutErrors<F> {
     fn emit_error(&mut self, _: Error) {}
 }
 
-/// Decodes UTF-8. This is faster than `String::from_utf8_lossy` for valid text.
+/// Decodes UTF-8. For valid text, `std::str::from_utf8` is faster than `String::from_utf8_lossy`.
 fn decoded(bytes: &[u8]) -> Cow<'_, str> {
     match std::str::from_utf8(bytes) {
         Ok(text) => text.into(),

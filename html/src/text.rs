@@ -2,14 +2,14 @@
 
 use crate::kind::Kind;
 
-/// What the text is for.
+/// The output format of a [`Writer`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Form {
     /// Only words, for previews and for the search index.
     Words,
     /// Lines with their [`Kind`].
     Lines,
-    /// Lines with the targets of links, the descriptions of images and the marks of lists.
+    /// Lines with the targets of links, the descriptions of images and the list markers.
     Readable,
 }
 
@@ -21,7 +21,8 @@ pub(crate) struct Writer {
     pending_lines: usize,
     /// Whether to write a space before the next word.
     pending_space: bool,
-    /// The offset and the kind of each line whose kind differs from the line before.
+    /// The byte offset in `text` and the kind of each line whose kind differs from the kind of the
+    /// line before.
     kinds: Vec<(usize, Kind)>,
 }
 
@@ -51,7 +52,7 @@ impl Writer {
         self.pending_lines += 1;
     }
 
-    /// Writes the start of another message.
+    /// Records that another message starts after the current text.
     pub(crate) fn cut(&mut self) {
         if self.kinds.last().is_none_or(|(_, last)| *last != Kind::Cut) {
             self.kinds.push((self.text.len(), Kind::Cut));
@@ -111,7 +112,7 @@ impl Writer {
         self.text.push_str(word);
     }
 
-    /// Returns the lines with their kinds. At most one empty line follows another line.
+    /// Returns the lines with their kinds. Merges consecutive empty lines of the same kind.
     pub(crate) fn lines(&self) -> Vec<(String, Kind)> {
         let mut lines: Vec<(String, Kind)> = Vec::new();
         let mut kinds = self.kinds.iter().peekable();

@@ -6,12 +6,12 @@ use latchmail_mime::bounds::BODY;
 /// of a larger message.
 pub const FIRST: usize = 1024 * 1024;
 
-/// Maximum size of one reply of the mail server, in bytes. The largest requested item is an encoded
-/// text.
+/// Maximum size of one reply of the mail server, in bytes. The largest item that the client
+/// requests is the encoded text of a message.
 pub const REPLY: usize = 4 * BODY + 1024 * 1024;
 
-/// Maximum length of one line of a reply, in bytes. Literals are not part of the line. This is
-/// enough for the UIDs of a million search results.
+/// Maximum length of one line of a reply, in bytes. Literals do not count. The limit is large
+/// enough for a SEARCH reply with a million UIDs.
 pub const REPLY_LINE: usize = 12 * 1024 * 1024;
 
 /// Maximum number of recent messages in a folder before the session clears `\Recent` with SELECT.
@@ -19,14 +19,14 @@ pub const REPLY_LINE: usize = 12 * 1024 * 1024;
 pub const RECENT: u32 = 1000;
 
 /// The number of bytes of header fields that a listing reads first. If the header is longer, the
-/// listing reads up to `HEADER` of `latchmail-mime` bytes.
+/// listing reads up to `latchmail_mime::bounds::HEADER` bytes.
 pub const LISTED_HEADER: usize = 64 * 1024;
 
 /// Maximum size of a message's flags in a response, in bytes.
 pub const FLAGS: usize = 4 * 1024;
 
-/// Maximum length of a folder's path, in bytes. An index entry of PostgreSQL with a path can have
-/// up to 2,704 bytes.
+/// Maximum length of a folder's path, in bytes. The database has indexes over paths, and PostgreSQL
+/// limits an index entry to 2,704 bytes.
 pub const PATH: usize = 2000;
 
 /// Maximum number of folders in a mailbox, including folders that cannot be opened.

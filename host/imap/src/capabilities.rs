@@ -1,4 +1,4 @@
-//! The server's IMAP extensions, as far as this client uses them.
+//! The IMAP extensions that this client uses, and whether the server offers these extensions.
 
 use imap_proto::{Capability, ResponseCode};
 use latchmail_net::sasl::Mechanism;

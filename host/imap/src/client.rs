@@ -143,7 +143,8 @@ impl Connector {
         }
     }
 
-    /// Connects and reads the greeting. Returns the capabilities if the greeting contains them.
+    /// Connects and reads the greeting. Returns the capabilities if the greeting lists
+    /// capabilities.
     pub(crate) async fn greet(&self) -> Result<(Wire, Option<Capabilities>), Error> {
         let timer = CommandTimer::start(CONNECT);
         let io =

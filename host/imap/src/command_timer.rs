@@ -1,4 +1,5 @@
-//! Measures commands for the metrics and the traces, which contain only the names of commands.
+//! Measures the duration of commands for metrics and traces. Metrics and traces contain the names
+//! of commands, but no arguments.
 
 use std::time::Instant;
 
@@ -6,7 +7,7 @@ use imap_proto::Status;
 use latchmail_core::metrics;
 use latchmail_core::traces::{Kind, Span};
 
-/// The name of the connection up to the greeting.
+/// The command name in metrics and traces for connecting to the server and reading the greeting.
 pub(crate) const CONNECT: &str = "CONNECT";
 
 /// A running command. If this value is dropped without a result, the command counts as failed: the
@@ -21,7 +22,7 @@ pub(crate) struct CommandTimer {
 
 impl CommandTimer {
     /// Starts the measurement of a command. `command` begins with the name of the command. Returns
-    /// `None` for LOGOUT, because the client does not wait for its result.
+    /// `None` for LOGOUT, because the client does not wait for the result of LOGOUT.
     pub(crate) fn start(command: &str) -> Option<Self> {
         let name = name(command);
         (name != LOGOUT).then(|| Self {
@@ -58,7 +59,7 @@ const FAILED: &str = "failed";
 
 const LOGOUT: &str = "LOGOUT";
 
-/// Returns the name of a command without `UID`, or `other` for an unknown name.
+/// Returns the name of a command without the prefix `UID`, or `other` for an unknown name.
 fn name(command: &str) -> &'static str {
     let command = command.strip_prefix("UID ").unwrap_or(command);
     let name = command.split(' ').next().unwrap_or_default();

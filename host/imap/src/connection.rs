@@ -1,9 +1,9 @@
-//! A connection to the mail server after the log-in, and the exchange of commands and replies on
-//! it.
+//! A connection to the mail server after the log-in. Commands and replies are exchanged on this
+//! connection.
 //!
-//! [`Connection::exchange`] runs every exchange with the server. The connection is broken from the
-//! start of an exchange until the exchange has succeeded. Therefore a connection is not usable
-//! after a failed or cancelled command.
+//! [`Connection::exchange`] runs every exchange with the server. The connection is in the state
+//! `Broken` from the start of an exchange until the exchange has succeeded. Therefore a connection
+//! is not usable after a failed or cancelled command.
 
 use std::mem;
 use std::time::Duration;
@@ -17,8 +17,9 @@ use super::selected::Selected;
 use super::state::{Idle, State};
 use super::wire::{OnReply, Outcome, Sent, Wire};
 
-/// Timeout factor for commands with literals. A search reads every message, and an appended message
-/// can have 25 MB.
+/// Timeout factor for commands that can take longer than others: a search can make the server read
+/// every message, an appended message can have 25 MB, and a sync can read the flags of all
+/// messages.
 pub(crate) const LITERAL_TIMEOUT_FACTOR: u32 = 4;
 
 /// An authenticated connection.

@@ -92,14 +92,15 @@ pub(crate) fn positions(uids: &[Uid]) -> String {
     format!("UID FETCH {} (UID FLAGS INTERNALDATE)", set(uids))
 }
 
-/// Returns the command that requests the flags of all messages, or of those that were changed after
-/// a HIGHESTMODSEQ. In the latter case, the server also reports the UIDs of expunged messages (RFC
-/// 7162, section 3.2.6).
+/// Returns the command that requests the flags of all messages, or of the messages that have
+/// changed after the HIGHESTMODSEQ `since`. If `since` is set, the server also reports the UIDs of
+/// expunged messages (RFC 7162, section 3.2.6).
 pub(crate) fn all_flags(since: Option<u64>) -> String {
     match since {
         None => "UID FETCH 1:* (UID FLAGS)".to_owned(),
-        // `*` means the UID of the last message (RFC 3501, section 9). Messages with higher UIDs
-        // can have been expunged.
+        // The range ends at the highest possible UID, because `*` means the UID of the last message
+        // (RFC 3501, section 9). With `*`, the server would not report expunged messages with
+        // higher UIDs.
         Some(since) => {
             format!(
                 "UID FETCH 1:{} (UID FLAGS) (CHANGEDSINCE {since} VANISHED)",
@@ -148,7 +149,7 @@ struct Received {
 }
 
 impl Collected {
-    /// Returns `true` if data of a message has arrived.
+    /// Returns `true` if data of at least one message has arrived.
     pub(crate) fn has_messages(&self) -> bool {
         !self.0.is_empty()
     }

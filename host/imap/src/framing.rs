@@ -10,14 +10,14 @@ use super::bounds;
 /// A search for the end of the first reply in a growing buffer.
 #[derive(Default)]
 pub(super) struct Framing {
-    /// The offset of the current line.
+    /// The byte offset of the current line in the buffer.
     line: usize,
-    /// The offset at which the next search starts.
+    /// The byte offset at which the next search for a line end starts.
     searched: usize,
 }
 
 impl Framing {
-    /// Returns the end of the reply, or `None` if the reply is not complete yet.
+    /// Returns the byte offset at which the reply ends, or `None` if the reply is not complete yet.
     pub(super) fn end(&mut self, buffer: &[u8]) -> Result<Option<usize>, Error> {
         loop {
             if self.line > bounds::REPLY {
@@ -50,9 +50,9 @@ impl Framing {
     }
 }
 
-/// Returns the length of the literal that a line announces. Returns an error if the number exceeds
-/// 32 bits (RFC 3501, section 9). Otherwise the bytes of the literal would be parsed as the next
-/// reply.
+/// Returns the length of the literal that a line announces. Returns an error if the length exceeds
+/// 32 bits (RFC 3501, section 9). Without this error, the bytes of the literal would be parsed as
+/// the next reply.
 pub(super) fn literal(reply: &[u8], line: &[u8]) -> Result<Option<usize>, Error> {
     let Some(digits) = announced(reply, line) else {
         return Ok(None);

@@ -1,5 +1,5 @@
-//! Checks properties that must hold for any reply of a mail server and for any folder name. See
-//! [`latchmail_core::fuzzing`].
+//! Fuzz targets that check properties of the client for any reply of a mail server and for any
+//! folder name. See [`latchmail_core::fuzzing`].
 
 use std::collections::VecDeque;
 use std::pin::Pin;

@@ -5,8 +5,8 @@
 //! limit the size of replies, and return the response code of a NO. The crate encodes client input
 //! before it writes a command: see [`quoted`].
 //!
-//! This crate has no pool of connections and no cache. It identifies messages by the server's UIDs,
-//! and does not parse messages.
+//! This crate has no pool of connections and no cache. The crate identifies messages by the
+//! server's UIDs, and does not parse messages.
 //!
 //! ```no_run
 //! # use latchmail_core::caller::MailCredential;

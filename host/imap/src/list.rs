@@ -1,5 +1,5 @@
 //! Lists folders with LIST (RFC 5258, RFC 6154). If the server supports LIST-STATUS (RFC 5819), the
-//! response contains the message counts. Then no second round trip is needed.
+//! response contains the message counts, so no second round trip is needed.
 
 use imap_proto::{MailboxDatum, Response, Status};
 
@@ -9,8 +9,8 @@ use super::open::OpenMode;
 use super::session::Session;
 use super::{Error, INBOX, bounds, quoted, utf7};
 
-/// Maximum number of STATUS commands in one write. Used only if the server does not support
-/// LIST-STATUS.
+/// Maximum number of STATUS commands in one write. The client sends STATUS for each folder for
+/// which LIST did not return STATUS data.
 const STATUS_AT_ONCE: usize = 64;
 
 /// STATUS items for the folder lists of API clients.
@@ -18,7 +18,8 @@ pub const COUNTS: &str = "MESSAGES UNSEEN UIDNEXT UIDVALIDITY";
 /// STATUS items for the reconciliation of the message index (see `reconcile` in
 /// `latchmail-mailbox`).
 pub const POSITIONS: &str = "MESSAGES UIDNEXT UIDVALIDITY";
-/// STATUS items for a sync. If the server has no QRESYNC, [`POSITIONS`] replaces this value.
+/// STATUS items for a sync of the message index (see `sync` in `latchmail-mailbox`). If the server
+/// has no QRESYNC, [`POSITIONS`] replaces this value.
 pub const MODSEQS: &str = "MESSAGES UIDNEXT UIDVALIDITY HIGHESTMODSEQ";
 
 impl Session {
@@ -38,9 +39,9 @@ impl Session {
         let (extended, special_use) = (capabilities.list_extended, capabilities.special_use);
         let mut collected = if extended && special_use && capabilities.list_status {
             let list = format!(r#"LIST "" "*" RETURN (SPECIAL-USE STATUS ({items}))"#);
-            // EXAMINE closes the open folder, because its STATUS might be outdated (see `closing`).
-            // If INBOX is open and current, Dovecot does not have to open it for its STATUS, so
-            // EXAMINE and LIST together take less time than LIST alone.
+            // The STATUS data of an open folder might be outdated (see `closing`). EXAMINE closes
+            // the open folder and opens INBOX. Dovecot then does not have to open INBOX for the
+            // STATUS data, so EXAMINE and LIST together take less time than LIST alone.
             let opening = self.open(OpenMode::Examine, INBOX, Some(&list)).await?;
             if let Some(listed) = opening.outcome {
                 listed.ok()?;
@@ -104,7 +105,7 @@ impl Session {
                 "omitted folders whose paths are too long or contain line breaks"
             );
         }
-        // A folder without STATUS data was deleted after the LIST command.
+        // Omit folders without STATUS data: they were deleted after the LIST command.
         folders.retain(|folder| folder.selectable && folder.status.is_some());
         Ok(folders)
     }
@@ -149,7 +150,7 @@ impl Session {
         Ok(None)
     }
 
-    /// Returns the STATUS items that the server supports.
+    /// Returns `items`, or [`POSITIONS`] instead of [`MODSEQS`] if the server has no QRESYNC.
     fn supported<'i>(&self, items: &'i str) -> &'i str {
         if items == MODSEQS && !self.connection.capabilities.qresync {
             POSITIONS

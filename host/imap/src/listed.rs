@@ -43,7 +43,7 @@ pub struct Listed {
     pub selectable: bool,
     /// The roles that the server assigns.
     pub roles: Vec<Role>,
-    /// The STATUS data. `None` if the server has not sent them.
+    /// The STATUS data. `None` if the server has not sent STATUS data.
     pub status: Option<FolderStatus>,
     /// The server's id of the folder, if the server has ids: MAILBOXID (RFC 8474) or X-GUID.
     pub object_id: Option<String>,
@@ -69,7 +69,7 @@ pub struct FolderStatus {
 #[derive(Debug, Default)]
 pub(crate) struct Collected {
     pub(super) folders: Vec<Listed>,
-    /// The positions in `folders`, by the server's name.
+    /// The index of each folder in `folders`, by the server's name of the folder.
     positions: HashMap<String, usize>,
     /// `true` if the server listed more folders than [`bounds::FOLDERS`].
     pub(super) too_many: bool,
@@ -120,7 +120,7 @@ impl FolderStatus {
                 StatusAttribute::Unseen(n) => status.unseen = *n,
                 StatusAttribute::UidValidity(n) => status.uid_validity = *n,
                 StatusAttribute::UidNext(n) => status.uid_next = *n,
-                // The server returns 0 if it does not store the modification sequences of the
+                // HIGHESTMODSEQ is 0 if the server does not store the modification sequences of the
                 // folder.
                 StatusAttribute::HighestModSeq(n) => {
                     status.highest_modseq = Some(*n).filter(|n| *n > 0);
@@ -170,8 +170,8 @@ fn listed(data: &MailboxListData<'_>, frame: &Bytes) -> Listed {
 }
 
 /// Removes the escapes of a quoted string (RFC 3501, section 4.3), because `imap-proto` does not
-/// remove them. `frame` is the reply that contains `text`. A quotation mark before the text means
-/// that the text is a quoted string and not a literal.
+/// remove the escapes. `frame` is the reply that contains `text`. A quotation mark before the text
+/// means that the text is a quoted string and not a literal.
 fn unescaped(text: &str, frame: &Bytes) -> String {
     let start = (text.as_ptr() as usize).checked_sub(frame.as_ptr() as usize);
     let was_quoted = start

@@ -52,7 +52,7 @@ async fn with_password(
         return Err(Error::Refused);
     }
     let tag = if capabilities.auth_plain {
-        // RFC 4616 requires an empty authorization identity, the user name and the password.
+        // The authorization identity before the first NUL is empty (RFC 4616, section 2).
         let plain = Zeroizing::new(format!("\0{username}\0{password}"));
         let response = Zeroizing::new(STANDARD.encode(plain.as_bytes()));
         authenticate(wire, capabilities, "PLAIN", &response, on).await?
@@ -95,8 +95,8 @@ async fn with_token(
     if let Some(outcome) = wire.continuation(on).await? {
         return Ok(outcome);
     }
-    // The server has sent the reason of the failure as a continuation request. The server completes
-    // the command after the client's response.
+    // The server has rejected the token and sent the reason as a continuation request. The server
+    // completes the command only after the client's response.
     wire.queue_line(mechanism.error_response());
     wire.finish_one(tag, on).await
 }

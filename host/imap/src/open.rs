@@ -38,18 +38,19 @@ impl fmt::Display for OpenMode {
 pub(crate) struct OpenResult {
     pub(crate) opened: Opened,
     /// The permanent flags (RFC 3501, section 7.1, PERMANENTFLAGS), or `None` if the server does
-    /// not report them.
+    /// not report permanent flags.
     pub(crate) permanent: Option<Vec<String>>,
-    /// The HIGHESTMODSEQ (RFC 7162, section 3.1.2.1). `None` if the server does not report it.
+    /// The HIGHESTMODSEQ (RFC 7162, section 3.1.2.1). `None` if the server does not report
+    /// HIGHESTMODSEQ.
     pub(crate) highest_modseq: Option<u64>,
-    /// The number of recent messages. A message is recent if no session with write access has seen
-    /// it (RFC 3501, section 2.3.2).
+    /// The number of recent messages. A message is recent if no earlier session opened the folder
+    /// with SELECT after the message arrived (RFC 3501, section 2.3.2).
     recent: u32,
     /// The NO response, if the folder could not be opened.
     pub(crate) refused: Option<Outcome>,
     /// The outcome of the command that was sent after EXAMINE or SELECT.
     pub(crate) outcome: Option<Outcome>,
-    /// The messages that the command fetched.
+    /// The messages that the command after EXAMINE or SELECT fetched.
     pub(crate) collected: Collected,
     /// The UIDs that the command found, in the server's order.
     pub(crate) searched: Vec<Uid>,
@@ -103,8 +104,8 @@ impl Session {
     ) -> Result<OpenResult, Error> {
         let quoted =
             super::quoted(name).ok_or_else(|| Error::Protocol("invalid folder name".into()))?;
-        // Use SELECT once for a folder with many recent messages. SELECT clears `\Recent` and
-        // changes nothing else.
+        // Use SELECT once for a folder with many recent messages, because these messages make
+        // EXAMINE slow (see [`bounds::RECENT`]). SELECT clears `\Recent` and changes nothing else.
         let mode = if self.slow_folder.take_if(|slow| slow == name).is_some() {
             OpenMode::Select
         } else {
@@ -186,12 +187,13 @@ impl Session {
         Ok(None)
     }
 
-    /// Finds out why the server refused `name`. Returns the name with which to try once more: that
-    /// of the folder in LIST. It is `name` itself if the folder was created between both commands.
-    /// Returns `None` if there is no folder with this path that can be opened.
+    /// Finds the folder with this path in LIST after the server refused to open the folder. Returns
+    /// the server's name of the folder, with which the caller tries once more. The server can list
+    /// the refused name, for example if another client has just created the folder. Returns `None`
+    /// if LIST contains no folder with this path that can be opened.
     ///
     /// Uses LIST, because the text of a NO is not standardized. Some servers send no response code,
-    /// and Dovecot does not send it for every missing folder.
+    /// and Dovecot does not send a response code for every missing folder.
     pub(crate) async fn resolve_refused(
         &mut self,
         path: &str,

@@ -1,4 +1,4 @@
-//! Reads one page of a folder: positions, UIDs and flags.
+//! Reads the positions, UIDs and flags of one page of messages in a folder.
 
 use imap_proto::Status;
 
@@ -74,8 +74,9 @@ impl Session {
             match outcome.map(|o| o.status) {
                 Some(Status::Ok) if whole => return Ok(Some((opened, fetched))),
                 Some(Status::Ok | Status::No) => {
-                    // Another session expunged messages between the two commands (RFC 5530,
-                    // EXPUNGEISSUED).
+                    // Another session expunged messages between EXAMINE and FETCH (RFC 5530,
+                    // EXPUNGEISSUED). Therefore the next attempt does not guess the positions
+                    // before EXAMINE.
                     may_guess = false;
                 }
                 _ => return Err(Error::Protocol("the server rejected FETCH with BAD".into())),

@@ -12,7 +12,7 @@ use super::open::OpenMode;
 use super::session::{SelectedFolder, Session};
 use super::wire::Outcome;
 
-/// The location of a message. Only all three values together identify a message (RFC 3501, section
+/// The location of a message. Only the three values together identify a message (RFC 3501, section
 /// 2.3.1.1).
 #[derive(Clone, Copy, Debug)]
 pub struct MessageRef<'a> {
@@ -74,8 +74,8 @@ impl Session {
         else {
             return Ok(Vec::new());
         };
-        // After this code, messages are missing because they were expunged (RFC 5530). After
-        // another NO, the server failed to read one of them.
+        // EXPUNGEISSUED means that the missing messages were expunged (RFC 5530). Another NO means
+        // that the server failed to read a message.
         match opening.outcome {
             Some(outcome) if !outcome.has_code("EXPUNGEISSUED") => drop(outcome.ok()?),
             _ => {}
@@ -143,12 +143,12 @@ impl SelectedFolder<'_> {
     /// the message, or if the server reported an error or a removed message.
     ///
     /// NOOP in the same write makes the server report what other clients have changed. NOOP takes
-    /// less time than EXAMINE. Only for INBOX, NOOP can replace EXAMINE: if any other folder is
+    /// less time than EXAMINE. NOOP can replace EXAMINE only for INBOX: if any other folder is
     /// replaced by a new folder with the same name, Dovecot continues to return the messages of the
     /// old folder.
     ///
     /// Dovecot can run the FETCH before NOOP. In that case, NOOP returns the changed flags, and
-    /// [`Collected`] merges them.
+    /// [`Collected`] merges the flags.
     async fn fetch_in_open_inbox(
         &mut self,
         uid: Uid,

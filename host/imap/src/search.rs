@@ -26,8 +26,8 @@ pub enum SearchKey {
     To(String),
     /// The text is in the subject.
     Subject(String),
-    /// The message has several parts of different kinds, as messages with attachments have. IMAP
-    /// has no search key for attachments.
+    /// The Content-Type field contains `multipart/mixed`, as in messages with attachments. IMAP has
+    /// no search key for attachments.
     Mixed,
     /// The message is not marked as read.
     Unseen,
@@ -43,7 +43,7 @@ pub enum SearchKey {
     Uids(Vec<Uid>),
     /// The key does not match.
     Not(Box<Self>),
-    /// One of the two keys matches.
+    /// The message matches at least one of the two keys.
     Or(Box<Self>, Box<Self>),
 }
 
@@ -167,7 +167,7 @@ impl Session {
         Ok(found)
     }
 
-    /// Opens a folder and searches it in the same round trip.
+    /// Opens the folder `path` and runs the SEARCH `command` in this folder, in one round trip.
     async fn search_in(
         &mut self,
         path: &str,
@@ -186,8 +186,8 @@ impl Session {
         Ok(Some((opening.opened, opening.searched)))
     }
 
-    /// Returns `true` if the server has ids of messages. Then [`Session::identities_at`] reads no
-    /// header fields.
+    /// Returns `true` if the server assigns ids to messages (EMAILID or X-GUID). In that case,
+    /// [`Session::identities_at`] reads no header fields.
     #[must_use]
     pub fn has_message_ids(&self) -> bool {
         self.connection.capabilities.message_ids().is_some()

@@ -25,7 +25,7 @@ pub struct Opened {
     /// The UIDVALIDITY.
     pub uid_validity: u32,
     /// UIDNEXT: the smallest UID that the next message can get, or 0 if the server does not report
-    /// it.
+    /// UIDNEXT.
     pub uid_next: u32,
 }
 

@@ -20,15 +20,15 @@ const MAX_ID: usize = 255;
 /// Removes the id from a reply and returns the id. Does not change a reply without an id.
 pub(crate) fn take(reply: &mut BytesMut) -> Option<String> {
     let (id, before, after) = find_id(reply)?;
-    // Move the bytes before the id, because they are few. The bytes after the id can contain a
-    // complete message.
+    // Move the bytes before the id, because few bytes precede the id. The bytes after the id can
+    // contain a complete message.
     reply.copy_within(..before, after - before);
     reply.advance(after - before);
     Some(id)
 }
 
-/// Returns the id, and the start and the end of the attribute with the id. The range includes one
-/// adjacent space.
+/// Returns the id, and the byte offsets in `reply` at which the attribute with the id starts and
+/// ends. The range includes one adjacent space.
 fn find_id(reply: &[u8]) -> Option<(String, usize, usize)> {
     let mut at = first_attribute(reply)?;
     loop {
@@ -117,7 +117,8 @@ pub(crate) fn is_nested_deeper(reply: &[u8], depth: usize) -> bool {
     }
     let (mut at, mut open) = (0, 0_usize);
     while open <= depth {
-        // If the end of a string is missing, this function fails, as `imap-proto` does.
+        // If the end of a string is missing, this function returns `false`. `imap-proto` rejects
+        // such a reply.
         let end = match reply.get(at) {
             Some(b'"') => quoted_end(reply, at),
             Some(b'{') => literal_end(reply, at),

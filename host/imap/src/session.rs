@@ -1,4 +1,4 @@
-//! An authenticated IMAP session. Other modules contain its commands, for example
+//! An authenticated IMAP session. Other modules contain the commands of [`Session`], for example
 //! `open`, `read` and `change`. [`SelectedFolder`] has the commands that need an open folder.
 
 use std::time::Duration;
@@ -8,7 +8,7 @@ use super::connection::Connection;
 use super::wire::Wire;
 use super::{Error, INBOX};
 
-/// An authenticated IMAP session. It is not usable after a failed or cancelled command.
+/// An authenticated IMAP session. A session is not usable after a failed or cancelled command.
 #[derive(Debug)]
 pub struct Session {
     pub(crate) connection: Connection,
@@ -17,7 +17,7 @@ pub struct Session {
     pub(crate) slow_folder: Option<String>,
     /// `true` after `ENABLE QRESYNC`. From then on, the server sends VANISHED instead of EXPUNGE.
     pub(crate) qresync_enabled: bool,
-    /// `true` after the log contains that folders were omitted from a list.
+    /// `true` after the session has logged that a folder list omits folders.
     pub(crate) reported_omitted: bool,
 }
 
@@ -35,8 +35,8 @@ impl Session {
     /// ignore the outcomes of these commands.
     ///
     /// The client must close a folder before STATUS, because the STATUS of an open folder might be
-    /// outdated (RFC 3501, section 6.3.10). If the folder was replaced, Dovecot would return the
-    /// state of the old folder.
+    /// outdated (RFC 3501, section 6.3.10). If a new folder with the same name has replaced the
+    /// open folder, Dovecot would return the state of the old folder.
     pub(crate) fn closing(&mut self) -> Vec<String> {
         match self
             .connection
@@ -65,7 +65,7 @@ impl Session {
             })
     }
 
-    /// Returns `true` if this folder is open.
+    /// Returns `true` if the folder with the path `folder` is open.
     #[must_use]
     pub fn has_open(&self, folder: &str) -> bool {
         self.connection

@@ -11,7 +11,7 @@ pub(crate) enum State {
     Idle(Idle),
     /// The server is sending bytes of a message.
     Streaming(Streaming),
-    /// The client has sent an APPEND except for its last line.
+    /// The client has sent an APPEND command without the last line.
     Appending(Appending),
     /// An exchange is in progress, has failed or was cancelled. This variant has no connection,
     /// because the connection is closed on failure.
@@ -38,8 +38,8 @@ pub(crate) struct Streaming {
     pub(crate) remaining: usize,
 }
 
-/// A connection on which APPEND was sent except for its last line. The server discards the message
-/// if the connection closes.
+/// A connection on which the client has sent an APPEND command without the last line. The server
+/// discards the message if the connection closes.
 #[derive(Debug)]
 pub(crate) struct Appending {
     pub(crate) idle: Idle,

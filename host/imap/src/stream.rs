@@ -104,8 +104,8 @@ impl Session {
 
 impl SelectedFolder<'_> {
     /// Requests a range of bytes of a message in the open folder. Returns the number of bytes that
-    /// the server sends, or `None` if the message does not exist. The number is smaller than the
-    /// length of `range` if the message ends within the range.
+    /// the server sends, or `None` if the message does not exist. The returned value is smaller
+    /// than the length of `range` if the message ends within the range.
     ///
     /// [`Session::next_bytes`] returns the bytes. No other command is possible until the caller has
     /// read the last byte.
@@ -191,7 +191,8 @@ impl Head {
         wire.flush().await?;
         loop {
             let frame = match wire.next_item().await? {
-                // Only the requested bytes are sent as a literal.
+                // The server sends only the requested bytes as a literal. An empty literal means
+                // that the message has no bytes in the range.
                 Item::Literal(0) => {
                     self.has_message = true;
                     wire.reply().await?
@@ -217,7 +218,7 @@ impl Head {
                                 Start::Nothing
                             });
                         }
-                        // The outcome of EXAMINE.
+                        // A tag other than `tag` is the tag of EXAMINE.
                         Status::Ok => self.is_open = true,
                         Status::No => {}
                         // If no folder is open, the server rejects FETCH with BAD.
@@ -241,8 +242,9 @@ impl Head {
                 }
                 Ok(Response::MailboxData(MailboxDatum::Exists(n))) => self.exists = n,
                 Ok(Response::Fetch(_, attributes)) => {
-                    // The server can also report the flags of the message with its UID, even if the
-                    // message was just expunged (RFC 7162, section 3.2).
+                    // A FETCH reply with only the UID and the flags does not prove that the message
+                    // exists. The server can send such a reply even if the message was just
+                    // expunged (RFC 7162, section 3.2).
                     let is_content =
                         |a: &AttributeValue<'_>| matches!(a, AttributeValue::BodySection { .. });
                     let uid = AttributeValue::Uid(self.uid.0);
@@ -250,8 +252,8 @@ impl Head {
                         attributes.contains(&uid) && attributes.iter().any(is_content);
                 }
                 Ok(_) => {}
-                // This is the rest of a reply after an empty literal. `imap-proto` cannot parse the
-                // rest alone.
+                // The frame is the rest of a reply after an empty literal. `imap-proto` cannot
+                // parse the rest alone.
                 Err(Error::Protocol(_)) if self.has_message => {}
                 Err(error) => return Err(error),
             }

@@ -20,10 +20,11 @@ use super::state::{Idle, State};
 /// The changes of a folder.
 #[derive(Debug, Default)]
 pub struct FolderChanges {
-    /// The state of the folder when it was opened. If its UIDVALIDITY is not the requested one,
-    /// `flags` and `vanished` are empty.
+    /// The state of the folder when it was opened. If the UIDVALIDITY is not the requested one,
+    /// `flags` is empty and `vanished` is `None`.
     pub opened: Opened,
-    /// The HIGHESTMODSEQ of the folder when it was opened. `None` if the server does not report it.
+    /// The HIGHESTMODSEQ of the folder when it was opened. `None` if the server does not report
+    /// HIGHESTMODSEQ.
     pub highest_modseq: Option<u64>,
     /// The UIDs and the flags of the messages, in any order. The flags are in the form of
     /// [`canonical_flags`].
@@ -32,8 +33,8 @@ pub struct FolderChanges {
     pub vanished: Option<Vec<RangeInclusive<Uid>>>,
 }
 
-/// Maximum number of ranges of expunged messages. If the server reports more ranges, all flags are
-/// read instead.
+/// Maximum number of ranges of expunged messages. If the server reports more ranges, the client
+/// reads the flags of all messages instead.
 const MAX_VANISHED: usize = 100_000;
 
 /// Returns the flags in ascending order, separated by spaces, without `\Recent` and duplicates.
@@ -97,7 +98,7 @@ impl Collected {
         }
     }
 
-    /// Returns the flags as shared text. Equal flags share one allocation.
+    /// Returns the text `flags` with shared ownership. Equal texts share one allocation.
     fn intern(&mut self, flags: String) -> Arc<str> {
         if let Some(known) = self.known.get(flags.as_str()) {
             return Arc::clone(known);
@@ -161,7 +162,7 @@ impl Session {
         if self.qresync_enabled || !self.connection.capabilities.qresync {
             return Ok(self.qresync_enabled);
         }
-        // The client must close the open folder first (RFC 5161, section 3.1).
+        // ENABLE is valid only if no folder is open (RFC 5161, section 3.1).
         let mut commands = self.closing();
         commands.push("ENABLE QRESYNC".to_owned());
         let mut enabled = false;

@@ -14,8 +14,8 @@ const BASE64: GeneralPurpose = GeneralPurpose::new(
         .with_decode_padding_mode(DecodePaddingMode::RequireNone),
 );
 
-/// Returns the server's name of the folder with this path. Returns `None` if no folder can have
-/// this path.
+/// Returns the server's name of the folder with this path, in modified UTF-7. Returns `None` if no
+/// folder can have this path.
 #[must_use]
 pub fn name(path: &str) -> Option<String> {
     let impossible =

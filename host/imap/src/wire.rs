@@ -1,5 +1,5 @@
 //! Writes commands and reads replies on a connection. This module numbers commands, assigns
-//! outcomes to commands and sends literals. It does not interpret commands.
+//! outcomes to commands and sends literals. The module does not interpret commands.
 
 use std::fmt;
 
@@ -39,11 +39,12 @@ pub(crate) struct Outcome {
     pub(crate) text: String,
 }
 
-/// A reply with its literals. [`server_ids`] has removed the id from the bytes.
+/// A reply with its literals. [`server_ids`] has removed the server's id of the folder or message
+/// from the bytes.
 #[derive(Debug)]
 pub(crate) struct Frame {
     pub(crate) bytes: Bytes,
-    /// The id of the folder or message, if the reply has one.
+    /// The server's id of the folder or message, if the reply contained an id.
     pub(crate) id: Option<String>,
 }
 
@@ -129,7 +130,7 @@ impl Wire {
         tag
     }
 
-    /// Records the result of a command.
+    /// Ends the measurement of a command for metrics and traces.
     pub(crate) fn finished(&mut self, tag: &str, status: &Status) {
         let number = tag.strip_prefix('L').and_then(|number| number.parse().ok());
         let index = self
@@ -362,7 +363,7 @@ pub(crate) const SMALL_LITERAL: usize = 64 * 1024;
 const RESERVE: usize = 256 * 1024;
 const MIN_FREE: usize = 16 * 1024;
 
-/// Omits the buffers, because they can contain a password.
+/// Omits the buffers `read` and `written`, because the buffers can contain a password.
 impl fmt::Debug for Wire {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Wire").finish_non_exhaustive()
@@ -396,8 +397,8 @@ pub(crate) fn parse(frame: &[u8]) -> Result<Response<'_>, Error> {
     }
 }
 
-/// Maximum nesting depth of lists in a reply. `imap-proto` parses lists by recursion. Expected
-/// replies have at most four levels.
+/// Maximum nesting depth of lists in a reply. `imap-proto` parses lists by recursion, so a deeper
+/// reply could overflow the stack. Expected replies have at most four levels.
 const DEPTH: usize = 32;
 
 #[cfg(test)]

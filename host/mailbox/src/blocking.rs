@@ -28,7 +28,7 @@ pub(crate) async fn run<T: Send + 'static>(
 }
 
 /// Runs `work` on a blocking thread. If the caller is dropped, for example at the deadline of the
-/// request, the argument of `work` becomes `true`. Then `work` must end soon.
+/// request, the argument of `work` becomes `true`. In that case, `work` must end soon.
 pub(crate) async fn run_cancellable<T: Send + 'static>(
     work: impl FnOnce(&AtomicBool) -> T + Send + 'static,
 ) -> Result<T, String> {

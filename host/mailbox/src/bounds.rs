@@ -21,7 +21,8 @@ pub(crate) const DOWNLOAD_CHUNK: usize = 256 * 1024;
 pub(crate) const MESSAGE_MEMORY_MIB: usize = 256;
 
 /// Memory for reading one message of at least [`FIRST`] bytes, in MiB. The memory contains the
-/// first [`FIRST`] bytes of the message, and its text and HTML in encoded and decoded form.
+/// first [`FIRST`] bytes of the message, and the text and the HTML of the message in encoded and
+/// decoded form.
 pub(crate) const LARGE_MESSAGE_MIB: u32 = 12;
 
 /// Memory for one download, in MiB.
@@ -37,10 +38,11 @@ pub(crate) const LISTING_MEMORY_MIB: usize = 64;
 /// Maximum number of concurrent downloads of one account.
 pub(crate) const DOWNLOADS_PER_ACCOUNT: usize = 16;
 
-/// Time that a download waits for its client before it releases its connection.
+/// Time that a download waits for its client before the download releases its connection to the
+/// mail server.
 pub(crate) const SLOW_CLIENT: Duration = Duration::from_millis(100);
 
-/// Time in which the client of a download must take a piece of 64 KiB. After this time, the
+/// Time in which a slow client of a download must take a piece of 64 KiB. After this time, the
 /// download releases its memory.
 pub(crate) const VERY_SLOW_CLIENT: Duration = Duration::from_secs(1);
 
@@ -48,7 +50,7 @@ pub(crate) const VERY_SLOW_CLIENT: Duration = Duration::from_secs(1);
 /// messages must fit into a sandbox's memory.
 pub(crate) const LISTED_FIELD: usize = 4 * 1024;
 
-/// Converts a number of messages or bytes.
+/// Converts a count of messages or bytes.
 pub(crate) fn to_usize(n: u32) -> usize {
     usize::try_from(n).unwrap_or(usize::MAX)
 }

@@ -74,7 +74,7 @@ struct Message {
     structure: Option<Arc<Structure>>,
 }
 
-/// A borrowed key of a message, which contains the account and the number.
+/// A borrowed key of a message, which contains the account and the message number.
 #[derive(Hash)]
 struct MessageKey<'k>(&'k str, MessageNumber);
 
@@ -90,8 +90,8 @@ impl Equivalent<(String, MessageNumber)> for MessageKey<'_> {
 pub(crate) struct FolderKey([u8; 16]);
 
 impl FolderKey {
-    /// Creates the key from the first 16 bytes of SHA-256 over the three values. A cryptographic
-    /// hash prevents that a user creates two folders with the same key.
+    /// Creates the key from the first 16 bytes of SHA-256 over the account, the UIDVALIDITY and the
+    /// path. A cryptographic hash prevents that a user creates two folders with the same key.
     pub(crate) fn new(account: &str, path: &str, uid_validity: u32) -> Self {
         let mut digest = Sha256::new();
         digest.update((account.len() as u64).to_be_bytes());
@@ -214,7 +214,7 @@ impl MailboxCache {
     }
 
     /// Adds the summaries of messages of a folder, with their IMAP UIDs. `moves` is the value of
-    /// [`MailboxCache::moves`] before the numbers of the messages were read.
+    /// [`MailboxCache::moves`] before the message numbers were read.
     pub(crate) fn insert_summaries<'s>(
         &self,
         folder: FolderKey,
@@ -229,7 +229,8 @@ impl MailboxCache {
             self.summaries
                 .insert((folder, *uid), Arc::new(without_flags));
         }
-        // A concurrent move may have removed an entry before it was added.
+        // A concurrent move may have removed an entry before this function added the entry.
+        // Therefore remove the added entries.
         if self.moves() != moves {
             for (uid, _) in summaries {
                 self.summaries.remove(&(folder, *uid));
@@ -242,8 +243,9 @@ impl MailboxCache {
         self.moves.load(Ordering::SeqCst)
     }
 
-    /// Removes the summaries of messages that were moved to a folder. While a message was moved, a
-    /// listing may have found it in this folder and cached it with another number.
+    /// Removes the summaries of messages that were moved to a folder. While a message was being
+    /// moved, a listing may have found the message in this folder and cached the summary with
+    /// another message number.
     pub(crate) fn remove_moved_summaries(
         &self,
         folder: FolderKey,

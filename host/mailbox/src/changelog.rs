@@ -35,14 +35,14 @@ pub struct ChangePage {
     pub cursor: String,
     /// `true` if another page follows.
     pub more: bool,
-    /// The changes, in the order in which a client must apply them.
+    /// The changes, in the order in which a client must apply the changes.
     pub changes: Vec<Change>,
 }
 
 /// The folders that a caller can see.
 enum Visible<'a> {
     All,
-    /// The folders that are granted to a member, by id.
+    /// The folders that are granted to a member, by the folder's public id.
     Granted(HashMap<&'a str, Vec<&'a GrantedFolder>>),
 }
 
@@ -52,7 +52,7 @@ pub struct ChangeLog {
     context: Arc<Context>,
     folders: Arc<Folders>,
     numbers: Arc<Numbers>,
-    /// The keys that seal cursors.
+    /// The keys that encrypt and authenticate cursors.
     keys: Arc<Keyring>,
 }
 
@@ -117,7 +117,8 @@ impl ChangeLog {
         let limit = usize::try_from(limit).unwrap_or(usize::MAX);
         let plan = plan(folders).await?;
         let page = page(message_index, account, plan, cursor, version, limit).await?;
-        // The sweep can delete changes at any time. Therefore check after the changes were read.
+        // The sweep can delete old changes from the change log at any time. Therefore check after
+        // the changes were read whether some of these changes were deleted.
         let log = message_index.log.log_state(account).await?;
         if log.is_none_or(|log| log.pruned_version > cursor.since) {
             return Err(Error::CursorExpired);
@@ -141,7 +142,8 @@ async fn plan(folders: Vec<FolderHistory>) -> Result<Plan, Error> {
 
 /// Returns the text to which the cursors of a caller are bound: the mailbox, and the grants of a
 /// member. If a grant with the right to read mail is added or revoked, the member's cursors expire.
-/// So no cursor of a member has a version before the grant.
+/// Therefore a member's cursor never has a version from before a grant, and the member cannot read
+/// earlier changes.
 fn cursor_row(access: &Access) -> String {
     let Some(member) = &access.member else {
         return access.account.clone();
@@ -187,13 +189,14 @@ fn find_folder<'f>(
     };
     let found = folders.iter().find(|folder| folder_tag(folder) == tag);
     let Some(found) = found else {
-        // The folder was deleted before the version of the cursor.
+        // The folder of the cursor was deleted before the version of the cursor.
         return match now {
             Some(_) => Err(Error::CursorExpired),
             None => Ok(None),
         };
     };
-    // The client may not know yet that the folder was renamed.
+    // Accept an earlier path of the folder, because the client may not know yet that the folder was
+    // renamed.
     let is_named = [&found.before, &found.after, &found.now]
         .into_iter()
         .any(has_path);

@@ -1,5 +1,5 @@
-//! The connections to the mail server: a pool of authenticated connections, their revocation, and
-//! the commands of doveadm.
+//! The connections to the mail server: a pool of authenticated connections, the end of connections
+//! and sessions of revoked credentials, and the commands of doveadm.
 
 pub(crate) mod doveadm;
 mod imap_connector;
@@ -33,7 +33,8 @@ pub struct Connections {
     close_callbacks: Mutex<Vec<CloseCallback>>,
     /// Ends open sessions at the mail server. `None` if doveadm is not configured.
     doveadm: Option<Arc<Doveadm>>,
-    /// Whether sessions at the mail server have the names of app passwords or of users.
+    /// Whether the user name of a session at the mail server contains the id of the app password,
+    /// or is the log-in name of the user.
     session_names: config::SessionNames,
     /// The settings with the log-in names of users.
     sign_in: config::SignIn,
@@ -53,7 +54,7 @@ impl fmt::Debug for Connections {
 }
 
 impl Connections {
-    /// Does not connect.
+    /// Creates the connection pool from the configuration. Does not connect.
     pub(crate) fn new(
         config: &config::Imap,
         sign_in: config::SignIn,
@@ -87,8 +88,8 @@ impl Connections {
         Ok(self.connector.ping().await?)
     }
 
-    /// Returns the number of connections of the pool to the IMAP server, and how many of them are
-    /// in use.
+    /// Returns the count of the pool's connections to the IMAP server, and the count of those
+    /// connections that are in use.
     #[must_use]
     pub fn counts(&self) -> (usize, usize) {
         self.pool.counts()

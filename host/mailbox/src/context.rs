@@ -18,8 +18,8 @@ pub(crate) struct Context {
     pub(crate) connections: Arc<Connections>,
     pub(crate) directory: Directory,
     pub(crate) cache: MailboxCache,
-    /// Memory for downloads, and for messages of at least [`bounds::FIRST`] bytes while they are
-    /// read.
+    /// Memory for downloads, and for messages of at least [`bounds::FIRST`] bytes while these
+    /// messages are read.
     pub(crate) message_memory: SharedMemory,
 }
 
@@ -41,7 +41,7 @@ impl Context {
         })
     }
 
-    /// Returns the index of messages.
+    /// Returns the message index.
     pub(crate) fn message_index(&self) -> &MessageIndex {
         &self.directory.message_index
     }

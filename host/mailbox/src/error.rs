@@ -32,11 +32,12 @@ pub enum Error {
     /// The cursor of the change log is expired, unknown, or belongs to another mailbox or folder.
     #[error("cursor expired")]
     CursorExpired,
-    /// The search index of the account is disabled or being built, and only the index can perform
-    /// the operation.
+    /// The search index of the account is disabled or being built, and the operation needs the
+    /// search index.
     #[error("the search index is disabled or being built")]
     IndexNotReady,
-    /// The mail server or the index failed, or the server's reply was invalid.
+    /// The mail server, the database or the search index failed, or the mail server's reply was
+    /// invalid.
     #[error("mailbox error: {0}")]
     Internal(String),
 }

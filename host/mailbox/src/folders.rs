@@ -1,5 +1,5 @@
-//! The folders of a mailbox: their entries in the index, their ids and roles, and the rights of
-//! members.
+//! The folders of a mailbox: their entries in the message index, their ids and roles, and the
+//! rights of members.
 
 mod ids;
 pub(crate) mod path;
@@ -19,17 +19,18 @@ use crate::cache::{FolderKey, LookupCounter, MAX_ACCOUNTS, MAX_FOLDERS};
 use crate::context::Context;
 use crate::error::Error;
 
-/// The folders in the index of messages.
+/// The folders in the message index.
 #[derive(Debug)]
 pub struct Folders {
     context: Arc<Context>,
-    /// One lock per account, which serializes the updates of the index from the mail server.
+    /// One lock per account, which serializes the updates of the message index from the mail
+    /// server.
     pub(crate) locks: AccountPermits,
     /// The cached ids of folders.
     ids: Cache<FolderKey, Arc<str>>,
     id_lookups: LookupCounter,
-    /// The cached number of folders of each account, or 0 if the number is unknown. If an account
-    /// has an entry, the index contains all folders of the account.
+    /// The cached folder count of each account, or 0 if the folder count is unknown. If an account
+    /// has an entry, the message index contains all folders of the account.
     pub(crate) counts: Cache<String, usize>,
 }
 
@@ -44,7 +45,7 @@ impl Folders {
         }
     }
 
-    /// Acquires the lock for updates of the index from the mail server.
+    /// Acquires the account's lock for updates of the message index from the mail server.
     pub(crate) async fn lock<'a>(
         &self,
         access: &'a Access,

@@ -1,12 +1,13 @@
-//! The search indexes of this host. Each account has its own index in a folder. An index is a
-//! cache: it can be deleted at any time, and is built again from the mail server.
+//! The search indexes of this host. Each account has its own index in a folder of the file system.
+//! An index is a cache. An index can be deleted at any time, and is then built again from the
+//! messages on the mail server.
 //!
 //! An index contains the immutable data of messages. The folder and the flags of each message come
-//! from the directory, and are in memory while the account is in use. [`latchmail_search`] has the
-//! format of the files.
+//! from the message index in the database, and are in memory while the account is in use.
+//! [`latchmail_search`] has the format of the files.
 //!
 //! An index is built in the background after the first search of the account. Until the index is
-//! complete, the mail server searches.
+//! complete, searches run on the mail server.
 
 mod content;
 pub(crate) mod credentials;
@@ -41,14 +42,14 @@ use indexes::Indexes;
 pub struct SearchIndex {
     context: Arc<Context>,
     numbers: Arc<Numbers>,
-    /// The indexes of this host. `None` if the index is disabled.
+    /// The indexes of this host. `None` if search indexes are disabled.
     indexes: Option<Indexes>,
-    /// The source of the credentials of background work.
+    /// The source of the credentials for background work.
     credentials: OnceLock<Arc<dyn IndexCredentials>>,
 }
 
 impl SearchIndex {
-    /// Without `settings`, the index is disabled.
+    /// Without `settings`, the search indexes are disabled.
     pub(crate) fn new(
         context: Arc<Context>,
         numbers: Arc<Numbers>,

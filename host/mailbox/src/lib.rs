@@ -1,19 +1,20 @@
 //! Mailboxes over IMAP. This crate lists folders, lists, searches, reads and changes messages,
 //! assigns the service's message numbers, and sends messages.
 //!
-//! This crate depends neither on HTTP nor on WIT. It receives a credential for each log-in and does
-//! not authenticate callers.
+//! This crate depends neither on HTTP nor on WIT. The caller passes a credential for each log-in.
+//! The crate does not authenticate callers.
 //!
 //! [`Mail`] has a field for each part of the crate. Each part is a folder with one type, which owns
 //! the locks and limits of the part. A part uses only parts above it in this list:
 //!
 //! - `connections`: the connection pool, and the sessions of revoked credentials
 //! - `message`: the data of a message, without state
-//! - `folders`: the folders in the index, and the rights of members
-//! - `numbers`: the numbers and locations of messages, and the sync with the mail server
+//! - `folders`: the folders in the message index, and the rights of members
+//! - `numbers`: the numbers and locations of messages, and the sync of the message index with the
+//!   mail server
 //! - `index`: the search indexes and threads
 //! - `changelog`, `changing`, `listing` and `reading`: the operations on messages
-//! - `search`: searches in an index or on the mail server
+//! - `search`: searches in a search index or on the mail server
 //! - `outbox`: sends messages
 //!
 //! `context` has the state that all parts share.

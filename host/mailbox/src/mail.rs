@@ -25,7 +25,7 @@ use crate::search::Searcher;
 pub struct Mail {
     /// The connections to the mail server.
     pub connections: Arc<Connections>,
-    /// The folders in the index of messages.
+    /// The folders in the message index.
     pub folders: Arc<Folders>,
     /// The search indexes.
     pub index: Arc<SearchIndex>,
@@ -45,15 +45,16 @@ pub struct Mail {
     pub(crate) numbers: Arc<Numbers>,
 }
 
-/// The settings of mailboxes that are not in the configuration of IMAP.
+/// The settings of mailboxes that are not part of [`config::Imap`].
 #[derive(Debug, Default)]
 pub struct MailSettings {
-    /// The keys that seal cursors. With the keys of the service, cursors are valid on all hosts and
-    /// after a restart. `None` generates a key.
+    /// The keys that encrypt and authenticate cursors of the change log. With the keys of the
+    /// service, cursors are valid on all hosts and after a restart. `None` generates a key, so
+    /// cursors are valid only until the process ends.
     pub keys: Option<Arc<Keyring>>,
     /// The settings with the log-in names of users.
     pub sign_in: config::SignIn,
-    /// The settings of the search index. `None` disables the index.
+    /// The settings of the search index. `None` disables the search indexes.
     pub index: Option<config::Index>,
     /// The trusted `Authentication-Results` fields.
     pub trusted_results: TrustedResults,

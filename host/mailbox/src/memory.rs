@@ -19,8 +19,8 @@ pub(crate) struct SharedMemory {
 }
 
 impl SharedMemory {
-    /// Creates a memory of `mib` MiB. Callers wait at most `timeout`, and get an error with the
-    /// description `busy` after that time.
+    /// Creates a limit of `mib` MiB. Callers wait at most `timeout` for memory, and then get an
+    /// error with the description `busy`.
     pub(crate) fn new(mib: usize, timeout: Duration, busy: &'static str) -> Self {
         Self {
             permits: Arc::new(Semaphore::new(mib)),

@@ -1,5 +1,5 @@
-//! The numbers of messages: assigns the numbers, finds the location of a number, and updates both
-//! after changes of other clients.
+//! Message numbers: assigns message numbers, finds the locations of messages by message number, and
+//! updates numbers and locations after changes by other clients.
 
 pub(crate) mod locations;
 mod lost_messages;
@@ -18,7 +18,7 @@ use crate::cache::{FolderKey, MAX_ACCOUNTS, MAX_FOLDERS};
 use crate::context::Context;
 use crate::folders::Folders;
 
-/// The service's numbers of messages, in the index of messages.
+/// The service's message numbers, which the message index in the database contains.
 #[derive(Debug)]
 pub(crate) struct Numbers {
     context: Arc<Context>,

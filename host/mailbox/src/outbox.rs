@@ -1,5 +1,5 @@
-//! Outbound mail: checks the sender of a draft, writes and signs the message, passes it to the
-//! submission service, and stores a copy.
+//! Outbound mail: checks the sender of a draft, writes and signs the message, passes the message to
+//! the submission service, and stores a copy in the Sent folder.
 //!
 //! This module depends neither on HTTP nor on WIT.
 

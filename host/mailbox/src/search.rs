@@ -1,5 +1,5 @@
-//! Searches messages. The search index of the account serves a search if the index is complete.
-//! Otherwise the mail server searches.
+//! Searches messages. A search runs in the search index of the account if the index is complete.
+//! Otherwise the search runs on the mail server.
 
 mod server;
 mod threads;
@@ -133,9 +133,9 @@ impl Searcher {
             .await
     }
 
-    /// Searches the index of the account. `folders` are the states of the folders that the request
-    /// uses. `searched` selects the folders to search. Returns the status for the mail server's
-    /// result if the index cannot serve the search.
+    /// Searches the search index of the account. `folders` are the states of the folders that the
+    /// request uses. `searched` selects the folders to search. If the search must run on the mail
+    /// server, returns the status of the index, which is part of the search result.
     async fn search_current_index(
         &self,
         access: &Access,
@@ -150,7 +150,8 @@ impl Searcher {
             Err(status) => return Ok(Err(status)),
         };
         if query.clauses().is_empty() {
-            // The index contains only words, so the mail server searches for the characters.
+            // The query contains no word. The search index contains only words, so the mail server
+            // must search for the characters of the query.
             return Ok(Err(IndexStatus::Ready));
         }
         let searched = searched(&index);
@@ -161,7 +162,7 @@ impl Searcher {
     }
 
     /// Returns the current state of a folder, and the folders that the caller can read. Returns
-    /// `None` if the folder does not exist or the caller must not learn that it exists.
+    /// `None` if the folder does not exist or the caller must not learn that the folder exists.
     pub(crate) async fn readable_folder(
         &self,
         access: &Access,
@@ -218,9 +219,10 @@ impl Searcher {
 
 /// The folders for junk and deleted mail.
 struct UnwantedFolders<'a> {
-    /// The folders that have one of these roles.
+    /// The paths of the folders with the role Junk or Trash.
     paths: HashSet<&'a str>,
-    /// The usual names of the roles that no folder has.
+    /// The usual names of junk folders if no folder has the role Junk, and the usual names of trash
+    /// folders if no folder has the role Trash.
     names: Vec<&'static str>,
 }
 
@@ -244,8 +246,8 @@ impl<'a> UnwantedFolders<'a> {
         unwanted
     }
 
-    /// Returns `true` if the folder has one of the roles, or if no folder has the role and this
-    /// folder has a usual name.
+    /// Returns `true` if the folder has the role Junk or Trash, or if the folder has a usual name
+    /// for a role that no folder has.
     fn contain(&self, path: &str) -> bool {
         let name = path.strip_prefix(INBOX).map_or(path, |name| {
             name.trim_start_matches(|c: char| !c.is_alphanumeric())

@@ -19,7 +19,8 @@ const DOVEADM: &str = "doveadm";
 const SMTP: &str = "smtp";
 
 /// The name that Dovecot reports. Dovecot lists most extensions only after the log-in, and offers
-/// all required extensions.
+/// all required extensions. Therefore a missing extension before the log-in causes no warning for
+/// Dovecot.
 const DOVECOT: &str = "Dovecot";
 
 /// Connects to the IMAP server and reads its capabilities.

@@ -18,7 +18,7 @@ const LISTED: &str = "SELECT id, path, listed_path, uid_validity, uid_next, high
 const OCCUPIED: &str = "SELECT id, path, listed_path, uid_validity, uid_next, highest_modseq, \
      object_id FROM folders f WHERE account_id = $1 AND (listed_path IS NOT NULL \
      OR EXISTS (SELECT 1 FROM messages m WHERE m.folder_id = f.id)) ORDER BY path";
-/// Returns the deleted folders that no change in the log refers to.
+/// Returns the deleted folders to which no change in the change log refers.
 const FORGETTABLE: &str = "SELECT id FROM folders f WHERE account_id = $1 AND listed_path IS NULL \
      AND NOT EXISTS (SELECT 1 FROM messages m WHERE m.folder_id = f.id) \
      EXCEPT SELECT folder_id FROM mailbox_changes WHERE account_id = $1 AND uid = 0";
@@ -34,18 +34,19 @@ const CHANGE: &str = "UPDATE folders \
 const SET_UID_NEXT: &str = "UPDATE folders SET uid_next = $4 \
      WHERE account_id = $1 AND path = $2 AND uid_validity = $3 AND uid_next < $4";
 /// Replaces the paths of folders with paths that no folder can have, because folder names contain
-/// no line feed. The index keeps the row of a deleted folder and the rows of the folder's messages.
+/// no line feed. The database keeps the row of a deleted folder and the rows of the folder's
+/// messages.
 ///
 /// Callers append ids and `)`.
 const CLEAR_PATHS: &str = "UPDATE folders SET path = '\n' || id WHERE account_id = ";
 
-/// A folder in the index.
+/// A folder in the message index.
 #[derive(Clone, Debug, PartialEq, Eq, sqlx_macros::FromRow)]
 pub struct IndexedFolder {
     /// The service's own id of the folder.
     pub id: String,
-    /// The folder's path. If another folder has taken this path, a path that begins with a line
-    /// feed.
+    /// The folder's path. If another folder has taken this path, the value is not a valid path and
+    /// begins with a line feed.
     pub path: String,
     listed_path: Option<String>,
     uid_validity: i64,
@@ -90,7 +91,8 @@ impl IndexedFolder {
         self.object_id.as_deref().unwrap_or(&self.id)
     }
 
-    /// Returns the mail server's id of the folder. Returns `None` if the index contains no such id.
+    /// Returns the mail server's id of the folder. Returns `None` if the message index contains no
+    /// such id.
     #[must_use]
     pub fn object_id(&self) -> Option<&str> {
         self.object_id.as_deref()
@@ -102,7 +104,7 @@ impl IndexedFolder {
         u32::try_from(self.uid_validity).unwrap_or(0)
     }
 
-    /// Returns the lowest IMAP UID that has not been reconciled.
+    /// Returns the lowest IMAP UID that no reconciliation with the mail server has processed.
     #[must_use]
     pub fn uid_next(&self) -> u32 {
         u32::try_from(self.uid_next).unwrap_or(1)
@@ -132,8 +134,8 @@ impl IndexedFolder {
             && (listed.object_id.is_none() || self.object_id() == listed.object_id)
     }
 
-    /// Returns this folder with the values of the listed folder. After a change of the UIDVALIDITY,
-    /// all messages of the folder must be reconciled.
+    /// Returns this folder with the values of the listed folder. If the UIDVALIDITY has changed,
+    /// the next reconciliation with the mail server must process all messages of the folder.
     fn as_listed(&self, listed: &ListedFolder<'_>, object_id: Option<&str>) -> Self {
         let same = self.uid_validity() == listed.uid_validity;
         Self {
@@ -149,7 +151,7 @@ impl IndexedFolder {
 }
 
 impl MessageIndex {
-    /// Returns `true` if the index contains at least one folder of the account.
+    /// Returns `true` if the message index contains at least one folder of the account.
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails.
@@ -177,7 +179,7 @@ impl MessageIndex {
     }
 
     /// Returns the same folders as [`Self::existing_folders`], and the deleted folders with
-    /// messages in the index.
+    /// messages in the message index.
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails.
@@ -185,23 +187,23 @@ impl MessageIndex {
         Ok(on!(&self.db, pool => sqlx::query_as(OCCUPIED).bind(account).fetch_all(pool).await)?)
     }
 
-    /// Updates the index with all listed folders of an account. Returns the index entries of these
-    /// folders, in the listed order.
+    /// Updates the message index with all listed folders of an account. Returns the entries of
+    /// these folders in the message index, in the listed order.
     ///
     /// A listed folder matches the entry with the same id of the mail server. If the listed folder
     /// or the entry has no such id, the path and the UIDVALIDITY must be equal. A listed folder
     /// without a matching entry is new.
     ///
-    /// All messages of a new folder must be reconciled. There is one exception: if the index
-    /// contains no folder of the account, only later messages are reconciled. In this case, no
-    /// message can have come from a known location.
+    /// The next reconciliation with the mail server processes all messages of a new folder. There
+    /// is one exception: if the message index contains no folder of the account, reconciliations
+    /// process only later messages. In this case, no message can have come from a known location.
     ///
     /// Adds created and renamed folders to the change log. [`Self::remove_folders`] adds deleted
     /// folders.
     ///
-    /// If a folder is not listed any longer, its entry remains. So the folder's messages are
-    /// recognized if they appear in another folder. If another listed folder has the same path, the
-    /// entry loses its path.
+    /// If a folder is not listed any longer, its entry remains. Therefore the folder's messages are
+    /// recognized if the messages appear in another folder. If another listed folder has the same
+    /// path, the entry loses its path.
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails.
@@ -257,7 +259,8 @@ impl MessageIndex {
         Ok(now)
     }
 
-    /// Records that all messages with an IMAP UID below `uid_next` have been reconciled.
+    /// Records that a reconciliation with the mail server has processed all messages with an IMAP
+    /// UID below `uid_next`.
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails.
@@ -281,7 +284,7 @@ impl MessageIndex {
     }
 }
 
-/// Returns the index entries of the listed folders, in the listed order.
+/// Returns the entries of the listed folders in the message index, in the listed order.
 fn matched(
     folders: &[ListedFolder<'_>],
     indexed: &[IndexedFolder],
@@ -293,7 +296,8 @@ fn matched(
         .filter_map(|n| Some((n.object_id()?, n)))
         .collect();
     // A server may list one folder under several paths. The folder's id belongs to only one path:
-    // the path in the index, or the first listed path if the index contains none of the paths.
+    // the path in the message index, or the first listed path if the message index contains none of
+    // the paths.
     let mut owners: HashMap<&str, &str> = HashMap::new();
     for listed in folders {
         if let Some(id) = listed.object_id {
@@ -307,7 +311,8 @@ fn matched(
     let mut now: Vec<IndexedFolder> = Vec::with_capacity(folders.len());
     let mut places: HashMap<&str, usize> = HashMap::new();
     for listed in folders {
-        // Two listed folder names can have the same path for clients.
+        // Two listed folder names can have the same path for clients. In that case, the names share
+        // one entry.
         if let Some(place) = places.insert(listed.path, now.len()) {
             now.push(now[place].clone());
             continue;
@@ -354,8 +359,8 @@ impl IndexedFolder {
     }
 }
 
-/// Removes the deleted folders that no change in the log refers to. Otherwise the index would
-/// contain every folder that a mailbox ever had.
+/// Removes the deleted folders to which no change in the change log refers. Otherwise the database
+/// would contain every folder that a mailbox ever had.
 ///
 /// # Errors
 /// Returns [`Error`] if the database fails. Some folders can be removed in that case.

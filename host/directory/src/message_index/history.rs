@@ -1,8 +1,9 @@
 //! Reads the change log: the states of folders and messages at two versions.
 //!
-//! The state at a version is the state before the first later change. If there is no later change,
-//! it is the current state. The current state is read in the same statement as the changes, or
-//! before the changes. So a concurrent change does not affect the result.
+//! Each change contains the state before the change. Therefore the state at a version is the state
+//! in the first later change. If there is no later change, the state at the version is the current
+//! state. The current state is read in the same statement as the changes, or before the changes, so
+//! that a concurrent change does not affect the result.
 //!
 //! A folder or message can have any number of changes. Therefore the queries return only the first
 //! change after a version.
@@ -16,10 +17,10 @@ use super::log::{ChangeLog, read_version, stored};
 use super::{IndexedFolder, MAX_PER_STATEMENT, number};
 use crate::db::{Db, Error, on};
 
-/// Returns the folders that exist now (kind 0), those with changes after the version $2 (kind 1),
-/// and those with changes after the version $3 (kind 2). Omits folders that exist neither now nor
-/// before the change. The joins use primary keys, because PostgreSQL can join other columns in
-/// quadratic time.
+/// Returns the folders that exist now (kind 0), the folders with changes after the version $2 (kind
+/// 1), and the folders with changes after the version $3 (kind 2). Omits folders that exist neither
+/// now nor before the change. The joins use primary keys, because PostgreSQL can join other columns
+/// in quadratic time.
 const FOLDERS: &str = "SELECT f.id, f.path, f.listed_path, f.uid_validity, f.uid_next, \
      f.highest_modseq, \
      f.object_id, 0 AS kind, f.listed_path AS logged_path FROM folders f \
@@ -34,8 +35,8 @@ const FOLDERS: &str = "SELECT f.id, f.path, f.listed_path, f.uid_validity, f.uid
      FROM mailbox_changes WHERE account_id = $1 AND uid = 0 AND version > $3 GROUP BY folder_id) s \
      JOIN mailbox_changes c ON c.account_id = $1 AND c.version = s.version \
      JOIN folders f ON f.id = s.folder_id WHERE c.path IS NOT NULL OR f.listed_path IS NOT NULL";
-/// Returns the first change of each message after the version $2, if its version is greater than $3
-/// and at most $4.
+/// Returns the first change of each message after the version $2, if the version of this change is
+/// greater than $3 and at most $4.
 const FIRST_CHANGES: &str = "SELECT c.version, c.uid, c.folder_id, c.flags FROM mailbox_changes c \
      WHERE c.account_id = $1 AND c.version > $3 AND c.version <= $4 AND c.uid > 0 AND NOT EXISTS ( \
      SELECT 1 FROM mailbox_changes e WHERE e.account_id = c.account_id AND e.uid = c.uid AND e.version > $2 AND e.version < c.version) \
@@ -43,9 +44,10 @@ const FIRST_CHANGES: &str = "SELECT c.version, c.uid, c.folder_id, c.flags FROM 
 /// Callers append conditions.
 const CURRENT: &str =
     "SELECT uid, folder_id, flags FROM messages WHERE flags IS NOT NULL AND account_id = ";
-/// Returns the first change of each message after a version. Callers append the messages, then
-/// these parts with the account, the version and the account. The inner query must not refer to the
-/// outer table. Otherwise PostgreSQL executes it for each change of the account.
+/// Returns the first change of each message after a version. Callers append message numbers to
+/// `LATER`, and then `LATER_OF`, the account, `LATER_THAN`, the version, `LATER_IN` and the
+/// account. The inner query must not refer to the table `c`. Otherwise PostgreSQL executes the
+/// inner query for each change of the account.
 const LATER: &str = "WITH m (uid) AS (VALUES (0)";
 const LATER_OF: &str = ") SELECT c.version, c.uid, c.folder_id, c.flags \
      FROM m JOIN mailbox_changes c ON c.version = (SELECT MIN(l.version) FROM mailbox_changes l \
@@ -151,7 +153,7 @@ impl StateRow {
 
 impl ChangeLog {
     /// Returns the paths of folders at the versions `since` and `until`, in any order. Omits
-    /// folders that exist neither at one of these versions nor now.
+    /// folders that exist neither at `since`, nor at `until`, nor now.
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails.
@@ -182,9 +184,9 @@ impl ChangeLog {
         Ok(histories.into_values().collect())
     }
 
-    /// Returns the messages that were changed between the versions `since` and `until`. Omits a
-    /// message if its first change after `since` is not greater than `from` or is greater than
-    /// `to`. The messages are in the order of their first changes.
+    /// Returns the messages that were changed between the versions `since` and `until`. Returns
+    /// only messages whose first change after `since` has a version greater than `from` and at most
+    /// `to`. The messages are in the order of these first changes.
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails.

@@ -1,9 +1,9 @@
-//! The change log of a mailbox. [`super::history`] reads the log. Versions, states and the rules
-//! for new entries are described at the table `mailbox_changes`.
+//! The change log of a mailbox. [`super::history`] reads the log. The migrations describe the
+//! versions, the states and the rules for new entries at the table `mailbox_changes`.
 //!
 //! A mailbox has a log after its first sync. A message appears in the log when its flags are stored
-//! for the first time. If it is removed before, only its removal is in the log: a listing may have
-//! returned its number to a client.
+//! for the first time. If the message is removed before, the log contains only the removal, because
+//! a listing may have returned the message number to a client.
 
 use latchmail_core::clock::Clock;
 use sqlx::QueryBuilder;
@@ -26,8 +26,8 @@ const ALLOCATE_VERSIONS: &str = "UPDATE mailboxes SET version = version + CAST($
      WHERE account_id = $1 AND version IS NOT NULL RETURNING version";
 const APPEND: &str =
     "INSERT INTO mailbox_changes (account_id, version, uid, folder_id, flags, path, changed_at) ";
-/// Returns the last version to delete. Changes are ordered by time, apart from small differences
-/// between the clocks of hosts.
+/// Returns the last version that [`prune`] deletes. Later versions have later times, apart from
+/// small differences between the clocks of hosts.
 const LAST_OUTDATED: &str = "SELECT MAX(version) FROM mailbox_changes \
      WHERE account_id = $1 AND version <= $2 AND (changed_at < $3 OR version <= $4)";
 const PRUNE: &str = "DELETE FROM mailbox_changes WHERE account_id = $1 AND version <= $2";
@@ -36,7 +36,7 @@ const SET_PRUNED: &str = "UPDATE mailboxes SET pruned_version = $2 WHERE account
 /// Returns a folder that must be synced before the mailbox can have a log.
 const UNSYNCED: &str = "SELECT 1 FROM folders \
      WHERE account_id = $1 AND listed_path IS NOT NULL AND highest_modseq IS NULL LIMIT 1";
-/// The first version is 0, or the first number after the last restore.
+/// The first version is 0, or the first number after the last restore of a backup.
 const START_LOG: &str = "INSERT INTO mailboxes (account_id, next_uid, version, pruned_version) \
      SELECT $1, COALESCE(MAX(first_number), 1), COALESCE(MAX(first_number), 0), COALESCE(MAX(first_number), 0) FROM restores WHERE TRUE \
      ON CONFLICT (account_id) DO UPDATE SET version = excluded.version, pruned_version = excluded.version \
@@ -120,7 +120,7 @@ impl LoggedChange {
     }
 
     /// Returns the change of a message that was in this folder and had these flags. Returns `None`
-    /// if the message is not in the log.
+    /// if `flags` is `None`, because a message without stored flags is not in the log.
     pub(super) fn of_message(uid: i64, folder: &str, flags: Option<String>) -> Option<Self> {
         Some(Self {
             uid,
@@ -218,8 +218,9 @@ impl ChangeLog {
     }
 }
 
-/// Deletes some changes that were made before `before`, or that exceed the maximum number. Returns
-/// `true` if it deleted changes.
+/// Deletes at most [`MAX_PRUNED`] changes that were made before `before`, or that exceed
+/// [`MAX_CHANGES`]. `before` is in milliseconds since 1970. Returns `true` if this function deleted
+/// changes.
 pub(super) async fn prune(db: &Db, account: &str, before: i64) -> Result<bool, Error> {
     let mut tx = db.begin().await?;
     tx.lock_account(account).await?;

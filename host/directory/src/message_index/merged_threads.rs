@@ -1,5 +1,5 @@
-//! The threads of messages that were merged with other threads. The search index computes them. The
-//! directory stores them, so that a listing needs no search index.
+//! The threads of messages whose threads were merged with other threads. The search index computes
+//! these threads. The database stores these threads, so that a listing needs no search index.
 
 use std::collections::HashMap;
 
@@ -11,12 +11,12 @@ use crate::db::{Changed as _, Error, on};
 
 const ANY: &str = "SELECT 1 FROM merged_threads WHERE account_id = $1 LIMIT 1";
 const ALL: &str = "SELECT uid, thread FROM merged_threads WHERE account_id = $1";
-/// Callers append numbers and `)`.
+/// Callers append the account, a condition with message numbers, and `)`.
 const SOME: &str = "SELECT uid, thread FROM merged_threads WHERE account_id = ";
-/// Callers append numbers and `)`.
+/// Callers append the account, a condition with message numbers, and `)`.
 const REMOVE: &str = "DELETE FROM merged_threads WHERE account_id = ";
-/// Inserts nothing if the message was removed. Callers append numbers with their threads, and the
-/// parts `SET_IN` and `ON_CONFLICT` with the account between them.
+/// Inserts nothing for a removed message. Callers append pairs of a message number and a thread,
+/// and then `SET_IN`, the account and `ON_CONFLICT`.
 const SET: &str = "WITH added (uid, thread) AS (VALUES (0, 0)";
 const SET_IN: &str = ") INSERT INTO merged_threads (account_id, uid, thread) \
      SELECT m.account_id, m.uid, added.thread FROM added JOIN messages m ON m.uid = added.uid \
@@ -33,8 +33,8 @@ impl MessageIndex {
         Ok(any.is_some())
     }
 
-    /// Returns the merged threads of messages, by number. Omits messages whose thread was not
-    /// merged.
+    /// Returns the merged threads of messages, by message number. Omits messages whose thread was
+    /// not merged.
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails.
@@ -61,10 +61,10 @@ impl MessageIndex {
         Ok(threads)
     }
 
-    /// Replaces all merged threads of a mailbox. `threads` contains the number and the thread of
-    /// each message.
+    /// Replaces all merged threads of a mailbox. `threads` contains the message number and the
+    /// thread of each message.
     ///
-    /// Writes in batches, because other writers wait for each transaction on SQLite.
+    /// Writes in batches, because on SQLite all other writers wait until a transaction ends.
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails. Some threads can be changed in that case.

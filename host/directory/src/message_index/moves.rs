@@ -1,5 +1,5 @@
-//! Updates the index for messages that the service moved or deleted, and for lost messages that
-//! have copies.
+//! Updates the message index for messages that the service moved or deleted, and for lost messages
+//! that have copies.
 
 use latchmail_core::message_number::{MessageNumber, Uid};
 use sqlx::QueryBuilder;
@@ -25,10 +25,10 @@ const REMOVE: &str = "DELETE FROM messages WHERE account_id = ";
 
 impl MessageIndex {
     /// Sets the new locations of messages that were moved to the folder `path`. `messages` contains
-    /// the number and the new IMAP UID of each message. The messages keep their numbers.
+    /// the message number and the new IMAP UID of each message. The message numbers do not change.
     ///
-    /// Returns `false` and changes nothing if the index does not contain the folder with this
-    /// UIDVALIDITY.
+    /// Returns `false` and changes nothing if the message index does not contain the folder with
+    /// this UIDVALIDITY.
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails.
@@ -55,11 +55,12 @@ impl MessageIndex {
             .iter()
             .filter_map(|(uid, imap_uid)| Some((i64::try_from(*uid).ok()?, i64::from(*imap_uid))))
             .collect();
-        // The statements need up to three parameters for each message.
+        // The statements need up to three parameters for each message, so a chunk has fewer
+        // messages than `MAX_PER_STATEMENT`.
         for messages in messages.chunks(MAX_PER_STATEMENT / 4) {
             // A concurrent request may have found a message in the new folder and assigned a new
-            // number to the message. The row with the new number is deleted, so that the message
-            // keeps its old number.
+            // message number to the message. Delete the row with the new message number, so that
+            // the message keeps its old message number.
             let cleared: Vec<LoggedMessage> = on_tx!(&mut tx, tx => {
                 let mut query = QueryBuilder::new(CLEAR);
                 query.push_bind(folder.clone()).push(" AND uid_validity = ").push_bind(validity);
@@ -106,8 +107,8 @@ impl MessageIndex {
         Ok(true)
     }
 
-    /// Removes the index entries of messages that were deleted permanently. The numbers of these
-    /// messages are not reused.
+    /// Removes from the message index the messages that were deleted permanently. The message
+    /// numbers are not reused.
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails.
@@ -131,8 +132,8 @@ impl MessageIndex {
         tx.commit().await
     }
 
-    /// Removes the index entries of messages that are not at their stored location any longer.
-    /// Skips a message if a concurrent request changed its location. The numbers of these messages
+    /// Removes from the message index the messages that are not at their stored locations any
+    /// longer. Skips a message if a concurrent request changed its location. The message numbers
     /// are not reused.
     ///
     /// # Errors

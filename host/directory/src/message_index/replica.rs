@@ -19,8 +19,8 @@ const MESSAGES: &str = "SELECT uid, folder_id, imap_uid, flags FROM messages \
      WHERE account_id = $1 AND flags IS NOT NULL";
 const SYNCED: &str = "SELECT 1 FROM mailboxes WHERE account_id = $1 AND version IS NOT NULL";
 /// Returns the messages that were changed after the version $2. The columns of a deleted message
-/// are NULL. Without the unary plus, SQLite reads all changes of the account, because it prefers
-/// the index by message.
+/// are NULL. Without the unary plus, SQLite reads all changes of the account, because SQLite
+/// prefers the index `mailbox_changes_by_message`.
 const CHANGED: &str = "SELECT c.uid, m.folder_id, m.imap_uid, m.flags FROM (SELECT DISTINCT +uid AS uid FROM mailbox_changes \
      WHERE account_id = $1 AND version > $2 AND +uid > 0) c LEFT JOIN messages m ON m.account_id = $1 AND m.uid = c.uid";
 
@@ -35,7 +35,7 @@ pub struct ReplicaFolder {
     pub path: String,
     /// The folder's UIDVALIDITY.
     pub uid_validity: u32,
-    /// The lowest IMAP UID that has not been reconciled.
+    /// The lowest IMAP UID that no reconciliation with the mail server has processed.
     pub uid_next: u32,
     /// The HIGHESTMODSEQ of the last sync. 0 if the server does not support QRESYNC, `None` if the
     /// folder was never synced.
@@ -132,8 +132,8 @@ type Read = (
     Vec<MessageNumber>,
 );
 
-/// Reads all messages, or those that were changed after `since`. Also returns the removed messages.
-/// All queries read the same state of the database.
+/// Reads all messages, or the messages that were changed after the version `since`. Also returns
+/// the removed messages. All queries read the same state of the database.
 async fn read(
     index: &MessageIndex,
     account: &str,
@@ -149,7 +149,7 @@ async fn read(
     }
 }
 
-/// Reads with one thread. A pooled sqlx connection needs several times as long, because it sends
+/// Reads with one thread. A pooled sqlx connection needs several times as long, because sqlx sends
 /// each row to another thread.
 fn read_sqlite(
     connection: &Connection,

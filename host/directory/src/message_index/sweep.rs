@@ -1,4 +1,5 @@
-//! Deletes old changes from the change logs, and the folders that no change refers to any longer.
+//! Deletes old changes from the change logs, and deletes the rows of deleted folders to which no
+//! change refers any longer.
 
 use std::time::Duration;
 
@@ -14,15 +15,16 @@ const RETENTION: Duration = Duration::from_hours(30 * 24);
 /// Maximum number of mailboxes in one query of the sweep.
 const MAX_MAILBOXES: i64 = 100;
 
-/// Returns mailboxes after the account $1 with too many changes, or with changes that were made
-/// before $2.
+/// Returns the accounts with an id greater than $1 whose change log has more than $3 changes, or
+/// has changes that were made before $2.
 const OUTDATED: &str = "SELECT m.account_id FROM mailboxes m \
      LEFT JOIN mailbox_changes c ON c.account_id = m.account_id AND c.version = m.pruned_version + 1 \
      WHERE m.account_id > $1 AND m.version > m.pruned_version AND (c.changed_at < $2 OR m.version - m.pruned_version > $3) \
      ORDER BY m.account_id LIMIT $4";
 
 impl MessageIndex {
-    /// Deletes old changes from the change logs, and then deleted folders.
+    /// Deletes old changes from the change logs, and then the rows of deleted folders to which no
+    /// change refers any longer.
     pub(crate) async fn sweep(&self, now: Timestamp) -> Result<(), Error> {
         let before = now.minus(RETENTION).millis();
         let mut after = String::new();

@@ -3,7 +3,7 @@
 //!
 //! Several hosts can sync one mailbox at the same time. Each write compares the folder's stored
 //! UIDVALIDITY and HIGHESTMODSEQ with the values that the caller has read. If another host has
-//! changed them, the write does nothing.
+//! changed these values, the write does nothing.
 
 use std::collections::{BTreeMap, HashMap};
 use std::ops::RangeInclusive;
@@ -29,7 +29,7 @@ const EMPTY_FOLDER: &str = "SELECT listed_path FROM folders f WHERE account_id =
      AND NOT EXISTS (SELECT 1 FROM messages m WHERE m.folder_id = f.id)";
 const REMOVE_FOLDER: &str = "UPDATE folders SET listed_path = NULL, highest_modseq = NULL WHERE account_id = $1 AND id = $2";
 
-/// A folder with the values that a sync has read from the index.
+/// A folder with the values that a sync has read from the message index.
 #[derive(Clone, Copy, Debug)]
 pub struct SyncedFolder<'a> {
     /// The service's own id of the folder.
@@ -70,7 +70,7 @@ impl StoredFlags {
         self.0.into_iter().filter_map(FlagsRow::stored).collect()
     }
 
-    /// Returns the number of messages.
+    /// Returns the count of messages.
     #[must_use]
     pub fn count(&self) -> usize {
         self.0.len()
@@ -78,7 +78,7 @@ impl StoredFlags {
 }
 
 impl MessageIndex {
-    /// Returns the stored flags of those messages that have a number.
+    /// Returns the stored flags of those messages that have a message number.
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails.
@@ -97,7 +97,7 @@ impl MessageIndex {
         Ok(StoredFlags(flags))
     }
 
-    /// Returns the stored flags of all messages of a folder that have a number.
+    /// Returns the stored flags of all messages of a folder that have a message number.
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails.
@@ -111,9 +111,9 @@ impl MessageIndex {
         Ok(StoredFlags(rows))
     }
 
-    /// Stores the flags of messages, and adds the changes to the log. Skips messages without a
-    /// number. Returns `false` if another sync has changed the folder. In that case, the caller
-    /// must start again.
+    /// Stores the flags of messages, and adds the changes to the change log. Skips messages without
+    /// a message number. Returns `false` if another sync has changed the folder. In that case, the
+    /// caller must start again.
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails. Some flags can be stored in that case.
@@ -167,8 +167,8 @@ impl MessageIndex {
         Ok(true)
     }
 
-    /// Records that the index contains all changes of the folder up to `highest_modseq`. Does
-    /// nothing if another sync has changed the folder.
+    /// Records that the message index contains all changes of the folder up to `highest_modseq`.
+    /// Does nothing if another sync has changed the folder.
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails.
@@ -237,13 +237,14 @@ impl MessageIndex {
         Ok(messages)
     }
 
-    /// Adds the deletion of folders to the log. Skips a folder with messages. The caller must have
-    /// removed the messages from the index.
+    /// Adds the deletion of folders to the change log. Skips a folder with messages. The caller
+    /// must have removed the messages from the message index.
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails. Some folders can be removed in that case.
     pub async fn remove_folders(&self, account: &str, folders: &[String]) -> Result<(), Error> {
-        // On SQLite, other writers wait for each transaction.
+        // Use several transactions, because on SQLite all other writers wait until a transaction
+        // ends.
         for folders in folders.chunks(MAX_PER_STATEMENT) {
             remove_some_folders(&self.db, account, folders).await?;
         }
@@ -296,8 +297,8 @@ async fn is_unchanged(
     Ok(unchanged.is_some())
 }
 
-/// Converts a HIGHESTMODSEQ to the value that the queries compare. The maximum in the protocol is
-/// 2^63 - 1 (RFC 7162, section 7).
+/// Converts a HIGHESTMODSEQ to the value that the queries compare. `None` becomes -1. The maximum
+/// in the protocol is 2^63 - 1 (RFC 7162, section 7).
 fn modseq(highest_modseq: Option<u64>) -> i64 {
     highest_modseq.map_or(-1, |modseq| i64::try_from(modseq).unwrap_or(i64::MAX))
 }

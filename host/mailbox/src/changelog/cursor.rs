@@ -1,6 +1,6 @@
-//! Seals and opens cursors of the change log. The service's key authenticates and encrypts a
-//! cursor, so a client can neither choose versions nor read them. A member could learn from a
-//! version how many changes hidden folders have.
+//! Seals (encrypts and authenticates) and opens (decrypts) cursors of the change log. Therefore a
+//! client can neither choose nor read the versions in a cursor. From the versions, a member could
+//! learn how many changes hidden folders have.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -10,37 +10,40 @@ use sha2::{Digest as _, Sha256};
 
 use crate::error::Error;
 
-/// The number of bytes of a cursor before it is sealed.
+/// The length of an unsealed cursor, in bytes.
 const LENGTH: usize = 33;
-/// Maximum length of the text of a cursor.
+/// Maximum length of the text of a sealed cursor, in bytes.
 const MAX_TEXT: usize = 200;
 
 /// A position in the change log.
 ///
-/// Pages with `more` have the same `since` and `until`. They contain the differences between these
-/// two versions, in several segments (see [`super::page`]).
+/// Consecutive pages have the same `since` and `until` until a page without `more`. Together, these
+/// pages contain the differences between the two versions, in several segments (see
+/// [`super::page`]).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Cursor {
     /// Identifies the folder for which the cursor was requested. `None` for all folders.
     pub(super) folder: Option<Tag>,
-    /// The version that the client has.
+    /// The version of the mailbox that the client has before the first page.
     pub(super) since: u64,
-    /// The version that the client has after the last page. Equals `since` before the first page.
+    /// The version of the mailbox that the client has after the last page. Equals `since` before
+    /// the first page.
     pub(super) until: u64,
     /// The current segment.
     pub(super) segment: u8,
-    /// The position in the segment.
+    /// The position in the segment: an index in a list of folder changes, or a version for changes
+    /// of messages.
     pub(super) position: u64,
 }
 
-/// The beginning of a SHA-256 hash.
+/// The first 8 bytes of the SHA-256 hash of a folder's id.
 pub(super) type Tag = [u8; 8];
 
 /// Returns the hash of the id of a folder.
 pub(super) fn tag(folder: &str) -> Tag {
     let mut tag = Tag::default();
     tag.copy_from_slice(&Sha256::digest(folder)[..8]);
-    // A cursor contains 0 for "no folder".
+    // A cursor contains zeros for "no folder". Therefore the tag of a folder must not be zero.
     tag[0] |= 1;
     tag
 }
@@ -57,7 +60,8 @@ impl Cursor {
         }
     }
 
-    /// Sets the version of the last page, before the first page is read.
+    /// Sets `until` to `version` before the first page is read. Does not change the cursor of a
+    /// later page.
     pub(super) fn begin(&mut self, version: u64) {
         if self.since == self.until {
             self.until = version;
@@ -67,9 +71,9 @@ impl Cursor {
     /// Returns the text of the cursor for a client. `row` identifies the mailbox and the grants of
     /// the caller (see `cursor_row`).
     ///
-    /// The text for an owner is the same for the same cursor, so an owner can compare cursors. The
-    /// text for a member is always different. Otherwise a member would learn of changes in hidden
-    /// folders, because they increase the version.
+    /// For an owner, equal cursors have equal texts, so an owner can compare the texts. For a
+    /// member, each text is different. Otherwise a member would learn of changes in hidden folders,
+    /// because these changes increase the version.
     pub(super) fn seal(&self, keys: &Keyring, row: &str, member: bool) -> Result<String, Error> {
         let mut bytes = Vec::with_capacity(LENGTH);
         bytes.extend(self.folder.unwrap_or_default());
@@ -86,8 +90,8 @@ impl Cursor {
         Ok(URL_SAFE_NO_PAD.encode(sealed))
     }
 
-    /// Returns `None` if [`Cursor::seal`] did not create this text with one of these keys and for
-    /// this row.
+    /// Decrypts the text of a cursor. Returns `None` if [`Cursor::seal`] did not create the text
+    /// with one of the keys and for this `row`.
     pub(super) fn open(keys: &Keyring, row: &str, text: &str) -> Option<Self> {
         if text.len() > MAX_TEXT {
             return None;

@@ -1,8 +1,9 @@
 //! Creates one page of changes between two versions of a mailbox.
 //!
-//! The changes between the versions `since` and `until` are in six segments, in the order of
-//! [`super::plan`]. A page continues at the segment and position of the cursor. The work for a page
-//! is limited, so a page can be shorter than its limit although more pages follow.
+//! The changes between the versions `since` and `until` are divided into six segments, in the order
+//! of [`super::plan`]. The constants are the numbers of the segments. A page continues at the
+//! segment and position of the cursor. The work for a page is limited, so a page can have fewer
+//! changes than its limit although more pages follow.
 
 use latchmail_directory::message_index::{MessageChange, MessageIndex};
 
@@ -13,7 +14,7 @@ use crate::error::Error;
 
 /// The renames and creations before the early deletions.
 const FIRST: u8 = 0;
-/// The messages that were moved from folders with early deletions.
+/// The messages that were moved out of folders in [`EARLY_DELETIONS`].
 const MOVED_EARLY: u8 = 1;
 const EARLY_DELETIONS: u8 = 2;
 /// The renames and creations after the early deletions. The other changes of messages follow in
@@ -21,7 +22,7 @@ const EARLY_DELETIONS: u8 = 2;
 const SECOND: u8 = 3;
 const LATE_DELETIONS: u8 = 5;
 
-/// The number of versions that one query reads.
+/// Maximum number of versions of the change log that one query reads.
 const STEP: u64 = 1000;
 /// Maximum number of versions that one page reads.
 const MAX_VERSIONS: u64 = 20_000;
@@ -102,8 +103,8 @@ impl Page {
         }
     }
 
-    /// Adds the changes of folders after the position of the cursor. Returns `true` if all of them
-    /// are in the page.
+    /// Adds the changes of folders after the position of the cursor. Returns `true` if the page
+    /// contains the last change of the segment.
     fn folders(&mut self, cursor: &mut Cursor, segment: impl Fn(&Plan) -> &Vec<Change>) -> bool {
         let all = segment(&self.plan);
         let from = usize::try_from(cursor.position)
@@ -118,8 +119,8 @@ impl Page {
         ended
     }
 
-    /// Adds the changes of messages after the position of the cursor. Returns `true` if all of them
-    /// are in the page.
+    /// Adds the changes of messages after the position of the cursor. Returns `true` if the page
+    /// contains the last change of the segment.
     async fn messages(
         &mut self,
         message_index: &MessageIndex,
@@ -209,7 +210,8 @@ impl Page {
                     flags: flags(&after.flags),
                 })
             }
-            // The client has deleted the message together with its folder.
+            // The client has already deleted the message together with the old folder. Therefore
+            // the move is reported as a creation.
             (Some(before), Some(after)) if plan.deleted_early.contains(&before.folder) => {
                 Some(Change::Created {
                     number,

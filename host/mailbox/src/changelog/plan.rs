@@ -1,10 +1,10 @@
 //! Plans the order of the changes of folders between two versions, so that a client that identifies
-//! folders by path can apply them one after the other.
+//! folders by path can apply the changes one after the other.
 //!
 //! Renames come first, then creations, then the changes of messages, then deletions. There is one
 //! exception: if a folder of the later version has the path of a deleted folder, the deletion must
-//! come before that rename or creation. The messages that were moved from such a deleted folder are
-//! reported before its deletion.
+//! come before that rename or creation. Messages that were moved out of such a folder are reported
+//! before the deletion of the folder.
 
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet, VecDeque};
@@ -13,38 +13,38 @@ use latchmail_directory::message_index::FolderHistory;
 
 use super::change::Change;
 
-/// The order of the changes of folders. Maps with paths have the service's own ids of folders as
-/// keys.
+/// The order of the changes of folders. The keys of the maps and the elements of the sets are
+/// internal ids of folders.
 #[derive(Debug, Default)]
 pub(super) struct Plan {
     /// The renames and creations that do not depend on a deletion.
     pub(super) first: Vec<Change>,
-    /// The paths after `first` of the folders that are not deleted.
+    /// The paths of the folders that are not deleted, after the client has applied `first`.
     pub(super) paths_after_first: HashMap<String, String>,
-    /// The deletions before `second`.
+    /// The deletions that come before `second`.
     pub(super) early_deletions: Vec<Change>,
     /// The folders in `early_deletions`.
     pub(super) deleted_early: HashSet<String>,
-    /// The renames and creations after `early_deletions`.
+    /// The renames and creations that come after `early_deletions`.
     pub(super) second: Vec<Change>,
     /// The number of renames at the beginning of `second`.
     pub(super) second_renames: usize,
-    /// The deletions after the changes of messages.
+    /// The deletions that come after the changes of messages.
     pub(super) late_deletions: Vec<Change>,
-    /// The paths during the changes of messages. Includes the folders in `late_deletions`, and the
-    /// folders in `early_deletions` with their last paths.
+    /// The folder paths that are valid for the changes of messages. Includes the folders in
+    /// `late_deletions`, and the folders in `early_deletions` with their last paths.
     pub(super) paths: HashMap<String, String>,
     /// The deleted folders.
     pub(super) deleted: HashSet<String>,
 }
 
-/// The paths that the client knows while it applies the changes.
+/// The folder paths that the client knows while the client applies the changes.
 struct KnownPaths<'a> {
-    /// The folders by their current path.
+    /// The ids of the folders, by current path.
     taken: HashMap<Cow<'a, str>, &'a str>,
     /// The current paths of the folders, by id.
     paths: HashMap<&'a str, Cow<'a, str>>,
-    /// The folders that wait for their new path, by that path.
+    /// The folders whose new path is still taken, by the new path.
     waiting: HashMap<&'a str, VecDeque<NewPath<'a>>>,
 }
 
@@ -113,7 +113,7 @@ impl<'a> KnownPaths<'a> {
         next
     }
 
-    /// Creates the folders whose paths are free, and removes them from `created`.
+    /// Creates the folders whose paths are free, and removes these folders from `created`.
     fn create(&mut self, created: &mut Vec<NewPath<'a>>, changes: &mut Vec<Change>) {
         created.retain(|NewPath { folder, to }| {
             if self.taken.contains_key(*to) {
@@ -136,8 +136,8 @@ impl<'a> KnownPaths<'a> {
 }
 
 impl Plan {
-    /// Returns the plan for these folders. It does not depend on their order and on their current
-    /// paths, so all pages between two versions have the same plan.
+    /// Returns the plan for these folders. The plan depends neither on the order of `folders` nor
+    /// on the current paths (`now`), so all pages between two versions have the same plan.
     pub(super) fn new(folders: &[FolderHistory]) -> Self {
         let mut plan = Self::default();
         let mut folders: Vec<&FolderHistory> = folders.iter().collect();

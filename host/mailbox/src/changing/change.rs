@@ -1,10 +1,10 @@
 //! Changes flags of messages, moves messages and deletes messages. Callers specify messages by
-//! number, and the messages can be in different folders. One command changes all messages of one
-//! folder.
+//! message number. The messages can be in different folders. One command changes all messages of
+//! one folder.
 //!
-//! Each change runs on its own task. It continues even if the caller no longer waits. If the
-//! outcome is unknown, the change returns [`Error::Unknown`]. [`crate::numbers::reconcile`] finds
-//! messages that other clients have moved.
+//! Each change runs on its own task. The change continues even if the caller no longer waits. If
+//! the outcome is unknown, the change returns [`Error::Unknown`]. [`crate::numbers::reconcile`]
+//! finds messages that other clients have moved.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -39,7 +39,7 @@ enum Change {
 enum Source {
     Cache,
     Index,
-    /// The index after a reconciliation with the mail server.
+    /// The message index after a reconciliation with the mail server.
     ReconciledIndex,
 }
 
@@ -50,8 +50,8 @@ impl Source {
         Self::ReconciledIndex,
         Self::ReconciledIndex,
     ];
-    /// A member's rights depend on the locations of the messages. Therefore the index is reconciled
-    /// before any message is changed.
+    /// A member's rights depend on the locations of the messages. Therefore the message index is
+    /// reconciled with the mail server before any message is changed.
     const FOR_MEMBER: &[Self] = &[
         Self::ReconciledIndex,
         Self::ReconciledIndex,
@@ -79,7 +79,7 @@ enum FolderResult {
 }
 
 impl Changer {
-    /// Adds or removes flags of messages. Returns the numbers of the messages that exist.
+    /// Adds or removes flags of messages. Returns the message numbers of the messages that exist.
     ///
     /// # Errors
     /// Returns [`Error::Rejected`] if the mail server cannot store a flag permanently. Returns
@@ -97,7 +97,7 @@ impl Changer {
         Ok(changed.unwrap_or_default())
     }
 
-    /// Moves messages to a folder. The numbers of the messages do not change. Returns the numbers
+    /// Moves messages to a folder. The message numbers do not change. Returns the message numbers
     /// of the messages that exist. Returns `None` if the destination folder does not exist.
     ///
     /// # Errors
@@ -113,7 +113,7 @@ impl Changer {
             .await
     }
 
-    /// Deletes messages permanently. Returns the numbers of the messages that existed.
+    /// Deletes messages permanently. Returns the message numbers of the messages that existed.
     ///
     /// # Errors
     /// Returns an [`Error`] if the operation fails.
@@ -154,9 +154,9 @@ impl Changer {
         let (access, _lock) = &self.context.connections.lock(&self.locks, access).await?;
         let mut rights = vec![Right::MailWrite];
         if let Change::Move { to } = change {
-            // A move command contains the destination folder's name. The server does not report
-            // which folder has this name. Therefore the index is updated before the member's rights
-            // are checked.
+            // A MOVE command contains the name of the destination folder. The server does not
+            // report the id of the folder with this name. Therefore the folders in the message
+            // index are updated before the member's rights are checked.
             if access.member.is_some() {
                 self.folders.refresh(access).await?;
             }
@@ -214,8 +214,8 @@ impl Changer {
             }
             changed.sort_unstable();
             remaining.retain(|number| changed.binary_search(number).is_err());
-            // Ignore a number that is neither in the cache nor in the index, because such a number
-            // was never assigned.
+            // Ignore a message number that is neither in the cache nor in the message index,
+            // because such a message number was never assigned.
             if *source == Source::Index {
                 remaining.retain(|number| {
                     let mut known = tried.iter().chain(&locations);
@@ -300,8 +300,8 @@ impl Changer {
         Ok(locations.collect())
     }
 
-    /// Changes messages of one folder. `messages` contains the number and the IMAP UID of each
-    /// message.
+    /// Changes messages of one folder. `messages` contains the message number and the IMAP UID of
+    /// each message.
     async fn change_in_folder(
         &self,
         access: &Access,
@@ -418,7 +418,7 @@ async fn store_flags(
             .map_err(change_error)
     };
     with_select.await.map_err(|error| match error {
-        // The first attempt might have succeeded.
+        // The first STORE might have succeeded.
         error if connection_lost && !matches!(error, Error::Unknown(_)) => {
             Error::Unknown(error.to_string())
         }
@@ -452,7 +452,7 @@ fn change_error(error: latchmail_imap::Error) -> Error {
     }
 }
 
-/// Returns `error` if no message was changed. Otherwise returns [`Error::Unknown`] with the number
+/// Returns `error` if no message was changed. Otherwise returns [`Error::Unknown`] with the count
 /// of changed messages.
 fn after_changes(changed: &[MessageNumber], error: Error) -> Error {
     if changed.is_empty() {

@@ -13,8 +13,9 @@ use crate::connections::retry::retry_read;
 use crate::error::Error;
 use crate::folders::roles::{sent_folder, to_folders};
 
-/// A copy that was uploaded to the mail server except for its last line. [`UploadedCopy::store`]
-/// stores the copy. If this value is dropped, the mail server discards the copy.
+/// A copy of a sent message. The APPEND command was sent to the mail server without its last line.
+/// [`UploadedCopy::store`] sends the last line, which stores the copy. If this value is dropped,
+/// the mail server discards the copy.
 pub(crate) struct UploadedCopy {
     changer: Arc<Changer>,
     account: String,
@@ -23,8 +24,9 @@ pub(crate) struct UploadedCopy {
 }
 
 impl Changer {
-    /// Uploads a copy while the message is being sent. Therefore storing the copy afterwards is
-    /// fast. Returns `None` if no Sent folder exists.
+    /// Uploads a copy of a message to the mail server. The caller uploads the copy while the
+    /// message is being sent, so that storing the copy afterwards is fast. Returns `None` if no
+    /// Sent folder exists.
     ///
     /// # Errors
     /// Returns an [`Error`] if the operation fails.

@@ -76,8 +76,8 @@ impl SessionMask {
         has_no_wildcards(id).then(|| Self(format!("*/{id}")))
     }
 
-    /// Selects all sessions of the user with this log-in name. Use this mask only if sessions have
-    /// the names of users. Returns `None` if no user can have this name.
+    /// Selects all sessions of the user with this log-in name. Use this mask only if
+    /// `imap.session_names` is `user`. Returns `None` if no user can have this name.
     pub(crate) fn user(name: &str) -> Option<Self> {
         has_no_wildcards(name).then(|| Self(name.to_owned()))
     }
@@ -111,7 +111,8 @@ pub(crate) async fn probe(config: &config::Imap) -> Result<bool, StartError> {
     let Some(doveadm) = Doveadm::new(config)? else {
         return Ok(false);
     };
-    // The user name of a session contains an address, so no session has this name.
+    // The user name of a session contains an address. `none` is not an address, so no session has
+    // this user name.
     let masks = [SessionMask("none/none".into())];
     let result = doveadm.kick(&masks).await;
     result.map_err(|error| StartError::new(error.to_string()))?;
@@ -224,7 +225,8 @@ fn unreachable(error: impl fmt::Display) -> Error {
 /// not remove the newline.
 fn read_key(path: &Path) -> Result<Zeroizing<Vec<u8>>, StartError> {
     const SETTING: &str = "`imap.doveadm_key_file`";
-    // Root can run commands for a service of another user.
+    // Root can run commands for a service that runs as another user. In that case, the key file
+    // belongs to the other user.
     let user = match secret_file::current_user() {
         0 => fs::metadata(path).map_or(0, |metadata| metadata.uid()),
         user => user,

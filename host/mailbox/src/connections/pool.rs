@@ -92,8 +92,8 @@ impl<S> Idle<S> {
 
 struct Busy {
     credential: String,
-    /// `true` if the credential was revoked. The connection then closes and does not return to the
-    /// pool.
+    /// `true` if the credential was revoked. In that case, the connection closes when the lease is
+    /// dropped, and does not return to the pool.
     evicted: Arc<AtomicBool>,
 }
 
@@ -311,10 +311,11 @@ impl<C: Connect> Inner<C> {
     }
 
     /// If there are too many idle connections, closes the connection with the longest idle time.
-    /// Each call follows the return of one connection.
+    /// The caller calls this function each time a connection returns to the pool, so closing one
+    /// connection is sufficient.
     fn close_longest_idle(&self, accounts: &mut HashMap<String, Account<C::Session>>) {
-        // Fewer accounts than this cannot have too many idle connections, so the count is not
-        // necessary.
+        // Do not count the connections if even the maximum number of connections of these accounts
+        // does not exceed the limit.
         if accounts.len() * self.max_connections <= self.max_idle {
             return;
         }
@@ -322,7 +323,8 @@ impl<C: Connect> Inner<C> {
         if count <= self.max_idle {
             return;
         }
-        // The idle connections of an account are in the order of their return.
+        // The idle connections of an account are in the order in which the connections returned to
+        // the pool.
         let oldest = accounts
             .values_mut()
             .filter(|account| !account.idle.is_empty())

@@ -2,7 +2,7 @@
 
 /// Runs a read operation on the session of a lease. If the server has closed a reused connection,
 /// repeats the operation once on a new connection. Commands that change data must not use this
-/// macro.
+/// macro, because the server might execute the command twice.
 macro_rules! retry_read {
     ($lease:ident, $session:ident => $read:expr) => {{
         let is_reused = $lease.is_reused();

@@ -1,10 +1,11 @@
 //! Closes connections of revoked credentials: the service's own connections, and the sessions of
 //! mail clients at the mail server.
 //!
-//! The directory has already revoked the credential. Therefore no new log-in succeeds, even if this
-//! module fails. The mail server checks the password only at log-in, so an open session stays open
-//! until its client closes the session. If a session cannot be ended, a warning is logged. The
-//! directory stores the app password in a list for another attempt.
+//! The credential has already been revoked in the database. Therefore no new log-in succeeds, even
+//! if this module fails. The mail server checks the password only at log-in, so an open session
+//! stays open until its client closes the session. If a session cannot be ended, a warning is
+//! logged. The database stores the app password in a list of app passwords whose sessions must end,
+//! so that the service can make another attempt.
 
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
@@ -39,12 +40,13 @@ pub enum SessionSelector<'a> {
 }
 
 /// Ends sessions at the mail server, and makes a second attempt after five seconds. Commands that
-/// change the directory outside the running service use this function. Returns `false` if
-/// `imap.doveadm` is not configured, otherwise `true`. If sessions have the names of users, ends
-/// only the sessions of an account.
+/// change the database outside the running service use this function. Returns `false` if
+/// `imap.doveadm` is not configured, otherwise `true`. If `imap.session_names` is `user`, this
+/// function cannot select the sessions of single app passwords, and ends only the sessions of an
+/// account.
 ///
 /// # Errors
-/// Returns an error if the second attempt failed. Some sessions might then be open.
+/// Returns an error if the second attempt failed. In that case, some sessions might still be open.
 pub async fn end_server_sessions(
     config: &Config,
     selector: SessionSelector<'_>,
@@ -54,8 +56,8 @@ pub async fn end_server_sessions(
     };
     let masks: Vec<SessionMask> = match (selector, config.imap.session_names) {
         (SessionSelector::AppPasswords(ids), SessionNames::AppPassword) => app_password_masks(ids),
-        // The commands of the operator revoke single app passwords only if the service uses them.
-        // The service closes its own connections.
+        // The commands of the operator revoke single app passwords only if the service itself uses
+        // these app passwords. The service closes its own connections.
         (SessionSelector::AppPasswords(_), SessionNames::User) => Vec::new(),
         (SessionSelector::Account(address), SessionNames::AppPassword) => {
             SessionMask::account(address).into_iter().collect()
@@ -82,8 +84,8 @@ impl Connections {
     /// Ends all connections of the revoked app passwords with these ids. Returns when the mail
     /// server has ended the connections, or after two seconds.
     ///
-    /// A running command on such a connection can take a few seconds longer. A change that has
-    /// started must report its outcome.
+    /// A connection with a running command can stay open for a few more seconds, because a change
+    /// that has started must report its outcome.
     pub async fn end_sessions(&self, app_passwords: &[String]) {
         for id in app_passwords {
             self.close(id);
@@ -98,9 +100,9 @@ impl Connections {
         self.end_twice(masks, app_passwords).await;
     }
 
-    /// Ends all sessions of the user with this address at the mail server, if sessions have the
-    /// names of users. Otherwise does nothing. Returns when the mail server has ended the sessions,
-    /// or after two seconds. Makes a second attempt after the delay `SECOND_ATTEMPT`.
+    /// Ends all sessions of the user with this address at the mail server if `imap.session_names`
+    /// is `user`. Otherwise does nothing. Returns when the mail server has ended the sessions, or
+    /// after two seconds. Makes a second attempt after the delay `SECOND_ATTEMPT`.
     pub async fn end_user_sessions(&self, address: &str) {
         let Some(doveadm) = self.doveadm.clone() else {
             return;
@@ -184,8 +186,8 @@ impl Connections {
     }
 
     /// Ends the sessions that `masks` selects. After the delay `SECOND_ATTEMPT`, ends the sessions
-    /// of all `app_passwords` and removes these app passwords from the directory's list. The
-    /// attempts continue if the caller is dropped.
+    /// of all `app_passwords` and removes these app passwords from the database's list of app
+    /// passwords whose sessions must end. The attempts continue if the caller is dropped.
     async fn end_twice(&self, masks: Vec<SessionMask>, app_passwords: &[String]) {
         let Some(doveadm) = self.doveadm.clone().filter(|_| !app_passwords.is_empty()) else {
             return;
@@ -214,8 +216,8 @@ fn app_password_masks(ids: &[String]) -> Vec<SessionMask> {
         .collect()
 }
 
-/// Returns the names that the sessions of a user can have. On the default domain, the name can have
-/// a domain or not.
+/// Returns masks for the user names that the sessions of a user can have. For an address on the
+/// default domain, the user name can be with or without the domain.
 fn user_masks(sign_in: &config::SignIn, address: &str) -> Vec<SessionMask> {
     let mut names = vec![address, sign_in.login_name(address)];
     names.dedup();

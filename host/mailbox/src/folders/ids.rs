@@ -16,8 +16,9 @@ impl Folders {
         access: &Access,
         states: &[FolderState],
     ) -> Result<Vec<Arc<str>>, Error> {
-        // Do not use the cache for members, because their rights depend on the paths in the index.
-        // These paths are outdated if a folder was renamed.
+        // Do not use the cache for members, because a member's rights depend on the folder paths in
+        // the message index. If a folder was renamed, these paths are outdated until `update_index`
+        // runs.
         if access.member.is_none()
             && let Some(ids) = self.cached_folder_ids(access, states)
         {

@@ -41,7 +41,7 @@ pub(crate) enum Decision {
 }
 
 impl Folders {
-    /// Returns the folders that `access` can use, by their current paths in the index.
+    /// Returns the folders that `access` can use, by their current paths in the message index.
     pub(crate) async fn usable_by(&self, access: &Access) -> Result<FolderAccess, Error> {
         let Some(member) = &access.member else {
             return Ok(FolderAccess::All);
@@ -76,8 +76,8 @@ impl Folders {
     /// Checks that the caller has `right` on the folder with this path. Returns all folders that
     /// `access` can use. Returns `None` if the caller must not learn that the folder exists.
     ///
-    /// If the index does not contain the path, updates the index first. Another client could have
-    /// renamed the folder.
+    /// If the caller cannot see the path, updates the folders in the message index from the mail
+    /// server and checks again. Another client could have renamed the folder.
     ///
     /// # Errors
     /// Returns [`Error::Denied`] if the caller can see the folder but does not have the right.
@@ -117,8 +117,8 @@ pub(crate) fn applies(granted: &GrantedFolder, has_object_id: bool, uid_validity
 }
 
 impl FolderAccess {
-    /// Returns `self` if the caller has `right` on the folder with this path in the index. Returns
-    /// `None` if the caller must not learn that the folder exists.
+    /// Returns `self` if the caller has `right` on the folder with this path in the message index.
+    /// Returns `None` if the caller must not learn that the folder exists.
     ///
     /// # Errors
     /// Returns [`Error::Denied`] if the caller can see the folder but does not have the right.

@@ -1,4 +1,4 @@
-//! Updates the folders in the index from the mail server's list of folders.
+//! Updates the folders in the message index from the mail server's list of folders.
 
 use std::collections::HashMap;
 
@@ -19,7 +19,8 @@ pub(crate) struct FolderState {
     pub(crate) opened: Opened,
     /// The mail server's id of the folder, if the server has folder ids.
     pub(crate) object_id: Option<String>,
-    /// The HIGHESTMODSEQ. `None` if it was not requested, or if the server has no QRESYNC.
+    /// The HIGHESTMODSEQ. `None` if HIGHESTMODSEQ was not requested, or if the server has no
+    /// QRESYNC.
     pub(crate) highest_modseq: Option<u64>,
 }
 
@@ -78,7 +79,8 @@ impl Folders {
         Ok(folders.iter().filter_map(folder_state).collect())
     }
 
-    /// Stores the listed folders in the index. Returns the index entries in the order of the list.
+    /// Stores the listed folders in the message index. Returns the folders' entries in the message
+    /// index, in the order of the list.
     pub(crate) async fn update_index(
         &self,
         access: &Access,
@@ -112,9 +114,10 @@ impl Folders {
             .await?)
     }
 
-    /// Stores all folders of the account in the index. This function must run before any message of
-    /// the account gets a number. Otherwise, if another client moved a message to a folder that is
-    /// not in the index, the message would not be an arrival (see [`crate::numbers::reconcile`]).
+    /// Stores all folders of the account in the message index. This function must run before any
+    /// message of the account gets a message number. Otherwise, if another client moved a message
+    /// to a folder that is not in the message index, the message would not be an arrival (see
+    /// [`crate::numbers::reconcile`]).
     pub(crate) async fn ensure_indexed(&self, access: &Access) -> Result<(), Error> {
         let account = &access.account;
         if self.counts.get(account).is_some() {
@@ -125,12 +128,12 @@ impl Folders {
             self.update_index(access, &self.states(access).await?)
                 .await?;
         }
-        // The number of folders is unknown at this point, so 0 is cached.
+        // The folder count is unknown at this point, so 0 is cached.
         self.counts.insert(account.clone(), 0);
         Ok(())
     }
 
-    /// Updates the index for renamed, created and deleted folders.
+    /// Updates the message index for renamed, created and deleted folders.
     pub(crate) async fn refresh(&self, access: &Access) -> Result<(), Error> {
         self.list_and_index_folders(access).await.map(drop)
     }

@@ -1,4 +1,4 @@
-//! An open index with the current state of the mailbox.
+//! An open search index with the current state of the mailbox.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use latchmail_search::{Index, MailboxState};
 use super::mailbox_threads::MailboxThreads;
 use crate::folders::states::FolderState;
 
-/// An open index with the state of the mailbox at one version of the change log.
+/// An open search index with the state of the mailbox at one version of the change log.
 pub(super) struct Content {
     pub(super) index: Arc<Index>,
     pub(super) mailbox: Mailbox,
@@ -29,9 +29,9 @@ pub(super) struct Mailbox {
     pub(super) state: MailboxState,
     /// The folders of the mailbox, by their positions in `state`.
     folders: HashMap<u16, ReplicaFolder>,
-    /// The positions of `folders`, by path.
+    /// The positions of `folders` in `state`, by path.
     paths: HashMap<String, u16>,
-    /// The positions of all folders that `state` has or had, by folder id.
+    /// The positions of `folders` in `state`, by the internal id of the folder.
     positions: HashMap<String, u16>,
     next_position: u16,
 }
@@ -85,8 +85,8 @@ impl Mailbox {
             let known = self.positions.get(&folder.id).copied();
             let position = known.unwrap_or(self.next_position);
             if known.is_none() {
-                // After the last position, new folders are missing until the index is opened again.
-                // Then the state is never current.
+                // If no position is free, omit the new folder. Then [`Mailbox::is_current`] returns
+                // `false` until the index is opened again.
                 let Some(next) = self.next_position.checked_add(1) else {
                     continue;
                 };
@@ -119,8 +119,9 @@ impl Mailbox {
         self.folder_at(*self.paths.get(path)?)
     }
 
-    /// Returns `true` if the state of one folder is current. New, changed and expunged messages
-    /// increase HIGHESTMODSEQ (RFC 7162). Returns `false` if the server has no HIGHESTMODSEQ.
+    /// Returns `true` if the state of one folder is as current as `now`, the state on the mail
+    /// server. New, changed and expunged messages increase HIGHESTMODSEQ (RFC 7162). Returns
+    /// `false` if the server has no HIGHESTMODSEQ.
     pub(super) fn is_current_in(&self, now: &FolderState) -> bool {
         now.highest_modseq.is_some()
             && self.folder(&now.path).is_some_and(|folder| {
@@ -129,7 +130,8 @@ impl Mailbox {
             })
     }
 
-    /// Returns `true` if the state of all folders is current.
+    /// Returns `true` if the state of all folders is as current as `now`, the state on the mail
+    /// server.
     pub(super) fn is_current(&self, now: &[FolderState]) -> bool {
         self.folders.len() == now.len() && now.iter().all(|folder| self.is_current_in(folder))
     }

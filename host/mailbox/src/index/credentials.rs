@@ -1,5 +1,5 @@
-//! The interface to the credentials of the search index. Background work has no request, so it
-//! cannot use the credential of a caller.
+//! The interface to the credentials of the search index. Background work has no request, and
+//! therefore no credential of a caller.
 
 use std::fmt;
 
@@ -9,7 +9,7 @@ use latchmail_core::caller::MailCredential;
 use crate::error::Error;
 
 /// Provides the credentials of the search index. The crate `latchmail-service` implements this
-/// trait with the directory. Tests implement it with fixed credentials.
+/// trait with the database. Tests implement this trait with fixed credentials.
 pub trait IndexCredentials: fmt::Debug + Send + Sync {
     /// Returns the credential with which the service reads the mailbox of an account. The mail
     /// server accepts the credential over IMAP only. Returns `None` if the account does not exist

@@ -1,4 +1,4 @@
-//! The index of an account while its content is current, and searches in it.
+//! Runs searches in the search index.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -25,10 +25,10 @@ use crate::message::types::Summary;
 pub(crate) struct CurrentIndex(OwnedRwLockReadGuard<Option<Content>>);
 
 impl SearchIndex {
-    /// Returns the index of the account if the index is complete and, after an update, current.
-    /// `folders` are the folders that the request uses, with their states on the mail server at the
-    /// time of the request. `all` is `true` if these are all folders. Returns the status of the
-    /// index if the index cannot be used.
+    /// Updates the search index of the account if necessary. Returns the index if the index is
+    /// complete and current. Otherwise returns the status of the index. `folders` are the folders
+    /// that the request uses, with their states on the mail server at the time of the request.
+    /// `all` is `true` if `folders` contains all folders of the mailbox.
     pub(crate) async fn current(
         &self,
         access: &Access,
@@ -63,7 +63,7 @@ impl SearchIndex {
         Err(IndexStatus::Building)
     }
 
-    /// Updates the index if necessary. Returns `false` if the index must be built in the
+    /// Updates the search index if necessary. Returns `false` if the index must be built in the
     /// background.
     async fn updated_index(
         &self,
@@ -102,8 +102,9 @@ impl SearchIndex {
         Ok(updated == Update::Current)
     }
 
-    /// Searches the index. Returns `None` if the index cannot be read. In this case, the index is
-    /// closed, and built again if it is damaged.
+    /// Runs a search in the index. Returns `None` if the index cannot be read. In this case, the
+    /// index is closed, deleted if its files are damaged, and opened or built again in the
+    /// background.
     pub(crate) async fn search(
         &self,
         access: &Access,

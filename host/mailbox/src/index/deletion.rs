@@ -1,5 +1,5 @@
-//! Deletes the indexes of deleted accounts, the indexes that are too large and, if the disk space
-//! is used up, the indexes that were not used for the longest time.
+//! Deletes search indexes: the indexes of deleted accounts, indexes that are too large and, if all
+//! indexes together need too much disk space, the indexes that were not used for the longest time.
 
 use latchmail_core::metrics;
 
@@ -43,7 +43,8 @@ impl SearchIndex {
         for index in excess(stored, is_used, indexes.max_bytes) {
             match used(&index.name) {
                 Some(account) => {
-                    // A longer update also checks the size.
+                    // Skip the index if an update is in progress, because the update also checks
+                    // the size.
                     if let Ok(_lock) = account.update.try_lock() {
                         delete_excess(&account).await;
                     }

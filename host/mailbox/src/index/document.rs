@@ -1,5 +1,5 @@
 //! Converts a message to a document of the search index. The document contains the summary of the
-//! message, so a search needs no data of the mail server.
+//! message, so a search needs no data from the mail server.
 
 use std::collections::HashSet;
 
@@ -27,7 +27,7 @@ pub(super) struct MessageDocument {
     cc: Vec<Address>,
     attachments: Vec<String>,
     text: String,
-    /// The visible text of the HTML if `text` lacks words of it.
+    /// The visible text of the HTML, if the HTML contains words that `text` does not contain.
     other_text: String,
     pub(super) thread: ThreadKeys,
 }
@@ -45,7 +45,8 @@ impl MessageDocument {
         let is_complete = message.whole.len() < bounds::FIRST;
         let preview = Preview::of_message(structure, &message.whole, is_complete).text;
         let content = mime::content(structure, texts);
-        // A long References field does not fit into the limit for summaries.
+        // The limit for summaries can cut off a long References field. The thread needs the longer
+        // field.
         let thread = if header.truncated {
             thread_fields(&Header::of(head, bounds::FIELD)).keys(number)
         } else {
@@ -66,7 +67,7 @@ impl MessageDocument {
         }
     }
 
-    /// Returns the date of the message.
+    /// Returns the date of the message, in milliseconds since 1970.
     pub(super) fn date(&self) -> i64 {
         self.summary.date.millis()
     }
@@ -126,14 +127,15 @@ fn searchable_texts(text: Option<String>, html: Option<&str>) -> (String, String
     (text, if is_contained { String::new() } else { html })
 }
 
-/// Returns the words of a text without punctuation, because the two parts of a message often have
-/// different punctuation.
+/// Returns the words of a text without punctuation, because the plain text and the HTML of a
+/// message often have different punctuation.
 fn words(text: &str) -> impl Iterator<Item = &str> {
     let words = text.split(|character: char| !character.is_alphanumeric());
     words.filter(|word| !word.is_empty())
 }
 
-/// The stored form of a summary. Flags and position are not stored, because they change.
+/// The stored form of a summary. Flags and position are not stored, because flags and positions
+/// change.
 #[derive(Debug, Serialize, Deserialize)]
 struct StoredSummary {
     #[serde(rename = "f")]

@@ -1,4 +1,4 @@
-//! The files of the indexes: one folder for each account.
+//! The files of the search indexes: one folder for each account.
 
 use std::cmp::Reverse;
 use std::fs;
@@ -9,7 +9,7 @@ use std::time::SystemTime;
 
 use serde::Serialize;
 
-/// Divisor of the disk space that determines the maximum size of one index.
+/// The maximum size of one index is the disk space for all indexes divided by this value.
 pub(super) const ACCOUNT_DIVISOR: u64 = 4;
 
 /// Name of the file with the state of the indexes, for `latchmail doctor`.
@@ -30,9 +30,11 @@ pub(super) fn remove(folder: &Path) -> io::Result<()> {
     }
 }
 
-/// Creates the folder of an index, and records its use in the time of its last modification.
+/// Creates the folder of an index, and sets the modification time of the folder to the current
+/// time. The modification time records the last use of the index.
 pub(super) fn prepare(folder: &Path) -> io::Result<()> {
-    // Only the service's user can read the text of messages.
+    // The index contains the text of messages. Therefore only the service's user can read the
+    // folder.
     let mut builder = fs::DirBuilder::new();
     builder.recursive(true).mode(0o700).create(folder)?;
     fs::File::open(folder)?.set_modified(SystemTime::now())
@@ -47,10 +49,10 @@ pub(super) struct Status {
     pub(super) open: usize,
     /// The number of indexes that wait for their build or are being built.
     pub(super) building: usize,
-    /// The number of searches since the start that the mail server served although the index is
-    /// enabled.
+    /// The number of searches since the start of the service that ran on the mail server although
+    /// the search index is enabled.
     pub(super) fallbacks: u64,
-    /// The largest time since the last update of an open index, in seconds.
+    /// The longest time since the last update of an open index, in seconds.
     pub(super) lag: u64,
 }
 
@@ -81,7 +83,7 @@ fn entries(folder: &Path) -> Vec<PathBuf> {
     entries.map(|entry| entry.path()).collect()
 }
 
-/// Returns the size of an index.
+/// Returns the size of an index, in bytes.
 pub(super) fn size(folder: &Path) -> u64 {
     let files = entries(folder);
     let sizes = files.iter().filter_map(|file| fs::metadata(file).ok());
@@ -108,10 +110,10 @@ pub(super) fn list(root: &Path) -> Vec<Stored> {
     stored
 }
 
-/// Returns the indexes to delete, so that each has at most a share of `max_bytes` and all together
-/// have at most `max_bytes`: the unused ones first, beginning with the longest time without use,
-/// and then the used ones, beginning with the largest. Otherwise one mailbox could displace the
-/// indexes of all others.
+/// Returns the indexes to delete. One index can have only a share of `max_bytes`, so that one
+/// mailbox cannot displace the indexes of all other mailboxes. If all indexes together have more
+/// than `max_bytes`, returns unused indexes first, beginning with the longest time without use.
+/// Then returns used indexes, beginning with the largest index.
 pub(super) fn excess(
     stored: Vec<Stored>,
     is_used: impl Fn(&str) -> bool,

@@ -19,7 +19,7 @@ const TICK: Duration = Duration::from_secs(30);
 /// builds of other accounts.
 const BUILDS: usize = 16;
 
-/// Maximum time until a build has used a time slice, including the sync of the mailbox.
+/// Timeout for one time slice of a build, including the sync of the mailbox.
 const BUILD_TIMEOUT: Duration = Duration::from_mins(10);
 
 /// Maximum number of concurrent periodic updates, and the maximum time of each.
@@ -28,7 +28,7 @@ const REFRESH_TIMEOUT: Duration = Duration::from_secs(30);
 
 impl SearchIndex {
     /// Builds and updates the search indexes until the returned future is dropped. Does nothing if
-    /// the index is disabled.
+    /// the search indexes are disabled.
     pub async fn run(self: Arc<Self>) {
         let Some(indexes) = self.indexes.as_ref() else {
             return;
@@ -59,8 +59,8 @@ impl SearchIndex {
         tokio::join!(build, refresh);
     }
 
-    /// Builds an index for at most one time slice. If the index is not complete then, it goes to
-    /// the end of the queue.
+    /// Builds an index for at most one time slice. If the index is still incomplete after the time
+    /// slice, adds the index to the end of the queue.
     async fn build_index(self: Arc<Self>, index: Arc<AccountIndex>) {
         let Some(indexes) = self.indexes.as_ref() else {
             return;
@@ -82,7 +82,8 @@ impl SearchIndex {
         }
     }
 
-    /// Updates the indexes in use, closes and deletes others.
+    /// Updates the indexes in use. Closes unused indexes, and deletes indexes that are no longer
+    /// needed or too large.
     async fn refresh_indexes(self: &Arc<Self>, indexes: &Indexes) {
         let mut refreshes = JoinSet::new();
         for index in indexes.close_idle().await {
@@ -113,7 +114,8 @@ impl SearchIndex {
     }
 }
 
-/// Runs a future concurrently with the others of `tasks`. Waits while there are `limit` others.
+/// Adds a future to `tasks`, whose futures run concurrently. Waits first if `tasks` contains
+/// `limit` futures.
 async fn spawn_within(
     limit: usize,
     tasks: &mut JoinSet<()>,

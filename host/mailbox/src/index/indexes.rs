@@ -21,7 +21,7 @@ use crate::blocking;
 /// The time after which the memory of an unused index is released.
 pub(super) const IDLE: Duration = Duration::from_mins(5);
 
-/// The time after a failed update in which the mail server serves the searches.
+/// The time after a failed update during which searches run on the mail server.
 const RETRY_INTERVAL: Duration = Duration::from_secs(10);
 
 /// Maximum number of open indexes.
@@ -31,7 +31,8 @@ const MAX_OPEN: usize = 256;
 /// time.
 const WRITERS: usize = 4;
 
-/// The time after the deletion of an index for lack of disk space in which the index is not built.
+/// The time during which an index is not built again after the index was deleted because of its
+/// size.
 const TOO_LARGE_INTERVAL: Duration = Duration::from_hours(24);
 
 /// The search indexes of this host.
@@ -41,7 +42,7 @@ pub(super) struct Indexes {
     pub(super) accounts: Mutex<HashMap<String, Arc<AccountIndex>>>,
     /// The accounts whose index must be built.
     pub(super) queue: mpsc::UnboundedSender<Arc<AccountIndex>>,
-    /// The receiver of `queue`, until the indexer runs.
+    /// The receiver of `queue`. `None` after the indexer has started.
     pub(super) queued: Mutex<Option<mpsc::UnboundedReceiver<Arc<AccountIndex>>>>,
     pub(super) writer_permits: Semaphore,
     pub(super) fallbacks: AtomicU64,
@@ -51,7 +52,7 @@ pub(super) struct Indexes {
 pub(super) struct AccountIndex {
     pub(super) account: String,
     pub(super) folder: PathBuf,
-    /// The maximum size of the index on the disk.
+    /// The maximum size of the index on the disk, in bytes.
     pub(super) max_bytes: u64,
     /// Serializes the updates of the index.
     pub(super) update: tokio::sync::Mutex<()>,
@@ -62,13 +63,14 @@ pub(super) struct AccountIndex {
     pub(super) used: Mutex<Instant>,
     /// The time of the last successful update, or of the first use.
     pub(super) updated: Mutex<Instant>,
-    /// The reason why the mail server serves the searches for some time.
+    /// The reason why searches temporarily run on the mail server. `None` if there is no such
+    /// reason.
     pub(super) pause: Mutex<Option<Pause>>,
     /// The messages that the mail server failed to return.
     pub(super) unreadable: Mutex<UnreadableMessages>,
 }
 
-/// The reason why the index is not used or built, and the time of the event.
+/// The reason why a search index is temporarily not used or built, and the time of the event.
 #[derive(Clone, Copy)]
 pub(super) enum Pause {
     /// The last update or build failed.
@@ -118,7 +120,7 @@ impl Indexes {
         self.accounts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns the index of an account, and records its use.
+    /// Returns the index of an account, and records the use of the index.
     pub(super) fn account(&self, account: &str) -> Arc<AccountIndex> {
         let mut accounts = self.lock();
         let index = accounts.entry(account.to_owned()).or_insert_with(|| {
@@ -139,7 +141,7 @@ impl Indexes {
         Arc::clone(index)
     }
 
-    /// Returns the index of an account if the account has used it a short time ago.
+    /// Returns the index of an account if the account has recently used the index.
     pub(super) fn open(&self, account: &str) -> Option<Arc<AccountIndex>> {
         self.lock().get(account).cloned()
     }
@@ -152,7 +154,7 @@ impl Indexes {
         }
     }
 
-    /// Counts a search that the mail server served although the index is enabled.
+    /// Counts a search that runs on the mail server although the search index is enabled.
     pub(super) fn count_fallback(&self) {
         self.fallbacks.fetch_add(1, Ordering::Relaxed);
         metrics::INDEX_FALLBACKS.increment([]);
@@ -187,7 +189,8 @@ impl Indexes {
         }
     }
 
-    /// Returns the indexes that are open, and removes the indexes that were not used for some time.
+    /// Closes the indexes that were not used for [`IDLE`], and the least recently used indexes
+    /// beyond [`MAX_OPEN`]. Returns the other indexes.
     pub(super) async fn close_idle(&self) -> Vec<Arc<AccountIndex>> {
         let mut indexes: Vec<_> = self.lock().values().cloned().collect();
         indexes.sort_by_key(|index| std::cmp::Reverse(index.used()));
@@ -198,13 +201,15 @@ impl Indexes {
                 open.push(index);
             } else if !index.is_queued.load(Ordering::SeqCst) {
                 *index.content.write().await = None;
-                // The next search must not build an index that is too large again, or read messages
-                // again that cannot be read.
+                // Keep the entry of an index that is too large or has unreadable messages. Without
+                // the entry, the next search would build the index again or read these messages
+                // again.
                 if index.paused() == Some(IndexStatus::Off) || !index.unreadable().is_empty() {
                     continue;
                 }
                 let mut accounts = self.lock();
-                // Keep the entry if a request uses it.
+                // Keep the entry if a request uses the index. Without a request, only the map and
+                // this function refer to the index.
                 if Arc::strong_count(&index) <= 2 {
                     accounts.remove(&index.account);
                 }
@@ -238,7 +243,7 @@ impl AccountIndex {
         updated.elapsed()
     }
 
-    /// Returns the status of the index if the mail server serves the searches for some time.
+    /// Returns the status of the index if searches temporarily run on the mail server.
     pub(super) fn paused(&self) -> Option<IndexStatus> {
         let pause = *self.pause.lock().unwrap_or_else(PoisonError::into_inner);
         pause.and_then(Pause::status)

@@ -8,7 +8,7 @@ use latchmail_search::threads::Threads;
 
 use super::document::MessageDocument;
 
-/// The threads of a mailbox, and the times of arrival of its messages.
+/// The threads of a mailbox, and the arrival times of the messages.
 pub(super) struct MailboxThreads {
     pub(super) threads: Threads,
     arrivals: HashMap<MessageNumber, i64>,

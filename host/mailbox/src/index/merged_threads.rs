@@ -1,5 +1,5 @@
-//! The ids of threads that the search index has merged with other threads. The id of another thread
-//! is computed from the header of a message ([`crate::message::thread_ids`]).
+//! The ids of threads that the search index has merged with other threads. The id of a thread that
+//! was not merged is computed from the header of a message ([`crate::message::thread_ids`]).
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -70,8 +70,8 @@ impl SearchIndex {
         Some(numbers.iter().filter_map(with_thread).collect())
     }
 
-    /// Stores the merged threads of an open index in the directory, for listings while the index is
-    /// closed.
+    /// Stores the merged threads of an open index in the database. Listings use the stored threads
+    /// while the index is closed.
     pub(super) async fn store_threads(&self, index: &AccountIndex) -> Result<(), Error> {
         {
             let mut content = index.content.write().await;

@@ -1,4 +1,4 @@
-//! Reads messages from the mail server, and converts them to documents of the index.
+//! Reads messages from the mail server, and converts the messages to documents of the search index.
 
 use std::collections::{BTreeMap, HashMap};
 use std::time::Instant;
@@ -20,8 +20,8 @@ use crate::{blocking, bounds};
 const BEGINNING: usize = 64 * 1024;
 
 impl SearchIndex {
-    /// Reads messages and converts them to documents. Omits messages that the mail server fails to
-    /// return, and records them.
+    /// Reads messages and converts the messages to documents. Omits messages that the mail server
+    /// fails to return, and records these messages as unreadable.
     pub(super) async fn read_documents(
         &self,
         account: &AccountIndex,
@@ -44,7 +44,8 @@ impl SearchIndex {
                     }
                     Err(error) => error,
                 };
-                // If the mail server works otherwise, it fails to return one of these messages.
+                // If the mail server can open the folder, the mail server failed to return one of
+                // the messages in `part`.
                 let is_caused_by_message = error.may_be_caused_by_message()
                     && self.can_open(access, part).await.unwrap_or(false);
                 if !is_caused_by_message {
@@ -80,7 +81,7 @@ impl SearchIndex {
         Ok(existing.is_some())
     }
 
-    /// Reads messages of one folder and converts them to documents.
+    /// Reads messages of one folder and converts the messages to documents.
     async fn read_folder_documents(
         &self,
         access: &Access,

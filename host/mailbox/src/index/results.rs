@@ -11,8 +11,8 @@ pub struct SearchRequest<'a> {
     pub query: &'a str,
     /// Whether `query` can contain operators. If `false`, the whole query is literal text.
     pub operators: bool,
-    /// The folder's path. `None` searches all folders. Then Junk and Trash are excluded unless
-    /// `in:` names them.
+    /// The folder's path. `None` searches all folders except Junk and Trash. The operator `in:` in
+    /// the query can include Junk or Trash.
     pub folder: Option<&'a str>,
     /// The order of the result.
     pub sort: Sort,
@@ -40,18 +40,19 @@ pub struct Hit {
     pub summary: Summary,
     /// The path of the message's folder.
     pub folder: String,
-    /// The part of the text with the matches. `None` if the mail server searched.
+    /// A part of the text that contains matches. `None` if the search ran on the mail server.
     pub snippet: Option<Snippet>,
 }
 
 /// The state of the search index of an account.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum IndexStatus {
-    /// The index is complete. It served the search.
+    /// The index is complete. The search ran in the index.
     Ready,
-    /// The index is being built. The mail server searched.
+    /// The index is being built. The search ran on the mail server.
     Building,
-    /// The index is disabled, or the mailbox is too large for an index. The mail server searched.
+    /// The index is disabled, or the mailbox is too large for an index. The search ran on the mail
+    /// server.
     Off,
 }
 
@@ -68,7 +69,7 @@ pub struct Thread {
     pub unread: u32,
     /// The senders, in the order of their first message. At most 50.
     pub participants: Vec<Address>,
-    /// The newest message. Its snippet is `None`.
+    /// The newest message. The snippet is `None`.
     pub newest: Hit,
 }
 
@@ -86,7 +87,7 @@ pub struct ThreadPage {
 pub struct ThreadMessages {
     /// The current id of the thread.
     pub id: String,
-    /// The messages on the page, oldest first. Their snippets are `None`.
+    /// The messages on the page, oldest first. The snippets are `None`.
     pub messages: Vec<Hit>,
     /// The number of messages on all pages.
     pub total: u32,

@@ -1,4 +1,4 @@
-//! The threads of a mailbox. The keys of the threads are in the index.
+//! Lists the threads of a mailbox. The threads are computed from keys in the search index.
 
 use std::collections::{HashMap, HashSet};
 
@@ -228,8 +228,8 @@ impl SearchIndex {
         .map_err(Error::Internal)?
     }
 
-    /// Returns a page of the messages of a thread that the caller can read. Returns `None` if there
-    /// is no such thread. Reads only the messages on the page.
+    /// Returns a page of those messages of a thread that the caller can read. Returns `None` if the
+    /// caller can read no message of the thread. Reads only the messages on the page.
     pub(crate) async fn thread_messages(
         &self,
         index: CurrentIndex,

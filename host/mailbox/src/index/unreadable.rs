@@ -1,5 +1,5 @@
 //! The messages that the mail server fails to return, for example because a file is damaged. The
-//! index omits them, so that the other messages can be found.
+//! search index omits these messages, so that the other messages can be found.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
@@ -9,10 +9,11 @@ use latchmail_core::message_number::MessageNumber;
 /// Maximum number of attempts to read a message.
 const MAX_ATTEMPTS: u32 = 5;
 
-/// The time after the first failed attempt. The time doubles with each attempt.
+/// The time between the first failed attempt and the next attempt. The time doubles with each
+/// failed attempt.
 const RETRY_INTERVAL: Duration = Duration::from_mins(10);
 
-/// The failed attempts to read the messages of an account, by number.
+/// The failed attempts to read the messages of an account, by message number.
 #[derive(Default)]
 pub(super) struct UnreadableMessages(HashMap<MessageNumber, Attempts>);
 

@@ -1,8 +1,8 @@
-//! Updates an index: synchronizes the directory with the mail server, reads new messages, and adds
-//! them to the index.
+//! Updates a search index: synchronizes the message index in the database with the mail server,
+//! reads new messages from the mail server, and adds these messages to the search index.
 //!
-//! A message number is missing if the mailbox has it and the index does not. So an update after a
-//! crash continues where the last commit ended.
+//! A message is missing if its message number is in the message index and not in the search index.
+//! Therefore an update after a crash continues after the last commit to the search index.
 
 use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
@@ -26,7 +26,7 @@ use crate::error::Error;
 /// missing, the index is built in the background.
 pub(super) const MAX_FOREGROUND: usize = 200;
 
-/// Maximum number of attempts to read messages that are moved at the same time.
+/// Maximum number of attempts to read messages that other clients move during the update.
 const ATTEMPTS: usize = 3;
 
 /// The number of messages that are read with one command.
@@ -35,13 +35,13 @@ const BATCH: usize = 50;
 /// Memory for the messages of a writer, in bytes.
 const WRITER_MEMORY: usize = 16 * 1024 * 1024;
 
-/// Maximum time to wait for the end of another writer.
+/// Maximum time to wait until another writer of the same index ends.
 const WRITER_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The number of messages after which a build stores its progress.
 const COMMIT: usize = 5_000;
 
-/// Time for which a build adds messages. Then the other waiting builds come first.
+/// Time for which a build adds messages. After this time, other waiting builds come first.
 const TIME_SLICE: Duration = Duration::from_secs(20);
 
 /// The interval at which the checksums of an open index are verified.
@@ -54,7 +54,7 @@ pub(super) enum Update {
     Current,
     /// The index must be built in the background.
     BuildNeeded,
-    /// The build has used its time slice. The next update continues it.
+    /// The build has used its time slice. The next update continues the build.
     TimeSliceUsed,
 }
 
@@ -63,8 +63,8 @@ impl SearchIndex {
     /// changes nothing if more than `limit` messages are missing.
     ///
     /// # Errors
-    /// Returns an [`Error`] if the mail server, the directory or the index fails. An index that is
-    /// damaged or too large is deleted.
+    /// Returns an [`Error`] if the mail server, the database or the search index fails. An index
+    /// that is damaged or too large is deleted.
     pub(super) async fn update_index(
         &self,
         account: &AccountIndex,
@@ -152,7 +152,8 @@ impl SearchIndex {
         let numbers: BTreeSet<MessageNumber> =
             missing.iter().map(|missing| missing.number).collect();
         let missing = account.readable(missing);
-        // A larger number of messages is added to a closed index.
+        // Close the index if many messages are missing. `open_index` then adds the messages, or
+        // reports that the index must be built.
         if missing.len() > MAX_FOREGROUND {
             *account.content.write().await = None;
             return Ok(false);
@@ -163,7 +164,8 @@ impl SearchIndex {
             let added = self.index_messages(account, access, &index, missing, &delta.removed);
             added.await?.documents
         };
-        // A removed message can have a long thread, and a removed folder can have many messages.
+        // Apply the changes on a blocking thread. The changes can take long if a removed message
+        // has a long thread, or if a removed folder has many messages.
         let mut content = Arc::clone(&account.content).write_owned().await;
         let applied = blocking::run(move || {
             if let Some(content) = &mut *content {
@@ -251,9 +253,9 @@ impl SearchIndex {
         Ok(Update::Current)
     }
 
-    /// Adds messages to the index and removes others. Omits messages that are not at their
-    /// locations or that the mail server fails to return. If there are more than [`MAX_FOREGROUND`]
-    /// messages, ends after a time slice.
+    /// Adds the messages in `missing` to the index, and removes the messages in `removed`. Omits
+    /// messages that are not at their locations or that the mail server fails to return. If
+    /// `missing` contains more than [`MAX_FOREGROUND`] messages, ends after a time slice.
     async fn index_messages(
         &self,
         account: &AccountIndex,
@@ -337,8 +339,8 @@ impl SearchIndex {
         }
     }
 
-    /// Closes an index after an error, and deletes it if it is damaged. The next search opens or
-    /// builds the index again.
+    /// Closes an index after an error, and deletes the index if its files are damaged. The next
+    /// search opens or builds the index again.
     pub(super) async fn close_index(
         &self,
         account: &AccountIndex,
@@ -355,7 +357,8 @@ impl SearchIndex {
 }
 
 impl AccountIndex {
-    /// Returns the messages without those that the mail server failed to return.
+    /// Removes the messages that must not be read now, because the mail server failed to return
+    /// them.
     fn readable(&self, mut missing: Vec<Missing>) -> Vec<Missing> {
         let unreadable = self.unreadable();
         let now = Instant::now();
@@ -364,7 +367,7 @@ impl AccountIndex {
     }
 }
 
-/// Deletes the files of a damaged index, which is closed.
+/// Deletes the files of a damaged index. The caller must have closed the index.
 async fn delete_damaged(account: &AccountIndex, reason: &str) {
     tracing::warn!(
         account = account.account,
@@ -377,7 +380,8 @@ async fn delete_damaged(account: &AccountIndex, reason: &str) {
     }
 }
 
-/// Closes and deletes an index that uses too much disk space. The next searches do not build it.
+/// Closes and deletes an index that uses too much disk space. The next searches do not build the
+/// index again.
 pub(super) async fn delete_excess(account: &AccountIndex) {
     *account.content.write().await = None;
     account.set_pause(Some(Pause::TooLarge(Instant::now())));
@@ -391,7 +395,7 @@ pub(super) async fn delete_excess(account: &AccountIndex) {
     }
 }
 
-/// Returns [`IndexError::TooLarge`] if the index is larger than one account may use.
+/// Returns [`IndexError::TooLarge`] if the index exceeds the maximum size of one account's index.
 async fn check_size(account: &AccountIndex) -> Result<(), IndexError> {
     let folder = account.folder.clone();
     let bytes = blocking::run(move || files::size(&folder)).await;
@@ -467,8 +471,8 @@ pub(super) struct Missing {
 }
 
 impl Content {
-    /// Returns the messages that the index does not contain: those that `delta` adds, and those
-    /// that could not be read before.
+    /// Returns the messages that the search index does not contain: the messages that `delta` adds,
+    /// and the messages that could not be read before.
     fn missing(&self, delta: &message_index::ReplicaDelta) -> Vec<Missing> {
         let state = &self.mailbox.state;
         let changed: HashSet<MessageNumber> =
@@ -517,10 +521,10 @@ pub(super) enum IndexError {
     /// The files of the index are damaged.
     #[error("{0}")]
     Damaged(String),
-    /// The mail server or the directory failed.
+    /// The mail server or the database failed.
     #[error(transparent)]
     Mail(#[from] Error),
-    /// The index is larger than one account may use.
+    /// The index exceeds the maximum size of one account's index.
     #[error("the search index needs too much disk space")]
     TooLarge,
     /// The index cannot be written, for example because the disk is full.
@@ -529,8 +533,8 @@ pub(super) enum IndexError {
 }
 
 impl IndexError {
-    /// Returns `true` if the mail server rejected the command or closed the connection. Both can be
-    /// the consequence of a damaged message.
+    /// Returns `true` if the mail server rejected the command or closed the connection. A damaged
+    /// message can cause each of these failures.
     pub(super) fn may_be_caused_by_message(&self) -> bool {
         matches!(
             self,

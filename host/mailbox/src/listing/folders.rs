@@ -38,7 +38,8 @@ impl Lister {
             .map(|folder| folder.path.clone())
             .zip(ids)
             .collect();
-        // Rights refer to the paths in the index. `folder_ids` has updated these paths.
+        // A member's rights refer to the folder paths in the message index. `Folders::ids` has
+        // updated these paths.
         let folder_access = self.folders.usable_by(access).await?;
         listed.retain(|folder| {
             let uid_validity = folder.status.map_or(0, |status| status.uid_validity);

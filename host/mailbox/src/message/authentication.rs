@@ -42,10 +42,10 @@ pub struct Authentication {
 /// The `Authentication-Results` fields that the service trusts.
 #[derive(Clone, Debug, Default)]
 pub struct TrustedResults {
-    /// The authserv-id of the fields. If it is empty, no field is trusted.
+    /// The authserv-id of the fields. If the authserv-id is empty, no field is trusted.
     pub authserv_id: String,
-    /// The key of the marks. `None` if another filter than Latchmail's milter writes the fields,
-    /// which have no mark then.
+    /// The key of the marks. `None` if a filter other than Latchmail's milter writes the fields.
+    /// Such fields have no mark.
     pub key: Option<Arc<[u8]>>,
 }
 
@@ -71,8 +71,8 @@ impl Beginning<'_> {
 }
 
 impl Authentication {
-    /// Reads the result of a message. `from` contains the addresses of the From field, as API
-    /// clients receive them.
+    /// Reads the authentication result of a message. `from` contains the addresses of the From
+    /// field, as API clients receive them.
     pub(crate) fn of(message: Beginning<'_>, trusted: &TrustedResults, from: &[Address]) -> Self {
         if trusted.authserv_id.is_empty() {
             return Self::default();
@@ -125,8 +125,9 @@ impl Authentication {
 pub fn parse_addresses(value: &[u8]) -> (Vec<String>, bool) {
     let (mut addresses, mut complete) = decode_addresses(value);
     // API clients receive the field in the character set of the Content-Type field, which is
-    // unknown here. In some character sets, a backslash can be the second byte of a character. Then
-    // the backslash does not escape a quote.
+    // unknown here. In some character sets, a backslash can be the second byte of a character. In
+    // that case, the backslash does not escape a quote. Therefore this function also decodes a copy
+    // of the value in which each such backslash is replaced.
     let is_second = |bytes: &[u8]| !bytes[0].is_ascii() && bytes[1] == b'\\';
     if value.windows(2).any(is_second) {
         let mut other = value.to_vec();

@@ -1,4 +1,4 @@
-//! Computes the identity of a message. A moved message has the same identity.
+//! Computes the identity of a message. The identity does not change when the message is moved.
 
 pub(crate) use latchmail_directory::message_index::Identity;
 use latchmail_imap::Fetched;

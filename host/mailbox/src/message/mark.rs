@@ -1,10 +1,10 @@
-//! The mark with which the milter proves that it wrote an `Authentication-Results` field for this
-//! message. It is the last result of the field: `x-latchmail=HMAC`.
+//! The mark with which the milter proves that the milter wrote an `Authentication-Results` field
+//! for this message. The mark is the last result of the field: `x-latchmail=HMAC`.
 //!
-//! A client can store any message over IMAP, with any header. It cannot create a mark, because only
-//! the service and the milter know the key. The mark covers the results, the fields of [`FIELDS`]
-//! and the beginning of the body, so it is not valid in another message. Copies of a message have
-//! the same mark.
+//! A client can store any message over IMAP, with any header. The client cannot create a mark,
+//! because only the service and the milter know the key. The mark covers the results, the fields of
+//! [`FIELDS`] and the beginning of the body, so the mark is not valid in another message. Copies of
+//! a message have the same mark.
 //!
 //! Mail servers fold long lines and change line breaks on the way to the mailbox. Therefore the
 //! mark does not cover white space.
@@ -36,8 +36,8 @@ const FIELDS: [&str; 11] = [
 /// least this number of bytes for the view of a message.
 const BODY: usize = 256 * 1024;
 
-/// The content of a message that a mark covers. The message is passed in pieces, from its first
-/// field to the end of its body.
+/// The content of a message that a mark covers. The caller passes the message in pieces, from the
+/// first header field to the end of the body.
 #[derive(Clone, Debug, Default)]
 pub struct MarkedContent {
     header: Sha256,

@@ -14,7 +14,7 @@ use crate::{blocking, bounds};
 pub(crate) struct MessageParts {
     pub(crate) message: Fetched,
     pub(crate) structure: Arc<Structure>,
-    /// The parts of the plain text and of the HTML.
+    /// The encoded bytes of the parts of the plain text (index 0) and of the HTML (index 1).
     pub(crate) texts: [Vec<Bytes>; 2],
 }
 
@@ -33,9 +33,9 @@ impl MessageParts {
         }
     }
 
-    /// Reads the missing parts of `message`. `structure` is the structure of the message if it is
-    /// known. The session must have the message's folder open. Returns `None` if the message no
-    /// longer exists.
+    /// Reads the missing parts of `message`. `structure` is the structure of the message if the
+    /// structure is already known. The session must have the message's folder open. Returns `None`
+    /// if the message no longer exists.
     pub(crate) async fn read(
         session: &mut Session,
         message: Fetched,

@@ -5,8 +5,8 @@ use latchmail_mime::Header;
 use latchmail_search::threads::{ThreadFields, ThreadId};
 
 /// Returns the id of a message's thread if no other message of the thread is known. Returns `None`
-/// if the id depends on the message's number. The id is the same for the header in a listing and
-/// for the complete header.
+/// if the id depends on the message number. The id is the same for the header in a listing and for
+/// the complete header.
 pub(crate) fn own_thread_id(header: &Header) -> Option<ThreadId> {
     thread_fields(header).own_thread_id()
 }

@@ -1,4 +1,5 @@
-//! Finds the location of a message by number. A location consists of the folder and the IMAP UID.
+//! Finds the location of a message by message number. A location consists of the folder and the
+//! IMAP UID.
 
 use std::sync::Arc;
 
@@ -24,8 +25,9 @@ pub(crate) fn message_ref(location: &Location) -> MessageRef<'_> {
 /// Maximum number of locations that are tried for one message.
 const MAX_LOCATIONS: usize = 4;
 
-/// An iterator over the possible locations of a message. The first is the last known location. The
-/// others are the locations after a reconciliation.
+/// An iterator over the possible locations of a message. The first location is the last known
+/// location. The further locations are read after a reconciliation of the message index with the
+/// mail server.
 pub(crate) struct Locations<'a> {
     numbers: &'a Numbers,
     access: &'a Access,
@@ -36,8 +38,8 @@ pub(crate) struct Locations<'a> {
 }
 
 impl Locations<'_> {
-    /// Returns the next location. The caller must call this function repeatedly until it has found
-    /// the message. Returns `None` if no location remains.
+    /// Returns the next location. The caller must call this function until the caller has found the
+    /// message. Returns `None` if no location remains.
     pub(crate) async fn next(&mut self) -> Result<Option<Arc<Location>>, Error> {
         let Self {
             numbers, access, ..
@@ -50,8 +52,8 @@ impl Locations<'_> {
                     .remove_location(&access.account, self.number);
             }
             let location = numbers.location(access, self.number).await?;
-            // For a member, the steps do not depend on the existence of the number. Otherwise the
-            // response time would reveal whether the number exists.
+            // For a member, the steps do not depend on the existence of the message. Otherwise the
+            // response time would reveal whether the message exists.
             let is_last = self.reconciled || (location.is_none() && access.member.is_none());
             let folder_access = numbers.folders.usable_by(access).await?;
             let location = location
@@ -73,9 +75,9 @@ impl Locations<'_> {
         Ok(None)
     }
 
-    /// Returns the location if the caller is allowed to read this folder. Returns [`Error::Denied`]
-    /// only after the reconciliation. Before the reconciliation, the message might be in another
-    /// folder that the caller can read.
+    /// Returns the location if the caller is allowed to read the folder of this location. Returns
+    /// [`Error::Denied`] only after the reconciliation. Before the reconciliation, the message
+    /// might be in another folder that the caller can read.
     fn authorize(
         &self,
         folder_access: &FolderAccess,

@@ -1,9 +1,10 @@
-//! Detects lost messages that have copies, and removes the lost messages from the index. A message
-//! is lost if it is in no folder. If the index still contained a lost message, a copy could get the
-//! number of the lost message when the copy is moved.
+//! Detects lost messages that have copies, and removes the lost messages from the message index. A
+//! message is lost if the message is in no folder of the mailbox. If the message index still
+//! contained a lost message, a copy could get the message number of the lost message when the copy
+//! is moved.
 //!
-//! A folder has certainly lost no message if its number of messages and its UIDNEXT have grown by
-//! the same number. A listing returns these two values.
+//! A folder has certainly lost no message if its message count and its UIDNEXT have grown by the
+//! same amount. A listing reports the message count and UIDNEXT.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
@@ -21,7 +22,7 @@ use crate::numbers::locations::message_ref;
 
 impl Numbers {
     /// Returns `true` if the opened folder might have lost a message that has copies. Otherwise
-    /// caches the folder's counts for the next check.
+    /// caches the folder's message count and UIDNEXT for the next check.
     pub(super) async fn may_have_lost_copies(
         &self,
         access: &Access,
@@ -45,15 +46,15 @@ impl Numbers {
     }
 
     /// Returns `true` if any folder of the account might have lost a message of which another copy
-    /// exists. Otherwise caches the number of messages of each folder for the next check.
+    /// exists. Otherwise caches the message count and UIDNEXT of each folder for the next check.
     pub(super) async fn any_may_have_lost_copies(
         &self,
         access: &Access,
         states: &[FolderState],
     ) -> Result<bool, Error> {
         let account = &access.account;
-        // A deletion changes the number of folders, unless a new folder was created too. The cache
-        // does not contain the counts of a new folder.
+        // The deletion of a folder changes the folder count, unless a new folder was created too.
+        // For a new folder, `lost_no_message` returns `false`, because no count is cached.
         let is_same_number = self.folders.counts.get(account) == Some(states.len());
         if is_same_number
             && states
@@ -74,7 +75,7 @@ impl Numbers {
         Ok(false)
     }
 
-    /// Returns the paths of the folders that have certainly lost no message.
+    /// Returns the paths of the folders that have certainly lost no message since the last check.
     fn complete_folders<'s>(&self, account: &str, states: &'s [FolderState]) -> HashSet<&'s str> {
         let complete = states.iter();
         let complete =
@@ -83,8 +84,8 @@ impl Numbers {
     }
 
     /// Returns `true` if the folder has certainly lost no message since the last call of
-    /// [`Self::cache_message_count`]. In that case the number of messages and UIDNEXT have grown by
-    /// the same number.
+    /// [`Self::cache_message_count`]. In that case, the message count and UIDNEXT have grown by the
+    /// same amount.
     fn lost_no_message(&self, folder: FolderKey, now: Opened) -> bool {
         let growth = |now: u32, before: u32| i64::from(now) - i64::from(before);
         self.message_counts
@@ -99,7 +100,8 @@ impl Numbers {
             .insert(folder, (now.exists, now.uid_next));
     }
 
-    /// Caches the number of folders and the counts of each folder for the next check.
+    /// Caches the folder count of the account, and the message count and UIDNEXT of each folder,
+    /// for the next check.
     pub(super) fn cache_counts(&self, account: &str, states: &[FolderState]) {
         for state in states {
             self.cache_message_count(state.key(account), state.opened);
@@ -107,7 +109,7 @@ impl Numbers {
         self.folders.counts.insert(account.to_owned(), states.len());
     }
 
-    /// Removes lost messages from the index.
+    /// Removes lost messages from the message index and from the cache.
     pub(super) async fn remove_lost(
         &self,
         account: &str,
@@ -147,7 +149,8 @@ impl Numbers {
         Ok(missing)
     }
 
-    /// Returns the messages that are missing at their stored locations. Asks the mail server.
+    /// Checks on the mail server which messages are missing at their stored locations. Returns
+    /// these messages.
     pub(super) async fn missing(
         &self,
         access: &Access,
@@ -156,8 +159,8 @@ impl Numbers {
         let mut present = BTreeSet::new();
         let unopened = self.find_present(access, &messages, &mut present).await?;
         if !unopened.is_empty() {
-            // Another client may have renamed these folders since they were listed. Their messages
-            // are then at their new paths.
+            // Another client may have renamed the folders in `unopened` since the last list of
+            // folders. In that case, the messages are at the new paths of these folders.
             let states = self.folders.states(access).await?;
             let indexed = self.folders.update_index(access, &states).await?;
             let paths: HashMap<&str, &str> = indexed
@@ -182,8 +185,8 @@ impl Numbers {
             .collect())
     }
 
-    /// Adds the numbers of the messages that are at their locations to `present`. Returns the paths
-    /// of the folders that do not exist.
+    /// Adds the message numbers of the messages that exist at their stored locations to `present`.
+    /// Returns the paths of the folders that do not exist.
     async fn find_present(
         &self,
         access: &Access,

@@ -11,7 +11,8 @@ use crate::message::identity::{Identity, is_inferred};
 /// The messages that are missing at their stored locations and have the identity of an arrival.
 #[derive(Default)]
 pub(crate) struct Candidates {
-    /// The number of indexed messages with the identity, including those at their stored locations.
+    /// The count of messages with the identity in the message index, including the messages that
+    /// are at their stored locations.
     pub(crate) indexed: usize,
     pub(crate) missing: VecDeque<IndexedMessage>,
     /// The missing messages that this service has expunged.
@@ -22,12 +23,14 @@ pub(crate) struct Candidates {
 /// arrival consists of its IMAP UID and its identity. Removes the matched messages from
 /// `candidates`.
 ///
-/// Another client might have moved a message just before the expunge. The moved message also has
-/// the flag `\Deleted` at its new location. An older copy does not have this flag. Therefore only
-/// the arrivals in `deleted` match expunged messages.
+/// Another client might have moved a message after this service set the flag `\Deleted` and before
+/// this service expunged the message. The moved message also has the flag at its new location. An
+/// older copy does not have the flag. Therefore only the arrivals in `deleted` match expunged
+/// messages.
 ///
-/// Without the server's ids, messages with the same identity differ only in their locations.
-/// Therefore this function matches none of these messages.
+/// Without the server's message ids, messages with the same identity differ only in their
+/// locations. Therefore, if several messages have the same identity, this function matches none of
+/// these messages.
 pub(crate) fn find_moved(
     arrived: &[(Uid, Identity)],
     deleted: &BTreeSet<Uid>,
@@ -41,7 +44,7 @@ pub(crate) fn find_moved(
     arrived.sort_unstable();
     let find = |(uid, identity): (Uid, Identity)| {
         let candidates = candidates.get_mut(&identity)?;
-        // If an identity belongs to exactly one indexed message and one arrival, its count is two.
+        // The sum is 2 if exactly one indexed message and exactly one arrival have the identity.
         if is_inferred(identity) && counts[&identity] + candidates.indexed > 2 {
             return None;
         }

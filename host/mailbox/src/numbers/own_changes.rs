@@ -1,4 +1,4 @@
-//! Updates the index after this service has moved or expunged messages.
+//! Updates the message index after this service has moved or expunged messages.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -40,7 +40,8 @@ impl Numbers {
                     .moved(account, to, uid_validity, &new_uids)
                     .await?;
                 if !stored {
-                    // Another client created the destination folder after the last listing.
+                    // The message index does not contain the destination folder, because another
+                    // client created the folder after the last list of folders.
                     self.folders.refresh(access).await?;
                     self.context
                         .message_index()
@@ -62,9 +63,9 @@ impl Numbers {
         moved.uids.iter().map(|(old, _)| *old).collect()
     }
 
-    /// Removes expunged messages from the index. Returns the IMAP UIDs of the expunged messages
-    /// that are in no other folder. If another client moved a message just before the expunge, the
-    /// message still exists in its new folder.
+    /// Removes expunged messages from the message index. Returns the IMAP UIDs of the expunged
+    /// messages that are in no other folder. If another client moved a message just before the
+    /// expunge, the message still exists in its new folder.
     pub(crate) async fn remove_expunged(
         &self,
         access: &Access,

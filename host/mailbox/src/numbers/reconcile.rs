@@ -1,27 +1,27 @@
-//! Reconciles the index with the mail server after other clients have renamed, moved, copied or
-//! deleted folders or messages.
+//! Reconciles the message index with the mail server after other clients have renamed, moved,
+//! copied or deleted folders or messages.
 //!
 //! The mail server's ids identify folders. A message and its copies have the same [`Identity`]. The
 //! stored locations distinguish a message from its copies.
 //!
-//! For each folder, the index stores the first UID that is not reconciled. The messages from that
-//! UID upwards are the arrivals of the folder. If a message is missing at its stored location, the
-//! reconciliation searches only the arrivals for the message. The following rules apply to each
-//! arrival:
+//! For each folder, the message index stores the first UID that no reconciliation has processed.
+//! The messages from that UID upwards are the arrivals of the folder. If a message is missing at
+//! its stored location, the reconciliation searches only the arrivals for the message. The
+//! following rules apply to each arrival:
 //!
 //! - If a message with the same identity is missing at its stored location, the arrival is that
-//!   message. The number of the message does not change.
+//!   message. The message number does not change.
 //! - If all messages with the same identity are at their stored locations, the arrival is a copy
-//!   and gets a new number.
+//!   and gets a new message number.
 //!
 //! After all arrivals are processed, the reconciliation permanently removes a missing message from
-//! the index if the message has copies. Otherwise, when a copy is moved, the copy could get the
-//! number of the missing message. A sync ([`crate::numbers::sync`]) also removes missing messages
-//! without copies.
+//! the message index if the message has copies. Otherwise, when a copy is moved, the copy could get
+//! the message number of the missing message. A sync ([`crate::numbers::sync`]) also removes
+//! missing messages without copies.
 //!
-//! A missing message is removed only after a list of all folders without arrivals. The message
-//! might have moved again during the processing of the arrivals. Then it is an arrival in the next
-//! list.
+//! A missing message is removed only after all folders were listed and no folder had arrivals. The
+//! message might have moved again while arrivals were processed. In that case, the message is an
+//! arrival in the next list of all folders.
 //!
 //! docs/http-api.md has a table of the cases.
 
@@ -41,11 +41,11 @@ use crate::numbers::moved_messages::{Candidates, find_moved};
 
 /// Maximum number of arrivals that are processed together.
 const BATCH: usize = 100;
-/// Maximum number of lists of all folders in one reconciliation.
+/// Maximum number of times that one reconciliation lists all folders.
 const MAX_LISTS: usize = 6;
 
-/// The messages that are missing at their stored locations, by number. The messages that remain
-/// after the processing of all arrivals are lost.
+/// The messages that are missing at their stored locations, by message number. The messages that
+/// remain after the processing of all arrivals are lost.
 #[derive(Default)]
 struct MissingMessages(BTreeMap<MessageNumber, IndexedMessage>);
 
@@ -68,13 +68,14 @@ pub(crate) struct Vanished {
 }
 
 impl Numbers {
-    /// Reconciles the index with all arrivals in any folder since the last reconciliation.
+    /// Reconciles the message index with the arrivals in all folders since the last reconciliation.
     pub(crate) async fn reconcile(&self, access: &Access) -> Result<(), Error> {
         let (access, _lock) = &self.folders.lock(access).await?;
         self.reconcile_locked(access, &BTreeSet::new()).await
     }
 
-    /// Reconciles the index if the opened folder might have lost a message that has copies.
+    /// Reconciles the message index with the mail server if the opened folder might have lost a
+    /// message that has copies.
     pub(crate) async fn reconcile_if_copy_lost(
         &self,
         access: &Access,
@@ -87,7 +88,8 @@ impl Numbers {
         Ok(())
     }
 
-    /// Reconciles the index if any folder of the account might have lost a message that has copies.
+    /// Reconciles the message index with the mail server if any folder of the account might have
+    /// lost a message that has copies.
     pub(crate) async fn reconcile_if_copies_lost(
         &self,
         access: &Access,
@@ -99,8 +101,8 @@ impl Numbers {
         Ok(())
     }
 
-    /// Returns the service's numbers for messages of a folder, by IMAP UID. Assigns a number to
-    /// each message without a number.
+    /// Returns the message numbers of messages in a folder, by IMAP UID. Assigns a message number
+    /// to each message without a message number.
     pub(crate) async fn of_messages(
         &self,
         access: &Access,
@@ -113,9 +115,9 @@ impl Numbers {
             .await
     }
 
-    /// Like [`Self::of_messages`], for a part of the messages of one list of a folder. `checked`
-    /// contains the identities of the parts before. Their copies are not checked again. Otherwise
-    /// the work for a folder with many copies of one message would be quadratic.
+    /// Like [`Self::of_messages`], for one part of the messages in a folder. `checked` contains the
+    /// identities of the messages in earlier parts. Copies with these identities are not checked
+    /// again. Otherwise the work for a folder with many copies of one message would be quadratic.
     pub(super) async fn of_part(
         &self,
         access: &Access,
@@ -155,9 +157,9 @@ impl Numbers {
         numbers.ok_or_else(|| Error::Unavailable("the folders changed while they were read".into()))
     }
 
-    /// Reconciles the index with the mail server. The caller must have acquired the mailbox's lock
-    /// ([`crate::folders::Folders::locks`]). `expunged` contains the numbers of messages that the
-    /// caller has expunged under this lock.
+    /// Reconciles the message index with the mail server. The caller must have acquired the
+    /// mailbox's lock ([`crate::folders::Folders::locks`]). `expunged` contains the message numbers
+    /// of messages that the caller has expunged under this lock.
     pub(super) async fn reconcile_locked(
         &self,
         access: &Access,
@@ -168,9 +170,9 @@ impl Numbers {
         Ok(())
     }
 
-    /// Reconciles the index with the mail server, and removes the messages of `vanished` that are
-    /// in no folder. Returns the folders of `vanished` that do not exist. Returns `None` and
-    /// removes no message if other clients moved messages during every attempt.
+    /// Reconciles the message index with the mail server, and removes the messages of `vanished`
+    /// that are in no folder. Returns the folders of `vanished` that do not exist. Returns `None`
+    /// and removes no message if other clients moved messages during every attempt.
     pub(super) async fn remove_vanished(
         &self,
         access: &Access,
@@ -215,7 +217,8 @@ impl Numbers {
             return Ok(None);
         }
         let listed: BTreeSet<&str> = indexed.iter().map(|folder| folder.id.as_str()).collect();
-        // A folder that is renamed during a list can be missing in this list.
+        // Keep the messages of a folder that is in the list again. A folder that is renamed during
+        // a LIST can be missing in that list.
         let exists_again =
             |folder: &str| vanished.folders.contains(folder) && listed.contains(folder);
         missing
@@ -249,8 +252,9 @@ impl Numbers {
                 let mut lease = self.context.connections.lease(access, Some(path)).await?;
                 retry_read!(lease, session => session.arrivals(path, from))
             };
-            // An arrival that has left the folder again is in another folder. If the server does
-            // not report UIDNEXT, such an arrival is not detected.
+            // A higher UIDNEXT means that a message has arrived. If this message has already left
+            // the folder again, the message is in another folder, and all folders must be listed
+            // again. If the server does not report UIDNEXT, such an arrival is not detected.
             arrived |= next > 0;
             if let Some((opened, uids)) = found {
                 arrived |= !uids.is_empty();
@@ -281,7 +285,7 @@ impl Numbers {
         Ok(arrived)
     }
 
-    /// Reads the identities of those arrivals in a folder that have no number.
+    /// Reads the identities of those arrivals in a folder that have no message number.
     async fn fetch_arrivals(
         &self,
         access: &Access,
@@ -338,8 +342,8 @@ impl Numbers {
         Ok(())
     }
 
-    /// Assigns a number to each arrival in a folder. The number is the number of a moved message,
-    /// or a new number.
+    /// Assigns a message number to each arrival in a folder: the message number of a moved message,
+    /// or a new message number.
     async fn number_arrivals(
         &self,
         access: &Access,
@@ -376,7 +380,7 @@ impl Numbers {
         Ok(())
     }
 
-    /// Stores the first UID of a folder that is not reconciled.
+    /// Stores the first UID of a folder that no reconciliation has processed.
     async fn set_uid_next(
         &self,
         access: &Access,
@@ -391,8 +395,8 @@ impl Numbers {
     }
 }
 
-/// Returns the identities of the messages without a number. Each message consists of its IMAP UID
-/// and its identity.
+/// Returns the identities of the messages without a message number. Each message consists of its
+/// IMAP UID and its identity.
 fn identities_without_number(
     messages: &[(Uid, Identity)],
     numbers: &HashMap<Uid, MessageNumber>,
@@ -403,7 +407,7 @@ fn identities_without_number(
     unnumbered.map(|(_, identity)| *identity).collect()
 }
 
-/// Returns the messages with these IMAP UIDs in a folder that have no number.
+/// Returns those messages with these IMAP UIDs in a folder that have no message number.
 pub(crate) fn unnumbered<'p>(
     path: &'p str,
     uid_validity: u32,

@@ -1,14 +1,15 @@
-//! Syncs the index of messages with the mail server: folders, locations and flags, including the
-//! changes of other clients. The directory adds each difference to the change log.
+//! Syncs the message index with the mail server: folders, locations and flags, including the
+//! changes of other clients. The message index adds each difference to the change log.
 //!
 //! A sync lists all folders with their HIGHESTMODSEQ, and reads the changes of those folders whose
-//! HIGHESTMODSEQ differs from the stored one. If the server has no QRESYNC, a sync compares the
-//! flags of all messages. New messages get numbers as in listings ([`crate::numbers::reconcile`]),
-//! so a message that another client has moved keeps its number. A message that is not at its stored
-//! location is removed only if it has arrived in no folder.
+//! HIGHESTMODSEQ differs from the stored HIGHESTMODSEQ. If the server has no QRESYNC, a sync
+//! compares the flags of all messages. New messages get message numbers as in listings
+//! ([`crate::numbers::reconcile`]), so a message that another client has moved keeps its message
+//! number. A message that is not at its stored location is removed only if the message has arrived
+//! in no folder.
 //!
-//! The HIGHESTMODSEQ of a folder is stored after all of its changes. Therefore, if a sync ends
-//! early, the next sync reads the same changes again.
+//! The HIGHESTMODSEQ of a folder is stored after all changes of the folder are stored. Therefore,
+//! if a sync ends early, the next sync reads the same changes again.
 
 use std::collections::{BTreeMap, HashSet};
 use std::ops::RangeInclusive;
@@ -32,10 +33,10 @@ use crate::numbers::reconcile::{Vanished, unnumbered};
 
 /// Maximum number of attempts if other clients or hosts change the mailbox during a sync.
 const ATTEMPTS: usize = 6;
-/// Maximum number of messages that get numbers in one transaction.
+/// Maximum number of messages that get message numbers in one transaction.
 const BATCH: usize = 500;
-/// Like [`BATCH`], for a server without message ids. Each message then needs up to 256 KiB of
-/// memory for its header.
+/// Like [`BATCH`], for a server without message ids. Without ids, each message needs up to 256 KiB
+/// of memory for its header.
 const BATCH_WITH_HEADERS: usize = 100;
 /// Estimated memory of a message while its flags are compared, in bytes.
 const BYTES_PER_MESSAGE: usize = 64;
@@ -43,7 +44,8 @@ const BYTES_PER_MESSAGE: usize = 64;
 const SEARCH_BATCH: usize = 1000;
 
 impl Numbers {
-    /// Brings the index to the state of the mail server. Returns the version of the change log.
+    /// Brings the message index to the state of the mail server. Returns the version of the change
+    /// log.
     ///
     /// Only one sync of an account runs at a time on this host. A call that has waited uses the
     /// result of another call's sync if that sync started after this call.
@@ -162,8 +164,8 @@ impl Numbers {
         Ok(Some(changes.highest_modseq.unwrap_or(0)))
     }
 
-    /// Returns the messages of a folder that are in the index but not in the folder. `unlisted`
-    /// contains the UIDs that the server has not listed.
+    /// Returns the messages of a folder that are in the message index but not in the folder on the
+    /// mail server. `unlisted` contains the stored UIDs that the server has not listed.
     async fn not_found(
         &self,
         access: &Access,
@@ -178,7 +180,8 @@ impl Numbers {
             let found = message_index
                 .folder_messages(account, &folder.id, selection)
                 .await?;
-            // A message can have arrived between the FETCH and the query.
+            // A message can have arrived between the FETCH and the database query. Therefore check
+            // on the mail server whether the messages are missing.
             messages.extend(self.missing(access, found).await?);
         }
         let selection = FolderMessages::OtherUidValidity(uid_validity);
@@ -209,8 +212,8 @@ impl Numbers {
             if listed.contains(folder.id.as_str()) {
                 continue;
             }
-            // The list can omit a folder if the server fails to open it. This command returns an
-            // error in that case.
+            // The list can omit a folder that the server fails to open. In that case, the SEARCH
+            // returns an error, so the folder is not treated as deleted.
             let (path, uid_validity) = (&folder.path, folder.uid_validity());
             let mut lease = self.context.connections.lease(access, None).await?;
             let _ = retry_read!(lease, session => session.existing(path, uid_validity, &[Uid(1)]));
@@ -223,7 +226,7 @@ impl Numbers {
         Ok(())
     }
 
-    /// Assigns numbers to messages of a folder.
+    /// Assigns message numbers to messages of a folder.
     async fn number_messages(
         &self,
         access: &Access,
@@ -241,7 +244,8 @@ impl Numbers {
             let batch = if has_ids { BATCH } else { BATCH_WITH_HEADERS };
             let (uids, remaining) = rest.split_at(batch.min(rest.len()));
             rest = remaining;
-            // The processing of an earlier batch may have assigned numbers to these messages.
+            // The processing of an earlier batch may have assigned message numbers to these
+            // messages.
             let known = message_index
                 .known(account, path, uid_validity, uids)
                 .await?;
@@ -294,7 +298,7 @@ impl Differences {
     }
 }
 
-/// Returns `true` if the index contains all changes of the folder.
+/// Returns `true` if the message index contains all changes of the folder.
 fn is_current(state: &FolderState, folder: &IndexedFolder) -> bool {
     state.highest_modseq.is_some() && state.highest_modseq == folder.highest_modseq()
 }

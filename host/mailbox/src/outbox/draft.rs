@@ -346,8 +346,8 @@ fn disposition(filename: &str) -> HeaderType<'_> {
     HeaderType::ContentType(ContentType::new("attachment").attribute("filename", filename))
 }
 
-/// Returns `true` if mail servers do not change the bytes. Each line must be short, end with CRLF
-/// and contain no NUL (RFC 5322, section 2.1.1).
+/// Returns `true` if mail servers do not change the bytes. Each line must have at most 998 bytes,
+/// end with CRLF and contain no NUL (RFC 5322, section 2.1.1).
 fn has_valid_lines(bytes: &[u8]) -> bool {
     bytes
         .split(|b| *b == b'\n')

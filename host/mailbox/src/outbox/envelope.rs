@@ -12,16 +12,17 @@ pub(super) struct Envelope {
 }
 
 /// An address in the form for SMTP. The domain is in lower case and ASCII (RFC 5891). The local
-/// part has quotes if it needs them.
+/// part is quoted if necessary.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct EnvelopeAddress {
     text: String,
-    /// The index of the domain.
+    /// The byte offset of the domain in `text`.
     domain: usize,
 }
 
 impl EnvelopeAddress {
-    /// Returns `None` if the address is invalid.
+    /// Parses an address and converts the address to the form for SMTP. Returns `None` if the
+    /// address is invalid.
     pub(super) fn parse(address: &str) -> Option<Self> {
         let address = parse_address(address)?;
         let (local_part, domain) = address.rsplit_once('@')?;

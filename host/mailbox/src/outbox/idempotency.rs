@@ -14,7 +14,8 @@ use crate::access::Access;
 /// The idempotency keys of the requests in progress.
 #[derive(Debug)]
 pub(super) struct IdempotencyKeys {
-    /// The id of this host. It distinguishes the sends of this host from sends of other hosts.
+    /// The id of this host, which distinguishes the sends of this host from the sends of other
+    /// hosts.
     process: String,
     in_progress: Mutex<HashSet<Key>>,
 }

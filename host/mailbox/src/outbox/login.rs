@@ -24,7 +24,7 @@ const CONTINUE: u16 = 334;
 pub(super) enum Error {
     /// The credential is wrong.
     Refused,
-    /// The service could not check the credential, or is unreachable.
+    /// The submission service could not check the credential, or is unreachable.
     Unavailable(String),
 }
 
@@ -86,8 +86,8 @@ async fn log_in_with_token(
         connection.command(Line(&response)).await?
     };
     if reply.has_code(CONTINUE) {
-        // The server has sent the reason of the failure. The server completes the command after it
-        // has received this line.
+        // The server has sent the reason of the failure. The server completes the command only
+        // after the server has received this line.
         reply = connection.command(Line(mechanism.error_response())).await?;
     }
     if reply.has_code(CONTINUE) {

@@ -1,8 +1,8 @@
 //! Limits the memory of messages during sending. One limit applies to all accounts together, and
 //! another limit applies to each account.
 //!
-//! Messages of up to 1 MiB have a separate pool. Therefore they do not wait for larger messages.
-//! This module only counts memory and does not allocate memory.
+//! Messages of up to 1 MiB have a separate pool. Therefore these messages do not wait for larger
+//! messages. This module only counts memory and does not allocate memory.
 
 use std::sync::Arc;
 
@@ -14,11 +14,11 @@ const MAX_SMALL: usize = 1024 * 1024;
 /// The sizes of the pools for large and for small messages, in KiB.
 const LARGE_POOL_KIB: usize = 256 * 1024;
 const SMALL_POOL_KIB: usize = 32 * 1024;
-/// Divisor of a pool's size that determines the maximum memory of one account. The largest message
-/// needs 75 MiB.
+/// The maximum memory of one account in a pool is the size of the pool divided by this value. The
+/// largest message needs 75 MiB of the pool for large messages.
 const ACCOUNT_DIVISOR: usize = 3;
 /// Factor between the size of a message and the memory for sending the message. The memory contains
-/// the files, the finished message, and a copy with doubled dots.
+/// the files, the finished message, and a copy with dot stuffing (RFC 5321, section 4.5.2).
 const MEMORY_FACTOR: usize = 3;
 /// Additional memory of a message, in KiB.
 const OVERHEAD_KIB: usize = 16;

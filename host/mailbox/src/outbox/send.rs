@@ -267,7 +267,7 @@ impl Outbox {
         let _memory = self.acquire_memory(access, size).await?;
         let now = self.clock.now();
         let (writer, id) = (Arc::clone(draft), message_id.to_owned());
-        // Query the directory concurrently with writing the message.
+        // Query the signing key in the database concurrently with writing the message.
         let (signer, message) = tokio::join!(
             self.signing.signer(envelope.from.domain()),
             blocking::run_sized(size, move || writer.write(&id, now))
@@ -298,7 +298,7 @@ impl Outbox {
     }
 
     /// Records in the audit log that a member has sent a message or might have sent a message. The
-    /// recipients see only the owner's address.
+    /// recipients see only the owner's address, so only the audit log identifies the member.
     async fn record_in_audit_log(
         &self,
         access: &Access,

@@ -1,6 +1,6 @@
 //! Authenticated connections to the submission service (RFC 6409). lettre implements the protocol.
-//! This module sends a message to all recipients or to no recipient, and reports the rejected
-//! recipient.
+//! This module sends a message to all recipients or to no recipient. If the server rejects a
+//! recipient, the error contains the address of this recipient.
 
 use std::error::Error as _;
 use std::pin::Pin;
@@ -62,7 +62,7 @@ enum State {
 }
 
 impl Connector {
-    /// Does not connect.
+    /// Creates the connector from the configuration. Does not connect.
     ///
     /// # Errors
     /// Returns an error if the address or the TLS configuration is invalid.
@@ -80,7 +80,7 @@ impl Connector {
     pub(super) async fn open(&self, hello: &ClientId) -> Result<AsyncSmtpConnection, String> {
         let stream = if self.starttls {
             let stream = starttls::connect(&self.endpoint).await?;
-            // lettre expects a greeting, but after STARTTLS the server sends none.
+            // lettre expects a greeting, but the server sends no greeting after STARTTLS.
             BufferedStream::new(stream, b"220 STARTTLS\r\n")
         } else {
             let stream = self.endpoint.connect().await.map_err(|e| e.to_string())?;
@@ -188,7 +188,7 @@ impl Session {
             if self.state != State::Broken
                 && matches!(error, Error::Rejected(_) | Error::Unavailable(_))
             {
-                // If the connection works, reset it for the next message.
+                // If the connection works, reset the connection for the next message.
                 let reset = timeout(self.timeout, self.reset()).await;
                 if let Ok(Ok(())) = reset {
                     self.state = State::Idle;
@@ -196,7 +196,8 @@ impl Session {
             }
             return Err(error);
         }
-        // The last line break is part of the end of the message (RFC 5321, section 4.1.1.4).
+        // Remove the last line break, because lettre sends this line break as part of the end of
+        // the message (RFC 5321, section 4.1.1.4).
         let message = message.strip_suffix(b"\r\n").unwrap_or(message);
         let sent = timeout(
             self.timeout * TRANSFER_FACTOR,
@@ -230,8 +231,8 @@ impl Session {
         }
         if !message.is_ascii() {
             if !self.offers(Extension::EightBitMime) {
-                // Only an attached message is not ASCII. An attached message must not be encoded
-                // (RFC 2046, section 5.2.1).
+                // Only an attached message can contain bytes that are not ASCII. An attached
+                // message must not be encoded (RFC 2046, section 5.2.1).
                 return Err(Error::Rejected(
                     "The mail server supports only ASCII messages; attach the message as application/octet-stream".into(),
                 ));
@@ -343,8 +344,8 @@ impl Session {
 
 const EMPTY_MESSAGE: &str = ".\r\n";
 
-/// The commands MAIL, RCPT and optionally DATA in one write. The commands of lettre accept only
-/// addresses with a short local part.
+/// The commands MAIL, RCPT and optionally DATA in one write. This type replaces the commands of
+/// lettre, which accept only addresses with a short local part.
 #[derive(Clone, Copy)]
 struct Commands<'a> {
     envelope: &'a Envelope,

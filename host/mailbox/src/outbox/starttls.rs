@@ -35,8 +35,8 @@ async fn send(stream: &mut TcpStream, command: &str) -> Result<(), String> {
 
 /// Reads one reply, which must have the code `code`.
 ///
-/// The reply must be the last data of the server. Otherwise an attacker on the network could inject
-/// replies that the client would read after the start of TLS (CVE-2011-0411).
+/// The server must not have sent data after the reply. Otherwise an attacker on the network could
+/// inject replies that the client would read after the start of TLS (CVE-2011-0411).
 async fn expect(stream: &mut TcpStream, code: &str) -> Result<String, String> {
     let mut reply = Vec::new();
     let mut buffer = [0; 1024];

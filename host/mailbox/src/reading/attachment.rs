@@ -21,8 +21,9 @@ pub struct AttachmentContent {
 }
 
 impl Reader {
-    /// Returns an attachment of the message with this number. Returns `None` if the message does
-    /// not exist. Returns `Some(None)` if the message has no such attachment.
+    /// Returns the attachment with this index of the message with this message number. Returns
+    /// `None` if the message does not exist. Returns `Some(None)` if the message has no such
+    /// attachment.
     ///
     /// # Errors
     /// Returns an [`Error`] if the operation fails.

@@ -1,10 +1,11 @@
-//! Streams the bytes of an attachment. Reads chunks from the mail server, decodes them and passes
-//! them to the client. The memory use does not depend on the size of the attachment.
+//! Streams the bytes of an attachment. Reads chunks from the mail server and passes the decoded
+//! bytes to the client. The memory use does not depend on the size of the attachment.
 //!
 //! If the client of a download is slower than the mail server, the download releases its connection
-//! to the mail server while it waits for the client. If the client is very slow, the download also
-//! discards the bytes that the client has not taken, and releases their memory. Later it reads
-//! these bytes again. Therefore slow clients do not use up the memory that all accounts share.
+//! to the mail server while the download waits for the client. If the client is very slow, the
+//! download also discards the bytes that the client has not taken, and releases their memory. When
+//! the client continues, the download reads these bytes again. Therefore slow clients do not use up
+//! the memory that all accounts share.
 
 mod buffer;
 
@@ -68,8 +69,8 @@ struct Reader {
     connection: Connection,
     /// `true` if the client was slower than the mail server.
     is_client_slow: bool,
-    /// The permit for more than one download of the account. `None` if the attachment has only one
-    /// chunk.
+    /// The permit that limits the concurrent downloads of the account. `None` if the attachment has
+    /// only one chunk.
     _download: Option<OwnedSemaphorePermit>,
     /// The permit for the memory of the chunks that the client has not taken. `None` if the
     /// attachment has only one chunk.
@@ -111,7 +112,8 @@ impl Download {
         }))
     }
 
-    /// Returns all bytes if the first chunk is the complete attachment.
+    /// Returns the decoded attachment if the attachment has only one chunk. Otherwise returns
+    /// `None`.
     #[must_use]
     pub fn whole(&self) -> Option<Bytes> {
         let started = self.started.lock().unwrap_or_else(PoisonError::into_inner);
@@ -121,8 +123,8 @@ impl Download {
         is_whole.then(|| decoder.decode(&started.first, true).into())
     }
 
-    /// Returns all bytes as a stream. The stream has exactly [`crate::Attachment::size`] bytes, or
-    /// ends with an error.
+    /// Returns the decoded bytes of the attachment as a stream. The stream has exactly
+    /// [`crate::Attachment::size`] bytes, or ends with an error.
     #[must_use]
     pub fn open(&self) -> BoxStream<'static, Result<Bytes, Error>> {
         let started = self
@@ -176,7 +178,8 @@ impl Reader {
         self.position >= self.source.section.range.end
     }
 
-    /// Reads the bytes that the client needs, until the client has taken all bytes or has ended.
+    /// Reads the chunks that the client needs, until the client has taken all bytes or has stopped
+    /// the download.
     async fn run(mut self, client: &Sender) -> Result<(), Error> {
         while self.wait_for_client(client).await && !self.is_done() {
             let chunk = self.next().await?.ok_or_else(message_deleted)?;
@@ -185,8 +188,8 @@ impl Reader {
         Ok(())
     }
 
-    /// Acquires the memory for the next chunk. The caller must have a connection. Otherwise
-    /// downloads would use memory while they wait for the connections of one account.
+    /// Acquires the memory for the next chunk. The caller must have leased a connection. Otherwise
+    /// downloads would occupy memory while they wait for a connection of the account.
     async fn acquire_memory(&mut self) -> Result<(), Error> {
         if self.memory.is_none() && self.source.needs_permits() {
             let memory = self
@@ -201,7 +204,7 @@ impl Reader {
     }
 
     /// Waits until the client needs the next chunk. After the last chunk, waits until the client
-    /// has taken all bytes. Returns `false` if the client has ended.
+    /// has taken all bytes. Returns `false` if the client has stopped the download.
     async fn wait_for_client(&mut self, client: &Sender) -> bool {
         loop {
             let (is_done, is_slow) = (self.is_done(), self.is_client_slow);
@@ -212,7 +215,8 @@ impl Reader {
             };
             if let Ok(is_open) = timeout(bounds::SLOW_CLIENT, client.wait(is_ready)).await {
                 if is_slow {
-                    // Other requests that wait for memory come first.
+                    // Release the memory, so that other requests that wait for memory come before a
+                    // slow client.
                     self.memory = None;
                 }
                 return is_open;
@@ -235,8 +239,8 @@ impl Reader {
     /// Returns the next bytes. Returns `None` if the message no longer exists.
     ///
     /// Requests the rest of the attachment with one command, because the mail server parses the
-    /// complete message for every command. For a slow client, requests single chunks. Therefore
-    /// other requests do not wait for the connection.
+    /// complete message for every command. For a slow client, requests single chunks, so that other
+    /// requests can use the connection between two chunks.
     async fn next(&mut self) -> Result<Option<Bytes>, Error> {
         let end = self.source.section.range.end;
         let chunk = self.position..end.min(self.position + bounds::DOWNLOAD_CHUNK);
@@ -298,7 +302,7 @@ impl Reader {
     }
 }
 
-/// Returns an error if the mail server returned a different number of bytes than it had announced.
+/// Returns an error if the mail server sends a different number of bytes than expected.
 fn check_length(length: usize, expected: usize) -> Result<(), Error> {
     if length == expected {
         Ok(())

@@ -24,8 +24,8 @@ use crate::numbers::locations::message_ref;
 use crate::{blocking, bounds};
 
 impl Reader {
-    /// Returns the message with this number, in any folder. Returns `None` if the message does not
-    /// exist.
+    /// Returns the message with this message number, in any folder. Returns `None` if the message
+    /// does not exist.
     ///
     /// # Errors
     /// Returns an [`Error`] if the operation fails.
@@ -131,8 +131,8 @@ impl Reader {
     }
 }
 
-/// Parses a message that was read completely. `number` is the service's number for the message.
-/// `trusted` selects the trusted `Authentication-Results` field.
+/// Parses a message that was read completely. `number` is the message number. `trusted` selects the
+/// trusted `Authentication-Results` field.
 pub(crate) async fn parse_complete(
     number: MessageNumber,
     message: Fetched,
@@ -146,8 +146,8 @@ pub(crate) async fn parse_complete(
     .map_err(Error::Internal)
 }
 
-/// Parses a message of at least [`bounds::FIRST`] bytes. Keeps `memory` until the parsing ends,
-/// even if the caller is dropped.
+/// Parses a message of at least [`bounds::FIRST`] bytes. Keeps the permit `memory` until the
+/// parsing ends, even if the caller is dropped.
 async fn parse_large(
     number: MessageNumber,
     parts: MessageParts,

@@ -1,8 +1,8 @@
 //! Searches on the mail server, for accounts without a complete search index.
 //!
-//! The mail server searches for texts, not for words: a text also matches inside a word. It does
-//! not search HTML entities and words across tags. The result has no snippets and is always sorted
-//! by arrival.
+//! The mail server searches for texts, not for words: a text also matches inside a word. The mail
+//! server does not find words that contain HTML entities, and words that contain HTML tags. The
+//! result has no snippets and is always sorted by arrival.
 
 use latchmail_core::clock::Timestamp;
 use latchmail_core::message_number::Uid;
@@ -52,8 +52,8 @@ fn search_keys(query: &Query, text: &str, path: &str) -> Option<Vec<SearchKey>> 
     Some(keys)
 }
 
-/// Converts a term to a search key. Returns `Err` with the result if the term has the same result
-/// for all messages of the folder.
+/// Converts a term to a search key. Returns `Err(true)` if every message of the folder matches the
+/// term, and `Err(false)` if no message of the folder matches the term.
 fn term_key(term: &Term, path: &str) -> Result<SearchKey, bool> {
     let key = match &term.condition {
         Condition::Text { scope, text, .. } => match scope {
@@ -183,7 +183,8 @@ impl Searcher {
             let listing = self.listing.search(access, path, &keys, 0, count).await?;
             let summaries = listing.into_iter().flat_map(|listing| listing.messages);
             for summary in summaries {
-                // An expunge since the search can change positions. The message is then omitted.
+                // An expunge since the search can change positions. In that case, the message is
+                // omitted.
                 let is_it = |one: &Match<'_>| one.path == path && one.seq == summary.seq;
                 let position = page.iter().position(is_it);
                 if let Some(hit) = position.and_then(|position| hits.get_mut(position)) {

@@ -246,8 +246,12 @@ impl Host for Call {
         let _span = host_call("mailbox.move-messages");
         let access = self.change_access(&uids)?;
         let changing = &self.services.mail.changing;
-        let moved = changing.move_to(&access, &numbers(uids), &destination).await;
-        Ok(self::uids(moved.map_err(mailbox_error)?.ok_or(Error::NotFound)?))
+        let moved = changing
+            .move_to(&access, &numbers(uids), &destination)
+            .await;
+        Ok(self::uids(
+            moved.map_err(mailbox_error)?.ok_or(Error::NotFound)?,
+        ))
     }
 
     async fn delete_messages(&mut self, uids: Vec<u64>) -> Result<Vec<u64>, HostError<Error>> {

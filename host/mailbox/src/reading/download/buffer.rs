@@ -1,5 +1,5 @@
-//! The encoded bytes of a download between its reader and its client. The reader can take bytes
-//! back that the client has not taken.
+//! A buffer for the encoded bytes of a download. The reader adds bytes, and the client takes bytes.
+//! The reader can remove the bytes that the client has not taken.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -15,9 +15,9 @@ pub(super) const PIECE: usize = 64 * 1024;
 #[derive(Default)]
 struct Shared {
     state: Mutex<State>,
-    /// Notifies the reader.
+    /// Notifies the reader that the client has taken bytes or waits for bytes.
     taken: Notify,
-    /// Notifies the client.
+    /// Notifies the client that the reader has added bytes or an error.
     added: Notify,
 }
 
@@ -31,14 +31,15 @@ pub(super) struct State {
     /// `true` if the client waits for bytes.
     pub(super) is_awaited: bool,
     error: Option<Error>,
-    /// `true` if the reader or the client has ended.
+    /// `true` if the [`Sender`] or the [`Receiver`] was dropped.
     closed: bool,
 }
 
-/// The reader's side of the buffer. Dropping it ends the download after the bytes in the buffer.
+/// The reader's side of the buffer. Dropping the sender ends the download after the client has
+/// taken the bytes in the buffer.
 pub(super) struct Sender(Arc<Shared>);
 
-/// The client's side of the buffer. Dropping it stops the reader.
+/// The client's side of the buffer. Dropping the receiver stops the reader.
 pub(super) struct Receiver(Arc<Shared>);
 
 /// Creates an empty buffer.
@@ -49,7 +50,7 @@ pub(super) fn buffer() -> (Sender, Receiver) {
 
 impl Shared {
     fn lock(&self) -> MutexGuard<'_, State> {
-        // No code panics while it has locked the state.
+        // The lock is never poisoned, because no code panics while it holds the lock.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -75,7 +76,7 @@ impl Sender {
         self.0.added.notify_one();
     }
 
-    /// Waits until the state satisfies `is_ready`. Returns `false` if the client has ended.
+    /// Waits until the state satisfies `is_ready`. Returns `false` if the [`Receiver`] was dropped.
     pub(super) async fn wait(&self, is_ready: impl Fn(&State) -> bool) -> bool {
         loop {
             {
@@ -96,7 +97,7 @@ impl Sender {
         self.0.lock().taken
     }
 
-    /// Removes all bytes. Returns their number.
+    /// Removes all bytes from the buffer. Returns the count of removed bytes.
     pub(super) fn take_back(&self) -> usize {
         let mut state = self.0.lock();
         state.chunks = VecDeque::new();
@@ -105,7 +106,7 @@ impl Sender {
 }
 
 impl Receiver {
-    /// Takes the next bytes. Returns `None` if the reader has ended.
+    /// Takes the next bytes. Returns `None` after the last bytes.
     pub(super) async fn next(&self) -> Option<Result<Bytes, Error>> {
         loop {
             {
