@@ -131,7 +131,7 @@ impl SelectedFolder<'_> {
             .run_in_folder(commands, &mut |reply, _| {
                 match reply {
                     Response::MailboxData(MailboxDatum::Search(uids)) => {
-                        found.extend(uids.iter().copied().map(Uid))
+                        found.extend(uids.iter().copied().map(Uid));
                     }
                     Response::Expunge(_) | Response::Vanished { .. } => expunged = true,
                     Response::Data { outcome, .. } if has_permanent_flags(outcome) => {
