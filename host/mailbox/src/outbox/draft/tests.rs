@@ -31,7 +31,7 @@ fn file(filename: &str, content_type: &str, content: &[u8]) -> File {
     }
 }
 
-fn write(draft: Draft) -> Bytes {
+fn write(draft: &Draft) -> Bytes {
     draft.envelope().unwrap();
     draft
         .write(
@@ -48,7 +48,7 @@ fn headers(message: &[u8]) -> String {
 
 #[test]
 fn a_message_has_the_standard_headers_and_no_bcc() {
-    let message = write(Draft {
+    let message = write(&Draft {
         cc: vec![recipient("Müller, Jürgen", "j@bücher.example")],
         bcc: vec![recipient("", "secret@example.com")],
         text: Some("Hi\n.\nBye".into()),
@@ -77,7 +77,7 @@ fn a_message_has_the_standard_headers_and_no_bcc() {
 #[test]
 fn no_header_line_exceeds_the_maximum_length() {
     let id = format!("<{}@x>", "i".repeat(981));
-    let message = write(Draft {
+    let message = write(&Draft {
         in_reply_to: Some(id.clone()),
         references: vec![id.clone(), id.clone()],
         ..draft()
@@ -98,7 +98,7 @@ fn a_text_with_control_characters_is_encoded() {
         "a=\u{1}\u{7f}",
         &"\u{8}".repeat(1000),
     ] {
-        let message = write(Draft {
+        let message = write(&Draft {
             text: Some(text.into()),
             html: Some(text.into()),
             ..draft()
@@ -140,7 +140,7 @@ fn a_name_that_looks_like_an_encoded_word_arrives_unchanged() {
             ],
         ] {
             let cc = to.clone();
-            let message = write(Draft {
+            let message = write(&Draft {
                 to: to.clone(),
                 cc,
                 ..draft()
@@ -248,7 +248,7 @@ fn a_message_over_25_mb_is_rejected() {
 fn an_attached_message_is_unencoded_or_an_octet_stream() {
     let with_attached = |content: &[u8]| {
         let files = vec![file("a.eml", "message/rfc822", content)];
-        String::from_utf8_lossy(&write(Draft { files, ..draft() })).into_owned()
+        String::from_utf8_lossy(&write(&Draft { files, ..draft() })).into_owned()
     };
     let whole = with_attached(b"Subject: a\r\n\r\nb\xc3\xa9\r\n");
     assert!(
@@ -310,7 +310,7 @@ proptest! {
             files: vec![file(&filename, "application/x-any", &content)],
             ..draft()
         };
-        let message = write(draft);
+        let message = write(&draft);
         for line in message.split(|b| *b == b'\n') {
             prop_assert!(line.len() <= 999);
             prop_assert!(line.is_empty() || line.ends_with(b"\r"));
