@@ -14,7 +14,7 @@ use simplecss::Selector;
 use crate::css::{self, Item, Items};
 use crate::length::pixels;
 use crate::nodes::{Node, Steps};
-use crate::style::{Cascade, Declaration, declarations, has_declaration};
+use crate::style::{Cascade, Declaration, declarations, has_property};
 use crate::tag::{Token, tokenize};
 
 /// The maximum size of all style sheets in a message, in bytes. Newsletters have up to 100,000
@@ -125,13 +125,13 @@ impl<'t> Rules<'t> {
             ..Self::default()
         };
         for sheet in &sheets.all {
-            rules.add_block(sheet, &Cow::Borrowed(""), 0);
+            rules.add_block(sheet, "".into(), 0);
         }
         rules
     }
 
     /// Adds the rules of a block. `outer` is the selector of the enclosing rule, or empty.
-    fn add_block(&mut self, text: &'t str, outer: &Cow<'t, str>, depth: usize) {
+    fn add_block(&mut self, text: &'t str, outer: Cow<'t, str>, depth: usize) {
         if depth > MAX_DEPTH {
             self.incomplete = true;
             return;
@@ -146,7 +146,9 @@ impl<'t> Rules<'t> {
                     own.push_str(statement);
                     own.push(';');
                 }
-                Item::Block(prelude, body) => self.add_nested(prelude.trim(), body, outer, depth),
+                Item::Block(prelude, body) => {
+                    self.add_nested(prelude.trim(), body, outer.clone(), depth);
+                }
             }
         }
         self.add_rules(outer, own.into());
@@ -154,10 +156,10 @@ impl<'t> Rules<'t> {
 
     /// Adds the rules of a nested block. `prelude` is the text before the block: a selector or an
     /// at-rule.
-    fn add_nested(&mut self, prelude: &'t str, body: &'t str, outer: &Cow<'t, str>, depth: usize) {
+    fn add_nested(&mut self, prelude: &'t str, body: &'t str, outer: Cow<'t, str>, depth: usize) {
         let Some(at_rule) = prelude.strip_prefix('@') else {
-            return match nested_selectors(outer, prelude) {
-                Some(selectors) => self.add_block(body, &selectors, depth + 1),
+            return match nested_selectors(&outer, prelude) {
+                Some(selectors) => self.add_block(body, selectors, depth + 1),
                 None => self.incomplete = true,
             };
         };
@@ -175,8 +177,8 @@ impl<'t> Rules<'t> {
     }
 
     /// Adds a rule for each selector. Without selectors, the declarations have no effect.
-    fn add_rules(&mut self, selectors: &Cow<'t, str>, declarations: Cow<'t, str>) {
-        if selectors.is_empty() || !has_declaration(&declarations) {
+    fn add_rules(&mut self, selectors: Cow<'t, str>, declarations: Cow<'t, str>) {
+        if selectors.is_empty() || !has_property(&declarations) {
             return;
         }
         let block = self.blocks.len();
@@ -197,7 +199,7 @@ impl<'t> Rules<'t> {
                 all.for_each(|selector| add(selector.trim_ascii().into()));
             }
             Cow::Owned(all) => {
-                let all = css::split(all, is_comma);
+                let all = css::split(&all, is_comma);
                 all.for_each(|selector| add(selector.trim_ascii().to_owned().into()));
             }
         }

@@ -135,8 +135,14 @@ impl Cascade {
     /// Adds a declaration from a presentational attribute. Styles take precedence over attributes,
     /// so callers add attributes first.
     pub(crate) fn hint(&mut self, property: &str, value: &str) {
-        parse(property, value, false, &mut |declaration| {
-            self.add(declaration);
+        parse(property, value, &mut |property, value| {
+            if let Some(value) = value() {
+                self.add(Declaration {
+                    property,
+                    value,
+                    important: false,
+                });
+            }
         });
     }
 
@@ -238,11 +244,13 @@ pub(crate) fn declarations(css: &str, add: &mut dyn FnMut(Declaration)) {
     }
 }
 
-/// Returns whether [`declarations`] finds a declaration.
-pub(crate) fn has_declaration(css: &str) -> bool {
+/// Returns whether CSS contains a supported property. Does not parse the values.
+pub(crate) fn has_property(css: &str) -> bool {
     css::split(css, |c| c == b';').any(|declaration| {
         let mut is_supported = false;
-        parse_declaration(declaration, &mut |_| is_supported = true);
+        if let Some((property, value)) = declaration.split_once(':') {
+            parse(property.trim(), value, &mut |_, _| is_supported = true);
+        }
         is_supported
     })
 }
@@ -257,75 +265,73 @@ fn parse_declaration(declaration: &str, add: &mut dyn FnMut(Declaration)) {
         Some(plain) => (plain.trim_end(), true),
         None => (value, false),
     };
-    parse(property.trim(), plain, important, add);
-}
-
-/// Parses a declaration, which must be in lower case. Ignores an unsupported declaration, as
-/// browsers do.
-fn parse(name: &str, value: &str, important: bool, add: &mut dyn FnMut(Declaration)) {
-    let mut set = |property, value: Option<Value>| {
-        if let Some(value) = value {
+    parse(property.trim(), plain, &mut |property, value| {
+        if let Some(value) = value() {
             add(Declaration {
                 property,
                 value,
                 important,
             });
         }
-    };
+    });
+}
+
+/// Parses the value of a property. Returns `None` if the value is unsupported.
+type ParseValue<'v> = &'v dyn Fn() -> Option<Value>;
+
+/// Parses a declaration, which must be in lower case. Passes each property with a function that
+/// parses the value. Browsers ignore a declaration with an unsupported value.
+fn parse(name: &str, value: &str, set: &mut dyn FnMut(Property, ParseValue<'_>)) {
     let flag = |flag: Option<bool>| flag.map(Value::Flag);
     let paint = |paint: Option<Paint>| paint.map(Value::Paint);
     let outside = |value| position::is_outside(value).map(Value::Flag);
     let words = || value.split_ascii_whitespace();
     match name {
-        "display" => set(
-            P::Display,
-            flag(is_display(value).then_some(value == "none")),
-        ),
-        "content-visibility" => set(P::ContentVisibility, flag(Some(value == "hidden"))),
-        "visibility" => set(
-            P::Visibility,
-            match value {
-                "hidden" | "collapse" => Some(Value::Flag(true)),
-                "visible" | "initial" => Some(Value::Flag(false)),
-                _ => None,
-            },
-        ),
-        "opacity" => set(P::Opacity, flag(is_transparent(value))),
+        "display" => set(P::Display, &|| {
+            flag(is_display(value).then_some(value == "none"))
+        }),
+        "content-visibility" => set(P::ContentVisibility, &|| flag(Some(value == "hidden"))),
+        "visibility" => set(P::Visibility, &|| match value {
+            "hidden" | "collapse" => Some(Value::Flag(true)),
+            "visible" | "initial" => Some(Value::Flag(false)),
+            _ => None,
+        }),
+        "opacity" => set(P::Opacity, &|| flag(is_transparent(value))),
         "filter" | "-webkit-filter" => {
             let opacity = value.split_once("opacity(").map(|(_, of)| of);
             let opacity = opacity.map(|of| of.split(')').next().unwrap_or(of));
-            set(P::Filter, flag(opacity.map_or(Some(false), is_transparent)));
+            set(P::Filter, &|| {
+                flag(opacity.map_or(Some(false), is_transparent))
+            });
         }
         "overflow" | "overflow-x" | "overflow-y" => {
             let clips = |word| matches!(word, "hidden" | "clip" | "scroll" | "auto");
-            set(P::Overflow, flag(Some(words().any(clips))));
+            set(P::Overflow, &|| flag(Some(words().any(clips))));
         }
-        "width" => set(P::Width, extent(value)),
-        "height" => set(P::Height, extent(value)),
-        "max-width" => set(P::MaxWidth, extent(value)),
-        "max-height" => set(P::MaxHeight, extent(value)),
-        "min-width" => set(P::MinWidth, extent(value)),
-        "min-height" => set(P::MinHeight, extent(value)),
-        "font-size" => set(P::FontSize, font_size(value)),
-        "font" => set(
-            P::FontSize,
+        "width" => set(P::Width, &|| extent(value)),
+        "height" => set(P::Height, &|| extent(value)),
+        "max-width" => set(P::MaxWidth, &|| extent(value)),
+        "max-height" => set(P::MaxHeight, &|| extent(value)),
+        "min-width" => set(P::MinWidth, &|| extent(value)),
+        "min-height" => set(P::MinHeight, &|| extent(value)),
+        "font-size" => set(P::FontSize, &|| font_size(value)),
+        "font" => set(P::FontSize, &|| {
             words()
                 .map(|word| word.split('/').next().unwrap_or_default())
-                .find_map(|word| measure(word).and_then(|_| font_size(word))),
-        ),
-        "line-height" => set(P::LineHeight, flag(is_flat(value))),
-        "text-indent" => set(P::TextIndent, words().next().and_then(outside)),
-        "color" => set(P::Color, paint(colour::parse(value))),
-        "-webkit-text-fill-color" => set(P::TextFill, paint(colour::parse(value))),
+                .find_map(|word| measure(word).and_then(|_| font_size(word)))
+        }),
+        "line-height" => set(P::LineHeight, &|| flag(is_flat(value))),
+        "text-indent" => set(P::TextIndent, &|| words().next().and_then(outside)),
+        "color" => set(P::Color, &|| paint(colour::parse(value))),
+        "-webkit-text-fill-color" => set(P::TextFill, &|| paint(colour::parse(value))),
         "background" => {
-            set(P::Background, paint(colour::background(value)));
-            set(P::BackgroundImage, flag(Some(colour::is_image(value))));
+            set(P::Background, &|| paint(colour::background(value)));
+            set(P::BackgroundImage, &|| flag(Some(colour::is_image(value))));
         }
-        "background-color" => set(P::Background, paint(colour::parse(value))),
-        "background-image" => set(
-            P::BackgroundImage,
-            flag(Some(!matches!(value, "none" | "initial" | "unset"))),
-        ),
+        "background-color" => set(P::Background, &|| paint(colour::parse(value))),
+        "background-image" => set(P::BackgroundImage, &|| {
+            flag(Some(!matches!(value, "none" | "initial" | "unset")))
+        }),
         "position" => {
             let positions = match value {
                 "absolute" | "fixed" => Some([true, true]),
@@ -333,15 +339,15 @@ fn parse(name: &str, value: &str, important: bool, add: &mut dyn FnMut(Declarati
                 "static" | "initial" => Some([false, false]),
                 _ => None,
             };
-            set(P::Positioned, flag(positions.map(|[one, _]| one)));
-            set(P::Absolute, flag(positions.map(|[_, one]| one)));
+            set(P::Positioned, &|| flag(positions.map(|[one, _]| one)));
+            set(P::Absolute, &|| flag(positions.map(|[_, one]| one)));
         }
-        "left" => set(P::Left, outside(value)),
-        "right" => set(P::Right, outside(value)),
-        "top" => set(P::Top, outside(value)),
-        "bottom" => set(P::Bottom, outside(value)),
-        "margin-left" => set(P::MarginLeft, outside(value)),
-        "margin-top" => set(P::MarginTop, outside(value)),
+        "left" => set(P::Left, &|| outside(value)),
+        "right" => set(P::Right, &|| outside(value)),
+        "top" => set(P::Top, &|| outside(value)),
+        "bottom" => set(P::Bottom, &|| outside(value)),
+        "margin-left" => set(P::MarginLeft, &|| outside(value)),
+        "margin-top" => set(P::MarginTop, &|| outside(value)),
         "inset" | "margin" => {
             // One value is for all sides, and the second of two or three is for left and right.
             let sides: Vec<&str> = words().take(4).collect();
@@ -351,16 +357,20 @@ fn parse(name: &str, value: &str, important: bool, add: &mut dyn FnMut(Declarati
                 _ => [P::MarginTop, P::MarginLeft],
             };
             for (property, side) in properties.into_iter().zip([sides.first(), left]) {
-                set(property, side.copied().and_then(outside));
+                set(property, &|| side.copied().and_then(outside));
             }
         }
-        "clip" => set(P::Clip, flag(position::clip(value))),
-        "clip-path" | "-webkit-clip-path" => set(P::ClipPath, flag(position::clip_path(value))),
+        "clip" => set(P::Clip, &|| flag(position::clip(value))),
+        "clip-path" | "-webkit-clip-path" => set(P::ClipPath, &|| flag(position::clip_path(value))),
         "transform" | "-webkit-transform" | "-ms-transform" => {
-            set(P::Transform, flag(position::transform(value)));
+            set(P::Transform, &|| flag(position::transform(value)));
         }
-        "translate" => set(P::Translate, flag(Some(position::moves_outside(words())))),
-        "scale" => set(P::Scale, flag(Some(position::scales_to_nothing(words())))),
+        "translate" => set(P::Translate, &|| {
+            flag(Some(position::moves_outside(words())))
+        }),
+        "scale" => set(P::Scale, &|| {
+            flag(Some(position::scales_to_nothing(words())))
+        }),
         _ => {}
     }
 }
