@@ -101,20 +101,29 @@ pub(super) fn change(change: Change) -> wit::Change {
     let message = |MessageNumber(uid), folder, flags| wit::ChangedMessage { uid, folder, flags };
     let named = |folder, id| wit::ChangedFolder { folder, id };
     match change {
-        Change::Created { uid, folder, flags } => wit::Change::Created(message(uid, folder, flags)),
-        Change::Flags { uid, folder, flags } => wit::Change::Flags(message(uid, folder, flags)),
+        Change::Created {
+            number,
+            folder,
+            flags,
+        } => wit::Change::Created(message(number, folder, flags)),
+        Change::Flags {
+            number,
+            folder,
+            flags,
+        } => wit::Change::Flags(message(number, folder, flags)),
         Change::Moved {
-            uid,
+            number,
             folder,
             from,
             flags,
         } => wit::Change::Moved(wit::MovedMessage {
-            message: message(uid, folder, flags),
+            message: message(number, folder, flags),
             from,
         }),
-        Change::Deleted { uid, folder } => {
-            wit::Change::Deleted(wit::DeletedMessage { uid, folder })
-        }
+        Change::Deleted { number, folder } => wit::Change::Deleted(wit::DeletedMessage {
+            uid: number.0,
+            folder,
+        }),
         Change::FolderCreated { folder, id } => wit::Change::FolderCreated(named(folder, id)),
         Change::FolderRenamed { folder, from, id } => {
             wit::Change::FolderRenamed(wit::RenamedFolder {
@@ -153,7 +162,7 @@ mod tests {
     #[test]
     fn a_rename_and_a_move_keep_both_paths() {
         let moved = change(Change::Moved {
-            uid: 7,
+            number: MessageNumber(7),
             folder: "Archive".into(),
             from: "INBOX".into(),
             flags: vec!["\\Seen".into()],
