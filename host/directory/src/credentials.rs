@@ -14,7 +14,7 @@ use std::fmt;
 use latchmail_core::caller::{Origin, Scope};
 use latchmail_core::clock::Timestamp;
 
-use crate::db::{Changed as _, Db, Error, LastLogins, Source, Tx, on, on_tx};
+use crate::db::{Db, Error, LastLogins, Source, Tx};
 use crate::events::{self, Event, Kind};
 use crate::session_caller::SessionCaller;
 
@@ -205,9 +205,7 @@ impl Credentials {
         if !caller.lock(&mut tx).await? {
             return Ok(CredentialCreation::SessionOver);
         }
-        let held: i64 = on_tx!(&mut tx, db => sqlx::query_scalar(COUNT)
-            .bind(account_id)
-            .fetch_one(db).await)?;
+        let held: i64 = tx.value(COUNT, [account_id]).await?;
         if held >= i64::from(MAX_APP_PASSWORDS) {
             return Ok(CredentialCreation::Full);
         }
@@ -247,11 +245,7 @@ impl Credentials {
         now: Timestamp,
         grants: bool,
     ) -> Result<Vec<Credential>, Error> {
-        let rows: Vec<Row> = on!(&self.db, pool => sqlx::query_as(LIST)
-            .bind(account_id)
-            .bind(now.millis())
-            .bind(grants)
-            .fetch_all(pool).await)?;
+        let rows: Vec<Row> = self.db.all(LIST, (account_id, now, grants)).await?;
         let credential = |row: Row| Credential {
             kind: AppPasswordKind::named(&row.kind),
             token: row
@@ -280,10 +274,8 @@ impl Credentials {
     ) -> Result<Revocation, Error> {
         let mut tx = self.db.begin().await?;
         tx.lock_account(account_id).await?;
-        let own: Option<(String, String, Option<String>)> = on_tx!(&mut tx, db => sqlx::query_as(FIND)
-                .bind(id)
-                .bind(account_id)
-                .fetch_optional(db).await)?;
+        let own: Option<(String, String, Option<String>)> =
+            tx.optional(FIND, (id, account_id)).await?;
         let Some((kind, label, token)) = own else {
             return Ok(Revocation::Unknown);
         };
@@ -313,19 +305,15 @@ impl Credentials {
                 // Keep the transactions short, because other writers wait for a transaction.
                 Db::Sqlite(_) => {
                     let mut tx = self.db.begin().await?;
-                    for (id, at) in batch {
-                        on_tx!(&mut tx, db => sqlx::query(SET_LAST_USED)
-                            .bind(id)
-                            .bind(at.millis())
-                            .execute(db).await.map(drop))?;
+                    for &(id, at) in batch {
+                        tx.execute(SET_LAST_USED, (id, *at)).await?;
                     }
                     tx.commit().await?;
                 }
                 // Each statement locks a single row, so the statements cannot deadlock.
-                Db::Postgres(pool) => {
-                    for (id, at) in batch {
-                        let written = sqlx::query(SET_LAST_USED).bind(id).bind(at.millis());
-                        written.execute(pool).await.changed()?;
+                Db::Postgres(_) => {
+                    for &(id, at) in batch {
+                        self.db.execute(SET_LAST_USED, (id, *at)).await?;
                     }
                 }
             }
@@ -363,31 +351,29 @@ pub(super) async fn insert(
     created_at: Timestamp,
     expires_at: Option<Timestamp>,
 ) -> Result<(), Error> {
-    on_tx!(tx, db => sqlx::query(INSERT)
-        .bind(&password.id)
-        .bind(account_id)
-        .bind(password.kind.name())
-        .bind(&password.label)
-        .bind(&password.selector)
-        .bind(&password.secret_hash)
-        .bind(created_at.millis())
-        .bind(expires_at.map(Timestamp::millis))
-        .execute(db).await.map(drop))?;
+    let row = (
+        &password.id,
+        account_id,
+        password.kind.name(),
+        &password.label,
+        &password.selector,
+        &password.secret_hash,
+        created_at,
+        expires_at,
+    );
+    tx.execute(INSERT, row).await?;
     tx.project(Source::AppPassword(&password.id)).await
 }
 
 /// Changes the expiry of an app password.
 pub(super) async fn set_end(tx: &mut Tx, id: &str, expires_at: Timestamp) -> Result<(), Error> {
-    on_tx!(tx, db => sqlx::query(SET_END)
-        .bind(id)
-        .bind(expires_at.millis())
-        .execute(db).await.map(drop))?;
+    tx.execute(SET_END, (id, expires_at)).await?;
     tx.project(Source::AppPassword(id)).await
 }
 
 /// Deletes an app password and, by foreign key, all rows that refer to it.
 pub(super) async fn delete(tx: &mut Tx, id: &str) -> Result<(), Error> {
-    on_tx!(tx, db => sqlx::query(DELETE).bind(id).execute(db).await.map(drop))?;
+    tx.execute(DELETE, [id]).await?;
     tx.project(Source::AppPassword(id)).await
 }
 

@@ -20,7 +20,7 @@ pub(super) use codes::consume as consume_code;
 use latchmail_core::caller::Origin;
 use latchmail_core::clock::Timestamp;
 
-use crate::db::{Changed as _, Db, Error, Source, Tx, on, on_tx};
+use crate::db::{Db, Error, Source, Tx};
 use crate::events::{self, Event, Kind};
 
 const DELETE_APP_PASSWORD: &str = "DELETE FROM app_passwords WHERE id = $1";
@@ -40,7 +40,7 @@ impl SingleSignOn {
     /// Deletes unfinished sign-ins, sign-in codes and logout tokens that have expired.
     pub(super) async fn sweep(&self, now: Timestamp) -> Result<(), Error> {
         for query in SWEEP {
-            on!(&self.db, pool => sqlx::query(query).bind(now.millis()).execute(pool).await.changed().map(drop))?;
+            self.db.execute(query, [now]).await?;
         }
         Ok(())
     }
@@ -57,7 +57,7 @@ async fn end_sessions(
     origin: &Origin,
 ) -> Result<(), Error> {
     for id in app_passwords {
-        on_tx!(&mut *tx, db => sqlx::query(DELETE_APP_PASSWORD).bind(id).execute(db).await.map(drop))?;
+        tx.execute(DELETE_APP_PASSWORD, [id]).await?;
         tx.project(Source::AppPassword(id)).await?;
     }
     let detail = format!("{reason}; web sessions ended: {}", app_passwords.len());

@@ -3,7 +3,7 @@
 use latchmail_core::clock::Timestamp;
 
 use super::Sessions;
-use crate::db::{Error, Source, on_tx};
+use crate::db::{Error, Source};
 
 /// Maximum number of accounts in one transaction of a sweep. On SQLite, other writers wait for the
 /// transaction.
@@ -28,26 +28,17 @@ impl Sessions {
         let mut ended = Vec::new();
         for _ in 0..BATCHES {
             let mut tx = self.db.begin().await?;
-            let accounts: Vec<String> = on_tx!(&mut tx, db => sqlx::query_scalar(ACCOUNTS)
-                .bind(now.millis())
-                .bind(BATCH)
-                .fetch_all(db).await)?;
+            let accounts: Vec<String> = tx.values(ACCOUNTS, (now, BATCH)).await?;
             if accounts.is_empty() {
                 break;
             }
             for account in &accounts {
                 tx.lock_account(account).await?;
-                let ended_now: Vec<String> = on_tx!(&mut tx, db => sqlx::query_scalar(END_SESSIONS)
-                    .bind(account)
-                    .bind(now.millis())
-                    .fetch_all(db).await)?;
+                let ended_now: Vec<String> = tx.values(END_SESSIONS, (account, now)).await?;
                 for id in &ended_now {
                     tx.project(Source::AppPassword(id)).await?;
                 }
-                on_tx!(&mut tx, db => sqlx::query(FORGET_TOKENS)
-                    .bind(account)
-                    .bind(now.millis())
-                    .execute(db).await.map(drop))?;
+                tx.execute(FORGET_TOKENS, (account, now)).await?;
                 ended.extend(ended_now);
             }
             tx.commit().await?;

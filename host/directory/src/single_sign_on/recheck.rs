@@ -8,7 +8,7 @@ use latchmail_core::clock::Timestamp;
 
 use super::SingleSignOn;
 use super::end_grouped;
-use crate::db::{Changed as _, Error, on, on_tx};
+use crate::db::Error;
 
 /// The sessions are sorted by account, so that two concurrent transactions cannot deadlock.
 const OLD: &str = "SELECT account_id, app_password_id FROM sessions \
@@ -54,9 +54,7 @@ impl SingleSignOn {
         origin: &Origin,
     ) -> Result<Vec<String>, Error> {
         let mut tx = self.db.begin().await?;
-        let old: Vec<(String, String)> = on_tx!(&mut tx, db => sqlx::query_as(OLD)
-            .bind(begun_until.millis())
-            .fetch_all(db).await)?;
+        let old: Vec<(String, String)> = tx.all(OLD, [begun_until]).await?;
         let ended = end_grouped(&mut tx, old, "maximum age", now, origin).await?;
         tx.commit().await?;
         Ok(ended)
@@ -73,11 +71,7 @@ impl SingleSignOn {
         now: Timestamp,
         limit: i64,
     ) -> Result<Vec<DueSession>, Error> {
-        Ok(on!(&self.db, pool => sqlx::query_as(DUE)
-            .bind(now.millis())
-            .bind(used_until.millis())
-            .bind(limit)
-            .fetch_all(pool).await)?)
+        self.db.all(DUE, (now, used_until, limit)).await
     }
 
     /// Records that this host uses the refresh token of a due session now. Returns `false` if
@@ -92,11 +86,7 @@ impl SingleSignOn {
         used_until: Timestamp,
         now: Timestamp,
     ) -> Result<bool, Error> {
-        let changed = on!(&self.db, pool => sqlx::query(CLAIM)
-            .bind(sid)
-            .bind(now.millis())
-            .bind(used_until.millis())
-            .execute(pool).await.changed().map(|done| done.rows_affected()))?;
+        let changed = self.db.execute(CLAIM, (sid, now, used_until)).await?;
         Ok(changed == 1)
     }
 
@@ -106,10 +96,7 @@ impl SingleSignOn {
     /// # Errors
     /// Returns [`Error`] if the database fails.
     pub async fn set_provider_token(&self, sid: &str, sealed: &[u8]) -> Result<(), Error> {
-        on!(&self.db, pool => sqlx::query(SET_TOKEN)
-            .bind(sid)
-            .bind(sealed)
-            .execute(pool).await.changed().map(drop))?;
+        self.db.execute(SET_TOKEN, (sid, sealed)).await?;
         Ok(())
     }
 
@@ -125,9 +112,7 @@ impl SingleSignOn {
         origin: &Origin,
     ) -> Result<Vec<String>, Error> {
         let mut tx = self.db.begin().await?;
-        let session: Vec<(String, String)> = on_tx!(&mut tx, db => sqlx::query_as(ONE)
-            .bind(sid)
-            .fetch_all(db).await)?;
+        let session: Vec<(String, String)> = tx.all(ONE, [sid]).await?;
         let reason = "the identity provider refused to refresh the sign-in";
         let ended = end_grouped(&mut tx, session, reason, now, origin).await?;
         tx.commit().await?;

@@ -4,7 +4,7 @@
 
 use latchmail_core::permissions::{Granted, Grants, Resource, Right};
 
-use crate::db::{Error, Tx, on_tx};
+use crate::db::{Error, Tx};
 use crate::session_caller::SessionCaller;
 use crate::teams::shared::GrantRow;
 
@@ -131,10 +131,9 @@ impl TeamCaller<'_> {
         if self.session.account_id == self.mailbox {
             return Ok(Relation::Owner);
         }
-        let rows: Vec<Row> = on_tx!(tx, db => sqlx::query_as(RELATION)
-            .bind(self.mailbox)
-            .bind(self.session.account_id)
-            .fetch_all(db).await)?;
+        let rows: Vec<Row> = tx
+            .all(RELATION, (self.mailbox, self.session.account_id))
+            .await?;
         let open = rows.first().ok_or(Refusal::NoTeam)?.open;
         let granted: Vec<Granted> = rows.iter().filter_map(|row| row.grant.granted()).collect();
         let grants = granted.into();

@@ -9,7 +9,7 @@ use super::Teams;
 use super::caller::{Refusal, TeamCaller};
 use super::{Grant, grants};
 use crate::credentials::{self, NewAppPassword};
-use crate::db::{Tx, on_tx};
+use crate::db::Tx;
 use crate::events::{self, Event, Kind};
 
 const BY_ADDRESS: &str = "SELECT id FROM accounts WHERE address = $1 AND active";
@@ -87,25 +87,15 @@ impl Teams {
         }
         let grant = &invitation.grant;
         grants::authorize(&mut tx, mailbox, &held, grant).await?;
-        let there: Option<i32> = on_tx!(&mut tx, db => sqlx::query_scalar(IS_MEMBER)
-            .bind(mailbox)
-            .bind(&member)
-            .fetch_optional(db).await)?;
-        if there.is_some() {
+        if tx.exists(IS_MEMBER, (mailbox, &member)).await? {
             return Err(Refusal::Member);
         }
-        let guests: i64 = on_tx!(&mut tx, db => sqlx::query_scalar(COUNT)
-            .bind(mailbox)
-            .fetch_one(db).await)?;
+        let guests: i64 = tx.value(COUNT, [mailbox]).await?;
         if guests >= i64::from(invitation.at_most) {
             return Err(Refusal::Full);
         }
-        on_tx!(&mut tx, db => sqlx::query(INSERT)
-            .bind(&invitation.membership)
-            .bind(mailbox)
-            .bind(&member)
-            .bind(at.millis())
-            .execute(db).await.map(drop))?;
+        tx.execute(INSERT, (&invitation.membership, mailbox, &member, at))
+            .await?;
         grants::insert(&mut tx, &invitation.membership, grant, at).await?;
         store_key_if_missing(&mut tx, caller, &invitation.key, origin).await?;
         let detail = grants::event_detail(&grant.resource, grant.rights);
@@ -117,9 +107,7 @@ impl Teams {
 }
 
 async fn account(tx: &mut Tx, address: &str) -> Result<Option<String>, Refusal> {
-    Ok(on_tx!(tx, db => sqlx::query_scalar(BY_ADDRESS)
-        .bind(address)
-        .fetch_optional(db).await)?)
+    Ok(tx.optional_value(BY_ADDRESS, [address]).await?)
 }
 
 /// Stores the key for the members of a mailbox, if the mailbox has no key.
@@ -130,19 +118,16 @@ async fn store_key_if_missing(
     origin: &Origin,
 ) -> Result<(), Refusal> {
     let (mailbox, at) = (caller.mailbox, caller.session.at);
-    let there: Option<i32> = on_tx!(tx, db => sqlx::query_scalar(HAS_KEY)
-        .bind(mailbox)
-        .fetch_optional(db).await)?;
-    if there.is_some() {
+    if tx.exists(HAS_KEY, [mailbox]).await? {
         return Ok(());
     }
     let app_password = &key.app_password;
     credentials::insert(tx, mailbox, app_password, at, app_password.expires_at).await?;
-    on_tx!(tx, db => sqlx::query(INSERT_KEY)
-        .bind(mailbox)
-        .bind(&app_password.id)
-        .bind(&key.sealed_password)
-        .execute(db).await.map(drop))?;
+    tx.execute(
+        INSERT_KEY,
+        (mailbox, &app_password.id, &key.sealed_password),
+    )
+    .await?;
     let made = Event::of(Kind::TeamKeyCreated, mailbox, at)
         .about(&app_password.id)
         .detail(&app_password.label);

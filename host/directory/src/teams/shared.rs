@@ -8,7 +8,7 @@ use std::fmt;
 use latchmail_core::permissions::{AliasSet, Granted, GrantedFolder, Grants, Resource, Rights};
 
 use super::Teams;
-use crate::db::{Error, on};
+use crate::db::Error;
 
 /// Returns one row for each grant of a member. For a member without a grant, returns one row
 /// without a grant. Returns no row if the mailbox is not shared. A mailbox is not shared if its
@@ -71,10 +71,7 @@ impl Teams {
         mailbox: &str,
         member: &str,
     ) -> Result<Option<SharedMailbox>, Error> {
-        let rows: Vec<Row> = on!(&self.db, pool => sqlx::query_as(SHARED)
-            .bind(mailbox)
-            .bind(member)
-            .fetch_all(pool).await)?;
+        let rows: Vec<Row> = self.db.all(SHARED, (mailbox, member)).await?;
         let granted = |row: &Row| {
             Some(Granted {
                 id: row.grant_id.clone()?,
