@@ -271,7 +271,11 @@ pub(super) async fn create(
     let is_custom = domains::holder(tx, domain_of(&account.address))
         .await?
         .is_some();
-    if is_custom || !claim_address(tx, account).await? {
+    if is_custom {
+        return Ok(Creation::AddressTaken);
+    }
+    let claim = (&account.address, &account.id, account.created_at);
+    if tx.execute(CLAIM_ADDRESS, claim).await? == 0 {
         return Ok(Creation::AddressTaken);
     }
     insert(tx, account).await?;
@@ -284,17 +288,6 @@ pub(super) async fn create(
     };
     events::record(tx, made, origin).await?;
     Ok(Creation::Created)
-}
-
-/// Inserts the address of a new account. Returns `false` if the address is taken.
-async fn claim_address(tx: &mut Tx, account: &NewAccount) -> Result<bool, Error> {
-    let claimed = tx
-        .execute(
-            CLAIM_ADDRESS,
-            (&account.address, &account.id, account.created_at),
-        )
-        .await?;
-    Ok(claimed == 1)
 }
 
 /// Stores an account, its mailbox row and its profile. The caller must insert the address first.

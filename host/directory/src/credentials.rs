@@ -14,7 +14,7 @@ use std::fmt;
 use latchmail_core::caller::{Origin, Scope};
 use latchmail_core::clock::Timestamp;
 
-use crate::db::{Db, Error, LastLogins, Source, Tx};
+use crate::db::{Db, Error, LastLogins, Parameters, Source, Tx};
 use crate::events::{self, Event, Kind};
 use crate::session_caller::SessionCaller;
 
@@ -272,8 +272,7 @@ impl Credentials {
         now: Timestamp,
         origin: &Origin,
     ) -> Result<Revocation, Error> {
-        let mut tx = self.db.begin().await?;
-        tx.lock_account(account_id).await?;
+        let mut tx = self.db.begin_locked(account_id).await?;
         let own: Option<(String, String, Option<String>)> =
             tx.optional(FIND, (id, account_id)).await?;
         let Some((kind, label, token)) = own else {
@@ -333,8 +332,7 @@ impl Credentials {
         now: Timestamp,
         origin: &Origin,
     ) -> Result<(), Error> {
-        let mut tx = self.db.begin().await?;
-        tx.lock_account(account_id).await?;
+        let mut tx = self.db.begin_locked(account_id).await?;
         insert(&mut tx, account_id, password, now, password.expires_at).await?;
         let created = Event::of(Kind::AppPasswordCreated, account_id, now)
             .about(&password.id)
@@ -369,6 +367,20 @@ pub(super) async fn insert(
 pub(super) async fn set_end(tx: &mut Tx, id: &str, expires_at: Timestamp) -> Result<(), Error> {
     tx.execute(SET_END, (id, expires_at)).await?;
     tx.project(Source::AppPassword(id)).await
+}
+
+/// Deletes the app passwords that a query selects, and, by foreign key, all rows that refer to them.
+/// The query returns the ids of the deleted app passwords.
+pub(super) async fn delete_by<'p>(
+    tx: &mut Tx,
+    query: &'static str,
+    parameters: impl Parameters<'p>,
+) -> Result<Vec<String>, Error> {
+    let ended: Vec<String> = tx.values(query, parameters).await?;
+    for id in &ended {
+        tx.project(Source::AppPassword(id)).await?;
+    }
+    Ok(ended)
 }
 
 /// Deletes an app password and, by foreign key, all rows that refer to it.

@@ -34,6 +34,7 @@ pub use inspection::{Inspection, Schema, SqliteFiles, inspect, sqlite_files};
 pub(super) use lookup::{FromLookup, Lookup, Row};
 pub(crate) use outage::Changed;
 pub(super) use postgres::options as postgres_options;
+pub(crate) use query::Parameters;
 pub(super) use sqlite::mailserver_file;
 pub(crate) use sqlite::projection::Source;
 pub(crate) use sqlite::{BUSY_TIMEOUT, LastLoginsFile, SqlitePaths, beside, unusable};
@@ -266,6 +267,16 @@ impl Db {
             Self::Sqlite(pool) => Tx::Sqlite(pool.begin_with(BEGIN_SQLITE).await?),
             Self::Postgres(pool) => Tx::Postgres(pool.begin_with(BEGIN_POSTGRES).await?),
         })
+    }
+
+    /// Begins a write transaction that locks an account, see [`Tx::lock_account`].
+    ///
+    /// # Errors
+    /// Returns [`Error::Database`] if the database fails.
+    pub(crate) async fn begin_locked(&self, account_id: &str) -> Result<Tx, Error> {
+        let mut tx = self.begin().await?;
+        tx.lock_account(account_id).await?;
+        Ok(tx)
     }
 
     /// Checks that the database responds.

@@ -81,6 +81,15 @@ impl<'a> Event<'a> {
         }
     }
 
+    /// Creates an event that concerns no account.
+    #[must_use]
+    pub const fn without_account(kind: Kind, at: Timestamp) -> Self {
+        Self {
+            account: None,
+            ..Self::of(kind, "", at)
+        }
+    }
+
     /// Sets the subject.
     #[must_use]
     pub const fn about(mut self, subject: &'a str) -> Self {

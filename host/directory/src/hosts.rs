@@ -164,30 +164,19 @@ impl Hosts {
     /// Returns the time up to which the last row of a stopped host was written.
     async fn stopped_before(&self) -> Result<i64, Error> {
         let query = self.db.query(STOPPED_BEFORE);
-        self.db
-            .value(
-                query,
-                (
-                    before(HOST_TIMEOUT),
-                    self.own.get().map(String::as_str),
-                    before(RESUME_TIME),
-                ),
-            )
-            .await
+        self.db.value(query, self.timeouts()).await
     }
 
     /// Returns the same time as [`Hosts::stopped_before`], in a transaction.
     pub(super) async fn stopped_before_in(&self, tx: &mut Tx) -> Result<i64, Error> {
         let query = self.db.query(STOPPED_BEFORE);
-        tx.value(
-            query,
-            (
-                before(HOST_TIMEOUT),
-                self.own.get().map(String::as_str),
-                before(RESUME_TIME),
-            ),
-        )
-        .await
+        tx.value(query, self.timeouts()).await
+    }
+
+    /// Returns the parameters of [`STOPPED_BEFORE`].
+    fn timeouts(&self) -> (i64, Option<&str>, i64) {
+        let own = self.own.get().map(String::as_str);
+        (before(HOST_TIMEOUT), own, before(RESUME_TIME))
     }
 
     /// Deletes the row of a host. A host calls this function when it stops.

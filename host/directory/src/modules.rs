@@ -269,7 +269,7 @@ impl Modules {
             gone += tx.execute(query, [module]).await?;
         }
         if purge {
-            gone += store::forget(&mut tx, module).await?;
+            gone += tx.execute(store::FORGET, [module]).await?;
         }
         if gone == 0 {
             return Ok(false);
@@ -314,12 +314,8 @@ async fn record(
     origin: &Origin,
 ) -> Result<(), Error> {
     let event = Event {
-        kind,
-        account: None,
-        address: "",
-        subject: Some(module),
         detail: (!detail.is_empty()).then_some(detail),
-        at: now,
+        ..Event::without_account(kind, now).about(module)
     };
     events::record(tx, event, origin).await
 }

@@ -16,7 +16,7 @@ use latchmail_core::caller::Origin;
 use latchmail_core::clock::Timestamp;
 
 use crate::credentials::{self, NewAppPassword};
-use crate::db::{Db, Error, FromLookup, Lookup, Row, Source, Tx};
+use crate::db::{Db, Error, FromLookup, Lookup, Row, Tx};
 use crate::events::{self, Event, Kind};
 
 /// A second use of a refresh token within this time counts as a retry or as a second browser tab. A
@@ -203,8 +203,7 @@ impl Sessions {
     /// Returns [`Error`] if the database fails. No session is created in that case.
     #[cfg(any(test, feature = "testing"))]
     pub async fn begin(&self, session: &NewSession, origin: &Origin) -> Result<(), Error> {
-        let mut tx = self.db.begin().await?;
-        tx.lock_account(&session.account_id).await?;
+        let mut tx = self.db.begin_locked(&session.account_id).await?;
         insert(&mut tx, session).await?;
         let begun = Event::of(Kind::SignedIn, &session.account_id, session.created_at)
             .about(&session.app_password.id)
@@ -314,10 +313,7 @@ impl Sessions {
         if token.used_at.is_some() || token.session.account_id != account_id {
             return Ok(None);
         }
-        let ended: Vec<String> = tx.values(END_ALL, [account_id]).await?;
-        for id in &ended {
-            tx.project(Source::AppPassword(id)).await?;
-        }
+        let ended = credentials::delete_by(&mut tx, END_ALL, [account_id]).await?;
         let signed_out = Event::of(Kind::SignedOut, account_id, now);
         events::commit(tx, signed_out, origin).await?;
         Ok(Some(ended))
@@ -340,11 +336,9 @@ async fn find(tx: &mut Tx, presented: &str, now: Timestamp) -> Result<Option<Pre
 /// Creates a session with its app password and its first refresh token. If the account has more
 /// than [`MAX_SESSIONS`] sessions, ends the least recently refreshed sessions.
 pub(super) async fn insert(tx: &mut Tx, session: &NewSession) -> Result<(), Error> {
-    let ended: Vec<String> = tx
-        .values(END_OLDEST, (&session.account_id, MAX_SESSIONS - 1))
-        .await?;
+    let too_many = (&session.account_id, MAX_SESSIONS - 1);
+    let ended = credentials::delete_by(tx, END_OLDEST, too_many).await?;
     for id in &ended {
-        tx.project(Source::AppPassword(id)).await?;
         let event = Event::of(
             Kind::SessionRevoked,
             &session.account_id,

@@ -20,10 +20,10 @@ pub(super) use codes::consume as consume_code;
 use latchmail_core::caller::Origin;
 use latchmail_core::clock::Timestamp;
 
-use crate::db::{Db, Error, Source, Tx};
+use crate::credentials;
+use crate::db::{Db, Error, Tx};
 use crate::events::{self, Event, Kind};
 
-const DELETE_APP_PASSWORD: &str = "DELETE FROM app_passwords WHERE id = $1";
 const SWEEP: [&str; 3] = [
     "DELETE FROM provider_sign_ins WHERE expires_at <= $1",
     "DELETE FROM sign_in_codes WHERE expires_at <= $1",
@@ -57,8 +57,7 @@ async fn end_sessions(
     origin: &Origin,
 ) -> Result<(), Error> {
     for id in app_passwords {
-        tx.execute(DELETE_APP_PASSWORD, [id]).await?;
-        tx.project(Source::AppPassword(id)).await?;
+        credentials::delete(tx, id).await?;
     }
     let detail = format!("{reason}; web sessions ended: {}", app_passwords.len());
     let event = Event::of(Kind::SignedOutByProvider, account_id, now).detail(&detail);

@@ -279,8 +279,7 @@ impl ApiTokens {
         now: Timestamp,
         origin: &Origin,
     ) -> Result<Revocation, Error> {
-        let mut tx = self.db.begin().await?;
-        tx.lock_account(account_id).await?;
+        let mut tx = self.db.begin_locked(account_id).await?;
         let own: Option<(String, Option<String>, Option<i64>)> =
             tx.optional(OWN, (id, account_id)).await?;
         let Some((label, app_password_id, revoked_at)) = own else {
@@ -293,7 +292,7 @@ impl ApiTokens {
         if let Some(app_password) = &app_password_id {
             credentials::delete(&mut tx, app_password).await?;
         }
-        delete_oldest(&mut tx, account_id).await?;
+        tx.execute(DELETE_OLDEST, (account_id, MAX_REVOKED)).await?;
         let revoked = Event::of(Kind::TokenRevoked, account_id, now)
             .about(id)
             .detail(&label);
@@ -310,13 +309,8 @@ pub(super) async fn revoke_all(
     now: Timestamp,
 ) -> Result<u64, Error> {
     let revoked = tx.execute(REVOKE_ALL, (account_id, now)).await?;
-    delete_oldest(tx, account_id).await?;
-    Ok(revoked)
-}
-
-async fn delete_oldest(tx: &mut Tx, account_id: &str) -> Result<(), Error> {
     tx.execute(DELETE_OLDEST, (account_id, MAX_REVOKED)).await?;
-    Ok(())
+    Ok(revoked)
 }
 
 #[cfg(test)]

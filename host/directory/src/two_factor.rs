@@ -182,8 +182,7 @@ impl SecondFactors {
         origin: &Origin,
     ) -> Result<SignIn, Error> {
         let account = &session.account_id;
-        let mut tx = self.db.begin().await?;
-        tx.lock_account(account).await?;
+        let mut tx = self.db.begin_locked(account).await?;
         let person = Person {
             account_id: account,
             password_hash,
@@ -216,8 +215,7 @@ impl SecondFactors {
         now: Timestamp,
         origin: &Origin,
     ) -> Result<(), Error> {
-        let mut tx = self.db.begin().await?;
-        tx.lock_account(account_id).await?;
+        let mut tx = self.db.begin_locked(account_id).await?;
         let wrong: Option<i64> = tx.optional_value(COUNT_WRONG, [account_id]).await?;
         let mut detail = "wrong two-factor code".to_owned();
         let wrong = wrong.and_then(|wrong| u32::try_from(wrong).ok());
@@ -243,8 +241,7 @@ impl SecondFactors {
         if *person.factor == Factor::None {
             return Ok(true);
         }
-        let mut tx = self.db.begin().await?;
-        tx.lock_account(person.account_id).await?;
+        let mut tx = self.db.begin_locked(person.account_id).await?;
         let right = matches!(consume(&mut tx, person).await?, Consumption::Valid { .. });
         tx.commit().await?;
         Ok(right)
@@ -263,8 +260,7 @@ impl SecondFactors {
         now: Timestamp,
         origin: &Origin,
     ) -> Result<bool, Error> {
-        let mut tx = self.db.begin().await?;
-        tx.lock_account(account_id).await?;
+        let mut tx = self.db.begin_locked(account_id).await?;
         let set = tx.execute(INSERT, (account_id, sealed_secret, now)).await?;
         if set == 0 {
             return Ok(false);
@@ -286,8 +282,7 @@ impl SecondFactors {
         now: Timestamp,
         origin: &Origin,
     ) -> Result<bool, Error> {
-        let mut tx = self.db.begin().await?;
-        tx.lock_account(account_id).await?;
+        let mut tx = self.db.begin_locked(account_id).await?;
         let removed = tx.execute(DELETE, [account_id]).await?;
         if removed == 0 {
             return Ok(false);
@@ -308,9 +303,8 @@ impl SecondFactors {
         now: Timestamp,
         origin: &Origin,
     ) -> Result<bool, Error> {
-        let mut tx = self.db.begin().await?;
-        tx.lock_account(account_id).await?;
-        if !is_enabled(&mut tx, account_id).await? {
+        let mut tx = self.db.begin_locked(account_id).await?;
+        if !tx.exists(IS_ENABLED, [account_id]).await? {
             return Ok(false);
         }
         tx.execute(DELETE_CODES, [account_id]).await?;
@@ -330,7 +324,7 @@ pub(super) async fn consume(tx: &mut Tx, person: Person<'_>) -> Result<Consumpti
         .await?;
     let is_changed = match person.factor {
         Factor::Provider { .. } => false,
-        factor => (*factor != Factor::None) != is_enabled(tx, account).await?,
+        factor => (*factor != Factor::None) != tx.exists(IS_ENABLED, [account]).await?,
     };
     if !is_unchanged || is_changed {
         return Ok(Consumption::AccountChanged);
@@ -371,10 +365,6 @@ pub(super) async fn consume(tx: &mut Tx, person: Person<'_>) -> Result<Consumpti
 fn wait_after(wrong: u32) -> Duration {
     let doubled = 2_u32.saturating_pow(wrong.saturating_sub(MAX_WRONG_CODES));
     FIRST_WAIT.saturating_mul(doubled).min(LONGEST_WAIT)
-}
-
-async fn is_enabled(tx: &mut Tx, account_id: &str) -> Result<bool, Error> {
-    tx.exists(IS_ENABLED, [account_id]).await
 }
 
 async fn insert_codes(tx: &mut Tx, account_id: &str, hashes: &[String]) -> Result<(), Error> {

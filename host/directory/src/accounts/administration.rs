@@ -76,8 +76,7 @@ impl Accounts {
         now: Timestamp,
         origin: &Origin,
     ) -> Result<bool, Error> {
-        let mut tx = self.db.begin().await?;
-        tx.lock_account(account_id).await?;
+        let mut tx = self.db.begin_locked(account_id).await?;
         let was_active = set_active(&mut tx, account_id, false).await?;
         let (ended, tokens) = end_everything(&mut tx, account_id, now).await?;
         if !was_active && ended.is_empty() && tokens == 0 {
@@ -100,8 +99,7 @@ impl Accounts {
         now: Timestamp,
         origin: &Origin,
     ) -> Result<bool, Error> {
-        let mut tx = self.db.begin().await?;
-        tx.lock_account(account_id).await?;
+        let mut tx = self.db.begin_locked(account_id).await?;
         if !set_active(&mut tx, account_id, true).await? {
             return Ok(false);
         }

@@ -86,8 +86,7 @@ impl Aliases {
         now: Timestamp,
         origin: &Origin,
     ) -> Result<AliasImport, Error> {
-        let mut tx = self.db.begin().await?;
-        tx.lock_account(account_id).await?;
+        let mut tx = self.db.begin_locked(account_id).await?;
         tx.lock_domain_shared(domain_of(address)).await?;
         if !tx.exists(EXISTS, [account_id]).await? {
             return Ok(AliasImport::NoAccount);

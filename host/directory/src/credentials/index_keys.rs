@@ -83,8 +83,7 @@ impl Credentials {
         replaced: Option<&str>,
         now: Timestamp,
     ) -> Result<Option<IndexedAccount>, Error> {
-        let mut tx = self.db.begin().await?;
-        tx.lock_account(account_id).await?;
+        let mut tx = self.db.begin_locked(account_id).await?;
         let row: Option<Row> = tx.optional(FIND, [account_id]).await?;
         let Some(account) = row.map(indexed_account) else {
             return Ok(None);

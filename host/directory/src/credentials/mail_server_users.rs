@@ -6,9 +6,8 @@ use latchmail_core::caller::Origin;
 use latchmail_core::clock::Timestamp;
 
 use super::Credentials;
-use crate::credentials::AppPasswordKind;
-use crate::credentials::password;
-use crate::db::{Error, Source, Tx};
+use crate::credentials::{self, AppPasswordKind, password};
+use crate::db::{Error, Tx};
 use crate::events::{self, Event, Kind};
 use crate::{oauth, tokens};
 
@@ -76,8 +75,7 @@ impl Credentials {
         now: Timestamp,
         origin: &Origin,
     ) -> Result<Option<Vec<String>>, Error> {
-        let mut tx = self.db.begin().await?;
-        tx.lock_account(account_id).await?;
+        let mut tx = self.db.begin_locked(account_id).await?;
         let replaced = tx.execute(REPLACE, (account_id, before, after)).await?;
         if replaced == 0 {
             return Ok(None);
@@ -105,8 +103,7 @@ impl Credentials {
         now: Timestamp,
         origin: &Origin,
     ) -> Result<Vec<String>, Error> {
-        let mut tx = self.db.begin().await?;
-        tx.lock_account(account_id).await?;
+        let mut tx = self.db.begin_locked(account_id).await?;
         let (ended, tokens) = end_everything(&mut tx, account_id, now).await?;
         tx.execute(CLEAR, [account_id]).await?;
         let detail = format!("{reason}; {}", password::event_detail(ended.len(), tokens));
@@ -126,8 +123,7 @@ impl Credentials {
         now: Timestamp,
         origin: &Origin,
     ) -> Result<EndedAccess, Error> {
-        let mut tx = self.db.begin().await?;
-        tx.lock_account(account_id).await?;
+        let mut tx = self.db.begin_locked(account_id).await?;
         let counts: Vec<(String, i64)> = tx.all(COUNTS, [account_id]).await?;
         let count = |kind: AppPasswordKind| {
             let mut counts = counts.iter();
@@ -161,10 +157,7 @@ pub(crate) async fn end_everything(
     oauth::delete_approvals(tx, account_id).await?;
     // Because of foreign keys, the database also deletes the session or other credential of each
     // app password.
-    let ended: Vec<String> = tx.values(DELETE_APP_PASSWORDS, [account_id]).await?;
-    for id in &ended {
-        tx.project(Source::AppPassword(id)).await?;
-    }
+    let ended = credentials::delete_by(tx, DELETE_APP_PASSWORDS, [account_id]).await?;
     Ok((ended, tokens))
 }
 

@@ -5,7 +5,7 @@ use latchmail_core::clock::Timestamp;
 
 use super::Credentials;
 use crate::credentials::{self, NewAppPassword};
-use crate::db::{Error, Source, Tx};
+use crate::db::{Error, Tx};
 use crate::events::{self, Event, Kind};
 use crate::{oauth, tokens};
 
@@ -90,8 +90,7 @@ impl Credentials {
         change: &Change<'_>,
         origin: &Origin,
     ) -> Result<Outcome, Error> {
-        let mut tx = self.db.begin().await?;
-        tx.lock_account(change.account_id).await?;
+        let mut tx = self.db.begin_locked(change.account_id).await?;
         let set = tx
             .execute(
                 REPLACE,
@@ -130,8 +129,7 @@ impl Credentials {
         now: Timestamp,
         origin: &Origin,
     ) -> Result<Option<Vec<String>>, Error> {
-        let mut tx = self.db.begin().await?;
-        tx.lock_account(account_id).await?;
+        let mut tx = self.db.begin_locked(account_id).await?;
         let set = tx.execute(SET, (account_id, password_hash)).await?;
         if set == 0 {
             return Ok(None);
@@ -194,11 +192,7 @@ pub(crate) async fn end_all(
     kept: &str,
 ) -> Result<Vec<String>, Error> {
     oauth::delete_approvals(tx, account_id).await?;
-    let ended: Vec<String> = tx.values(END, (account_id, kept)).await?;
-    for id in &ended {
-        tx.project(Source::AppPassword(id)).await?;
-    }
-    Ok(ended)
+    credentials::delete_by(tx, END, (account_id, kept)).await
 }
 
 #[cfg(test)]

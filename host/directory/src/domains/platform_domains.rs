@@ -170,7 +170,7 @@ impl Domains {
         }
         tx.execute(ADD, (domain, now)).await?;
         tx.project(Source::Domain(domain)).await?;
-        let added = event_without_account(Kind::PlatformDomainAdded, now).about(domain);
+        let added = Event::without_account(Kind::PlatformDomainAdded, now).about(domain);
         events::commit(tx, added, origin).await?;
         Ok(Added::Added {
             voided: claimants.len(),
@@ -201,7 +201,7 @@ impl Domains {
         }
         tx.execute(REMOVE, [domain]).await?;
         tx.project(Source::Domain(domain)).await?;
-        let removed = event_without_account(Kind::PlatformDomainRemoved, now).about(domain);
+        let removed = Event::without_account(Kind::PlatformDomainRemoved, now).about(domain);
         events::commit(tx, removed, origin).await?;
         Ok(Removed::Removed)
     }
@@ -216,14 +216,6 @@ async fn one(tx: &mut Tx, domain: &str) -> Result<Option<PlatformDomain>, Error>
 async fn address_of(tx: &mut Tx, account: String) -> Result<String, Error> {
     let address: Option<String> = tx.optional_value(OWNER, [&account]).await?;
     Ok(address.unwrap_or(account))
-}
-
-/// Creates an event that concerns no account.
-const fn event_without_account<'a>(kind: Kind, at: Timestamp) -> Event<'a> {
-    Event {
-        account: None,
-        ..Event::of(kind, "", at)
-    }
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@
 
 use super::Modules;
 use crate::aliases::AliasCaller;
-use crate::db::{Error, Tx};
+use crate::db::Error;
 
 /// Number of bytes that each entry adds to the quota besides its key and its value.
 pub const ENTRY_OVERHEAD: usize = 64;
@@ -26,7 +26,7 @@ const SET: &str = "INSERT INTO store_entries (account_id, module, key, value) VA
 const DELETE: &str = "DELETE FROM store_entries WHERE account_id = $1 AND module = $2 AND key = $3";
 /// Deletes the sets of a module for all accounts. Because of a foreign key, the database also
 /// deletes the entries of these sets.
-const FORGET: &str = "DELETE FROM stores WHERE module = $1";
+pub(super) const FORGET: &str = "DELETE FROM stores WHERE module = $1";
 
 /// The name of a module, and a key in its storage.
 #[derive(Clone, Copy, Debug)]
@@ -155,12 +155,6 @@ impl Modules {
         tx.commit().await?;
         Ok(Change::Done)
     }
-}
-
-/// Deletes all data that a module stored, for every account. Returns the number of accounts for
-/// which the module had stored data.
-pub(crate) async fn forget(tx: &mut Tx, module: &str) -> Result<u64, Error> {
-    tx.execute(FORGET, [module]).await
 }
 
 /// Returns the number of bytes that an entry adds to the quota. A missing entry adds no bytes.

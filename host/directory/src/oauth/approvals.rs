@@ -116,8 +116,7 @@ impl OAuth {
         approval: Approval<'_>,
         origin: &Origin,
     ) -> Result<ApprovalOutcome, Error> {
-        let mut tx = self.db.begin().await?;
-        tx.lock_account(person.account_id).await?;
+        let mut tx = self.db.begin_locked(person.account_id).await?;
         let with = match two_factor::consume(&mut tx, person).await? {
             Consumption::Valid { with } => with,
             Consumption::Used => return Ok(ApprovalOutcome::CodeUsed),

@@ -9,8 +9,9 @@ use latchmail_core::caller::Origin;
 use latchmail_core::clock::Timestamp;
 
 use super::OAuth;
+use crate::credentials;
 use crate::crowd::{self, Crowd, crowd};
-use crate::db::{Error, Source, Tx};
+use crate::db::{Error, Tx};
 use crate::events::{self, Event, Kind};
 
 /// The age at which a self-registered client is deleted if no person has signed in for the client.
@@ -132,12 +133,9 @@ impl OAuth {
     ) -> Result<(), Error> {
         let mut tx = self.db.begin().await?;
         insert(&mut tx, client, None, now).await?;
-        let added = Event {
-            account: None,
-            ..Event::of(Kind::ClientAdded, "", now)
-                .about(&client.id)
-                .detail(&client.name)
-        };
+        let added = Event::without_account(Kind::ClientAdded, now)
+            .about(&client.id)
+            .detail(&client.name);
         events::commit(tx, added, origin).await
     }
 
@@ -183,9 +181,8 @@ impl OAuth {
         let mut ended: Vec<String> = Vec::new();
         for owner in &owners {
             tx.lock_account(owner).await?;
-            let ended_now: Vec<String> = tx.values(GRANTS, (id, owner)).await?;
+            let ended_now = credentials::delete_by(&mut tx, GRANTS, (id, owner)).await?;
             for app_password in &ended_now {
-                tx.project(Source::AppPassword(app_password)).await?;
                 let event = Event::of(Kind::OAuthGrantEnded, owner, now)
                     .about(app_password)
                     .detail("its client was removed");
@@ -197,12 +194,9 @@ impl OAuth {
             return Ok(None);
         }
         let detail = format!("grants ended: {}", ended.len());
-        let removed = Event {
-            account: None,
-            ..Event::of(Kind::ClientRemoved, "", now)
-                .about(id)
-                .detail(&detail)
-        };
+        let removed = Event::without_account(Kind::ClientRemoved, now)
+            .about(id)
+            .detail(&detail);
         events::commit(tx, removed, origin).await?;
         Ok(Some(ended))
     }

@@ -233,8 +233,7 @@ impl OAuth {
         grant: &NewGrant,
         origin: &Origin,
     ) -> Result<Option<Vec<String>>, Error> {
-        let mut tx = self.db.begin().await?;
-        tx.lock_account(&grant.account_id).await?;
+        let mut tx = self.db.begin_locked(&grant.account_id).await?;
         let taken = tx
             .execute(CONSUME, (device_hash, &grant.account_id, grant.at))
             .await?;

@@ -9,7 +9,7 @@ use latchmail_core::clock::Timestamp;
 
 use super::OAuth;
 use crate::credentials::{self, NewAppPassword};
-use crate::db::{Error, FromLookup, Row, Source, Tx, on_tx};
+use crate::db::{Error, FromLookup, Row, Tx, on_tx};
 use crate::events::{self, Event, Kind};
 
 /// Maximum number of grants of an account. If an account exceeds the maximum, its oldest grants are
@@ -223,8 +223,7 @@ impl OAuth {
         now: Timestamp,
         origin: &Origin,
     ) -> Result<Rotation, Error> {
-        let mut tx = self.db.begin().await?;
-        tx.lock_account(&grant.account_id).await?;
+        let mut tx = self.db.begin_locked(&grant.account_id).await?;
         // Read the token after taking the lock, because the grant may have ended while this call
         // waited for the lock.
         let lives = on_tx!(&mut tx, db => sqlx::query(BY_TOKEN)
@@ -262,8 +261,7 @@ impl OAuth {
         now: Timestamp,
         origin: &Origin,
     ) -> Result<bool, Error> {
-        let mut tx = self.db.begin().await?;
-        tx.lock_account(account_id).await?;
+        let mut tx = self.db.begin_locked(account_id).await?;
         let label: Option<String> = tx
             .optional_value(OWN, (app_password_id, account_id))
             .await?;
@@ -287,12 +285,9 @@ impl OAuth {
         let over: Vec<(String, String)> = self.db.all(EXPIRED, (now, MAX_SWEPT)).await?;
         let mut ended = Vec::new();
         for (id, account_id) in over {
-            let mut tx = self.db.begin().await?;
-            tx.lock_account(&account_id).await?;
-            let gone: Option<String> = tx.optional_value(END_EXPIRED, (&id, now)).await?;
-            tx.project(Source::AppPassword(&id)).await?;
+            let mut tx = self.db.begin_locked(&account_id).await?;
+            ended.extend(credentials::delete_by(&mut tx, END_EXPIRED, (&id, now)).await?);
             tx.commit().await?;
-            ended.extend(gone);
         }
         let then = now.minus(RETENTION).millis();
         for forget in FORGET {
@@ -313,11 +308,9 @@ pub(super) async fn insert(
     grant: &NewGrant,
     origin: &Origin,
 ) -> Result<Vec<String>, Error> {
-    let ended: Vec<String> = tx
-        .values(END_OLDEST, (&grant.account_id, MAX_GRANTS - 1))
-        .await?;
+    let too_many = (&grant.account_id, MAX_GRANTS - 1);
+    let ended = credentials::delete_by(tx, END_OLDEST, too_many).await?;
     for id in &ended {
-        tx.project(Source::AppPassword(id)).await?;
         let event = Event::of(Kind::OAuthGrantEnded, &grant.account_id, grant.at)
             .about(id)
             .detail("limit of 100 grants exceeded");

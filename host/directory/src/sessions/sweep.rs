@@ -3,7 +3,8 @@
 use latchmail_core::clock::Timestamp;
 
 use super::Sessions;
-use crate::db::{Error, Source};
+use crate::credentials;
+use crate::db::Error;
 
 /// Maximum number of accounts in one transaction of a sweep. On SQLite, other writers wait for the
 /// transaction.
@@ -34,12 +35,8 @@ impl Sessions {
             }
             for account in &accounts {
                 tx.lock_account(account).await?;
-                let ended_now: Vec<String> = tx.values(END_SESSIONS, (account, now)).await?;
-                for id in &ended_now {
-                    tx.project(Source::AppPassword(id)).await?;
-                }
+                ended.extend(credentials::delete_by(&mut tx, END_SESSIONS, (account, now)).await?);
                 tx.execute(FORGET_TOKENS, (account, now)).await?;
-                ended.extend(ended_now);
             }
             tx.commit().await?;
         }

@@ -6,7 +6,7 @@ use latchmail_core::clock::Timestamp;
 
 use super::SingleSignOn;
 use super::end_sessions;
-use crate::db::{Error, Tx};
+use crate::db::Error;
 
 const FIND: &str = "SELECT id, account_id FROM identities WHERE issuer = $1 AND subject = $2";
 /// Inserts no row if a concurrent sign-in of the same person inserted it.
@@ -61,7 +61,8 @@ impl SingleSignOn {
             (new.id, new.issuer, new.subject, new.account_id, new.at),
         )
         .await?;
-        let (identity_id, before) = find(&mut tx, new).await?;
+        let (identity_id, before): (String, String) =
+            tx.one(FIND, (new.issuer, new.subject)).await?;
         if before == new.account_id {
             tx.commit().await?;
             let ended = Vec::new();
@@ -77,9 +78,4 @@ impl SingleSignOn {
         tx.commit().await?;
         Ok(Linked { identity_id, ended })
     }
-}
-
-/// Returns the id of the person's identity and the id of the person's account.
-async fn find(tx: &mut Tx, new: NewIdentity<'_>) -> Result<(String, String), Error> {
-    tx.one(FIND, (new.issuer, new.subject)).await
 }

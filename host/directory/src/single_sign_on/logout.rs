@@ -5,7 +5,7 @@ use latchmail_core::clock::Timestamp;
 
 use super::SingleSignOn;
 use super::end_grouped;
-use crate::db::{Error, Tx};
+use crate::db::Error;
 
 /// Inserts no row if the token was accepted before.
 const INSERT: &str = "INSERT INTO logout_tokens (token_hash, expires_at) VALUES ($1, $2) ON CONFLICT (token_hash) DO NOTHING";
@@ -55,17 +55,12 @@ impl SingleSignOn {
         }
         tx.execute(DELETE_CODES, (logout.issuer, logout.subject, logout.sid))
             .await?;
-        let sessions = sessions(&mut tx, logout).await?;
+        let sessions: Vec<(String, String)> = tx
+            .all(SESSIONS, (logout.issuer, logout.subject, logout.sid))
+            .await?;
         let ended =
             end_grouped(&mut tx, sessions, "back-channel logout", logout.at, origin).await?;
         tx.commit().await?;
         Ok(Some(ended))
     }
-}
-
-/// Returns the sessions that a logout token names, sorted by account: the account and the app
-/// password of each.
-async fn sessions(tx: &mut Tx, logout: ProviderLogout<'_>) -> Result<Vec<(String, String)>, Error> {
-    tx.all(SESSIONS, (logout.issuer, logout.subject, logout.sid))
-        .await
 }

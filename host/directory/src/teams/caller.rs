@@ -83,12 +83,6 @@ pub enum Refusal {
     Directory(#[from] Error),
 }
 
-impl From<sqlx::Error> for Refusal {
-    fn from(error: sqlx::Error) -> Self {
-        Self::Directory(error.into())
-    }
-}
-
 /// The caller's relation to a mailbox.
 pub(super) enum Relation {
     Owner,
