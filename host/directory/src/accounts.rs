@@ -6,7 +6,6 @@ pub mod imports;
 pub mod profiles;
 
 use std::collections::HashSet;
-use std::fmt;
 
 use latchmail_core::caller::Origin;
 use latchmail_core::clock::Timestamp;
@@ -14,6 +13,7 @@ use sqlx::QueryBuilder;
 
 use crate::aliases::domain_of;
 use crate::db::{Db, Error, Source, Tx, on};
+use crate::debug::debug_fields;
 use crate::domains;
 use crate::events::{self, Event, Kind};
 use crate::message_index::MAX_PER_STATEMENT;
@@ -61,16 +61,12 @@ pub struct Account {
     pub active: bool,
 }
 
-impl fmt::Debug for Account {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Account")
-            .field("id", &self.id)
-            .field("address", &self.address)
-            .field("admin", &self.admin)
-            .field("active", &self.active)
-            .finish_non_exhaustive()
-    }
-}
+debug_fields!(Account {
+    id,
+    address,
+    admin,
+    active
+});
 
 /// An account to create, with an optional profile.
 #[derive(Clone)]
@@ -110,16 +106,12 @@ impl NewAccount {
     }
 }
 
-impl fmt::Debug for NewAccount {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("NewAccount")
-            .field("id", &self.id)
-            .field("address", &self.address)
-            .field("profile", &self.profile)
-            .field("created_at", &self.created_at)
-            .finish_non_exhaustive()
-    }
-}
+debug_fields!(NewAccount {
+    id,
+    address,
+    profile,
+    created_at
+});
 
 /// A profile to create.
 #[derive(Clone, Debug)]

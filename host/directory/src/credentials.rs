@@ -9,12 +9,12 @@ pub mod mail_server_users;
 pub mod password;
 
 use std::collections::HashMap;
-use std::fmt;
 
 use latchmail_core::caller::{Origin, Scope};
 use latchmail_core::clock::Timestamp;
 
 use crate::db::{Db, Error, LastLogins, Parameters, Source, Tx};
+use crate::debug::debug_fields;
 use crate::events::{self, Event, Kind};
 use crate::session_caller::SessionCaller;
 
@@ -109,17 +109,13 @@ pub struct NewAppPassword {
     pub expires_at: Option<Timestamp>,
 }
 
-impl fmt::Debug for NewAppPassword {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("NewAppPassword")
-            .field("id", &self.id)
-            .field("kind", &self.kind)
-            .field("label", &self.label)
-            .field("selector", &self.selector)
-            .field("expires_at", &self.expires_at)
-            .finish_non_exhaustive()
-    }
-}
+debug_fields!(NewAppPassword {
+    id,
+    kind,
+    label,
+    selector,
+    expires_at
+});
 
 /// A credential that gives access to an account.
 #[derive(Clone, Debug, PartialEq, Eq)]

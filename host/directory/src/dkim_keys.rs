@@ -6,6 +6,7 @@
 pub mod milter;
 
 use crate::db::{Db, Error, FromLookup, Lookup, Row};
+use crate::debug::debug_fields;
 
 const OF: &str = "SELECT dkim_selector, dkim_private_key FROM domains WHERE domain = $1 AND verified_at IS NOT NULL";
 const ALL: &str = "SELECT domain, dkim_selector, dkim_private_key FROM domains WHERE verified_at IS NOT NULL ORDER BY domain";
@@ -19,13 +20,7 @@ pub struct SealedKey {
     pub sealed: Vec<u8>,
 }
 
-impl std::fmt::Debug for SealedKey {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("SealedKey")
-            .field("selector", &self.selector)
-            .finish_non_exhaustive()
-    }
-}
+debug_fields!(SealedKey { selector });
 
 impl FromLookup for SealedKey {
     fn of(row: &Row<'_>) -> Result<Self, Error> {

@@ -8,12 +8,11 @@
 
 pub mod platform_domains;
 
-use std::fmt;
-
 use latchmail_core::caller::Origin;
 use latchmail_core::clock::Timestamp;
 
 use crate::db::{Db, Error, Source, Tx};
+use crate::debug::debug_fields;
 use crate::events::{self, Event, Kind};
 use crate::session_caller::SessionCaller;
 
@@ -108,13 +107,7 @@ pub struct NewKeys {
     pub sealed_private_key: Vec<u8>,
 }
 
-impl fmt::Debug for NewKeys {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("NewKeys")
-            .field("public", &self.public)
-            .finish_non_exhaustive()
-    }
-}
+debug_fields!(NewKeys { public });
 
 /// The caller of a change to domains: a session of the account, or the operator.
 #[derive(Clone, Copy, Debug)]

@@ -9,7 +9,6 @@
 
 mod sweep;
 
-use std::fmt;
 use std::time::Duration;
 
 use latchmail_core::caller::Origin;
@@ -17,6 +16,7 @@ use latchmail_core::clock::Timestamp;
 
 use crate::credentials::{self, NewAppPassword};
 use crate::db::{Db, Error, FromLookup, Lookup, Row, Tx};
+use crate::debug::debug_fields;
 use crate::events::{self, Event, Kind};
 
 /// A second use of a refresh token within this time counts as a retry or as a second browser tab. A
@@ -99,17 +99,13 @@ pub struct ProviderSession {
     pub sealed_token: Option<Vec<u8>>,
 }
 
-impl fmt::Debug for NewSession {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("NewSession")
-            .field("sid", &self.sid)
-            .field("account_id", &self.account_id)
-            .field("app_password", &self.app_password)
-            .field("created_at", &self.created_at)
-            .field("expires_at", &self.expires_at)
-            .finish_non_exhaustive()
-    }
-}
+debug_fields!(NewSession {
+    sid,
+    account_id,
+    app_password,
+    created_at,
+    expires_at
+});
 
 /// A live session, with the data of its account that a request needs.
 #[derive(Clone, sqlx_macros::FromRow)]
@@ -128,17 +124,13 @@ pub struct Session {
     pub sealed_password: Vec<u8>,
 }
 
-impl fmt::Debug for Session {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Session")
-            .field("sid", &self.sid)
-            .field("account_id", &self.account_id)
-            .field("address", &self.address)
-            .field("admin", &self.admin)
-            .field("app_password_id", &self.app_password_id)
-            .finish_non_exhaustive()
-    }
-}
+debug_fields!(Session {
+    sid,
+    account_id,
+    address,
+    admin,
+    app_password_id
+});
 
 impl FromLookup for Session {
     fn of(row: &Row<'_>) -> Result<Self, Error> {

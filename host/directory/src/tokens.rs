@@ -4,13 +4,12 @@
 //! A revoked token keeps its row. So a client with a revoked token can learn that the token was
 //! revoked.
 
-use std::fmt;
-
 use latchmail_core::caller::{Origin, Scope};
 use latchmail_core::clock::Timestamp;
 
 use crate::credentials::{self, CredentialCreation, NewAppPassword};
 use crate::db::{Db, Error, FromLookup, Lookup, Row, Tx};
+use crate::debug::debug_fields;
 use crate::events::{self, Event, Kind};
 use crate::session_caller::SessionCaller;
 
@@ -64,17 +63,13 @@ pub struct NewToken {
     pub expires_at: Option<Timestamp>,
 }
 
-impl fmt::Debug for NewToken {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("NewToken")
-            .field("id", &self.id)
-            .field("account_id", &self.account_id)
-            .field("label", &self.label)
-            .field("scopes", &self.scopes)
-            .field("app_password", &self.app_password)
-            .finish_non_exhaustive()
-    }
-}
+debug_fields!(NewToken {
+    id,
+    account_id,
+    label,
+    scopes,
+    app_password
+});
 
 /// A token in the list of its owner.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -121,17 +116,13 @@ pub struct Presented {
     pub revoked: bool,
 }
 
-impl fmt::Debug for Presented {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Presented")
-            .field("id", &self.id)
-            .field("account_id", &self.account_id)
-            .field("scopes", &self.scopes)
-            .field("expires_at", &self.expires_at)
-            .field("revoked", &self.revoked)
-            .finish_non_exhaustive()
-    }
-}
+debug_fields!(Presented {
+    id,
+    account_id,
+    scopes,
+    expires_at,
+    revoked
+});
 
 /// The result of revoking a token.
 #[derive(Clone, Debug, PartialEq, Eq)]

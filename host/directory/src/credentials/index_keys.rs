@@ -2,13 +2,12 @@
 //! reads a mailbox without a request of the account. An active account has at most one. The
 //! credential ends when the account is disabled or deleted.
 
-use std::fmt;
-
 use latchmail_core::clock::Timestamp;
 
 use super::Credentials;
 use crate::credentials::{self, NewAppPassword};
 use crate::db::Error;
+use crate::debug::debug_fields;
 
 const FIND: &str = "SELECT a.address, k.app_password_id, k.sealed_password \
     FROM accounts a LEFT JOIN index_keys k ON k.account_id = a.id WHERE a.id = $1 AND a.active";
@@ -33,13 +32,7 @@ pub struct IndexKey {
     pub sealed_password: Vec<u8>,
 }
 
-impl fmt::Debug for IndexKey {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("IndexKey")
-            .field("app_password_id", &self.app_password_id)
-            .finish_non_exhaustive()
-    }
-}
+debug_fields!(IndexKey { app_password_id });
 
 /// The columns of [`FIND`].
 type Row = (String, Option<String>, Option<Vec<u8>>);

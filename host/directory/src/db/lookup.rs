@@ -9,7 +9,7 @@
 //! After a crash, SQLite recovers the write-ahead log and locks the file exclusively. Lookups are
 //! retried during this time.
 
-use std::fmt;
+use crate::debug::debug_fields;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -75,13 +75,7 @@ pub(crate) struct File {
     idle: Arc<Mutex<Option<Vec<Connection>>>>,
 }
 
-impl fmt::Debug for File {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("File")
-            .field("path", &self.path)
-            .finish_non_exhaustive()
-    }
-}
+debug_fields!(File { path });
 
 impl Lookup {
     /// Returns the row that matches the query, or `None` if no row matches.
@@ -127,7 +121,7 @@ impl File {
     ) -> Result<Option<T>, Error> {
         let began = Instant::now();
         loop {
-            match self.look(query, parameters) {
+            match self.with_connection(|connection| first(connection, query, parameters)) {
                 Err(Error::Lookup(error)) if is_busy(&error) && began.elapsed() < BUSY_TIMEOUT => {
                     sleep(AGAIN).await;
                 }
@@ -158,14 +152,6 @@ impl File {
         });
         let ended = |error| Error::Unusable(format!("a query ended early: {error}"));
         result.await.map_err(ended)?
-    }
-
-    fn look<T: FromLookup>(
-        &self,
-        query: &'static str,
-        parameters: &[Parameter<'_>],
-    ) -> Result<Option<T>, Error> {
-        self.with_connection(|connection| first(connection, query, parameters))
     }
 
     fn with_connection<T>(

@@ -10,6 +10,7 @@ use latchmail_core::clock::Timestamp;
 use super::OAuth;
 use crate::credentials::{self, NewAppPassword};
 use crate::db::{Error, FromLookup, Row, Tx, on_tx};
+use crate::debug::debug_fields;
 use crate::events::{self, Event, Kind};
 
 /// Maximum number of grants of an account. If an account exceeds the maximum, its oldest grants are
@@ -62,13 +63,7 @@ pub struct NewToken {
     pub expires_at: Timestamp,
 }
 
-impl fmt::Debug for NewToken {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("NewToken")
-            .field("expires_at", &self.expires_at)
-            .finish_non_exhaustive()
-    }
-}
+debug_fields!(NewToken { expires_at });
 
 /// A pair of tokens for a client.
 #[derive(Clone, Debug)]

@@ -1,12 +1,11 @@
 //! The codes of completed sign-ins at the identity provider. A client exchanges a code for the
 //! tokens of a session one time, within a minute.
 
-use std::fmt;
-
 use latchmail_core::clock::Timestamp;
 
 use super::SingleSignOn;
 use crate::db::{Error, Tx};
+use crate::debug::debug_fields;
 
 const INSERT: &str = "INSERT INTO sign_in_codes (code_hash, account_id, identity_id, provider_sid, challenge, expires_at, sealed_provider_token) \
     VALUES ($1, $2, $3, $4, $5, $6, $7)";
@@ -45,15 +44,11 @@ pub struct SignInCode {
     pub sealed_provider_token: Option<Vec<u8>>,
 }
 
-impl fmt::Debug for SignInCode {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("SignInCode")
-            .field("account_id", &self.account_id)
-            .field("identity_id", &self.identity_id)
-            .field("provider_sid", &self.provider_sid)
-            .finish_non_exhaustive()
-    }
-}
+debug_fields!(SignInCode {
+    account_id,
+    identity_id,
+    provider_sid
+});
 
 impl SingleSignOn {
     /// Stores a code.

@@ -1,14 +1,13 @@
 //! The supervision of web sessions that began at the identity provider: their maximum age, and the
 //! provider's refresh tokens, which show whether the provider still accepts the person.
 
-use std::fmt;
-
 use latchmail_core::caller::Origin;
 use latchmail_core::clock::Timestamp;
 
 use super::SingleSignOn;
 use super::end_grouped;
 use crate::db::Error;
+use crate::debug::debug_fields;
 
 /// The sessions are sorted by account, so that two concurrent transactions cannot deadlock.
 const OLD: &str = "SELECT account_id, app_password_id FROM sessions \
@@ -33,13 +32,7 @@ pub struct DueSession {
     pub sealed_provider_token: Vec<u8>,
 }
 
-impl fmt::Debug for DueSession {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("DueSession")
-            .field("sid", &self.sid)
-            .finish_non_exhaustive()
-    }
-}
+debug_fields!(DueSession { sid });
 
 impl SingleSignOn {
     /// Ends the sessions of the identity provider that began at `begun_until` or before. Returns

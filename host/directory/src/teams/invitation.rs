@@ -1,8 +1,6 @@
 //! Invitations. An invited account becomes a member immediately, without its consent. If the
 //! mailbox has no key, the invitation also creates the key for the members.
 
-use std::fmt;
-
 use latchmail_core::caller::Origin;
 
 use super::Teams;
@@ -10,6 +8,7 @@ use super::caller::{Refusal, TeamCaller};
 use super::{Grant, grants};
 use crate::credentials::{self, NewAppPassword};
 use crate::db::Tx;
+use crate::debug::debug_fields;
 use crate::events::{self, Event, Kind};
 
 const BY_ADDRESS: &str = "SELECT id FROM accounts WHERE address = $1 AND active";
@@ -46,13 +45,7 @@ pub struct NewKey {
     pub sealed_password: Vec<u8>,
 }
 
-impl fmt::Debug for NewKey {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("NewKey")
-            .field("app_password", &self.app_password)
-            .finish_non_exhaustive()
-    }
-}
+debug_fields!(NewKey { app_password });
 
 impl Teams {
     /// Adds a member to a team, with a first grant. Concurrent invitations cannot exceed the limit
