@@ -12,6 +12,8 @@ use std::collections::HashMap;
 
 use latchmail_core::caller::{Origin, Scope};
 use latchmail_core::clock::Timestamp;
+use latchmail_core::error::Failure;
+use latchmail_core::secrets::{self, AppPassword};
 
 use crate::db::{Db, Error, LastLogins, Parameters, Source, Tx};
 use crate::debug::debug_fields;
@@ -116,6 +118,27 @@ debug_fields!(NewAppPassword {
     selector,
     expires_at
 });
+
+impl NewAppPassword {
+    /// Returns the row of an app password, with a new id and without an expiry.
+    ///
+    /// # Errors
+    /// Returns an internal error if the operating system provides no randomness.
+    pub fn of(
+        secret: &AppPassword,
+        kind: AppPasswordKind,
+        label: impl Into<String>,
+    ) -> Result<Self, Failure> {
+        Ok(Self {
+            id: secrets::id()?,
+            kind,
+            label: label.into(),
+            selector: secret.selector().to_owned(),
+            secret_hash: secret.hash(),
+            expires_at: None,
+        })
+    }
+}
 
 /// A credential that gives access to an account.
 #[derive(Clone, Debug, PartialEq, Eq)]
