@@ -12,7 +12,7 @@ use latchmail_core::clock::Clock;
 use latchmail_core::error::Failure;
 use latchmail_core::keyring::Keyring;
 use latchmail_core::sealing::Purpose;
-use latchmail_core::secrets::{self, AppPassword};
+use latchmail_core::secrets::AppPassword;
 use latchmail_directory::credentials::index_keys::IndexedAccount;
 use latchmail_directory::credentials::{AppPasswordKind, Credentials, NewAppPassword};
 
@@ -59,14 +59,7 @@ impl IndexCredentials {
             );
         }
         let secret = AppPassword::generate()?;
-        let password = NewAppPassword {
-            id: secrets::id()?,
-            kind: AppPasswordKind::Index,
-            label: LABEL.into(),
-            selector: secret.selector().to_owned(),
-            secret_hash: secret.hash(),
-            expires_at: None,
-        };
+        let password = NewAppPassword::of(&secret, AppPasswordKind::Index, LABEL)?;
         let sealed = self
             .keys
             .seal(Purpose::IndexKey, account_id, secret.secret())?;

@@ -32,34 +32,34 @@ pub use members::{Roster, TeamMember, TeamSummary};
 pub use validation::GrantRequest;
 
 /// The reason why a team was not changed.
-#[derive(Debug, thiserror::Error)]
+#[derive(Debug)]
 pub enum Error {
     /// The directory refused the change.
-    #[error(transparent)]
-    Refused(#[from] Refusal),
-    /// The request is not valid. The error text can be shown to users.
-    #[error("{0}")]
+    Refused(Refusal),
+    /// The request is not valid. The text can be shown to users.
     Invalid(String),
     /// The caller's password is wrong.
-    #[error("wrong password")]
     WrongPassword,
     /// The mail server failed or is unavailable.
-    #[error(transparent)]
-    MailServer(#[from] mail_server::Error),
+    MailServer(mail_server::Error),
     /// The session ended concurrently, or an internal error occurred.
-    #[error("{0}")]
     Failed(Failure),
 }
 
-impl Error {
-    /// Converts a refusal of the directory to an error.
-    fn of(refusal: Refusal) -> Self {
+impl From<Refusal> for Error {
+    fn from(refusal: Refusal) -> Self {
         match refusal {
             Refusal::SessionOver => session_over().into(),
             Refusal::NotApplicable(resource) => Self::Invalid(validation::not_taken(&resource)),
             Refusal::Directory(error) => error.into(),
             refusal => Self::Refused(refusal),
         }
+    }
+}
+
+impl From<mail_server::Error> for Error {
+    fn from(error: mail_server::Error) -> Self {
+        Self::MailServer(error)
     }
 }
 
@@ -130,7 +130,7 @@ impl Teams {
             .directory
             .teams
             .add_grant(changing, member, &grant, origin);
-        added.await.map_err(Error::of)?;
+        added.await?;
         Ok(grant.id)
     }
 
@@ -154,7 +154,7 @@ impl Teams {
             .directory
             .teams
             .change_grant(changing, grant, rights, origin);
-        changed.await.map_err(Error::of)
+        Ok(changed.await?)
     }
 
     /// Revokes a grant. The member remains a member.
@@ -171,7 +171,7 @@ impl Teams {
     ) -> Result<(), Error> {
         let changing = self.changing(session, mailbox);
         let revoked = self.directory.teams.revoke_grant(changing, grant, origin);
-        revoked.await.map_err(Error::of)
+        Ok(revoked.await?)
     }
 
     /// Removes a member. If no members remain, also deletes the mailbox's key and ends the sessions
@@ -209,7 +209,8 @@ impl Teams {
             }
             Ok(removed)
         });
-        removed.await?.map(drop).map_err(Error::of)
+        removed.await??;
+        Ok(())
     }
 
     /// Sets the UIDVALIDITY of the grant's folder to the value from the mail server, or to 0 for an

@@ -6,14 +6,14 @@ pub mod imports;
 pub mod profiles;
 
 use std::collections::HashSet;
-use std::fmt;
 
 use latchmail_core::caller::Origin;
 use latchmail_core::clock::Timestamp;
 use sqlx::QueryBuilder;
 
 use crate::aliases::domain_of;
-use crate::db::{Db, Error, Source, Tx, on, on_tx};
+use crate::db::{Db, Error, Source, Tx, on};
+use crate::debug::debug_fields;
 use crate::domains;
 use crate::events::{self, Event, Kind};
 use crate::message_index::MAX_PER_STATEMENT;
@@ -61,16 +61,12 @@ pub struct Account {
     pub active: bool,
 }
 
-impl fmt::Debug for Account {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Account")
-            .field("id", &self.id)
-            .field("address", &self.address)
-            .field("admin", &self.admin)
-            .field("active", &self.active)
-            .finish_non_exhaustive()
-    }
-}
+debug_fields!(Account {
+    id,
+    address,
+    admin,
+    active
+});
 
 /// An account to create, with an optional profile.
 #[derive(Clone)]
@@ -110,16 +106,12 @@ impl NewAccount {
     }
 }
 
-impl fmt::Debug for NewAccount {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("NewAccount")
-            .field("id", &self.id)
-            .field("address", &self.address)
-            .field("profile", &self.profile)
-            .field("created_at", &self.created_at)
-            .finish_non_exhaustive()
-    }
-}
+debug_fields!(NewAccount {
+    id,
+    address,
+    profile,
+    created_at
+});
 
 /// A profile to create.
 #[derive(Clone, Debug)]
@@ -198,9 +190,7 @@ impl Accounts {
     /// # Errors
     /// Returns [`Error`] if the database fails.
     pub async fn by_address(&self, address: &str) -> Result<Option<Account>, Error> {
-        Ok(
-            on!(&self.db, pool => sqlx::query_as(BY_ADDRESS).bind(address).fetch_optional(pool).await)?,
-        )
+        self.db.optional(BY_ADDRESS, [address]).await
     }
 
     /// Returns the active account with this id.
@@ -208,9 +198,7 @@ impl Accounts {
     /// # Errors
     /// Returns [`Error`] if the database fails.
     pub async fn active(&self, account_id: &str) -> Result<Option<Account>, Error> {
-        Ok(
-            on!(&self.db, pool => sqlx::query_as(BY_ID).bind(account_id).fetch_optional(pool).await)?,
-        )
+        self.db.optional(BY_ID, [account_id]).await
     }
 
     /// Returns all active accounts that have at least one credential, sorted by address.
@@ -218,7 +206,7 @@ impl Accounts {
     /// # Errors
     /// Returns [`Error`] if the database fails.
     pub async fn with_credentials(&self) -> Result<Vec<Account>, Error> {
-        Ok(on!(&self.db, pool => sqlx::query_as(WITH_CREDENTIALS).fetch_all(pool).await)?)
+        self.db.all(WITH_CREDENTIALS, ()).await
     }
 
     /// Returns the name of an account's plan, or `None` if the account does not exist.
@@ -226,9 +214,7 @@ impl Accounts {
     /// # Errors
     /// Returns [`Error`] if the database fails.
     pub async fn plan(&self, account_id: &str) -> Result<Option<String>, Error> {
-        Ok(on!(&self.db, pool => sqlx::query_scalar(PLAN)
-            .bind(account_id)
-            .fetch_optional(pool).await)?)
+        self.db.optional_value(PLAN, [account_id]).await
     }
 
     /// Sets the mail server's own log-in name of an account. `None` means that the log-in name is
@@ -254,10 +240,9 @@ pub(super) async fn set_login_name(
     account_id: &str,
     login_name: Option<&str>,
 ) -> Result<bool, Error> {
-    let changed: Option<String> = on_tx!(&mut *tx, db => sqlx::query_scalar(SET_LOGIN_NAME)
-        .bind(account_id)
-        .bind(login_name)
-        .fetch_optional(db).await)?;
+    let changed: Option<String> = tx
+        .optional_value(SET_LOGIN_NAME, (account_id, login_name))
+        .await?;
     let Some(address) = changed else {
         return Ok(false);
     };
@@ -278,7 +263,11 @@ pub(super) async fn create(
     let is_custom = domains::holder(tx, domain_of(&account.address))
         .await?
         .is_some();
-    if is_custom || !claim_address(tx, account).await? {
+    if is_custom {
+        return Ok(Creation::AddressTaken);
+    }
+    let claim = (&account.address, &account.id, account.created_at);
+    if tx.execute(CLAIM_ADDRESS, claim).await? == 0 {
         return Ok(Creation::AddressTaken);
     }
     insert(tx, account).await?;
@@ -293,38 +282,28 @@ pub(super) async fn create(
     Ok(Creation::Created)
 }
 
-/// Inserts the address of a new account. Returns `false` if the address is taken.
-async fn claim_address(tx: &mut Tx, account: &NewAccount) -> Result<bool, Error> {
-    let claimed = on_tx!(tx, db => sqlx::query(CLAIM_ADDRESS)
-        .bind(&account.address)
-        .bind(&account.id)
-        .bind(account.created_at.millis())
-        .execute(db).await.map(|done| done.rows_affected()))?;
-    Ok(claimed == 1)
-}
-
 /// Stores an account, its mailbox row and its profile. The caller must insert the address first.
 async fn insert(tx: &mut Tx, account: &NewAccount) -> Result<(), Error> {
-    on_tx!(tx, db => sqlx::query(INSERT)
-        .bind(&account.id)
-        .bind(&account.address)
-        .bind(&account.password_hash)
-        .bind(&account.plan)
-        .bind(account.admin)
-        .bind(account.created_at.millis())
-        .execute(db).await.map(drop))?;
+    let row = (
+        &account.id,
+        &account.address,
+        &account.password_hash,
+        &account.plan,
+        account.admin,
+        account.created_at,
+    );
+    tx.execute(INSERT, row).await?;
     tx.project(Source::Account(&account.address)).await?;
-    on_tx!(tx, db => sqlx::query(INSERT_MAILBOX)
-        .bind(&account.id)
-        .execute(db).await.map(drop))?;
+    tx.execute(INSERT_MAILBOX, [&account.id]).await?;
     if let Some(profile) = &account.profile {
-        on_tx!(tx, db => sqlx::query(INSERT_PROFILE)
-            .bind(&account.id)
-            .bind(&profile.first_name)
-            .bind(&profile.last_name)
-            .bind(&profile.dob)
-            .bind(account.created_at.millis())
-            .execute(db).await.map(drop))?;
+        let row = (
+            &account.id,
+            &profile.first_name,
+            &profile.last_name,
+            &profile.dob,
+            account.created_at,
+        );
+        tx.execute(INSERT_PROFILE, row).await?;
     }
     Ok(())
 }

@@ -15,7 +15,7 @@ use latchmail_core::clock::Timestamp;
 use latchmail_core::permissions::{Grants, Right, Rights};
 use sha2::{Digest as _, Sha256};
 
-use crate::db::{Db, Error, Lookup, Source, Tx, on, on_tx};
+use crate::db::{Db, Error, Lookup, Source, Tx};
 use crate::events::{self, Event, Kind};
 
 /// Maximum number of aliases of an account on platform domains, including deleted aliases. Without
@@ -145,14 +145,17 @@ impl<'a> AliasCaller<'a> {
     /// valid.
     pub(super) async fn lock(&self, tx: &mut Tx) -> Result<bool, Error> {
         tx.lock_account(self.account_id).await?;
-        let valid: Option<i32> = on_tx!(tx, db => sqlx::query_scalar(IS_VALID)
-            .bind(self.account_id)
-            .bind(self.app_password_id)
-            .bind(self.sid)
-            .bind(self.at.millis())
-            .bind(self.app_password_id.is_none())
-            .fetch_optional(db).await)?;
-        Ok(valid.is_some())
+        tx.exists(
+            IS_VALID,
+            (
+                self.account_id,
+                self.app_password_id,
+                self.sid,
+                self.at,
+                self.app_password_id.is_none(),
+            ),
+        )
+        .await
     }
 }
 
@@ -293,9 +296,7 @@ impl Aliases {
     /// # Errors
     /// Returns [`Error`] if the database fails.
     pub async fn list(&self, account_id: &str) -> Result<Vec<Alias>, Error> {
-        let rows: Vec<Row> = on!(&self.db, pool => sqlx::query_as(LIST)
-            .bind(account_id)
-            .fetch_all(pool).await)?;
+        let rows: Vec<Row> = self.db.all(LIST, [account_id]).await?;
         Ok(sorted(rows))
     }
 
@@ -305,9 +306,7 @@ impl Aliases {
     /// # Errors
     /// Returns [`Error`] if the database fails.
     pub async fn domains(&self, account_id: &str) -> Result<Vec<String>, Error> {
-        let mut domains: Vec<(String, i32)> = on!(&self.db, pool => sqlx::query_as(DOMAINS)
-            .bind(account_id)
-            .fetch_all(pool).await)?;
+        let mut domains: Vec<(String, i32)> = self.db.all(DOMAINS, [account_id]).await?;
         // Sort the domains here and not in the query, because a database can sort by the rules of a
         // human language.
         domains.sort_by(|(a, own_a), (b, own_b)| (own_a, a).cmp(&(own_b, b)));
@@ -326,10 +325,7 @@ impl Aliases {
     /// # Errors
     /// Returns [`Error`] if the database fails.
     pub async fn domain_owner(&self, account_id: &str, domain: &str) -> Result<DomainOwner, Error> {
-        let found: (bool, bool) = on!(&self.db, pool => sqlx::query_as(OWNER_OF_DOMAIN)
-            .bind(domain)
-            .bind(account_id)
-            .fetch_one(pool).await)?;
+        let found: (bool, bool) = self.db.one(OWNER_OF_DOMAIN, (domain, account_id)).await?;
         Ok(owner(found))
     }
 
@@ -344,11 +340,13 @@ impl Aliases {
         address: &str,
         owner: DomainOwner,
     ) -> Result<Option<Obstacle>, Error> {
-        let availability: Availability = on!(&self.db, pool => sqlx::query_as(AVAILABILITY)
-            .bind(account_id)
-            .bind(address)
-            .bind(owner == DomainOwner::Own)
-            .fetch_one(pool).await)?;
+        let availability: Availability = self
+            .db
+            .one(
+                AVAILABILITY,
+                (account_id, address, owner == DomainOwner::Own),
+            )
+            .await?;
         Ok(availability.obstacle(owner))
     }
 
@@ -376,11 +374,12 @@ impl Aliases {
         if owner_of(&mut tx, account_id, address).await? != owner {
             return Ok(Err(Obstacle::Foreign));
         }
-        let availability: Availability = on_tx!(&mut tx, db => sqlx::query_as(AVAILABILITY)
-            .bind(account_id)
-            .bind(address)
-            .bind(owner == DomainOwner::Own)
-            .fetch_one(db).await)?;
+        let availability: Availability = tx
+            .one(
+                AVAILABILITY,
+                (account_id, address, owner == DomainOwner::Own),
+            )
+            .await?;
         if let Some(obstacle) = availability.obstacle(owner) {
             return Ok(Err(obstacle));
         }
@@ -389,12 +388,17 @@ impl Aliases {
         {
             return Ok(Err(Obstacle::Spent(until)));
         }
-        let created = on_tx!(&mut tx, db => sqlx::query(INSERT)
-            .bind(address)
-            .bind(account_id)
-            .bind(caller.at.millis())
-            .bind(caller.member.map(|member| member.account))
-            .execute(db).await.map(|done| done.rows_affected()))?;
+        let created = tx
+            .execute(
+                INSERT,
+                (
+                    address,
+                    account_id,
+                    caller.at,
+                    caller.member.map(|member| member.account),
+                ),
+            )
+            .await?;
         if created == 0 {
             return Ok(Err(Obstacle::Taken));
         }
@@ -435,11 +439,8 @@ impl Aliases {
         if alias.active == active {
             return Ok(Change::Done);
         }
-        on_tx!(&mut tx, db => sqlx::query(SET_ACTIVE)
-            .bind(&alias.address)
-            .bind(active)
-            .bind(caller.at.millis())
-            .execute(db).await.map(drop))?;
+        tx.execute(SET_ACTIVE, (&alias.address, active, caller.at))
+            .await?;
         tx.project(Source::Alias(&alias.address)).await?;
         let kind = if active {
             Kind::AliasEnabled
@@ -471,14 +472,9 @@ impl Aliases {
             Err(refused) => return Ok(refused),
         };
         if owner_of(&mut tx, account_id, &alias.address).await? == DomainOwner::Own {
-            on_tx!(&mut tx, db => sqlx::query(DELETE)
-                .bind(&alias.address)
-                .execute(db).await.map(drop))?;
+            tx.execute(DELETE, [&alias.address]).await?;
         } else {
-            on_tx!(&mut tx, db => sqlx::query(RESERVE)
-                .bind(&alias.address)
-                .bind(caller.at.millis())
-                .execute(db).await.map(drop))?;
+            tx.execute(RESERVE, (&alias.address, caller.at)).await?;
         }
         tx.project(Source::Alias(&alias.address)).await?;
         let event = Event::of(Kind::AliasDeleted, account_id, caller.at).about(&alias.address);
@@ -515,10 +511,9 @@ pub(super) async fn owner_of(
     account_id: &str,
     address: &str,
 ) -> Result<DomainOwner, Error> {
-    let found: (bool, bool) = on_tx!(tx, db => sqlx::query_as(OWNER_OF_DOMAIN)
-        .bind(domain_of(address))
-        .bind(account_id)
-        .fetch_one(db).await)?;
+    let found: (bool, bool) = tx
+        .one(OWNER_OF_DOMAIN, (domain_of(address), account_id))
+        .await?;
     Ok(owner(found))
 }
 
@@ -529,12 +524,17 @@ async fn blocked_until(
     caller: AliasCaller<'_>,
     origin: &Origin,
 ) -> Result<Option<Timestamp>, Error> {
-    let created: Option<i64> = on_tx!(tx, db => sqlx::query_scalar(NTH_LATEST_CREATION)
-        .bind(caller.account_id)
-        .bind(&origin.credential)
-        .bind(caller.at.minus(WINDOW).millis())
-        .bind(i64::from(MAX_NEW - 1))
-        .fetch_optional(db).await)?;
+    let created: Option<i64> = tx
+        .optional_value(
+            NTH_LATEST_CREATION,
+            (
+                caller.account_id,
+                &origin.credential,
+                caller.at.minus(WINDOW),
+                i64::from(MAX_NEW - 1),
+            ),
+        )
+        .await?;
     Ok(created.map(|at| Timestamp::from_millis(at).plus(WINDOW)))
 }
 
@@ -545,9 +545,7 @@ async fn find(
     caller: AliasCaller<'_>,
     id: u64,
 ) -> Result<Result<Alias, Change>, Error> {
-    let rows: Vec<Row> = on_tx!(tx, db => sqlx::query_as(LIST)
-        .bind(caller.account_id)
-        .fetch_all(db).await)?;
+    let rows: Vec<Row> = tx.all(LIST, [caller.account_id]).await?;
     let found = sorted(rows).into_iter().find(|alias| alias.id() == id);
     let Some(alias) = found else {
         return Ok(Err(Change::Unknown));

@@ -9,12 +9,14 @@ pub mod mail_server_users;
 pub mod password;
 
 use std::collections::HashMap;
-use std::fmt;
 
 use latchmail_core::caller::{Origin, Scope};
 use latchmail_core::clock::Timestamp;
+use latchmail_core::error::Failure;
+use latchmail_core::secrets::{self, AppPassword};
 
-use crate::db::{Changed as _, Db, Error, LastLogins, Source, Tx, on, on_tx};
+use crate::db::{Db, Error, LastLogins, Parameters, Source, Tx};
+use crate::debug::debug_fields;
 use crate::events::{self, Event, Kind};
 use crate::session_caller::SessionCaller;
 
@@ -109,15 +111,32 @@ pub struct NewAppPassword {
     pub expires_at: Option<Timestamp>,
 }
 
-impl fmt::Debug for NewAppPassword {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("NewAppPassword")
-            .field("id", &self.id)
-            .field("kind", &self.kind)
-            .field("label", &self.label)
-            .field("selector", &self.selector)
-            .field("expires_at", &self.expires_at)
-            .finish_non_exhaustive()
+debug_fields!(NewAppPassword {
+    id,
+    kind,
+    label,
+    selector,
+    expires_at
+});
+
+impl NewAppPassword {
+    /// Returns the row of an app password, with a new id and without an expiry.
+    ///
+    /// # Errors
+    /// Returns an internal error if the operating system provides no randomness.
+    pub fn of(
+        secret: &AppPassword,
+        kind: AppPasswordKind,
+        label: impl Into<String>,
+    ) -> Result<Self, Failure> {
+        Ok(Self {
+            id: secrets::id()?,
+            kind,
+            label: label.into(),
+            selector: secret.selector().to_owned(),
+            secret_hash: secret.hash(),
+            expires_at: None,
+        })
     }
 }
 
@@ -205,9 +224,7 @@ impl Credentials {
         if !caller.lock(&mut tx).await? {
             return Ok(CredentialCreation::SessionOver);
         }
-        let held: i64 = on_tx!(&mut tx, db => sqlx::query_scalar(COUNT)
-            .bind(account_id)
-            .fetch_one(db).await)?;
+        let held: i64 = tx.value(COUNT, [account_id]).await?;
         if held >= i64::from(MAX_APP_PASSWORDS) {
             return Ok(CredentialCreation::Full);
         }
@@ -247,11 +264,7 @@ impl Credentials {
         now: Timestamp,
         grants: bool,
     ) -> Result<Vec<Credential>, Error> {
-        let rows: Vec<Row> = on!(&self.db, pool => sqlx::query_as(LIST)
-            .bind(account_id)
-            .bind(now.millis())
-            .bind(grants)
-            .fetch_all(pool).await)?;
+        let rows: Vec<Row> = self.db.all(LIST, (account_id, now, grants)).await?;
         let credential = |row: Row| Credential {
             kind: AppPasswordKind::named(&row.kind),
             token: row
@@ -278,12 +291,9 @@ impl Credentials {
         now: Timestamp,
         origin: &Origin,
     ) -> Result<Revocation, Error> {
-        let mut tx = self.db.begin().await?;
-        tx.lock_account(account_id).await?;
-        let own: Option<(String, String, Option<String>)> = on_tx!(&mut tx, db => sqlx::query_as(FIND)
-                .bind(id)
-                .bind(account_id)
-                .fetch_optional(db).await)?;
+        let mut tx = self.db.begin_locked(account_id).await?;
+        let own: Option<(String, String, Option<String>)> =
+            tx.optional(FIND, (id, account_id)).await?;
         let Some((kind, label, token)) = own else {
             return Ok(Revocation::Unknown);
         };
@@ -313,19 +323,15 @@ impl Credentials {
                 // Keep the transactions short, because other writers wait for a transaction.
                 Db::Sqlite(_) => {
                     let mut tx = self.db.begin().await?;
-                    for (id, at) in batch {
-                        on_tx!(&mut tx, db => sqlx::query(SET_LAST_USED)
-                            .bind(id)
-                            .bind(at.millis())
-                            .execute(db).await.map(drop))?;
+                    for &(id, at) in batch {
+                        tx.execute(SET_LAST_USED, (id, *at)).await?;
                     }
                     tx.commit().await?;
                 }
                 // Each statement locks a single row, so the statements cannot deadlock.
-                Db::Postgres(pool) => {
-                    for (id, at) in batch {
-                        let written = sqlx::query(SET_LAST_USED).bind(id).bind(at.millis());
-                        written.execute(pool).await.changed()?;
+                Db::Postgres(_) => {
+                    for &(id, at) in batch {
+                        self.db.execute(SET_LAST_USED, (id, *at)).await?;
                     }
                 }
             }
@@ -345,8 +351,7 @@ impl Credentials {
         now: Timestamp,
         origin: &Origin,
     ) -> Result<(), Error> {
-        let mut tx = self.db.begin().await?;
-        tx.lock_account(account_id).await?;
+        let mut tx = self.db.begin_locked(account_id).await?;
         insert(&mut tx, account_id, password, now, password.expires_at).await?;
         let created = Event::of(Kind::AppPasswordCreated, account_id, now)
             .about(&password.id)
@@ -363,31 +368,43 @@ pub(super) async fn insert(
     created_at: Timestamp,
     expires_at: Option<Timestamp>,
 ) -> Result<(), Error> {
-    on_tx!(tx, db => sqlx::query(INSERT)
-        .bind(&password.id)
-        .bind(account_id)
-        .bind(password.kind.name())
-        .bind(&password.label)
-        .bind(&password.selector)
-        .bind(&password.secret_hash)
-        .bind(created_at.millis())
-        .bind(expires_at.map(Timestamp::millis))
-        .execute(db).await.map(drop))?;
+    let row = (
+        &password.id,
+        account_id,
+        password.kind.name(),
+        &password.label,
+        &password.selector,
+        &password.secret_hash,
+        created_at,
+        expires_at,
+    );
+    tx.execute(INSERT, row).await?;
     tx.project(Source::AppPassword(&password.id)).await
 }
 
 /// Changes the expiry of an app password.
 pub(super) async fn set_end(tx: &mut Tx, id: &str, expires_at: Timestamp) -> Result<(), Error> {
-    on_tx!(tx, db => sqlx::query(SET_END)
-        .bind(id)
-        .bind(expires_at.millis())
-        .execute(db).await.map(drop))?;
+    tx.execute(SET_END, (id, expires_at)).await?;
     tx.project(Source::AppPassword(id)).await
+}
+
+/// Deletes the app passwords that a query selects, and, by foreign key, all rows that refer to them.
+/// The query returns the ids of the deleted app passwords.
+pub(super) async fn delete_by<'p>(
+    tx: &mut Tx,
+    query: &'static str,
+    parameters: impl Parameters<'p>,
+) -> Result<Vec<String>, Error> {
+    let ended: Vec<String> = tx.values(query, parameters).await?;
+    for id in &ended {
+        tx.project(Source::AppPassword(id)).await?;
+    }
+    Ok(ended)
 }
 
 /// Deletes an app password and, by foreign key, all rows that refer to it.
 pub(super) async fn delete(tx: &mut Tx, id: &str) -> Result<(), Error> {
-    on_tx!(tx, db => sqlx::query(DELETE).bind(id).execute(db).await.map(drop))?;
+    tx.execute(DELETE, [id]).await?;
     tx.project(Source::AppPassword(id)).await
 }
 

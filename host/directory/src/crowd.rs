@@ -9,7 +9,7 @@ use std::net::IpAddr;
 
 use latchmail_core::network;
 
-use crate::db::{Error, Tx, on_tx};
+use crate::db::{Error, Tx};
 
 /// The maximum number of rows.
 pub(super) const MAX_ROWS: i64 = 10_000;
@@ -58,12 +58,10 @@ pub(super) use crowd;
 impl Crowd {
     /// Deletes rows, so that one more row does not exceed [`MAX_ROWS`].
     pub(super) async fn make_room(&self, tx: &mut Tx) -> Result<(), Error> {
-        let rows: i64 = on_tx!(&mut *tx, db => sqlx::query_scalar(self.count).fetch_one(db).await)?;
+        let rows: i64 = tx.value(self.count, ()).await?;
         let excess = rows + 1 - MAX_ROWS;
         if excess > 0 {
-            on_tx!(&mut *tx, db => sqlx::query(self.displace)
-                .bind(excess)
-                .execute(db).await.map(drop))?;
+            tx.execute(self.displace, [excess]).await?;
         }
         Ok(())
     }

@@ -4,7 +4,7 @@
 //!
 //! ```ignore
 //! const BY_ID: &str = "SELECT id, address FROM accounts WHERE id = $1";
-//! on!(&self.db, pool => sqlx::query_as::<_, Row>(BY_ID).bind(id).fetch_optional(pool).await)?
+//! let row: Option<Row> = self.db.optional(BY_ID, [id]).await?;
 //! ```
 //!
 //! SQLite and PostgreSQL are opened in different ways, see [`sqlite`] and [`postgres`]. Locks on
@@ -19,6 +19,7 @@ pub(super) mod migrations;
 mod migrations;
 mod outage;
 mod postgres;
+mod query;
 mod sqlite;
 
 use std::time::Duration;
@@ -33,6 +34,7 @@ pub use inspection::{Inspection, Schema, SqliteFiles, inspect, sqlite_files};
 pub(super) use lookup::{FromLookup, Lookup, Row};
 pub(crate) use outage::Changed;
 pub(super) use postgres::options as postgres_options;
+pub(crate) use query::Parameters;
 pub(super) use sqlite::mailserver_file;
 pub(crate) use sqlite::projection::Source;
 pub(crate) use sqlite::{BUSY_TIMEOUT, LastLoginsFile, SqlitePaths, beside, unusable};
@@ -267,6 +269,16 @@ impl Db {
         })
     }
 
+    /// Begins a write transaction that locks an account, see [`Tx::lock_account`].
+    ///
+    /// # Errors
+    /// Returns [`Error::Database`] if the database fails.
+    pub(crate) async fn begin_locked(&self, account_id: &str) -> Result<Tx, Error> {
+        let mut tx = self.begin().await?;
+        tx.lock_account(account_id).await?;
+        Ok(tx)
+    }
+
     /// Checks that the database responds.
     ///
     /// # Errors
@@ -338,21 +350,11 @@ impl Tx {
     /// # Errors
     /// Returns [`Error::Database`] if the database fails.
     pub async fn lock_module_shared(&mut self, module: &str) -> Result<bool, Error> {
-        let installed: Option<i32> = match self {
-            Self::Sqlite(tx) => {
-                sqlx::query_scalar(LOCK_MODULE_SHARED_SQLITE)
-                    .bind(module)
-                    .fetch_optional(&mut **tx)
-                    .await?
-            }
-            Self::Postgres(tx) => {
-                sqlx::query_scalar(LOCK_MODULE_SHARED_POSTGRES)
-                    .bind(module)
-                    .fetch_optional(&mut **tx)
-                    .await?
-            }
+        let query = match self {
+            Self::Sqlite(_) => LOCK_MODULE_SHARED_SQLITE,
+            Self::Postgres(_) => LOCK_MODULE_SHARED_POSTGRES,
         };
-        Ok(installed.is_some())
+        self.exists(query, [module]).await
     }
 
     /// Locks a domain until the end of the transaction. Transactions that change the domain's owner

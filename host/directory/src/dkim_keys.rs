@@ -5,7 +5,8 @@
 
 pub mod milter;
 
-use crate::db::{Db, Error, FromLookup, Lookup, Row, on};
+use crate::db::{Db, Error, FromLookup, Lookup, Row};
+use crate::debug::debug_fields;
 
 const OF: &str = "SELECT dkim_selector, dkim_private_key FROM domains WHERE domain = $1 AND verified_at IS NOT NULL";
 const ALL: &str = "SELECT domain, dkim_selector, dkim_private_key FROM domains WHERE verified_at IS NOT NULL ORDER BY domain";
@@ -19,13 +20,7 @@ pub struct SealedKey {
     pub sealed: Vec<u8>,
 }
 
-impl std::fmt::Debug for SealedKey {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("SealedKey")
-            .field("selector", &self.selector)
-            .finish_non_exhaustive()
-    }
-}
+debug_fields!(SealedKey { selector });
 
 impl FromLookup for SealedKey {
     fn of(row: &Row<'_>) -> Result<Self, Error> {
@@ -50,7 +45,7 @@ impl DkimKeys {
     /// # Errors
     /// Returns [`Error`] if the database fails.
     pub async fn find(&self, domain: &str) -> Result<Option<SealedKey>, Error> {
-        self.lookup.one(OF, &[domain.into()]).await
+        self.lookup.one(OF, [domain]).await
     }
 
     /// Returns the name and the signing key of every verified domain.
@@ -58,8 +53,7 @@ impl DkimKeys {
     /// # Errors
     /// Returns [`Error`] if the database fails.
     pub async fn list(&self) -> Result<Vec<(String, SealedKey)>, Error> {
-        let rows: Vec<(String, String, Vec<u8>)> =
-            on!(&self.db, pool => sqlx::query_as(ALL).fetch_all(pool).await)?;
+        let rows: Vec<(String, String, Vec<u8>)> = self.db.all(ALL, ()).await?;
         let key = |(domain, selector, sealed)| (domain, SealedKey { selector, sealed });
         Ok(rows.into_iter().map(key).collect())
     }

@@ -8,12 +8,11 @@
 
 pub mod platform_domains;
 
-use std::fmt;
-
 use latchmail_core::caller::Origin;
 use latchmail_core::clock::Timestamp;
 
-use crate::db::{Db, Error, Source, Tx, on, on_tx};
+use crate::db::{Db, Error, Source, Tx};
+use crate::debug::debug_fields;
 use crate::events::{self, Event, Kind};
 use crate::session_caller::SessionCaller;
 
@@ -108,13 +107,7 @@ pub struct NewKeys {
     pub sealed_private_key: Vec<u8>,
 }
 
-impl fmt::Debug for NewKeys {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("NewKeys")
-            .field("public", &self.public)
-            .finish_non_exhaustive()
-    }
-}
+debug_fields!(NewKeys { public });
 
 /// The caller of a change to domains: a session of the account, or the operator.
 #[derive(Clone, Copy, Debug)]
@@ -241,9 +234,7 @@ impl Domains {
     /// # Errors
     /// Returns [`Error`] if the database fails.
     pub async fn list(&self, account_id: &str) -> Result<Vec<Domain>, Error> {
-        let rows: Vec<Row> = on!(&self.db, pool => sqlx::query_as(LIST)
-            .bind(account_id)
-            .fetch_all(pool).await)?;
+        let rows: Vec<Row> = self.db.all(LIST, [account_id]).await?;
         Ok(rows.into_iter().map(Domain::from).collect())
     }
 
@@ -253,10 +244,7 @@ impl Domains {
     /// # Errors
     /// Returns [`Error`] if the database fails.
     pub async fn find(&self, account_id: &str, name: &str) -> Result<Option<Domain>, Error> {
-        let row: Option<Row> = on!(&self.db, pool => sqlx::query_as(OWN)
-            .bind(account_id)
-            .bind(name)
-            .fetch_optional(pool).await)?;
+        let row: Option<Row> = self.db.optional(OWN, (account_id, name)).await?;
         Ok(row.map(Domain::from))
     }
 
@@ -267,9 +255,7 @@ impl Domains {
     /// # Errors
     /// Returns [`Error`] if the database fails.
     pub async fn claims(&self, name: &str) -> Result<Vec<Claim>, Error> {
-        let rows: Vec<ClaimRow> = on!(&self.db, pool => sqlx::query_as(CLAIMS)
-            .bind(name)
-            .fetch_all(pool).await)?;
+        let rows: Vec<ClaimRow> = self.db.all(CLAIMS, [name]).await?;
         let claim = |row: ClaimRow| Claim {
             domain: row.domain.into(),
             account_id: row.account_id,
@@ -310,18 +296,12 @@ impl Domains {
         if holder(&mut tx, name).await?.is_some() {
             return Ok(Claimed::Taken);
         }
-        let held: i64 = on_tx!(&mut tx, db => sqlx::query_scalar(COUNT)
-            .bind(by.account_id)
-            .fetch_one(db).await)?;
+        let held: i64 = tx.value(COUNT, [by.account_id]).await?;
         if held >= i64::from(at_most) {
             return Ok(Claimed::Full);
         }
-        on_tx!(&mut tx, db => sqlx::query(INSERT)
-            .bind(by.account_id)
-            .bind(name)
-            .bind(challenge)
-            .bind(by.at.millis())
-            .execute(db).await.map(drop))?;
+        tx.execute(INSERT, (by.account_id, name, challenge, by.at))
+            .await?;
         let claimed = Event::of(Kind::DomainClaimed, by.account_id, by.at).about(name);
         events::commit(tx, claimed, origin).await?;
         Ok(Claimed::New(Domain {
@@ -365,14 +345,9 @@ impl Domains {
         if is_platforms(&mut tx, by.account_id, name).await? {
             return Ok(Verified::Platform);
         }
-        on_tx!(&mut tx, db => sqlx::query(FORGET_ALIASES_OF_OTHERS)
-            .bind(name)
-            .bind(by.account_id)
-            .execute(db).await.map(drop))?;
-        let others: Vec<String> = on_tx!(&mut tx, db => sqlx::query_scalar(VOID_OTHERS)
-            .bind(name)
-            .bind(by.account_id)
-            .fetch_all(db).await)?;
+        tx.execute(FORGET_ALIASES_OF_OTHERS, (name, by.account_id))
+            .await?;
+        let others: Vec<String> = tx.values(VOID_OTHERS, (name, by.account_id)).await?;
         for other in &others {
             let voided = Event::of(Kind::DomainClaimVoided, other, by.at)
                 .about(name)
@@ -381,14 +356,15 @@ impl Domains {
             // not learn who verified the domain.
             events::record(&mut tx, voided, &Origin::service()).await?;
         }
-        on_tx!(&mut tx, db => sqlx::query(ACTIVATE)
-            .bind(by.account_id)
-            .bind(name)
-            .bind(by.at.millis())
-            .bind(&keys.public.selector)
-            .bind(&keys.public.key)
-            .bind(&keys.sealed_private_key)
-            .execute(db).await.map(drop))?;
+        let row = (
+            by.account_id,
+            name,
+            by.at,
+            &keys.public.selector,
+            &keys.public.key,
+            &keys.sealed_private_key,
+        );
+        tx.execute(ACTIVATE, row).await?;
         tx.project(Source::Domain(name)).await?;
         let verified = Event::of(Kind::DomainVerified, by.account_id, by.at).about(name);
         events::commit(tx, verified, origin).await?;
@@ -423,10 +399,7 @@ impl Domains {
         match aliases {
             Remaining::Delete => end_aliases(&mut tx, by, name, origin).await?,
             Remaining::Keep => {
-                let aliases: i64 = on_tx!(&mut tx, db => sqlx::query_scalar(LIVE_ALIASES)
-                    .bind(name)
-                    .bind(by.account_id)
-                    .fetch_one(db).await)?;
+                let aliases: i64 = tx.value(LIVE_ALIASES, (name, by.account_id)).await?;
                 if aliases > 0 {
                     return Ok(Released::HasAliases);
                 }
@@ -435,15 +408,9 @@ impl Domains {
         // Only a verified domain proves that the account owns the addresses on the domain. A
         // pending claim does not.
         if domain.verified_at.is_some() {
-            on_tx!(&mut tx, db => sqlx::query(FORGET_ALIASES)
-                .bind(name)
-                .bind(by.account_id)
-                .execute(db).await.map(drop))?;
+            tx.execute(FORGET_ALIASES, (name, by.account_id)).await?;
         }
-        on_tx!(&mut tx, db => sqlx::query(DELETE)
-            .bind(by.account_id)
-            .bind(name)
-            .execute(db).await.map(drop))?;
+        tx.execute(DELETE, (by.account_id, name)).await?;
         tx.project(Source::Domain(name)).await?;
         let state = if domain.verified_at.is_some() {
             "active"
@@ -465,11 +432,7 @@ async fn end_aliases(
     name: &str,
     origin: &Origin,
 ) -> Result<(), Error> {
-    let mut ended: Vec<String> = on_tx!(tx, db => sqlx::query_scalar(END_ALIASES)
-        .bind(name)
-        .bind(by.account_id)
-        .bind(by.at.millis())
-        .fetch_all(db).await)?;
+    let mut ended: Vec<String> = tx.values(END_ALIASES, (name, by.account_id, by.at)).await?;
     ended.sort_unstable();
     for address in &ended {
         tx.project(Source::Alias(address)).await?;
@@ -482,27 +445,18 @@ async fn end_aliases(
 }
 
 async fn own(tx: &mut Tx, account_id: &str, name: &str) -> Result<Option<Domain>, Error> {
-    let row: Option<Row> = on_tx!(tx, db => sqlx::query_as(OWN)
-        .bind(account_id)
-        .bind(name)
-        .fetch_optional(db).await)?;
+    let row: Option<Row> = tx.optional(OWN, (account_id, name)).await?;
     Ok(row.map(Domain::from))
 }
 
 /// Returns the account that has verified a domain. Returns `None` if no account has verified the
 /// domain.
 pub(super) async fn holder(tx: &mut Tx, name: &str) -> Result<Option<String>, Error> {
-    Ok(on_tx!(tx, db => sqlx::query_scalar(HOLDER)
-        .bind(name)
-        .fetch_optional(db).await)?)
+    tx.optional_value(HOLDER, [name]).await
 }
 
 async fn is_platforms(tx: &mut Tx, account_id: &str, name: &str) -> Result<bool, Error> {
-    let found: Option<i32> = on_tx!(tx, db => sqlx::query_scalar(PLATFORM)
-        .bind(name)
-        .bind(account_id)
-        .fetch_optional(db).await)?;
-    Ok(found.is_some())
+    tx.exists(PLATFORM, (name, account_id)).await
 }
 
 #[cfg(test)]

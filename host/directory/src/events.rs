@@ -15,7 +15,7 @@ use latchmail_core::caller::Origin;
 use latchmail_core::clock::Timestamp;
 use latchmail_core::network::network;
 
-use crate::db::{Changed as _, Db, Error, on};
+use crate::db::{Db, Error};
 
 /// Maximum number of events that one transaction deletes. On SQLite, other writers wait for the
 /// transaction.
@@ -78,6 +78,15 @@ impl<'a> Event<'a> {
             subject: None,
             detail: None,
             at,
+        }
+    }
+
+    /// Creates an event that concerns no account.
+    #[must_use]
+    pub const fn without_account(kind: Kind, at: Timestamp) -> Self {
+        Self {
+            account: None,
+            ..Self::of(kind, "", at)
         }
     }
 
@@ -160,20 +169,18 @@ impl Events {
     /// # Errors
     /// Returns [`Error`] if the database fails.
     pub async fn list(&self, wanted: &EventFilter) -> Result<Vec<Recorded>, Error> {
-        let account: Option<String> = on!(&self.db, pool => sqlx::query_scalar(ACCOUNT)
-            .bind(&wanted.address)
-            .fetch_optional(pool).await)?;
+        let account: Option<String> = self.db.optional_value(ACCOUNT, [&wanted.address]).await?;
         let (query, whose) = match &account {
             _ if wanted.address.is_empty() => (LIST_ALL, &wanted.address),
             Some(account) => (LIST_ACCOUNT, account),
             None => (LIST_ADDRESS, &wanted.address),
         };
-        Ok(on!(&self.db, pool => sqlx::query_as(query)
-            .bind(whose)
-            .bind(wanted.since.millis())
-            .bind(wanted.until.millis())
-            .bind(i64::from(wanted.limit))
-            .fetch_all(pool).await)?)
+        self.db
+            .all(
+                query,
+                (whose, wanted.since, wanted.until, i64::from(wanted.limit)),
+            )
+            .await
     }
 
     /// Returns `true` if the owner of the account with this address has registered or signed in
@@ -182,9 +189,7 @@ impl Events {
     /// # Errors
     /// Returns [`Error`] if the database fails.
     pub async fn signed_in_from(&self, address: &str, client: IpAddr) -> Result<bool, Error> {
-        let clients: Vec<String> = on!(&self.db, pool => sqlx::query_scalar(CLIENTS)
-            .bind(address)
-            .fetch_all(pool).await)?;
+        let clients: Vec<String> = self.db.values(CLIENTS, [address]).await?;
         let is_there = |before: &String| {
             before
                 .parse()
@@ -199,10 +204,7 @@ impl Events {
     /// Returns [`Error`] if the database fails. Earlier transactions of this call remain committed.
     pub async fn delete_events_before(&self, before: Timestamp) -> Result<(), Error> {
         for _ in 0..BATCHES {
-            let forgotten = on!(&self.db, pool => sqlx::query(FORGET)
-                .bind(before.millis())
-                .bind(BATCH)
-                .execute(pool).await.changed().map(|done| done.rows_affected()))?;
+            let forgotten = self.db.execute(FORGET, (before, BATCH)).await?;
             if forgotten == 0 {
                 break;
             }

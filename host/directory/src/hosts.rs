@@ -13,7 +13,7 @@ pub mod host_events;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use crate::db::{Changed as _, Db, Error, Tx, on, on_tx};
+use crate::db::{Db, Error, Tx};
 
 /// The interval at which a host must write its row.
 pub const ANNOUNCE_INTERVAL: Duration = Duration::from_secs(5);
@@ -119,19 +119,17 @@ impl Hosts {
     /// Returns [`Error`] if the database fails.
     pub async fn announce(&self, host: &Announcement) -> Result<(), Error> {
         let query = self.db.query(ANNOUNCE);
-        on!(&self.db, pool => sqlx::query(query)
-            .bind(&host.id)
-            .bind(&host.name)
-            .bind(&host.version)
-            .bind(&host.base_url)
-            .bind(&host.key_id)
-            .bind(host.key_ids.join(" "))
-            .bind(&host.problem)
-            .bind(before(HOST_TIMEOUT))
-            .execute(pool)
-            .await
-            .changed()
-            .map(drop))?;
+        let row = (
+            &host.id,
+            &host.name,
+            &host.version,
+            &host.base_url,
+            &host.key_id,
+            host.key_ids.join(" "),
+            &host.problem,
+            before(HOST_TIMEOUT),
+        );
+        self.db.execute(query, row).await?;
         Ok(())
     }
 
@@ -141,10 +139,7 @@ impl Hosts {
     /// Returns [`Error`] if the database fails.
     pub async fn list(&self) -> Result<Vec<Host>, Error> {
         let stopped_before = self.stopped_before().await?;
-        Ok(on!(&self.db, pool => sqlx::query_as(LIVE)
-            .bind(stopped_before)
-            .fetch_all(pool)
-            .await)?)
+        self.db.all(LIVE, [stopped_before]).await
     }
 
     /// Returns `true` if the host with this id has written its row within [`HOST_TIMEOUT`].
@@ -153,11 +148,10 @@ impl Hosts {
     /// Returns [`Error`] if the database fails.
     pub async fn is_alive(&self, id: &str) -> Result<bool, Error> {
         let stopped_before = self.stopped_before().await?;
-        let found: Option<String> = on!(&self.db, pool => sqlx::query_scalar(IS_ALIVE)
-            .bind(stopped_before)
-            .bind(id)
-            .fetch_optional(pool)
-            .await)?;
+        let found: Option<String> = self
+            .db
+            .optional_value(IS_ALIVE, (stopped_before, id))
+            .await?;
         Ok(found.is_some())
     }
 
@@ -170,23 +164,19 @@ impl Hosts {
     /// Returns the time up to which the last row of a stopped host was written.
     async fn stopped_before(&self) -> Result<i64, Error> {
         let query = self.db.query(STOPPED_BEFORE);
-        Ok(on!(&self.db, pool => sqlx::query_scalar(query)
-            .bind(before(HOST_TIMEOUT))
-            .bind(self.own.get().map(String::as_str))
-            .bind(before(RESUME_TIME))
-            .fetch_one(pool)
-            .await)?)
+        self.db.value(query, self.timeouts()).await
     }
 
     /// Returns the same time as [`Hosts::stopped_before`], in a transaction.
     pub(super) async fn stopped_before_in(&self, tx: &mut Tx) -> Result<i64, Error> {
         let query = self.db.query(STOPPED_BEFORE);
-        Ok(on_tx!(tx, db => sqlx::query_scalar(query)
-            .bind(before(HOST_TIMEOUT))
-            .bind(self.own.get().map(String::as_str))
-            .bind(before(RESUME_TIME))
-            .fetch_one(db)
-            .await)?)
+        tx.value(query, self.timeouts()).await
+    }
+
+    /// Returns the parameters of [`STOPPED_BEFORE`].
+    fn timeouts(&self) -> (i64, Option<&str>, i64) {
+        let own = self.own.get().map(String::as_str);
+        (before(HOST_TIMEOUT), own, before(RESUME_TIME))
     }
 
     /// Deletes the row of a host. A host calls this function when it stops.
@@ -194,14 +184,14 @@ impl Hosts {
     /// # Errors
     /// Returns [`Error`] if the database fails.
     pub async fn remove(&self, id: &str) -> Result<(), Error> {
-        on!(&self.db, pool => sqlx::query(REMOVE).bind(id).execute(pool).await.changed().map(drop))?;
+        self.db.execute(REMOVE, [id]).await?;
         Ok(())
     }
 
     /// Deletes the rows of hosts that stopped long ago without deleting their rows.
     pub(super) async fn sweep_hosts(&self) -> Result<(), Error> {
         let query = self.db.query(SWEEP);
-        on!(&self.db, pool => sqlx::query(query).bind(before(KEEP)).execute(pool).await.changed().map(drop))?;
+        self.db.execute(query, [before(KEEP)]).await?;
         Ok(())
     }
 }

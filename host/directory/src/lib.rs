@@ -14,6 +14,7 @@ pub mod backup;
 pub mod credentials;
 mod crowd;
 pub mod db;
+mod debug;
 pub mod dkim_keys;
 pub mod domains;
 pub mod events;

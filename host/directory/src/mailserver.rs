@@ -62,10 +62,7 @@ impl MailServerView {
     /// # Errors
     /// Returns [`Error`] if the database fails.
     pub async fn is_local(&self, domain: &str) -> Result<bool, Error> {
-        let count: i64 = on!(&self.0, pool => sqlx::query_scalar(IS_LOCAL)
-            .bind(domain)
-            .fetch_one(pool)
-            .await)?;
+        let count: i64 = self.0.value(IS_LOCAL, [domain]).await?;
         Ok(count > 0)
     }
 
@@ -89,11 +86,7 @@ impl MailServerView {
     /// # Errors
     /// Returns [`Error`] if the database fails.
     pub async fn may_send(&self, login: &str, address: &str) -> Result<bool, Error> {
-        let count: i64 = on!(&self.0, pool => sqlx::query_scalar(MAY_SEND)
-            .bind(address)
-            .bind(login)
-            .fetch_one(pool)
-            .await)?;
+        let count: i64 = self.0.value(MAY_SEND, (address, login)).await?;
         Ok(count > 0)
     }
 }

@@ -8,7 +8,7 @@ pub mod store;
 use latchmail_core::caller::Origin;
 use latchmail_core::clock::Timestamp;
 
-use crate::db::{Changed as _, Db, Error, Tx, on, on_tx};
+use crate::db::{Db, Error, Tx};
 use crate::events::{self, Event, Kind};
 
 const LIST: &str = "SELECT module, digest, enabled, source_digest FROM modules ORDER BY module";
@@ -117,7 +117,7 @@ impl Modules {
             Db::Sqlite(_) => return Ok(ChangeLock { _tx: None }),
             Db::Postgres(_) => self.db.begin().await?,
         };
-        on_tx!(&mut tx, db => sqlx::query(LOCK_CHANGES).execute(db).await.map(drop))?;
+        tx.execute(LOCK_CHANGES, ()).await?;
         Ok(ChangeLock { _tx: Some(tx) })
     }
 
@@ -126,7 +126,7 @@ impl Modules {
     /// # Errors
     /// Returns [`Error`] if the database fails.
     pub async fn installed(&self) -> Result<Vec<Installed>, Error> {
-        Ok(on!(&self.db, pool => sqlx::query_as(LIST).fetch_all(pool).await)?)
+        self.db.all(LIST, ()).await
     }
 
     /// Returns the stored versions of a module, the last installed version first.
@@ -134,9 +134,7 @@ impl Modules {
     /// # Errors
     /// Returns [`Error`] if the database fails.
     pub async fn versions(&self, module: &str) -> Result<Vec<Version>, Error> {
-        Ok(on!(&self.db, pool => sqlx::query_as(VERSIONS)
-            .bind(module)
-            .fetch_all(pool).await)?)
+        self.db.all(VERSIONS, [module]).await
     }
 
     /// Returns the component of a version, or `None` if the version is not stored.
@@ -144,10 +142,7 @@ impl Modules {
     /// # Errors
     /// Returns [`Error`] if the database fails.
     pub async fn component(&self, module: &str, digest: &str) -> Result<Option<Vec<u8>>, Error> {
-        Ok(on!(&self.db, pool => sqlx::query_scalar(COMPONENT)
-            .bind(module)
-            .bind(digest)
-            .fetch_optional(pool).await)?)
+        self.db.optional_value(COMPONENT, (module, digest)).await
     }
 
     /// Stores and activates versions, all of them or none. For each module, keeps the `keep`
@@ -167,17 +162,15 @@ impl Modules {
         let mut versions = Vec::with_capacity(set.len());
         for new in set {
             store_version(&mut tx, new, now).await?;
-            on_tx!(&mut tx, db => sqlx::query(SERVE)
-                .bind(new.module)
-                .bind(new.digest)
-                .bind(new.source.then_some(new.digest))
-                .bind(now.millis())
-                .execute(db).await.map(drop))?;
-            mark_serving(&mut tx, new.module, new.digest).await?;
-            on_tx!(&mut tx, db => sqlx::query(FORGET_OLD)
-                .bind(new.module)
-                .bind(i64::from(keep))
-                .execute(db).await.map(drop))?;
+            let row = (
+                new.module,
+                new.digest,
+                new.source.then_some(new.digest),
+                now,
+            );
+            tx.execute(SERVE, row).await?;
+            tx.execute(BEGIN, (new.module, new.digest)).await?;
+            tx.execute(FORGET_OLD, (new.module, keep)).await?;
             let detail = event_detail(new.version, new.digest);
             record(
                 &mut tx,
@@ -188,9 +181,7 @@ impl Modules {
                 origin,
             )
             .await?;
-            versions.push(on_tx!(&mut tx, db => sqlx::query_as(VERSIONS)
-                .bind(new.module)
-                .fetch_all(db).await)?);
+            versions.push(tx.all(VERSIONS, [new.module]).await?);
         }
         tx.commit().await?;
         Ok(versions)
@@ -211,18 +202,9 @@ impl Modules {
         origin: &Origin,
     ) -> Result<(), Error> {
         let mut tx = self.db.begin().await?;
-        on_tx!(&mut tx, db => sqlx::query(ROLL_BACK)
-            .bind(module)
-            .bind(&to.digest)
-            .bind(now.millis())
-            .execute(db).await.map(drop))?;
-        match to.served {
-            Some(_) => on_tx!(&mut tx, db => sqlx::query(LEAVE)
-                .bind(module)
-                .bind(&to.digest)
-                .execute(db).await.map(drop))?,
-            None => mark_serving(&mut tx, module, &to.digest).await?,
-        }
+        tx.execute(ROLL_BACK, (module, &to.digest, now)).await?;
+        let mark = if to.served.is_some() { LEAVE } else { BEGIN };
+        tx.execute(mark, (module, &to.digest)).await?;
         let detail = event_detail(&to.version, &to.digest);
         record(
             &mut tx,
@@ -248,11 +230,7 @@ impl Modules {
         origin: &Origin,
     ) -> Result<(), Error> {
         let mut tx = self.db.begin().await?;
-        on_tx!(&mut tx, db => sqlx::query(SWITCH)
-            .bind(module)
-            .bind(enabled)
-            .bind(now.millis())
-            .execute(db).await.map(drop))?;
+        tx.execute(SWITCH, (module, enabled, now)).await?;
         let kind = if enabled {
             Kind::ModuleEnabled
         } else {
@@ -267,10 +245,7 @@ impl Modules {
     /// # Errors
     /// Returns [`Error`] if the database fails.
     pub async fn record_source(&self, module: &str, digest: &str) -> Result<(), Error> {
-        on!(&self.db, pool => sqlx::query(SET_SOURCE)
-            .bind(module)
-            .bind(digest)
-            .execute(pool).await.changed().map(drop))?;
+        self.db.execute(SET_SOURCE, (module, digest)).await?;
         Ok(())
     }
 
@@ -291,12 +266,10 @@ impl Modules {
         // Delete the module's row first. Transactions that store data for the module lock this row,
         // so the deletion waits for these transactions.
         for query in [REMOVE, REMOVE_VERSIONS] {
-            gone += on_tx!(&mut tx, db => sqlx::query(query)
-                .bind(module)
-                .execute(db).await.map(|done| done.rows_affected()))?;
+            gone += tx.execute(query, [module]).await?;
         }
         if purge {
-            gone += store::forget(&mut tx, module).await?;
+            gone += tx.execute(store::FORGET, [module]).await?;
         }
         if gone == 0 {
             return Ok(false);
@@ -310,34 +283,21 @@ impl Modules {
 
 /// Stores a version. Writes the component only if the version is not stored.
 async fn store_version(tx: &mut Tx, new: &NewVersion<'_>, now: Timestamp) -> Result<(), Error> {
-    let renewed = on_tx!(tx, db => sqlx::query(RENEW)
-        .bind(new.module)
-        .bind(new.digest)
-        .bind(now.millis())
-        .execute(db).await.map(|done| done.rows_affected()))?;
+    let renewed = tx.execute(RENEW, (new.module, new.digest, now)).await?;
     if renewed == 1 {
         return Ok(());
     }
-    on_tx!(tx, db => sqlx::query(KEEP)
-        .bind(new.module)
-        .bind(new.digest)
-        .bind(new.version)
-        .bind(i64::try_from(new.component.len()).unwrap_or(i64::MAX))
-        .bind(now.millis())
-        .execute(db).await.map(drop))?;
-    on_tx!(tx, db => sqlx::query(KEEP_COMPONENT)
-        .bind(new.module)
-        .bind(new.digest)
-        .bind(new.component)
-        .execute(db).await.map(drop))?;
+    let row = (
+        new.module,
+        new.digest,
+        new.version,
+        i64::try_from(new.component.len()).unwrap_or(i64::MAX),
+        now,
+    );
+    tx.execute(KEEP, row).await?;
+    tx.execute(KEEP_COMPONENT, (new.module, new.digest, new.component))
+        .await?;
     Ok(())
-}
-
-async fn mark_serving(tx: &mut Tx, module: &str, digest: &str) -> Result<(), Error> {
-    Ok(on_tx!(tx, db => sqlx::query(BEGIN)
-        .bind(module)
-        .bind(digest)
-        .execute(db).await.map(drop))?)
 }
 
 fn event_detail(version: &str, digest: &str) -> String {
@@ -354,12 +314,8 @@ async fn record(
     origin: &Origin,
 ) -> Result<(), Error> {
     let event = Event {
-        kind,
-        account: None,
-        address: "",
-        subject: Some(module),
         detail: (!detail.is_empty()).then_some(detail),
-        at: now,
+        ..Event::without_account(kind, now).about(module)
     };
     events::record(tx, event, origin).await
 }

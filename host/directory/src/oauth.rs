@@ -14,7 +14,7 @@ pub use clients::{Client, ClientRow};
 pub use devices::{Device, NewDevice, Poll};
 pub use grants::{Grant, NewGrant, NewToken, NewTokens, Presented, Rotation};
 
-use crate::db::{Db, Error, Lookup, Tx, on_tx};
+use crate::db::{Db, Error, Lookup, Tx};
 
 const FORGET_CODES: &str = "DELETE FROM oauth_codes WHERE account_id = $1 AND grant_id IS NULL";
 const FORGET_DEVICES: &str = "DELETE FROM oauth_devices WHERE account_id = $1";
@@ -32,7 +32,7 @@ pub struct OAuth {
 /// too.
 pub(super) async fn delete_approvals(tx: &mut Tx, account_id: &str) -> Result<(), Error> {
     for forget in [FORGET_CODES, FORGET_DEVICES, FORGET_SIGN_INS] {
-        on_tx!(tx, db => sqlx::query(forget).bind(account_id).execute(db).await.map(drop))?;
+        tx.execute(forget, [account_id]).await?;
     }
     Ok(())
 }

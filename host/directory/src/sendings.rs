@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use latchmail_core::clock::Timestamp;
 
-use crate::db::{Changed as _, Db, Error, on};
+use crate::db::{Changed as _, Db, Error};
 
 /// The time for which a key is stored.
 pub const RETENTION: Duration = Duration::from_hours(24);
@@ -96,26 +96,24 @@ impl Sendings {
         now: Timestamp,
     ) -> Result<Option<Sending>, Error> {
         let over = now.millis() - i64::try_from(RETENTION.as_millis()).unwrap_or(i64::MAX);
-        on!(&self.db, pool => sqlx::query(DROP_OLD)
-            .bind(&key.account)
-            .bind(&key.hash)
-            .bind(over)
-            .execute(pool)
-            .await
-            .changed()
-            .map(drop))?;
+        self.db
+            .execute(DROP_OLD, (&key.account, &key.hash, over))
+            .await?;
         for _ in 0..ATTEMPTS {
-            let begun = on!(&self.db, pool => sqlx::query(BEGIN)
-                .bind(&key.account)
-                .bind(&key.hash)
-                .bind(fingerprint)
-                .bind(process)
-                .bind(now.millis())
-                .bind(message_id)
-                .execute(pool)
-                .await
-                .changed()
-                .map(|done| done.rows_affected()))?;
+            let begun = self
+                .db
+                .execute(
+                    BEGIN,
+                    (
+                        &key.account,
+                        &key.hash,
+                        fingerprint,
+                        process,
+                        now,
+                        message_id,
+                    ),
+                )
+                .await?;
             if begun == 1 {
                 return Ok(None);
             }
@@ -133,11 +131,7 @@ impl Sendings {
     /// # Errors
     /// Returns [`Error`] if the database fails.
     pub async fn find(&self, key: &Key) -> Result<Option<Sending>, Error> {
-        Ok(on!(&self.db, pool => sqlx::query_as(FIND)
-            .bind(&key.account)
-            .bind(&key.hash)
-            .fetch_optional(pool)
-            .await)?)
+        self.db.optional(FIND, (&key.account, &key.hash)).await
     }
 
     /// Records that the message was sent.
@@ -165,13 +159,7 @@ impl Sendings {
     }
 
     async fn set_state(&self, change: &'static str, key: &Key) -> Result<(), Error> {
-        on!(&self.db, pool => sqlx::query(change)
-            .bind(&key.account)
-            .bind(&key.hash)
-            .execute(pool)
-            .await
-            .changed()
-            .map(drop))?;
+        self.db.execute(change, (&key.account, &key.hash)).await?;
         Ok(())
     }
 
@@ -180,14 +168,9 @@ impl Sendings {
     /// # Errors
     /// Returns [`Error`] if the database fails.
     pub async fn sent_copy_filed(&self, key: &Key, folder: &str) -> Result<(), Error> {
-        on!(&self.db, pool => sqlx::query(FILED)
-            .bind(&key.account)
-            .bind(&key.hash)
-            .bind(folder)
-            .execute(pool)
-            .await
-            .changed()
-            .map(drop))?;
+        self.db
+            .execute(FILED, (&key.account, &key.hash, folder))
+            .await?;
         Ok(())
     }
 
@@ -204,7 +187,7 @@ impl Sendings {
     /// Deletes sendings that are older than [`RETENTION`].
     pub(super) async fn sweep(&self, now: Timestamp) -> Result<(), Error> {
         let over = now.millis() - i64::try_from(RETENTION.as_millis()).unwrap_or(i64::MAX);
-        on!(&self.db, pool => sqlx::query(SWEEP).bind(over).execute(pool).await.changed().map(drop))?;
+        self.db.execute(SWEEP, [over]).await?;
         Ok(())
     }
 }

@@ -2,7 +2,7 @@
 
 use latchmail_core::clock::Timestamp;
 
-use crate::db::{Error, Tx, on_tx};
+use crate::db::{Error, Tx};
 
 const IS_LIVE: &str = "SELECT 1 FROM sessions s JOIN accounts a ON a.id = s.account_id \
     WHERE s.sid = $1 AND s.account_id = $2 AND s.expires_at > $3 AND a.active";
@@ -24,11 +24,7 @@ impl SessionCaller<'_> {
     /// active.
     pub(super) async fn lock(&self, tx: &mut Tx) -> Result<bool, Error> {
         tx.lock_account(self.account_id).await?;
-        let lives: Option<i32> = on_tx!(tx, db => sqlx::query_scalar(IS_LIVE)
-            .bind(self.sid)
-            .bind(self.account_id)
-            .bind(self.at.millis())
-            .fetch_optional(db).await)?;
-        Ok(lives.is_some())
+        tx.exists(IS_LIVE, (self.sid, self.account_id, self.at))
+            .await
     }
 }

@@ -9,14 +9,14 @@
 
 mod sweep;
 
-use std::fmt;
 use std::time::Duration;
 
 use latchmail_core::caller::Origin;
 use latchmail_core::clock::Timestamp;
 
 use crate::credentials::{self, NewAppPassword};
-use crate::db::{Db, Error, FromLookup, Lookup, Row, Source, Tx, on, on_tx};
+use crate::db::{Db, Error, FromLookup, Lookup, Row, Tx};
+use crate::debug::debug_fields;
 use crate::events::{self, Event, Kind};
 
 /// A second use of a refresh token within this time counts as a retry or as a second browser tab. A
@@ -99,17 +99,13 @@ pub struct ProviderSession {
     pub sealed_token: Option<Vec<u8>>,
 }
 
-impl fmt::Debug for NewSession {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("NewSession")
-            .field("sid", &self.sid)
-            .field("account_id", &self.account_id)
-            .field("app_password", &self.app_password)
-            .field("created_at", &self.created_at)
-            .field("expires_at", &self.expires_at)
-            .finish_non_exhaustive()
-    }
-}
+debug_fields!(NewSession {
+    sid,
+    account_id,
+    app_password,
+    created_at,
+    expires_at
+});
 
 /// A live session, with the data of its account that a request needs.
 #[derive(Clone, sqlx_macros::FromRow)]
@@ -128,17 +124,13 @@ pub struct Session {
     pub sealed_password: Vec<u8>,
 }
 
-impl fmt::Debug for Session {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Session")
-            .field("sid", &self.sid)
-            .field("account_id", &self.account_id)
-            .field("address", &self.address)
-            .field("admin", &self.admin)
-            .field("app_password_id", &self.app_password_id)
-            .finish_non_exhaustive()
-    }
-}
+debug_fields!(Session {
+    sid,
+    account_id,
+    address,
+    admin,
+    app_password_id
+});
 
 impl FromLookup for Session {
     fn of(row: &Row<'_>) -> Result<Self, Error> {
@@ -203,8 +195,7 @@ impl Sessions {
     /// Returns [`Error`] if the database fails. No session is created in that case.
     #[cfg(any(test, feature = "testing"))]
     pub async fn begin(&self, session: &NewSession, origin: &Origin) -> Result<(), Error> {
-        let mut tx = self.db.begin().await?;
-        tx.lock_account(&session.account_id).await?;
+        let mut tx = self.db.begin_locked(&session.account_id).await?;
         insert(&mut tx, session).await?;
         let begun = Event::of(Kind::SignedIn, &session.account_id, session.created_at)
             .about(&session.app_password.id)
@@ -218,8 +209,7 @@ impl Sessions {
     /// # Errors
     /// Returns [`Error`] if the database fails.
     pub async fn find(&self, sid: &str, now: Timestamp) -> Result<Option<Session>, Error> {
-        let live = [sid.into(), now.millis().into()];
-        self.lookup.one(LIVE, &live).await
+        self.lookup.one(LIVE, (sid, now)).await
     }
 
     /// Returns the sign-in with which the session `sid` of an account began. Returns `None` if the
@@ -232,10 +222,7 @@ impl Sessions {
         account_id: &str,
         sid: &str,
     ) -> Result<Option<SessionSignIn>, Error> {
-        let found: Option<(i64, i32)> = on!(&self.db, pool => sqlx::query_as(SIGN_IN)
-            .bind(sid)
-            .bind(account_id)
-            .fetch_optional(pool).await)?;
+        let found: Option<(i64, i32)> = self.db.optional(SIGN_IN, (sid, account_id)).await?;
         Ok(found.map(|(at, has_second_factor)| SessionSignIn {
             at: Timestamp::from_millis(at),
             has_second_factor: has_second_factor == 1,
@@ -275,20 +262,20 @@ impl Sessions {
                 app_password_id: session.app_password_id,
             });
         }
-        on_tx!(&mut tx, db => sqlx::query(USE_TOKEN)
-            .bind(presented)
-            .bind(now.millis())
-            .execute(db).await.map(drop))?;
-        on_tx!(&mut tx, db => sqlx::query(DELETE_USED)
-            .bind(&session.sid)
-            .bind(MAX_USED_TOKENS)
-            .execute(db).await.map(drop))?;
+        tx.execute(USE_TOKEN, (presented, now)).await?;
+        tx.execute(DELETE_USED, (&session.sid, MAX_USED_TOKENS))
+            .await?;
         insert_token(&mut tx, next, &session.sid, now, expires_at).await?;
-        let expires_at: i64 = on_tx!(&mut tx, db => sqlx::query_scalar(SET_END)
-            .bind(&session.sid)
-            .bind(expires_at.millis())
-            .bind(i64::try_from(provider_max_age.as_millis()).unwrap_or(i64::MAX / 2))
-            .fetch_one(db).await)?;
+        let expires_at: i64 = tx
+            .value(
+                SET_END,
+                (
+                    &session.sid,
+                    expires_at,
+                    i64::try_from(provider_max_age.as_millis()).unwrap_or(i64::MAX / 2),
+                ),
+            )
+            .await?;
         let expires_at = Timestamp::from_millis(expires_at);
         credentials::set_end(&mut tx, &session.app_password_id, expires_at).await?;
         tx.commit().await?;
@@ -318,12 +305,7 @@ impl Sessions {
         if token.used_at.is_some() || token.session.account_id != account_id {
             return Ok(None);
         }
-        let ended: Vec<String> = on_tx!(&mut tx, db => sqlx::query_scalar(END_ALL)
-            .bind(account_id)
-            .fetch_all(db).await)?;
-        for id in &ended {
-            tx.project(Source::AppPassword(id)).await?;
-        }
+        let ended = credentials::delete_by(&mut tx, END_ALL, [account_id]).await?;
         let signed_out = Event::of(Kind::SignedOut, account_id, now);
         events::commit(tx, signed_out, origin).await?;
         Ok(Some(ended))
@@ -333,30 +315,22 @@ impl Sessions {
 /// Returns the token with the hash `presented`, used or unused. The token and its session must be
 /// live at `now`. Locks the account of the session.
 async fn find(tx: &mut Tx, presented: &str, now: Timestamp) -> Result<Option<Presented>, Error> {
-    let owner: Option<String> = on_tx!(tx, db => sqlx::query_scalar(OWNER_OF_TOKEN)
-        .bind(presented)
-        .fetch_optional(db).await)?;
+    let owner: Option<String> = tx.optional_value(OWNER_OF_TOKEN, [presented]).await?;
     let Some(owner) = owner else {
         return Ok(None);
     };
     tx.lock_account(&owner).await?;
     // Read the token after taking the lock. Another request may have used the token or ended the
     // session while this call waited for the lock.
-    Ok(on_tx!(tx, db => sqlx::query_as(SESSION_OF_TOKEN)
-        .bind(presented)
-        .bind(now.millis())
-        .fetch_optional(db).await)?)
+    tx.optional(SESSION_OF_TOKEN, (presented, now)).await
 }
 
 /// Creates a session with its app password and its first refresh token. If the account has more
 /// than [`MAX_SESSIONS`] sessions, ends the least recently refreshed sessions.
 pub(super) async fn insert(tx: &mut Tx, session: &NewSession) -> Result<(), Error> {
-    let ended: Vec<String> = on_tx!(tx, db => sqlx::query_scalar(END_OLDEST)
-        .bind(&session.account_id)
-        .bind(MAX_SESSIONS - 1)
-        .fetch_all(db).await)?;
+    let too_many = (&session.account_id, MAX_SESSIONS - 1);
+    let ended = credentials::delete_by(tx, END_OLDEST, too_many).await?;
     for id in &ended {
-        tx.project(Source::AppPassword(id)).await?;
         let event = Event::of(
             Kind::SessionRevoked,
             &session.account_id,
@@ -374,17 +348,27 @@ pub(super) async fn insert(tx: &mut Tx, session: &NewSession) -> Result<(), Erro
         Some(session.expires_at),
     )
     .await?;
-    on_tx!(tx, db => sqlx::query(INSERT)
-        .bind(&session.sid)
-        .bind(&session.account_id)
-        .bind(&session.app_password.id)
-        .bind(&session.sealed_password)
-        .bind(session.created_at.millis())
-        .bind(session.expires_at.millis())
-        .bind(session.provider.as_ref().map(|provider| &provider.identity_id))
-        .bind(session.provider.as_ref().and_then(|provider| provider.sid.as_ref()))
-        .bind(session.provider.as_ref().and_then(|provider| provider.sealed_token.as_ref()))
-        .execute(db).await.map(drop))?;
+    let row = (
+        &session.sid,
+        &session.account_id,
+        &session.app_password.id,
+        &session.sealed_password,
+        session.created_at,
+        session.expires_at,
+        session
+            .provider
+            .as_ref()
+            .map(|provider| &provider.identity_id),
+        session
+            .provider
+            .as_ref()
+            .and_then(|provider| provider.sid.as_ref()),
+        session
+            .provider
+            .as_ref()
+            .and_then(|provider| provider.sealed_token.as_ref()),
+    );
+    tx.execute(INSERT, row).await?;
     insert_token(
         tx,
         &session.refresh_hash,
@@ -402,12 +386,8 @@ async fn insert_token(
     created_at: Timestamp,
     expires_at: Timestamp,
 ) -> Result<(), Error> {
-    on_tx!(tx, db => sqlx::query(INSERT_TOKEN)
-        .bind(hash)
-        .bind(sid)
-        .bind(created_at.millis())
-        .bind(expires_at.millis())
-        .execute(db).await.map(drop))?;
+    tx.execute(INSERT_TOKEN, (hash, sid, created_at, expires_at))
+        .await?;
     Ok(())
 }
 

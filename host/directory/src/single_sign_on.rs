@@ -20,10 +20,10 @@ pub(super) use codes::consume as consume_code;
 use latchmail_core::caller::Origin;
 use latchmail_core::clock::Timestamp;
 
-use crate::db::{Changed as _, Db, Error, Source, Tx, on, on_tx};
+use crate::credentials;
+use crate::db::{Db, Error, Tx};
 use crate::events::{self, Event, Kind};
 
-const DELETE_APP_PASSWORD: &str = "DELETE FROM app_passwords WHERE id = $1";
 const SWEEP: [&str; 3] = [
     "DELETE FROM provider_sign_ins WHERE expires_at <= $1",
     "DELETE FROM sign_in_codes WHERE expires_at <= $1",
@@ -40,7 +40,7 @@ impl SingleSignOn {
     /// Deletes unfinished sign-ins, sign-in codes and logout tokens that have expired.
     pub(super) async fn sweep(&self, now: Timestamp) -> Result<(), Error> {
         for query in SWEEP {
-            on!(&self.db, pool => sqlx::query(query).bind(now.millis()).execute(pool).await.changed().map(drop))?;
+            self.db.execute(query, [now]).await?;
         }
         Ok(())
     }
@@ -57,8 +57,7 @@ async fn end_sessions(
     origin: &Origin,
 ) -> Result<(), Error> {
     for id in app_passwords {
-        on_tx!(&mut *tx, db => sqlx::query(DELETE_APP_PASSWORD).bind(id).execute(db).await.map(drop))?;
-        tx.project(Source::AppPassword(id)).await?;
+        credentials::delete(tx, id).await?;
     }
     let detail = format!("{reason}; web sessions ended: {}", app_passwords.len());
     let event = Event::of(Kind::SignedOutByProvider, account_id, now).detail(&detail);

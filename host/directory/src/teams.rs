@@ -21,7 +21,7 @@ pub(super) use leaving::{leave_all, lock_with_mailboxes};
 use latchmail_core::clock::Timestamp;
 use latchmail_core::permissions::{Granted, Grants, Resource, Rights};
 
-use crate::db::{Db, Error, Tx, on, on_tx};
+use crate::db::{Db, Error, Tx};
 use crate::teams::shared::GrantRow;
 
 const OWN: &str = "SELECT a.address, p.first_name, p.last_name FROM accounts a \
@@ -157,12 +157,8 @@ impl Teams {
     /// Returns [`Error`] if the database fails.
     pub async fn list(&self, account_id: &str) -> Result<Vec<Summary>, Error> {
         type Own = (String, Option<String>, Option<String>);
-        let own: Option<Own> = on!(&self.db, pool => sqlx::query_as(OWN)
-            .bind(account_id)
-            .fetch_optional(pool).await)?;
-        let rows: Vec<SummaryRow> = on!(&self.db, pool => sqlx::query_as(SHARED_WITH)
-            .bind(account_id)
-            .fetch_all(pool).await)?;
+        let own: Option<Own> = self.db.optional(OWN, [account_id]).await?;
+        let rows: Vec<SummaryRow> = self.db.all(SHARED_WITH, [account_id]).await?;
         let own = own.map(|(address, first, last)| Summary {
             mailbox: account_id.to_owned(),
             address,
@@ -177,15 +173,11 @@ impl Teams {
     /// # Errors
     /// Returns [`Error`] if the database fails.
     pub async fn find(&self, mailbox: &str) -> Result<Option<Team>, Error> {
-        let owner: Option<OwnerRow> = on!(&self.db, pool => sqlx::query_as(OWNER)
-            .bind(mailbox)
-            .fetch_optional(pool).await)?;
+        let owner: Option<OwnerRow> = self.db.optional(OWNER, [mailbox]).await?;
         let Some(owner) = owner else {
             return Ok(None);
         };
-        let rows: Vec<MemberRow> = on!(&self.db, pool => sqlx::query_as(MEMBERS)
-            .bind(mailbox)
-            .fetch_all(pool).await)?;
+        let rows: Vec<MemberRow> = self.db.all(MEMBERS, [mailbox]).await?;
         Ok(Some(Team {
             address: owner.address,
             plan: owner.plan,
@@ -204,10 +196,7 @@ async fn find_member(
     mailbox: &str,
     member: &str,
 ) -> Result<Option<(String, String)>, Error> {
-    Ok(on_tx!(tx, db => sqlx::query_as(MEMBER)
-        .bind(mailbox)
-        .bind(member)
-        .fetch_optional(db).await)?)
+    tx.optional(MEMBER, (mailbox, member)).await
 }
 
 /// Returns one summary for each mailbox in which the account has at least one right, sorted by

@@ -4,13 +4,12 @@
 //! A revoked token keeps its row. So a client with a revoked token can learn that the token was
 //! revoked.
 
-use std::fmt;
-
 use latchmail_core::caller::{Origin, Scope};
 use latchmail_core::clock::Timestamp;
 
 use crate::credentials::{self, CredentialCreation, NewAppPassword};
-use crate::db::{Db, Error, FromLookup, Lookup, Row, Tx, on, on_tx};
+use crate::db::{Db, Error, FromLookup, Lookup, Row, Tx};
+use crate::debug::debug_fields;
 use crate::events::{self, Event, Kind};
 use crate::session_caller::SessionCaller;
 
@@ -64,17 +63,13 @@ pub struct NewToken {
     pub expires_at: Option<Timestamp>,
 }
 
-impl fmt::Debug for NewToken {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("NewToken")
-            .field("id", &self.id)
-            .field("account_id", &self.account_id)
-            .field("label", &self.label)
-            .field("scopes", &self.scopes)
-            .field("app_password", &self.app_password)
-            .finish_non_exhaustive()
-    }
-}
+debug_fields!(NewToken {
+    id,
+    account_id,
+    label,
+    scopes,
+    app_password
+});
 
 /// A token in the list of its owner.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -121,17 +116,13 @@ pub struct Presented {
     pub revoked: bool,
 }
 
-impl fmt::Debug for Presented {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Presented")
-            .field("id", &self.id)
-            .field("account_id", &self.account_id)
-            .field("scopes", &self.scopes)
-            .field("expires_at", &self.expires_at)
-            .field("revoked", &self.revoked)
-            .finish_non_exhaustive()
-    }
-}
+debug_fields!(Presented {
+    id,
+    account_id,
+    scopes,
+    expires_at,
+    revoked
+});
 
 /// The result of revoking a token.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -206,9 +197,7 @@ impl ApiTokens {
         if !caller.lock(&mut tx).await? {
             return Ok(CredentialCreation::SessionOver);
         }
-        let held: i64 = on_tx!(&mut tx, db => sqlx::query_scalar(COUNT)
-            .bind(&token.account_id)
-            .fetch_one(db).await)?;
+        let held: i64 = tx.value(COUNT, [&token.account_id]).await?;
         if held >= i64::from(at_most) {
             return Ok(CredentialCreation::Full);
         }
@@ -220,19 +209,20 @@ impl ApiTokens {
             token.expires_at,
         )
         .await?;
-        on_tx!(&mut tx, db => sqlx::query(INSERT)
-            .bind(&token.id)
-            .bind(&token.account_id)
-            .bind(&token.label)
-            .bind(Scope::list(&token.scopes))
-            .bind(&token.selector)
-            .bind(&token.secret_hash)
-            .bind(&token.hint)
-            .bind(&token.app_password.id)
-            .bind(&token.sealed_password)
-            .bind(token.created_at.millis())
-            .bind(token.expires_at.map(Timestamp::millis))
-            .execute(db).await.map(drop))?;
+        let row = (
+            &token.id,
+            &token.account_id,
+            &token.label,
+            Scope::list(&token.scopes),
+            &token.selector,
+            &token.secret_hash,
+            &token.hint,
+            &token.app_password.id,
+            &token.sealed_password,
+            token.created_at,
+            token.expires_at,
+        );
+        tx.execute(INSERT, row).await?;
         let made = Event::of(Kind::TokenCreated, &token.account_id, token.created_at)
             .about(&token.id)
             .detail(&token.label);
@@ -246,7 +236,7 @@ impl ApiTokens {
     /// # Errors
     /// Returns [`Error`] if the database fails.
     pub async fn by_selector(&self, selector: &str) -> Result<Option<Presented>, Error> {
-        self.lookup.one(BY_SELECTOR, &[selector.into()]).await
+        self.lookup.one(BY_SELECTOR, [selector]).await
     }
 
     /// Returns an account's tokens, newest first. Includes expired tokens and excludes revoked
@@ -255,9 +245,7 @@ impl ApiTokens {
     /// # Errors
     /// Returns [`Error`] if the database fails.
     pub async fn list(&self, account_id: &str) -> Result<Vec<Token>, Error> {
-        let rows: Vec<ListedRow> = on!(&self.db, pool => sqlx::query_as(LIST)
-            .bind(account_id)
-            .fetch_all(pool).await)?;
+        let rows: Vec<ListedRow> = self.db.all(LIST, [account_id]).await?;
         let token = |row: ListedRow| Token {
             scopes: Scope::read_list(&row.scopes),
             id: row.id,
@@ -282,26 +270,20 @@ impl ApiTokens {
         now: Timestamp,
         origin: &Origin,
     ) -> Result<Revocation, Error> {
-        let mut tx = self.db.begin().await?;
-        tx.lock_account(account_id).await?;
-        let own: Option<(String, Option<String>, Option<i64>)> = on_tx!(&mut tx, db => sqlx::query_as(OWN)
-                .bind(id)
-                .bind(account_id)
-                .fetch_optional(db).await)?;
+        let mut tx = self.db.begin_locked(account_id).await?;
+        let own: Option<(String, Option<String>, Option<i64>)> =
+            tx.optional(OWN, (id, account_id)).await?;
         let Some((label, app_password_id, revoked_at)) = own else {
             return Ok(Revocation::Unknown);
         };
         if revoked_at.is_some() {
             return Ok(Revocation::Already);
         }
-        on_tx!(&mut tx, db => sqlx::query(REVOKE)
-            .bind(id)
-            .bind(now.millis())
-            .execute(db).await.map(drop))?;
+        tx.execute(REVOKE, (id, now)).await?;
         if let Some(app_password) = &app_password_id {
             credentials::delete(&mut tx, app_password).await?;
         }
-        delete_oldest(&mut tx, account_id).await?;
+        tx.execute(DELETE_OLDEST, (account_id, MAX_REVOKED)).await?;
         let revoked = Event::of(Kind::TokenRevoked, account_id, now)
             .about(id)
             .detail(&label);
@@ -317,20 +299,9 @@ pub(super) async fn revoke_all(
     account_id: &str,
     now: Timestamp,
 ) -> Result<u64, Error> {
-    let revoked = on_tx!(tx, db => sqlx::query(REVOKE_ALL)
-        .bind(account_id)
-        .bind(now.millis())
-        .execute(db).await.map(|done| done.rows_affected()))?;
-    delete_oldest(tx, account_id).await?;
+    let revoked = tx.execute(REVOKE_ALL, (account_id, now)).await?;
+    tx.execute(DELETE_OLDEST, (account_id, MAX_REVOKED)).await?;
     Ok(revoked)
-}
-
-async fn delete_oldest(tx: &mut Tx, account_id: &str) -> Result<(), Error> {
-    on_tx!(tx, db => sqlx::query(DELETE_OLDEST)
-        .bind(account_id)
-        .bind(MAX_REVOKED)
-        .execute(db).await.map(drop))?;
-    Ok(())
 }
 
 #[cfg(test)]

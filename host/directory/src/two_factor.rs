@@ -11,7 +11,7 @@ use std::time::Duration;
 use latchmail_core::caller::Origin;
 use latchmail_core::clock::Timestamp;
 
-use crate::db::{Db, Error, Tx, on, on_tx};
+use crate::db::{Db, Error, Tx};
 use crate::events::{self, Event, Kind};
 use crate::sessions::{self, NewSession};
 use crate::single_sign_on;
@@ -153,15 +153,11 @@ impl SecondFactors {
     /// # Errors
     /// Returns [`Error`] if the database fails.
     pub async fn find(&self, account_id: &str) -> Result<Option<TwoFactor>, Error> {
-        let found: Option<(Vec<u8>, i64, i64, i64)> = on!(&self.db, pool => sqlx::query_as(FIND)
-            .bind(account_id)
-            .fetch_optional(pool).await)?;
+        let found: Option<(Vec<u8>, i64, i64, i64)> = self.db.optional(FIND, [account_id]).await?;
         let Some((sealed_secret, created_at, last_step, refused_until)) = found else {
             return Ok(None);
         };
-        let recovery_codes = on!(&self.db, pool => sqlx::query_scalar(RECOVERY_CODES)
-            .bind(account_id)
-            .fetch_all(pool).await)?;
+        let recovery_codes = self.db.values(RECOVERY_CODES, [account_id]).await?;
         Ok(Some(TwoFactor {
             sealed_secret,
             created_at: Timestamp::from_millis(created_at),
@@ -186,8 +182,7 @@ impl SecondFactors {
         origin: &Origin,
     ) -> Result<SignIn, Error> {
         let account = &session.account_id;
-        let mut tx = self.db.begin().await?;
-        tx.lock_account(account).await?;
+        let mut tx = self.db.begin_locked(account).await?;
         let person = Person {
             account_id: account,
             password_hash,
@@ -220,24 +215,16 @@ impl SecondFactors {
         now: Timestamp,
         origin: &Origin,
     ) -> Result<(), Error> {
-        let mut tx = self.db.begin().await?;
-        tx.lock_account(account_id).await?;
-        let wrong: Option<i64> = on_tx!(&mut tx, db => sqlx::query_scalar(COUNT_WRONG)
-            .bind(account_id)
-            .fetch_optional(db).await)?;
+        let mut tx = self.db.begin_locked(account_id).await?;
+        let wrong: Option<i64> = tx.optional_value(COUNT_WRONG, [account_id]).await?;
         let mut detail = "wrong two-factor code".to_owned();
         let wrong = wrong.and_then(|wrong| u32::try_from(wrong).ok());
         if let Some(wrong) = wrong.filter(|wrong| *wrong >= MAX_WRONG_CODES) {
             let until = now.plus(wait_after(wrong));
-            on_tx!(&mut tx, db => sqlx::query(REFUSE_UNTIL)
-                .bind(account_id)
-                .bind(until.millis())
-                .execute(db).await.map(drop))?;
+            tx.execute(REFUSE_UNTIL, (account_id, until)).await?;
             detail = format!("{detail}, {wrong} in a row: codes are refused until {until}");
         }
-        let address: Option<String> = on_tx!(&mut tx, db => sqlx::query_scalar(ADDRESS)
-            .bind(account_id)
-            .fetch_optional(db).await)?;
+        let address: Option<String> = tx.optional_value(ADDRESS, [account_id]).await?;
         let failed = Event {
             address: address.as_deref().unwrap_or_default(),
             ..Event::of(Kind::SignInFailed, account_id, now).detail(&detail)
@@ -254,8 +241,7 @@ impl SecondFactors {
         if *person.factor == Factor::None {
             return Ok(true);
         }
-        let mut tx = self.db.begin().await?;
-        tx.lock_account(person.account_id).await?;
+        let mut tx = self.db.begin_locked(person.account_id).await?;
         let right = matches!(consume(&mut tx, person).await?, Consumption::Valid { .. });
         tx.commit().await?;
         Ok(right)
@@ -274,13 +260,8 @@ impl SecondFactors {
         now: Timestamp,
         origin: &Origin,
     ) -> Result<bool, Error> {
-        let mut tx = self.db.begin().await?;
-        tx.lock_account(account_id).await?;
-        let set = on_tx!(&mut tx, db => sqlx::query(INSERT)
-            .bind(account_id)
-            .bind(sealed_secret)
-            .bind(now.millis())
-            .execute(db).await.map(|done| done.rows_affected()))?;
+        let mut tx = self.db.begin_locked(account_id).await?;
+        let set = tx.execute(INSERT, (account_id, sealed_secret, now)).await?;
         if set == 0 {
             return Ok(false);
         }
@@ -301,11 +282,8 @@ impl SecondFactors {
         now: Timestamp,
         origin: &Origin,
     ) -> Result<bool, Error> {
-        let mut tx = self.db.begin().await?;
-        tx.lock_account(account_id).await?;
-        let removed = on_tx!(&mut tx, db => sqlx::query(DELETE)
-            .bind(account_id)
-            .execute(db).await.map(|done| done.rows_affected()))?;
+        let mut tx = self.db.begin_locked(account_id).await?;
+        let removed = tx.execute(DELETE, [account_id]).await?;
         if removed == 0 {
             return Ok(false);
         }
@@ -325,14 +303,11 @@ impl SecondFactors {
         now: Timestamp,
         origin: &Origin,
     ) -> Result<bool, Error> {
-        let mut tx = self.db.begin().await?;
-        tx.lock_account(account_id).await?;
-        if !is_enabled(&mut tx, account_id).await? {
+        let mut tx = self.db.begin_locked(account_id).await?;
+        if !tx.exists(IS_ENABLED, [account_id]).await? {
             return Ok(false);
         }
-        on_tx!(&mut tx, db => sqlx::query(DELETE_CODES)
-            .bind(account_id)
-            .execute(db).await.map(drop))?;
+        tx.execute(DELETE_CODES, [account_id]).await?;
         insert_codes(&mut tx, account_id, recovery_codes).await?;
         let made = Event::of(Kind::RecoveryCodesMade, account_id, now);
         events::commit(tx, made, origin).await?;
@@ -344,15 +319,14 @@ impl SecondFactors {
 /// have changed since the check of the password.
 pub(super) async fn consume(tx: &mut Tx, person: Person<'_>) -> Result<Consumption, Error> {
     let account = person.account_id;
-    let unchanged: Option<i32> = on_tx!(&mut *tx, db => sqlx::query_scalar(UNCHANGED)
-        .bind(account)
-        .bind(person.password_hash)
-        .fetch_optional(db).await)?;
+    let is_unchanged = tx
+        .exists(UNCHANGED, (account, person.password_hash))
+        .await?;
     let is_changed = match person.factor {
         Factor::Provider { .. } => false,
-        factor => (*factor != Factor::None) != is_enabled(tx, account).await?,
+        factor => (*factor != Factor::None) != tx.exists(IS_ENABLED, [account]).await?,
     };
-    if unchanged.is_none() || is_changed {
+    if !is_unchanged || is_changed {
         return Ok(Consumption::AccountChanged);
     }
     let with = match person.factor {
@@ -366,31 +340,21 @@ pub(super) async fn consume(tx: &mut Tx, person: Person<'_>) -> Result<Consumpti
         }
         Factor::None => String::new(),
         Factor::Code { step, since } => {
-            let taken = on_tx!(&mut *tx, db => sqlx::query(CONSUME_STEP)
-                .bind(account)
-                .bind(step)
-                .bind(person.at.millis())
-                .bind(since.millis())
-                .execute(db).await.map(|done| done.rows_affected()))?;
+            let taken = tx
+                .execute(CONSUME_STEP, (account, *step, person.at, *since))
+                .await?;
             if taken == 0 {
                 return Ok(Consumption::Used);
             }
             ", with a two-factor code".to_owned()
         }
         Factor::RecoveryCode(hash) => {
-            let taken = on_tx!(&mut *tx, db => sqlx::query(CONSUME_CODE)
-                .bind(account)
-                .bind(hash)
-                .execute(db).await.map(|done| done.rows_affected()))?;
+            let taken = tx.execute(CONSUME_CODE, (account, hash)).await?;
             if taken == 0 {
                 return Ok(Consumption::Used);
             }
-            on_tx!(&mut *tx, db => sqlx::query(RESET_WRONG_CODES)
-                .bind(account)
-                .execute(db).await.map(drop))?;
-            let left: i64 = on_tx!(&mut *tx, db => sqlx::query_scalar(COUNT_CODES)
-                .bind(account)
-                .fetch_one(db).await)?;
+            tx.execute(RESET_WRONG_CODES, [account]).await?;
+            let left: i64 = tx.value(COUNT_CODES, [account]).await?;
             format!(", with a recovery code; {left} left")
         }
     };
@@ -403,19 +367,9 @@ fn wait_after(wrong: u32) -> Duration {
     FIRST_WAIT.saturating_mul(doubled).min(LONGEST_WAIT)
 }
 
-async fn is_enabled(tx: &mut Tx, account_id: &str) -> Result<bool, Error> {
-    let on: Option<i32> = on_tx!(tx, db => sqlx::query_scalar(IS_ENABLED)
-        .bind(account_id)
-        .fetch_optional(db).await)?;
-    Ok(on.is_some())
-}
-
 async fn insert_codes(tx: &mut Tx, account_id: &str, hashes: &[String]) -> Result<(), Error> {
     for hash in hashes {
-        on_tx!(tx, db => sqlx::query(INSERT_CODE)
-            .bind(account_id)
-            .bind(hash)
-            .execute(db).await.map(drop))?;
+        tx.execute(INSERT_CODE, (account_id, hash)).await?;
     }
     Ok(())
 }

@@ -50,7 +50,7 @@ impl OAuth {
     ) -> Result<TokenResponse, Error> {
         let credentials = ClientCredentials::of(parameters, basic)?;
         let client = self.authenticated_id(credentials).await?;
-        let exchanged = match parameters.needed("grant_type")? {
+        let tokens = match parameters.needed("grant_type")? {
             BY_CODE => self.by_code(client, parameters, count, origin).await?,
             BY_REFRESH_TOKEN => {
                 self.by_refresh_token(client, parameters, count, origin)
@@ -66,7 +66,6 @@ impl OAuth {
                 return Err(Refusal::new("unsupported_grant_type", why).into());
             }
         };
-        let tokens = exchanged.map_err(|InvalidGrant| Refusal::grant(INVALID_GRANT))?;
         Ok(TokenResponse {
             access_token: tokens.access.expose_secret().to_owned(),
             token_type: "Bearer",
@@ -82,17 +81,15 @@ impl OAuth {
         parameters: &Parameters,
         count: Count<'_>,
         origin: &Origin,
-    ) -> Result<Result<GrantTokens, InvalidGrant>, Error> {
+    ) -> Result<GrantTokens, Error> {
         let verifier = parameters.one("code_verifier")?;
         let redirect_uri = parameters.one("redirect_uri")?;
         let audience = self.requested_audience(parameters)?;
-        let Some(code) = IssuedToken::parse(Use::Code, parameters.needed("code")?) else {
-            return Ok(Err(InvalidGrant));
-        };
+        let code = IssuedToken::parse(Use::Code, parameters.needed("code")?).ok_or(InvalidGrant)?;
         let found = self.directory.oauth.authorization_code(code.hash()).await?;
-        let Some(found) = found.filter(|found| found.client_id == client) else {
-            return Ok(Err(InvalidGrant));
-        };
+        let found = found
+            .filter(|found| found.client_id == client)
+            .ok_or(InvalidGrant)?;
         count(code.hash()).await?;
         let Some(verifier) = verifier else {
             return Err(Refusal::request("code_verifier is missing: PKCE is required").into());
@@ -117,11 +114,8 @@ impl OAuth {
             resource: &found.resource,
             scope: &found.scope,
         };
-        Ok(self
-            .auth
-            .oauth_tokens
-            .exchange_code(&code, request, origin)
-            .await?)
+        let tokens = &self.auth.oauth_tokens;
+        Ok(tokens.exchange_code(&code, request, origin).await??)
     }
 
     async fn by_refresh_token(
@@ -130,32 +124,26 @@ impl OAuth {
         parameters: &Parameters,
         count: Count<'_>,
         origin: &Origin,
-    ) -> Result<Result<GrantTokens, InvalidGrant>, Error> {
+    ) -> Result<GrantTokens, Error> {
         let audience = self.requested_audience(parameters)?;
         let requested = scopes::requested(parameters)?;
         let token = IssuedToken::parse(Use::Refresh, parameters.needed("refresh_token")?);
-        let Some(token) = token else {
-            return Ok(Err(InvalidGrant));
-        };
+        let token = token.ok_or(InvalidGrant)?;
         let request = RefreshRequest {
             client_id: client,
             audience,
             scopes: requested.as_deref(),
             count,
         };
-        match self
-            .auth
-            .oauth_tokens
-            .refresh_grant(&token, request, origin)
-            .await?
-        {
-            Ok(tokens) => Ok(Ok(tokens)),
-            Err(RefreshError::InvalidGrant) => Ok(Err(InvalidGrant)),
-            Err(RefreshError::WrongAudience) => Err(wrong_resource().into()),
-            Err(RefreshError::ExcessiveScope) => {
-                Err(scopes::refused("scope contains a scope that was not granted").into())
+        let tokens = &self.auth.oauth_tokens;
+        let refreshed = tokens.refresh_grant(&token, request, origin).await?;
+        refreshed.map_err(|error| match error {
+            RefreshError::InvalidGrant => InvalidGrant.into(),
+            RefreshError::WrongAudience => wrong_resource().into(),
+            RefreshError::ExcessiveScope => {
+                scopes::refused("scope contains a scope that was not granted").into()
             }
-        }
+        })
     }
 
     async fn by_device_code(
@@ -164,63 +152,43 @@ impl OAuth {
         parameters: &Parameters,
         count: Count<'_>,
         origin: &Origin,
-    ) -> Result<Result<GrantTokens, InvalidGrant>, Error> {
-        let Some(device) = IssuedToken::parse(Use::Device, parameters.needed("device_code")?)
-        else {
-            return Ok(Err(InvalidGrant));
-        };
-        if !self
-            .directory
-            .oauth
-            .has_device(device.hash(), client)
-            .await?
-        {
-            return Ok(Err(InvalidGrant));
+    ) -> Result<GrantTokens, Error> {
+        let device = IssuedToken::parse(Use::Device, parameters.needed("device_code")?);
+        let device = device.ok_or(InvalidGrant)?;
+        let devices = &self.directory.oauth;
+        if !devices.has_device(device.hash(), client).await? {
+            return Err(InvalidGrant.into());
         }
         count(device.hash()).await?;
         let now = self.clock.now();
-        let poll = self
-            .directory
-            .oauth
-            .poll_device(device.hash(), client, now)
-            .await?;
         // RFC 8628, section 3.5, defines the error codes of this match.
-        let (account, client_name, resource, scope) = match poll {
+        let (error, why) = match devices.poll_device(device.hash(), client, now).await? {
             Poll::Approved {
                 account_id,
                 client_name,
                 resource,
                 scope,
-            } => (account_id, client_name, resource, scope),
-            Poll::Pending => {
-                return Err(
-                    Refusal::new("authorization_pending", "The user has not signed in").into(),
-                );
+            } => {
+                let request = GrantRequest {
+                    account: &account_id,
+                    client_id: client,
+                    client_name: &client_name,
+                    resource: &resource,
+                    scope: &scope,
+                };
+                let tokens = &self.auth.oauth_tokens;
+                return Ok(tokens.exchange_device(&device, request, origin).await??);
             }
-            Poll::SlowDown => {
-                let why = "The user has not signed in; increase the interval by five seconds";
-                return Err(Refusal::new("slow_down", why).into());
-            }
-            Poll::Denied => {
-                return Err(Refusal::new("access_denied", "The user denied access").into());
-            }
-            Poll::Expired => {
-                return Err(Refusal::new("expired_token", "The device code has expired").into());
-            }
-            Poll::Unknown => return Ok(Err(InvalidGrant)),
+            Poll::Pending => ("authorization_pending", "The user has not signed in"),
+            Poll::SlowDown => (
+                "slow_down",
+                "The user has not signed in; increase the interval by five seconds",
+            ),
+            Poll::Denied => ("access_denied", "The user denied access"),
+            Poll::Expired => ("expired_token", "The device code has expired"),
+            Poll::Unknown => return Err(InvalidGrant.into()),
         };
-        let request = GrantRequest {
-            account: &account,
-            client_id: client,
-            client_name: &client_name,
-            resource: &resource,
-            scope: &scope,
-        };
-        Ok(self
-            .auth
-            .oauth_tokens
-            .exchange_device(&device, request, origin)
-            .await?)
+        Err(Refusal::new(error, why).into())
     }
 
     /// Returns the audience of the parameter `resource`, or `None` if the request has no such
@@ -230,6 +198,12 @@ impl OAuth {
             None => Ok(None),
             Some(_) => Ok(self.audiences().of(&self.resource(parameters)?)),
         }
+    }
+}
+
+impl From<InvalidGrant> for Error {
+    fn from(InvalidGrant: InvalidGrant) -> Self {
+        Refusal::grant(INVALID_GRANT).into()
     }
 }
 

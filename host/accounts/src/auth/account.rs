@@ -10,7 +10,7 @@ use latchmail_core::detached_tasks::DetachedTasks;
 use latchmail_core::error::Failure;
 use latchmail_core::limits::{Bucket, Key, record_rejection};
 use latchmail_core::sealing::Purpose;
-use latchmail_core::secrets::{self, AppPassword};
+use latchmail_core::secrets::AppPassword;
 use latchmail_directory::Directory;
 use latchmail_directory::accounts::profiles::{Profile, ProfileUpdate, UpdateOutcome};
 use latchmail_directory::credentials::password::{Change, Outcome, Renewed};
@@ -116,14 +116,7 @@ impl Credentials {
         origin: &Origin,
     ) -> Result<Option<MadeAppPassword>, Failure> {
         let secret = AppPassword::generate()?;
-        let password = NewAppPassword {
-            id: secrets::id()?,
-            kind: AppPasswordKind::AppPassword,
-            label: label.to_owned(),
-            selector: secret.selector().to_owned(),
-            secret_hash: secret.hash(),
-            expires_at: None,
-        };
+        let password = NewAppPassword::of(&secret, AppPasswordKind::AppPassword, label)?;
         let created = self.directory.credentials.create_app_password(
             session.asking(self.clock.now()),
             &password,
@@ -463,14 +456,7 @@ impl Verifier {
         }
         let password_hash = self.passwords.hash(new, origin.client).await?;
         let secret = AppPassword::generate()?;
-        let app_password = NewAppPassword {
-            id: secrets::id()?,
-            kind: AppPasswordKind::WebSession,
-            label: String::new(),
-            selector: secret.selector().to_owned(),
-            secret_hash: secret.hash(),
-            expires_at: None,
-        };
+        let app_password = NewAppPassword::of(&secret, AppPasswordKind::WebSession, "")?;
         let sealed_password = self.keys.seal(Purpose::WebSession, sid, secret.secret())?;
         let (directory, mail_server) = (self.directory.clone(), Arc::clone(&self.mail_server));
         let (account, sid) = (account.to_owned(), sid.to_owned());

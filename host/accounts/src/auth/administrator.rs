@@ -112,7 +112,6 @@ impl Administrators {
         }
         let (mut session, _) = self.sessions.new_session(&account.id, origin, now)?;
         session.expires_at = now.plus(LIFETIME);
-        session.app_password.expires_at = Some(session.expires_at);
         session.app_password.label = format!("Operator's page, {}", session.app_password.label);
         let owner = identified.origin(origin, Some(&session.app_password.id));
         let factor = &identified.factor;

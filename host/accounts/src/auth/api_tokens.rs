@@ -190,14 +190,11 @@ impl ApiTokens {
             selector: secret.selector().to_owned(),
             secret_hash: secret.hash().to_owned(),
             hint: secret.hint().to_owned(),
-            app_password: NewAppPassword {
-                id: secrets::id()?,
-                kind: AppPasswordKind::ApiToken,
-                label: request.label.clone(),
-                selector: password.selector().to_owned(),
-                secret_hash: password.hash(),
-                expires_at,
-            },
+            app_password: NewAppPassword::of(
+                &password,
+                AppPasswordKind::ApiToken,
+                request.label.clone(),
+            )?,
             sealed_password: secret
                 .key()?
                 .seal(Purpose::ApiToken, &id, password.secret())?,

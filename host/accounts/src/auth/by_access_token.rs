@@ -8,6 +8,7 @@ use latchmail_core::limits::{Bucket, Key, record_rejection};
 use latchmail_core::sealing::Purpose;
 
 use super::access_token::{BAD_ACCESS_TOKEN, Claims};
+use super::account::session_over;
 use super::sessions::Sessions;
 
 impl Sessions {
@@ -39,12 +40,12 @@ impl Sessions {
             .find(&claims.sid, now)
             .await?
             .filter(|session| session.account_id == claims.sub)
-            .ok_or_else(expired)?;
+            .ok_or_else(session_over)?;
         let password = self
             .keys
             .open(Purpose::WebSession, &session.sid, &session.sealed_password)
             .ok_or_else(|| {
-                expired()
+                session_over()
                     .because("the session's app password cannot be opened with the service's keys")
             })?;
         Ok(Caller {
@@ -60,8 +61,4 @@ impl Sessions {
             shared: None,
         })
     }
-}
-
-fn expired() -> Failure {
-    Failure::unauthorized("Mail session expired, please log in again")
 }

@@ -250,14 +250,11 @@ impl Sessions {
             refresh,
         };
         let session = NewSession {
-            app_password: NewAppPassword {
-                id: secrets::id()?,
-                kind: AppPasswordKind::WebSession,
-                label: user_agent::label(origin.user_agent.as_deref()),
-                selector: password.selector().to_owned(),
-                secret_hash: password.hash(),
-                expires_at: Some(expires_at),
-            },
+            app_password: NewAppPassword::of(
+                &password,
+                AppPasswordKind::WebSession,
+                user_agent::label(origin.user_agent.as_deref()),
+            )?,
             sealed_password: self
                 .keys
                 .seal(Purpose::WebSession, &sid, password.secret())?,

@@ -323,7 +323,6 @@ impl SingleSignOn {
         session.expires_at = session
             .expires_at
             .min(now.plus(self.sessions.provider_max_age));
-        session.app_password.expires_at = Some(session.expires_at);
         let sealed = found.sealed_provider_token.as_deref();
         let token = sealed
             .and_then(|sealed| self.keys.open(Purpose::ProviderToken, code.hash(), sealed))

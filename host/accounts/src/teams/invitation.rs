@@ -70,7 +70,7 @@ impl Teams {
         };
         let changing = self.changing(session, mailbox);
         let invited = self.directory.teams.invite(changing, &invitation, origin);
-        invited.await.map_err(Error::of)?;
+        invited.await?;
         Ok(Invited {
             membership: invitation.membership,
             grant: invitation.grant.id,

@@ -3,7 +3,7 @@
 
 use latchmail_core::error::Failure;
 use latchmail_core::sealing::Purpose;
-use latchmail_core::secrets::{self, AppPassword};
+use latchmail_core::secrets::AppPassword;
 use latchmail_directory::credentials::{AppPasswordKind, NewAppPassword};
 use latchmail_directory::teams::NewKey;
 
@@ -17,14 +17,7 @@ impl Teams {
     pub(super) fn new_key(&self, mailbox: &str) -> Result<NewKey, Failure> {
         let password = AppPassword::generate()?;
         Ok(NewKey {
-            app_password: NewAppPassword {
-                id: secrets::id()?,
-                kind: AppPasswordKind::TeamKey,
-                label: LABEL.into(),
-                selector: password.selector().to_owned(),
-                secret_hash: password.hash(),
-                expires_at: None,
-            },
+            app_password: NewAppPassword::of(&password, AppPasswordKind::TeamKey, LABEL)?,
             sealed_password: self
                 .keys
                 .seal(Purpose::TeamKey, mailbox, password.secret())?,

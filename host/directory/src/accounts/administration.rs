@@ -11,7 +11,7 @@ pub use self::listing::Listed;
 use super::Accounts;
 use crate::credentials::mail_server_users::end_everything;
 use crate::credentials::password;
-use crate::db::{Error, Source, Tx, on, on_tx};
+use crate::db::{Error, Source, Tx};
 use crate::events::{self, Event, Kind};
 use crate::teams;
 
@@ -61,9 +61,7 @@ impl Accounts {
     /// # Errors
     /// Returns [`Error`] if the database fails.
     pub async fn overview(&self, address: &str) -> Result<Vec<Overview>, Error> {
-        Ok(on!(&self.db, pool => sqlx::query_as(OVERVIEW)
-            .bind(address)
-            .fetch_all(pool).await)?)
+        self.db.all(OVERVIEW, [address]).await
     }
 
     /// Disables an account. Deletes all its app passwords and revokes its API tokens. Deleting the
@@ -78,8 +76,7 @@ impl Accounts {
         now: Timestamp,
         origin: &Origin,
     ) -> Result<bool, Error> {
-        let mut tx = self.db.begin().await?;
-        tx.lock_account(account_id).await?;
+        let mut tx = self.db.begin_locked(account_id).await?;
         let was_active = set_active(&mut tx, account_id, false).await?;
         let (ended, tokens) = end_everything(&mut tx, account_id, now).await?;
         if !was_active && ended.is_empty() && tokens == 0 {
@@ -102,8 +99,7 @@ impl Accounts {
         now: Timestamp,
         origin: &Origin,
     ) -> Result<bool, Error> {
-        let mut tx = self.db.begin().await?;
-        tx.lock_account(account_id).await?;
+        let mut tx = self.db.begin_locked(account_id).await?;
         if !set_active(&mut tx, account_id, true).await? {
             return Ok(false);
         }
@@ -130,16 +126,9 @@ impl Accounts {
         // Record the event before the deletion, because the event contains the account's address.
         let deleted = Event::of(Kind::AccountDeleted, account_id, now).about(account_id);
         events::record(&mut tx, deleted, origin).await?;
-        on_tx!(&mut tx, db => sqlx::query(RESERVE_ADDRESSES)
-            .bind(account_id)
-            .bind(now.millis())
-            .execute(db).await.map(drop))?;
-        let domains: Vec<String> = on_tx!(&mut tx, db => sqlx::query_scalar(DOMAINS)
-            .bind(account_id)
-            .fetch_all(db).await)?;
-        let address: Option<String> = on_tx!(&mut tx, db => sqlx::query_scalar(DELETE)
-            .bind(account_id)
-            .fetch_optional(db).await)?;
+        tx.execute(RESERVE_ADDRESSES, (account_id, now)).await?;
+        let domains: Vec<String> = tx.values(DOMAINS, [account_id]).await?;
+        let address: Option<String> = tx.optional_value(DELETE, [account_id]).await?;
         let Some(address) = address else {
             return Ok(false);
         };
@@ -163,10 +152,7 @@ impl Accounts {
         origin: &Origin,
     ) -> Result<bool, Error> {
         let mut tx = self.db.begin().await?;
-        let set = on_tx!(&mut tx, db => sqlx::query(SET_PLAN)
-            .bind(account_id)
-            .bind(plan)
-            .execute(db).await.map(|done| done.rows_affected()))?;
+        let set = tx.execute(SET_PLAN, (account_id, plan)).await?;
         commit_change(
             tx,
             set == 1,
@@ -191,10 +177,7 @@ impl Accounts {
         origin: &Origin,
     ) -> Result<bool, Error> {
         let mut tx = self.db.begin().await?;
-        let set = on_tx!(&mut tx, db => sqlx::query(SET_ADMIN)
-            .bind(account_id)
-            .bind(admin)
-            .execute(db).await.map(|done| done.rows_affected()))?;
+        let set = tx.execute(SET_ADMIN, (account_id, admin)).await?;
         let detail = if admin {
             "administrator rights granted"
         } else {
@@ -206,10 +189,7 @@ impl Accounts {
 
 /// Enables or disables an account. Returns `true` if the account was changed.
 async fn set_active(tx: &mut Tx, account_id: &str, active: bool) -> Result<bool, Error> {
-    let address: Option<String> = on_tx!(tx, db => sqlx::query_scalar(SET_ACTIVE)
-        .bind(account_id)
-        .bind(active)
-        .fetch_optional(db).await)?;
+    let address: Option<String> = tx.optional_value(SET_ACTIVE, (account_id, active)).await?;
     let Some(address) = address else {
         return Ok(false);
     };

@@ -7,7 +7,7 @@ use latchmail_core::caller::Origin;
 use super::Accounts;
 use crate::accounts::{self, Creation, NewAccount};
 use crate::aliases::domain_of;
-use crate::db::{Error, Tx, on_tx};
+use crate::db::{Error, Tx};
 
 /// Maximum number of accounts that one transaction creates. A transaction for each account would
 /// need two disk flushes for each account on SQLite. On SQLite, other writers wait for the
@@ -96,9 +96,7 @@ async fn adopt(
         }
         return Ok(Ok(Adoption::Created));
     }
-    let existing: Option<String> = on_tx!(tx, db => sqlx::query_scalar(ACCOUNT)
-        .bind(&account.address)
-        .fetch_optional(db).await)?;
+    let existing: Option<String> = tx.optional_value(ACCOUNT, [&account.address]).await?;
     Ok(existing.map_or(Ok(Adoption::AddressTaken), Err))
 }
 

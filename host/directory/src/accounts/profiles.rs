@@ -4,7 +4,7 @@
 use latchmail_core::caller::Origin;
 
 use super::Accounts;
-use crate::db::{Error, on, on_tx};
+use crate::db::Error;
 use crate::events::{self, Event, Kind};
 use crate::session_caller::SessionCaller;
 
@@ -68,9 +68,7 @@ impl Accounts {
     /// # Errors
     /// Returns [`Error`] if the database fails.
     pub async fn profile(&self, account_id: &str) -> Result<Option<Profile>, Error> {
-        Ok(on!(&self.db, pool => sqlx::query_as(READ)
-            .bind(account_id)
-            .fetch_optional(pool).await)?)
+        self.db.optional(READ, [account_id]).await
     }
 
     /// Changes a profile. If there is no profile, creates a profile, provided that the request
@@ -89,31 +87,29 @@ impl Accounts {
         if !caller.lock(&mut tx).await? {
             return Ok(UpdateOutcome::SessionOver);
         }
-        let before: Option<Profile> = on_tx!(&mut tx, db => sqlx::query_as(READ)
-            .bind(account_id)
-            .fetch_optional(db).await)?;
+        let before: Option<Profile> = tx.optional(READ, [account_id]).await?;
         if before.is_some_and(|before| update.match_profile(&before)) {
             return Ok(UpdateOutcome::Changed);
         }
-        let updated = on_tx!(&mut tx, db => sqlx::query(UPDATE)
-            .bind(account_id)
-            .bind(&update.first_name)
-            .bind(&update.last_name)
-            .bind(&update.dob)
-            .execute(db).await.map(|done| done.rows_affected()))?;
+        let updated = tx
+            .execute(
+                UPDATE,
+                (
+                    account_id,
+                    &update.first_name,
+                    &update.last_name,
+                    &update.dob,
+                ),
+            )
+            .await?;
         if updated == 0 {
             let (Some(first_name), Some(last_name), Some(dob)) =
                 (&update.first_name, &update.last_name, &update.dob)
             else {
                 return Ok(UpdateOutcome::Incomplete);
             };
-            on_tx!(&mut tx, db => sqlx::query(INSERT)
-                .bind(account_id)
-                .bind(first_name)
-                .bind(last_name)
-                .bind(dob)
-                .bind(now.millis())
-                .execute(db).await.map(drop))?;
+            tx.execute(INSERT, (account_id, first_name, last_name, dob, now))
+                .await?;
         }
         let event = Event::of(Kind::ProfileChanged, account_id, now);
         events::commit(tx, event, origin).await?;

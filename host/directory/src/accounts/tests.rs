@@ -3,6 +3,7 @@ use std::time::Duration;
 use tokio::time::timeout;
 
 use super::*;
+use crate::db::on_tx;
 use crate::testing::{Fresh, NOW, account, both, session};
 
 const EVERYTHING: &str = "SELECT (SELECT COUNT(*) FROM accounts) + (SELECT COUNT(*) FROM addresses) + (SELECT COUNT(*) FROM profiles) \

@@ -2,7 +2,7 @@
 
 use super::Aliases;
 use crate::aliases::DomainOwner;
-use crate::db::{Error, on};
+use crate::db::Error;
 
 /// Returns a row if the address belongs to the account. The domain of an alias must be a platform
 /// domain or a verified domain of the account. The queries for the data of mail servers have the
@@ -40,11 +40,7 @@ impl Aliases {
         account: &str,
         address: &str,
     ) -> Result<Option<Option<String>>, Error> {
-        Ok(on!(&self.db, pool => sqlx::query_scalar(MADE_BY)
-            .bind(address)
-            .bind(account)
-            .fetch_optional(pool)
-            .await)?)
+        self.db.optional_value(MADE_BY, (address, account)).await
     }
 
     /// Returns the relation of `address` to an account. `address` must be in lower case.
@@ -56,8 +52,8 @@ impl Aliases {
         account: &str,
         address: &str,
     ) -> Result<AddressRelation, Error> {
-        let own = [address.into(), account.into()];
-        if self.lookup.one::<()>(OWN, &own).await?.is_some() {
+        let own: Option<()> = self.lookup.one(OWN, [address, account]).await?;
+        if own.is_some() {
             return Ok(AddressRelation::Own);
         }
         let domain = address.rsplit('@').next().unwrap_or_default();

@@ -5,7 +5,7 @@ use latchmail_core::caller::Origin;
 use latchmail_core::clock::Timestamp;
 
 use super::{Aliases, domain_of};
-use crate::db::{Error, Source, Tx, on, on_tx};
+use crate::db::{Error, Source, Tx};
 use crate::domains;
 use crate::events::{self, Event, Kind};
 
@@ -71,7 +71,7 @@ impl Aliases {
     /// # Errors
     /// Returns [`Error`] if the database fails.
     pub async fn address_holder(&self, address: &str) -> Result<Option<AddressHolder>, Error> {
-        Ok(on!(&self.db, pool => sqlx::query_as(HOLDER).bind(address).fetch_optional(pool).await)?)
+        self.db.optional(HOLDER, [address]).await
     }
 
     /// Creates an active alias of an account. Replaces a reservation of the operator, because the
@@ -86,13 +86,9 @@ impl Aliases {
         now: Timestamp,
         origin: &Origin,
     ) -> Result<AliasImport, Error> {
-        let mut tx = self.db.begin().await?;
-        tx.lock_account(account_id).await?;
+        let mut tx = self.db.begin_locked(account_id).await?;
         tx.lock_domain_shared(domain_of(address)).await?;
-        let exists: Option<i32> = on_tx!(&mut tx, db => sqlx::query_scalar(EXISTS)
-            .bind(account_id)
-            .fetch_optional(db).await)?;
-        if exists.is_none() {
+        if !tx.exists(EXISTS, [account_id]).await? {
             return Ok(AliasImport::NoAccount);
         }
         if domains::holder(&mut tx, domain_of(address))
@@ -105,10 +101,7 @@ impl Aliases {
         if let Some(found) = find(&mut tx, address).await? {
             match found.obstacle(account_id) {
                 Some(AliasImport::Reserved) if found.account_id.as_deref() != Some(account_id) => {
-                    on_tx!(&mut tx, db => sqlx::query(DISOWN)
-                        .bind(address)
-                        .bind(now.millis())
-                        .execute(db).await.map(drop))?;
+                    tx.execute(DISOWN, (address, now)).await?;
                     tx.commit().await?;
                     return Ok(AliasImport::Reserved);
                 }
@@ -116,11 +109,7 @@ impl Aliases {
                 None => was_reserved = true,
             }
         }
-        let inserted = on_tx!(&mut tx, db => sqlx::query(INSERT)
-            .bind(address)
-            .bind(account_id)
-            .bind(now.millis())
-            .execute(db).await.map(|done| done.rows_affected()))?;
+        let inserted = tx.execute(INSERT, (address, account_id, now)).await?;
         if inserted == 0 {
             // Only a concurrent transaction can have inserted the address.
             let found = find(&mut tx, address).await?;
@@ -156,9 +145,7 @@ impl Found {
 }
 
 async fn find(tx: &mut Tx, address: &str) -> Result<Option<Found>, Error> {
-    Ok(on_tx!(tx, db => sqlx::query_as(FOUND)
-        .bind(address)
-        .fetch_optional(db).await)?)
+    tx.optional(FOUND, [address]).await
 }
 
 #[cfg(test)]

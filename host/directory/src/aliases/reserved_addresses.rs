@@ -5,7 +5,7 @@ use latchmail_core::caller::Origin;
 use latchmail_core::clock::Timestamp;
 
 use super::Aliases;
-use crate::db::{Error, Tx, on_tx};
+use crate::db::{Error, Tx};
 use crate::events::{self, Event, Kind};
 
 const FOUND: &str = "SELECT kind, live, account_id FROM addresses WHERE address = $1";
@@ -52,19 +52,14 @@ impl Aliases {
         origin: &Origin,
     ) -> Result<Reservation, Error> {
         let mut tx = self.db.begin().await?;
-        let found: Option<(String, bool, Option<String>)> = on_tx!(&mut tx, db => sqlx::query_as(FOUND)
-            .bind(address)
-            .fetch_optional(db).await)?;
+        let found: Option<(String, bool, Option<String>)> = tx.optional(FOUND, [address]).await?;
         let (query, owner) = match found {
             None => (RESERVE, None),
             Some((kind, _, _)) if kind == "held" => return Ok(Reservation::Already),
             Some((_, true, _)) => return Ok(Reservation::Taken),
             Some((_, false, owner)) => (TAKE_OVER, owner),
         };
-        let held = on_tx!(&mut tx, db => sqlx::query(query)
-            .bind(address)
-            .bind(now.millis())
-            .execute(db).await.map(|done| done.rows_affected()))?;
+        let held = tx.execute(query, (address, now)).await?;
         if held == 0 {
             return Ok(Reservation::Taken);
         }
@@ -83,9 +78,7 @@ impl Aliases {
         origin: &Origin,
     ) -> Result<bool, Error> {
         let mut tx = self.db.begin().await?;
-        let gone = on_tx!(&mut tx, db => sqlx::query(RELEASE)
-            .bind(address)
-            .execute(db).await.map(|done| done.rows_affected()))?;
+        let gone = tx.execute(RELEASE, [address]).await?;
         if gone == 0 {
             return Ok(false);
         }
@@ -104,17 +97,13 @@ impl Aliases {
         origin: &Origin,
     ) -> Result<AddressRelease, Error> {
         let mut tx = self.db.begin().await?;
-        let found: Option<(bool, Option<String>)> = on_tx!(&mut tx, db => sqlx::query_as(ADDRESS)
-            .bind(address)
-            .fetch_optional(db).await)?;
+        let found: Option<(bool, Option<String>)> = tx.optional(ADDRESS, [address]).await?;
         let owner = match found {
             None => return Ok(AddressRelease::NotReserved),
             Some((true, _)) => return Ok(AddressRelease::InUse),
             Some((false, owner)) => owner,
         };
-        let freed = on_tx!(&mut tx, db => sqlx::query(FREE_ADDRESS)
-            .bind(address)
-            .execute(db).await.map(|done| done.rows_affected()))?;
+        let freed = tx.execute(FREE_ADDRESS, [address]).await?;
         if freed == 0 {
             return Ok(AddressRelease::InUse);
         }

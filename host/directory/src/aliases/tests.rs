@@ -7,6 +7,7 @@ use tokio::time::timeout;
 
 use super::*;
 use crate::accounts::Creation;
+use crate::db::on_tx;
 use crate::events::EventFilter;
 use crate::testing::{DAY, Fresh, NOW, account, both};
 

@@ -11,7 +11,7 @@ use sqlx::postgres::PgConnection;
 use sqlx::{ConnectOptions as _, Connection as _};
 
 use crate::credentials::{self, Credentials};
-use crate::db::{Error, on, postgres_options, unusable};
+use crate::db::{Error, postgres_options, unusable};
 
 const VALID: &str = "SELECT p.id, a.address, p.label, p.created_at FROM app_passwords p JOIN accounts a ON a.id = p.account_id \
     WHERE p.kind = 'app_password' AND a.active AND (p.expires_at IS NULL OR p.expires_at > $1) ORDER BY a.address, p.created_at, p.id";
@@ -37,9 +37,7 @@ impl Credentials {
     /// # Errors
     /// Returns [`Error`] if the database fails.
     pub async fn client_passwords(&self, now: Timestamp) -> Result<Vec<ClientPassword>, Error> {
-        Ok(on!(&self.db, pool => sqlx::query_as(VALID)
-            .bind(now.millis())
-            .fetch_all(pool).await)?)
+        self.db.all(VALID, [now]).await
     }
 
     /// Ends app passwords.

@@ -73,7 +73,6 @@ pub async fn last_logins_of_copy(
     copy: &Path,
 ) -> Result<Vec<(String, i64)>, Error> {
     let paths = SqlitePaths::of(config)?;
-    let file = LastLoginsFile::beside(&paths.main, &paths.mailserver)?;
     let copy = copy.to_owned();
     let clients: Vec<String> = blocking(move || {
         let connection = Connection::open_with_flags(&copy, OpenFlags::SQLITE_OPEN_READ_ONLY)?;
@@ -82,7 +81,7 @@ pub async fn last_logins_of_copy(
         Ok(clients.collect::<Result<_, _>>()?)
     })
     .await?;
-    last_logins::of_clients(&file, &clients).await
+    last_logins::of_clients(&paths.last_logins, &clients).await
 }
 
 /// Returns the id of the service's current key in `copy`. Returns `None` if no host has used the

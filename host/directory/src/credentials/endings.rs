@@ -8,7 +8,7 @@
 use latchmail_core::clock::Timestamp;
 
 use super::Credentials;
-use crate::db::{Error, on, on_tx};
+use crate::db::Error;
 
 const ENDED: &str = "SELECT app_password_id, ended_at FROM ended_app_passwords WHERE ended_at <= $1 \
     ORDER BY ended_at, app_password_id LIMIT $2";
@@ -25,10 +25,7 @@ impl Credentials {
         then: Timestamp,
         most: i64,
     ) -> Result<Vec<(String, Timestamp)>, Error> {
-        let rows: Vec<(String, i64)> = on!(&self.db, pool => sqlx::query_as(ENDED)
-            .bind(then.millis())
-            .bind(most)
-            .fetch_all(pool).await)?;
+        let rows: Vec<(String, i64)> = self.db.all(ENDED, (then, most)).await?;
         let dated = rows
             .into_iter()
             .map(|(id, at)| (id, Timestamp::from_millis(at)));
@@ -46,7 +43,7 @@ impl Credentials {
         }
         let mut tx = self.db.begin().await?;
         for id in app_passwords {
-            on_tx!(&mut tx, db => sqlx::query(FORGET).bind(id).execute(db).await.map(drop))?;
+            tx.execute(FORGET, [id]).await?;
         }
         tx.commit().await
     }
@@ -124,8 +121,7 @@ mod tests {
     async fn an_app_password_that_stays_after_all_is_not_remembered(fresh: Fresh) {
         fresh.directory.with("a", "ada@example.org", &["s"]).await;
         let mut tx = fresh.directory.db().begin().await.unwrap();
-        on_tx!(&mut tx, db => sqlx::query("DELETE FROM app_passwords").execute(db).await.map(drop))
-            .unwrap();
+        tx.execute("DELETE FROM app_passwords", ()).await.unwrap();
         drop(tx);
         assert!(ended(&fresh).await.is_empty());
     }

@@ -2,13 +2,12 @@
 //! reads a mailbox without a request of the account. An active account has at most one. The
 //! credential ends when the account is disabled or deleted.
 
-use std::fmt;
-
 use latchmail_core::clock::Timestamp;
 
 use super::Credentials;
 use crate::credentials::{self, NewAppPassword};
-use crate::db::{Error, on, on_tx};
+use crate::db::Error;
+use crate::debug::debug_fields;
 
 const FIND: &str = "SELECT a.address, k.app_password_id, k.sealed_password \
     FROM accounts a LEFT JOIN index_keys k ON k.account_id = a.id WHERE a.id = $1 AND a.active";
@@ -33,13 +32,7 @@ pub struct IndexKey {
     pub sealed_password: Vec<u8>,
 }
 
-impl fmt::Debug for IndexKey {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("IndexKey")
-            .field("app_password_id", &self.app_password_id)
-            .finish_non_exhaustive()
-    }
-}
+debug_fields!(IndexKey { app_password_id });
 
 /// The columns of [`FIND`].
 type Row = (String, Option<String>, Option<Vec<u8>>);
@@ -62,9 +55,7 @@ impl Credentials {
     /// # Errors
     /// Returns [`Error`] if the database fails.
     pub async fn index_key(&self, account_id: &str) -> Result<Option<IndexedAccount>, Error> {
-        let row: Option<Row> = on!(&self.db, pool => sqlx::query_as(FIND)
-            .bind(account_id)
-            .fetch_optional(pool).await)?;
+        let row: Option<Row> = self.db.optional(FIND, [account_id]).await?;
         Ok(row.map(indexed_account))
     }
 
@@ -85,11 +76,8 @@ impl Credentials {
         replaced: Option<&str>,
         now: Timestamp,
     ) -> Result<Option<IndexedAccount>, Error> {
-        let mut tx = self.db.begin().await?;
-        tx.lock_account(account_id).await?;
-        let row: Option<Row> = on_tx!(&mut tx, db => sqlx::query_as(FIND)
-            .bind(account_id)
-            .fetch_optional(db).await)?;
+        let mut tx = self.db.begin_locked(account_id).await?;
+        let row: Option<Row> = tx.optional(FIND, [account_id]).await?;
         let Some(account) = row.map(indexed_account) else {
             return Ok(None);
         };
@@ -100,11 +88,8 @@ impl Credentials {
             credentials::delete(&mut tx, &key.app_password_id).await?;
         }
         credentials::insert(&mut tx, account_id, password, now, password.expires_at).await?;
-        on_tx!(&mut tx, db => sqlx::query(INSERT)
-            .bind(account_id)
-            .bind(&password.id)
-            .bind(sealed)
-            .execute(db).await.map(drop))?;
+        tx.execute(INSERT, (account_id, &password.id, sealed))
+            .await?;
         tx.commit().await?;
         Ok(Some(IndexedAccount {
             key: Some(IndexKey {

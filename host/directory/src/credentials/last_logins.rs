@@ -14,7 +14,7 @@ use latchmail_core::clock::{Clock, Timestamp};
 use sqlx::{Connection as _, SqliteConnection};
 
 use super::Credentials;
-use crate::db::{Changed as _, Error, LastLogins, LastLoginsFile, on};
+use crate::db::{Changed as _, Error, LastLogins, LastLoginsFile};
 
 /// Maximum time by which the mail server's clock can be ahead of the service's clock.
 const MAX_CLOCK_SKEW: Duration = Duration::from_mins(1);
@@ -64,9 +64,7 @@ impl Credentials {
     /// Returns [`Error`] if the database fails. Does not return an error if the file of the mail
     /// server cannot be read.
     pub async fn last_logins(&self, account_id: &str) -> Result<HashMap<String, Timestamp>, Error> {
-        let clients: Vec<String> = on!(&self.db, pool => sqlx::query_scalar(CLIENTS)
-            .bind(account_id)
-            .fetch_all(pool).await)?;
+        let clients: Vec<String> = self.db.values(CLIENTS, [account_id]).await?;
         if clients.is_empty() {
             return Ok(HashMap::new());
         }
@@ -98,8 +96,7 @@ impl Credentials {
         );
         match &self.last_logins {
             LastLogins::File(file) => {
-                let clients: String =
-                    on!(&self.db, pool => sqlx::query_scalar(ALL_CLIENTS).fetch_one(pool).await)?;
+                let clients: String = self.db.value(ALL_CLIENTS, ()).await?;
                 if let Err(error) = delete_in_file(file, &clients, kept).await {
                     tracing::warn!(%error, "failed to delete old last log-ins of mail clients");
                 }

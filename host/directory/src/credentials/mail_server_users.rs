@@ -6,9 +6,8 @@ use latchmail_core::caller::Origin;
 use latchmail_core::clock::Timestamp;
 
 use super::Credentials;
-use crate::credentials::AppPasswordKind;
-use crate::credentials::password;
-use crate::db::{Changed as _, Error, Source, Tx, on, on_tx};
+use crate::credentials::{self, AppPasswordKind, password};
+use crate::db::{Error, Tx};
 use crate::events::{self, Event, Kind};
 use crate::{oauth, tokens};
 
@@ -39,11 +38,7 @@ impl Credentials {
     /// # Errors
     /// Returns [`Error`] if the database fails.
     pub async fn is_app_password(&self, selector: &str, hash: &str) -> Result<bool, Error> {
-        let found: Option<i32> = on!(&self.db, pool => sqlx::query_scalar(IS_APP_PASSWORD)
-            .bind(selector)
-            .bind(hash)
-            .fetch_optional(pool).await)?;
-        Ok(found.is_some())
+        self.db.exists(IS_APP_PASSWORD, (selector, hash)).await
     }
 
     /// Replaces the password hash or the fingerprint `before` with `after`. Ends no credential.
@@ -57,11 +52,10 @@ impl Credentials {
         before: &str,
         after: &str,
     ) -> Result<bool, Error> {
-        let replaced = on!(&self.db, pool => sqlx::query(REPLACE)
-            .bind(account_id)
-            .bind(before)
-            .bind(after)
-            .execute(pool).await.changed().map(|done| done.rows_affected()))?;
+        let replaced = self
+            .db
+            .execute(REPLACE, (account_id, before, after))
+            .await?;
         Ok(replaced == 1)
     }
 
@@ -81,13 +75,8 @@ impl Credentials {
         now: Timestamp,
         origin: &Origin,
     ) -> Result<Option<Vec<String>>, Error> {
-        let mut tx = self.db.begin().await?;
-        tx.lock_account(account_id).await?;
-        let replaced = on_tx!(&mut tx, db => sqlx::query(REPLACE)
-            .bind(account_id)
-            .bind(before)
-            .bind(after)
-            .execute(db).await.map(|done| done.rows_affected()))?;
+        let mut tx = self.db.begin_locked(account_id).await?;
+        let replaced = tx.execute(REPLACE, (account_id, before, after)).await?;
         if replaced == 0 {
             return Ok(None);
         }
@@ -114,10 +103,9 @@ impl Credentials {
         now: Timestamp,
         origin: &Origin,
     ) -> Result<Vec<String>, Error> {
-        let mut tx = self.db.begin().await?;
-        tx.lock_account(account_id).await?;
+        let mut tx = self.db.begin_locked(account_id).await?;
         let (ended, tokens) = end_everything(&mut tx, account_id, now).await?;
-        on_tx!(&mut tx, db => sqlx::query(CLEAR).bind(account_id).execute(db).await.map(drop))?;
+        tx.execute(CLEAR, [account_id]).await?;
         let detail = format!("{reason}; {}", password::event_detail(ended.len(), tokens));
         let revoked = Event::of(Kind::CredentialsRevoked, account_id, now).detail(&detail);
         events::commit(tx, revoked, origin).await?;
@@ -135,11 +123,8 @@ impl Credentials {
         now: Timestamp,
         origin: &Origin,
     ) -> Result<EndedAccess, Error> {
-        let mut tx = self.db.begin().await?;
-        tx.lock_account(account_id).await?;
-        let counts: Vec<(String, i64)> = on_tx!(&mut tx, db => sqlx::query_as(COUNTS)
-            .bind(account_id)
-            .fetch_all(db).await)?;
+        let mut tx = self.db.begin_locked(account_id).await?;
+        let counts: Vec<(String, i64)> = tx.all(COUNTS, [account_id]).await?;
         let count = |kind: AppPasswordKind| {
             let mut counts = counts.iter();
             let found = counts.find(|(name, _)| name == kind.name());
@@ -172,12 +157,7 @@ pub(crate) async fn end_everything(
     oauth::delete_approvals(tx, account_id).await?;
     // Because of foreign keys, the database also deletes the session or other credential of each
     // app password.
-    let ended: Vec<String> = on_tx!(&mut *tx, db => sqlx::query_scalar(DELETE_APP_PASSWORDS)
-        .bind(account_id)
-        .fetch_all(db).await)?;
-    for id in &ended {
-        tx.project(Source::AppPassword(id)).await?;
-    }
+    let ended = credentials::delete_by(tx, DELETE_APP_PASSWORDS, [account_id]).await?;
     Ok((ended, tokens))
 }
 

@@ -5,7 +5,7 @@ use latchmail_core::clock::Timestamp;
 
 use super::Credentials;
 use crate::credentials::{self, NewAppPassword};
-use crate::db::{Error, Source, Tx, on, on_tx};
+use crate::db::{Error, Tx};
 use crate::events::{self, Event, Kind};
 use crate::{oauth, tokens};
 
@@ -76,9 +76,7 @@ impl Credentials {
     /// # Errors
     /// Returns [`Error`] if the database fails.
     pub async fn password_hash(&self, account_id: &str) -> Result<Option<String>, Error> {
-        Ok(on!(&self.db, pool => sqlx::query_scalar(HASH)
-            .bind(account_id)
-            .fetch_optional(pool).await)?)
+        self.db.optional_value(HASH, [account_id]).await
     }
 
     /// Sets a password and replaces the app password of the caller's session. Ends every other web
@@ -92,13 +90,13 @@ impl Credentials {
         change: &Change<'_>,
         origin: &Origin,
     ) -> Result<Outcome, Error> {
-        let mut tx = self.db.begin().await?;
-        tx.lock_account(change.account_id).await?;
-        let set = on_tx!(&mut tx, db => sqlx::query(REPLACE)
-            .bind(change.account_id)
-            .bind(change.password_hash)
-            .bind(change.checked)
-            .execute(db).await.map(|done| done.rows_affected()))?;
+        let mut tx = self.db.begin_locked(change.account_id).await?;
+        let set = tx
+            .execute(
+                REPLACE,
+                (change.account_id, change.password_hash, change.checked),
+            )
+            .await?;
         let Some(before) = renew(&mut tx, change).await? else {
             return Ok(Outcome::SessionOver);
         };
@@ -132,12 +130,8 @@ impl Credentials {
         now: Timestamp,
         origin: &Origin,
     ) -> Result<Option<Vec<String>>, Error> {
-        let mut tx = self.db.begin().await?;
-        tx.lock_account(account_id).await?;
-        let set = on_tx!(&mut tx, db => sqlx::query(SET)
-            .bind(account_id)
-            .bind(password_hash)
-            .execute(db).await.map(|done| done.rows_affected()))?;
+        let mut tx = self.db.begin_locked(account_id).await?;
+        let set = tx.execute(SET, (account_id, password_hash)).await?;
         if set == 0 {
             return Ok(None);
         }
@@ -164,11 +158,9 @@ async fn renew(tx: &mut Tx, change: &Change<'_>) -> Result<Option<String>, Error
         app_password,
         sealed_password,
     } = &change.session;
-    let before: Option<Session> = on_tx!(tx, db => sqlx::query_as(SESSION)
-        .bind(sid)
-        .bind(change.account_id)
-        .bind(change.at.millis())
-        .fetch_optional(db).await)?;
+    let before: Option<Session> = tx
+        .optional(SESSION, (sid, change.account_id, change.at))
+        .await?;
     let Some(before) = before else {
         return Ok(None);
     };
@@ -184,15 +176,10 @@ async fn renew(tx: &mut Tx, change: &Change<'_>) -> Result<Option<String>, Error
         before.expires_at.map(Timestamp::from_millis),
     )
     .await?;
-    on_tx!(tx, db => sqlx::query(SET_LAST_USED)
-        .bind(&after.id)
-        .bind(before.last_used_at)
-        .execute(db).await.map(drop))?;
-    on_tx!(tx, db => sqlx::query(MOVE_SESSION)
-        .bind(sid)
-        .bind(&after.id)
-        .bind(*sealed_password)
-        .execute(db).await.map(drop))?;
+    tx.execute(SET_LAST_USED, (&after.id, before.last_used_at))
+        .await?;
+    tx.execute(MOVE_SESSION, (sid, &after.id, *sealed_password))
+        .await?;
     credentials::delete(tx, &before.app_password_id).await?;
     Ok(Some(before.app_password_id))
 }
@@ -206,14 +193,7 @@ pub(crate) async fn end_all(
     kept: &str,
 ) -> Result<Vec<String>, Error> {
     oauth::delete_approvals(tx, account_id).await?;
-    let ended: Vec<String> = on_tx!(tx, db => sqlx::query_scalar(END)
-        .bind(account_id)
-        .bind(kept)
-        .fetch_all(db).await)?;
-    for id in &ended {
-        tx.project(Source::AppPassword(id)).await?;
-    }
-    Ok(ended)
+    credentials::delete_by(tx, END, (account_id, kept)).await
 }
 
 #[cfg(test)]

@@ -9,7 +9,7 @@
 //! After a crash, SQLite recovers the write-ahead log and locks the file exclusively. Lookups are
 //! retried during this time.
 
-use std::fmt;
+use crate::debug::debug_fields;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -21,6 +21,7 @@ use sqlx::{Decode, PgPool, Postgres, Row as _, Type};
 use tokio::time::{Instant, sleep};
 
 use super::Error;
+use super::query::{Parameter, Parameters, bind};
 use super::sqlite::BUSY_TIMEOUT;
 
 /// The delay before the next attempt of a lookup, if another connection has locked the file
@@ -37,13 +38,6 @@ pub(crate) enum Lookup {
     Sqlite(File),
     /// Queries the PostgreSQL server.
     Postgres(PgPool),
-}
-
-/// A parameter of a query.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Parameter<'a> {
-    Text(&'a str),
-    Number(i64),
 }
 
 /// A row of an SQLite or PostgreSQL database.
@@ -81,34 +75,22 @@ pub(crate) struct File {
     idle: Arc<Mutex<Option<Vec<Connection>>>>,
 }
 
-impl fmt::Debug for File {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("File")
-            .field("path", &self.path)
-            .finish_non_exhaustive()
-    }
-}
+debug_fields!(File { path });
 
 impl Lookup {
     /// Returns the row that matches the query, or `None` if no row matches.
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails.
-    pub(crate) async fn one<T: FromLookup>(
+    pub(crate) async fn one<'p, T: FromLookup>(
         &self,
         query: &'static str,
-        parameters: &[Parameter<'_>],
+        parameters: impl Parameters<'p>,
     ) -> Result<Option<T>, Error> {
         match self {
-            Self::Sqlite(file) => file.one(query, parameters).await,
+            Self::Sqlite(file) => file.one(query, &parameters.list()).await,
             Self::Postgres(pool) => {
-                let query = sqlx::query(query);
-                let bound = parameters
-                    .iter()
-                    .fold(query, |query, parameter| match parameter {
-                        Parameter::Text(text) => query.bind(*text),
-                        Parameter::Number(number) => query.bind(*number),
-                    });
+                let bound = bind!(sqlx::query(query), parameters);
                 let row = bound.fetch_optional(pool).await?;
                 row.map(|row| T::of(&Row::Postgres(&row))).transpose()
             }
@@ -139,7 +121,7 @@ impl File {
     ) -> Result<Option<T>, Error> {
         let began = Instant::now();
         loop {
-            match self.look(query, parameters) {
+            match self.with_connection(|connection| first(connection, query, parameters)) {
                 Err(Error::Lookup(error)) if is_busy(&error) && began.elapsed() < BUSY_TIMEOUT => {
                     sleep(AGAIN).await;
                 }
@@ -170,14 +152,6 @@ impl File {
         });
         let ended = |error| Error::Unusable(format!("a query ended early: {error}"));
         result.await.map_err(ended)?
-    }
-
-    fn look<T: FromLookup>(
-        &self,
-        query: &'static str,
-        parameters: &[Parameter<'_>],
-    ) -> Result<Option<T>, Error> {
-        self.with_connection(|connection| first(connection, query, parameters))
     }
 
     fn with_connection<T>(
@@ -243,23 +217,13 @@ impl Row<'_> {
     }
 }
 
-impl<'a> From<&'a str> for Parameter<'a> {
-    fn from(text: &'a str) -> Self {
-        Self::Text(text)
-    }
-}
-
-impl From<i64> for Parameter<'_> {
-    fn from(number: i64) -> Self {
-        Self::Number(number)
-    }
-}
-
 impl ToSql for Parameter<'_> {
     fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
         match self {
             Self::Text(text) => text.to_sql(),
             Self::Number(number) => number.to_sql(),
+            Self::Boolean(value) => value.to_sql(),
+            Self::Bytes(bytes) => bytes.to_sql(),
         }
     }
 }

@@ -26,6 +26,7 @@ use std::io::{self, ErrorKind};
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
+use std::sync::Arc;
 use std::time::Duration;
 
 use latchmail_core::config;
@@ -65,8 +66,9 @@ const MAILSERVER_MODE: u32 = 0o660;
 pub(super) async fn open(
     config: &config::Database,
 ) -> Result<(SqlitePool, PathBuf, LastLoginsFile), Error> {
-    let files = Files::from_config(config)?;
-    let files = tokio::task::spawn_blocking(move || files.prepare())
+    let files = Arc::new(SqlitePaths::of(config)?);
+    let preparing = Arc::clone(&files);
+    let _lock = tokio::task::spawn_blocking(move || preparing.prepare())
         .await
         .map_err(|error| Error::Unusable(error.to_string()))??;
 
@@ -226,69 +228,18 @@ pub(crate) fn mailserver_file(config: &config::Database) -> Result<PathBuf, Erro
     std::path::absolute(&config.mailserver).map_err(|error| unusable(&config.mailserver, &error))
 }
 
-/// The absolute paths of the files of a database, for backups.
+/// The absolute paths of all files of the database.
 pub(crate) struct SqlitePaths {
     pub(crate) main: PathBuf,
     pub(crate) mailserver: PathBuf,
-    files: Files,
+    pub(crate) last_logins: LastLoginsFile,
+    milter: MilterFile,
+    with_milter: bool,
 }
 
 impl SqlitePaths {
     /// Returns the paths from the configuration.
     pub(crate) fn of(config: &config::Database) -> Result<Self, Error> {
-        let files = Files::from_config(config)?;
-        Ok(Self {
-            main: files.main.clone(),
-            mailserver: files.mailserver.clone(),
-            files,
-        })
-    }
-
-    /// Waits until no service is starting. Services that start wait until the returned file is
-    /// closed. Creates the folder if it is missing.
-    pub(crate) fn lock(main: &Path) -> Result<File, Error> {
-        make_folder(main, FOLDER_MODE)?;
-        lock(main)
-    }
-
-    /// Returns all files and the folders of the shared files. The second value is `true` if mail
-    /// servers use the file or folder.
-    pub(crate) fn all(&self) -> Vec<(PathBuf, bool)> {
-        let last_logins = self.files.last_logins.path();
-        let milter = self.files.milter.path();
-        let shared = [self.mailserver.as_path(), last_logins, milter];
-        let folders = shared.iter().filter_map(|file| file.parent());
-        let mut all: Vec<(PathBuf, bool)> = folders.map(|one| (one.to_owned(), true)).collect();
-        for suffix in ["", "-wal", "-shm"] {
-            all.extend(shared.iter().map(|file| (beside(file, suffix), true)));
-            all.push((beside(&self.main, suffix), false));
-        }
-        all.push((beside(&self.main, ".lock"), false));
-        all
-    }
-}
-
-/// The absolute paths of all files of the database.
-struct Files {
-    main: PathBuf,
-    mailserver: PathBuf,
-    last_logins: LastLoginsFile,
-    milter: MilterFile,
-    with_milter: bool,
-}
-
-/// The absolute paths of all files of the database. The files exist. This value contains a lock, so
-/// other services wait at their start until this value is dropped.
-struct Prepared {
-    main: PathBuf,
-    mailserver: PathBuf,
-    last_logins: LastLoginsFile,
-    milter: MilterFile,
-    _lock: File,
-}
-
-impl Files {
-    fn from_config(config: &config::Database) -> Result<Self, Error> {
         let main = main_file(config)?;
         let mailserver = mailserver_file(config)?;
         if main == mailserver {
@@ -305,12 +256,27 @@ impl Files {
         })
     }
 
-    /// Waits until no other service is starting. Creates the missing files with their modes. A
-    /// separate lock is necessary, because SQLite's own locks allow two services to convert a new
-    /// file to WAL mode concurrently.
-    fn prepare(self) -> Result<Prepared, Error> {
-        make_folder(&self.main, FOLDER_MODE)?;
-        let lock_file = lock(&self.main)?;
+    /// Waits until no service is starting. Services that start wait until the returned file is
+    /// closed. Creates the folder if it is missing.
+    pub(crate) fn lock(main: &Path) -> Result<File, Error> {
+        make_folder(main, FOLDER_MODE)?;
+        let lock = beside(main, ".lock");
+        OpenOptions::new()
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .mode(MAIN_MODE)
+            .open(&lock)
+            .and_then(|file| file.lock().map(|()| file))
+            .map_err(|error| unusable(&lock, &error))
+    }
+
+    /// Waits until no other service is starting. Creates the missing files with their modes. Other
+    /// services wait at their start until the returned file is closed. A separate lock is
+    /// necessary, because SQLite's own locks allow two services to convert a new file to WAL mode
+    /// concurrently.
+    fn prepare(&self) -> Result<File, Error> {
+        let lock = Self::lock(&self.main)?;
         make_file(&self.main, MAIN_MODE)?;
         make_folder(&self.mailserver, MAILSERVER_FOLDER_MODE)?;
         make_file(&self.mailserver, MAILSERVER_MODE)?;
@@ -318,27 +284,26 @@ impl Files {
         if self.with_milter {
             self.milter.prepare()?;
         }
-        Ok(Prepared {
-            main: self.main,
-            mailserver: self.mailserver,
-            last_logins: self.last_logins,
-            milter: self.milter,
-            _lock: lock_file,
-        })
+        Ok(lock)
     }
-}
 
-/// Waits for the lock that a service holds during its start.
-fn lock(main: &Path) -> Result<File, Error> {
-    let lock = beside(main, ".lock");
-    OpenOptions::new()
-        .write(true)
-        .create(true)
-        .truncate(false)
-        .mode(MAIN_MODE)
-        .open(&lock)
-        .and_then(|file| file.lock().map(|()| file))
-        .map_err(|error| unusable(&lock, &error))
+    /// Returns all files and the folders of the shared files. The second value is `true` if mail
+    /// servers use the file or folder.
+    pub(crate) fn all(&self) -> Vec<(PathBuf, bool)> {
+        let shared = [
+            self.mailserver.as_path(),
+            self.last_logins.path(),
+            self.milter.path(),
+        ];
+        let folders = shared.iter().filter_map(|file| file.parent());
+        let mut all: Vec<(PathBuf, bool)> = folders.map(|one| (one.to_owned(), true)).collect();
+        for suffix in ["", "-wal", "-shm"] {
+            all.extend(shared.iter().map(|file| (beside(file, suffix), true)));
+            all.push((beside(&self.main, suffix), false));
+        }
+        all.push((beside(&self.main, ".lock"), false));
+        all
+    }
 }
 
 /// Creates the folder of `file` with the mode `mode`, independent of the umask. Does nothing if the

@@ -9,6 +9,7 @@ use zeroize::Zeroizing;
 
 use super::DkimKeys;
 use crate::db::{Changed as _, Db, Error, Tx, on_tx};
+use crate::debug::debug_fields;
 
 /// Maximum number of keys that one transaction writes. On SQLite, other writers wait for the
 /// transaction.
@@ -47,14 +48,7 @@ pub struct MilterKey {
     pub configured: bool,
 }
 
-impl std::fmt::Debug for MilterKey {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("MilterKey")
-            .field("domain", &self.domain)
-            .field("selector", &self.selector)
-            .finish_non_exhaustive()
-    }
-}
+debug_fields!(MilterKey { domain, selector });
 
 impl DkimKeys {
     /// Writes keys for a milter. Skips the key of a domain that is neither a platform domain nor a

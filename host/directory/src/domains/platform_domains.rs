@@ -7,7 +7,7 @@ use latchmail_core::caller::Origin;
 use latchmail_core::clock::Timestamp;
 
 use super::Domains;
-use crate::db::{Error, Source, Tx, on, on_tx};
+use crate::db::{Error, Source, Tx};
 use crate::domains::holder;
 use crate::events::{self, Event, Kind};
 
@@ -84,8 +84,7 @@ impl Domains {
     pub(crate) async fn set_platform_domains(&self, domains: &[String]) -> Result<(), Error> {
         let wanted: BTreeSet<String> = domains.iter().map(|d| d.to_lowercase()).collect();
         let mut tx = self.db.begin().await?;
-        let present: Vec<String> =
-            on_tx!(&mut tx, db => sqlx::query_scalar(CONFIGURED).fetch_all(db).await)?;
+        let present: Vec<String> = tx.values(CONFIGURED, ()).await?;
         let present = BTreeSet::from_iter(present);
         // Lock domains in the order of their names. So services that start concurrently cannot
         // deadlock.
@@ -93,7 +92,7 @@ impl Domains {
             tx.lock_domain(changed).await?;
         }
         for gone in present.difference(&wanted) {
-            on_tx!(&mut tx, db => sqlx::query(REMOVE).bind(gone).execute(db).await.map(drop))?;
+            tx.execute(REMOVE, [gone]).await?;
             tx.project(Source::Domain(gone)).await?;
         }
         for new in wanted.difference(&present) {
@@ -104,7 +103,7 @@ impl Domains {
                      first (`latchmail domain release {new}`)"
                 )));
             }
-            on_tx!(&mut tx, db => sqlx::query(ADD_CONFIGURED).bind(new).execute(db).await.map(drop))?;
+            tx.execute(ADD_CONFIGURED, [new]).await?;
             tx.project(Source::Domain(new)).await?;
         }
         tx.commit().await
@@ -115,7 +114,7 @@ impl Domains {
     /// # Errors
     /// Returns [`Error`] if the database fails.
     pub async fn platform_domains(&self) -> Result<Vec<PlatformDomain>, Error> {
-        Ok(on!(&self.db, pool => sqlx::query_as(LIST).fetch_all(pool).await)?)
+        self.db.all(LIST, ()).await
     }
 
     /// Returns a platform domain, or `None` if the domain is not a platform domain.
@@ -123,9 +122,7 @@ impl Domains {
     /// # Errors
     /// Returns [`Error`] if the database fails.
     pub async fn platform_domain(&self, domain: &str) -> Result<Option<PlatformDomain>, Error> {
-        Ok(on!(&self.db, pool => sqlx::query_as(ONE)
-            .bind(domain)
-            .fetch_optional(pool).await)?)
+        self.db.optional(ONE, [domain]).await
     }
 
     /// Returns the numbers of live addresses on a domain. The domain does not need to be a platform
@@ -134,9 +131,7 @@ impl Domains {
     /// # Errors
     /// Returns [`Error`] if the database fails.
     pub async fn in_use(&self, domain: &str) -> Result<InUse, Error> {
-        Ok(on!(&self.db, pool => sqlx::query_as(IN_USE)
-            .bind(domain)
-            .fetch_one(pool).await)?)
+        self.db.one(IN_USE, [domain]).await
     }
 
     /// Returns the addresses that the operator reserves on a domain, sorted by address.
@@ -144,9 +139,7 @@ impl Domains {
     /// # Errors
     /// Returns [`Error`] if the database fails.
     pub async fn reserved_on(&self, domain: &str) -> Result<Vec<String>, Error> {
-        Ok(on!(&self.db, pool => sqlx::query_scalar(RESERVED)
-            .bind(domain)
-            .fetch_all(pool).await)?)
+        self.db.values(RESERVED, [domain]).await
     }
 
     /// Adds a platform domain and deletes all claims to the domain. All accounts can then create
@@ -168,21 +161,16 @@ impl Domains {
         if let Some(account) = holder(&mut tx, domain).await? {
             return Ok(Added::Taken(address_of(&mut tx, account).await?));
         }
-        let claimants: Vec<String> = on_tx!(&mut tx, db => sqlx::query_scalar(VOID_CLAIMS)
-            .bind(domain)
-            .fetch_all(db).await)?;
+        let claimants: Vec<String> = tx.values(VOID_CLAIMS, [domain]).await?;
         for claimant in &claimants {
             let voided = Event::of(Kind::DomainClaimVoided, claimant, now)
                 .about(domain)
                 .detail("the domain became a platform domain");
             events::record(&mut tx, voided, origin).await?;
         }
-        on_tx!(&mut tx, db => sqlx::query(ADD)
-            .bind(domain)
-            .bind(now.millis())
-            .execute(db).await.map(drop))?;
+        tx.execute(ADD, (domain, now)).await?;
         tx.project(Source::Domain(domain)).await?;
-        let added = event_without_account(Kind::PlatformDomainAdded, now).about(domain);
+        let added = Event::without_account(Kind::PlatformDomainAdded, now).about(domain);
         events::commit(tx, added, origin).await?;
         Ok(Added::Added {
             voided: claimants.len(),
@@ -207,43 +195,27 @@ impl Domains {
             Some(PlatformDomain { added_at: None, .. }) => return Ok(Removed::Configured),
             Some(_) => {}
         }
-        let in_use: InUse = on_tx!(&mut tx, db => sqlx::query_as(IN_USE)
-            .bind(domain)
-            .fetch_one(db).await)?;
+        let in_use: InUse = tx.one(IN_USE, [domain]).await?;
         if in_use != InUse::default() {
             return Ok(Removed::InUse(in_use));
         }
-        on_tx!(&mut tx, db => sqlx::query(REMOVE)
-            .bind(domain)
-            .execute(db).await.map(drop))?;
+        tx.execute(REMOVE, [domain]).await?;
         tx.project(Source::Domain(domain)).await?;
-        let removed = event_without_account(Kind::PlatformDomainRemoved, now).about(domain);
+        let removed = Event::without_account(Kind::PlatformDomainRemoved, now).about(domain);
         events::commit(tx, removed, origin).await?;
         Ok(Removed::Removed)
     }
 }
 
 async fn one(tx: &mut Tx, domain: &str) -> Result<Option<PlatformDomain>, Error> {
-    Ok(on_tx!(tx, db => sqlx::query_as(ONE)
-        .bind(domain)
-        .fetch_optional(db).await)?)
+    tx.optional(ONE, [domain]).await
 }
 
 /// Returns the address of the account with the id `account`. Returns the id if there is no such
 /// account.
 async fn address_of(tx: &mut Tx, account: String) -> Result<String, Error> {
-    let address: Option<String> = on_tx!(tx, db => sqlx::query_scalar(OWNER)
-        .bind(&account)
-        .fetch_optional(db).await)?;
+    let address: Option<String> = tx.optional_value(OWNER, [&account]).await?;
     Ok(address.unwrap_or(account))
-}
-
-/// Creates an event that concerns no account.
-const fn event_without_account<'a>(kind: Kind, at: Timestamp) -> Event<'a> {
-    Event {
-        account: None,
-        ..Event::of(kind, "", at)
-    }
 }
 
 #[cfg(test)]

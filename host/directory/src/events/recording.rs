@@ -13,7 +13,7 @@ use latchmail_core::caller::Origin;
 use latchmail_core::network::network;
 
 use super::{Event, Kind};
-use crate::db::{Error, Tx, on_tx};
+use crate::db::{Error, Tx};
 
 /// Maximum number of rows per day (UTC) for failed sign-ins to one account for one reason. Also the
 /// maximum for failed sign-ins to addresses without an account from one network.
@@ -60,19 +60,20 @@ pub(crate) async fn record(tx: &mut Tx, event: Event<'_>, origin: &Origin) -> Re
     if event.kind == Kind::SignInFailed && counted(tx, event, origin).await? {
         return Ok(());
     }
-    on_tx!(tx, db => sqlx::query(INSERT)
-        .bind(event.at.millis())
-        .bind(event.kind.name())
-        .bind(event.account)
-        .bind(event.address)
-        .bind(&origin.actor)
-        .bind(&origin.credential)
-        .bind(origin.client.map(|client| client.to_string()))
-        .bind(&origin.request)
-        .bind(event.subject)
-        .bind(event.detail)
-        .bind(network_of(origin))
-        .execute(db).await.map(drop))?;
+    let row = (
+        event.at,
+        event.kind.name(),
+        event.account,
+        event.address,
+        &origin.actor,
+        &origin.credential,
+        origin.client.map(|client| client.to_string()),
+        &origin.request,
+        event.subject,
+        event.detail,
+        network_of(origin),
+    );
+    tx.execute(INSERT, row).await?;
     Ok(())
 }
 
@@ -99,23 +100,28 @@ async fn counted(tx: &mut Tx, event: Event<'_>, origin: &Origin) -> Result<bool,
             (ONE_MORE_OF_ALL, LISTED_OF_STRANGERS),
         ],
     };
-    for (one_more, most) in budgets {
-        let counted = on_tx!(tx, db => sqlx::query(*one_more)
-            .bind(event.address)
-            .bind(event.kind.name())
-            .bind(detail)
-            .bind(event.at.millis())
-            .bind(event.account)
-            .bind(&origin.actor)
-            .bind(&origin.credential)
-            .bind(origin.client.map(|client| client.to_string()))
-            .bind(&origin.request)
-            .bind(event.subject)
-            .bind(midnight)
-            .bind(midnight + DAY)
-            .bind(most)
-            .bind(network_of(origin))
-            .execute(db).await.map(|done| done.rows_affected()))?;
+    for &(one_more, most) in budgets {
+        let counted = tx
+            .execute(
+                one_more,
+                (
+                    event.address,
+                    event.kind.name(),
+                    detail,
+                    event.at,
+                    event.account,
+                    &origin.actor,
+                    &origin.credential,
+                    origin.client.map(|client| client.to_string()),
+                    &origin.request,
+                    event.subject,
+                    midnight,
+                    midnight + DAY,
+                    most,
+                    network_of(origin),
+                ),
+            )
+            .await?;
         if counted == 1 {
             return Ok(true);
         }

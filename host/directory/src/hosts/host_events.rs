@@ -15,7 +15,7 @@ use sqlx::postgres::{PgListener, PgPoolOptions};
 use tokio::time::{sleep, timeout};
 
 use super::Hosts;
-use crate::db::{Changed as _, Db, Error, on};
+use crate::db::{Db, Error};
 
 /// Maximum time between two readings of events on PostgreSQL, which notifies the hosts of most
 /// events.
@@ -106,7 +106,7 @@ impl Hosts {
     /// Deletes events that all hosts have read.
     pub(crate) async fn sweep_host_events(&self, now: Timestamp) -> Result<(), Error> {
         let before = now.minus(KEEP).millis();
-        on!(&self.db, pool => sqlx::query(SWEEP).bind(before).execute(pool).await.changed().map(drop))?;
+        self.db.execute(SWEEP, [before]).await?;
         Ok(())
     }
 }

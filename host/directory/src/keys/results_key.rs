@@ -4,7 +4,7 @@
 use zeroize::Zeroizing;
 
 use super::Keys;
-use crate::db::{Changed as _, Error, on};
+use crate::db::Error;
 
 const INSERT: &str =
     "INSERT INTO results_key (id, secret) VALUES (1, $1) ON CONFLICT (id) DO NOTHING";
@@ -17,14 +17,13 @@ impl Keys {
     /// # Errors
     /// Returns [`Error`] if the database fails.
     pub async fn results_key(&self, new: &str) -> Result<Zeroizing<String>, Error> {
-        let found: Option<String> =
-            on!(&self.db, pool => sqlx::query_scalar(FIND).fetch_optional(pool).await)?;
+        let found: Option<String> = self.db.optional_value(FIND, ()).await?;
         if let Some(key) = found {
             return Ok(key.into());
         }
-        on!(&self.db, pool => sqlx::query(INSERT).bind(new).execute(pool).await.changed().map(drop))?;
+        self.db.execute(INSERT, [new]).await?;
         self.db.repair_mailserver().await?;
-        let key: String = on!(&self.db, pool => sqlx::query_scalar(FIND).fetch_one(pool).await)?;
+        let key: String = self.db.value(FIND, ()).await?;
         Ok(key.into())
     }
 }

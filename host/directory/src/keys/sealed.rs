@@ -7,7 +7,7 @@
 use latchmail_core::clock::Timestamp;
 
 use super::Keys;
-use crate::db::{Changed as _, Error, on};
+use crate::db::Error;
 
 /// A column with sealed secrets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -142,11 +142,9 @@ impl Keys {
         after: &str,
         limit: i64,
     ) -> Result<Vec<(String, Vec<u8>)>, Error> {
-        Ok(on!(&self.db, pool => sqlx::query_as(column.queries().page)
-            .bind(key)
-            .bind(after)
-            .bind(limit)
-            .fetch_all(pool).await)?)
+        self.db
+            .all(column.queries().page, (key, after, limit))
+            .await
     }
 
     /// Replaces the sealed value `before` of a row with `after`. `after` must be the same secret,
@@ -161,14 +159,9 @@ impl Keys {
         before: &[u8],
         after: &[u8],
     ) -> Result<(), Error> {
-        on!(&self.db, pool => sqlx::query(column.queries().reseal)
-            .bind(row)
-            .bind(before)
-            .bind(after)
-            .execute(pool)
-            .await
-            .changed()
-            .map(drop))?;
+        self.db
+            .execute(column.queries().reseal, (row, before, after))
+            .await?;
         Ok(())
     }
 
@@ -183,14 +176,9 @@ impl Keys {
         key: &[u8],
         now: Timestamp,
     ) -> Result<u64, Error> {
-        let mut count: i64 = on!(&self.db, pool => sqlx::query_scalar(column.queries().count)
-            .bind(key)
-            .fetch_one(pool).await)?;
+        let mut count: i64 = self.db.value(column.queries().count, [key]).await?;
         if column == SealedColumn::Session {
-            let expired: i64 = on!(&self.db, pool => sqlx::query_scalar(COUNT_EXPIRED)
-                .bind(key)
-                .bind(now.millis())
-                .fetch_one(pool).await)?;
+            let expired: i64 = self.db.value(COUNT_EXPIRED, (key, now)).await?;
             count -= expired;
         }
         Ok(u64::try_from(count).unwrap_or(0))
@@ -202,9 +190,7 @@ impl Keys {
     /// # Errors
     /// Returns [`Error`] if the database fails.
     pub async fn last_sealed_session(&self, key: &[u8]) -> Result<Option<Timestamp>, Error> {
-        let last: Option<i64> = on!(&self.db, pool => sqlx::query_scalar(LAST_SESSION)
-            .bind(key)
-            .fetch_one(pool).await)?;
+        let last: Option<i64> = self.db.value(LAST_SESSION, [key]).await?;
         Ok(last.map(Timestamp::from_millis))
     }
 }

@@ -7,7 +7,7 @@
 use latchmail_core::clock::Timestamp;
 
 use super::Keys;
-use crate::db::{Error, Tx, on, on_tx};
+use crate::db::{Error, Tx};
 use crate::hosts::for_both;
 
 const ALL: &str = "SELECT kid, state, changed_at FROM service_keys ORDER BY changed_at DESC, kid";
@@ -88,7 +88,7 @@ impl Keys {
     /// # Errors
     /// Returns [`Error`] if the database fails.
     pub async fn list(&self) -> Result<Vec<ServiceKey>, Error> {
-        let rows: Vec<KeyRow> = on!(&self.db, pool => sqlx::query_as(ALL).fetch_all(pool).await)?;
+        let rows: Vec<KeyRow> = self.db.all(ALL, ()).await?;
         Ok(rows.into_iter().map(ServiceKey::from).collect())
     }
 
@@ -97,7 +97,7 @@ impl Keys {
     /// # Errors
     /// Returns [`Error`] if the database fails.
     pub async fn current_service_key(&self) -> Result<Option<String>, Error> {
-        Ok(on!(&self.db, pool => sqlx::query_scalar(CURRENT).fetch_optional(pool).await)?)
+        self.db.optional_value(CURRENT, ()).await
     }
 
     /// Compares the keys in the key file of a host with the database. `kids` are the ids of these
@@ -115,7 +115,7 @@ impl Keys {
         host_id: &str,
     ) -> Result<Registered, Error> {
         let mut tx = self.begin_key_change().await?;
-        let rows: Vec<KeyRow> = on_tx!(&mut tx, db => sqlx::query_as(ALL).fetch_all(db).await)?;
+        let rows: Vec<KeyRow> = tx.all(ALL, ()).await?;
         let current = rows.iter().find(|row| row.state == "current");
         let first = kids.first().copied().unwrap_or_default();
         let Some(current) = current.map(|row| row.kid.clone()) else {
@@ -160,7 +160,7 @@ impl Keys {
     pub async fn add_pending_service_key(&self, kid: &str) -> Result<Option<String>, Error> {
         let mut tx = self.begin_key_change().await?;
         self.insert_key(&mut tx, kid, KeyState::Pending).await?;
-        let rows: Vec<KeyRow> = on_tx!(&mut tx, db => sqlx::query_as(ALL).fetch_all(db).await)?;
+        let rows: Vec<KeyRow> = tx.all(ALL, ()).await?;
         tx.commit().await?;
         let pending = rows.into_iter().find(|row| row.state == "pending");
         Ok(pending.map(|row| row.kid))
@@ -172,7 +172,7 @@ impl Keys {
     /// Returns [`Error`] if the database fails. Nothing is changed in that case.
     pub async fn activate_service_key(&self, kid: &str) -> Result<Activation, Error> {
         let mut tx = self.begin_key_change().await?;
-        let rows: Vec<KeyRow> = on_tx!(&mut tx, db => sqlx::query_as(ALL).fetch_all(db).await)?;
+        let rows: Vec<KeyRow> = tx.all(ALL, ()).await?;
         let is = |state: &str| rows.iter().find(|row| row.state == state);
         if is("current").is_some_and(|row| row.kid == kid) {
             return Ok(Activation::Activated);
@@ -213,13 +213,13 @@ impl Keys {
 
     async fn insert_key(&self, tx: &mut Tx, kid: &str, state: KeyState) -> Result<(), Error> {
         let query = self.db.query(INSERT);
-        on_tx!(tx, db => sqlx::query(query).bind(kid).bind(state.as_str()).execute(db).await.map(drop))?;
+        tx.execute(query, (kid, state.as_str())).await?;
         Ok(())
     }
 
     async fn set_key_state(&self, tx: &mut Tx, kid: &str, state: KeyState) -> Result<(), Error> {
         let query = self.db.query(SET_STATE);
-        on_tx!(tx, db => sqlx::query(query).bind(kid).bind(state.as_str()).execute(db).await.map(drop))?;
+        tx.execute(query, (kid, state.as_str())).await?;
         Ok(())
     }
 
@@ -230,11 +230,7 @@ impl Keys {
         host_id: &str,
     ) -> Result<Vec<(String, String)>, Error> {
         let stopped_before = self.hosts.stopped_before_in(tx).await?;
-        Ok(on_tx!(tx, db => sqlx::query_as(OTHER_HOSTS)
-            .bind(stopped_before)
-            .bind(host_id)
-            .fetch_all(db)
-            .await)?)
+        tx.all(OTHER_HOSTS, (stopped_before, host_id)).await
     }
 }
 

@@ -5,7 +5,7 @@
 
 use super::Modules;
 use crate::aliases::AliasCaller;
-use crate::db::{Error, Tx, on, on_tx};
+use crate::db::Error;
 
 /// Number of bytes that each entry adds to the quota besides its key and its value.
 pub const ENTRY_OVERHEAD: usize = 64;
@@ -26,7 +26,7 @@ const SET: &str = "INSERT INTO store_entries (account_id, module, key, value) VA
 const DELETE: &str = "DELETE FROM store_entries WHERE account_id = $1 AND module = $2 AND key = $3";
 /// Deletes the sets of a module for all accounts. Because of a foreign key, the database also
 /// deletes the entries of these sets.
-const FORGET: &str = "DELETE FROM stores WHERE module = $1";
+pub(super) const FORGET: &str = "DELETE FROM stores WHERE module = $1";
 
 /// The name of a module, and a key in its storage.
 #[derive(Clone, Copy, Debug)]
@@ -72,11 +72,9 @@ impl Modules {
         account_id: &str,
         entry: Entry<'_>,
     ) -> Result<Option<Vec<u8>>, Error> {
-        Ok(on!(&self.db, pool => sqlx::query_scalar(GET)
-            .bind(account_id)
-            .bind(entry.module)
-            .bind(entry.key)
-            .fetch_optional(pool).await)?)
+        self.db
+            .optional_value(GET, (account_id, entry.module, entry.key))
+            .await
     }
 
     /// Returns up to `limit` keys that a module stores for an account, in byte order. Includes only
@@ -92,14 +90,19 @@ impl Modules {
         after: &str,
         limit: u32,
     ) -> Result<Vec<String>, Error> {
-        Ok(on!(&self.db, pool => sqlx::query_scalar(LIST)
-            .bind(account_id)
-            .bind(module)
-            .bind(after)
-            .bind(prefix)
-            .bind(after_prefix(prefix))
-            .bind(i64::from(limit))
-            .fetch_all(pool).await)?)
+        self.db
+            .values(
+                LIST,
+                (
+                    account_id,
+                    module,
+                    after,
+                    prefix,
+                    after_prefix(prefix),
+                    limit,
+                ),
+            )
+            .await
     }
 
     /// Sets the value of a key. Deletes the key if `value` is `None`. Changes nothing if the key
@@ -129,15 +132,8 @@ impl Modules {
         if !tx.lock_module_shared(module).await? {
             return Ok(Change::Removed);
         }
-        let used: i64 = on_tx!(&mut tx, db => sqlx::query_scalar(LOCK)
-            .bind(account_id)
-            .bind(module)
-            .fetch_one(db).await)?;
-        let before: Option<Vec<u8>> = on_tx!(&mut tx, db => sqlx::query_scalar(GET)
-            .bind(account_id)
-            .bind(module)
-            .bind(key)
-            .fetch_optional(db).await)?;
+        let used: i64 = tx.value(LOCK, (account_id, module)).await?;
+        let before: Option<Vec<u8>> = tx.optional_value(GET, (account_id, module, key)).await?;
         let before = before.as_deref();
         if let Expected::Value(expected) = expected
             && before != expected
@@ -151,35 +147,14 @@ impl Modules {
         if change > 0 && used + change > i64::try_from(quota).unwrap_or(i64::MAX) {
             return Ok(Change::Full);
         }
-        on_tx!(&mut tx, db => sqlx::query(COUNT)
-            .bind(account_id)
-            .bind(module)
-            .bind(change)
-            .execute(db).await.map(drop))?;
+        tx.execute(COUNT, (account_id, module, change)).await?;
         match value {
-            Some(value) => on_tx!(&mut tx, db => sqlx::query(SET)
-                .bind(account_id)
-                .bind(module)
-                .bind(key)
-                .bind(value)
-                .execute(db).await.map(drop))?,
-            None => on_tx!(&mut tx, db => sqlx::query(DELETE)
-                .bind(account_id)
-                .bind(module)
-                .bind(key)
-                .execute(db).await.map(drop))?,
-        }
+            Some(value) => tx.execute(SET, (account_id, module, key, value)).await?,
+            None => tx.execute(DELETE, (account_id, module, key)).await?,
+        };
         tx.commit().await?;
         Ok(Change::Done)
     }
-}
-
-/// Deletes all data that a module stored, for every account. Returns the number of accounts for
-/// which the module had stored data.
-pub(crate) async fn forget(tx: &mut Tx, module: &str) -> Result<u64, Error> {
-    Ok(on_tx!(tx, db => sqlx::query(FORGET)
-        .bind(module)
-        .execute(db).await.map(|done| done.rows_affected()))?)
 }
 
 /// Returns the number of bytes that an entry adds to the quota. A missing entry adds no bytes.

@@ -9,7 +9,7 @@ use super::OAuth;
 use super::devices;
 use super::grants::{self, NewGrant};
 use crate::credentials;
-use crate::db::{Error, Tx, on, on_tx};
+use crate::db::{Error, Tx};
 use crate::events::{self, Event, Kind};
 use crate::two_factor::{self, Consumption, Person};
 
@@ -116,8 +116,7 @@ impl OAuth {
         approval: Approval<'_>,
         origin: &Origin,
     ) -> Result<ApprovalOutcome, Error> {
-        let mut tx = self.db.begin().await?;
-        tx.lock_account(person.account_id).await?;
+        let mut tx = self.db.begin_locked(person.account_id).await?;
         let with = match two_factor::consume(&mut tx, person).await? {
             Consumption::Valid { with } => with,
             Consumption::Used => return Ok(ApprovalOutcome::CodeUsed),
@@ -135,10 +134,7 @@ impl OAuth {
                 }
             }
         };
-        on_tx!(&mut tx, db => sqlx::query(USE_CLIENT)
-            .bind(&client_id)
-            .bind(person.at.millis())
-            .execute(db).await.map(drop))?;
+        tx.execute(USE_CLIENT, (&client_id, person.at)).await?;
         let detail = format!("{client_name}{with}");
         let approved = Event::of(Kind::ClientAgreedTo, person.account_id, person.at)
             .about(&client_id)
@@ -152,9 +148,7 @@ impl OAuth {
     /// # Errors
     /// Returns [`Error`] if the database fails.
     pub async fn authorization_code(&self, code_hash: &str) -> Result<Option<Presented>, Error> {
-        Ok(on!(&self.db, pool => sqlx::query_as(FIND)
-            .bind(code_hash)
-            .fetch_optional(pool).await)?)
+        self.db.optional(FIND, [code_hash]).await
     }
 
     /// Exchanges a code for `grant`. A code can be exchanged only one time. A second exchange ends
@@ -169,26 +163,21 @@ impl OAuth {
         origin: &Origin,
     ) -> Result<Exchange, Error> {
         let mut tx = self.db.begin().await?;
-        let owner: Option<String> = on_tx!(&mut tx, db => sqlx::query_scalar(OWNER)
-            .bind(code_hash)
-            .fetch_optional(db).await)?;
+        let owner: Option<String> = tx.optional_value(OWNER, [code_hash]).await?;
         let Some(owner) = owner.filter(|owner| *owner == grant.account_id) else {
             return Ok(Exchange::Gone);
         };
         tx.lock_account(&owner).await?;
-        let taken = on_tx!(&mut tx, db => sqlx::query(MARK_EXCHANGED)
-            .bind(code_hash)
-            .bind(&grant.id)
-            .bind(grant.at.millis())
-            .execute(db).await.map(|done| done.rows_affected()))?;
+        let taken = tx
+            .execute(MARK_EXCHANGED, (code_hash, &grant.id, grant.at))
+            .await?;
         if taken == 1 {
             let ended = grants::insert(&mut tx, grant, origin).await?;
             tx.commit().await?;
             return Ok(Exchange::Granted { ended });
         }
-        let app_password: Option<String> = on_tx!(&mut tx, db => sqlx::query_scalar(APP_PASSWORD_OF_CODE)
-            .bind(code_hash)
-            .fetch_optional(db).await)?;
+        let app_password: Option<String> =
+            tx.optional_value(APP_PASSWORD_OF_CODE, [code_hash]).await?;
         let Some(app_password) = app_password else {
             return Ok(Exchange::Gone);
         };
@@ -204,16 +193,17 @@ impl OAuth {
 }
 
 async fn insert(tx: &mut Tx, account_id: &str, code: &NewCode) -> Result<(), Error> {
-    on_tx!(tx, db => sqlx::query(INSERT)
-        .bind(&code.hash)
-        .bind(account_id)
-        .bind(&code.client_id)
-        .bind(&code.client_name)
-        .bind(&code.redirect_uri)
-        .bind(&code.challenge)
-        .bind(&code.resource)
-        .bind(&code.scope)
-        .bind(code.expires_at.millis())
-        .execute(db).await.map(drop))?;
+    let row = (
+        &code.hash,
+        account_id,
+        &code.client_id,
+        &code.client_name,
+        &code.redirect_uri,
+        &code.challenge,
+        &code.resource,
+        &code.scope,
+        code.expires_at,
+    );
+    tx.execute(INSERT, row).await?;
     Ok(())
 }

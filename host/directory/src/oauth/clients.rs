@@ -9,8 +9,9 @@ use latchmail_core::caller::Origin;
 use latchmail_core::clock::Timestamp;
 
 use super::OAuth;
+use crate::credentials;
 use crate::crowd::{self, Crowd, crowd};
-use crate::db::{Changed as _, Error, Source, Tx, on, on_tx};
+use crate::db::{Error, Tx};
 use crate::events::{self, Event, Kind};
 
 /// The age at which a self-registered client is deleted if no person has signed in for the client.
@@ -132,12 +133,9 @@ impl OAuth {
     ) -> Result<(), Error> {
         let mut tx = self.db.begin().await?;
         insert(&mut tx, client, None, now).await?;
-        let added = Event {
-            account: None,
-            ..Event::of(Kind::ClientAdded, "", now)
-                .about(&client.id)
-                .detail(&client.name)
-        };
+        let added = Event::without_account(Kind::ClientAdded, now)
+            .about(&client.id)
+            .detail(&client.name);
         events::commit(tx, added, origin).await
     }
 
@@ -146,9 +144,7 @@ impl OAuth {
     /// # Errors
     /// Returns [`Error`] if the database fails.
     pub async fn client(&self, id: &str) -> Result<Option<Client>, Error> {
-        let row: Option<Row> = on!(&self.db, pool => sqlx::query_as(FIND)
-            .bind(id)
-            .fetch_optional(pool).await)?;
+        let row: Option<Row> = self.db.optional(FIND, [id]).await?;
         Ok(row.map(|row| ClientRow::from(row).client))
     }
 
@@ -157,7 +153,7 @@ impl OAuth {
     /// # Errors
     /// Returns [`Error`] if the database fails.
     pub async fn clients(&self) -> Result<Vec<ClientRow>, Error> {
-        let rows: Vec<Row> = on!(&self.db, pool => sqlx::query_as(ALL).fetch_all(pool).await)?;
+        let rows: Vec<Row> = self.db.all(ALL, ()).await?;
         Ok(rows.into_iter().map(ClientRow::from).collect())
     }
 
@@ -176,27 +172,17 @@ impl OAuth {
         origin: &Origin,
     ) -> Result<Option<Vec<String>>, Error> {
         let mut tx = self.db.begin().await?;
-        let mut known = on_tx!(&mut tx, db => sqlx::query(DELETE)
-            .bind(id)
-            .execute(db).await.map(|done| done.rows_affected()))?;
+        let mut known = tx.execute(DELETE, [id]).await?;
         // These queries delete the approvals that have not led to a grant.
         for forget in [CODES, DEVICES] {
-            known += on_tx!(&mut tx, db => sqlx::query(forget)
-                .bind(id)
-                .execute(db).await.map(|done| done.rows_affected()))?;
+            known += tx.execute(forget, [id]).await?;
         }
-        let owners: Vec<String> = on_tx!(&mut tx, db => sqlx::query_scalar(OWNERS)
-            .bind(id)
-            .fetch_all(db).await)?;
+        let owners: Vec<String> = tx.values(OWNERS, [id]).await?;
         let mut ended: Vec<String> = Vec::new();
         for owner in &owners {
             tx.lock_account(owner).await?;
-            let ended_now: Vec<String> = on_tx!(&mut tx, db => sqlx::query_scalar(GRANTS)
-                .bind(id)
-                .bind(owner)
-                .fetch_all(db).await)?;
+            let ended_now = credentials::delete_by(&mut tx, GRANTS, (id, owner)).await?;
             for app_password in &ended_now {
-                tx.project(Source::AppPassword(app_password)).await?;
                 let event = Event::of(Kind::OAuthGrantEnded, owner, now)
                     .about(app_password)
                     .detail("its client was removed");
@@ -208,22 +194,18 @@ impl OAuth {
             return Ok(None);
         }
         let detail = format!("grants ended: {}", ended.len());
-        let removed = Event {
-            account: None,
-            ..Event::of(Kind::ClientRemoved, "", now)
-                .about(id)
-                .detail(&detail)
-        };
+        let removed = Event::without_account(Kind::ClientRemoved, now)
+            .about(id)
+            .detail(&detail);
         events::commit(tx, removed, origin).await?;
         Ok(Some(ended))
     }
 
     /// Deletes unused self-registered clients.
     pub(crate) async fn sweep_clients(&self, now: Timestamp) -> Result<(), Error> {
-        on!(&self.db, pool => sqlx::query(SWEEP)
-            .bind(now.minus(UNUSED).millis())
-            .bind(now.minus(IDLE).millis())
-            .execute(pool).await.changed().map(drop))?;
+        self.db
+            .execute(SWEEP, (now.minus(UNUSED), now.minus(IDLE)))
+            .await?;
         Ok(())
     }
 }
@@ -235,15 +217,16 @@ async fn insert(
     now: Timestamp,
 ) -> Result<(), Error> {
     let (network, region) = from.map(crowd::origin).unwrap_or_default();
-    on_tx!(tx, db => sqlx::query(INSERT)
-        .bind(&client.id)
-        .bind(&client.name)
-        .bind(client.redirect_uris.join("\n"))
-        .bind(client.grant_types.join(" "))
-        .bind(&client.secret_hash)
-        .bind(now.millis())
-        .bind(network)
-        .bind(region)
-        .execute(db).await.map(drop))?;
+    let row = (
+        &client.id,
+        &client.name,
+        client.redirect_uris.join("\n"),
+        client.grant_types.join(" "),
+        &client.secret_hash,
+        now,
+        network,
+        region,
+    );
+    tx.execute(INSERT, row).await?;
     Ok(())
 }

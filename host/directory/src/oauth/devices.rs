@@ -12,7 +12,7 @@ use latchmail_core::clock::Timestamp;
 use super::OAuth;
 use super::grants::{self, NewGrant};
 use crate::crowd::{self, Crowd, crowd};
-use crate::db::{Changed as _, Error, Tx, on, on_tx};
+use crate::db::{Error, Tx};
 
 /// The increase of a device's polling interval after each poll that is too early (RFC 8628, section
 /// 3.5).
@@ -131,18 +131,19 @@ impl OAuth {
         let mut tx = self.db.begin().await?;
         WAITING_DEVICES.make_room(&mut tx).await?;
         let (network, region) = crowd::origin(from);
-        on_tx!(&mut tx, db => sqlx::query(INSERT)
-            .bind(&device.hash)
-            .bind(&device.user_code)
-            .bind(&device.client_id)
-            .bind(&device.client_name)
-            .bind(&device.resource)
-            .bind(&device.scope)
-            .bind(millis(device.patience))
-            .bind(device.expires_at.millis())
-            .bind(network)
-            .bind(region)
-            .execute(db).await.map(drop))?;
+        let row = (
+            &device.hash,
+            &device.user_code,
+            &device.client_id,
+            &device.client_name,
+            &device.resource,
+            &device.scope,
+            millis(device.patience),
+            device.expires_at,
+            network,
+            region,
+        );
+        tx.execute(INSERT, row).await?;
         tx.commit().await
     }
 
@@ -155,10 +156,7 @@ impl OAuth {
         user_code: &str,
         now: Timestamp,
     ) -> Result<Option<Device>, Error> {
-        Ok(on!(&self.db, pool => sqlx::query_as(WAITING)
-            .bind(user_code)
-            .bind(now.millis())
-            .fetch_optional(pool).await)?)
+        self.db.optional(WAITING, (user_code, now)).await
     }
 
     /// Denies access for the device with this user code. The device must be waiting, or must not
@@ -167,10 +165,7 @@ impl OAuth {
     /// # Errors
     /// Returns [`Error`] if the database fails.
     pub async fn deny_device(&self, user_code: &str, now: Timestamp) -> Result<bool, Error> {
-        let denied = on!(&self.db, pool => sqlx::query(DENY)
-            .bind(user_code)
-            .bind(now.millis())
-            .execute(pool).await.changed().map(|done| done.rows_affected()))?;
+        let denied = self.db.execute(DENY, (user_code, now)).await?;
         Ok(denied == 1)
     }
 
@@ -179,10 +174,7 @@ impl OAuth {
     /// # Errors
     /// Returns [`Error`] if the database fails.
     pub async fn has_device(&self, device_hash: &str, client_id: &str) -> Result<bool, Error> {
-        let devices: i64 = on!(&self.db, pool => sqlx::query_scalar(EXISTS)
-            .bind(device_hash)
-            .bind(client_id)
-            .fetch_one(pool).await)?;
+        let devices: i64 = self.db.value(EXISTS, (device_hash, client_id)).await?;
         Ok(devices == 1)
     }
 
@@ -198,9 +190,7 @@ impl OAuth {
         now: Timestamp,
     ) -> Result<Poll, Error> {
         let mut tx = self.db.begin().await?;
-        let state: Option<State> = on_tx!(&mut tx, db => sqlx::query_as(STATE)
-            .bind(device_hash)
-            .fetch_optional(db).await)?;
+        let state: Option<State> = tx.optional(STATE, [device_hash]).await?;
         let Some(state) = state.filter(|state| state.client_id == client_id) else {
             return Ok(Poll::Unknown);
         };
@@ -225,11 +215,8 @@ impl OAuth {
         } else {
             state.patience
         };
-        on_tx!(&mut tx, db => sqlx::query(RECORD_POLL)
-            .bind(device_hash)
-            .bind(now.millis())
-            .bind(patience)
-            .execute(db).await.map(drop))?;
+        tx.execute(RECORD_POLL, (device_hash, now, patience))
+            .await?;
         tx.commit().await?;
         Ok(if soon { Poll::SlowDown } else { Poll::Pending })
     }
@@ -246,13 +233,10 @@ impl OAuth {
         grant: &NewGrant,
         origin: &Origin,
     ) -> Result<Option<Vec<String>>, Error> {
-        let mut tx = self.db.begin().await?;
-        tx.lock_account(&grant.account_id).await?;
-        let taken = on_tx!(&mut tx, db => sqlx::query(CONSUME)
-            .bind(device_hash)
-            .bind(&grant.account_id)
-            .bind(grant.at.millis())
-            .execute(db).await.map(|done| done.rows_affected()))?;
+        let mut tx = self.db.begin_locked(&grant.account_id).await?;
+        let taken = tx
+            .execute(CONSUME, (device_hash, &grant.account_id, grant.at))
+            .await?;
         if taken == 0 {
             return Ok(None);
         }
@@ -270,16 +254,13 @@ pub(super) async fn approve(
     account_id: &str,
     now: Timestamp,
 ) -> Result<Option<(String, String)>, Error> {
-    let device: Option<Device> = on_tx!(tx, db => sqlx::query_as(WAITING)
-        .bind(user_code)
-        .bind(now.millis())
-        .fetch_optional(db).await)?;
-    let approved = on_tx!(tx, db => sqlx::query(APPROVE)
-        .bind(user_code)
-        .bind(account_id)
-        .bind(now.millis())
-        .bind(now.plus(MIN_FETCH_TIME).millis())
-        .execute(db).await.map(|done| done.rows_affected()))?;
+    let device: Option<Device> = tx.optional(WAITING, (user_code, now)).await?;
+    let approved = tx
+        .execute(
+            APPROVE,
+            (user_code, account_id, now, now.plus(MIN_FETCH_TIME)),
+        )
+        .await?;
     let device = device.filter(|_| approved == 1);
     Ok(device.map(|device| (device.client_id, device.client_name)))
 }

@@ -9,7 +9,8 @@ use latchmail_core::clock::Timestamp;
 
 use super::OAuth;
 use crate::credentials::{self, NewAppPassword};
-use crate::db::{Changed as _, Error, FromLookup, Row, Source, Tx, on, on_tx};
+use crate::db::{Error, FromLookup, Row, Tx, on_tx};
+use crate::debug::debug_fields;
 use crate::events::{self, Event, Kind};
 
 /// Maximum number of grants of an account. If an account exceeds the maximum, its oldest grants are
@@ -62,13 +63,7 @@ pub struct NewToken {
     pub expires_at: Timestamp,
 }
 
-impl fmt::Debug for NewToken {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("NewToken")
-            .field("expires_at", &self.expires_at)
-            .finish_non_exhaustive()
-    }
-}
+debug_fields!(NewToken { expires_at });
 
 /// A pair of tokens for a client.
 #[derive(Clone, Debug)]
@@ -206,8 +201,7 @@ impl OAuth {
         hash: &str,
         now: Timestamp,
     ) -> Result<Option<Presented>, Error> {
-        let good = [hash.into(), kind.into(), now.millis().into()];
-        self.lookup.one(BY_TOKEN, &good).await
+        self.lookup.one(BY_TOKEN, (hash, kind, now)).await
     }
 
     /// Consumes a refresh token and stores the next pair of tokens. The grant then expires together
@@ -224,8 +218,7 @@ impl OAuth {
         now: Timestamp,
         origin: &Origin,
     ) -> Result<Rotation, Error> {
-        let mut tx = self.db.begin().await?;
-        tx.lock_account(&grant.account_id).await?;
+        let mut tx = self.db.begin_locked(&grant.account_id).await?;
         // Read the token after taking the lock, because the grant may have ended while this call
         // waited for the lock.
         let lives = on_tx!(&mut tx, db => sqlx::query(BY_TOKEN)
@@ -236,9 +229,7 @@ impl OAuth {
         if !lives {
             return Ok(Rotation::Unknown);
         }
-        let used = on_tx!(&mut tx, db => sqlx::query(USE)
-            .bind(hash)
-            .execute(db).await.map(|done| done.rows_affected()))?;
+        let used = tx.execute(USE, [hash]).await?;
         if used == 0 {
             credentials::delete(&mut tx, &grant.app_password_id).await?;
             let reused = Event::of(Kind::OAuthGrantReused, &grant.account_id, now)
@@ -247,10 +238,7 @@ impl OAuth {
             events::commit(tx, reused, origin).await?;
             return Ok(Rotation::Reused);
         }
-        on_tx!(&mut tx, db => sqlx::query(FORGET_ACCESS)
-            .bind(&grant.id)
-            .bind(now.millis())
-            .execute(db).await.map(drop))?;
+        tx.execute(FORGET_ACCESS, (&grant.id, now)).await?;
         insert_tokens(&mut tx, &grant.id, next).await?;
         credentials::set_end(&mut tx, &grant.app_password_id, next.refresh.expires_at).await?;
         tx.commit().await?;
@@ -268,12 +256,10 @@ impl OAuth {
         now: Timestamp,
         origin: &Origin,
     ) -> Result<bool, Error> {
-        let mut tx = self.db.begin().await?;
-        tx.lock_account(account_id).await?;
-        let label: Option<String> = on_tx!(&mut tx, db => sqlx::query_scalar(OWN)
-            .bind(app_password_id)
-            .bind(account_id)
-            .fetch_optional(db).await)?;
+        let mut tx = self.db.begin_locked(account_id).await?;
+        let label: Option<String> = tx
+            .optional_value(OWN, (app_password_id, account_id))
+            .await?;
         let Some(label) = label else {
             return Ok(false);
         };
@@ -291,31 +277,20 @@ impl OAuth {
     /// # Errors
     /// Returns [`Error`] if the database fails. Grants that this call already ended remain ended.
     pub(crate) async fn sweep(&self, now: Timestamp) -> Result<Vec<String>, Error> {
-        let over: Vec<(String, String)> = on!(&self.db, pool => sqlx::query_as(EXPIRED)
-            .bind(now.millis())
-            .bind(MAX_SWEPT)
-            .fetch_all(pool).await)?;
+        let over: Vec<(String, String)> = self.db.all(EXPIRED, (now, MAX_SWEPT)).await?;
         let mut ended = Vec::new();
         for (id, account_id) in over {
-            let mut tx = self.db.begin().await?;
-            tx.lock_account(&account_id).await?;
-            let gone: Option<String> = on_tx!(&mut tx, db => sqlx::query_scalar(END_EXPIRED)
-                .bind(&id)
-                .bind(now.millis())
-                .fetch_optional(db).await)?;
-            tx.project(Source::AppPassword(&id)).await?;
+            let mut tx = self.db.begin_locked(&account_id).await?;
+            ended.extend(credentials::delete_by(&mut tx, END_EXPIRED, (&id, now)).await?);
             tx.commit().await?;
-            ended.extend(gone);
         }
         let then = now.minus(RETENTION).millis();
         for forget in FORGET {
-            on!(&self.db, pool => sqlx::query(forget).bind(then).execute(pool).await.changed().map(drop))?;
+            self.db.execute(forget, [then]).await?;
         }
         // Delete expired devices without waiting for [`RETENTION`], because any client can create
         // any number of devices.
-        on!(&self.db, pool => sqlx::query(FORGET_DEVICES)
-            .bind(now.millis())
-            .execute(pool).await.changed().map(drop))?;
+        self.db.execute(FORGET_DEVICES, [now]).await?;
         self.sweep_clients(now).await?;
         Ok(ended)
     }
@@ -328,12 +303,9 @@ pub(super) async fn insert(
     grant: &NewGrant,
     origin: &Origin,
 ) -> Result<Vec<String>, Error> {
-    let ended: Vec<String> = on_tx!(tx, db => sqlx::query_scalar(END_OLDEST)
-        .bind(&grant.account_id)
-        .bind(MAX_GRANTS - 1)
-        .fetch_all(db).await)?;
+    let too_many = (&grant.account_id, MAX_GRANTS - 1);
+    let ended = credentials::delete_by(tx, END_OLDEST, too_many).await?;
     for id in &ended {
-        tx.project(Source::AppPassword(id)).await?;
         let event = Event::of(Kind::OAuthGrantEnded, &grant.account_id, grant.at)
             .about(id)
             .detail("limit of 100 grants exceeded");
@@ -348,15 +320,16 @@ pub(super) async fn insert(
         Some(end),
     )
     .await?;
-    on_tx!(tx, db => sqlx::query(INSERT)
-        .bind(&grant.id)
-        .bind(&grant.account_id)
-        .bind(&grant.app_password.id)
-        .bind(&grant.client_id)
-        .bind(&grant.resource)
-        .bind(&grant.scope)
-        .bind(grant.at.millis())
-        .execute(db).await.map(drop))?;
+    let row = (
+        &grant.id,
+        &grant.account_id,
+        &grant.app_password.id,
+        &grant.client_id,
+        &grant.resource,
+        &grant.scope,
+        grant.at,
+    );
+    tx.execute(INSERT, row).await?;
     insert_tokens(tx, &grant.id, &grant.tokens).await?;
     let made = Event::of(Kind::OAuthGrantMade, &grant.account_id, grant.at)
         .about(&grant.app_password.id)
@@ -371,14 +344,15 @@ async fn insert_tokens(tx: &mut Tx, grant_id: &str, tokens: &NewTokens) -> Resul
         (REFRESH, &tokens.refresh, None),
     ];
     for (kind, token, scope) in both {
-        on_tx!(tx, db => sqlx::query(INSERT_TOKEN)
-            .bind(&token.hash)
-            .bind(grant_id)
-            .bind(kind)
-            .bind(&token.sealed_password)
-            .bind(token.expires_at.millis())
-            .bind(scope)
-            .execute(db).await.map(drop))?;
+        let row = (
+            &token.hash,
+            grant_id,
+            kind,
+            &token.sealed_password,
+            token.expires_at,
+            scope,
+        );
+        tx.execute(INSERT_TOKEN, row).await?;
     }
     Ok(())
 }

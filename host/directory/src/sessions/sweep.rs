@@ -3,7 +3,8 @@
 use latchmail_core::clock::Timestamp;
 
 use super::Sessions;
-use crate::db::{Error, Source, on_tx};
+use crate::credentials;
+use crate::db::Error;
 
 /// Maximum number of accounts in one transaction of a sweep. On SQLite, other writers wait for the
 /// transaction.
@@ -28,27 +29,14 @@ impl Sessions {
         let mut ended = Vec::new();
         for _ in 0..BATCHES {
             let mut tx = self.db.begin().await?;
-            let accounts: Vec<String> = on_tx!(&mut tx, db => sqlx::query_scalar(ACCOUNTS)
-                .bind(now.millis())
-                .bind(BATCH)
-                .fetch_all(db).await)?;
+            let accounts: Vec<String> = tx.values(ACCOUNTS, (now, BATCH)).await?;
             if accounts.is_empty() {
                 break;
             }
             for account in &accounts {
                 tx.lock_account(account).await?;
-                let ended_now: Vec<String> = on_tx!(&mut tx, db => sqlx::query_scalar(END_SESSIONS)
-                    .bind(account)
-                    .bind(now.millis())
-                    .fetch_all(db).await)?;
-                for id in &ended_now {
-                    tx.project(Source::AppPassword(id)).await?;
-                }
-                on_tx!(&mut tx, db => sqlx::query(FORGET_TOKENS)
-                    .bind(account)
-                    .bind(now.millis())
-                    .execute(db).await.map(drop))?;
-                ended.extend(ended_now);
+                ended.extend(credentials::delete_by(&mut tx, END_SESSIONS, (account, now)).await?);
+                tx.execute(FORGET_TOKENS, (account, now)).await?;
             }
             tx.commit().await?;
         }

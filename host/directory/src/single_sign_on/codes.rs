@@ -1,12 +1,11 @@
 //! The codes of completed sign-ins at the identity provider. A client exchanges a code for the
 //! tokens of a session one time, within a minute.
 
-use std::fmt;
-
 use latchmail_core::clock::Timestamp;
 
 use super::SingleSignOn;
-use crate::db::{Changed as _, Error, Tx, on, on_tx};
+use crate::db::{Error, Tx};
+use crate::debug::debug_fields;
 
 const INSERT: &str = "INSERT INTO sign_in_codes (code_hash, account_id, identity_id, provider_sid, challenge, expires_at, sealed_provider_token) \
     VALUES ($1, $2, $3, $4, $5, $6, $7)";
@@ -45,15 +44,11 @@ pub struct SignInCode {
     pub sealed_provider_token: Option<Vec<u8>>,
 }
 
-impl fmt::Debug for SignInCode {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("SignInCode")
-            .field("account_id", &self.account_id)
-            .field("identity_id", &self.identity_id)
-            .field("provider_sid", &self.provider_sid)
-            .finish_non_exhaustive()
-    }
-}
+debug_fields!(SignInCode {
+    account_id,
+    identity_id,
+    provider_sid
+});
 
 impl SingleSignOn {
     /// Stores a code.
@@ -62,15 +57,16 @@ impl SingleSignOn {
     /// Returns [`Error`] if the database fails.
     pub async fn add_sign_in_code(&self, code: &NewSignInCode) -> Result<(), Error> {
         let content = &code.content;
-        on!(&self.db, pool => sqlx::query(INSERT)
-            .bind(&code.hash)
-            .bind(&content.account_id)
-            .bind(&content.identity_id)
-            .bind(&content.provider_sid)
-            .bind(&content.challenge)
-            .bind(code.expires_at.millis())
-            .bind(&content.sealed_provider_token)
-            .execute(pool).await.changed().map(drop))?;
+        let row = (
+            &code.hash,
+            &content.account_id,
+            &content.identity_id,
+            &content.provider_sid,
+            &content.challenge,
+            code.expires_at,
+            &content.sealed_provider_token,
+        );
+        self.db.execute(INSERT, row).await?;
         Ok(())
     }
 
@@ -84,10 +80,7 @@ impl SingleSignOn {
         hash: &str,
         now: Timestamp,
     ) -> Result<Option<SignInCode>, Error> {
-        Ok(on!(&self.db, pool => sqlx::query_as(FIND)
-            .bind(hash)
-            .bind(now.millis())
-            .fetch_optional(pool).await)?)
+        self.db.optional(FIND, (hash, now)).await
     }
 
     /// Deletes the code with this hash.
@@ -95,7 +88,7 @@ impl SingleSignOn {
     /// # Errors
     /// Returns [`Error`] if the database fails.
     pub async fn delete_sign_in_code(&self, hash: &str) -> Result<(), Error> {
-        on!(&self.db, pool => sqlx::query(DELETE).bind(hash).execute(pool).await.changed().map(drop))?;
+        self.db.execute(DELETE, [hash]).await?;
         Ok(())
     }
 
@@ -109,19 +102,16 @@ impl SingleSignOn {
         account_id: &str,
         sid: &str,
     ) -> Result<Option<Timestamp>, Error> {
-        let at: Option<i64> = on!(&self.db, pool => sqlx::query_scalar(SIGNED_IN_AT)
-            .bind(sid)
-            .bind(account_id)
-            .fetch_optional(pool).await)?;
+        let at: Option<i64> = self
+            .db
+            .optional_value(SIGNED_IN_AT, (sid, account_id))
+            .await?;
         Ok(at.map(Timestamp::from_millis))
     }
 }
 
 /// Consumes a code. Returns `false` if the code was used or has expired.
 pub(crate) async fn consume(tx: &mut Tx, hash: &str, now: Timestamp) -> Result<bool, Error> {
-    let deleted = on_tx!(tx, db => sqlx::query(CONSUME)
-        .bind(hash)
-        .bind(now.millis())
-        .execute(db).await.map(|done| done.rows_affected()))?;
+    let deleted = tx.execute(CONSUME, (hash, now)).await?;
     Ok(deleted == 1)
 }

@@ -6,7 +6,7 @@ use latchmail_core::clock::Timestamp;
 
 use super::SingleSignOn;
 use super::end_sessions;
-use crate::db::{Error, Tx, on_tx};
+use crate::db::Error;
 
 const FIND: &str = "SELECT id, account_id FROM identities WHERE issuer = $1 AND subject = $2";
 /// Inserts no row if a concurrent sign-in of the same person inserted it.
@@ -56,43 +56,26 @@ impl SingleSignOn {
         origin: &Origin,
     ) -> Result<Linked, Error> {
         let mut tx = self.db.begin().await?;
-        on_tx!(&mut tx, db => sqlx::query(INSERT)
-            .bind(new.id)
-            .bind(new.issuer)
-            .bind(new.subject)
-            .bind(new.account_id)
-            .bind(new.at.millis())
-            .execute(db).await.map(drop))?;
-        let (identity_id, before) = find(&mut tx, new).await?;
+        tx.execute(
+            INSERT,
+            (new.id, new.issuer, new.subject, new.account_id, new.at),
+        )
+        .await?;
+        let (identity_id, before): (String, String) =
+            tx.one(FIND, (new.issuer, new.subject)).await?;
         if before == new.account_id {
             tx.commit().await?;
             let ended = Vec::new();
             return Ok(Linked { identity_id, ended });
         }
         tx.lock_account(&before).await?;
-        on_tx!(&mut tx, db => sqlx::query(SET_ACCOUNT)
-            .bind(&identity_id)
-            .bind(new.account_id)
-            .execute(db).await.map(drop))?;
-        on_tx!(&mut tx, db => sqlx::query(DELETE_CODES)
-            .bind(&identity_id)
-            .bind(&before)
-            .execute(db).await.map(drop))?;
-        let ended: Vec<String> = on_tx!(&mut tx, db => sqlx::query_scalar(SESSIONS)
-            .bind(&identity_id)
-            .bind(&before)
-            .fetch_all(db).await)?;
+        tx.execute(SET_ACCOUNT, (&identity_id, new.account_id))
+            .await?;
+        tx.execute(DELETE_CODES, (&identity_id, &before)).await?;
+        let ended: Vec<String> = tx.values(SESSIONS, (&identity_id, &before)).await?;
         let reason = format!("the mailbox of the person is now {}", new.address);
         end_sessions(&mut tx, &before, &ended, &reason, new.at, origin).await?;
         tx.commit().await?;
         Ok(Linked { identity_id, ended })
     }
-}
-
-/// Returns the id of the person's identity and the id of the person's account.
-async fn find(tx: &mut Tx, new: NewIdentity<'_>) -> Result<(String, String), Error> {
-    Ok(on_tx!(tx, db => sqlx::query_as(FIND)
-        .bind(new.issuer)
-        .bind(new.subject)
-        .fetch_one(db).await)?)
 }

@@ -5,7 +5,7 @@ use latchmail_core::clock::Timestamp;
 
 use super::SingleSignOn;
 use super::end_grouped;
-use crate::db::{Error, Tx, on_tx};
+use crate::db::Error;
 
 /// Inserts no row if the token was accepted before.
 const INSERT: &str = "INSERT INTO logout_tokens (token_hash, expires_at) VALUES ($1, $2) ON CONFLICT (token_hash) DO NOTHING";
@@ -47,32 +47,20 @@ impl SingleSignOn {
         origin: &Origin,
     ) -> Result<Option<Vec<String>>, Error> {
         let mut tx = self.db.begin().await?;
-        let inserted = on_tx!(&mut tx, db => sqlx::query(INSERT)
-            .bind(logout.token_hash)
-            .bind(logout.expires_at.millis())
-            .execute(db).await.map(|done| done.rows_affected()))?;
+        let inserted = tx
+            .execute(INSERT, (logout.token_hash, logout.expires_at))
+            .await?;
         if inserted == 0 {
             return Ok(None);
         }
-        on_tx!(&mut tx, db => sqlx::query(DELETE_CODES)
-            .bind(logout.issuer)
-            .bind(logout.subject)
-            .bind(logout.sid)
-            .execute(db).await.map(drop))?;
-        let sessions = sessions(&mut tx, logout).await?;
+        tx.execute(DELETE_CODES, (logout.issuer, logout.subject, logout.sid))
+            .await?;
+        let sessions: Vec<(String, String)> = tx
+            .all(SESSIONS, (logout.issuer, logout.subject, logout.sid))
+            .await?;
         let ended =
             end_grouped(&mut tx, sessions, "back-channel logout", logout.at, origin).await?;
         tx.commit().await?;
         Ok(Some(ended))
     }
-}
-
-/// Returns the sessions that a logout token names, sorted by account: the account and the app
-/// password of each.
-async fn sessions(tx: &mut Tx, logout: ProviderLogout<'_>) -> Result<Vec<(String, String)>, Error> {
-    Ok(on_tx!(tx, db => sqlx::query_as(SESSIONS)
-        .bind(logout.issuer)
-        .bind(logout.subject)
-        .bind(logout.sid)
-        .fetch_all(db).await)?)
 }

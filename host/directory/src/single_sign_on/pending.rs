@@ -7,7 +7,7 @@ use latchmail_core::clock::Timestamp;
 
 use super::SingleSignOn;
 use crate::crowd::{self, Crowd, crowd};
-use crate::db::{Error, on, on_tx};
+use crate::db::Error;
 
 const INSERT: &str = "INSERT INTO provider_sign_ins (state_hash, sealed, expires_at, network, region) \
     VALUES ($1, $2, $3, $4, $5)";
@@ -34,13 +34,8 @@ impl SingleSignOn {
         let mut tx = self.db.begin().await?;
         PENDING.make_room(&mut tx).await?;
         let (network, region) = crowd::origin(from);
-        on_tx!(&mut tx, db => sqlx::query(INSERT)
-            .bind(state_hash)
-            .bind(sealed)
-            .bind(expires_at.millis())
-            .bind(network)
-            .bind(region)
-            .execute(db).await.map(drop))?;
+        tx.execute(INSERT, (state_hash, sealed, expires_at, network, region))
+            .await?;
         tx.commit().await
     }
 
@@ -54,9 +49,7 @@ impl SingleSignOn {
         state_hash: &str,
         now: Timestamp,
     ) -> Result<Option<String>, Error> {
-        let taken: Option<(String, i64)> = on!(&self.db, pool => sqlx::query_as(TAKE)
-            .bind(state_hash)
-            .fetch_optional(pool).await)?;
+        let taken: Option<(String, i64)> = self.db.optional(TAKE, [state_hash]).await?;
         let current = taken.filter(|(_, expires_at)| now.millis() < *expires_at);
         Ok(current.map(|(sealed, _)| sealed))
     }

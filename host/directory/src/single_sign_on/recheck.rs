@@ -1,14 +1,13 @@
 //! The supervision of web sessions that began at the identity provider: their maximum age, and the
 //! provider's refresh tokens, which show whether the provider still accepts the person.
 
-use std::fmt;
-
 use latchmail_core::caller::Origin;
 use latchmail_core::clock::Timestamp;
 
 use super::SingleSignOn;
 use super::end_grouped;
-use crate::db::{Changed as _, Error, on, on_tx};
+use crate::db::Error;
+use crate::debug::debug_fields;
 
 /// The sessions are sorted by account, so that two concurrent transactions cannot deadlock.
 const OLD: &str = "SELECT account_id, app_password_id FROM sessions \
@@ -33,13 +32,7 @@ pub struct DueSession {
     pub sealed_provider_token: Vec<u8>,
 }
 
-impl fmt::Debug for DueSession {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("DueSession")
-            .field("sid", &self.sid)
-            .finish_non_exhaustive()
-    }
-}
+debug_fields!(DueSession { sid });
 
 impl SingleSignOn {
     /// Ends the sessions of the identity provider that began at `begun_until` or before. Returns
@@ -54,9 +47,7 @@ impl SingleSignOn {
         origin: &Origin,
     ) -> Result<Vec<String>, Error> {
         let mut tx = self.db.begin().await?;
-        let old: Vec<(String, String)> = on_tx!(&mut tx, db => sqlx::query_as(OLD)
-            .bind(begun_until.millis())
-            .fetch_all(db).await)?;
+        let old: Vec<(String, String)> = tx.all(OLD, [begun_until]).await?;
         let ended = end_grouped(&mut tx, old, "maximum age", now, origin).await?;
         tx.commit().await?;
         Ok(ended)
@@ -73,11 +64,7 @@ impl SingleSignOn {
         now: Timestamp,
         limit: i64,
     ) -> Result<Vec<DueSession>, Error> {
-        Ok(on!(&self.db, pool => sqlx::query_as(DUE)
-            .bind(now.millis())
-            .bind(used_until.millis())
-            .bind(limit)
-            .fetch_all(pool).await)?)
+        self.db.all(DUE, (now, used_until, limit)).await
     }
 
     /// Records that this host uses the refresh token of a due session now. Returns `false` if
@@ -92,11 +79,7 @@ impl SingleSignOn {
         used_until: Timestamp,
         now: Timestamp,
     ) -> Result<bool, Error> {
-        let changed = on!(&self.db, pool => sqlx::query(CLAIM)
-            .bind(sid)
-            .bind(now.millis())
-            .bind(used_until.millis())
-            .execute(pool).await.changed().map(|done| done.rows_affected()))?;
+        let changed = self.db.execute(CLAIM, (sid, now, used_until)).await?;
         Ok(changed == 1)
     }
 
@@ -106,10 +89,7 @@ impl SingleSignOn {
     /// # Errors
     /// Returns [`Error`] if the database fails.
     pub async fn set_provider_token(&self, sid: &str, sealed: &[u8]) -> Result<(), Error> {
-        on!(&self.db, pool => sqlx::query(SET_TOKEN)
-            .bind(sid)
-            .bind(sealed)
-            .execute(pool).await.changed().map(drop))?;
+        self.db.execute(SET_TOKEN, (sid, sealed)).await?;
         Ok(())
     }
 
@@ -125,9 +105,7 @@ impl SingleSignOn {
         origin: &Origin,
     ) -> Result<Vec<String>, Error> {
         let mut tx = self.db.begin().await?;
-        let session: Vec<(String, String)> = on_tx!(&mut tx, db => sqlx::query_as(ONE)
-            .bind(sid)
-            .fetch_all(db).await)?;
+        let session: Vec<(String, String)> = tx.all(ONE, [sid]).await?;
         let reason = "the identity provider refused to refresh the sign-in";
         let ended = end_grouped(&mut tx, session, reason, now, origin).await?;
         tx.commit().await?;

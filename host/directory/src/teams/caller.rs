@@ -4,7 +4,7 @@
 
 use latchmail_core::permissions::{Granted, Grants, Resource, Right};
 
-use crate::db::{Error, Tx, on_tx};
+use crate::db::{Error, Tx};
 use crate::session_caller::SessionCaller;
 use crate::teams::shared::GrantRow;
 
@@ -25,67 +25,49 @@ pub struct TeamCaller<'a> {
 }
 
 /// The reason why a change to a team was refused.
-#[derive(Debug, thiserror::Error)]
+#[derive(Debug)]
 pub enum Refusal {
     /// The caller's session ended.
-    #[error("the caller's session ended")]
     SessionOver,
     /// The mailbox does not exist, or it is not shared with the caller.
-    #[error("there is no such team")]
     NoTeam,
     /// The caller is not allowed to manage the members.
-    #[error("the caller may not manage the members")]
     NotManaging,
     /// The caller does not have all requested rights over the complete resource.
-    #[error("the caller does not hold these rights")]
     NotHeld,
     /// Some of the requested rights do not apply to the resource of the grant.
-    #[error("these rights do not apply to {0:?}")]
     NotApplicable(Resource),
     /// No active account has this address.
-    #[error("there is no such user")]
     NoUser,
     /// The owner is not a member. The owner cannot get grants and cannot be removed.
-    #[error("the account is the mailbox's owner")]
     Owner,
     /// The owner cannot be invited.
-    #[error("the owner cannot be invited")]
     OwnerInvited,
     /// The caller cannot invite itself.
-    #[error("the caller cannot invite itself")]
     Oneself,
     /// The mailbox has no such alias.
-    #[error("there is no such alias")]
     NoAlias,
     /// The owner of the mailbox is not allowed to have aliases on the domain.
-    #[error("the mailbox's owner may not have aliases on the domain")]
     NoDomain,
     /// The mailbox has no such folder.
-    #[error("there is no such folder")]
     NoFolder,
     /// There is no such member.
-    #[error("there is no such member")]
     NoMember,
     /// There is no such grant.
-    #[error("there is no such grant")]
     NoGrant,
     /// The account is already a member.
-    #[error("the account is already a member")]
     Member,
     /// The mailbox has the maximum number of members in the owner's plan.
-    #[error("the plan's limit of members is reached")]
     Full,
     /// The member has the maximum number of grants.
-    #[error("the member's limit of grants is reached")]
     TooManyGrants,
     /// The directory returned an error.
-    #[error(transparent)]
-    Directory(#[from] Error),
+    Directory(Error),
 }
 
-impl From<sqlx::Error> for Refusal {
-    fn from(error: sqlx::Error) -> Self {
-        Self::Directory(error.into())
+impl From<Error> for Refusal {
+    fn from(error: Error) -> Self {
+        Self::Directory(error)
     }
 }
 
@@ -131,10 +113,9 @@ impl TeamCaller<'_> {
         if self.session.account_id == self.mailbox {
             return Ok(Relation::Owner);
         }
-        let rows: Vec<Row> = on_tx!(tx, db => sqlx::query_as(RELATION)
-            .bind(self.mailbox)
-            .bind(self.session.account_id)
-            .fetch_all(db).await)?;
+        let rows: Vec<Row> = tx
+            .all(RELATION, (self.mailbox, self.session.account_id))
+            .await?;
         let open = rows.first().ok_or(Refusal::NoTeam)?.open;
         let granted: Vec<Granted> = rows.iter().filter_map(|row| row.grant.granted()).collect();
         let grants = granted.into();

@@ -9,7 +9,7 @@ use super::Teams;
 use super::caller::{Refusal, TeamCaller};
 use super::{Grant, find_member};
 use crate::aliases::{DomainOwner, owner_of};
-use crate::db::{Error, Tx, on_tx};
+use crate::db::{Error, Tx};
 use crate::events::{self, Event, Kind};
 use crate::teams::shared::GrantRow;
 
@@ -58,9 +58,7 @@ impl Teams {
         let found = find_member(&mut tx, mailbox, member).await?;
         let (membership, address) = found.ok_or(Refusal::NoMember)?;
         authorize(&mut tx, mailbox, &held, grant).await?;
-        let count: i64 = on_tx!(&mut tx, db => sqlx::query_scalar(COUNT)
-            .bind(&membership)
-            .fetch_one(db).await)?;
+        let count: i64 = tx.value(COUNT, [&membership]).await?;
         if count >= i64::from(MAX_GRANTS) {
             return Err(Refusal::TooManyGrants);
         }
@@ -100,10 +98,7 @@ impl Teams {
         if rights == before.rights {
             return Ok(());
         }
-        on_tx!(&mut tx, db => sqlx::query(SET)
-            .bind(id)
-            .bind(rights.to_string())
-            .execute(db).await.map(drop))?;
+        tx.execute(SET, (id, rights.to_string())).await?;
         let detail = format!(
             "{}, before: {}",
             event_detail(&resource, rights),
@@ -131,7 +126,7 @@ impl Teams {
         caller.lock(&mut tx, None).await?;
         caller.manager_grants(&mut tx).await?;
         let (address, grant) = find(&mut tx, mailbox, id).await?;
-        on_tx!(&mut tx, db => sqlx::query(DELETE).bind(id).execute(db).await.map(drop))?;
+        tx.execute(DELETE, [id]).await?;
         let detail = event_detail(&grant.resource, grant.rights);
         let revoked = Event::of(Kind::GrantRevoked, mailbox, at)
             .about(&address)
@@ -176,13 +171,7 @@ async fn exists(tx: &mut Tx, mailbox: &str, resource: &Resource) -> Result<bool,
     Ok(match resource {
         Resource::Mailbox | Resource::AliasSet(AliasSet::All | AliasSet::Own) => true,
         Resource::Folder(folder) => folder.uid_validity != 0,
-        Resource::Alias(address) => {
-            let found: Option<i32> = on_tx!(tx, db => sqlx::query_scalar(ALIAS)
-                .bind(address)
-                .bind(mailbox)
-                .fetch_optional(db).await)?;
-            found.is_some()
-        }
+        Resource::Alias(address) => tx.exists(ALIAS, (address, mailbox)).await?,
         Resource::AliasSet(AliasSet::Domain(domain)) => {
             owner_of(tx, mailbox, domain).await? != DomainOwner::Foreign
         }
@@ -191,10 +180,7 @@ async fn exists(tx: &mut Tx, mailbox: &str, resource: &Resource) -> Result<bool,
 
 /// Returns a grant and the address of its member.
 async fn find(tx: &mut Tx, mailbox: &str, id: &str) -> Result<(String, Granted), Refusal> {
-    let found: Option<Found> = on_tx!(tx, db => sqlx::query_as(FIND)
-        .bind(id)
-        .bind(mailbox)
-        .fetch_optional(db).await)?;
+    let found: Option<Found> = tx.optional(FIND, (id, mailbox)).await?;
     let found = found.and_then(|found| Some((found.grant.granted()?, found.address)));
     let (granted, address) = found.ok_or(Refusal::NoGrant)?;
     Ok((address, granted))
@@ -212,16 +198,17 @@ pub(super) async fn insert(
         Resource::Folder(folder) => Some(i64::from(folder.uid_validity)),
         _ => None,
     };
-    on_tx!(tx, db => sqlx::query(INSERT)
-        .bind(&grant.id)
-        .bind(membership)
-        .bind(kind)
-        .bind(&id)
-        .bind(uid_validity)
-        .bind(&grant.label)
-        .bind(grant.rights.to_string())
-        .bind(at.millis())
-        .execute(db).await.map(drop))?;
+    let row = (
+        &grant.id,
+        membership,
+        kind,
+        &id,
+        uid_validity,
+        &grant.label,
+        grant.rights.to_string(),
+        at,
+    );
+    tx.execute(INSERT, row).await?;
     Ok(())
 }
 

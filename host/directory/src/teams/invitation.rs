@@ -1,15 +1,14 @@
 //! Invitations. An invited account becomes a member immediately, without its consent. If the
 //! mailbox has no key, the invitation also creates the key for the members.
 
-use std::fmt;
-
 use latchmail_core::caller::Origin;
 
 use super::Teams;
 use super::caller::{Refusal, TeamCaller};
 use super::{Grant, grants};
 use crate::credentials::{self, NewAppPassword};
-use crate::db::{Tx, on_tx};
+use crate::db::Tx;
+use crate::debug::debug_fields;
 use crate::events::{self, Event, Kind};
 
 const BY_ADDRESS: &str = "SELECT id FROM accounts WHERE address = $1 AND active";
@@ -46,13 +45,7 @@ pub struct NewKey {
     pub sealed_password: Vec<u8>,
 }
 
-impl fmt::Debug for NewKey {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("NewKey")
-            .field("app_password", &self.app_password)
-            .finish_non_exhaustive()
-    }
-}
+debug_fields!(NewKey { app_password });
 
 impl Teams {
     /// Adds a member to a team, with a first grant. Concurrent invitations cannot exceed the limit
@@ -87,25 +80,15 @@ impl Teams {
         }
         let grant = &invitation.grant;
         grants::authorize(&mut tx, mailbox, &held, grant).await?;
-        let there: Option<i32> = on_tx!(&mut tx, db => sqlx::query_scalar(IS_MEMBER)
-            .bind(mailbox)
-            .bind(&member)
-            .fetch_optional(db).await)?;
-        if there.is_some() {
+        if tx.exists(IS_MEMBER, (mailbox, &member)).await? {
             return Err(Refusal::Member);
         }
-        let guests: i64 = on_tx!(&mut tx, db => sqlx::query_scalar(COUNT)
-            .bind(mailbox)
-            .fetch_one(db).await)?;
+        let guests: i64 = tx.value(COUNT, [mailbox]).await?;
         if guests >= i64::from(invitation.at_most) {
             return Err(Refusal::Full);
         }
-        on_tx!(&mut tx, db => sqlx::query(INSERT)
-            .bind(&invitation.membership)
-            .bind(mailbox)
-            .bind(&member)
-            .bind(at.millis())
-            .execute(db).await.map(drop))?;
+        tx.execute(INSERT, (&invitation.membership, mailbox, &member, at))
+            .await?;
         grants::insert(&mut tx, &invitation.membership, grant, at).await?;
         store_key_if_missing(&mut tx, caller, &invitation.key, origin).await?;
         let detail = grants::event_detail(&grant.resource, grant.rights);
@@ -117,9 +100,7 @@ impl Teams {
 }
 
 async fn account(tx: &mut Tx, address: &str) -> Result<Option<String>, Refusal> {
-    Ok(on_tx!(tx, db => sqlx::query_scalar(BY_ADDRESS)
-        .bind(address)
-        .fetch_optional(db).await)?)
+    Ok(tx.optional_value(BY_ADDRESS, [address]).await?)
 }
 
 /// Stores the key for the members of a mailbox, if the mailbox has no key.
@@ -130,19 +111,16 @@ async fn store_key_if_missing(
     origin: &Origin,
 ) -> Result<(), Refusal> {
     let (mailbox, at) = (caller.mailbox, caller.session.at);
-    let there: Option<i32> = on_tx!(tx, db => sqlx::query_scalar(HAS_KEY)
-        .bind(mailbox)
-        .fetch_optional(db).await)?;
-    if there.is_some() {
+    if tx.exists(HAS_KEY, [mailbox]).await? {
         return Ok(());
     }
     let app_password = &key.app_password;
     credentials::insert(tx, mailbox, app_password, at, app_password.expires_at).await?;
-    on_tx!(tx, db => sqlx::query(INSERT_KEY)
-        .bind(mailbox)
-        .bind(&app_password.id)
-        .bind(&key.sealed_password)
-        .execute(db).await.map(drop))?;
+    tx.execute(
+        INSERT_KEY,
+        (mailbox, &app_password.id, &key.sealed_password),
+    )
+    .await?;
     let made = Event::of(Kind::TeamKeyCreated, mailbox, at)
         .about(&app_password.id)
         .detail(&app_password.label);

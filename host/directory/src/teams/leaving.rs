@@ -9,7 +9,7 @@ use super::Teams;
 use super::caller::{Refusal, TeamCaller};
 use super::find_member;
 use crate::credentials;
-use crate::db::{Error, Tx, on_tx};
+use crate::db::{Error, Tx};
 use crate::events::{self, Event, Kind};
 
 const DELETE: &str = "DELETE FROM team_members WHERE id = $1";
@@ -76,9 +76,7 @@ pub(crate) async fn leave_all(
 }
 
 async fn mailboxes(tx: &mut Tx, account_id: &str) -> Result<Vec<String>, Error> {
-    Ok(on_tx!(tx, db => sqlx::query_scalar(MAILBOXES)
-        .bind(account_id)
-        .fetch_all(db).await)?)
+    tx.values(MAILBOXES, [account_id]).await
 }
 
 /// Removes a member and records the reason `why`. Returns `None` if there is no such member.
@@ -95,7 +93,7 @@ async fn remove(
     let Some((membership, address)) = find_member(tx, mailbox, member).await? else {
         return Ok(None);
     };
-    on_tx!(tx, db => sqlx::query(DELETE).bind(&membership).execute(db).await.map(drop))?;
+    tx.execute(DELETE, [&membership]).await?;
     let removed = Event::of(Kind::MemberRemoved, mailbox, at).about(&address);
     let removed = if why.is_empty() {
         removed
@@ -114,9 +112,7 @@ async fn end_idle_key(
     at: Timestamp,
     origin: &Origin,
 ) -> Result<Option<String>, Error> {
-    let idle: Option<(String, String)> = on_tx!(tx, db => sqlx::query_as(IDLE_KEY)
-        .bind(mailbox)
-        .fetch_optional(db).await)?;
+    let idle: Option<(String, String)> = tx.optional(IDLE_KEY, [mailbox]).await?;
     let Some((id, label)) = idle else {
         return Ok(None);
     };

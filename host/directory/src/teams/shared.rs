@@ -3,12 +3,11 @@
 //!
 //! Changes to teams are in [`super::teams`].
 
-use std::fmt;
-
 use latchmail_core::permissions::{AliasSet, Granted, GrantedFolder, Grants, Resource, Rights};
 
 use super::Teams;
-use crate::db::{Error, on};
+use crate::db::Error;
+use crate::debug::debug_fields;
 
 /// Returns one row for each grant of a member. For a member without a grant, returns one row
 /// without a grant. Returns no row if the mailbox is not shared. A mailbox is not shared if its
@@ -31,15 +30,11 @@ pub struct SharedMailbox {
     pub grants: Grants,
 }
 
-impl fmt::Debug for SharedMailbox {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("SharedMailbox")
-            .field("address", &self.address)
-            .field("app_password_id", &self.app_password_id)
-            .field("grants", &self.grants)
-            .finish_non_exhaustive()
-    }
-}
+debug_fields!(SharedMailbox {
+    address,
+    app_password_id,
+    grants
+});
 
 #[derive(sqlx_macros::FromRow)]
 struct Row {
@@ -71,10 +66,7 @@ impl Teams {
         mailbox: &str,
         member: &str,
     ) -> Result<Option<SharedMailbox>, Error> {
-        let rows: Vec<Row> = on!(&self.db, pool => sqlx::query_as(SHARED)
-            .bind(mailbox)
-            .bind(member)
-            .fetch_all(pool).await)?;
+        let rows: Vec<Row> = self.db.all(SHARED, (mailbox, member)).await?;
         let granted = |row: &Row| {
             Some(Granted {
                 id: row.grant_id.clone()?,

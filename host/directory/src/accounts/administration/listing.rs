@@ -4,7 +4,7 @@ use latchmail_core::clock::Timestamp;
 use sqlx_macros::FromRow;
 
 use crate::accounts::Accounts;
-use crate::db::{Error, on};
+use crate::db::Error;
 
 /// Selects accounts. `$whose` is a condition. Sessions that ended before $2 do not count.
 macro_rules! listed {
@@ -66,11 +66,7 @@ impl Accounts {
             pattern.push(letter);
         }
         pattern.push('%');
-        Ok(on!(&self.db, pool => sqlx::query_as(MATCHING)
-            .bind(&pattern)
-            .bind(now.millis())
-            .bind(i64::from(limit))
-            .fetch_all(pool).await)?)
+        self.db.all(MATCHING, (&pattern, now, limit)).await
     }
 
     /// Returns the account with this address, which must be in lower case.
@@ -82,9 +78,6 @@ impl Accounts {
         address: &str,
         now: Timestamp,
     ) -> Result<Option<Listed>, Error> {
-        Ok(on!(&self.db, pool => sqlx::query_as(ONE)
-            .bind(address)
-            .bind(now.millis())
-            .fetch_optional(pool).await)?)
+        self.db.optional(ONE, (address, now)).await
     }
 }

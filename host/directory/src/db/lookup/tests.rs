@@ -22,7 +22,7 @@ impl FromLookup for Seen {
 
 async fn what_was_committed_a_moment_ago_is_seen(fresh: Fresh) {
     let directory = &fresh.directory;
-    let ada = [Parameter::Text("ada")];
+    let ada = [Parameter::from("ada")];
     let look = || directory.lookup.one::<Seen>(ACCOUNT, &ada);
     assert_eq!(look().await.unwrap(), None);
     directory.with("ada", "ada@example.org", &[]).await;
@@ -48,7 +48,7 @@ async fn a_parameter_is_known_by_its_number(fresh: Fresh) {
 async fn a_column_that_is_not_there_or_is_another_is_an_error(fresh: Fresh) {
     let directory = &fresh.directory;
     directory.with("ada", "ada@example.org", &[]).await;
-    let ada = [Parameter::Text("ada")];
+    let ada = [Parameter::from("ada")];
     for query in [
         "SELECT address FROM accounts WHERE id = $1",
         "SELECT address, address AS admin FROM accounts WHERE id = $1",
@@ -88,7 +88,7 @@ async fn what_is_closed_keeps_no_connection() {
         let Lookup::Sqlite(file) = &directory.lookup else {
             panic!("another database");
         };
-        let ada = [Parameter::Text("ada")];
+        let ada = [Parameter::from("ada")];
         let look = || directory.lookup.one::<Seen>(ACCOUNT, &ada);
         look().await.unwrap();
         assert_eq!(file.idle().as_ref().map(Vec::len), Some(1));
@@ -116,7 +116,7 @@ async fn who_finds_the_file_taken_looks_again_and_keeps_no_thread_waiting() {
     };
     let looks = async {
         let found = file
-            .one::<()>("SELECT id FROM t WHERE id = $1", &[1.into()])
+            .one::<()>("SELECT id FROM t WHERE id = $1", &[1_i64.into()])
             .await;
         assert!(told.try_recv().is_ok(), "it did not wait");
         found

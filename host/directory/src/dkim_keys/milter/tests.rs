@@ -9,7 +9,7 @@ use sqlx::postgres::PgPoolOptions;
 use sqlx::sqlite::{SqliteConnectOptions, SqlitePoolOptions};
 
 use super::*;
-use crate::db::on;
+use crate::db::{on, on_tx};
 use crate::testing::{Fresh, both, execute, on_sqlite};
 
 const KEYS: &str =
