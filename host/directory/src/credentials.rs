@@ -388,8 +388,8 @@ pub(super) async fn set_end(tx: &mut Tx, id: &str, expires_at: Timestamp) -> Res
     tx.project(Source::AppPassword(id)).await
 }
 
-/// Deletes the app passwords that a query selects, and, by foreign key, all rows that refer to them.
-/// The query returns the ids of the deleted app passwords.
+/// Deletes the app passwords that a query selects, and, by foreign key, all rows that refer to
+/// them. The query returns the ids of the deleted app passwords.
 pub(super) async fn delete_by<'p>(
     tx: &mut Tx,
     query: &'static str,

@@ -1,6 +1,6 @@
 //! Checks the TLS certificates of the service and of the mail servers. Of a mail server, checks the
-//! certificate that the service receives and the one that mail clients receive. Does not check ports
-//! with STARTTLS.
+//! certificate that the service receives and the one that mail clients receive. Does not check
+//! ports with STARTTLS.
 
 use std::net::SocketAddr;
 use std::time::Duration;

@@ -1,5 +1,6 @@
 //! The index of folders. For each folder, the index contains the path, the ids and the UIDVALIDITY.
-//! It also contains the lowest IMAP UID whose message has not been compared with the mail server yet.
+//! It also contains the lowest IMAP UID whose message has not been compared with the mail server
+//! yet.
 
 use std::collections::{HashMap, HashSet};
 
