@@ -18,13 +18,15 @@ pub(crate) async fn run_sized<T: Send + 'static>(
     }
 }
 
-/// Runs `work` on a blocking thread.
-pub(crate) async fn run<T: Send + 'static>(
+/// Runs `work` on a blocking thread. The work starts before the future is polled.
+pub(crate) fn run<T: Send + 'static>(
     work: impl FnOnce() -> T + Send + 'static,
-) -> Result<T, String> {
-    tokio::task::spawn_blocking(work)
-        .await
-        .map_err(|error| format!("a computation failed: {error}"))
+) -> impl Future<Output = Result<T, String>> {
+    let work = tokio::task::spawn_blocking(work);
+    async {
+        work.await
+            .map_err(|error| format!("a computation failed: {error}"))
+    }
 }
 
 /// Runs `work` on a blocking thread. If the caller is dropped, for example at the deadline of the

@@ -5,7 +5,8 @@
 //! and texts. The listing reads these data in batches, and each batch needs a memory permit.
 
 use std::collections::HashMap;
-use std::sync::{Arc, mpsc};
+use std::mem;
+use std::sync::Arc;
 
 use latchmail_core::message_number::{MessageNumber, Uid};
 use latchmail_core::permissions::Right;
@@ -25,6 +26,9 @@ use crate::message::summary::summary;
 use crate::message::thread_ids::{own_thread_id, thread_id};
 use crate::message::types::{Listing, Summary};
 use crate::{blocking, bounds};
+
+/// The number of messages that one blocking thread converts to summaries.
+const GROUP: usize = 16;
 
 /// The query for the messages of a page.
 #[derive(Clone, Copy, Debug)]
@@ -269,18 +273,26 @@ async fn read_summaries(
     lister: &Lister,
     uids: &[Uid],
 ) -> Result<Vec<Uncached>, latchmail_imap::Error> {
-    // The HTML of one message can take more than a millisecond. Therefore another thread converts
-    // messages as they arrive. This thread ends when `sender` is dropped.
-    let (sender, receiver) = mpsc::channel();
-    let fetch = async {
-        let mut send = |message| drop(sender.send(message));
-        let fetched = session.selected_folder()?.summaries(uids, &mut send).await;
-        drop(sender);
-        fetched
+    // The HTML of one message can take more than a millisecond, so blocking threads convert the
+    // messages. The conversion of a group starts when the group has arrived, so no thread waits for
+    // the mail server.
+    let start = |group: Vec<Fetched>| blocking::run(move || convert(group));
+    let (mut group, mut conversions) = (Vec::with_capacity(GROUP), Vec::new());
+    let mut folder = session.selected_folder()?;
+    let mut add = |message| {
+        group.push(message);
+        if group.len() == GROUP {
+            conversions.push(start(mem::replace(&mut group, Vec::with_capacity(GROUP))));
+        }
     };
-    let (fetched, converted) = tokio::join!(fetch, blocking::run(move || convert(receiver)));
-    fetched?;
-    let (mut complete, incomplete) = converted.map_err(latchmail_imap::Error::Protocol)?;
+    folder.summaries(uids, &mut add).await?;
+    conversions.push(start(group));
+    let (mut complete, mut incomplete) = (Vec::new(), Vec::new());
+    for conversion in conversions {
+        let converted = conversion.await.map_err(latchmail_imap::Error::Protocol)?;
+        complete.extend(converted.0);
+        incomplete.extend(converted.1);
+    }
     let mut remaining = &incomplete[..];
     while let Some((batch, rest)) = split_batch(remaining) {
         complete.extend(read_incomplete(session, lister, batch).await?);
@@ -291,7 +303,7 @@ async fn read_summaries(
 
 /// Converts the messages of the first FETCH to summaries. Returns the complete and the incomplete
 /// summaries.
-fn convert(messages: mpsc::Receiver<Fetched>) -> (Vec<Uncached>, Vec<Incomplete>) {
+fn convert(messages: Vec<Fetched>) -> (Vec<Uncached>, Vec<Incomplete>) {
     let (mut complete, mut incomplete) = (Vec::new(), Vec::new());
     for message in messages {
         // Do not use a truncated header. Otherwise another listing could return different data for
