@@ -19,12 +19,13 @@ use crate::events::{self, Event, Kind};
 use crate::message_index::MAX_PER_STATEMENT;
 use crate::sessions::{self, NewSession};
 
-/// Inserts no row if the address is taken, even if a concurrent transaction took it.
+/// Inserts no row if the address is taken, even if a concurrent transaction took the address.
 const CLAIM_ADDRESS: &str = "INSERT INTO addresses (address, kind, account_id, created_at, changed_at) \
     VALUES ($1, 'account', $2, $3, $3) ON CONFLICT (address) DO NOTHING";
 const INSERT: &str = "INSERT INTO accounts (id, address, password_hash, plan, admin, created_at) \
     VALUES ($1, $2, $3, $4, $5, $6)";
-/// The first message number is 1, or the first number after the last restore of a backup.
+/// The service's first message number of a mailbox is 1, or the highest `first_number` of the
+/// restores of backups.
 const INSERT_MAILBOX: &str = "INSERT INTO mailboxes (account_id, next_uid) SELECT $1, COALESCE(MAX(first_number), 1) FROM restores";
 const INSERT_PROFILE: &str = "INSERT INTO profiles (account_id, first_name, last_name, dob, created_at) \
     VALUES ($1, $2, $3, $4, $5)";
@@ -34,7 +35,7 @@ const BY_ID: &str = "SELECT id, address, password_hash, login_name, admin, activ
 const WITH_CREDENTIALS: &str = "SELECT id, address, password_hash, login_name, admin, active FROM accounts a WHERE active \
     AND EXISTS (SELECT 1 FROM app_passwords p WHERE p.account_id = a.id) ORDER BY address";
 const PLAN: &str = "SELECT plan FROM accounts WHERE id = $1";
-/// Callers append ids and `)`.
+/// Callers append account ids and `)`.
 const EXISTING: &str = "SELECT id FROM accounts WHERE id IN (";
 const SET_LOGIN_NAME: &str = "UPDATE accounts SET login_name = $2 WHERE id = $1 AND login_name IS DISTINCT FROM $2 RETURNING address";
 
@@ -85,7 +86,7 @@ pub struct NewAccount {
     pub plan: String,
     /// Whether the account has administrator rights.
     pub admin: bool,
-    /// The current time.
+    /// The time of creation.
     pub created_at: Timestamp,
 }
 
@@ -259,7 +260,8 @@ pub(super) async fn create(
     origin: &Origin,
 ) -> Result<Creation, Error> {
     // The domain was a platform domain when the request was checked. If another account has
-    // verified the domain since then, that account owns every address on the domain.
+    // verified the domain since then, that account owns every address on the domain, so the new
+    // account cannot have the address.
     let is_custom = domains::holder(tx, domain_of(&account.address))
         .await?
         .is_some();
