@@ -4,7 +4,7 @@
 //! - unfinished sign-ins at the identity provider
 //! - unused OAuth clients
 //! - sendings that are older than a day
-//! - old changes of mailboxes
+//! - old changes in the change logs of mailboxes
 //! - the last log-ins of deleted app passwords
 //! - the rows of stopped hosts, and events that all hosts have read
 //!

@@ -35,7 +35,7 @@ pub enum AddressRelease {
     Released,
     /// No account ever had the address, or the address was already released.
     NotReserved,
-    /// An account has the address, or the operator reserves it.
+    /// An account or an alias has the address, or the operator reserves the address.
     InUse,
 }
 

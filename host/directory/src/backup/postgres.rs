@@ -9,8 +9,8 @@ use super::{Restore, in_use, not_empty, require_current};
 use crate::db::{APPLIED, Error, compare_postgres, postgres_options};
 use crate::keys::service_keys::CURRENT;
 
-/// Returns the schema of the tables, the version of the server, the number of other connections of
-/// services, and whether there are tables.
+/// Returns the name of the schema in which tables are created, the version number of the server,
+/// the number of other connections of Latchmail, and whether the tables of Latchmail exist.
 const STATE: &str = "SELECT current_schema()::text, current_setting('server_version_num')::integer, \
     (SELECT COUNT(*) FROM pg_stat_activity \
         WHERE datname = current_database() AND application_name = 'latchmail' AND pid <> pg_backend_pid()), \

@@ -47,8 +47,8 @@ const MAILSERVER_CONNECTION: &str =
 const MAILSERVER_JOURNAL_MODE: &str = "PRAGMA mailserver.journal_mode";
 const ATTACH: &str = "ATTACH DATABASE $1 AS mailserver";
 
-/// Maximum time that a query waits for a locked file. A mail daemon or another service can have the
-/// lock.
+/// Maximum time that a query waits for a locked file. A mail daemon or another process of the
+/// service can have the lock.
 pub(crate) const BUSY_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The mode of the main file's folder. Mail daemons can enter the folder to reach their own folder,

@@ -12,7 +12,8 @@ use crate::domains::holder;
 use crate::events::{self, Event, Kind};
 
 const CONFIGURED: &str = "SELECT domain FROM platform_domains WHERE added_at IS NULL";
-/// Converts a domain that the operator added to a configured domain.
+/// Inserts a configured domain. If the operator added the domain earlier, converts the domain to a
+/// configured domain.
 const ADD_CONFIGURED: &str = "INSERT INTO platform_domains (domain) VALUES ($1) \
     ON CONFLICT (domain) DO UPDATE SET added_at = NULL";
 const REMOVE: &str = "DELETE FROM platform_domains WHERE domain = $1";

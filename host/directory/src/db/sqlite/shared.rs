@@ -7,7 +7,8 @@
 //!
 //! Daemons must not be able to create other files in the folder, because of SQLite's rollback
 //! journal. Before SQLite reads a database, SQLite plays back the journal of the database. After
-//! that, SQLite deletes a file whose name is in the journal.
+//! that, SQLite deletes a file whose name is in the journal. A daemon that can create a journal
+//! could therefore change the database and delete other files.
 //!
 //! Therefore the service restricts write access to the folder to the owner before the service opens
 //! a file. The service refuses a file that has a journal. The service never creates a journal,
