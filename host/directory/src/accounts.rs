@@ -53,7 +53,8 @@ pub struct Account {
     /// an empty text, or a fingerprint that shows whether the password has changed
     /// (`latchmail_core::fingerprint`).
     pub password_hash: String,
-    /// The mail server's own log-in name of the user, or `None` if it is the address or unknown.
+    /// The mail server's own log-in name of the user, or `None` if the log-in name is the address
+    /// or is unknown.
     pub login_name: Option<String>,
     /// Whether the account has administrator rights.
     pub admin: bool,
@@ -142,8 +143,8 @@ pub struct Accounts {
 }
 
 impl Accounts {
-    /// Creates an account with its address and its mailbox row, in one transaction. Also creates
-    /// the profile and the first session if the caller passes them.
+    /// Creates an account with its address and its mailbox row, in one transaction. Also creates a
+    /// profile and the first session if the caller passes a profile and a session.
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails. Nothing is created in that case.
@@ -165,7 +166,7 @@ impl Accounts {
         Ok(Creation::Created)
     }
 
-    /// Returns those of the ids that belong to an account, active or not.
+    /// Returns the ids in `ids` that belong to an account. The account can be active or not.
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails.

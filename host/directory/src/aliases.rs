@@ -164,7 +164,7 @@ impl<'a> AliasCaller<'a> {
 pub struct Alias {
     /// The alias's address, in lower case.
     pub address: String,
-    /// Whether the alias receives mail and the account may send from it.
+    /// Whether the alias receives mail and the account may send from the alias.
     pub active: bool,
     /// The time of creation, or `None` if this service did not create the alias.
     pub created_at: Option<Timestamp>,

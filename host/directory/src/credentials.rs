@@ -174,7 +174,8 @@ pub enum CredentialCreation {
 /// The result of revoking an app password.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Revocation {
-    /// The app password of this kind was deleted. Its session or other credential was deleted too.
+    /// The app password of this kind was deleted. The session or other credential with this app
+    /// password was deleted too.
     Revoked(AppPasswordKind),
     /// The app password belongs to an API token. The caller must revoke the API token instead.
     /// Nothing was changed.

@@ -96,7 +96,7 @@ pub enum Error {
 
 impl Error {
     /// Returns `true` if the database does not respond or is busy. The operation changed nothing,
-    /// so it can be repeated later.
+    /// so the caller can repeat the operation later.
     #[must_use]
     pub fn is_unavailable(&self) -> bool {
         match self {
@@ -388,8 +388,8 @@ impl Tx {
 
     /// Copies the part `source` of the directory to the file of the mail servers. The caller must
     /// change this part in the same transaction, before this call. Does nothing on PostgreSQL,
-    /// because mail servers read views there. [`sqlite::projection`] describes what this copy
-    /// guarantees.
+    /// because mail servers read views of the database. [`sqlite::projection`] describes what this
+    /// copy guarantees.
     ///
     /// # Errors
     /// Returns [`Error::Database`] if the database fails.

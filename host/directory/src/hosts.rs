@@ -104,7 +104,7 @@ impl Host {
     }
 }
 
-/// The hosts that use this database, and the events that they exchange.
+/// The hosts that use this database, and the events that hosts exchange.
 #[derive(Clone, Debug)]
 pub struct Hosts {
     pub(crate) db: Db,
@@ -181,7 +181,7 @@ impl Hosts {
         (before(HOST_TIMEOUT), own, before(RESUME_TIME))
     }
 
-    /// Deletes the row of a host. A host calls this function when it stops.
+    /// Deletes the row of a host. A host calls this function when the host stops.
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails.

@@ -5,8 +5,8 @@
 //! SQLite and PostgreSQL. This crate contains all SQL of the service. This crate does not connect
 //! to a mail server.
 //!
-//! Callers pass secrets only as hashes or as sealed bytes, with one exception: if `dkim.milter` is
-//! set, [`dkim_keys::milter`] stores private keys in plain text.
+//! Callers pass secrets only as hashes or as encrypted bytes, with one exception: if `dkim.milter`
+//! is set, [`dkim_keys::milter`] stores private keys in plain text.
 
 pub mod accounts;
 pub mod aliases;
@@ -88,8 +88,8 @@ pub struct Directory {
 }
 
 impl Directory {
-    /// Opens the database and migrates its tables. Repairs the data for mail servers, and writes
-    /// the configured platform domains. On SQLite, marks the unfinished sendings of earlier
+    /// Opens the database and migrates its tables. Repairs the data that mail servers read, and
+    /// writes the configured platform domains. On SQLite, marks the unfinished sendings of earlier
     /// processes as sendings with an unknown outcome.
     ///
     /// # Errors

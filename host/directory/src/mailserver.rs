@@ -68,9 +68,9 @@ impl MailServerView {
         Ok(count > 0)
     }
 
-    /// Returns the key with which the milter marks its results. Returns `None` if no service of
-    /// this version has created the key. In an upgrade, the milter can start before the first
-    /// service.
+    /// Returns the key with which the milter marks its authentication results. Returns `None` if no
+    /// service of this version has created the key. In an upgrade, the milter can start before the
+    /// first service.
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails.

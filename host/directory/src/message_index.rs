@@ -49,9 +49,9 @@ const ALLOCATE_NUMBERS: &str = "INSERT INTO mailboxes (account_id, next_uid) \
      ON CONFLICT (account_id) DO UPDATE SET next_uid = mailboxes.next_uid + CAST($2 AS BIGINT) RETURNING next_uid";
 const ADD_MESSAGES: &str =
     "INSERT INTO messages (account_id, uid, folder_id, uid_validity, imap_uid, identity) ";
-/// Marks each message whose number is at least $2 and that has the identity of another message.
-/// Reads at most two messages of each identity, because on SQLite all other writers wait for this
-/// statement.
+/// Marks each message whose message number is at least $2 and that has the identity of another
+/// message. Reads at most two messages of each identity, because on SQLite all other writers wait
+/// for this statement.
 const MARK_COPIES: &str = "UPDATE messages SET copied = TRUE \
      WHERE account_id = $1 AND uid >= $2 AND identity IN \
      (SELECT n.identity FROM (SELECT DISTINCT identity FROM messages \

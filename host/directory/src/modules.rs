@@ -100,7 +100,7 @@ pub struct ChangeLock {
     _tx: Option<Tx>,
 }
 
-/// The installed modules, and the data that they store for accounts.
+/// The installed modules, and the data that modules store for accounts.
 #[derive(Clone, Debug)]
 pub struct Modules {
     pub(crate) db: Db,

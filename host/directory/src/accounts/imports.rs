@@ -22,7 +22,7 @@ pub struct AdoptedUser {
     /// The account to create. The password hash is empty, because the mail server stores the
     /// password.
     pub account: NewAccount,
-    /// The mail server's own log-in name of the user, or `None` if it is the address.
+    /// The mail server's own log-in name of the user, or `None` if the log-in name is the address.
     pub login_name: Option<String>,
 }
 

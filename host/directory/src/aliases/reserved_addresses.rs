@@ -40,8 +40,8 @@ pub enum AddressRelease {
 }
 
 impl Aliases {
-    /// Reserves an address. The address must not belong to an account or alias now. It may have
-    /// belonged to a deleted account or alias.
+    /// Reserves an address. The address must not belong to an account or alias now. The address may
+    /// have belonged to a deleted account or alias.
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails. Nothing is changed in that case.

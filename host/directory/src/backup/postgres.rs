@@ -1,5 +1,5 @@
-//! Reads what `pg_dump` and `pg_restore` need to know about a `PostgreSQL` database, and creates
-//! the SQL text that completes a restore.
+//! Reads the properties of a `PostgreSQL` database that `pg_dump` and `pg_restore` need, and
+//! creates the SQL text that completes a restore.
 
 use latchmail_core::config;
 use sqlx::postgres::PgConnection;

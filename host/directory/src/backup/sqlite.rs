@@ -1,4 +1,4 @@
-//! Copies an SQLite database while the service uses it, and restores a copy.
+//! Copies an SQLite database while the service uses the database, and restores a copy.
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
@@ -150,8 +150,8 @@ pub async fn restore_sqlite(
     .await
 }
 
-/// Checks that the database does not exist, or that it is empty and no other process uses it.
-/// Returns the user and the group of the new file.
+/// Checks that the database does not exist, or that the database is empty and no other process uses
+/// the database. Returns the ids of the user and the group that own the new file.
 fn require_empty(main: &Path) -> Result<(u32, u32), Error> {
     let metadata = match fs::metadata(main) {
         Ok(metadata) => metadata,
@@ -186,7 +186,7 @@ fn require_no_journal(main: &Path) -> Result<(), Error> {
         let journal = beside(main, suffix);
         if fs::symlink_metadata(&journal).is_ok() {
             return Err(Error::Unusable(format!(
-                "{} belongs to a database that is not there any longer; move it to the folder of that database",
+                "{} belongs to a database file that does not exist any longer; move this file to the folder of that database",
                 journal.display()
             )));
         }

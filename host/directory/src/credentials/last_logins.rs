@@ -86,8 +86,8 @@ impl Credentials {
         Ok(known.collect())
     }
 
-    /// Deletes the last log-ins of app passwords that do not exist. Such a row is deleted only if
-    /// it is older than [`RETENTION`] or if its time is not plausible.
+    /// Deletes the last log-ins of app passwords that do not exist. Deletes such a row only if the
+    /// log-in is older than [`RETENTION`] or if the time of the log-in is not plausible.
     pub(crate) async fn sweep_last_logins(&self) -> Result<(), Error> {
         let now = Clock::system().now();
         let kept = (

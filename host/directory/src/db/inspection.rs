@@ -23,7 +23,7 @@ pub enum Schema {
     /// The database has the migrations of this program, and possibly later migrations that are
     /// compatible with this program.
     Current,
-    /// Migrations are missing. The service runs them at its start.
+    /// Migrations are missing. The service runs the missing migrations at its start.
     Outdated,
     /// The database has migrations that this program does not contain and is not compatible with.
     Newer,

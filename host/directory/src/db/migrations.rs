@@ -74,7 +74,7 @@ const STEPS: &[Step] = &[
 ///
 /// # Errors
 /// Returns [`Error`] if a migration fails, or if a later version of the program has migrated the
-/// database and this version is not compatible with it.
+/// database and this version is not compatible with the migrated database.
 pub(super) async fn sqlite(connection: &mut SqliteConnection) -> Result<(), Error> {
     run(|step| step.sqlite, connection).await?;
     let later = sqlx::query_as(LATER).bind(newest());

@@ -77,8 +77,8 @@ pub enum Removed {
 
 impl Domains {
     /// Sets the configured domains to exactly `domains`, converted to lower case. Keeps domains
-    /// that the operator added. If such a domain is also in `domains`, it becomes a configured
-    /// domain.
+    /// that the operator added. If such a domain is also in `domains`, the domain becomes a
+    /// configured domain.
     ///
     /// Fails without any change if an account has verified one of `domains`. Otherwise all other
     /// accounts could create aliases on the domain of this account.
@@ -100,7 +100,7 @@ impl Domains {
             if let Some(account) = holder(&mut tx, new).await? {
                 let owner = address_of(&mut tx, account).await?;
                 return Err(Error::Unusable(format!(
-                    "`registration.domains` contains {new}, which the account {owner} has verified: remove it there, or release the domain \
+                    "`registration.domains` contains {new}, which the account {owner} has verified: remove the domain from this list, or release the domain \
                      first (`latchmail domain release {new}`)"
                 )));
             }

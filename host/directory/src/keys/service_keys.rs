@@ -38,7 +38,7 @@ pub enum KeyState {
 }
 
 impl KeyState {
-    /// Returns the text of the state, as it is in the database.
+    /// Returns the state's name in the database.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -49,7 +49,7 @@ impl KeyState {
     }
 }
 
-/// A key that the service knows.
+/// A service key whose id is in the database.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ServiceKey {
     /// The public id of the key.
@@ -60,7 +60,7 @@ pub struct ServiceKey {
     pub changed_at: Timestamp,
 }
 
-/// The current key, after a host has compared its key file with the database.
+/// The result of [`Keys::register_service_keys`]. Each value is the id of a key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Registered {
     /// The database's current key, which is in the key file.

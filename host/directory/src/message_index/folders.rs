@@ -111,8 +111,8 @@ impl IndexedFolder {
         u32::try_from(self.uid_next).unwrap_or(1)
     }
 
-    /// Returns the path of the folder in the change log. Returns `None` if the log contains the
-    /// deletion of the folder.
+    /// Returns the path of the folder in the change log. Returns `None` if the change log contains
+    /// the deletion of the folder.
     #[must_use]
     pub fn listed_path(&self) -> Option<&str> {
         self.listed_path.as_deref()

@@ -12,7 +12,7 @@
 //!
 //! Therefore the service restricts write access to the folder to the owner before the service opens
 //! a file. The service refuses a file that has a journal. The service never creates a journal,
-//! because the journal would have the mode of the database, and daemons could write it.
+//! because the journal would have the mode of the database, and daemons could write the journal.
 //!
 //! Daemons cannot create the -wal and the -shm files of a database, so these files must persist.
 //! SQLite removes these files when the last connection to the database closes, unless this
@@ -106,7 +106,7 @@ fn plain(file: &Path, found: &Metadata) -> Result<(), Error> {
         return Ok(());
     };
     Err(Error::Unusable(format!(
-        "{} cannot be used: {why}, and mail daemons may have put it there",
+        "{} cannot be used: {why}, and a mail daemon may have created the file",
         file.display()
     )))
 }
