@@ -42,8 +42,9 @@ const HAS_IDENTITY: &str = "SELECT uid FROM messages WHERE account_id = ";
 /// the caller has read.
 const RELOCATE: &str = "UPDATE messages SET folder_id = $3, uid_validity = $4, imap_uid = $5 \
      WHERE account_id = $1 AND uid = $2 AND folder_id = $6 AND uid_validity = $7 AND imap_uid = $8 RETURNING flags";
-/// Reserves $2 message numbers. Returns the message number after the last reserved one. The first
-/// message number of a mailbox is 1, or the highest `first_number` of the restores of backups.
+/// Reserves $2 message numbers. Returns the message number after the last reserved message number.
+/// The first message number of a mailbox is 1, or the highest `first_number` of the restores of
+/// backups.
 const ALLOCATE_NUMBERS: &str = "INSERT INTO mailboxes (account_id, next_uid) \
      SELECT $1, COALESCE(MAX(first_number), 1) + CAST($2 AS BIGINT) FROM restores WHERE TRUE \
      ON CONFLICT (account_id) DO UPDATE SET next_uid = mailboxes.next_uid + CAST($2 AS BIGINT) RETURNING next_uid";
@@ -59,10 +60,9 @@ const MARK_COPIES: &str = "UPDATE messages SET copied = TRUE \
      WHERE (SELECT o.uid FROM messages o \
      WHERE o.account_id = $1 AND o.identity = n.identity LIMIT 1 OFFSET 1) IS NOT NULL)";
 /// Marks the older messages whose identities are the identities of messages that `MARK_COPIES` has
-/// marked. An older message is not marked yet only if it was the only older message of its
-/// identity. Therefore the statement reads only one older message of each identity. Without the
-/// unary plus, SQLite would use the index of the message numbers and not the index of the
-/// identities.
+/// marked. If an identity has several older messages, all of them are already marked. Therefore the
+/// statement reads only one older message of each identity. Without the unary plus, SQLite would
+/// use the index of the message numbers and not the index of the identities.
 const MARK_ORIGINALS: &str = "UPDATE messages SET copied = TRUE \
      WHERE account_id = $1 AND NOT copied AND uid IN \
      (SELECT (SELECT o.uid FROM messages o \

@@ -106,7 +106,7 @@ impl Hosts {
         Ok(events)
     }
 
-    /// Deletes events that are older than [`KEEP`]. All hosts have read these events.
+    /// Deletes the events that are older than [`KEEP`].
     pub(crate) async fn sweep_host_events(&self, now: Timestamp) -> Result<(), Error> {
         let before = now.minus(KEEP).millis();
         self.db.execute(SWEEP, [before]).await?;
