@@ -43,9 +43,9 @@ const SET_END: &str = "UPDATE sessions SET expires_at = CASE \
 const LIVE: &str = "SELECT s.sid, s.account_id, a.address, a.admin, s.app_password_id, s.sealed_password \
     FROM sessions s JOIN accounts a ON a.id = s.account_id \
     WHERE s.sid = $1 AND s.expires_at > $2 AND a.active";
-/// Returns the time of the sign-in, and 1 if the user proved the account's second factor, otherwise
-/// 0. The value is 0 if the session began at the identity provider or before the account got its
-/// second factor.
+/// Returns the time of the sign-in, and 1 if the user proved the account's second factor. Returns 0
+/// instead of 1 if the session began at the identity provider or before the account got its second
+/// factor.
 const SIGN_IN: &str = "SELECT s.created_at, \
     CASE WHEN s.identity_id IS NULL AND f.created_at <= s.created_at THEN 1 ELSE 0 END \
     FROM sessions s LEFT JOIN two_factor f ON f.account_id = s.account_id \
