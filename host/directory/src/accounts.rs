@@ -19,12 +19,13 @@ use crate::events::{self, Event, Kind};
 use crate::message_index::MAX_PER_STATEMENT;
 use crate::sessions::{self, NewSession};
 
-/// Inserts no row if the address is taken, even if a concurrent transaction took it.
+/// Inserts no row if the address is taken, even if a concurrent transaction took the address.
 const CLAIM_ADDRESS: &str = "INSERT INTO addresses (address, kind, account_id, created_at, changed_at) \
     VALUES ($1, 'account', $2, $3, $3) ON CONFLICT (address) DO NOTHING";
 const INSERT: &str = "INSERT INTO accounts (id, address, password_hash, plan, admin, created_at) \
     VALUES ($1, $2, $3, $4, $5, $6)";
-/// The first message number is 1, or the first number after the last restore of a backup.
+/// The service's first message number of a mailbox is 1, or the highest `first_number` of the
+/// restores of backups.
 const INSERT_MAILBOX: &str = "INSERT INTO mailboxes (account_id, next_uid) SELECT $1, COALESCE(MAX(first_number), 1) FROM restores";
 const INSERT_PROFILE: &str = "INSERT INTO profiles (account_id, first_name, last_name, dob, created_at) \
     VALUES ($1, $2, $3, $4, $5)";
@@ -34,7 +35,7 @@ const BY_ID: &str = "SELECT id, address, password_hash, login_name, admin, activ
 const WITH_CREDENTIALS: &str = "SELECT id, address, password_hash, login_name, admin, active FROM accounts a WHERE active \
     AND EXISTS (SELECT 1 FROM app_passwords p WHERE p.account_id = a.id) ORDER BY address";
 const PLAN: &str = "SELECT plan FROM accounts WHERE id = $1";
-/// Callers append ids and `)`.
+/// Callers append account ids and `)`.
 const EXISTING: &str = "SELECT id FROM accounts WHERE id IN (";
 const SET_LOGIN_NAME: &str = "UPDATE accounts SET login_name = $2 WHERE id = $1 AND login_name IS DISTINCT FROM $2 RETURNING address";
 
@@ -52,7 +53,8 @@ pub struct Account {
     /// an empty text, or a fingerprint that shows whether the password has changed
     /// (`latchmail_core::fingerprint`).
     pub password_hash: String,
-    /// The mail server's own log-in name of the user, or `None` if it is the address or unknown.
+    /// The mail server's own log-in name of the user, or `None` if the log-in name is the address
+    /// or is unknown.
     pub login_name: Option<String>,
     /// Whether the account has administrator rights.
     pub admin: bool,
@@ -85,7 +87,7 @@ pub struct NewAccount {
     pub plan: String,
     /// Whether the account has administrator rights.
     pub admin: bool,
-    /// The current time.
+    /// The time of creation.
     pub created_at: Timestamp,
 }
 
@@ -141,8 +143,8 @@ pub struct Accounts {
 }
 
 impl Accounts {
-    /// Creates an account with its address and its mailbox row, in one transaction. Also creates
-    /// the profile and the first session if the caller passes them.
+    /// Creates an account with its address and its mailbox row, in one transaction. Also creates a
+    /// profile and the first session if the caller passes a profile and a session.
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails. Nothing is created in that case.
@@ -164,7 +166,7 @@ impl Accounts {
         Ok(Creation::Created)
     }
 
-    /// Returns those of the ids that belong to an account, active or not.
+    /// Returns the ids in `ids` that belong to an account. The account can be active or not.
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails.
@@ -259,7 +261,8 @@ pub(super) async fn create(
     origin: &Origin,
 ) -> Result<Creation, Error> {
     // The domain was a platform domain when the request was checked. If another account has
-    // verified the domain since then, that account owns every address on the domain.
+    // verified the domain since then, that account owns every address on the domain, so the new
+    // account cannot have the address.
     let is_custom = domains::holder(tx, domain_of(&account.address))
         .await?
         .is_some();

@@ -1,8 +1,8 @@
 //! Aliases: additional addresses of an account. All addresses share one namespace.
 //!
 //! A deleted alias on a platform domain keeps its row, so that no other account can get the
-//! address. The row of a deleted alias on an account's own domain is deleted. Other accounts cannot
-//! create addresses on this domain.
+//! address. The row of a deleted alias on an account's own domain is deleted, because other
+//! accounts cannot create addresses on this domain.
 
 pub mod addresses;
 pub mod imports;
@@ -29,7 +29,7 @@ pub const MAX_ON_OWN_DOMAINS: u32 = 1000;
 pub const MAX_NEW: u32 = 50;
 const WINDOW: Duration = Duration::from_hours(24);
 /// The event detail for a deleted alias that the account creates again. Such an alias does not
-/// count as new.
+/// count towards [`MAX_NEW`].
 const DELETED_BEFORE: &str = "deleted before";
 
 /// Returns a row if the account is active and the credential is valid. A web session can also match
@@ -64,8 +64,8 @@ const INSERT: &str = "INSERT INTO addresses (address, kind, account_id, created_
     ON CONFLICT (address) DO UPDATE SET live = TRUE, active = TRUE, created_at = EXCLUDED.created_at, changed_at = EXCLUDED.changed_at, \
         made_by = EXCLUDED.made_by \
     WHERE addresses.account_id = EXCLUDED.account_id AND addresses.kind = 'alias' AND NOT addresses.live";
-/// Skips the $4 latest new aliases of a credential. Then returns the creation time of the latest
-/// remaining alias.
+/// Reads the new aliases that a credential created after $3, newest first. Skips $4 aliases, and
+/// returns the creation time of the next alias.
 const NTH_LATEST_CREATION: &str = "SELECT at FROM security_events WHERE account_id = $1 AND kind = 'alias_created' AND credential = $2 \
     AND detail IS NULL AND at > $3 ORDER BY at DESC LIMIT 1 OFFSET $4";
 const SET_ACTIVE: &str = "UPDATE addresses SET active = $2, changed_at = $3 WHERE address = $1";
@@ -78,8 +78,8 @@ const DELETE: &str = "DELETE FROM addresses WHERE address = $1";
 pub struct AliasCaller<'a> {
     /// The account whose aliases are changed.
     pub account_id: &'a str,
-    /// The id of the app password that acts for the credential at the mail server. The app password
-    /// is deleted when the credential ends.
+    /// The id of the app password with which requests with the credential log in to the mail
+    /// server. The app password is deleted when the credential ends.
     ///
     /// `None` for an access token of an external authorization server. Only that server can check
     /// such a token. The server confirmed the token at most a minute ago.
@@ -118,8 +118,8 @@ impl<'a> AliasCaller<'a> {
         if let Some(shared) = &caller.shared {
             return Self {
                 account_id: &shared.account,
-                // This app password acts for all members. The app password is deleted when no
-                // member has access any longer.
+                // The requests of all members use this app password. The app password is deleted
+                // when the last member is removed.
                 app_password_id: Some(&shared.mail.id),
                 sid: "",
                 at,
@@ -164,7 +164,7 @@ impl<'a> AliasCaller<'a> {
 pub struct Alias {
     /// The alias's address, in lower case.
     pub address: String,
-    /// Whether the alias receives mail and the account may send from it.
+    /// Whether the alias receives mail and the account may send from the alias.
     pub active: bool,
     /// The time of creation, or `None` if this service did not create the alias.
     pub created_at: Option<Timestamp>,
@@ -307,8 +307,8 @@ impl Aliases {
     /// Returns [`Error`] if the database fails.
     pub async fn domains(&self, account_id: &str) -> Result<Vec<String>, Error> {
         let mut domains: Vec<(String, i32)> = self.db.all(DOMAINS, [account_id]).await?;
-        // Sort the domains here and not in the query, because a database can sort by the rules of a
-        // human language.
+        // Sort the domains here and not in the query, because the collation of a database can
+        // follow the rules of a human language.
         domains.sort_by(|(a, own_a), (b, own_b)| (own_a, a).cmp(&(own_b, b)));
         let mut names: Vec<String> = Vec::with_capacity(domains.len());
         for (name, _) in domains {

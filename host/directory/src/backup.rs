@@ -1,13 +1,14 @@
 //! Copies a database for a backup, and changes a restored database so that clients of the lost
-//! database notice the restore. The operator's commands run the programs of `PostgreSQL`.
+//! database notice the restore. For `PostgreSQL`, the operator's commands run `pg_dump` and
+//! `pg_restore`.
 //!
-//! After a restore, clients can know message numbers and cursors that the lost database gave out
-//! after the backup. [`RESTORED`] moves the next number of each mailbox to the time of the restore,
-//! in microseconds since the Unix epoch. No number that was given out before is as high, because no
-//! mailbox gets a million numbers per second. So the number of one message is never given to
-//! another message, also if a backup is restored several times. A number remains below 2^53. The
-//! versions of the change logs move in the same way. The logs become empty, so all earlier cursors
-//! are expired.
+//! After a restore, clients can know message numbers and cursors that the service assigned after
+//! the backup. [`RESTORED`] sets the next message number of each mailbox to the time of the
+//! restore, in microseconds since the Unix epoch. All message numbers that were assigned before are
+//! lower, because no mailbox gets a million messages per second. So two messages never get the same
+//! message number, even if a backup is restored several times. All message numbers remain below
+//! 2^53. The versions of the change logs are set in the same way. The change logs become empty, so
+//! all earlier cursors are expired.
 
 mod app_passwords;
 mod postgres;
@@ -24,9 +25,10 @@ use latchmail_core::clock::Timestamp;
 use crate::credentials::Credentials;
 use crate::db::{Error, LastLogins, Schema, migrations_of_program};
 
-/// Records the restore, moves the numbers and versions, and removes the hosts that ran at the time
-/// of the backup. `{…}` are numbers. If the clock is behind an earlier restore, the numbers
-/// continue far above the numbers of the earlier restore.
+/// Records the restore, sets the next message numbers and the versions of the change logs, and
+/// removes the hosts that ran at the time of the backup. `{…}` are placeholders for integers. If an
+/// earlier restore has an equal or higher `first_number`, for example because the clock was set
+/// back, the new `first_number` is a billion higher than the earlier one.
 const RESTORED: &str = "
 INSERT INTO restores (restored_at, backed_up_at, first_number)
     SELECT {restored_at}, {backed_up_at},
@@ -85,7 +87,7 @@ pub fn schema_version() -> i64 {
     migrations.into_iter().max().unwrap_or(0)
 }
 
-/// Returns the error for a database whose schema is not the schema of this program.
+/// Returns an error if the schema of a database is not the schema of this program.
 fn require_current(schema: Schema) -> Result<(), Error> {
     Err(Error::Unusable(
         match schema {
@@ -114,15 +116,16 @@ fn in_use() -> Error {
 }
 
 impl Credentials {
-    /// Stores last log-ins of mail clients that are not recorded yet. The time is in seconds since
-    /// the Unix epoch.
+    /// Stores last log-ins of mail clients that are not recorded yet. `logins` contains the id of
+    /// each app password and the time in seconds since the Unix epoch.
     ///
     /// # Errors
     /// Returns [`Error`] if the file of the mail server cannot be used.
     pub async fn restore_last_logins(&self, logins: &[(String, i64)]) -> Result<(), Error> {
         match &self.last_logins {
             LastLogins::File(file) => sqlite::restore_last_logins(file, logins).await,
-            // The table is part of the database.
+            // The table is part of the database, so the restored database already contains the
+            // log-ins.
             LastLogins::Table(_) => Ok(()),
         }
     }

@@ -120,7 +120,7 @@ debug_fields!(NewAppPassword {
 });
 
 impl NewAppPassword {
-    /// Returns the row of an app password, with a new id and without an expiry.
+    /// Returns an app password to store, with a new id and without an expiry.
     ///
     /// # Errors
     /// Returns an internal error if the operating system provides no randomness.
@@ -156,7 +156,7 @@ pub struct Credential {
     pub last_used_at: Option<Timestamp>,
     /// The time at which the credential expires or expired, or `None` if it does not expire.
     pub expires_at: Option<Timestamp>,
-    /// The id and the scopes of the API token, if the app password acts for an API token.
+    /// The id and the scopes of the API token, if the app password belongs to an API token.
     pub token: Option<(String, Vec<Scope>)>,
 }
 
@@ -174,10 +174,11 @@ pub enum CredentialCreation {
 /// The result of revoking an app password.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Revocation {
-    /// The app password of this kind was deleted. Its session or other credential was deleted too.
+    /// The app password of this kind was deleted. The session or other credential with this app
+    /// password was deleted too.
     Revoked(AppPasswordKind),
-    /// The app password acts for an API token. The caller must revoke this token instead. Nothing
-    /// was changed.
+    /// The app password belongs to an API token. The caller must revoke the API token instead.
+    /// Nothing was changed.
     BacksToken {
         /// The token's id.
         id: String,
@@ -200,7 +201,7 @@ struct Row {
     scopes: Option<String>,
 }
 
-/// The app passwords with everything that depends on them, and the passwords of accounts.
+/// The app passwords, the credentials that depend on app passwords, and the passwords of accounts.
 #[derive(Clone, Debug)]
 pub struct Credentials {
     pub(crate) db: Db,
@@ -320,7 +321,8 @@ impl Credentials {
         let uses: Vec<_> = uses.iter().collect();
         for batch in uses.chunks(BATCH) {
             match &self.db {
-                // Keep the transactions short, because other writers wait for a transaction.
+                // Keep the transactions short, because on SQLite other writers wait until a
+                // transaction ends.
                 Db::Sqlite(_) => {
                     let mut tx = self.db.begin().await?;
                     for &(id, at) in batch {
@@ -388,8 +390,8 @@ pub(super) async fn set_end(tx: &mut Tx, id: &str, expires_at: Timestamp) -> Res
     tx.project(Source::AppPassword(id)).await
 }
 
-/// Deletes the app passwords that a query selects, and, by foreign key, all rows that refer to
-/// them. The query returns the ids of the deleted app passwords.
+/// Runs `query`, which must delete app passwords and return their ids. Because of foreign keys, the
+/// database also deletes all rows that refer to these app passwords. Returns the ids.
 pub(super) async fn delete_by<'p>(
     tx: &mut Tx,
     query: &'static str,
@@ -402,7 +404,8 @@ pub(super) async fn delete_by<'p>(
     Ok(ended)
 }
 
-/// Deletes an app password and, by foreign key, all rows that refer to it.
+/// Deletes an app password. Because of foreign keys, the database also deletes all rows that refer
+/// to the app password.
 pub(super) async fn delete(tx: &mut Tx, id: &str) -> Result<(), Error> {
     tx.execute(DELETE, [id]).await?;
     tx.project(Source::AppPassword(id)).await

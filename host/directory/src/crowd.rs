@@ -2,8 +2,9 @@
 //! maximum, the oldest row of the network with the most rows is deleted. So a party that creates
 //! many rows displaces only its own rows.
 //!
-//! The region with the most rows is chosen first, then a network in this region. Counting only
-//! networks is not enough, because one party can have an IPv6 /48, which contains 65,536 networks.
+//! The region with the most rows is chosen first, and then the network with the most rows in this
+//! region. Counting only networks is not enough, because one party can have an IPv6 /48, which
+//! contains 65,536 networks (/64).
 
 use std::net::IpAddr;
 
@@ -11,19 +12,20 @@ use latchmail_core::network;
 
 use crate::db::{Error, Tx};
 
-/// The maximum number of rows.
+/// The maximum number of rows that meet the condition of a [`Crowd`].
 pub(super) const MAX_ROWS: i64 = 10_000;
 
 /// The queries of a table, which must have the columns `network` and `region`.
 pub(super) struct Crowd {
     /// Returns the number of rows.
     pub(super) count: &'static str,
-    /// Parameter: the number of rows to delete.
+    /// Deletes the oldest rows of the network with the most rows. $1 is the number of rows to
+    /// delete.
     pub(super) displace: &'static str,
 }
 
-/// Creates the queries of a table. The rows are those that meet the condition. The second column
-/// orders them by age.
+/// Creates the queries for the rows of `$table` that meet `$condition`. `$id` is the primary key.
+/// An older row has a lower value in the column `$age`.
 macro_rules! crowd {
     ($table:literal, $id:literal, $age:literal, $condition:literal) => {
         $crate::crowd::Crowd {

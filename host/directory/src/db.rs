@@ -60,7 +60,7 @@ const PING: &str = "SELECT version FROM mailserver_version";
 const LOCK_ACCOUNT: &str = "SELECT 1 FROM accounts WHERE id = $1 FOR NO KEY UPDATE";
 
 /// Locks a domain with an advisory lock. A row lock is not enough, because several accounts can
-/// claim a domain that has no row yet. No other lock uses this number.
+/// claim a domain that has no row yet. No other advisory lock uses this seed of the hash function.
 const LOCK_DOMAIN: &str = "SELECT pg_advisory_xact_lock(hashtextextended($1, 6016254202))";
 const LOCK_DOMAIN_SHARED: &str =
     "SELECT pg_advisory_xact_lock_shared(hashtextextended($1, 6016254202))";
@@ -74,13 +74,13 @@ const LOCK_MODULE_SHARED_POSTGRES: &str = "SELECT 1 FROM modules WHERE module = 
 /// The error code of `PostgreSQL` for a missing table or view.
 const POSTGRES_UNDEFINED_TABLE: &str = "42P01";
 
-/// The reason why a database operation failed. The details are only for the log.
+/// The reason why a database operation failed. The details are only for the service's log.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The database failed or is unreachable.
     #[error("the database failed: {0}")]
     Database(#[source] sqlx::Error),
-    /// An SQLite lookup on the calling thread failed.
+    /// An SQLite query outside of the connection pool failed.
     #[error("the database failed: {0}")]
     Lookup(#[source] rusqlite::Error),
     /// The migrations failed.
@@ -96,7 +96,7 @@ pub enum Error {
 
 impl Error {
     /// Returns `true` if the database does not respond or is busy. The operation changed nothing,
-    /// so it can be repeated later.
+    /// so the caller can repeat the operation later.
     #[must_use]
     pub fn is_unavailable(&self) -> bool {
         match self {
@@ -182,8 +182,8 @@ pub(super) enum LastLogins {
 /// [`Tx::commit`] rolls back the changes.
 #[derive(Debug)]
 pub enum Tx {
-    /// A transaction on SQLite. The transaction begins as IMMEDIATE. It waits for other writers at
-    /// its start, and not at its first change.
+    /// A transaction on SQLite. The transaction begins as IMMEDIATE. Therefore the transaction
+    /// waits for other writers at its start, and not at its first change.
     Sqlite(Transaction<'static, Sqlite>),
     /// A transaction on PostgreSQL, with the isolation level READ COMMITTED.
     Postgres(Transaction<'static, Postgres>),
@@ -388,8 +388,8 @@ impl Tx {
 
     /// Copies the part `source` of the directory to the file of the mail servers. The caller must
     /// change this part in the same transaction, before this call. Does nothing on PostgreSQL,
-    /// because mail servers read views there. [`sqlite::projection`] describes what this copy
-    /// guarantees.
+    /// because mail servers read views of the database. [`sqlite::projection`] describes what this
+    /// copy guarantees.
     ///
     /// # Errors
     /// Returns [`Error::Database`] if the database fails.
@@ -400,8 +400,8 @@ impl Tx {
         }
     }
 
-    /// Commits the transaction. On SQLite, this call also deletes keys from the milter's file if
-    /// the transaction has withdrawn these keys.
+    /// Commits the transaction. On SQLite, this call also deletes DKIM keys from the milter's file
+    /// if the transaction has made these keys invalid, for example by releasing a domain.
     ///
     /// # Errors
     /// Returns [`Error::Database`] if the commit fails. The transaction is rolled back in that

@@ -1,4 +1,4 @@
-//! The sealed signing keys of verified domains.
+//! The encrypted DKIM signing keys of verified domains.
 //!
 //! The service reads a key from the database at each use. So the service stops signing for a domain
 //! as soon as the domain is released.
@@ -16,7 +16,8 @@ const ALL: &str = "SELECT domain, dkim_selector, dkim_private_key FROM domains W
 pub struct SealedKey {
     /// The selector of the DKIM record.
     pub selector: String,
-    /// The private key in PKCS #8 DER, sealed for the domain.
+    /// The private key in PKCS #8 DER, encrypted with the service's key. Decryption also needs the
+    /// domain.
     pub sealed: Vec<u8>,
 }
 

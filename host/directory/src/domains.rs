@@ -103,7 +103,7 @@ pub struct Claim {
 pub struct NewKeys {
     /// The public key, which is published in the DNS.
     pub public: PublicKey,
-    /// The private key, sealed.
+    /// The private key, encrypted with the service's key.
     pub sealed_private_key: Vec<u8>,
 }
 
@@ -248,9 +248,9 @@ impl Domains {
         Ok(row.map(Domain::from))
     }
 
-    /// Returns the verified domain with this name and all pending claims to it. If `name` is empty,
-    /// returns all verified domains and all claims. The result is sorted by name. A verified domain
-    /// comes before its pending claims.
+    /// Returns the verified domain with this name and all pending claims to the domain. If `name`
+    /// is empty, returns all verified domains and all claims. The result is sorted by name. A
+    /// verified domain comes before its pending claims.
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails.
@@ -338,7 +338,8 @@ impl Domains {
             _ if holder(&mut tx, name).await?.is_some() => return Ok(Verified::Taken),
             _ => return Ok(Verified::Gone),
         };
-        // A domain with a verified owner has no pending claims, unless a person edited the tables.
+        // Check whether another account has verified the domain. Such a domain has no pending
+        // claims, unless a person edited the tables.
         if holder(&mut tx, name).await?.is_some() {
             return Ok(Verified::Taken);
         }
@@ -405,8 +406,8 @@ impl Domains {
                 }
             }
         }
-        // Only a verified domain proves that the account owns the addresses on the domain. A
-        // pending claim does not.
+        // Only a verified domain proves that the account owns the addresses on the domain.
+        // Therefore keep the rows of deleted aliases if the claim is pending.
         if domain.verified_at.is_some() {
             tx.execute(FORGET_ALIASES, (name, by.account_id)).await?;
         }

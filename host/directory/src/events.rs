@@ -1,6 +1,6 @@
-//! The record of security events. An event contains the actor, the changed account, the time and
-//! the client. An event is written in the same transaction as its change, so the record contains
-//! exactly the committed changes. Events never contain secrets.
+//! The audit log: a record of security events. An event contains the actor, the changed account,
+//! the time and the client. An event is written in the same transaction as its change, so the
+//! record contains exactly the committed changes. Events never contain secrets.
 
 mod kind;
 mod recording;
@@ -42,7 +42,7 @@ macro_rules! list {
 }
 const LIST_ALL: &str = list!("$1 = ''");
 /// Selects by account id, because another account may have had the same address earlier. Also
-/// selects failed sign-ins to the address while no account had it.
+/// selects failed sign-ins to the address from the time when no account had the address.
 const LIST_ACCOUNT: &str = list!(
     "(account_id = $1 OR (account_id IS NULL AND address = (SELECT address FROM accounts WHERE id = $1)))"
 );
@@ -108,7 +108,7 @@ impl<'a> Event<'a> {
 /// A recorded event.
 #[derive(Clone, Debug, sqlx_macros::FromRow)]
 pub struct Recorded {
-    /// The number of the event. A later event has a higher number.
+    /// The id of the event. A later event has a higher id.
     pub id: i64,
     /// The time, in milliseconds since the epoch.
     pub at: i64,
@@ -123,7 +123,7 @@ pub struct Recorded {
     pub credential: Option<String>,
     /// The client's IP address.
     pub client: Option<String>,
-    /// The id of the request. The log contains the same id.
+    /// The id of the request. The service's log contains the same id.
     pub request_id: Option<String>,
     /// The subject: an id or an address.
     pub subject: Option<String>,

@@ -4,8 +4,9 @@
 //!
 //! If the database or all hosts were paused, no host has written its row in time. After the pause,
 //! the hosts must not consider each other as stopped. Therefore a host that has not written its own
-//! row in time compares the rows of other hosts with its own row. The first row that it writes
-//! contains the pause, and until [`RESUME_TIME`] after the pause, the hosts that ran before the
+//! row in time compares the times in the rows of other hosts with the time in its own row, and not
+//! with the current time. When the host writes its row again, the row records the start and the end
+//! of the pause. Until [`RESUME_TIME`] after the end of the pause, the hosts that ran before the
 //! pause count as running.
 
 pub mod host_events;
@@ -66,7 +67,7 @@ pub struct Announcement {
     pub version: String,
     /// The configured `base_url`.
     pub base_url: String,
-    /// The public id of the host's current key.
+    /// The public id of the host's current key. See [`crate::keys::service_keys`].
     pub key_id: String,
     /// The public ids of all keys in the host's key file.
     pub key_ids: Vec<String>,
@@ -85,7 +86,7 @@ pub struct Host {
     pub version: String,
     /// The configured `base_url`.
     pub base_url: String,
-    /// The public id of the host's current key.
+    /// The public id of the host's current key. See [`crate::keys::service_keys`].
     pub key_id: String,
     key_ids: String,
     /// The reason why the host is not ready.
@@ -103,11 +104,11 @@ impl Host {
     }
 }
 
-/// The hosts that use this database, and the events that they exchange.
+/// The hosts that use this database, and the events that hosts exchange.
 #[derive(Clone, Debug)]
 pub struct Hosts {
     pub(crate) db: Db,
-    /// The id of the host that uses this directory. Commands of the operator have none.
+    /// The id of the host that uses this directory. Not set in commands of the operator.
     pub(crate) own: Arc<OnceLock<String>>,
 }
 
@@ -157,11 +158,12 @@ impl Hosts {
 
     /// Sets the id of the host that uses this directory.
     pub fn set_own_host(&self, id: &str) {
-        // The id of a process does not change.
+        // A second call has no effect, because the id of a process does not change.
         let _ = self.own.set(id.to_owned());
     }
 
-    /// Returns the time up to which the last row of a stopped host was written.
+    /// Returns a time in milliseconds since the epoch. A host counts as stopped if the host last
+    /// wrote its row at or before this time.
     async fn stopped_before(&self) -> Result<i64, Error> {
         let query = self.db.query(STOPPED_BEFORE);
         self.db.value(query, self.timeouts()).await
@@ -179,7 +181,7 @@ impl Hosts {
         (before(HOST_TIMEOUT), own, before(RESUME_TIME))
     }
 
-    /// Deletes the row of a host. A host calls this function when it stops.
+    /// Deletes the row of a host. A host calls this function when the host stops.
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails.
@@ -196,8 +198,8 @@ impl Hosts {
     }
 }
 
-/// Returns the negative number of milliseconds of a duration. Added to the current time, it is the
-/// time before this duration.
+/// Returns the negative number of milliseconds of a duration. The queries add this number to the
+/// current time.
 pub(super) fn before(duration: Duration) -> i64 {
     i64::try_from(duration.as_millis()).map_or(i64::MIN, |millis| -millis)
 }

@@ -1,12 +1,12 @@
 //! The directory: accounts, their profiles and their credentials, in SQLite or PostgreSQL.
 //!
-//! [`Directory`] opens the database. It contains one repository for each area, for example
-//! [`Aliases`]. Each query is a constant at the top of its file, with one text for SQLite and
-//! PostgreSQL. This crate contains all SQL of the service. This crate does not connect to a mail
-//! server.
+//! [`Directory`] opens the database. [`Directory`] contains one repository for each kind of data,
+//! for example [`Aliases`]. Each query is a constant at the top of its file, with one text for
+//! SQLite and PostgreSQL. This crate contains all SQL of the service. This crate does not connect
+//! to a mail server.
 //!
-//! Callers pass secrets only as hashes or as sealed bytes, with one exception: if `dkim.milter` is
-//! set, [`dkim_keys::milter`] stores private keys in plain text.
+//! Callers pass secrets only as hashes or as encrypted bytes, with one exception: if `dkim.milter`
+//! is set, [`dkim_keys::milter`] stores private keys in plain text.
 
 pub mod accounts;
 pub mod aliases;
@@ -61,8 +61,8 @@ use crate::teams::Teams;
 use crate::tokens::ApiTokens;
 use crate::two_factor::SecondFactors;
 
-/// The service's database: one repository for each area. A repository can be cloned, so that its
-/// user holds only the areas that it needs.
+/// The service's database, with one repository for each kind of data. A repository can be cloned,
+/// so that a caller holds only the repositories that the caller needs.
 #[derive(Clone, Debug)]
 #[expect(missing_docs, reason = "the types describe the repositories")]
 pub struct Directory {
@@ -88,8 +88,8 @@ pub struct Directory {
 }
 
 impl Directory {
-    /// Opens the database and migrates its tables. Repairs the data for mail servers, and writes
-    /// the configured platform domains. On SQLite, marks the unfinished sendings of earlier
+    /// Opens the database and migrates its tables. Repairs the data that mail servers read, and
+    /// writes the configured platform domains. On SQLite, marks the unfinished sendings of earlier
     /// processes as sendings with an unknown outcome.
     ///
     /// # Errors

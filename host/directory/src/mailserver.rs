@@ -1,5 +1,6 @@
-//! Reads the tables for mail servers on behalf of a milter. The tables contain the domains that
-//! receive mail here, and the addresses from which a log-in may send.
+//! Reads the tables for mail servers on behalf of a milter. The tables contain the domains for
+//! which the mail server receives mail, and the addresses from which each log-in name is allowed to
+//! send.
 
 use std::time::Duration;
 
@@ -41,7 +42,7 @@ impl MailServerView {
                 .max_connections(CONNECTIONS)
                 .acquire_timeout(TIMEOUT);
             // A restore of a backup is refused while services or commands are connected. A milter
-            // only reads, so it has another name.
+            // only reads, so its connections have another application name.
             let options = db::postgres_options(config)?.application_name("latchmail-milter");
             return Ok(Self(Db::Postgres(pool.connect_lazy_with(options))));
         }
@@ -57,7 +58,8 @@ impl MailServerView {
         Ok(Self(Db::Sqlite(pool.connect_lazy_with(options))))
     }
 
-    /// Returns `true` if a domain receives mail here. `domain` must be in lower case and ASCII.
+    /// Returns `true` if the mail server receives mail for a domain. `domain` must be in lower case
+    /// and ASCII.
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails.
@@ -66,9 +68,9 @@ impl MailServerView {
         Ok(count > 0)
     }
 
-    /// Returns the key with which the milter marks its results. Returns `None` if no service of
-    /// this version has created the key. In an upgrade, the milter can start before the first
-    /// service.
+    /// Returns the key with which the milter marks its authentication results. Returns `None` if no
+    /// service of this version has created the key. In an upgrade, the milter can start before the
+    /// first service.
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails.

@@ -1,9 +1,10 @@
 //! The index of messages in the database. The index contains the service's own number and the
 //! location of each message. A location consists of the folder, the UIDVALIDITY and the IMAP UID.
 //!
-//! Each mailbox has one sequence of numbers. A number is never reused. If a folder's UIDVALIDITY
-//! changes, all messages of the folder have new locations. The rows with the old locations remain,
-//! and their identities help to recognize the messages at the new locations.
+//! Each mailbox has one sequence of message numbers. A message number is never reused. If a
+//! folder's UIDVALIDITY changes, all messages of the folder have new locations. The rows with the
+//! old locations remain, and the identities in these rows help to recognize the messages at the new
+//! locations.
 //!
 //! This module does not access the mail server.
 
@@ -25,7 +26,8 @@ use crate::db::{self, Db, Error, FromLookup, Lookup, Tx, on, on_tx};
 use log::LoggedChange;
 
 /// Returns one row for each indexed message of a folder. If the index contains the folder but none
-/// of these messages, returns one row without a message. Callers append conditions.
+/// of these messages, returns one row without a message. Callers append the UIDVALIDITY and
+/// conditions.
 const KNOWN: &str = "SELECT f.id, f.uid_validity, m.imap_uid, m.uid FROM folders f \
      LEFT JOIN messages m ON m.folder_id = f.id AND m.uid_validity = ";
 const LOCATION: &str = "SELECT f.path, m.uid_validity, m.imap_uid FROM messages m \
@@ -36,28 +38,31 @@ const LOCATIONS: &str = "SELECT m.uid, f.path, m.uid_validity, m.imap_uid FROM m
 const WITH_IDENTITIES: &str = "SELECT m.uid, f.path, m.uid_validity, m.imap_uid, m.folder_id, m.identity FROM messages m \
      JOIN folders f ON f.id = m.folder_id WHERE m.account_id = ";
 const HAS_IDENTITY: &str = "SELECT uid FROM messages WHERE account_id = ";
-/// Changes a message's location, unless a concurrent request changed the location.
+/// Changes a message's location, unless a concurrent request changed the location $6, $7, $8 that
+/// the caller has read.
 const RELOCATE: &str = "UPDATE messages SET folder_id = $3, uid_validity = $4, imap_uid = $5 \
      WHERE account_id = $1 AND uid = $2 AND folder_id = $6 AND uid_validity = $7 AND imap_uid = $8 RETURNING flags";
-/// Reserves $2 numbers. Returns the number after the last reserved number. The first number of a
-/// mailbox is 1, or the first number after the last restore.
+/// Reserves $2 message numbers. Returns the message number after the last reserved message number.
+/// The first message number of a mailbox is 1, or the highest `first_number` of the restores of
+/// backups.
 const ALLOCATE_NUMBERS: &str = "INSERT INTO mailboxes (account_id, next_uid) \
      SELECT $1, COALESCE(MAX(first_number), 1) + CAST($2 AS BIGINT) FROM restores WHERE TRUE \
      ON CONFLICT (account_id) DO UPDATE SET next_uid = mailboxes.next_uid + CAST($2 AS BIGINT) RETURNING next_uid";
 const ADD_MESSAGES: &str =
     "INSERT INTO messages (account_id, uid, folder_id, uid_validity, imap_uid, identity) ";
-/// Marks each message whose number is at least $2 and that has the identity of another message.
-/// Reads at most two messages of each identity, because the statement runs under the write lock of
-/// SQLite.
+/// Marks each message whose message number is at least $2 and that has the identity of another
+/// message. Reads at most two messages of each identity, because on SQLite all other writers wait
+/// for this statement.
 const MARK_COPIES: &str = "UPDATE messages SET copied = TRUE \
      WHERE account_id = $1 AND uid >= $2 AND identity IN \
      (SELECT n.identity FROM (SELECT DISTINCT identity FROM messages \
      WHERE account_id = $1 AND uid >= $2) n \
      WHERE (SELECT o.uid FROM messages o \
      WHERE o.account_id = $1 AND o.identity = n.identity LIMIT 1 OFFSET 1) IS NOT NULL)";
-/// Marks the first copied message of each identity. All messages of an identity are marked, except
-/// an only message. So it is enough to read one message with a number below $2. Without the unary
-/// plus, SQLite searches by number and not by identity.
+/// Marks the older messages whose identities are the identities of messages that `MARK_COPIES` has
+/// marked. If an identity has several older messages, all of them are already marked. Therefore the
+/// statement reads only one older message of each identity. Without the unary plus, SQLite would
+/// use the index of the message numbers and not the index of the identities.
 const MARK_ORIGINALS: &str = "UPDATE messages SET copied = TRUE \
      WHERE account_id = $1 AND NOT copied AND uid IN \
      (SELECT (SELECT o.uid FROM messages o \
@@ -148,16 +153,17 @@ pub struct Known {
     /// The service's id of the folder. `None` if the index does not contain the folder with the
     /// requested UIDVALIDITY.
     pub folder: Option<String>,
-    /// The service's numbers by IMAP UID. Messages without a number are omitted.
+    /// The service's message numbers by IMAP UID. Messages without a message number are omitted.
     pub numbers: HashMap<Uid, MessageNumber>,
 }
 
-/// The index of messages, with the numbers that clients see, and the folders of mailboxes.
+/// The index of the messages and folders of all mailboxes. The HTTP API identifies messages by the
+/// message numbers in this index.
 #[derive(Clone, Debug)]
 pub struct MessageIndex {
     pub(crate) db: Db,
     pub(crate) lookup: Lookup,
-    /// The change logs.
+    /// The change logs of the mailboxes.
     pub log: ChangeLog,
 }
 
@@ -177,8 +183,8 @@ impl MessageIndex {
         Ok(Known::of(rows, uid_validity))
     }
 
-    /// Returns the last known location of the message with this number. Returns `None` if the
-    /// index does not contain this number.
+    /// Returns the last known location of the message with this message number. Returns `None` if
+    /// the index does not contain the message number.
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails.
@@ -194,8 +200,8 @@ impl MessageIndex {
         self.lookup.one(LOCATION, &parameters).await
     }
 
-    /// Returns the last known locations of messages. Omits messages whose numbers are not in the
-    /// index.
+    /// Returns the last known locations of messages. Omits messages whose message numbers are not
+    /// in the index.
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails.
@@ -264,15 +270,16 @@ impl MessageIndex {
         Ok(false)
     }
 
-    /// Assigns numbers to those messages of a folder that have no number, in one transaction.
-    /// Returns the numbers of `messages` by IMAP UID. Returns `None` if the index does not contain
-    /// the folder with this UIDVALIDITY.
+    /// Assigns the service's message numbers to those messages of a folder that have no message
+    /// number, in one transaction. Returns the message numbers of `messages` by IMAP UID. Returns
+    /// `None` if the index does not contain the folder with this UIDVALIDITY.
     ///
     /// `messages` contains the IMAP UID and the identity of each message. `moved` contains messages
     /// that were moved to this folder, each with its new IMAP UID.
     ///
-    /// A moved message keeps its number, unless a concurrent request changed the location. All
-    /// other messages without a number get new numbers, in the order of their IMAP UIDs.
+    /// A moved message keeps its message number, unless a concurrent request changed the location.
+    /// All other messages without a message number get new message numbers, in the order of their
+    /// IMAP UIDs.
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails.
@@ -286,7 +293,8 @@ impl MessageIndex {
     ) -> Result<Option<HashMap<Uid, MessageNumber>>, Error> {
         let mut tx = self.db.begin().await?;
         tx.lock_account(account).await?;
-        // A concurrent request may have assigned numbers before this transaction got the lock.
+        // Read the message numbers again, because a concurrent request may have assigned message
+        // numbers before this transaction got the lock.
         let uids: Vec<Uid> = messages.iter().map(|(imap_uid, _)| *imap_uid).collect();
         let rows = on_tx!(&mut tx, tx => knowing(account, path, uid_validity, &uids).build_query_as().fetch_all(tx).await)?;
         let Known {
@@ -402,8 +410,9 @@ impl IndexedMessage {
         self.identity.as_slice().try_into().unwrap_or_default()
     }
 
-    /// Changes the location of this message, unless a concurrent request changed the location.
-    /// Returns the stored flags if this call changed the location.
+    /// Changes the location of this message, unless a concurrent request changed the location. If
+    /// this call changed the location, returns the stored flags. The stored flags are `None` if the
+    /// message was never synced.
     async fn relocate(
         &self,
         tx: &mut Tx,

@@ -1,7 +1,7 @@
 //! The installed modules. For each module, the database contains the active version and the bytes
 //! of all stored versions.
 //!
-//! This module does not parse components and does not decide whether they can be loaded.
+//! This module does not parse components, and does not check whether components can be loaded.
 
 pub mod store;
 
@@ -41,7 +41,7 @@ const ROLL_BACK: &str =
 const SWITCH: &str = "UPDATE modules SET enabled = $2, changed_at = $3 WHERE module = $1";
 const SET_SOURCE: &str = "UPDATE modules SET source_digest = $2 WHERE module = $1";
 const REMOVE: &str = "DELETE FROM modules WHERE module = $1";
-/// Serializes the changes of modules by several hosts. No other lock uses this number.
+/// Serializes the changes of modules by several hosts. No other advisory lock uses this number.
 const LOCK_CHANGES: &str = "SELECT pg_advisory_xact_lock(6016254203)";
 const REMOVE_VERSIONS: &str = "DELETE FROM module_versions WHERE module = $1";
 
@@ -100,7 +100,7 @@ pub struct ChangeLock {
     _tx: Option<Tx>,
 }
 
-/// The installed modules, and the data that they store for accounts.
+/// The installed modules, and the data that modules store for accounts.
 #[derive(Clone, Debug)]
 pub struct Modules {
     pub(crate) db: Db,
@@ -108,7 +108,7 @@ pub struct Modules {
 
 impl Modules {
     /// Waits until no other host changes a module, and locks the modules. Does not lock on SQLite,
-    /// because one host uses an SQLite database.
+    /// because only one host uses an SQLite database.
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails.

@@ -1,7 +1,7 @@
 //! The tables of the authorization server: clients, approvals, waiting devices, grants and tokens.
 //!
 //! Codes and tokens are stored as hashes. Each row of a token also contains the app password of the
-//! grant, sealed under a key that is derived from the token. The `oauth` crate validates requests
+//! grant, encrypted with a key that is derived from the token. The `oauth` crate validates requests
 //! and writes the error messages.
 
 mod approvals;

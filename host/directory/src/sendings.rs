@@ -10,7 +10,7 @@ use latchmail_core::clock::Timestamp;
 
 use crate::db::{Changed as _, Db, Error};
 
-/// The time for which a key is stored.
+/// The time for which an idempotency key is stored.
 pub const RETENTION: Duration = Duration::from_hours(24);
 
 /// Maximum number of attempts to record a sending while other hosts release the same key.
@@ -30,7 +30,7 @@ const RELEASE: &str = "DELETE FROM sendings WHERE account_id = $1 AND key_hash =
 const ABANDON: &str = "UPDATE sendings SET state = 'unknown' WHERE state = 'begun'";
 const SWEEP: &str = "DELETE FROM sendings WHERE begun_at <= $1";
 
-/// The key that a client chose for one message. A key is unique within an account.
+/// The idempotency key that a client chose for one message. A key is unique within an account.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Key {
     /// The account's id.
@@ -61,7 +61,7 @@ impl Sending {
         self.state == "sent"
     }
 
-    /// Returns `true` if the record contains no outcome.
+    /// Returns `true` if the record contains no outcome of the sending yet.
     #[must_use]
     pub fn is_begun(&self) -> bool {
         self.state == "begun"
@@ -117,8 +117,9 @@ impl Sendings {
             if begun == 1 {
                 return Ok(None);
             }
-            // If there is no row, another host has released the key after the INSERT. Only a row of
-            // this request allows it to send.
+            // If there is no row, another host has released the key after the INSERT. In that case,
+            // try the INSERT again, because this request can send the message only after the
+            // request has inserted its own row.
             if let Some(earlier) = self.find(key).await? {
                 return Ok(Some(earlier));
             }

@@ -1,7 +1,8 @@
 //! Web sessions and their refresh tokens.
 //!
-//! A session has one app password, which is stored sealed. Deleting the app password ends the
-//! session. So the mail server and the service begin to refuse the session at the same moment.
+//! A session has one app password, which is encrypted with the service's key. Deleting the app
+//! password ends the session. So the mail server and the service begin to refuse the session at the
+//! same moment.
 //!
 //! A refresh token can be used one time. Used tokens are stored until they expire, to detect a
 //! second use. The time between the two uses distinguishes a stolen token from a second browser
@@ -34,15 +35,17 @@ const MAX_SESSIONS: i64 = 100;
 /// effect. SQLite requires a LIMIT before OFFSET.
 const END_OLDEST: &str = "DELETE FROM app_passwords WHERE id IN (SELECT app_password_id FROM sessions \
     WHERE account_id = $1 ORDER BY expires_at DESC, sid LIMIT 1000000 OFFSET $2) RETURNING id";
-/// A session that began at the identity provider ends $3 milliseconds after the sign-in.
+/// Sets the end of a session to $2. A session that began at the identity provider ends at the
+/// latest $3 milliseconds after the sign-in.
 const SET_END: &str = "UPDATE sessions SET expires_at = CASE \
     WHEN identity_id IS NOT NULL AND created_at + $3 < $2 THEN created_at + $3 ELSE $2 END \
     WHERE sid = $1 RETURNING expires_at";
 const LIVE: &str = "SELECT s.sid, s.account_id, a.address, a.admin, s.app_password_id, s.sealed_password \
     FROM sessions s JOIN accounts a ON a.id = s.account_id \
     WHERE s.sid = $1 AND s.expires_at > $2 AND a.active";
-/// A session that began at the identity provider, or before the account had its second factor,
-/// proves no second factor.
+/// Returns the time of the sign-in, and 1 if the user proved the account's second factor. Returns 0
+/// instead of 1 if the session began at the identity provider or before the account got its second
+/// factor.
 const SIGN_IN: &str = "SELECT s.created_at, \
     CASE WHEN s.identity_id IS NULL AND f.created_at <= s.created_at THEN 1 ELSE 0 END \
     FROM sessions s LEFT JOIN two_factor f ON f.account_id = s.account_id \
@@ -74,9 +77,9 @@ pub struct NewSession {
     pub sid: String,
     /// The account's id.
     pub account_id: String,
-    /// The app password that acts for the session at the mail server.
+    /// The app password with which requests of the session log in to the mail server.
     pub app_password: NewAppPassword,
-    /// The app password, sealed.
+    /// The app password, encrypted with the service's key.
     pub sealed_password: Vec<u8>,
     /// SHA-256 of the first refresh token, lower-case hexadecimal.
     pub refresh_hash: String,
@@ -91,11 +94,12 @@ pub struct NewSession {
 /// The sign-in at the identity provider with which a session begins.
 #[derive(Clone)]
 pub struct ProviderSession {
-    /// The id of the person's identity.
+    /// The id of the person's row in the table `identities`.
     pub identity_id: String,
     /// The provider's id of the person's session at the provider.
     pub sid: Option<String>,
-    /// The provider's refresh token, sealed. `None` if the provider issued none.
+    /// The provider's refresh token, encrypted with the service's key. `None` if the provider
+    /// issued none.
     pub sealed_token: Option<Vec<u8>>,
 }
 
@@ -118,9 +122,9 @@ pub struct Session {
     pub address: String,
     /// Whether the account has administrator rights.
     pub admin: bool,
-    /// The id of the app password that acts for the session.
+    /// The id of the app password with which requests of the session log in to the mail server.
     pub app_password_id: String,
-    /// The app password, sealed.
+    /// The app password, encrypted with the service's key.
     pub sealed_password: Vec<u8>,
 }
 
@@ -148,7 +152,7 @@ impl FromLookup for Session {
 /// The sign-in with which a session began.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SessionSignIn {
-    /// The time of the sign-in. A refresh of the session does not change it.
+    /// The time of the sign-in. A refresh of the session does not change this time.
     pub at: Timestamp,
     /// Whether the user proved the account's second factor to this service.
     pub has_second_factor: bool,
@@ -230,9 +234,9 @@ impl Sessions {
     }
 
     /// Consumes the refresh token with the hash `presented` and stores `next` instead. The session
-    /// then ends at `expires_at`, and a session that began at the identity provider ends at most
-    /// `provider_max_age` after the sign-in. If two calls use the same token
-    /// concurrently, only the first call returns [`Rotation::Rotated`].
+    /// then ends at `expires_at`. A session that began at the identity provider ends at the latest
+    /// `provider_max_age` after the sign-in. If two calls use the same token concurrently, only the
+    /// first call returns [`Rotation::Rotated`].
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails. The token is unchanged in that case.

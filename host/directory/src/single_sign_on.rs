@@ -2,7 +2,7 @@
 //! codes, and logout tokens.
 //!
 //! This module does not verify tokens. The `oidc` crate verifies the tokens of the provider, and
-//! callers pass only hashes and sealed texts.
+//! callers pass only hashes and encrypted texts.
 
 mod codes;
 mod identities;
@@ -30,7 +30,7 @@ const SWEEP: [&str; 3] = [
     "DELETE FROM logout_tokens WHERE expires_at <= $1",
 ];
 
-/// The sign-ins at the identity provider, and the sessions that began with one.
+/// The sign-ins at the identity provider, and the sessions that began with such a sign-in.
 #[derive(Clone, Debug)]
 pub struct SingleSignOn {
     pub(crate) db: Db,
@@ -64,8 +64,8 @@ async fn end_sessions(
     events::record(tx, event, origin).await
 }
 
-/// Ends sessions, which must be sorted by account. Each has its account and its app password.
-/// Returns the ids of the deleted app passwords.
+/// Ends sessions. Each entry of `sessions` contains the id of the account and the id of the app
+/// password. The entries must be sorted by account. Returns the ids of the deleted app passwords.
 async fn end_grouped(
     tx: &mut Tx,
     sessions: Vec<(String, String)>,

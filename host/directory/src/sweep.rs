@@ -4,9 +4,9 @@
 //! - unfinished sign-ins at the identity provider
 //! - unused OAuth clients
 //! - sendings that are older than a day
-//! - old changes of mailboxes
+//! - old changes in the change logs of mailboxes
 //! - the last log-ins of deleted app passwords
-//! - the rows of stopped hosts, and events that all hosts have read
+//! - the rows of stopped hosts, and events of hosts that are older than an hour
 //!
 //! The service does not depend on the time of the sweep. Each query for data with an expiry also
 //! checks the expiry.

@@ -200,7 +200,8 @@ async fn find_member(
 }
 
 /// Returns one summary for each mailbox in which the account has at least one right, sorted by
-/// address. The query does not sort, because a database can sort by the rules of a human language.
+/// address. The query does not sort, because the collation of a database can follow the rules of a
+/// human language.
 fn summaries(rows: Vec<SummaryRow>) -> impl Iterator<Item = Summary> {
     type Shared = (String, Option<(String, String)>, Vec<Granted>);
     let mut shared: BTreeMap<String, Shared> = BTreeMap::new();
@@ -221,8 +222,8 @@ fn summaries(rows: Vec<SummaryRow>) -> impl Iterator<Item = Summary> {
     all.filter(|summary| !summary.grants.anywhere().is_none())
 }
 
-/// Returns one entry for each member, sorted by address. The query does not sort, because a
-/// database can sort by the rules of a human language.
+/// Returns one entry for each member, sorted by address. The query does not sort, because the
+/// collation of a database can follow the rules of a human language.
 fn members(rows: Vec<MemberRow>) -> Vec<Member> {
     let mut members: BTreeMap<String, Member> = BTreeMap::new();
     for row in rows {

@@ -1,5 +1,5 @@
 //! Personal API tokens. For each token, the database stores a selector, a hash and an app password.
-//! The app password is sealed under a key that is derived from the token.
+//! The app password is encrypted with a key that is derived from the token.
 //!
 //! A revoked token keeps its row. So a client with a revoked token can learn that the token was
 //! revoked.
@@ -88,7 +88,7 @@ pub struct Token {
     pub expires_at: Option<Timestamp>,
     /// The time of the last recorded use, or `None` if no use was recorded.
     pub last_used_at: Option<Timestamp>,
-    /// The id of the app password that acts for the token at the mail server.
+    /// The id of the app password with which requests with the token log in to the mail server.
     pub app_password_id: Option<String>,
 }
 
@@ -107,8 +107,8 @@ pub struct Presented {
     pub scopes: Vec<Scope>,
     /// SHA-256 of the whole secret, lower-case hexadecimal.
     pub secret_hash: String,
-    /// The id of the token's app password, and the sealed app password. `None` if the app password
-    /// was deleted.
+    /// The id of the token's app password, and the app password encrypted with a key that is
+    /// derived from the token. `None` if the app password was deleted.
     pub app_password: Option<(String, Vec<u8>)>,
     /// The time at which the token expires or expired, or `None` if it does not expire.
     pub expires_at: Option<Timestamp>,
@@ -177,7 +177,8 @@ pub struct ApiTokens {
 
 impl ApiTokens {
     /// Stores a token with its app password, in one transaction. The account must have fewer than
-    /// `at_most` tokens, including expired tokens. Concurrent calls cannot exceed this limit.
+    /// `at_most` tokens, including expired tokens and excluding revoked tokens. Concurrent calls
+    /// cannot exceed this limit.
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails. Nothing is stored in that case.

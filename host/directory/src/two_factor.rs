@@ -1,9 +1,9 @@
 //! Second factors: time-based codes and recovery codes. Each code can be used one time, and wrong
 //! codes are rate-limited.
 //!
-//! The `accounts` crate opens the sealed secrets and checks codes. This module marks a code as used
-//! in the same transaction that creates the session. So a sign-in that fails for another reason
-//! does not consume the code.
+//! The `accounts` crate decrypts the secrets and checks codes. This module marks a code as used in
+//! the same transaction that creates the session. So a sign-in that fails for another reason does
+//! not consume the code.
 
 use std::fmt;
 use std::time::Duration;
@@ -18,7 +18,8 @@ use crate::single_sign_on;
 
 /// Maximum number of consecutive wrong codes. After this number, codes are refused for some time.
 const MAX_WRONG_CODES: u32 = 10;
-/// The first time for which codes are refused. Each further wrong code doubles the time.
+/// The duration for which codes are refused after [`MAX_WRONG_CODES`]. Each further wrong code
+/// doubles the duration.
 const FIRST_WAIT: Duration = Duration::from_mins(1);
 const LONGEST_WAIT: Duration = Duration::from_hours(24);
 
@@ -39,8 +40,8 @@ const UNCHANGED: &str = "SELECT 1 FROM accounts WHERE id = $1 AND active AND pas
 /// So the second sign-in with the same code matches no row.
 ///
 /// The query also matches no row if too many wrong codes were tried, or if the secret was replaced
-/// after the check of the code. `created_at` identifies the secret, because sealing the secret
-/// again does not change `created_at`.
+/// after the check of the code. `created_at` identifies the secret, because encrypting the secret
+/// again with another key does not change `created_at`.
 const CONSUME_STEP: &str = "UPDATE two_factor SET last_step = $2, wrong_codes = 0, refused_until = 0 \
     WHERE account_id = $1 AND last_step < $2 AND refused_until <= $3 AND created_at = $4";
 const RESET_WRONG_CODES: &str =
@@ -54,7 +55,7 @@ const CONSUME_CODE: &str = "DELETE FROM recovery_codes WHERE account_id = $1 AND
 /// An account's second factor.
 #[derive(Clone)]
 pub struct TwoFactor {
-    /// The secret, sealed.
+    /// The secret, encrypted with the service's key.
     pub sealed_secret: Vec<u8>,
     /// The time at which the account got the secret.
     pub created_at: Timestamp,

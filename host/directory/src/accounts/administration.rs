@@ -88,8 +88,8 @@ impl Accounts {
         Ok(true)
     }
 
-    /// Enables an account. The account then has only its password, because all other credentials
-    /// were deleted. Returns `false` if the account was already enabled.
+    /// Enables an account. The account then has only its password, because disabling the account
+    /// deleted all other credentials. Returns `false` if the account was already enabled.
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails. Nothing is changed in that case.

@@ -9,9 +9,9 @@ use crate::accounts::{self, Creation, NewAccount};
 use crate::aliases::domain_of;
 use crate::db::{Error, Tx};
 
-/// Maximum number of accounts that one transaction creates. A transaction for each account would
-/// need two disk flushes for each account on SQLite. On SQLite, other writers wait for the
-/// transaction.
+/// Maximum number of accounts that one transaction creates. With one transaction for each account,
+/// SQLite would flush the disk twice for each account. With larger transactions, other writers on
+/// SQLite would wait too long.
 const BATCH: usize = 250;
 
 const ACCOUNT: &str = "SELECT id FROM accounts WHERE address = $1";
@@ -22,7 +22,7 @@ pub struct AdoptedUser {
     /// The account to create. The password hash is empty, because the mail server stores the
     /// password.
     pub account: NewAccount,
-    /// The mail server's own log-in name of the user, or `None` if it is the address.
+    /// The mail server's own log-in name of the user, or `None` if the log-in name is the address.
     pub login_name: Option<String>,
 }
 
@@ -57,7 +57,8 @@ impl Accounts {
             let mut existing = Vec::new();
             let mut tx = self.db.begin().await?;
             let domains = batch.iter().map(|user| domain_of(&user.account.address));
-            // Every transaction locks domains in the order of their names.
+            // Every transaction locks domains in the order of their names, so that transactions
+            // cannot deadlock.
             for domain in domains.collect::<BTreeSet<_>>() {
                 tx.lock_domain_shared(domain).await?;
             }
@@ -69,7 +70,8 @@ impl Accounts {
                 adoptions.push(adoption.unwrap_or(Adoption::Unchanged));
             }
             tx.commit().await?;
-            // A transaction that locks a domain must not lock an existing account afterwards.
+            // Set the log-in names in separate transactions. A transaction that locks a domain must
+            // not lock an existing account afterwards, because such transactions could deadlock.
             for (index, account, user) in existing {
                 if let Some(name) = &user.login_name
                     && self.set_login_name(&account, Some(name)).await?

@@ -5,14 +5,14 @@ use crate::aliases::DomainOwner;
 use crate::db::Error;
 
 /// Returns a row if the address belongs to the account. The domain of an alias must be a platform
-/// domain or a verified domain of the account. The queries for the data of mail servers have the
-/// same condition.
+/// domain or a verified domain of the account. The views from which mail servers read the permitted
+/// senders have the same condition.
 const OWN: &str = "SELECT 1 FROM addresses a WHERE a.address = $1 AND a.account_id = $2 AND a.live AND a.active \
     AND (a.kind = 'account' OR (a.kind = 'alias' AND ( \
         EXISTS (SELECT 1 FROM platform_domains p WHERE p.domain = a.domain) \
         OR EXISTS (SELECT 1 FROM domains d WHERE d.domain = a.domain AND d.account_id = $2 AND d.verified_at IS NOT NULL))))";
 
-/// The relation of an address to an account that wants to send from it.
+/// The relation of an address to an account that wants to send from the address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AddressRelation {
     /// The account's own address, or an active alias of the account.
@@ -25,7 +25,7 @@ pub enum AddressRelation {
 }
 
 /// Returns a row if the address is an alias of the account. The row contains the member who created
-/// the alias.
+/// the alias, or NULL if the owner created the alias.
 const MADE_BY: &str = "SELECT made_by FROM addresses WHERE address = $1 AND account_id = $2 AND kind = 'alias' AND live";
 
 impl Aliases {

@@ -20,8 +20,8 @@ const INSERT: &str = "INSERT INTO addresses (address, kind, account_id, created_
     ON CONFLICT (address) DO UPDATE SET kind = 'alias', account_id = EXCLUDED.account_id, live = TRUE, active = TRUE, \
         created_at = EXCLUDED.created_at, changed_at = EXCLUDED.changed_at, made_by = NULL \
     WHERE addresses.kind = 'held'";
-/// Removes the former owner of a deleted alias. Then the former owner cannot create the alias
-/// again.
+/// Removes the former owner from the row of a deleted alias, so that the former owner cannot create
+/// the alias again.
 const DISOWN: &str = "UPDATE addresses SET account_id = NULL, changed_at = $2 WHERE address = $1 AND kind = 'alias' AND NOT live";
 
 /// The result of importing an alias.
@@ -36,7 +36,8 @@ pub enum AliasImport {
     /// The address is an alias of the account with this address.
     AliasOf(String),
     /// The address belonged to a deleted account or is a deleted alias. The address stays reserved.
-    /// If another account deleted the alias, this account can no longer create it again.
+    /// If the address is a deleted alias of another account, that account can no longer create the
+    /// alias again.
     Reserved,
     /// An account has verified the domain of the address.
     CustomDomain,
@@ -51,8 +52,8 @@ pub struct AddressHolder {
     pub id: String,
     /// The address of the account.
     pub address: String,
-    /// Whether the queried address is an alias of the account. Otherwise it is the account's own
-    /// address.
+    /// Whether the queried address is an alias of the account. Otherwise the queried address is the
+    /// account's own address.
     pub is_alias: bool,
 }
 

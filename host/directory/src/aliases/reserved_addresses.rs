@@ -35,13 +35,13 @@ pub enum AddressRelease {
     Released,
     /// No account ever had the address, or the address was already released.
     NotReserved,
-    /// An account has the address, or the operator reserves it.
+    /// An account or an alias has the address, or the operator reserves the address.
     InUse,
 }
 
 impl Aliases {
-    /// Reserves an address. The address must not belong to an account or alias now. It may have
-    /// belonged to a deleted account or alias.
+    /// Reserves an address. The address must not belong to an account or alias now. The address may
+    /// have belonged to a deleted account or alias.
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails. Nothing is changed in that case.

@@ -1,5 +1,5 @@
-//! The app passwords of mail clients in a restored database. Some of them can have been revoked
-//! after the backup.
+//! The app passwords of mail clients in a restored database. A restored database can contain app
+//! passwords that were revoked after the backup.
 
 use std::collections::HashSet;
 use std::path::Path;
@@ -58,8 +58,8 @@ impl Credentials {
 /// `PostgreSQL` server.
 ///
 /// # Errors
-/// Returns [`Error`] if the database cannot be read, or if it contains no account, because it
-/// cannot be the replaced database then.
+/// Returns [`Error`] if the database cannot be read, or if it contains no account, because a
+/// database without accounts cannot be the replaced database.
 pub async fn replaced_client_passwords(
     config: &config::Database,
     replaced: &str,
@@ -86,8 +86,8 @@ pub async fn replaced_client_passwords(
 }
 
 fn read_sqlite(file: &Path) -> Result<(bool, Vec<String>), Error> {
-    // A database in WAL mode cannot be opened read-only if its -shm file is missing. This flag set
-    // does not contain CREATE.
+    // A database in WAL mode cannot be opened read-only if its -shm file is missing. The flags do
+    // not contain CREATE, so that SQLite does not create a missing database.
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     std::fs::metadata(file).map_err(|error| unusable(file, &error))?;
     let connection = Connection::open_with_flags(file, flags)?;

@@ -1,5 +1,5 @@
-//! Reads what `pg_dump` and `pg_restore` need to know about a `PostgreSQL` database, and creates
-//! the SQL text that completes a restore.
+//! Reads the properties of a `PostgreSQL` database that `pg_dump` and `pg_restore` need, and
+//! creates the SQL text that completes a restore.
 
 use latchmail_core::config;
 use sqlx::postgres::PgConnection;
@@ -9,8 +9,8 @@ use super::{Restore, in_use, not_empty, require_current};
 use crate::db::{APPLIED, Error, compare_postgres, postgres_options};
 use crate::keys::service_keys::CURRENT;
 
-/// Returns the schema of the tables, the version of the server, the number of other connections of
-/// services, and whether there are tables.
+/// Returns the name of the schema in which tables are created, the version number of the server,
+/// the number of other connections of Latchmail, and whether the tables of Latchmail exist.
 const STATE: &str = "SELECT current_schema()::text, current_setting('server_version_num')::integer, \
     (SELECT COUNT(*) FROM pg_stat_activity \
         WHERE datname = current_database() AND application_name = 'latchmail' AND pid <> pg_backend_pid()), \

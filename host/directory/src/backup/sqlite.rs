@@ -1,4 +1,4 @@
-//! Copies an SQLite database while the service uses it, and restores a copy.
+//! Copies an SQLite database while the service uses the database, and restores a copy.
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
@@ -45,7 +45,7 @@ pub async fn copy_sqlite(config: &config::Database, copy: &Path) -> Result<i64, 
     let main = SqlitePaths::of(config)?.main;
     let copy = copy.to_owned();
     blocking(move || {
-        // This flag set does not contain CREATE.
+        // The flags do not contain CREATE, so that SQLite does not create a missing database.
         let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         fs::metadata(&main).map_err(|error| unusable(&main, &error))?;
         let connection = Connection::open_with_flags(&main, flags)?;
@@ -119,8 +119,8 @@ pub(super) async fn restore_last_logins(
     Ok(())
 }
 
-/// Restores the copy `copy` to the configured file. The change is atomic: other processes see the
-/// old or the new database.
+/// Restores the copy `copy` to the configured database file. The change is atomic: other processes
+/// see either the old database or the new database.
 ///
 /// # Errors
 /// Returns [`Error`] if the configured database contains data or is in use, if the copy is damaged
@@ -133,7 +133,7 @@ pub async fn restore_sqlite(
     let main = SqlitePaths::of(config)?.main;
     let copy = copy.to_owned();
     blocking(move || {
-        // Services and commands that start wait for this lock.
+        // Services and commands wait for this lock at their start.
         let _lock = SqlitePaths::lock(&main)?;
         let owner = require_empty(&main)?;
         let draft = beside(&main, ".restore");
@@ -150,8 +150,8 @@ pub async fn restore_sqlite(
     .await
 }
 
-/// Checks that the database does not exist, or that it is empty and no other process uses it.
-/// Returns the user and the group of the new file.
+/// Checks that the database does not exist, or that the database is empty and no other process uses
+/// the database. Returns the ids of the user and the group that own the new file.
 fn require_empty(main: &Path) -> Result<(u32, u32), Error> {
     let metadata = match fs::metadata(main) {
         Ok(metadata) => metadata,
@@ -179,14 +179,14 @@ fn require_empty(main: &Path) -> Result<(u32, u32), Error> {
     }
 }
 
-/// Checks that no other database left its journal. `SQLite` would apply the journal to the restored
-/// database.
+/// Checks that no journal of an earlier database exists. `SQLite` would apply such a journal to the
+/// restored database.
 fn require_no_journal(main: &Path) -> Result<(), Error> {
     for suffix in ["-wal", "-shm", "-journal"] {
         let journal = beside(main, suffix);
         if fs::symlink_metadata(&journal).is_ok() {
             return Err(Error::Unusable(format!(
-                "{} belongs to a database that is not there any longer; move it to the folder of that database",
+                "{} belongs to a database file that does not exist any longer; move this file to the folder of that database",
                 journal.display()
             )));
         }

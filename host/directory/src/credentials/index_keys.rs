@@ -1,6 +1,6 @@
 //! The credentials of the search index. Such a credential is an app password with which the service
-//! reads a mailbox without a request of the account. An active account has at most one. The
-//! credential ends when the account is disabled or deleted.
+//! reads a mailbox without a request of the account. An active account has at most one such
+//! credential. The credential ends when the account is disabled or deleted.
 
 use latchmail_core::clock::Timestamp;
 
@@ -28,7 +28,7 @@ pub struct IndexedAccount {
 pub struct IndexKey {
     /// The app password's id.
     pub app_password_id: String,
-    /// The app password, sealed for the account's id.
+    /// The app password, encrypted with the service's key. Decryption also needs the account's id.
     pub sealed_password: Vec<u8>,
 }
 
@@ -60,9 +60,9 @@ impl Credentials {
     }
 
     /// Stores a new credential for the search index of an account. `sealed` is the app password,
-    /// sealed for the account's id. The new credential replaces the app password with the id
-    /// `replaced`. If a concurrent request stored another credential, stores nothing and returns
-    /// the other credential.
+    /// encrypted with the service's key for the account's id. The new credential replaces the app
+    /// password with the id `replaced`. If a concurrent request stored another credential, stores
+    /// nothing and returns the other credential.
     ///
     /// Returns `None` if the account does not exist or is disabled.
     ///

@@ -30,9 +30,9 @@ const MAX_ROWS: i64 = 10_000;
 /// Maximum number of app passwords in one query of a backup.
 const MAX_CLIENTS: usize = 500;
 
-/// The sweep reads a list of app passwords. If the app password of a row is not in this list, the
-/// row is kept for this time after the last log-in. The app password may have been created after
-/// the sweep read the list.
+/// The minimum age of a last log-in before the sweep deletes its row. The sweep deletes the rows of
+/// app passwords that are not in the list that the sweep has read. A younger row can belong to an
+/// app password that was created after the sweep read the list.
 const RETENTION: Duration = Duration::from_hours(24);
 
 const CLIENTS: &str =
@@ -86,8 +86,8 @@ impl Credentials {
         Ok(known.collect())
     }
 
-    /// Deletes the last log-ins of app passwords that do not exist. Such a row is deleted only if
-    /// it is older than [`RETENTION`] or if its time is not plausible.
+    /// Deletes the last log-ins of app passwords that do not exist. Deletes such a row only if the
+    /// log-in is older than [`RETENTION`] or if the time of the log-in is not plausible.
     pub(crate) async fn sweep_last_logins(&self) -> Result<(), Error> {
         let now = Clock::system().now();
         let kept = (

@@ -1,6 +1,6 @@
-//! Accounts whose passwords the mail server stores (`sign_in.source = "mailserver"`). Their
-//! `password_hash` is empty or a fingerprint, which shows whether the password has changed
-//! (`latchmail_core::fingerprint`).
+//! Accounts whose passwords the mail server stores (`sign_in.source = "mailserver"`). The
+//! `password_hash` of such an account is empty or a fingerprint. The fingerprint shows whether the
+//! password has changed (`latchmail_core::fingerprint`).
 
 use latchmail_core::caller::Origin;
 use latchmail_core::clock::Timestamp;

@@ -29,7 +29,7 @@ const END: &str = "DELETE FROM app_passwords WHERE account_id = $1 AND id <> $2 
 pub struct Change<'a> {
     /// The account's id.
     pub account_id: &'a str,
-    /// The password hash with which the caller checked the current password.
+    /// The stored password hash against which the caller checked the current password.
     pub checked: &'a str,
     /// The argon2id hash of the new password, as a PHC string.
     pub password_hash: &'a str,
@@ -57,7 +57,7 @@ pub struct Renewed<'a> {
     pub sid: &'a str,
     /// The new app password. Its label and expiry are copied from the previous app password.
     pub app_password: &'a NewAppPassword,
-    /// The new app password, sealed.
+    /// The new app password, encrypted with the service's key.
     pub sealed_password: &'a [u8],
 }
 
@@ -118,8 +118,8 @@ impl Credentials {
     /// revokes all its API tokens. The app passwords of mail clients remain valid. The app password
     /// for the members of the mailbox remains valid too.
     ///
-    /// Deletes the app passwords of what ended or was revoked. Returns the ids of these app
-    /// passwords, or `None` if the account does not exist.
+    /// Deletes the app passwords of the ended sessions, the ended grants and the revoked tokens.
+    /// Returns the ids of these app passwords, or `None` if the account does not exist.
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails. Nothing is changed in that case.

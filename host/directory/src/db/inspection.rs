@@ -1,5 +1,6 @@
 //! Inspects a database for the operator. Changes no data: runs no migrations and creates no files.
-//! Like every reader of an SQLite database in WAL mode, writes its position to the file `-shm`.
+//! Like every reader of an SQLite database in WAL mode, the inspection writes a read mark to the
+//! file `-shm`.
 
 use std::path::{Path, PathBuf};
 
@@ -10,7 +11,8 @@ use sqlx::{ConnectOptions as _, Connection as _};
 
 use super::{Error, PING, migrations, postgres, sqlite};
 
-/// Migrations that succeeded. The migrator of sqlx maintains this table.
+/// Returns the migrations that succeeded. The migrator of sqlx maintains the table
+/// `_sqlx_migrations`.
 pub(crate) const APPLIED: &str =
     "SELECT version, checksum, description FROM _sqlx_migrations WHERE success";
 const ACCOUNTS: &str = "SELECT COUNT(*) FROM accounts";
@@ -18,10 +20,10 @@ const ACCOUNTS: &str = "SELECT COUNT(*) FROM accounts";
 /// The schema of a database, compared with the migrations of this program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Schema {
-    /// The database has the migrations of this program, and possibly compatible ones of a later
-    /// version.
+    /// The database has the migrations of this program, and possibly later migrations that are
+    /// compatible with this program.
     Current,
-    /// Migrations are missing. The service runs them at its start.
+    /// Migrations are missing. The service runs the missing migrations at its start.
     Outdated,
     /// The database has migrations that this program does not contain and is not compatible with.
     Newer,
@@ -132,8 +134,8 @@ fn require(file: &Path) -> Result<(), Error> {
 type Migrations = Vec<(i64, Vec<u8>)>;
 type Applied = Vec<(i64, Vec<u8>, String)>;
 
-/// Returns an empty list if the table of migrations does not exist. Omits migrations that this
-/// program does not need to know.
+/// Returns an empty list if the table of migrations does not exist. Omits later migrations that are
+/// compatible with this program.
 fn applied_or_none(applied: Result<Applied, sqlx::Error>) -> Result<Migrations, Error> {
     match applied {
         Err(error) if super::is_missing_table(&error) => Ok(Vec::new()),

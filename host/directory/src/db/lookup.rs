@@ -55,7 +55,7 @@ pub(crate) trait FromLookup: Sized {
     fn of(row: &Row<'_>) -> Result<Self, Error>;
 }
 
-/// Checks only whether a row exists.
+/// For queries that only check whether a row exists.
 impl FromLookup for () {
     fn of(_row: &Row<'_>) -> Result<Self, Error> {
         Ok(())
@@ -71,7 +71,7 @@ impl<T: FromSql + for<'r> Decode<'r, Postgres> + Type<Postgres>> Column for T {}
 #[derive(Clone)]
 pub(crate) struct File {
     path: Arc<Path>,
-    /// `None` after the file was closed.
+    /// The idle connections. `None` after [`Lookup::close`] was called.
     idle: Arc<Mutex<Option<Vec<Connection>>>>,
 }
 

@@ -9,20 +9,21 @@ use sqlx::{PgConnection, SqlStr, SqliteConnection};
 
 use super::Error;
 
-/// The migrations of later versions, with their descriptions.
+/// Returns the migrations in the database whose version is greater than $1.
 const LATER: &str = "SELECT version, description FROM _sqlx_migrations WHERE version > $1";
 /// The text between a description and [`Step::oldest`].
 const COMPATIBLE: &str = ", compatible with migration ";
 
 /// A migration runs while hosts with the previous version use the database, and these hosts must
-/// continue to work. So a migration only adds. What the new version does not use any more is
-/// removed by a later migration. A test enforces these two phases.
+/// continue to work. So a migration only adds objects, such as tables and columns. A later
+/// migration removes the objects that the new version does not use any longer. A test enforces
+/// these two phases.
 struct Step {
     version: i64,
     description: &'static str,
-    /// Programs can use the migrated database if they contain this migration. The database stores
-    /// this number together with the description, so that such a program recognizes later
-    /// migrations that it does not contain.
+    /// The version of the oldest migration that a program must contain to use the migrated
+    /// database. The database stores this version together with the description, so that such a
+    /// program accepts later migrations that the program does not contain.
     oldest: i64,
     sqlite: &'static str,
     postgres: &'static str,
@@ -73,7 +74,7 @@ const STEPS: &[Step] = &[
 ///
 /// # Errors
 /// Returns [`Error`] if a migration fails, or if a later version of the program has migrated the
-/// database and this version is not compatible with it.
+/// database and this version is not compatible with the migrated database.
 pub(super) async fn sqlite(connection: &mut SqliteConnection) -> Result<(), Error> {
     run(|step| step.sqlite, connection).await?;
     let later = sqlx::query_as(LATER).bind(newest());
@@ -95,9 +96,9 @@ pub(super) fn newest() -> i64 {
     STEPS.iter().map(|step| step.version).max().unwrap_or(0)
 }
 
-/// Returns `true` if this program can use a database with this migration, which has this
-/// description in the database. The program contains the migration, or the migration is compatible
-/// with the program.
+/// Returns `true` if this program can use a database with the migration `version`. `description` is
+/// the description of the migration in the database. The program must contain the migration, or the
+/// migration must be compatible with the program.
 pub(super) fn is_compatible(version: i64, description: &str) -> bool {
     let oldest = description.rsplit_once(COMPATIBLE);
     let oldest = oldest.and_then(|(_, oldest)| oldest.parse::<i64>().ok());

@@ -13,7 +13,7 @@ const SQLITE_BUSY: i32 = 5;
 const SQLITE_LOCKED: i32 = 6;
 
 /// The error codes of `PostgreSQL` for lost and refused connections, for a server that starts or
-/// stops, and for transactions that other transactions prevent. The server rolls back the
+/// stops, and for conflicts with other transactions. In each case, the server rolls back the
 /// transaction of the statement.
 const POSTGRES_OUTAGES: [&str; 7] = [
     "53300", // too_many_connections
@@ -48,7 +48,8 @@ pub(super) fn is_outage(error: &sqlx::Error) -> bool {
     }
 }
 
-/// Returns `true` if the connection was lost after the statement may have been sent.
+/// Returns `true` if the connection was lost after the statement may have been sent. In that case,
+/// the outcome of the statement is unknown.
 fn is_lost(error: &sqlx::Error) -> bool {
     match error {
         sqlx::Error::Io(error) => !matches!(

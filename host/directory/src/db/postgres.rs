@@ -51,7 +51,7 @@ pub(crate) fn options(config: &config::Database) -> Result<PgConnectOptions, Err
         .application_name("latchmail");
     if let Some(host) = unencrypted(&options).filter(|_| !config.insecure) {
         return Err(Error::Unusable(format!(
-            "`database.url` names {host}, on another machine, and the connection may not be encrypted; append `?sslmode=verify-full` to it, or set \
+            "`database.url` names {host}, on another machine, and the connection may not be encrypted; append `?sslmode=verify-full` to the URL, or set \
              `database.insecure = true` to allow this"
         )));
     }

@@ -129,7 +129,8 @@ macro_rules! bind {
 pub(super) use bind;
 
 impl Db {
-    /// Runs a statement that changes rows, in a transaction of its own. Returns the number of rows.
+    /// Runs a statement that changes rows, in a transaction of its own. Returns the number of
+    /// changed rows.
     pub(crate) async fn execute<'p>(
         &self,
         query: &'static str,
@@ -141,7 +142,7 @@ impl Db {
 }
 
 impl Tx {
-    /// Runs a statement that changes rows. Returns the number of rows.
+    /// Runs a statement that changes rows. Returns the number of changed rows.
     pub(crate) async fn execute<'p>(
         &mut self,
         query: &'static str,

@@ -47,12 +47,12 @@ const MAILSERVER_CONNECTION: &str =
 const MAILSERVER_JOURNAL_MODE: &str = "PRAGMA mailserver.journal_mode";
 const ATTACH: &str = "ATTACH DATABASE $1 AS mailserver";
 
-/// Maximum time that a query waits for a locked file. A mail daemon or another service can have the
-/// lock.
+/// Maximum time that a query waits for a locked file. A mail daemon or another process of the
+/// service can have the lock.
 pub(crate) const BUSY_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The mode of the main file's folder. Mail daemons can enter the folder to reach their own folder,
-/// but they cannot list the files.
+/// but cannot list the files in the folder.
 const FOLDER_MODE: u32 = 0o711;
 const MAIN_MODE: u32 = 0o600;
 /// The mode of the folder for mail servers. Because of setgid, new files in the folder get the
@@ -339,7 +339,7 @@ fn make_file(file: &Path, mode: u32) -> Result<(), Error> {
 
 fn same_file(main: &Path) -> Error {
     Error::Unusable(format!(
-        "`database.mailserver` names the database itself, {}: mail servers would read everything",
+        "`database.mailserver` names the database itself, {}: mail servers could read all data of the service",
         main.display()
     ))
 }

@@ -15,15 +15,16 @@ use crate::debug::debug_fields;
 /// transaction.
 const BATCH: usize = 100;
 
-/// Locks the rows of these domains. No other transaction can release or remove the domains before
-/// the end of the transaction.
+/// Locks the rows of the platform domains and of the verified domains in $1. No other transaction
+/// can release or remove the domains before the end of the transaction.
 const LOCKS_POSTGRES: [&str; 2] = [
     "SELECT 1 FROM platform_domains WHERE domain = ANY($1) ORDER BY domain FOR SHARE",
     "SELECT 1 FROM domains WHERE domain = ANY($1) AND verified_at IS NOT NULL ORDER BY domain FOR SHARE",
 ];
 
-/// `{table}` is the name of the table. A configured key is inserted only if its domain is a
-/// platform domain. A generated key is inserted only if it is the current key of its domain.
+/// `{table}` is the name of the table of the milter's keys. A configured key is inserted only if
+/// its domain is a platform domain. A generated key is inserted only if it is the current key of
+/// its domain.
 const UPSERT: &str = "INSERT INTO {table} AS k (domain, selector, private_key) SELECT $1, $2, $3 \
     WHERE CASE WHEN $4 THEN EXISTS (SELECT 1 FROM platform_domains WHERE domain = $1) \
         ELSE EXISTS (SELECT 1 FROM domains WHERE domain = $1 AND dkim_selector = $2 AND verified_at IS NOT NULL) END \
@@ -99,8 +100,8 @@ impl DkimKeys {
                     .execute(pool)
                     .await
                     .changed()?;
-                // This query does not truncate the log while another connection is reading. In that
-                // case, the next call truncates the log.
+                // This query does not truncate the write-ahead log while another connection is
+                // reading. In that case, the next call truncates the write-ahead log.
                 sqlx::raw_sql(OVERWRITE_SQLITE)
                     .execute(pool)
                     .await

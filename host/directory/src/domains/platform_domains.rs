@@ -12,7 +12,8 @@ use crate::domains::holder;
 use crate::events::{self, Event, Kind};
 
 const CONFIGURED: &str = "SELECT domain FROM platform_domains WHERE added_at IS NULL";
-/// Converts a domain that the operator added to a configured domain.
+/// Inserts a configured domain. If the operator added the domain earlier, converts the domain to a
+/// configured domain.
 const ADD_CONFIGURED: &str = "INSERT INTO platform_domains (domain) VALUES ($1) \
     ON CONFLICT (domain) DO UPDATE SET added_at = NULL";
 const REMOVE: &str = "DELETE FROM platform_domains WHERE domain = $1";
@@ -76,8 +77,8 @@ pub enum Removed {
 
 impl Domains {
     /// Sets the configured domains to exactly `domains`, converted to lower case. Keeps domains
-    /// that the operator added. If such a domain is also in `domains`, it becomes a configured
-    /// domain.
+    /// that the operator added. If such a domain is also in `domains`, the domain becomes a
+    /// configured domain.
     ///
     /// Fails without any change if an account has verified one of `domains`. Otherwise all other
     /// accounts could create aliases on the domain of this account.
@@ -99,7 +100,7 @@ impl Domains {
             if let Some(account) = holder(&mut tx, new).await? {
                 let owner = address_of(&mut tx, account).await?;
                 return Err(Error::Unusable(format!(
-                    "`registration.domains` contains {new}, which the account {owner} has verified: remove it there, or release the domain \
+                    "`registration.domains` contains {new}, which the account {owner} has verified: remove the domain from this list, or release the domain \
                      first (`latchmail domain release {new}`)"
                 )));
             }

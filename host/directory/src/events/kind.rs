@@ -74,7 +74,7 @@ kinds! {
     TwoFactorOn = "two_factor_on",
     /// A second factor was disabled.
     TwoFactorOff = "two_factor_off",
-    /// New recovery codes were created, and the old ones were deleted.
+    /// New recovery codes were created, and the old recovery codes were deleted.
     RecoveryCodesMade = "recovery_codes_made",
     /// An API token was created.
     TokenCreated = "token_created",

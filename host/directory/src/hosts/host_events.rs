@@ -2,9 +2,9 @@
 //! write the events in the transactions of the changes, so a change without an event is not
 //! possible.
 //!
-//! A host reads new events when PostgreSQL notifies it, and at an interval. So a lost notification
-//! delays an event, but does not lose it. SQLite has no notifications. [`HostEvents`] is one
-//! reader, which starts with the events after its creation.
+//! A host reads new events when PostgreSQL notifies the host, and at an interval. So a lost
+//! notification delays an event, but does not lose it. SQLite has no notifications. [`HostEvents`]
+//! is one reader, which starts with the events after its creation.
 
 use std::collections::HashSet;
 use std::time::Duration;
@@ -27,19 +27,20 @@ const SQLITE_INTERVAL: Duration = Duration::from_millis(500);
 /// The delay before the next attempt to listen, if the connection for notifications failed.
 const RECONNECT_DELAY: Duration = Duration::from_secs(1);
 
-/// The time for which events are kept. A host that does not read for this time must read the state
-/// itself.
+/// The time for which events are kept. A host that reads no events for this time misses events, and
+/// must read the current state instead.
 const KEEP: Duration = Duration::from_hours(1);
 
 const CHANNEL: &str = "latchmail_host_events";
 
-/// Reads the events of transactions that had not ended at the previous reading. Numbers of events
-/// do not have the order of commits, so a number that is lower than the last one can appear later.
-/// All transactions below the horizon have ended, and the query sees their events.
+/// Reads the events of transactions that had not ended at the previous reading. The values of
+/// `sequence` do not follow the order of commits, so a lower value can become visible after a
+/// higher value. All transactions with ids below `horizon` have ended, so the query sees all their
+/// events.
 const READ_POSTGRES: &str = "SELECT h.horizon, e.sequence, e.kind, e.subject \
     FROM (SELECT pg_snapshot_xmin(pg_current_snapshot())::text::bigint AS horizon) h \
     LEFT JOIN host_events e ON e.transaction >= $1::text::xid8 ORDER BY e.sequence";
-/// SQLite has one writer at a time, so the numbers of events have the order of commits.
+/// SQLite has one writer at a time, so the values of `sequence` follow the order of commits.
 const READ_SQLITE: &str = "SELECT (SELECT COALESCE(MAX(seq), 0) FROM sqlite_sequence WHERE name = 'host_events') + 1, e.sequence, e.kind, e.subject \
     FROM (SELECT 1) LEFT JOIN host_events e ON e.sequence >= $1 ORDER BY e.sequence";
 const SWEEP: &str = "DELETE FROM host_events WHERE at <= $1";
@@ -47,7 +48,8 @@ const SWEEP: &str = "DELETE FROM host_events WHERE at <= $1";
 /// An event.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum HostEvent {
-    /// The app password with this id was deleted. Its connections must be closed.
+    /// The app password with this id was deleted. The connections to the mail server that use the
+    /// app password must be closed.
     CredentialEnded(String),
     /// The installed modules have changed.
     ModulesChanged,
@@ -74,9 +76,10 @@ type Row = (i64, Option<i64>, Option<String>, Option<String>);
 #[derive(Debug)]
 pub struct HostEvents {
     db: Db,
-    /// The next reading starts at this transaction (PostgreSQL) or event (SQLite).
+    /// The id of the transaction (PostgreSQL) or the `sequence` of the event (SQLite) at which the
+    /// next reading starts.
     horizon: i64,
-    /// The numbers of events at or after the horizon that were already returned.
+    /// The `sequence` values of the events at or after the horizon that were already returned.
     returned: HashSet<i64>,
     listener: Option<PgListener>,
 }
@@ -96,14 +99,14 @@ impl Hosts {
         if let Db::Postgres(pool) = &self.db {
             events.listener = Some(listen(pool).await?);
         }
-        // The first reading finds the horizon. The second one skips the events of transactions that
-        // ended before, but not before the horizon.
+        // The first reading finds the horizon. The second reading marks the existing events at or
+        // after the horizon as returned, so that `HostEvents::next` skips these events.
         events.read().await?;
         events.read().await?;
         Ok(events)
     }
 
-    /// Deletes events that all hosts have read.
+    /// Deletes the events that are older than [`KEEP`].
     pub(crate) async fn sweep_host_events(&self, now: Timestamp) -> Result<(), Error> {
         let before = now.minus(KEEP).millis();
         self.db.execute(SWEEP, [before]).await?;
@@ -112,8 +115,8 @@ impl Hosts {
 }
 
 impl HostEvents {
-    /// Waits for a notification, at most for a few seconds. Then returns the new events, which can
-    /// be none.
+    /// Waits for a notification, at most for a few seconds. Then returns the new events. The list
+    /// is empty if there are no new events.
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails. The next call returns the events.
@@ -176,7 +179,7 @@ impl HostEvents {
     }
 }
 
-/// Opens a connection that receives notifications. It does not use a connection of the pool,
+/// Opens a connection that receives notifications. The connection is not a connection of the pool,
 /// because it stays open.
 async fn listen(pool: &PgPool) -> Result<PgListener, Error> {
     let options = pool.connect_options().as_ref().clone();

@@ -1,5 +1,5 @@
-//! The key with which the milter marks its results in messages. The milter reads the key from the
-//! data for mail servers, see [`crate::mailserver`].
+//! The key with which the milter marks its authentication results in messages. The milter reads the
+//! key from the data for mail servers, see [`crate::mailserver`].
 
 use zeroize::Zeroizing;
 

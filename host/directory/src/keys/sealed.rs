@@ -1,8 +1,9 @@
-//! The columns with secrets that are sealed with the service's keys. Each sealed value starts with
-//! the id of its key. When a new key becomes the current key, the service seals all values again.
+//! The columns with secrets that are encrypted (sealed) with the service's keys. Each sealed value
+//! starts with the id of its key. When a new key becomes the current key, the service encrypts all
+//! values again with the new key.
 //!
-//! The app passwords of API tokens and OAuth grants are not in these columns. They are sealed with
-//! keys that are derived from the tokens.
+//! The app passwords of API tokens and OAuth grants are not in these columns. These app passwords
+//! are encrypted with keys that are derived from the tokens.
 
 use latchmail_core::clock::Timestamp;
 
@@ -12,17 +13,18 @@ use crate::db::Error;
 /// A column with sealed secrets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SealedColumn {
-    /// The app passwords of web sessions. The row is the session's `sid`.
+    /// The app passwords of web sessions. A row is identified by the session's `sid`.
     Session,
-    /// The refresh tokens of the identity provider. The row is the session's `sid`.
+    /// The refresh tokens of the identity provider. A row is identified by the session's `sid`.
     ProviderToken,
-    /// The secrets of second factors. The row is the account's id.
+    /// The secrets of second factors. A row is identified by the account's id.
     TwoFactor,
-    /// The keys of shared mailboxes. The row is the mailbox's id.
+    /// The app passwords for the members of shared mailboxes. A row is identified by the mailbox's
+    /// id.
     TeamKey,
-    /// The credentials of the search index. The row is the account's id.
+    /// The app passwords of the search index. A row is identified by the account's id.
     IndexKey,
-    /// The DKIM keys of verified domains. The row is the domain.
+    /// The DKIM keys of verified domains. A row is identified by the domain.
     DkimKey,
 }
 
@@ -92,14 +94,14 @@ const DKIM_KEYS: Queries = queries!(
     "verified_at IS NOT NULL"
 );
 
-/// The end of the last session whose app password the key with this id sealed.
+/// Returns the latest expiry of the sessions whose app passwords are sealed with the key $1.
 const LAST_SESSION: &str =
     "SELECT MAX(expires_at) FROM sessions WHERE substr(sealed_password, 1, 8) = $1";
 const COUNT_EXPIRED: &str =
     "SELECT COUNT(*) FROM sessions WHERE substr(sealed_password, 1, 8) = $1 AND expires_at <= $2";
 
 impl SealedColumn {
-    /// All columns except the sessions.
+    /// All columns except the columns of the table `sessions`.
     pub const WITHOUT_SESSIONS: [Self; 4] = [
         Self::TwoFactor,
         Self::TeamKey,
@@ -131,7 +133,8 @@ impl SealedColumn {
 
 impl Keys {
     /// Returns up to `limit` rows whose values were sealed with other keys than the key with the id
-    /// `key`, each with the sealed value. The rows are sorted, and come after the row `after`.
+    /// `key`, each with the sealed value. Returns only rows whose identifier is greater than
+    /// `after`, sorted by identifier.
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails.

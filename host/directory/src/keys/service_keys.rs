@@ -2,7 +2,7 @@
 //! files of the hosts, so a copy of the database contains no key.
 //!
 //! At most one key is current, and at most one is pending. A pending key becomes the current key
-//! when all hosts have it.
+//! when the key files of all running hosts contain the key.
 
 use latchmail_core::clock::Timestamp;
 
@@ -21,23 +21,24 @@ for_both! {
 const OTHER_HOSTS: &str =
     "SELECT name, key_ids FROM hosts WHERE id <> $2 AND seen_at > $1 ORDER BY name";
 
-/// Transactions that change the states of keys run one after the other. No other lock uses this
-/// number. SQLite has one writer at a time.
+/// Transactions that change the states of keys run one after the other. No other advisory lock uses
+/// this number. SQLite needs no lock, because SQLite has one writer at a time.
 const LOCK_POSTGRES: &str = "SELECT pg_advisory_xact_lock(6016254205)";
 
 /// The state of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KeyState {
-    /// The key was added to a key file. It becomes the current key when all hosts have it.
+    /// The key was added to a key file. The key becomes the current key when the key files of all
+    /// running hosts contain the key.
     Pending,
-    /// The key seals new secrets and signs new tokens.
+    /// The service encrypts new secrets and signs new tokens with the key.
     Current,
-    /// The key opens old secrets and verifies old tokens.
+    /// The service decrypts old secrets and verifies old tokens with the key.
     Earlier,
 }
 
 impl KeyState {
-    /// Returns the text of the state, as it is in the database.
+    /// Returns the state's name in the database.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -48,7 +49,7 @@ impl KeyState {
     }
 }
 
-/// A key that the service knows.
+/// A service key whose id is in the database.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ServiceKey {
     /// The public id of the key.
@@ -59,13 +60,13 @@ pub struct ServiceKey {
     pub changed_at: Timestamp,
 }
 
-/// The current key, after a host has compared its key file with the database.
+/// The result of [`Keys::register_service_keys`]. Each value is the id of a key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Registered {
     /// The database's current key, which is in the key file.
     Known(String),
-    /// The first key in the file became the current key. This key was the current key before, if
-    /// the database had one.
+    /// The first key in the file became the current key. The value is the id of the previous
+    /// current key, or `None` if the database had no current key.
     New(Option<String>),
     /// The database's current key, which is not in the key file.
     Missing(String),
@@ -104,8 +105,9 @@ impl Keys {
     /// keys in the order of the file, and `host_id` is the id of the host.
     ///
     /// If the database has no current key, the first key becomes the current key. If the database
-    /// does not know the first key, it becomes the current key if no other host runs, and otherwise
-    /// the pending key.
+    /// has a current key but does not contain the first key, the first key becomes the current key
+    /// if no other host runs. If another host runs, the first key becomes the pending key, provided
+    /// that the file also contains the current key.
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails.
@@ -127,7 +129,8 @@ impl Keys {
                 };
                 self.insert_key(&mut tx, kid, state).await?;
             }
-            // The database can know the first key as a pending or earlier key.
+            // The database can already contain the first key as a pending or earlier key. In that
+            // case, the insertion has not changed the state of the key.
             self.set_key_state(&mut tx, first, KeyState::Current)
                 .await?;
             tx.commit().await?;
@@ -152,8 +155,9 @@ impl Keys {
         Ok(Registered::Known(current))
     }
 
-    /// Makes a key pending. Returns the id of the pending key: another one if another key is
-    /// already pending, and `None` if this key is or was the current key.
+    /// Makes a key pending. Returns the id of the pending key. This is the id of another key if
+    /// another key was already pending. Returns `None` if no key is pending, because `kid` is or
+    /// was the current key.
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails.

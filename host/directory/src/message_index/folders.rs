@@ -1,6 +1,6 @@
 //! The index of folders. For each folder, the index contains the path, the ids and the UIDVALIDITY.
-//! It also contains the lowest IMAP UID whose message has not been compared with the mail server
-//! yet.
+//! The index also contains the lowest IMAP UID whose message has not been compared with the mail
+//! server yet.
 
 use std::collections::{HashMap, HashSet};
 
@@ -23,7 +23,7 @@ const OCCUPIED: &str = "SELECT id, path, listed_path, uid_validity, uid_next, hi
 const FORGETTABLE: &str = "SELECT id FROM folders f WHERE account_id = $1 AND listed_path IS NULL \
      AND NOT EXISTS (SELECT 1 FROM messages m WHERE m.folder_id = f.id) \
      EXCEPT SELECT folder_id FROM mailbox_changes WHERE account_id = $1 AND uid = 0";
-/// Callers append ids and `)`.
+/// Callers append the account, a condition with folder ids, and `)`.
 const FORGET: &str = "DELETE FROM folders WHERE listed_path IS NULL \
      AND NOT EXISTS (SELECT 1 FROM messages m WHERE m.folder_id = folders.id) AND account_id = ";
 const ANY: &str = "SELECT 1 FROM folders WHERE account_id = $1 LIMIT 1";
@@ -38,7 +38,7 @@ const SET_UID_NEXT: &str = "UPDATE folders SET uid_next = $4 \
 /// no line feed. The database keeps the row of a deleted folder and the rows of the folder's
 /// messages.
 ///
-/// Callers append ids and `)`.
+/// Callers append the account, a condition with folder ids, and `)`.
 const CLEAR_PATHS: &str = "UPDATE folders SET path = '\n' || id WHERE account_id = ";
 
 /// A folder in the message index.
@@ -111,8 +111,8 @@ impl IndexedFolder {
         u32::try_from(self.uid_next).unwrap_or(1)
     }
 
-    /// Returns the path of the folder in the change log. Returns `None` if the log contains the
-    /// deletion of the folder.
+    /// Returns the path of the folder in the change log. Returns `None` if the change log contains
+    /// the deletion of the folder.
     #[must_use]
     pub fn listed_path(&self) -> Option<&str> {
         self.listed_path.as_deref()
@@ -191,13 +191,14 @@ impl MessageIndex {
     /// Updates the message index with all listed folders of an account. Returns the entries of
     /// these folders in the message index, in the listed order.
     ///
-    /// A listed folder matches the entry with the same id of the mail server. If the listed folder
-    /// or the entry has no such id, the path and the UIDVALIDITY must be equal. A listed folder
+    /// A listed folder matches the entry with the same `object_id`. If the listed folder or the
+    /// entry has no `object_id`, the path and the UIDVALIDITY must be equal. A listed folder
     /// without a matching entry is new.
     ///
     /// The next reconciliation with the mail server processes all messages of a new folder. There
     /// is one exception: if the message index contains no folder of the account, reconciliations
-    /// process only later messages. In this case, no message can have come from a known location.
+    /// process only later messages. In this case, no message can have been moved from a location in
+    /// the message index.
     ///
     /// Adds created and renamed folders to the change log. [`Self::remove_folders`] adds deleted
     /// folders.

@@ -1,12 +1,13 @@
-//! Reads the change log: the states of folders and messages at two versions.
+//! Reads the states of folders and messages at two versions of a mailbox's change log.
 //!
-//! Each change contains the state before the change. Therefore the state at a version is the state
-//! in the first later change. If there is no later change, the state at the version is the current
-//! state. The current state is read in the same statement as the changes, or before the changes, so
-//! that a concurrent change does not affect the result.
+//! Each change in the log contains the state of one folder or message before the change. Therefore
+//! the state at a version is the state in the first change with a later version. If the folder or
+//! message has no later change, the state at the version is the current state. The current state is
+//! read in the same statement as the changes, or before the changes, so that a concurrent change
+//! does not affect the result.
 //!
 //! A folder or message can have any number of changes. Therefore the queries return only the first
-//! change after a version.
+//! change of each folder or message after a version.
 
 use std::collections::HashMap;
 
@@ -18,9 +19,9 @@ use super::{IndexedFolder, MAX_PER_STATEMENT, number};
 use crate::db::{Db, Error, on};
 
 /// Returns the folders that exist now (kind 0), the folders with changes after the version $2 (kind
-/// 1), and the folders with changes after the version $3 (kind 2). Omits folders that exist neither
-/// now nor before the change. The joins use primary keys, because PostgreSQL can join other columns
-/// in quadratic time.
+/// 1), and the folders with changes after the version $3 (kind 2). Omits folders that neither exist
+/// now nor existed before the change. The joins use primary keys, because PostgreSQL can need
+/// quadratic time for joins on other columns.
 const FOLDERS: &str = "SELECT f.id, f.path, f.listed_path, f.uid_validity, f.uid_next, \
      f.highest_modseq, \
      f.object_id, 0 AS kind, f.listed_path AS logged_path FROM folders f \
@@ -41,7 +42,7 @@ const FIRST_CHANGES: &str = "SELECT c.version, c.uid, c.folder_id, c.flags FROM 
      WHERE c.account_id = $1 AND c.version > $3 AND c.version <= $4 AND c.uid > 0 AND NOT EXISTS ( \
      SELECT 1 FROM mailbox_changes e WHERE e.account_id = c.account_id AND e.uid = c.uid AND e.version > $2 AND e.version < c.version) \
      ORDER BY c.version";
-/// Callers append conditions.
+/// Callers append the account and conditions.
 const CURRENT: &str =
     "SELECT uid, folder_id, flags FROM messages WHERE flags IS NOT NULL AND account_id = ";
 /// Returns the first change of each message after a version. Callers append message numbers to
@@ -55,20 +56,20 @@ const LATER_OF: &str = ") SELECT c.version, c.uid, c.folder_id, c.flags \
 const LATER_THAN: &str = " AND l.version > ";
 const LATER_IN: &str = ") WHERE m.uid > 0 AND c.account_id = ";
 
-/// The paths of a folder at two versions.
+/// The paths of a folder at the versions `since` and `until` of [`ChangeLog::folder_histories`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FolderHistory {
     /// The service's own id of the folder.
     pub id: String,
-    /// The folder's id for clients.
+    /// The folder's id in the HTTP API. See [`IndexedFolder::public_id`].
     pub public_id: String,
-    /// `true` if `public_id` is the mail server's id.
+    /// `true` if `public_id` is the mail server's id of the folder.
     pub has_object_id: bool,
     /// The UIDVALIDITY.
     pub uid_validity: u32,
-    /// The path at the first version. `None` if the folder did not exist.
+    /// The path at the version `since`. `None` if the folder did not exist at that version.
     pub before: Option<String>,
-    /// The path at the second version. `None` if the folder did not exist.
+    /// The path at the version `until`. `None` if the folder did not exist at that version.
     pub after: Option<String>,
     /// The current path. `None` if the folder does not exist.
     pub now: Option<String>,
@@ -83,16 +84,17 @@ pub struct MessageState {
     pub flags: String,
 }
 
-/// A change of a message between two versions.
+/// A change of a message between the versions `since` and `until` of
+/// [`ChangeLog::message_changes`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MessageChange {
-    /// The version of the message's first change after the first version.
+    /// The version of the message's first change after the version `since`.
     pub version: u64,
-    /// The number of the message.
+    /// The service's number of the message.
     pub number: MessageNumber,
-    /// The state at the first version. `None` if the message did not exist.
+    /// The state at the version `since`. `None` if the message did not exist at that version.
     pub before: Option<MessageState>,
-    /// The state at the second version. `None` if the message did not exist.
+    /// The state at the version `until`. `None` if the message did not exist at that version.
     pub after: Option<MessageState>,
 }
 
@@ -231,7 +233,7 @@ impl ChangeLog {
     }
 }
 
-/// Returns the first change of each of these messages after a version.
+/// Returns the first change of each message in `uids` after `version`.
 pub(super) async fn first_changes_after(
     db: &Db,
     account: &str,

@@ -1,9 +1,9 @@
-//! The change log of a mailbox. [`super::history`] reads the log. The migrations describe the
-//! versions, the states and the rules for new entries at the table `mailbox_changes`.
+//! The change log of a mailbox. [`super::history`] reads the change log. The migrations describe
+//! the versions, the states and the rules for new entries at the table `mailbox_changes`.
 //!
-//! A mailbox has a log after its first sync. A message appears in the log when its flags are stored
-//! for the first time. If the message is removed before, the log contains only the removal, because
-//! a listing may have returned the message number to a client.
+//! A mailbox has a change log after its first sync. A message appears in the change log when its
+//! flags are stored for the first time. If the message is removed before that, the change log
+//! contains only the removal, because a listing may have returned the message number to a client.
 
 use latchmail_core::clock::Clock;
 use sqlx::QueryBuilder;
@@ -17,33 +17,36 @@ pub(super) const MAX_CHANGES: u64 = 1_000_000;
 /// transaction.
 const MAX_PRUNED: u64 = 10_000;
 
-/// Returns no row if the mailbox has no log.
+/// Returns no row if the mailbox has no change log.
 pub(super) const LOG_STATE: &str =
     "SELECT version, pruned_version FROM mailboxes WHERE account_id = $1 AND version IS NOT NULL";
 /// Reserves $2 versions. Returns the last reserved version. Returns no row if the mailbox has no
-/// log.
+/// change log.
 const ALLOCATE_VERSIONS: &str = "UPDATE mailboxes SET version = version + CAST($2 AS BIGINT) \
      WHERE account_id = $1 AND version IS NOT NULL RETURNING version";
 const APPEND: &str =
     "INSERT INTO mailbox_changes (account_id, version, uid, folder_id, flags, path, changed_at) ";
-/// Returns the last version that [`prune`] deletes. Later versions have later times, apart from
-/// small differences between the clocks of hosts.
+/// Returns the highest version that [`prune`] deletes. [`prune`] also deletes all lower versions,
+/// because a lower version has an earlier time, apart from small differences between the clocks of
+/// hosts.
 const LAST_OUTDATED: &str = "SELECT MAX(version) FROM mailbox_changes \
      WHERE account_id = $1 AND version <= $2 AND (changed_at < $3 OR version <= $4)";
 const PRUNE: &str = "DELETE FROM mailbox_changes WHERE account_id = $1 AND version <= $2";
 const SET_PRUNED: &str = "UPDATE mailboxes SET pruned_version = $2 WHERE account_id = $1";
 
-/// Returns a folder that must be synced before the mailbox can have a log.
+/// Returns a row if a folder of the mailbox was never synced. The change log cannot start before
+/// all folders were synced.
 const UNSYNCED: &str = "SELECT 1 FROM folders \
      WHERE account_id = $1 AND listed_path IS NOT NULL AND highest_modseq IS NULL LIMIT 1";
-/// The first version is 0, or the first number after the last restore of a backup.
+/// The first version is 0, or the highest `first_number` of the restores of backups.
 const START_LOG: &str = "INSERT INTO mailboxes (account_id, next_uid, version, pruned_version) \
      SELECT $1, COALESCE(MAX(first_number), 1), COALESCE(MAX(first_number), 0), COALESCE(MAX(first_number), 0) FROM restores WHERE TRUE \
      ON CONFLICT (account_id) DO UPDATE SET version = excluded.version, pruned_version = excluded.version \
      WHERE mailboxes.version IS NULL";
-/// Returns the version if the log is consistent with the folders. The log is not consistent if the
-/// path of a folder in the log differs from its path in the last list of folders, or if a deleted
-/// folder (`listed_path` is NULL) has messages. The next sync ends both states.
+/// Returns the version if the change log is consistent with the table `folders`. The change log is
+/// not consistent if the path of a folder in the change log differs from its path in the last list
+/// of folders, or if a deleted folder (`listed_path` is NULL) has messages. The next sync makes the
+/// change log consistent again.
 const VERSION: &str = "SELECT m.version FROM mailboxes m WHERE m.account_id = $1 AND NOT EXISTS ( \
      SELECT 1 FROM folders f WHERE f.account_id = m.account_id AND CASE WHEN f.listed_path IS NULL \
      THEN EXISTS (SELECT 1 FROM messages x WHERE x.folder_id = f.id) ELSE f.listed_path <> f.path END)";
@@ -53,7 +56,7 @@ const VERSION: &str = "SELECT m.version FROM mailboxes m WHERE m.account_id = $1
 pub struct LogState {
     /// The version of the last change.
     pub version: u64,
-    /// The version of the last change that was deleted from the log.
+    /// The version of the last change that was deleted from the change log.
     pub pruned_version: u64,
 }
 
@@ -78,7 +81,7 @@ pub(super) fn read_version(stored: i64) -> u64 {
     u64::try_from(stored).unwrap_or(0)
 }
 
-/// A change for the log, with the state before the change.
+/// An entry of the change log: a change, with the state before the change.
 #[derive(Debug)]
 pub(super) struct LoggedChange {
     uid: i64,
@@ -96,8 +99,8 @@ pub(super) struct LoggedMessage {
 }
 
 impl LoggedMessage {
-    /// Returns the change that replaces this state. If the message was never synced, its flags are
-    /// empty in the log.
+    /// Returns a change with this state as the state before the change. If the message was never
+    /// synced, its flags are empty in the change log.
     pub(super) fn change(self) -> LoggedChange {
         LoggedChange {
             uid: self.uid,
@@ -109,7 +112,7 @@ impl LoggedMessage {
 }
 
 impl LoggedChange {
-    /// Returns the creation of a message.
+    /// Returns the change that adds a message to the change log.
     pub(super) fn created(uid: i64) -> Self {
         Self {
             uid,
@@ -120,7 +123,7 @@ impl LoggedChange {
     }
 
     /// Returns the change of a message that was in this folder and had these flags. Returns `None`
-    /// if `flags` is `None`, because a message without stored flags is not in the log.
+    /// if `flags` is `None`, because a message without stored flags is not in the change log.
     pub(super) fn of_message(uid: i64, folder: &str, flags: Option<String>) -> Option<Self> {
         Some(Self {
             uid,
@@ -130,7 +133,8 @@ impl LoggedChange {
         })
     }
 
-    /// Returns the change of a folder that had this path.
+    /// Returns the change of a folder that had this path before the change. `path` is `None` if the
+    /// folder did not exist.
     pub(super) fn of_folder(id: &str, path: Option<&str>) -> Self {
         Self {
             uid: 0,
@@ -141,8 +145,8 @@ impl LoggedChange {
     }
 }
 
-/// Adds changes to the log. Does nothing if the mailbox has no log. The transaction must hold the
-/// lock of the account.
+/// Adds changes to the change log of a mailbox. Does nothing if the mailbox has no change log. The
+/// transaction must hold the lock of the account.
 pub(super) async fn append(
     tx: &mut Tx,
     account: &str,

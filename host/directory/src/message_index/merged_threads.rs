@@ -1,5 +1,6 @@
-//! The threads of messages whose threads were merged with other threads. The search index computes
-//! these threads. The database stores these threads, so that a listing needs no search index.
+//! The thread ids of messages whose thread was merged with another thread. The search index
+//! computes the merged threads. The database stores a copy, so that listing messages needs no
+//! search index.
 
 use std::collections::HashMap;
 
@@ -15,7 +16,7 @@ const ALL: &str = "SELECT uid, thread FROM merged_threads WHERE account_id = $1"
 const SOME: &str = "SELECT uid, thread FROM merged_threads WHERE account_id = ";
 /// Callers append the account, a condition with message numbers, and `)`.
 const REMOVE: &str = "DELETE FROM merged_threads WHERE account_id = ";
-/// Inserts nothing for a removed message. Callers append pairs of a message number and a thread,
+/// Inserts nothing for a removed message. Callers append pairs of a message number and a thread id,
 /// and then `SET_IN`, the account and `ON_CONFLICT`.
 const SET: &str = "WITH added (uid, thread) AS (VALUES (0, 0)";
 const SET_IN: &str = ") INSERT INTO merged_threads (account_id, uid, thread) \
@@ -33,8 +34,8 @@ impl MessageIndex {
         Ok(any.is_some())
     }
 
-    /// Returns the merged threads of messages, by message number. Omits messages whose thread was
-    /// not merged.
+    /// Returns the ids of the merged threads of messages, by message number. Omits messages whose
+    /// thread was not merged.
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails.
@@ -61,8 +62,8 @@ impl MessageIndex {
         Ok(threads)
     }
 
-    /// Replaces all merged threads of a mailbox. `threads` contains the message number and the
-    /// thread of each message.
+    /// Replaces all merged threads of a mailbox. `threads` contains the number and the thread id of
+    /// each message.
     ///
     /// Writes in batches, because on SQLite all other writers wait until a transaction ends.
     ///

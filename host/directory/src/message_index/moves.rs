@@ -1,5 +1,5 @@
-//! Updates the message index for messages that the service moved or deleted, and for lost messages
-//! that have copies.
+//! Updates the message index for messages that the service moved or deleted. Finds copied messages,
+//! and removes the messages that are not at their stored locations any longer.
 
 use latchmail_core::message_number::{MessageNumber, Uid};
 use sqlx::QueryBuilder;
@@ -55,8 +55,8 @@ impl MessageIndex {
             .iter()
             .filter_map(|(uid, imap_uid)| Some((i64::try_from(*uid).ok()?, i64::from(*imap_uid))))
             .collect();
-        // The statements need up to three parameters for each message, so a chunk has fewer
-        // messages than `MAX_PER_STATEMENT`.
+        // The last statement needs three parameters for each message, and the databases limit the
+        // number of parameters. Therefore a chunk has fewer messages than `MAX_PER_STATEMENT`.
         for messages in messages.chunks(MAX_PER_STATEMENT / 4) {
             // A concurrent request may have found a message in the new folder and assigned a new
             // message number to the message. Delete the row with the new message number, so that
@@ -175,7 +175,7 @@ impl MessageIndex {
         )
     }
 
-    /// Returns the messages of a folder that are marked as copied.
+    /// Returns the messages of the folder `path` that are marked as copied.
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails.

@@ -18,9 +18,9 @@ const FOLDERS: &str = "SELECT id, path, listed_path, uid_validity, uid_next, hig
 const MESSAGES: &str = "SELECT uid, folder_id, imap_uid, flags FROM messages \
      WHERE account_id = $1 AND flags IS NOT NULL";
 const SYNCED: &str = "SELECT 1 FROM mailboxes WHERE account_id = $1 AND version IS NOT NULL";
-/// Returns the messages that were changed after the version $2. The columns of a deleted message
-/// are NULL. Without the unary plus, SQLite reads all changes of the account, because SQLite
-/// prefers the index `mailbox_changes_by_message`.
+/// Returns the messages that were changed after the version $2. For a removed message, all columns
+/// except `uid` are NULL. Without the unary plus, SQLite would use the index
+/// `mailbox_changes_by_message` and read all changes of the account.
 const CHANGED: &str = "SELECT c.uid, m.folder_id, m.imap_uid, m.flags FROM (SELECT DISTINCT +uid AS uid FROM mailbox_changes \
      WHERE account_id = $1 AND version > $2 AND +uid > 0) c LEFT JOIN messages m ON m.account_id = $1 AND m.uid = c.uid";
 
@@ -29,7 +29,7 @@ const CHANGED: &str = "SELECT c.uid, m.folder_id, m.imap_uid, m.flags FROM (SELE
 pub struct ReplicaFolder {
     /// The service's own id of the folder.
     pub id: String,
-    /// The folder's id for clients.
+    /// The folder's id in the HTTP API. See [`IndexedFolder::public_id`].
     pub public_id: String,
     /// The folder's path.
     pub path: String,
@@ -45,7 +45,7 @@ pub struct ReplicaFolder {
 /// A message in a [`Replica`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReplicaMessage {
-    /// The number of the message.
+    /// The service's number of the message.
     pub number: MessageNumber,
     /// The index of the message's folder in [`Replica::folders`].
     pub folder: usize,
@@ -55,7 +55,7 @@ pub struct ReplicaMessage {
     pub flags: Arc<str>,
 }
 
-/// The state of a mailbox at one version.
+/// The state of a mailbox at one version of its change log.
 #[derive(Clone, Debug)]
 pub struct Replica {
     /// The version of the last change that this state contains.
@@ -66,16 +66,16 @@ pub struct Replica {
     pub messages: Vec<ReplicaMessage>,
 }
 
-/// The changes of a replica.
+/// The changes of a mailbox after a version of its change log.
 #[derive(Clone, Debug)]
 pub struct ReplicaDelta {
-    /// The version of the last change.
+    /// The version of the last change in the change log.
     pub version: u64,
     /// All folders, sorted by path.
     pub folders: Vec<ReplicaFolder>,
     /// The new and changed messages.
     pub changed: Vec<ReplicaMessage>,
-    /// The numbers of the removed messages.
+    /// The service's numbers of the removed messages.
     pub removed: Vec<MessageNumber>,
 }
 
@@ -102,8 +102,8 @@ impl MessageIndex {
         }))
     }
 
-    /// Returns the changes of a mailbox after `version`. Returns `None` if the log does not contain
-    /// all of these changes. In that case, the caller must read the whole replica.
+    /// Returns the changes of a mailbox after `version`. Returns `None` if the change log does not
+    /// contain all of these changes. In that case, the caller must read the whole replica.
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails.
@@ -132,8 +132,8 @@ type Read = (
     Vec<MessageNumber>,
 );
 
-/// Reads all messages, or the messages that were changed after the version `since`. Also returns
-/// the removed messages. All queries read the same state of the database.
+/// If `since` is `None`, reads all messages. Otherwise reads the messages that were changed or
+/// removed after the version `since`. All queries read one snapshot of the database.
 async fn read(
     index: &MessageIndex,
     account: &str,
@@ -149,8 +149,8 @@ async fn read(
     }
 }
 
-/// Reads with one thread. A pooled sqlx connection needs several times as long, because sqlx sends
-/// each row to another thread.
+/// Reads on one thread, with rusqlite. sqlx needs several times as long, because sqlx sends each
+/// row to another thread.
 fn read_sqlite(
     connection: &Connection,
     account: &str,
@@ -231,7 +231,7 @@ impl ReplicaFolder {
     }
 }
 
-/// Converts rows of messages. Equal flags share one allocation.
+/// Converts rows of messages. Messages with the same flags share one string.
 struct Builder<'a> {
     positions: HashMap<&'a str, usize>,
     flags: HashSet<Arc<str>>,

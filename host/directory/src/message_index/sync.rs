@@ -1,9 +1,9 @@
-//! The functions that a sync with the mail server needs: the stored flags and HIGHESTMODSEQ, and
-//! the messages of a folder.
+//! Reads and writes the data that a sync with the mail server needs: the flags of messages, the
+//! HIGHESTMODSEQ of folders (RFC 7162), and the messages of a folder.
 //!
-//! Several hosts can sync one mailbox at the same time. Each write compares the folder's stored
-//! UIDVALIDITY and HIGHESTMODSEQ with the values that the caller has read. If another host has
-//! changed these values, the write does nothing.
+//! Several hosts can sync one mailbox at the same time. Each write of flags or of a HIGHESTMODSEQ
+//! first compares the folder's stored UIDVALIDITY and HIGHESTMODSEQ with the values that the caller
+//! has read. If another host has changed these values, the write does nothing.
 
 use std::collections::{BTreeMap, HashMap};
 use std::ops::RangeInclusive;
@@ -16,15 +16,16 @@ use super::log::{self, LoggedChange};
 use super::{IndexedMessage, MAX_PER_STATEMENT, MessageIndex, WITH_IDENTITIES, number};
 use crate::db::{Db, Error, Tx, on, on_tx};
 
-/// Callers append conditions.
+/// Callers append the folder's id and conditions.
 const FLAGS: &str = "SELECT imap_uid, uid, flags FROM messages WHERE folder_id = ";
 const SET_FLAGS: &str = "UPDATE messages SET flags = ";
-/// Returns no row if another sync has changed the folder.
+/// Returns no row if another sync has changed the folder's UIDVALIDITY or HIGHESTMODSEQ.
 const UNCHANGED: &str = "SELECT 1 FROM folders \
      WHERE account_id = $1 AND id = $2 AND uid_validity = $3 AND COALESCE(highest_modseq, -1) = $4";
 const SET_HIGHEST_MODSEQ: &str = "UPDATE folders SET highest_modseq = $5 \
      WHERE account_id = $1 AND id = $2 AND uid_validity = $3 AND COALESCE(highest_modseq, -1) = $4";
-/// Returns the logged path of a folder without messages.
+/// Returns the path of a folder in the change log, if the message index contains no messages of the
+/// folder.
 const EMPTY_FOLDER: &str = "SELECT listed_path FROM folders f WHERE account_id = $1 AND id = $2 AND listed_path IS NOT NULL \
      AND NOT EXISTS (SELECT 1 FROM messages m WHERE m.folder_id = f.id)";
 const REMOVE_FOLDER: &str = "UPDATE folders SET listed_path = NULL, highest_modseq = NULL WHERE account_id = $1 AND id = $2";
@@ -36,7 +37,7 @@ pub struct SyncedFolder<'a> {
     pub id: &'a str,
     /// The UIDVALIDITY.
     pub uid_validity: u32,
-    /// The stored HIGHESTMODSEQ.
+    /// The stored HIGHESTMODSEQ. `None` if the folder was never synced.
     pub highest_modseq: Option<u64>,
 }
 
@@ -45,7 +46,7 @@ pub struct SyncedFolder<'a> {
 pub enum FolderMessages<'a> {
     /// All messages.
     All,
-    /// The messages with another UIDVALIDITY.
+    /// The messages whose UIDVALIDITY differs from this value.
     OtherUidValidity(u32),
     /// The messages with this UIDVALIDITY whose IMAP UIDs are in one of the ranges.
     Ranges(u32, &'a [RangeInclusive<Uid>]),
@@ -58,8 +59,9 @@ struct FlagsRow {
     flags: Option<String>,
 }
 
-/// The stored flags of messages. A folder can have a million messages, so the rows are converted
-/// outside of asynchronous code.
+/// The stored flags of messages. A folder can have a million messages. Therefore
+/// [`StoredFlags::into_map`] converts the rows in a separate step, so that callers can run the
+/// conversion outside of asynchronous code.
 #[derive(Debug, Default)]
 pub struct StoredFlags(Vec<FlagsRow>);
 
@@ -78,7 +80,8 @@ impl StoredFlags {
 }
 
 impl MessageIndex {
-    /// Returns the stored flags of those messages that have a message number.
+    /// Returns the stored flags of the messages with these IMAP UIDs. Omits messages without a
+    /// message number.
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails.
@@ -113,7 +116,7 @@ impl MessageIndex {
 
     /// Stores the flags of messages, and adds the changes to the change log. Skips messages without
     /// a message number. Returns `false` if another sync has changed the folder. In that case, the
-    /// caller must start again.
+    /// caller must start its sync of the folder again.
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails. Some flags can be stored in that case.
@@ -237,8 +240,8 @@ impl MessageIndex {
         Ok(messages)
     }
 
-    /// Adds the deletion of folders to the change log. Skips a folder with messages. The caller
-    /// must have removed the messages from the message index.
+    /// Adds the deletion of folders to the change log. Skips a folder that has messages in the
+    /// message index. The caller must remove these messages first.
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails. Some folders can be removed in that case.

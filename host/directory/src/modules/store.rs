@@ -1,7 +1,7 @@
 //! Storage of modules. Each module has a separate set of keys and values for each account.
 //!
-//! The table `stores` contains the size of each set. A transaction that changes a set also updates
-//! the size.
+//! The table `stores` contains the size of each set in bytes. A transaction that changes a set also
+//! updates the size.
 
 use super::Modules;
 use crate::aliases::AliasCaller;
@@ -128,7 +128,7 @@ impl Modules {
         let account_id = caller.account_id;
         let Entry { module, key } = entry;
         // While a module is removed, requests of the module may be in progress. Such a request must
-        // not leave data.
+        // not store data any longer.
         if !tx.lock_module_shared(module).await? {
             return Ok(Change::Removed);
         }

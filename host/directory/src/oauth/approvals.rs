@@ -37,7 +37,7 @@ pub struct NewCode {
     pub redirect_uri: String,
     /// The code challenge (RFC 7636, S256).
     pub challenge: String,
-    /// The resource that the tokens are for.
+    /// The resource server (RFC 8707) for which the tokens are valid.
     pub resource: String,
     /// The scopes of the grant, separated by spaces.
     pub scope: String,
@@ -81,7 +81,7 @@ pub struct Presented {
     pub redirect_uri: String,
     /// The code challenge.
     pub challenge: String,
-    /// The resource that the tokens are for.
+    /// The resource server (RFC 8707) for which the tokens are valid.
     pub resource: String,
     /// The scopes of the grant, separated by spaces.
     pub scope: String,

@@ -61,7 +61,7 @@ pub struct NewDevice {
     pub client_id: String,
     /// The client's name, chosen by the client.
     pub client_name: String,
-    /// The resource that the tokens are for.
+    /// The resource server (RFC 8707) for which the tokens are valid.
     pub resource: String,
     /// The scopes of the grant, separated by spaces.
     pub scope: String,
@@ -101,7 +101,7 @@ pub enum Poll {
         account_id: String,
         /// The client's name, chosen by the client.
         client_name: String,
-        /// The resource that the tokens are for.
+        /// The resource server (RFC 8707) for which the tokens are valid.
         resource: String,
         /// The scopes of the grant, separated by spaces.
         scope: String,

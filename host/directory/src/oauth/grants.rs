@@ -57,7 +57,7 @@ const MAX_SWEPT: i64 = 1000;
 pub struct NewToken {
     /// SHA-256 of the token, lower-case hexadecimal.
     pub hash: String,
-    /// The grant's app password, sealed under the token's own key.
+    /// The grant's app password, encrypted with a key that is derived from the token.
     pub sealed_password: Vec<u8>,
     /// The time at which the token expires.
     pub expires_at: Timestamp,
@@ -87,11 +87,11 @@ pub struct NewGrant {
     pub account_id: String,
     /// The client's id.
     pub client_id: String,
-    /// The resource that the grant's tokens are for.
+    /// The resource server (RFC 8707) for which the grant's tokens are valid.
     pub resource: String,
     /// The scopes of the grant, separated by spaces.
     pub scope: String,
-    /// The app password that acts for the grant at the mail server.
+    /// The app password with which requests of the grant log in to the mail server.
     pub app_password: NewAppPassword,
     /// The first tokens of the grant.
     pub tokens: NewTokens,
@@ -110,11 +110,11 @@ pub struct Grant {
     pub address: String,
     /// Whether the account has administrator rights.
     pub admin: bool,
-    /// The app password that acts for the grant at the mail server.
+    /// The id of the app password with which requests of the grant log in to the mail server.
     pub app_password_id: String,
     /// The client's id.
     pub client_id: String,
-    /// The resource that the grant's tokens are for.
+    /// The resource server (RFC 8707) for which the grant's tokens are valid.
     pub resource: String,
     /// The scopes of the token that was looked up, separated by spaces. A refresh token has all
     /// scopes of its grant.
@@ -126,7 +126,8 @@ pub struct Grant {
 pub struct Presented {
     /// The token's grant.
     pub grant: Grant,
-    /// The grant's app password, sealed under the token's own key. `None` for a used refresh token.
+    /// The grant's app password, encrypted with a key that is derived from the token. `None` for a
+    /// used refresh token.
     pub sealed_password: Option<Vec<u8>>,
 }
 

@@ -34,13 +34,14 @@ pub struct NewSignInCode {
 pub struct SignInCode {
     /// The account of the person's mailbox.
     pub account_id: String,
-    /// The id of the person's identity.
+    /// The id of the person's row in the table `identities`.
     pub identity_id: String,
     /// The provider's id of the person's session at the provider.
     pub provider_sid: Option<String>,
     /// The code challenge (RFC 7636, S256).
     pub challenge: String,
-    /// The provider's refresh token, sealed. `None` if the provider issued none.
+    /// The provider's refresh token, encrypted with the service's key. `None` if the provider
+    /// issued none.
     pub sealed_provider_token: Option<Vec<u8>>,
 }
 

@@ -1,5 +1,5 @@
-//! The persons at the identity provider. Several persons can open the same mailbox. A person opens
-//! one mailbox at a time.
+//! The persons at the identity provider. Several persons can have access to the same mailbox. A
+//! person has access to one mailbox at a time.
 
 use latchmail_core::caller::Origin;
 use latchmail_core::clock::Timestamp;
@@ -9,7 +9,7 @@ use super::end_sessions;
 use crate::db::Error;
 
 const FIND: &str = "SELECT id, account_id FROM identities WHERE issuer = $1 AND subject = $2";
-/// Inserts no row if a concurrent sign-in of the same person inserted it.
+/// Inserts no row if the person already has a row, for example from a concurrent sign-in.
 const INSERT: &str = "INSERT INTO identities (id, issuer, subject, account_id, created_at) VALUES ($1, $2, $3, $4, $5) \
     ON CONFLICT (issuer, subject) DO NOTHING";
 const SET_ACCOUNT: &str = "UPDATE identities SET account_id = $2 WHERE id = $1";
@@ -20,7 +20,7 @@ const DELETE_CODES: &str = "DELETE FROM sign_in_codes WHERE identity_id = $1 AND
 /// A person who signed in at the identity provider.
 #[derive(Clone, Copy, Debug)]
 pub struct NewIdentity<'a> {
-    /// An opaque id, which is used if the person is not known.
+    /// An opaque id, which is stored if the database does not contain the person yet.
     pub id: &'a str,
     /// The provider's issuer identifier.
     pub issuer: &'a str,

@@ -20,7 +20,8 @@ const TAKE: &str =
 
 impl SingleSignOn {
     /// Stores a sign-in that continues at the identity provider. `state_hash` is the hash of the
-    /// parameter `state`. `sealed` is the sealed request. `from` is the client's IP address.
+    /// parameter `state`. `sealed` is the encrypted sign-in request. `from` is the client's IP
+    /// address.
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails.
@@ -39,8 +40,8 @@ impl SingleSignOn {
         tx.commit().await
     }
 
-    /// Removes an unfinished sign-in and returns its sealed request. Returns `None` if there is no
-    /// such sign-in, or if it has expired.
+    /// Removes an unfinished sign-in and returns its encrypted request. Returns `None` if there is
+    /// no such sign-in, or if it has expired.
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails.

@@ -1,5 +1,6 @@
-//! The supervision of web sessions that began at the identity provider: their maximum age, and the
-//! provider's refresh tokens, which show whether the provider still accepts the person.
+//! Queries that check web sessions that began at the identity provider. Sessions end at a maximum
+//! age. The service also uses the provider's refresh tokens, to check whether the provider still
+//! accepts the person.
 
 use latchmail_core::caller::Origin;
 use latchmail_core::clock::Timestamp;
@@ -23,20 +24,20 @@ const CLAIM: &str = "UPDATE sessions SET provider_checked_at = $2 \
 const SET_TOKEN: &str = "UPDATE sessions SET sealed_provider_token = $2 WHERE sid = $1";
 const ONE: &str = "SELECT account_id, app_password_id FROM sessions WHERE sid = $1";
 
-/// A session whose refresh token of the provider must be used.
+/// A session for which the service must use the provider's refresh token now.
 #[derive(Clone, sqlx_macros::FromRow)]
 pub struct DueSession {
     /// The session's id.
     pub sid: String,
-    /// The provider's refresh token, sealed.
+    /// The provider's refresh token, encrypted with the service's key.
     pub sealed_provider_token: Vec<u8>,
 }
 
 debug_fields!(DueSession { sid });
 
 impl SingleSignOn {
-    /// Ends the sessions of the identity provider that began at `begun_until` or before. Returns
-    /// the ids of the deleted app passwords.
+    /// Ends the web sessions that began with a sign-in at the identity provider at `begun_until` or
+    /// before. Returns the ids of the deleted app passwords.
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails. Nothing is changed in that case.
@@ -68,8 +69,8 @@ impl SingleSignOn {
     }
 
     /// Records that this host uses the refresh token of a due session now. Returns `false` if
-    /// another host uses it, because a provider can end all tokens of a person if a token is used
-    /// twice.
+    /// another host has claimed the session. Two hosts must not use the same refresh token, because
+    /// a provider can end all tokens of a person if a token is used twice.
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails.
@@ -93,8 +94,8 @@ impl SingleSignOn {
         Ok(())
     }
 
-    /// Ends the session `sid`, because the provider refused its refresh token. Returns the ids of
-    /// the deleted app passwords.
+    /// Ends the session `sid`, because the provider refused the session's refresh token. Returns
+    /// the ids of the deleted app passwords.
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails. Nothing is changed in that case.

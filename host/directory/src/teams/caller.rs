@@ -29,7 +29,7 @@ pub struct TeamCaller<'a> {
 pub enum Refusal {
     /// The caller's session ended.
     SessionOver,
-    /// The mailbox does not exist, or it is not shared with the caller.
+    /// The mailbox does not exist, or the mailbox is not shared with the caller.
     NoTeam,
     /// The caller is not allowed to manage the members.
     NotManaging,

@@ -41,7 +41,7 @@ pub struct Invitation {
 pub struct NewKey {
     /// The app password of the key.
     pub app_password: NewAppPassword,
-    /// The app password, sealed for the mailbox's id.
+    /// The app password, encrypted with the service's key. Decryption also needs the mailbox's id.
     pub sealed_password: Vec<u8>,
 }
 

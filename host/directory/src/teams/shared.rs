@@ -24,7 +24,7 @@ pub struct SharedMailbox {
     pub address: String,
     /// The id of the app password for the members.
     pub app_password_id: String,
-    /// The app password, sealed with the service's key. It can be opened only for the mailbox's id.
+    /// The app password, encrypted with the service's key. Decryption also needs the mailbox's id.
     pub sealed_password: Vec<u8>,
     /// The member's grants.
     pub grants: Grants,

@@ -1,4 +1,4 @@
-//! Lists accounts for the operator's page.
+//! Lists accounts with the numbers of their credentials, for the operator.
 
 use latchmail_core::clock::Timestamp;
 use sqlx_macros::FromRow;
@@ -6,7 +6,8 @@ use sqlx_macros::FromRow;
 use crate::accounts::Accounts;
 use crate::db::Error;
 
-/// Selects accounts. `$whose` is a condition. Sessions that ended before $2 do not count.
+/// Selects the accounts that meet the condition `$whose`. Counts only sessions that expire after
+/// $2.
 macro_rules! listed {
     ($whose:literal) => {
         concat!(
@@ -37,7 +38,8 @@ pub struct Listed {
     pub admin: bool,
     /// Whether the account has a second factor.
     pub two_factor: bool,
-    /// The number of app passwords, API tokens and OAuth grants.
+    /// The number of app passwords for mail clients, API tokens, OAuth grants and members of the
+    /// mailbox.
     pub credentials: i64,
     /// The number of web sessions that have not ended.
     pub sessions: i64,

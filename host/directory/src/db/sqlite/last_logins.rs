@@ -1,7 +1,7 @@
 //! The SQLite file to which mail servers write log-ins. The service creates the file if it is
 //! missing. The service opens the file for every access and closes the file after the access.
 //!
-//! The service does not depend on this file. Mail daemons can write any data to the file, so the
+//! The service also works without this file. Mail daemons can write any data to the file, so the
 //! service opens the file as described in [`shared`].
 //!
 //! The service refuses a file that exceeds a maximum size. The table must be a plain table without

@@ -1,5 +1,5 @@
-//! The SQLite file for a milter. The file contains private keys. Therefore it is in a separate
-//! folder that no other daemon can access.
+//! The SQLite file for a milter. The file contains private keys. Therefore the file is in a
+//! separate folder that no other daemon can access.
 //!
 //! A milter can write the file, so the service opens the file as described in [`shared`]. If no
 //! milter is configured, the file does not exist or contains no keys.
@@ -27,14 +27,16 @@ const JOURNAL_MODE: &str = "PRAGMA milter.journal_mode";
 const EMPTY: &str =
     "PRAGMA secure_delete = ON; DELETE FROM mailserver_dkim_keys; PRAGMA wal_checkpoint(TRUNCATE)";
 
-/// Creates the temporary table for withdrawn keys. If a transaction withdraws a key, a trigger adds
-/// the key to this table. Every connection has the table, even if no milter is configured.
+/// Creates the temporary table for withdrawn keys. If a transaction makes a key invalid, for
+/// example by releasing the key's domain, a trigger adds the key to this table. Every connection
+/// has the table, even if no milter is configured.
 pub(super) async fn create_withdrawn_table(connection: &mut SqliteConnection) -> Result<(), Error> {
     sqlx::raw_sql(WITHDRAWN).execute(connection).await?;
     Ok(())
 }
 
-/// Deletes keys from the milter's file if the connection's transaction has withdrawn these keys.
+/// Deletes the keys in the table of withdrawn keys from the milter's file. The connection's
+/// transaction has made these keys invalid.
 pub(in crate::db) async fn withdraw(connection: &mut SqliteConnection) -> Result<(), Error> {
     let any: bool = sqlx::query_scalar(ANY_WITHDRAWN)
         .fetch_one(&mut *connection)
@@ -53,8 +55,8 @@ pub(super) struct MilterFile {
 }
 
 impl MilterFile {
-    /// Returns the location from the configuration. The default location is in a folder next to the
-    /// main file.
+    /// Returns the path of the milter's file from the configuration. By default, the file is in a
+    /// folder next to the main file.
     pub(super) fn from_config(
         config: &config::Database,
         main: &Path,

@@ -7,11 +7,12 @@
 //!
 //! Daemons must not be able to create other files in the folder, because of SQLite's rollback
 //! journal. Before SQLite reads a database, SQLite plays back the journal of the database. After
-//! that, SQLite deletes a file whose name is in the journal.
+//! that, SQLite deletes a file whose name is in the journal. A daemon that can create a journal
+//! could therefore change the database and delete other files.
 //!
 //! Therefore the service restricts write access to the folder to the owner before the service opens
 //! a file. The service refuses a file that has a journal. The service never creates a journal,
-//! because the journal would have the mode of the database, and daemons could write it.
+//! because the journal would have the mode of the database, and daemons could write the journal.
 //!
 //! Daemons cannot create the -wal and the -shm files of a database, so these files must persist.
 //! SQLite removes these files when the last connection to the database closes, unless this
@@ -105,7 +106,7 @@ fn plain(file: &Path, found: &Metadata) -> Result<(), Error> {
         return Ok(());
     };
     Err(Error::Unusable(format!(
-        "{} cannot be used: {why}, and mail daemons may have put it there",
+        "{} cannot be used: {why}, and a mail daemon may have created the file",
         file.display()
     )))
 }
