@@ -22,8 +22,8 @@ pub trait MailServer: fmt::Debug + Send + Sync {
     fn end_sessions<'a>(&'a self, app_passwords: &'a [String]) -> BoxFuture<'a, ()>;
 
     /// Ends the mail server sessions of all mail clients of the account with this address, if
-    /// sessions have the name of the user and not of the app password (`imap.session_names`).
-    /// Otherwise does nothing, because [`MailServer::end_sessions`] ends these sessions.
+    /// `imap.session_names` is `user`. Such sessions have the name of the user and not of an app
+    /// password, so [`MailServer::end_sessions`] cannot select them. Otherwise does nothing.
     ///
     /// Returns no error if a session cannot be ended.
     fn end_user_sessions<'a>(&'a self, address: &'a str) -> BoxFuture<'a, ()>;

@@ -18,7 +18,8 @@ impl Plans {
     }
 
     /// Returns the limits of a plan, or the limits of the default plan if the plan is not in the
-    /// configuration. `account` is only for the log.
+    /// configuration. `account` is the account that the log names if the plan is not in the
+    /// configuration.
     #[must_use]
     pub fn named(&self, plan: &str, account: &str) -> Plan {
         let found = self.0.get(plan).or_else(|| {

@@ -12,8 +12,8 @@ use super::Error;
 /// Maximum length of a label, in characters.
 const LONGEST_LABEL: usize = 200;
 
-/// Maximum length of a folder's id, in bytes. Other checks limit the length of addresses and
-/// domains.
+/// Maximum length of a folder's id, in bytes (RFC 8474, section 7). `address::fold` and
+/// `address::fold_domain` limit the length of addresses and domains.
 const LONGEST_ID: usize = 255;
 
 /// A requested grant.
@@ -53,7 +53,7 @@ impl GrantRequest {
 /// case.
 fn folded(resource: Resource) -> Result<Resource, Error> {
     Ok(match resource {
-        // No folder has an id of this length.
+        // The ids of all folders are shorter (RFC 8474, section 7), so this folder does not exist.
         Resource::Folder(folder) if folder.id.len() > LONGEST_ID => {
             return Err(Refusal::NoFolder.into());
         }
