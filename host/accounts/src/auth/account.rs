@@ -144,8 +144,8 @@ impl Credentials {
         self.with_last_uses(account, credentials).await
     }
 
-    /// Returns the same as [`Credentials::credentials`], with OAuth grants and the credential of
-    /// the search index.
+    /// Returns the credentials that [`Credentials::credentials`] returns, and also the OAuth grants
+    /// and the credential of the search index.
     ///
     /// # Errors
     /// Returns 500 for an internal error.
@@ -326,7 +326,8 @@ impl Verifier {
         })?;
         let verified = self.verify_password(account, password, origin).await;
         let verified = match verified {
-            // The mail server could not verify the password, so the attempt does not count.
+            // The password could not be verified, so the attempt does not count as a wrong
+            // password.
             Err(failure) => {
                 attempt.succeeded().await;
                 return Err(failure);
@@ -402,8 +403,8 @@ impl Verifier {
         Ok(hash.filter(|_| right))
     }
 
-    /// Returns whether the user of a session signed in at the provider within the last five
-    /// minutes. Returns `None` if the user signs in with a password.
+    /// Returns whether the user of a session signed in at the identity provider within the last
+    /// five minutes. Returns `None` if the user signs in with a password.
     async fn has_recent_sign_in(&self, session: Session<'_>) -> Result<Option<bool>, Failure> {
         let account = self.directory.accounts.active(session.account).await?;
         if !account.is_some_and(|account| self.users.settings().is_at_provider(&account.address)) {

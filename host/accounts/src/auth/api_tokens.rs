@@ -123,8 +123,8 @@ impl ApiTokens {
     /// the response time does not reveal existing selectors.
     ///
     /// # Errors
-    /// Returns 401 if the token is unknown, revoked or expired, or if
-    /// the token's app password cannot be opened. Returns 500 for an internal error.
+    /// Returns 401 if the token is unknown, revoked or expired, or if the token's app password
+    /// cannot be decrypted. Returns 500 for an internal error.
     pub(super) async fn by_api_token(&self, token: &ApiToken) -> Result<Caller, Failure> {
         let now = self.clock.now();
         let found = self.directory.tokens.by_selector(token.selector()).await?;

@@ -161,8 +161,8 @@ pub enum RefreshError {
     /// The client requested an audience that differs from the grant's audience. The refresh token
     /// remains valid.
     WrongAudience,
-    /// The client requested scopes that OAuth tokens can have and that the grant does not have, or
-    /// no scope of the grant. The refresh token remains valid.
+    /// The client requested a scope that OAuth tokens can have but that the grant does not have, or
+    /// requested none of the grant's current scopes. The refresh token remains valid.
     ExcessiveScope,
 }
 
@@ -233,7 +233,8 @@ impl OAuthTokens {
     ///
     /// # Errors
     /// Returns 401 if the token is unknown or expired, or if its audience is not this service.
-    /// Returns 401 if the token's app password cannot be opened. Returns 500 for an internal error.
+    /// Returns 401 if the token's app password cannot be decrypted. Returns 500 for an internal
+    /// error.
     pub(super) async fn by_oauth_token(&self, token: &IssuedToken) -> Result<Caller, Failure> {
         let refused = || Failure::unauthorized(BAD_ACCESS_TOKEN);
         let found = self
@@ -293,9 +294,9 @@ impl OAuthTokens {
     /// authorization. On error, the authorization is not stored.
     ///
     /// # Errors
-    /// Returns the errors of [`super::Sessions::sign_in`] under the same conditions. Returns 503
-    /// only if the mail server verifies the password. Returns 404 if the device code is expired or
-    /// already used.
+    /// Returns the errors of [`super::Sessions::sign_in`] under the same conditions. However, an
+    /// unavailable mail server causes 503 only if the mail server verifies the password. Returns
+    /// 404 if the device code is expired or already used.
     pub async fn agree(
         &self,
         address: &str,

@@ -1,5 +1,5 @@
-//! Persons who sign in at the identity provider: the accounts of their mailboxes, their sessions,
-//! and their logout.
+//! Sign-in of persons at the identity provider. This module finds the accounts of these persons,
+//! and starts and ends their web sessions.
 //!
 //! The crate `latchmail-oidc` verifies the provider's tokens. The crate `latchmail-oauth` redirects
 //! clients and issues codes.
@@ -43,7 +43,7 @@ const CODE_LIFETIME: Duration = Duration::from_mins(1);
 
 const INVALID_CODE: &str = "The code is invalid, has expired or was already used";
 
-/// A person with a mailbox.
+/// A person who signed in at the identity provider and has an account.
 #[derive(Debug)]
 pub struct Owner {
     account: Account,
@@ -123,8 +123,8 @@ impl SingleSignOn {
     }
 
     /// Returns the mailbox of a person who signed in at the provider. The first sign-in of a user
-    /// of the mail server creates the account. If the person opened another mailbox before, ends
-    /// the person's web sessions of that mailbox.
+    /// of the mail server creates the account. If an earlier sign-in of the person led to another
+    /// mailbox, ends the person's web sessions in that mailbox.
     ///
     /// # Errors
     /// Returns 503 if the mail server cannot look up the user, or 500 for an internal error.
@@ -177,7 +177,7 @@ impl SingleSignOn {
         if mailbox.is_verified != Some(true) {
             return Ok(Err(NoMailbox::Unverified(claimed)));
         }
-        // The provider must not decide about accounts on a domain with another source of passwords.
+        // The provider must not authenticate users of a domain with another source of passwords.
         let Some(address) = address::fold(&claimed).filter(|address| self.is_at_provider(address))
         else {
             return Ok(Err(NoMailbox::NotFound(claimed)));
@@ -245,7 +245,8 @@ impl SingleSignOn {
     ) -> Result<(), Failure> {
         let address = address::fold(reason.address()).unwrap_or_default();
         let account = self.directory.accounts.by_address(&address).await?;
-        // The provider must not write events about accounts of other domains.
+        // Do not assign the event to an account whose users sign in elsewhere, because the provider
+        // must not cause events of such accounts.
         let account = account.filter(|account| self.is_at_provider(&account.address));
         let detail = format!("{}; subject {}", reason.reason(), person.subject);
         let failed = Event {
@@ -258,7 +259,7 @@ impl SingleSignOn {
     }
 
     /// Creates a code with which a client can begin a web session of the person. The client must
-    /// also have the code verifier of `challenge`.
+    /// also have the code verifier of `challenge` (RFC 7636).
     ///
     /// # Errors
     /// Returns 500 for an internal error.

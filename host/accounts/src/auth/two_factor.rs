@@ -38,7 +38,7 @@ pub struct Enrolment {
     pub url: SecretString,
     /// Recovery codes.
     pub recovery: RecoveryCodes,
-    /// The secret, sealed for the account's row.
+    /// The secret, encrypted with the service's keys and bound to the account's id.
     pub sealed_secret: Vec<u8>,
 }
 
@@ -72,7 +72,7 @@ impl Enrolment {
     }
 }
 
-/// Returns the code of a secret in base32 at `now`, as the user's device shows the code.
+/// Returns the time-based code that the user's device shows at `now`. `secret` is in base32.
 ///
 /// # Errors
 /// Returns 500 if the secret is not valid base32.
@@ -181,8 +181,8 @@ pub(super) async fn second_factor(
     };
     match code.map(Typed::parse) {
         None => Ok(Checked::Missing),
-        // Correct and wrong codes have the same result, so that an attacker learns nothing from
-        // further attempts.
+        // After too many wrong codes, correct and wrong codes have the same result, so an attacker
+        // learns nothing from further attempts.
         Some(Typed::Code(_)) if two_factor.refused_until > now => Ok(Checked::Wrong(
             "two-factor code refused, too many were wrong",
         )),

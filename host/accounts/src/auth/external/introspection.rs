@@ -31,8 +31,8 @@ const FORM: &AsciiSet = &NON_ALPHANUMERIC
 pub(super) struct Introspection {
     fetch: Fetch,
     url: String,
-    /// The hosts that requests may connect to: only the host of `url`. Private IP addresses are
-    /// allowed for it, because the operator configured it.
+    /// The hosts that requests may connect to: only the host of `url`. This host can have a private
+    /// IP address, because the operator configured the host.
     hosts: Hosts,
     /// The value of the Authorization header: `Basic` with the client id and the client secret.
     authorization: SecretString,
