@@ -72,7 +72,8 @@ pub async fn listen(
     let mut config = app.config.clone();
     // Scripts of other origins must not read the pages.
     config.cors_origins.clear();
-    // Administrators connect to this listener without the proxy of the API.
+    // A proxy that sends the PROXY protocol can be in front of the API, but not in front of this
+    // listener.
     config.http.proxy_protocol = false;
     let state = Arc::new(PageState {
         http: HttpState::new(&config, app.clock.clone(), table)?

@@ -1,5 +1,5 @@
-//! `/admin/modules`: the modules with their versions, permissions and results. The numbers of calls
-//! are those of the metrics.
+//! `/admin/modules`: the modules with their versions, permissions, calls and failures. The counts
+//! of calls and failures are the values of the metrics.
 
 use http::{HeaderValue, header};
 use latchmail_http::message::{Request, Response};
@@ -27,7 +27,8 @@ const HEADINGS: [&str; 9] = [
     "Actions",
 ];
 
-/// A module, its numbers, and the version before the current one.
+/// The data of a row in the table of modules: the module, its counts, and the version before the
+/// current version.
 struct Row {
     report: Report,
     numbers: Numbers,
