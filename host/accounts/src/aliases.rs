@@ -27,7 +27,7 @@ pub enum Error {
     /// The address is not valid. The error text can be shown to users.
     #[error("{0}")]
     Invalid(&'static str),
-    /// The account cannot have aliases on the domain.
+    /// The account cannot have aliases on the requested domain.
     #[error("You do not have permission to use this domain")]
     Denied,
     /// The address is taken or reserved.
@@ -37,7 +37,7 @@ pub enum Error {
     /// not set. So the service cannot check whether the address belongs to a user.
     #[error("Aliases on this domain are managed by the mail server's administrator")]
     Managed,
-    /// The mail server could not look up the address. The text is for the log.
+    /// The mail server could not look up the address. The text is for the service's log.
     #[error("{0}")]
     Unavailable(String),
     /// The account has the maximum number of aliases on its own domains or on platform domains. The
@@ -53,10 +53,10 @@ pub enum Error {
     /// The alias is visible to the member, but the member does not have this right over the alias.
     #[error("{}", permissions::lacking(*.0))]
     Lacking(Right),
-    /// The caller's credential expired or was revoked.
+    /// The caller's credential expired or was revoked during the request.
     #[error("credential expired or revoked")]
     CredentialOver,
-    /// The directory failed.
+    /// The directory's database failed.
     #[error(transparent)]
     Directory(#[from] latchmail_directory::Error),
 }

@@ -114,7 +114,7 @@ pub enum ParsedCredential {
         /// The account and the grant of the token, if an earlier request with the token was valid.
         known: Option<Arc<Grantee>>,
     },
-    /// Any other token, if an external authorization server is configured.
+    /// A token with another form, if an external authorization server is configured.
     External {
         /// The token.
         token: OpaqueToken,
@@ -270,7 +270,7 @@ impl Auth {
         })
     }
 
-    /// Changes the limits on wrong passwords and wrong signatures.
+    /// Changes the limits on wrong passwords and on access tokens with wrong signatures.
     pub fn set_limits(&self, limits: &config::Limits) {
         self.sessions.wrong_signatures.set(limits.unproven);
         self.verifier.wrong_passwords.set(limits.password_change);

@@ -98,9 +98,9 @@ pub enum Claim {
     New(Domain),
     /// The account already owns or claims the domain.
     Existing(Domain),
-    /// The name is invalid, or the domain belongs to the platform.
+    /// The name is not a valid domain, or the domain is a platform domain.
     Invalid,
-    /// Another account has verified the domain.
+    /// Another account has already verified the domain.
     Taken,
     /// The account's plan includes no custom domains.
     NotInPlan,

@@ -29,7 +29,7 @@ pub struct IndexCredentials {
 }
 
 impl IndexCredentials {
-    /// Creates the manager of these credentials.
+    /// Creates the manager of the search index credentials.
     #[must_use]
     pub fn new(credentials: Credentials, keys: Arc<Keyring>, clock: Clock) -> Self {
         Self {

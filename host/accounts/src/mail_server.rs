@@ -6,7 +6,7 @@ use futures_util::future::BoxFuture;
 use latchmail_core::caller::MailCredential;
 
 /// The mail server. The crate `latchmail-service` implements this trait with a real mail server.
-/// Tests implement it without a network.
+/// Tests implement this trait without a network.
 pub trait MailServer: fmt::Debug + Send + Sync {
     /// Checks that the mail server accepts connections.
     ///
@@ -28,7 +28,8 @@ pub trait MailServer: fmt::Debug + Send + Sync {
     /// Returns no error if a session cannot be ended.
     fn end_user_sessions<'a>(&'a self, address: &'a str) -> BoxFuture<'a, ()>;
 
-    /// Closes the service's own connections that use the credential with this id.
+    /// Closes the service's own connections to the mail server that use the credential with this
+    /// id.
     fn close_connections(&self, credential: &str);
 
     /// Returns the UIDVALIDITY of the folder with the id `folder` in the account's mailbox, or

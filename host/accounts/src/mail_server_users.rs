@@ -1,5 +1,5 @@
 //! The users of the mail server: verifies their passwords on domains with
-//! `sign_in.source = "mailserver"`, and looks them up.
+//! `sign_in.source = "mailserver"`, and looks up users.
 //!
 //! This module does not read or change accounts. [`crate::auth`] creates the accounts of these
 //! users.
@@ -25,7 +25,7 @@ const MAX_VERIFICATIONS: usize = 128;
 /// The part of `MAX_VERIFICATIONS` that the clients of one site (IPv6 /48, IPv4 /24) can use.
 const MAX_VERIFICATIONS_PER_SITE: usize = MAX_VERIFICATIONS / 8;
 
-/// The reason of a failed sign-in in the audit event.
+/// The reason in the audit event if the mail server rejects a password.
 pub(crate) const WRONG_PASSWORD: &str = "wrong password";
 
 /// The users of the mail server.
@@ -45,7 +45,7 @@ pub(crate) enum Verification {
         /// The address of the user. This address can differ from the address in the request,
         /// because the mail server can replace the name of a user.
         address: String,
-        /// The mail server's name of the user.
+        /// The name of the user at the mail server.
         name: String,
     },
     /// The password is not accepted. The text is the reason in the audit event.
@@ -58,7 +58,7 @@ pub(crate) enum LookupError {
     /// `sign_in.mailserver.lookup_socket` is not set.
     #[error("`sign_in.mailserver.lookup_socket` is not set")]
     NotConfigured,
-    /// The lookup failed.
+    /// The mail server could not look up the user.
     #[error(transparent)]
     Failed(#[from] DovecotError),
 }
@@ -86,7 +86,7 @@ impl MailServerUsers {
         })
     }
 
-    /// Returns the settings.
+    /// Returns the configuration of the sources of passwords.
     #[must_use]
     pub fn settings(&self) -> &SignIn {
         &self.sign_in
@@ -185,8 +185,8 @@ impl MailServerUsers {
         name
     }
 
-    /// Returns the possible names of an account's user at the mail server. `known` is the name at
-    /// the last sign-in.
+    /// Returns the possible names of an account's user at the mail server. `known` is the name that
+    /// the mail server reported at the user's last sign-in.
     pub(crate) fn names<'a>(&self, address: &'a str, known: Option<&'a str>) -> Vec<&'a str> {
         if let Some(known) = known {
             return vec![known];
@@ -199,7 +199,7 @@ impl MailServerUsers {
         }
     }
 
-    /// Connects for lookups.
+    /// Connects to the mail server's lookup socket.
     ///
     /// # Errors
     /// Returns an error if the lookup socket is not configured or unreachable.

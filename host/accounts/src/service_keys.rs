@@ -202,7 +202,7 @@ impl ServiceKeys {
         self.wake.notify_one();
     }
 
-    /// Waits until the next check, see [`ServiceKeys::update`].
+    /// Waits until the next call of [`ServiceKeys::update`] is due.
     pub async fn next_check(&self) {
         // A check is due after a notification and after the timeout, so the result does not matter.
         let _ = timeout(CHECK_INTERVAL, self.wake.notified()).await;

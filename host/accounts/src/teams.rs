@@ -38,7 +38,7 @@ pub enum Error {
     Refused(Refusal),
     /// The request is not valid. The text can be shown to users.
     Invalid(String),
-    /// The caller's password is wrong.
+    /// The password with which the caller confirms the change is wrong.
     WrongPassword,
     /// The mail server failed or is unavailable.
     MailServer(mail_server::Error),

@@ -23,7 +23,8 @@ pub(crate) struct Credentials {
 
 /// Renders the fields for the account's email address, password and two-factor code.
 pub(crate) fn fields(app: &App, address: &str, wants_code: bool) -> Markup {
-    // Browsers reject a name without a domain in a field of the type `email`.
+    // If the configuration has a default domain, users can enter a name without a domain. Browsers
+    // reject such a name in a field of the type `email`.
     let kind = match app.config.sign_in.mailserver.default_domain.as_str() {
         "" => "email",
         _ => "text",
@@ -79,7 +80,7 @@ pub(crate) async fn begin_attempt<'a>(
 /// the user entered.
 ///
 /// # Errors
-/// Returns `rejection` unchanged if it is a server error.
+/// Returns `rejection` unchanged if its status is 500 or higher.
 pub(crate) fn show_again(
     rejection: Rejection,
     credentials: Option<&Credentials>,

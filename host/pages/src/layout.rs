@@ -47,7 +47,7 @@ pub(crate) fn page_response(status: StatusCode, policy: HeaderValue, document: M
     }
 }
 
-/// Returns the response with a style sheet or a script.
+/// Returns a response that contains a style sheet or a script.
 pub(crate) fn asset(content_type: &'static str, text: &'static str) -> Response {
     let content_type = HeaderValue::from_static(content_type);
     Response {

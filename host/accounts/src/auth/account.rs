@@ -67,7 +67,7 @@ impl<'a> Session<'a> {
     }
 }
 
-/// Returns the failure for a session that ended during its request.
+/// Returns the error for a request whose session ended before the request was completed.
 pub(crate) fn session_over() -> Failure {
     Failure::unauthorized("Mail session expired, please log in again")
 }
@@ -266,8 +266,9 @@ impl Verifier {
     /// Otherwise records an audit event of the kind `failed`. Use this function for requests that a
     /// session alone does not authorize.
     ///
-    /// A user of the identity provider has no password here. A recent sign-in confirms the request
-    /// of such a user.
+    /// A user who signs in at the identity provider has no password that this service can verify.
+    /// The request of such a user is confirmed by a sign-in at the provider within the last five
+    /// minutes.
     ///
     /// # Errors
     /// Returns 400 if the password is empty. Returns 403 if a user of the identity provider did not
@@ -390,7 +391,8 @@ impl Verifier {
                     Verification::Accepted { address, .. } if address == found.address
                 )
             };
-            // The verification can take seconds, so read the fingerprint again.
+            // The fingerprint can have changed, because the verification can take seconds. So read
+            // the fingerprint again.
             let current = self.directory.credentials.password_hash(account).await?;
             return Ok(current.filter(|_| right));
         }

@@ -32,7 +32,7 @@ const SELECTOR: usize = 10;
 /// Length of the hint. The hint is the end of a token, with which users identify the token.
 const HINT: usize = 4;
 
-/// Label with which the sealing key is derived from a token.
+/// HKDF label for the derivation of the sealing key from a token.
 const SEALING: &str = "latchmail v1 api token XChaCha20-Poly1305";
 
 /// Hash with which the hash of an unknown token is compared. With this comparison, the check of an

@@ -40,10 +40,10 @@ pub const REFRESH_LIFETIME: Duration = Duration::from_hours(30 * 24);
 /// this mark is from an earlier version, whose grants with `aliases:read` can create aliases.
 const NO_ALIASES_WRITE: &str = "no-aliases:write";
 
-/// Label with which the sealing key is derived from a token.
+/// HKDF label for the derivation of the sealing key from a token.
 const SEALING: &str = "latchmail v1 oauth token XChaCha20-Poly1305";
 
-/// Type of a secret of the authorization server.
+/// Type of a secret that the authorization server issues.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Use {
     /// An authorization code.
@@ -224,7 +224,7 @@ pub struct OAuthTokens {
     pub(super) clock: Clock,
     pub(super) verifier: Arc<Verifier>,
     pub(super) audiences: Audiences,
-    /// Whether agents are allowed to send mail.
+    /// Whether agents are allowed to send mail (`mcp.send_tool`).
     pub(super) agents_send: bool,
 }
 
@@ -313,7 +313,7 @@ impl OAuthTokens {
         self.approve(&identified, agreement, origin).await
     }
 
-    /// Stores the authorization of an identified user.
+    /// Stores the authorization that an identified user gives to a client or a device.
     pub(super) async fn approve(
         &self,
         identified: &Identified,

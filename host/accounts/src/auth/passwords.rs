@@ -39,7 +39,7 @@ const LANES: u32 = 1;
 
 const SALT_LENGTH: usize = 16;
 
-/// The time without a computation after which the buffers are freed.
+/// If no computation has ended within this time, the buffers are freed.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Hashes and verifies passwords.

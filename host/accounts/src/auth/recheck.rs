@@ -27,7 +27,7 @@ struct Failures {
 }
 
 impl Failures {
-    /// Records a failure. Returns `true` if the connection is still usable.
+    /// Records a failed lookup. Returns `true` if the connection for lookups is still usable.
     fn record(&mut self, error: Error) -> bool {
         let usable = matches!(error, Error::Failed(_));
         self.count += 1;

@@ -55,7 +55,7 @@ pub struct SignedIn {
     pub admin: bool,
 }
 
-/// A task that is aborted when this value is dropped.
+/// A Tokio task that is aborted when this value is dropped.
 struct AbortOnDrop<T>(JoinHandle<T>);
 
 impl<T> AbortOnDrop<T> {

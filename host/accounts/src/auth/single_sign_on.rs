@@ -35,7 +35,7 @@ use super::verifier::Identified;
 use crate::mail_server::MailServer;
 use crate::mail_server_users::LookupError;
 
-/// The time after a sign-in during which the sign-in confirms a request.
+/// Maximum age of a sign-in that confirms a request.
 pub(super) const RECENT: Duration = Duration::from_mins(5);
 
 /// Lifetime of a sign-in code.
@@ -56,7 +56,7 @@ pub struct Owner {
 /// The reason why a person cannot sign in.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NoMailbox {
-    /// The provider returned no value of the configured claim.
+    /// The provider returned no value of the claim that is configured to contain the address.
     MissingClaim,
     /// The provider does not report that the person's address is verified.
     Unverified(String),
@@ -68,7 +68,7 @@ pub enum NoMailbox {
 }
 
 impl NoMailbox {
-    /// Returns the value of the configured claim.
+    /// Returns the address from the provider's claim, or an empty text if the claim is missing.
     #[must_use]
     pub fn address(&self) -> &str {
         match self {
@@ -97,17 +97,18 @@ pub struct SingleSignOn {
     pub(super) clock: Clock,
     pub(super) keys: Arc<Keyring>,
     pub(super) tasks: DetachedTasks,
-    /// The identity provider, if users of a domain sign in there.
+    /// The identity provider, or `None` if the configuration has no domain whose users sign in at a
+    /// provider.
     pub(super) provider: Option<Provider>,
     pub(super) mail_server_accounts: Arc<MailServerAccounts>,
     pub(super) sessions: Arc<Sessions>,
     pub(super) oauth_tokens: Arc<OAuthTokens>,
-    /// The interval between two uses of a refresh token of the provider.
+    /// The interval between two uses of the provider's refresh token of the same session.
     pub(super) recheck: Duration,
 }
 
 impl SingleSignOn {
-    /// Returns the identity provider, or `None` if no user signs in there.
+    /// Returns the identity provider, or `None` if no user signs in at a provider.
     #[must_use]
     pub fn provider(&self) -> Option<&Provider> {
         self.provider.as_ref()

@@ -32,9 +32,9 @@ const SECRET_SYMBOLS: usize = 32;
 /// A new second factor of an account. The user sees the secrets only once.
 #[derive(Debug)]
 pub struct Enrolment {
-    /// The secret in base32, for typing.
+    /// The secret in base32, for users who type the secret into their device.
     pub secret: SecretString,
-    /// The secret as an `otpauth://` URL, for scanning.
+    /// The secret as an `otpauth://` URL, for users who scan a QR code.
     pub url: SecretString,
     /// Recovery codes.
     pub recovery: RecoveryCodes,
@@ -130,9 +130,10 @@ impl RecoveryCodes {
 pub(super) enum Checked {
     /// The second factor is valid. The caller must consume the factor.
     Passed(Factor),
-    /// A code is required, but the request contains no code.
+    /// The account has a second factor, but the request contains no code.
     Missing,
-    /// The code is not a current code. The caller must count this failure.
+    /// The code is not a current code. The caller must count this wrong code, because too many
+    /// wrong codes block further codes.
     WrongCode,
     /// The second factor is rejected. The text is the reason in the audit event.
     Wrong(&'static str),

@@ -78,7 +78,7 @@ pub struct Verifier {
     pub(super) keys: Arc<Keyring>,
     pub(super) tasks: DetachedTasks,
     pub(super) passwords: Passwords,
-    /// The users of the mail server, on domains whose passwords the mail server verifies.
+    /// Verifies passwords on domains whose passwords the mail server verifies.
     pub(super) users: Arc<MailServerUsers>,
     pub(super) mail_server_accounts: Arc<MailServerAccounts>,
     /// The URL at which clients start a sign-in at the identity provider.

@@ -20,7 +20,7 @@ pub struct Invited {
     pub membership: String,
     /// The id of the member's first grant.
     pub grant: String,
-    /// The user name of the account, as in lists of members.
+    /// The user name of the new member's account, in the same form as in the list of members.
     pub username: String,
 }
 

@@ -9,7 +9,7 @@ use latchmail_directory::teams::{Grant, Member, Refusal, Summary, Team};
 use super::{Error, Teams};
 use crate::auth::account::Session;
 
-/// A team in the list of an account's teams.
+/// A shared mailbox in the list of an account's teams.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TeamSummary {
     /// The mailbox's id.
@@ -19,7 +19,7 @@ pub struct TeamSummary {
     /// The team's name: the name of the owner, or the local part of the mailbox's address if the
     /// owner has no profile.
     pub name: String,
-    /// Whether the mailbox is the caller's own.
+    /// Whether the caller owns the mailbox.
     pub own: bool,
     /// The union of the rights in all grants of the caller in the mailbox.
     pub rights: Rights,
@@ -30,7 +30,7 @@ pub struct TeamSummary {
 pub struct TeamMember {
     /// The account's id.
     pub account: String,
-    /// The user name with which the account is invited.
+    /// The user name with which an owner can invite this account.
     pub username: String,
     /// The account's address.
     pub address: String,

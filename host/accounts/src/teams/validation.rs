@@ -1,7 +1,8 @@
 //! Validates requested grants. The same rules apply to the first grant of a member and to further
 //! grants.
 //!
-//! The directory checks whether the caller is allowed to make the grant.
+//! This module does not check whether the caller is allowed to make the grant. The directory makes
+//! this check.
 
 use latchmail_core::permissions::{AliasSet, Resource, Right, Rights};
 use latchmail_core::{address, secrets};
@@ -69,7 +70,7 @@ fn folded(resource: Resource) -> Result<Resource, Error> {
     })
 }
 
-/// Checks that there is at least one right.
+/// Checks that `rights` contains at least one right.
 pub(super) fn some(rights: Rights) -> Result<(), Error> {
     if rights.is_none() {
         return Err(Error::Invalid("rights must not be empty".into()));

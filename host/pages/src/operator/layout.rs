@@ -177,7 +177,7 @@ pub(super) struct Confirmation<'a> {
     pub(super) button: &'a str,
     /// The path of the page to which the user returns without the action.
     pub(super) back: &'a str,
-    /// Additional hidden fields of the form.
+    /// Names and values of additional hidden fields of the form.
     pub(super) fields: &'a [(&'a str, &'a str)],
     /// The consequences of the action.
     pub(super) text: Markup,
@@ -200,8 +200,8 @@ impl Confirmation<'_> {
     }
 }
 
-/// Renders a table that can be scrolled with the keyboard if it is wider than the screen. `caption`
-/// names the table.
+/// Renders a table. If the table is wider than the screen, users can scroll it with the keyboard.
+/// `caption` names the table.
 pub(super) fn table(caption: &str, headings: &[&str], rows: &Markup) -> Markup {
     html! {
         div.scroll role="region" aria-label=(caption) tabindex="0" {
@@ -223,7 +223,7 @@ pub(super) fn time(millis: i64) -> Markup {
     time_of_text(&Timestamp::from_millis(millis).to_string())
 }
 
-/// Renders a time from its text, for example of a [`Timestamp`].
+/// Renders a time from a text in RFC 3339 format, for example the text of a [`Timestamp`].
 pub(super) fn time_of_text(text: &str) -> Markup {
     // The text has the form `2026-01-31T12:00:00.000Z`.
     let shown = match (text.get(..10), text.get(11..19)) {

@@ -60,7 +60,7 @@ fn next_page(events: &[Recorded]) -> Option<i64> {
     })
 }
 
-/// Receives the search form.
+/// Receives the search form. Redirects the browser to the events of the entered address.
 pub(super) async fn find(state: &PageState, request: &Request) -> Result<Response, Rejection> {
     let page = async {
         let (_, fields) = Visit::of_form(state, request).await?;

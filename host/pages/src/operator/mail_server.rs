@@ -32,7 +32,7 @@ const HOSTS: [&str; 7] = [
     "Last seen",
 ];
 
-/// Shows the results of the checks and the hosts.
+/// Runs the checks, and shows their results, the connections of this host, and all hosts.
 pub(super) async fn show(state: &PageState, request: &Request) -> Result<Response, Rejection> {
     let page = Box::pin(async {
         let visit = Visit::of(state, request).await?;

@@ -110,7 +110,8 @@ fn sign_in_page(
         }
         other => status_and_message(other),
     };
-    // Browsers reject a name without a domain in a field of the type `email`.
+    // If the configuration has a default domain, users can enter a name without a domain. Browsers
+    // reject such a name in a field of the type `email`.
     let kind = match state.app.config.sign_in.mailserver.default_domain.as_str() {
         "" => "email",
         _ => "text",

@@ -243,7 +243,7 @@ impl Fields {
             .map_err(|_| Rejection::bad_request(format!("{name} must not be repeated")))
     }
 
-    /// Returns `true` if the user has confirmed the action.
+    /// Returns `true` if the form contains the user's confirmation of the action.
     ///
     /// # Errors
     /// Returns 400 if the field is repeated.

@@ -97,7 +97,7 @@ pub(super) fn alert(message: Option<&str>) -> Markup {
     }
 }
 
-/// Renders an error as a sign-in page, and logs the error.
+/// Renders an error as a page with the layout of the sign-in pages, and logs the error.
 pub(crate) fn error_page(app: &App, rejection: &Rejection) -> Result<Response, Rejection> {
     let body = html! { p role="alert" { (rejection.text) } };
     let mut response = page_without_form(app, rejection.status, "Something went wrong", body)?;

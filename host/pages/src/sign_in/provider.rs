@@ -71,8 +71,8 @@ impl ProviderChoice {
         }
     }
 
-    /// Renders the button that continues at the provider. Renders nothing if no user signs in
-    /// there.
+    /// Renders the button that continues at the provider. Renders nothing if no user signs in at a
+    /// provider.
     pub(super) fn button(&self) -> Markup {
         html! {
             @if let Some((host, _)) = &self.provider {

@@ -20,7 +20,7 @@ pub(super) struct Expected {
     pub(super) other_audiences: Vec<String>,
     /// Whether the response must have an audience.
     pub(super) audience_required: bool,
-    /// Accepted values of the issuer.
+    /// Accepted values of `iss`, the issuer of the token.
     pub(super) issuers: Vec<String>,
     /// Scopes that a token must have.
     pub(super) scopes: Vec<String>,
@@ -35,7 +35,7 @@ pub(super) struct Expected {
 pub(in crate::auth) enum TokenStatus {
     /// The token is valid.
     Active(Arc<Subject>),
-    /// The token is rejected. The text is the reason for the log.
+    /// The token is rejected. The text is the reason for the service's log.
     Rejected(&'static str),
 }
 
@@ -78,7 +78,7 @@ impl TokenStatus {
 /// Parses an introspection response.
 ///
 /// # Errors
-/// Returns an error text for the log if the body is not an introspection response.
+/// Returns an error text for the service's log if the body is not an introspection response.
 pub(super) fn parse(
     body: &[u8],
     expected: &Expected,

@@ -47,7 +47,8 @@ pub(in super::super) async fn list(
         let mut rows = Vec::new();
         for summary in modules.list() {
             let name = &summary.name;
-            // Another administrator can remove the module concurrently.
+            // `show` fails if another administrator removed the module after `list`. So the page
+            // omits this module.
             if let Ok(report) = modules.show(name).await {
                 let numbers = Numbers::of(&report.summary, &usage);
                 let earlier = modules.earlier_version(name).await.ok();
