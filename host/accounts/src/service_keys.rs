@@ -127,7 +127,7 @@ impl ServiceKeys {
                 self.keys.select(&kid);
                 tracing::info!(
                     kid,
-                    "the current key is not the first key of the key file; the database decides"
+                    "the first key of the key file is not the current key; the service uses the database's current key"
                 );
             }
             Registered::Known(_) | Registered::New(None) => {}
@@ -141,7 +141,7 @@ impl ServiceKeys {
                 if !kids.contains(&previous.as_str()) {
                     tracing::warn!(
                         previous,
-                        "the key file does not contain the previous key: all web sessions end, and sealed secrets cannot be opened"
+                        "the key file does not contain the previous key: all web sessions end, and sealed secrets cannot be decrypted"
                     );
                 }
             }

@@ -59,7 +59,7 @@ impl SingleSignOn {
                 {
                     tracing::warn!(
                         why,
-                        "failed to refresh a sign-in at the identity provider; the sessions continue"
+                        "failed to recheck web sessions at the identity provider; the web sessions continue"
                     );
                     return Ok(());
                 }

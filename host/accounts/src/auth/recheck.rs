@@ -40,7 +40,7 @@ impl Failures {
             tracing::warn!(
                 %error,
                 failures = self.count,
-                "failed to look up users of the mail server; they are looked up again later"
+                "failed to look up users of the mail server; the next recheck looks up these users again"
             );
         }
     }

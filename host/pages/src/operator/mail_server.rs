@@ -91,7 +91,7 @@ fn check_redis(app: &App) -> Option<Finding> {
     } else {
         Finding::warning(
             REDIS,
-            "Redis cannot be reached, so each host of the service counts on its own",
+            "Redis cannot be reached, so each host applies its rate limits separately",
             "check `redis.url`, the network and the load of the server",
         )
     })
