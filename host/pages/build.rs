@@ -1,4 +1,5 @@
-//! Compresses the script of the viewer of the API description, which is a hundredth of the program.
+//! Compresses Redoc, the script that shows the API description. The uncompressed script would add
+//! about 0.9 MB to the program.
 
 use std::error::Error;
 use std::path::Path;
@@ -6,7 +7,7 @@ use std::{env, fs};
 
 const SCRIPT: &str = "src/documentation/redoc/redoc.standalone.js";
 
-/// The highest usual level of Zstandard.
+/// The compression level. Higher levels of Zstandard need much more memory.
 const LEVEL: i32 = 19;
 
 fn main() -> Result<(), Box<dyn Error>> {

@@ -27,19 +27,21 @@ pub enum Error {
     /// The address is not valid. The error text can be shown to users.
     #[error("{0}")]
     Invalid(&'static str),
-    /// The account cannot have aliases on the domain.
+    /// The account cannot have aliases on the requested domain.
     #[error("You do not have permission to use this domain")]
     Denied,
     /// The address is taken or reserved.
     #[error("{0} is already taken")]
     Taken(String),
-    /// The mail server has the users of the domain, and the service cannot look them up.
+    /// The mail server manages the users of the domain, and `sign_in.mailserver.lookup_socket` is
+    /// not set. So the service cannot check whether the address belongs to a user.
     #[error("Aliases on this domain are managed by the mail server's administrator")]
     Managed,
-    /// The mail server could not look up the address. The text is for the log.
+    /// The mail server could not look up the address. The text is for the service's log.
     #[error("{0}")]
     Unavailable(String),
-    /// The account has reached a limit. The error text can be shown to users.
+    /// The account has the maximum number of aliases on its own domains or on platform domains. The
+    /// error text can be shown to users.
     #[error("{0}")]
     Full(String),
     /// The credential has created the maximum number of new aliases per day (status 429).
@@ -51,10 +53,10 @@ pub enum Error {
     /// The alias is visible to the member, but the member does not have this right over the alias.
     #[error("{}", permissions::lacking(*.0))]
     Lacking(Right),
-    /// The caller's credential expired or was revoked.
+    /// The caller's credential expired or was revoked during the request.
     #[error("credential expired or revoked")]
     CredentialOver,
-    /// The directory failed.
+    /// The directory's database failed.
     #[error(transparent)]
     Directory(#[from] latchmail_directory::Error),
 }
@@ -198,8 +200,8 @@ impl Aliases {
         }
     }
 
-    /// Returns the context of an operation. Returns [`Error::Lacking`] if the caller is a member
-    /// who does not have `right` over any alias.
+    /// Returns the mailbox, the credential and the member of an operation. Returns
+    /// [`Error::Lacking`] if the caller is a member who does not have `right` over any alias.
     fn acting<'a>(&self, caller: &'a Caller, right: Right) -> Result<AliasCaller<'a>, Error> {
         let acting = AliasCaller::new(caller, self.clock.now());
         match acting.member {
@@ -211,7 +213,8 @@ impl Aliases {
     }
 
     /// Returns the address `name@domain` and the owner of the domain, if the address is valid for a
-    /// new alias. Checks the syntax and the member's rights before the lookup of the owner.
+    /// new alias. Checks the domain's syntax and the member's rights before the lookup of the
+    /// domain's owner, and checks `name` after this lookup.
     async fn new_alias(
         &self,
         acting: AliasCaller<'_>,
@@ -245,8 +248,8 @@ impl Aliases {
 }
 
 impl Aliases {
-    /// Checks that the mail server has no user with this address. Otherwise an alias would divert
-    /// the mail of the user.
+    /// Checks that the mail server has no user with this address, because an alias with the address
+    /// of a user would divert the user's mail.
     async fn require_no_user(&self, address: &str) -> Result<(), Error> {
         match self.users.exists(address).await {
             Ok(false) => Ok(()),

@@ -114,7 +114,7 @@ pub enum ParsedCredential {
         /// The account and the grant of the token, if an earlier request with the token was valid.
         known: Option<Arc<Grantee>>,
     },
-    /// Any other token, if an external authorization server is configured.
+    /// A token with another form, if an external authorization server is configured.
     External {
         /// The token.
         token: OpaqueToken,
@@ -270,13 +270,13 @@ impl Auth {
         })
     }
 
-    /// Changes the limits on wrong passwords and wrong signatures.
+    /// Changes the limits on wrong passwords and on access tokens with wrong signatures.
     pub fn set_limits(&self, limits: &config::Limits) {
         self.sessions.wrong_signatures.set(limits.unproven);
         self.verifier.wrong_passwords.set(limits.password_change);
     }
 
-    /// Runs a task to completion, even if the caller is dropped.
+    /// Runs a task to completion, even if the caller's future is dropped.
     pub(crate) async fn complete<T: Send + 'static>(
         &self,
         task: impl Future<Output = Result<T, Failure>> + Send + 'static,
@@ -284,7 +284,8 @@ impl Auth {
         self.tasks.complete(task).await
     }
 
-    /// Waits until no task is running.
+    /// Waits until all detached tasks have completed. A detached task continues if its caller is
+    /// dropped.
     pub async fn finished(&self) {
         self.tasks.finished().await;
     }
@@ -300,8 +301,8 @@ impl Auth {
         Ok(self)
     }
 
-    /// Adds the identity provider if users of a domain sign in there. Sends no request to the
-    /// provider.
+    /// Adds the identity provider if the configuration has a domain whose users sign in at the
+    /// provider. Sends no request to the provider.
     ///
     /// # Errors
     /// Returns an error that names the configuration key if a setting is invalid.
@@ -331,7 +332,8 @@ impl Auth {
     }
 
     /// Returns the address with which a user signs in, in lower case. Accepts a name without a
-    /// domain if the configuration has a default domain. Returns `None` if the text is neither.
+    /// domain if the configuration has a default domain. Returns `None` if the text is neither an
+    /// address nor such a name.
     #[must_use]
     pub fn sign_in_address(&self, text: &str) -> Option<String> {
         self.verifier.users.settings().address(text)

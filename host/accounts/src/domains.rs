@@ -39,7 +39,7 @@ const CHALLENGE_LENGTH: usize = 43;
 /// Maximum length of a DNS name in its written form, in characters (RFC 1035, section 2.3.4).
 const LONGEST_NAME: usize = 253;
 
-/// Time for which the result of a failed check is cached.
+/// Time for which the service caches that the challenge record of a claim is missing.
 const FAILURE_LIFETIME: Duration = Duration::from_secs(30);
 /// Maximum number of concurrent requests of one account that query the DNS. Without this limit, a
 /// slow name server could occupy all sandboxes of a module.
@@ -47,7 +47,7 @@ const MAX_LOOKUPS: usize = 2;
 /// Maximum time that a request waits if the account has reached `MAX_LOOKUPS`. The request occupies
 /// a sandbox while it waits.
 const PERMIT_TIMEOUT: Duration = Duration::from_secs(1);
-/// Capacity of each cache of unsuccessful checks.
+/// Maximum number of claims in each cache of unsuccessful checks.
 const CACHE_CAPACITY: usize = 10_000;
 
 /// A TXT record with which an account proves that it controls a domain.
@@ -98,9 +98,9 @@ pub enum Claim {
     New(Domain),
     /// The account already owns or claims the domain.
     Existing(Domain),
-    /// The name is invalid, or the domain belongs to the platform.
+    /// The name is not a valid domain, or the domain is a platform domain.
     Invalid,
-    /// Another account has verified the domain.
+    /// Another account has already verified the domain.
     Taken,
     /// The account's plan includes no custom domains.
     NotInPlan,
@@ -152,12 +152,13 @@ pub struct Domains {
     directory: Directory,
     dns: Arc<Dns>,
     keys: Arc<Keyring>,
-    /// The DKIM signing keys. A change of a domain updates the keys.
+    /// The DKIM signing keys. Activating a domain stores its key for the milter, and releasing a
+    /// domain removes its key from memory.
     signing: Arc<latchmail_dkim::Keys>,
     plans: Plans,
     clock: Clock,
-    /// The time of the last failed check of each claim. A claim is identified by the account's id
-    /// and the domain.
+    /// For each claim, the time on the monotonic clock at which the challenge record was last
+    /// missing. The cache key of a claim contains the account's id and the domain.
     failed: Cache<String, Duration>,
     /// Ensures that only one check of a claim runs at a time. A waiting check uses the result of
     /// the previous check.
@@ -253,7 +254,8 @@ impl Domains {
     }
 
     /// Looks up the challenge record of a claimed domain, and activates the domain if the record is
-    /// found. Does not repeat a lookup that failed less than `FAILURE_LIFETIME` ago.
+    /// found. Does not repeat the lookup if the record was missing less than `FAILURE_LIFETIME`
+    /// ago.
     ///
     /// # Errors
     /// Returns 401 if the session ended concurrently, or 500 for an internal error. On error,
@@ -291,7 +293,7 @@ impl Domains {
     ) -> Result<Result<Domain, Verification>, Failure> {
         let check = format!("{} {name}", session.account);
         let _permit = self.checks.acquire(&check).await;
-        // The claim can change while this call waits for the permit.
+        // Read the claim again, because it can change while this call waits for the permit.
         let Some(domain) = self.directory.domains.find(session.account, name).await? else {
             return Ok(Err(Verification::Unknown));
         };
@@ -413,8 +415,8 @@ impl Domains {
                 .domains
                 .activate(by, &domain.name, &domain.challenge, &keys, origin);
         let activated = activated.await?;
-        // If this call fails, the domain remains active. The hourly cleanup then stores the key for
-        // the milter.
+        // If `add_to_milter` fails, the domain remains active. The hourly cleanup then stores the
+        // key for the milter.
         if let Verified::Active(domain) = &activated
             && let Err(error) = self.signing.add_to_milter(&domain.name).await
         {

@@ -1,9 +1,10 @@
-//! The credentials of the search index. The service indexes mailboxes without a request of the
-//! account, so it needs a credential that it can open itself.
+//! The credentials of the search index. The service indexes a mailbox even if the account sends no
+//! request. So the service stores a credential that it can decrypt with its own keys.
 //!
 //! Each account has at most one such credential: an app password that the mail server accepts over
-//! IMAP only, sealed with the service's keyring. The first use creates the credential. It remains
-//! valid when the account's password changes, and ends when the account is disabled or deleted.
+//! IMAP only, sealed with the service's keyring. The first use creates the credential. The
+//! credential remains valid when the account's password changes. It ends when the account is
+//! disabled or deleted.
 
 use std::sync::Arc;
 
@@ -19,7 +20,7 @@ use latchmail_directory::credentials::{AppPasswordKind, Credentials, NewAppPassw
 /// The label of the credential in the operator's list of credentials.
 const LABEL: &str = "Search index";
 
-/// Creates and opens the credentials of the search index.
+/// Creates and decrypts the credentials of the search index.
 #[derive(Debug)]
 pub struct IndexCredentials {
     credentials: Credentials,
@@ -28,7 +29,7 @@ pub struct IndexCredentials {
 }
 
 impl IndexCredentials {
-    /// Creates the manager of these credentials.
+    /// Creates the manager of the search index credentials.
     #[must_use]
     pub fn new(credentials: Credentials, keys: Arc<Keyring>, clock: Clock) -> Self {
         Self {
@@ -39,8 +40,8 @@ impl IndexCredentials {
     }
 
     /// Returns the credential with which the service reads the mailbox of an account. If the
-    /// account has no credential, or if the service's keys cannot open it, creates a new one.
-    /// Returns `None` if the account does not exist or is disabled.
+    /// account has no credential, or if the service's keys cannot decrypt the credential, creates a
+    /// new credential. Returns `None` if the account does not exist or is disabled.
     ///
     /// # Errors
     /// Returns 500 for an internal error.
@@ -81,8 +82,8 @@ impl IndexCredentials {
         Ok(Some(credential))
     }
 
-    /// Decrypts the credential of an account. Returns `None` if there is none, or if none of the
-    /// service's keys decrypts it.
+    /// Decrypts the credential of an account. Returns `None` if the account has no credential, or
+    /// if none of the service's keys decrypts the credential.
     fn open(&self, account_id: &str, account: &IndexedAccount) -> Option<MailCredential> {
         let key = account.key.as_ref()?;
         let password = self

@@ -6,7 +6,7 @@ use futures_util::future::BoxFuture;
 use latchmail_core::caller::MailCredential;
 
 /// The mail server. The crate `latchmail-service` implements this trait with a real mail server.
-/// Tests implement it without a network.
+/// Tests implement this trait without a network.
 pub trait MailServer: fmt::Debug + Send + Sync {
     /// Checks that the mail server accepts connections.
     ///
@@ -22,13 +22,14 @@ pub trait MailServer: fmt::Debug + Send + Sync {
     fn end_sessions<'a>(&'a self, app_passwords: &'a [String]) -> BoxFuture<'a, ()>;
 
     /// Ends the mail server sessions of all mail clients of the account with this address, if
-    /// sessions have the name of the user and not of the app password (`imap.session_names`).
-    /// Otherwise does nothing, because [`MailServer::end_sessions`] ends these sessions.
+    /// `imap.session_names` is `user`. Such sessions have the name of the user and not of an app
+    /// password, so [`MailServer::end_sessions`] cannot select them. Otherwise does nothing.
     ///
     /// Returns no error if a session cannot be ended.
     fn end_user_sessions<'a>(&'a self, address: &'a str) -> BoxFuture<'a, ()>;
 
-    /// Closes the service's own connections that use the credential with this id.
+    /// Closes the service's own connections to the mail server that use the credential with this
+    /// id.
     fn close_connections(&self, credential: &str);
 
     /// Returns the UIDVALIDITY of the folder with the id `folder` in the account's mailbox, or

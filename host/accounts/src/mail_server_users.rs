@@ -1,7 +1,8 @@
 //! The users of the mail server: verifies their passwords on domains with
-//! `sign_in.source = "mailserver"`, and looks them up.
+//! `sign_in.source = "mailserver"`, and looks up users.
 //!
-//! This module knows no accounts. [`crate::auth`] creates the accounts of these users.
+//! This module does not read or change accounts. [`crate::auth`] creates the accounts of these
+//! users.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -17,13 +18,14 @@ use latchmail_net::endpoint::Endpoint;
 use latchmail_net::imap_login;
 use secrecy::SecretString;
 
-/// The maximum number of passwords that the mail server verifies for this service concurrently, in
-/// total and for the clients of one site. Each verification holds a connection to Dovecot's
-/// authentication service, for up to 25 seconds after failed attempts.
+/// The maximum number of passwords that the mail server verifies for this service concurrently.
+/// Each verification holds a connection to Dovecot's authentication service, for up to 25 seconds
+/// after failed attempts.
 const MAX_VERIFICATIONS: usize = 128;
+/// The part of `MAX_VERIFICATIONS` that the clients of one site (IPv6 /48, IPv4 /24) can use.
 const MAX_VERIFICATIONS_PER_SITE: usize = MAX_VERIFICATIONS / 8;
 
-/// The reason of a failed sign-in in the audit event.
+/// The reason in the audit event if the mail server rejects a password.
 pub(crate) const WRONG_PASSWORD: &str = "wrong password";
 
 /// The users of the mail server.
@@ -40,10 +42,10 @@ pub struct MailServerUsers {
 pub(crate) enum Verification {
     /// The password is correct.
     Accepted {
-        /// The address of the user. It can differ from the address in the request, because the mail
-        /// server can replace the name of a user.
+        /// The address of the user. This address can differ from the address in the request,
+        /// because the mail server can replace the name of a user.
         address: String,
-        /// The mail server's name of the user.
+        /// The name of the user at the mail server.
         name: String,
     },
     /// The password is not accepted. The text is the reason in the audit event.
@@ -56,14 +58,15 @@ pub(crate) enum LookupError {
     /// `sign_in.mailserver.lookup_socket` is not set.
     #[error("`sign_in.mailserver.lookup_socket` is not set")]
     NotConfigured,
-    /// The lookup failed.
+    /// The mail server could not look up the user.
     #[error(transparent)]
     Failed(#[from] DovecotError),
 }
 
 impl MailServerUsers {
-    /// Creates the users from the configuration. Does not connect. Logs a warning if a setting
-    /// limits the supervision of users.
+    /// Creates the users from the configuration. Does not connect. Logs a warning if
+    /// `sign_in.mailserver.lookup_socket` is not set, because then the sessions of removed users do
+    /// not end.
     ///
     /// # Errors
     /// Returns an error if `imap.address` is invalid.
@@ -83,7 +86,7 @@ impl MailServerUsers {
         })
     }
 
-    /// Returns the settings.
+    /// Returns the configuration of the sources of passwords.
     #[must_use]
     pub fn settings(&self) -> &SignIn {
         &self.sign_in
@@ -95,10 +98,10 @@ impl MailServerUsers {
         self.sign_in.is_at_mail_server(address)
     }
 
-    /// Waits until a password of `client` can be verified.
+    /// Waits for a permit to verify a password that the client with the IP address `client` sent.
     ///
     /// # Errors
-    /// Returns 503 if too many verifications wait, or if the client disconnects.
+    /// Returns 503 if the queue of waiting verifications is full, or if the client disconnects.
     pub(crate) async fn permit(&self, client: Option<IpAddr>) -> Result<WorkPermit, Failure> {
         self.verifications.acquire(client).await
     }
@@ -155,8 +158,8 @@ impl MailServerUsers {
             );
             return Verification::Rejected("the user's name at the mail server has no domain");
         };
-        // The mail server must not decide about accounts on a domain with another source of
-        // passwords.
+        // The mail server can report a name on another domain. The mail server must not
+        // authenticate users of a domain with another source of passwords.
         if !self.manages(&address) {
             return Verification::Rejected(
                 "the user's name at the mail server is on a domain with another source of passwords",
@@ -168,9 +171,9 @@ impl MailServerUsers {
         }
     }
 
-    /// Returns the name with which the user of an address logs in. On the default domain, a user
-    /// can have a name with or without the domain. If the mail server does not know the name
-    /// without the domain, returns the address.
+    /// Returns the name with which the user of an address logs in to the mail server. On the
+    /// default domain, a user's name can contain the domain or not. If the mail server does not
+    /// know the name without the domain, returns the address.
     async fn existing_name<'a>(&self, address: &'a str) -> &'a str {
         let name = self.sign_in.login_name(address);
         if name != address
@@ -182,8 +185,8 @@ impl MailServerUsers {
         name
     }
 
-    /// Returns the possible names of an account's user at the mail server. `known` is the name at
-    /// the last sign-in.
+    /// Returns the possible names of an account's user at the mail server. `known` is the name that
+    /// the mail server reported at the user's last sign-in.
     pub(crate) fn names<'a>(&self, address: &'a str, known: Option<&'a str>) -> Vec<&'a str> {
         if let Some(known) = known {
             return vec![known];
@@ -196,7 +199,7 @@ impl MailServerUsers {
         }
     }
 
-    /// Connects for lookups.
+    /// Connects to the mail server's lookup socket.
     ///
     /// # Errors
     /// Returns an error if the lookup socket is not configured or unreachable.
@@ -210,8 +213,8 @@ impl MailServerUsers {
 
     /// Returns the mail server's canonical name of the user with this address. Returns `None` if
     /// the mail server has no such user, or if the name belongs to another address. Also returns
-    /// `None` if the mail server reports every name as a user, such as `unknown` (Dovecot's userdb
-    /// `static`).
+    /// `None` if the mail server reports `unknown`, an address without a user, as a user. Such a
+    /// mail server reports every name as a user (Dovecot's userdb `static`).
     ///
     /// # Errors
     /// Returns an error if the lookup socket is not configured, or if the lookup fails.

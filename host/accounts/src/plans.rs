@@ -18,7 +18,8 @@ impl Plans {
     }
 
     /// Returns the limits of a plan, or the limits of the default plan if the plan is not in the
-    /// configuration. `account` is only for the log.
+    /// configuration. If the plan is not in the configuration, the service's log contains a warning
+    /// with `account`.
     #[must_use]
     pub fn named(&self, plan: &str, account: &str) -> Plan {
         let found = self.0.get(plan).or_else(|| {

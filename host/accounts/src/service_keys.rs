@@ -1,9 +1,10 @@
-//! The service's keys while the service runs. The key file contains the keys that this host knows,
-//! and the database names the current key.
+//! The keys of a running service. The key file of each host contains the keys that the host knows.
+//! The database contains the id of the current key, with which all hosts seal new values.
 //!
-//! A host reads its key file again when the file changes, and follows the database to a new current
-//! key without a restart. The first key in a key file is the current key only if the database has
-//! no current key, or if an operator added the key while no other host runs.
+//! A host reads its key file again when the file changes. If the current key in the database
+//! changes, the host uses the new current key without a restart. The first key in the key file of a
+//! starting host becomes the current key only if the database has no current key, or if the
+//! operator added the key while no other host ran.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -23,7 +24,7 @@ use tokio::time::{Instant, sleep, timeout};
 /// The interval at which a host compares its keys with the key file and the database.
 const CHECK_INTERVAL: Duration = Duration::from_secs(2);
 
-/// Number of sealed values that are read at a time.
+/// Number of sealed values that one query returns.
 const PAGE: i64 = 1000;
 
 /// The keys of a running host.
@@ -37,11 +38,12 @@ pub struct ServiceKeys {
     wake: Notify,
 }
 
-/// The state of the last check.
+/// The key file and the missing key at the last check.
 #[derive(Debug)]
 struct Seen {
     file: Option<Stamp>,
-    /// The current key, if this host does not have it.
+    /// The id of the database's current key, if the key file of this host does not contain this
+    /// key.
     missing: Option<String>,
 }
 
@@ -81,7 +83,7 @@ impl ServiceKeys {
             host_id: host_id.to_owned(),
             keys,
             seen: Mutex::new(Seen {
-                // `load` creates a missing file.
+                // If the key file was missing before, `Keyring::load` has created it.
                 file: stamp.or_else(|| Stamp::of(file)),
                 missing: None,
             }),
@@ -105,8 +107,9 @@ impl ServiceKeys {
         Arc::clone(&self.keys)
     }
 
-    /// Compares the keys with the database. A host must call this function after it has announced
-    /// itself, because a new key can become the current key before the announcement.
+    /// Registers the keys of this host in the database, and selects the database's current key. A
+    /// host must call this function again after it has written its row to the table of hosts,
+    /// because another host can change the current key before that.
     ///
     /// # Errors
     /// Returns an error if the key file does not contain the current key.
@@ -124,7 +127,7 @@ impl ServiceKeys {
                 self.keys.select(&kid);
                 tracing::info!(
                     kid,
-                    "the current key is not the first key of the key file; the database decides"
+                    "the first key of the key file is not the current key; the service uses the database's current key"
                 );
             }
             Registered::Known(_) | Registered::New(None) => {}
@@ -138,7 +141,7 @@ impl ServiceKeys {
                 if !kids.contains(&previous.as_str()) {
                     tracing::warn!(
                         previous,
-                        "the key file does not contain the previous key: all web sessions end, and sealed secrets cannot be opened"
+                        "the key file does not contain the previous key: all web sessions end, and sealed secrets cannot be decrypted"
                     );
                 }
             }
@@ -147,7 +150,8 @@ impl ServiceKeys {
         Ok(())
     }
 
-    /// Returns the error of a host without the current key.
+    /// Returns the error for a key file that does not contain the current key `kid`. The error text
+    /// names a source from which the operator can copy the key file.
     async fn missing(&self, kid: &str) -> Result<StartError, StartError> {
         let hosts = self.directory.hosts.list().await.map_err(database)?;
         let other = hosts
@@ -165,9 +169,10 @@ impl ServiceKeys {
         )))
     }
 
-    /// Returns the other running hosts if this host differs from them, or if the database does not
-    /// know the first key. A host that was killed counts as running for some seconds, so this
-    /// function waits until the hosts have announced themselves again or are known to be stopped.
+    /// Returns the running hosts that have another base URL. If the database does not know the
+    /// first key of this host, returns all running hosts. A killed host counts as running until
+    /// `HOST_TIMEOUT` has passed, so this function waits until each returned host has updated its
+    /// row or counts as stopped.
     async fn differing_hosts(&self, base_url: &str) -> Result<Vec<Host>, StartError> {
         let first = self.keys.current().kid.clone();
         let known = self.directory.keys.list().await.map_err(database)?;
@@ -197,15 +202,15 @@ impl ServiceKeys {
         self.wake.notify_one();
     }
 
-    /// Waits until the next check, see [`ServiceKeys::update`].
+    /// Waits until the next call of [`ServiceKeys::update`] is due.
     pub async fn next_check(&self) {
         // A check is due after a notification and after the timeout, so the result does not matter.
         let _ = timeout(CHECK_INTERVAL, self.wake.notified()).await;
     }
 
-    /// Reads the key file again if it has changed, and follows the database to its current key.
-    /// Returns `true` if the keys of this host have changed. If the new key file is invalid, the
-    /// previous keys stay in use, and the reason is logged.
+    /// Reads the key file again if it has changed, and selects the database's current key. Returns
+    /// `true` if the keys of this host have changed. If the new key file is invalid, the previous
+    /// keys stay in use, and the reason is logged.
     ///
     /// # Errors
     /// Returns an error if the database fails.
@@ -249,9 +254,9 @@ impl ServiceKeys {
         Ok(has_changed)
     }
 
-    /// Seals all values of these columns again that were sealed with another key than the current
-    /// key. Then the operator can remove the other keys. With `warn`, logs the values that cannot
-    /// be opened.
+    /// Seals values in `columns` again with the current key if they were sealed with another key.
+    /// After that, the operator can remove the other keys. If `warn` is `true`, logs a warning for
+    /// values that cannot be decrypted.
     ///
     /// # Errors
     /// Returns 500 if the database fails.
@@ -298,7 +303,7 @@ impl ServiceKeys {
     }
 }
 
-/// Returns the keys in the key file `file`, with the current key of the database.
+/// Returns the keys in the key file `file`, and selects the database's current key.
 ///
 /// # Errors
 /// Returns an error if the file cannot be used or does not contain the current key.
@@ -320,7 +325,8 @@ pub async fn keyring(directory: &Directory, file: &Path) -> Result<Keyring, Star
     Ok(keys)
 }
 
-/// Returns the number of values in each column that a key sealed, without empty columns.
+/// Returns the number of values that the key `key` sealed, for each column. Omits columns without
+/// such values.
 ///
 /// # Errors
 /// Returns an error if the database fails.
@@ -364,9 +370,9 @@ fn warn_about(column: SealedColumn, row: &str) {
             domain = row,
             "failed to open a DKIM key; the domain cannot send mail"
         ),
-        // A session that cannot be opened has ended. The next use replaces a credential of the
-        // search index that cannot be opened. Without the provider's token, only the maximum age of
-        // the session applies.
+        // These columns need no warning. A web session whose app password cannot be decrypted has
+        // ended. A session without the identity provider's token ends at its maximum age. The next
+        // use of an undecryptable search index credential replaces the credential.
         SealedColumn::Session | SealedColumn::ProviderToken | SealedColumn::IndexKey => {}
     }
 }

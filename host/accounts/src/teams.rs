@@ -1,10 +1,10 @@
-//! Shared mailboxes (teams): the members, the grants of each member, and the key with which the
-//! service opens the mailbox for members.
+//! Shared mailboxes (teams): the members, the grants of each member, and the mailbox's key. The key
+//! is an app password with which the service opens the mailbox for members.
 //!
 //! This module validates grants and checks whether the caller can manage members. It does not
 //! handle HTTP or WIT. The directory stores members and grants. In the transaction of a change, the
-//! directory repeats the checks of the caller's rights and limits the numbers of members and
-//! grants.
+//! directory checks the caller's rights again. The directory also enforces the maximum numbers of
+//! members and grants.
 
 mod invitation;
 mod key;
@@ -38,7 +38,7 @@ pub enum Error {
     Refused(Refusal),
     /// The request is not valid. The text can be shown to users.
     Invalid(String),
-    /// The caller's password is wrong.
+    /// The password with which the caller confirms the change is wrong.
     WrongPassword,
     /// The mail server failed or is unavailable.
     MailServer(mail_server::Error),
@@ -174,8 +174,8 @@ impl Teams {
         Ok(revoked.await?)
     }
 
-    /// Removes a member. If no members remain, also deletes the mailbox's key and ends the sessions
-    /// that logged in with the key.
+    /// Removes a member. If no members remain, also deletes the mailbox's key and ends the mail
+    /// server sessions that logged in with the key.
     ///
     /// # Errors
     /// Returns an [`Error`] if the request is invalid or refused, or if an operation fails. On
@@ -213,8 +213,9 @@ impl Teams {
         Ok(())
     }
 
-    /// Sets the UIDVALIDITY of the grant's folder to the value from the mail server, or to 0 for an
-    /// unknown folder. Does nothing for other resources.
+    /// Sets the UIDVALIDITY of the grant's folder to the value from the mail server. Sets 0 if the
+    /// mail server has no such folder, so that the directory refuses the grant. Does nothing if the
+    /// grant is not for a folder.
     async fn look_up(
         &self,
         grant: &mut Grant,

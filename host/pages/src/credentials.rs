@@ -1,4 +1,4 @@
-//! The credentials in the form of a sign-in page.
+//! The fields of a sign-in form: the email address, the password and the two-factor code.
 
 use http::StatusCode;
 use latchmail_accounts::auth::passwords;
@@ -23,7 +23,8 @@ pub(crate) struct Credentials {
 
 /// Renders the fields for the account's email address, password and two-factor code.
 pub(crate) fn fields(app: &App, address: &str, wants_code: bool) -> Markup {
-    // Browsers reject a name without a domain in a field of the type `email`.
+    // If the configuration has a default domain, users can enter a name without a domain. Browsers
+    // reject such a name in a field of the type `email`.
     let kind = match app.config.sign_in.mailserver.default_domain.as_str() {
         "" => "email",
         _ => "text",
@@ -42,8 +43,8 @@ pub(crate) fn fields(app: &App, address: &str, wants_code: bool) -> Markup {
     }
 }
 
-/// Returns the credentials in a form. Returns `None` if a required field is missing or if a field
-/// is repeated.
+/// Returns the credentials from the fields of a submitted form. Returns `None` if a required field
+/// is missing or if a field is repeated.
 pub(crate) fn read_credentials(fields: &Parameters) -> Option<Credentials> {
     let code = fields.one("code").ok()?;
     Some(Credentials {
@@ -57,8 +58,8 @@ pub(crate) fn read_credentials(fields: &Parameters) -> Option<Credentials> {
 /// address, the credentials and the attempt.
 ///
 /// # Errors
-/// Returns 400 if the address or the password is malformed, and 429 if there were too many failed
-/// attempts for the address.
+/// Returns 400 if the address or the password is malformed, and 429 if too many attempts to sign in
+/// with this address have failed.
 pub(crate) async fn begin_attempt<'a>(
     app: &'a App,
     request: &Request,
@@ -79,7 +80,7 @@ pub(crate) async fn begin_attempt<'a>(
 /// the user entered.
 ///
 /// # Errors
-/// Returns `rejection` unchanged if it is a server error.
+/// Returns `rejection` unchanged if its status is 500 or higher.
 pub(crate) fn show_again(
     rejection: Rejection,
     credentials: Option<&Credentials>,
@@ -99,8 +100,9 @@ pub(crate) fn needs_code(rejection: Option<&Rejection>) -> bool {
     rejection.is_some_and(|rejection| rejection.text == CODE_REQUIRED)
 }
 
-/// Returns the status and the error message of a page. Wrong credentials get the status 403. The
-/// status 401 would require the header `WWW-Authenticate`, which does not apply to forms.
+/// Returns the HTTP status and the error message of a sign-in page. Wrong credentials get the
+/// status 403 and not 401, because 401 would require the header `WWW-Authenticate`, which does not
+/// apply to forms.
 pub(crate) fn status_and_message(rejection: Option<&Rejection>) -> (StatusCode, Option<String>) {
     let Some(rejection) = rejection else {
         return (StatusCode::OK, None);

@@ -1,10 +1,10 @@
 //! The pages for people who open the service in a browser: the start page, and the API description
 //! in the viewer Redoc.
 //!
-//! The page with the viewer runs scripts on the origin of the sign-in pages. Its content security
-//! policy therefore puts it in a sandbox: its scripts have an opaque origin, so they cannot read
-//! cookies or responses of the service, and they cannot send forms. Such a page cannot fetch the
-//! description, so the page contains it.
+//! The page with the viewer runs scripts on the origin of the sign-in pages. Therefore the content
+//! security policy of the page contains `sandbox`. The page's scripts have an opaque origin, so
+//! they cannot read cookies or responses of the service, and cannot send forms. They also cannot
+//! fetch the API description, so the page contains the description.
 
 use std::future::ready;
 use std::sync::{Arc, OnceLock};
@@ -30,16 +30,17 @@ const START: &str = "/";
 const VIEWER: &str = "/docs";
 const SCRIPT: &str = "/docs/redoc.js";
 
-/// Redoc 2.5.2 from npm, compressed with Zstandard by the build script. One change: the logo at the
-/// end of the menu, an image on another host, is removed. The policy of the page forbids the image,
-/// and Redoc has no option for it.
+/// Redoc 2.5.2 from npm, compressed with Zstandard by the build script. This copy has one change.
+/// It does not show the logo at the end of the menu, which is an image on another host. The content
+/// security policy of the page forbids the image, and Redoc has no option to hide the logo.
 const COMPRESSED_REDOC: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/redoc.js.zst"));
 
-/// The script after its first request. Most services never send it.
+/// The decompressed script. The first request for the script decompresses it, because most services
+/// never send the script.
 static REDOC: OnceLock<Bytes> = OnceLock::new();
 
-/// Starts the viewer. `NONCE` is replaced with the nonce of the page. The fonts are those of the
-/// system.
+/// The inline script that starts Redoc with the fonts of the user's system. `NONCE` is replaced
+/// with the nonce of the page.
 const START_VIEWER: &str = r"
 const description = JSON.parse(document.getElementById('description').textContent);
 const fontFamily = 'system-ui, sans-serif';
@@ -47,20 +48,21 @@ const theme = { typography: { fontFamily, headings: { fontFamily } } };
 Redoc.init(description, { nonce: 'NONCE', hideDownloadButtons: true, theme }, document.getElementById('viewer'));
 ";
 
-/// Marks the place of the description in the page. The page contains no other control characters.
+/// Marks the place in the page where the API description is inserted. The page contains no other
+/// control characters.
 const DESCRIPTION: &str = "\u{1}";
 
 /// The maximum duration of a request.
 const DEADLINE: Duration = Duration::from_secs(10);
 
-/// Length of a nonce. 22 letters and digits contain 130 random bits.
+/// Length of a nonce, in characters. 22 letters and digits contain 130 random bits.
 const NONCE_LENGTH: usize = 22;
 
 #[derive(OpenApi)]
 #[openapi(paths(show_start, show_description, script))]
 struct Description;
 
-/// Returns the routes of the pages.
+/// Returns the routes of the start page, the page with the viewer, and the script.
 ///
 /// # Errors
 /// Returns an error if the API description cannot be serialized.
@@ -141,7 +143,7 @@ fn show_description(app: &App) -> Result<Response, Rejection> {
             }
         }
     };
-    // The hashes are those of two style elements that the viewer adds without a nonce.
+    // Redoc adds two style elements without a nonce. The hashes allow these two elements.
     let policy = format!(
         "sandbox allow-scripts allow-popups allow-popups-to-escape-sandbox; default-src 'none'; script-src 'nonce-{0}'; style-src 'nonce-{0}' \
          'sha256-47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU=' \
@@ -162,8 +164,9 @@ fn show_description(app: &App) -> Result<Response, Rejection> {
     ))
 }
 
-/// Returns the page with the description. Responses share the memory of the description, because a
-/// client can read a response slowly.
+/// Returns the page with the API description in place of `DESCRIPTION`. All responses share the
+/// memory of the description, because many clients can read their responses slowly at the same
+/// time.
 fn with_description(document: &str, description: Bytes) -> Content {
     let (before, after) = document.split_once(DESCRIPTION).unwrap_or((document, ""));
     let chunks = Chunks([
@@ -175,7 +178,7 @@ fn with_description(document: &str, description: Bytes) -> Content {
     Content::Blob(Blob::from_source(size, Arc::new(chunks)))
 }
 
-/// The parts of a page.
+/// The text before the API description, the API description, and the text after it.
 struct Chunks([Bytes; 3]);
 
 impl BlobSource for Chunks {
@@ -209,7 +212,9 @@ fn script() -> Result<Response, Rejection> {
                 header::CACHE_CONTROL,
                 HeaderValue::from_static("public, max-age=86400"),
             ),
-            // The page has an opaque origin, so for the browser the script is from another origin.
+            // The page has an opaque origin, so the browser treats the script as a resource of
+            // another origin. The service's default value of this header is `same-origin`, with
+            // which the browser would block the script.
             (
                 HeaderName::from_static("cross-origin-resource-policy"),
                 HeaderValue::from_static("cross-origin"),

@@ -1,4 +1,4 @@
-//! What all pages have in common: the head of the document, the headers of the response, and
+//! The common parts of all pages: the head of the HTML document, the headers of the response, and
 //! redirects.
 
 use bytes::Bytes;
@@ -8,7 +8,7 @@ use latchmail_http::message::Response;
 use latchmail_runtime::modules::Content;
 use maud::{DOCTYPE, Markup, html};
 
-/// Renders the document. `style` is an element of the head.
+/// Renders an HTML document. `style` is the `style` or `link` element of the head.
 pub(crate) fn document(title: &str, style: &Markup, body: &Markup) -> Markup {
     html! {
         (DOCTYPE)
@@ -25,7 +25,7 @@ pub(crate) fn document(title: &str, style: &Markup, body: &Markup) -> Markup {
     }
 }
 
-/// Returns the response with a page. `policy` is its content security policy.
+/// Returns the response with a page. `policy` is the page's content security policy.
 pub(crate) fn page_response(status: StatusCode, policy: HeaderValue, document: Markup) -> Response {
     let headers = [
         (
@@ -33,7 +33,8 @@ pub(crate) fn page_response(status: StatusCode, policy: HeaderValue, document: M
             HeaderValue::from_static("text/html; charset=utf-8"),
         ),
         (header::CONTENT_SECURITY_POLICY, policy),
-        // With `no-referrer`, browsers send `Origin: null` with forms.
+        // With `no-referrer`, browsers send `Origin: null` with forms, and the check of the origin
+        // of forms would fail.
         (
             header::REFERRER_POLICY,
             HeaderValue::from_static("same-origin"),
@@ -46,7 +47,7 @@ pub(crate) fn page_response(status: StatusCode, policy: HeaderValue, document: M
     }
 }
 
-/// Returns the response with a style sheet or a script.
+/// Returns a response that contains a style sheet or a script.
 pub(crate) fn asset(content_type: &'static str, text: &'static str) -> Response {
     let content_type = HeaderValue::from_static(content_type);
     Response {
@@ -61,7 +62,8 @@ pub(crate) fn see_other(path: &'static str) -> Response {
     redirect(HeaderValue::from_static(path))
 }
 
-/// Redirects the browser like [`see_other`], to a URL or path with data. It must be encoded.
+/// Redirects the browser like [`see_other`], to a URL or path that contains data. The data must be
+/// percent-encoded.
 pub(crate) fn see_other_to(url: &str) -> Result<Response, Failure> {
     let location = HeaderValue::from_str(url).map_err(Failure::internal)?;
     Ok(redirect(location))

@@ -1,5 +1,6 @@
-//! The HTML pages of the service. They use the state, the requests and the responses of
-//! `latchmail-http`, which serves the pages of the main listener as [`PAGES`].
+//! The HTML pages of the service. The pages use the application state, the request type and the
+//! response type of `latchmail-http`. The main listener of `latchmail-http` serves the pages in
+//! [`PAGES`].
 //!
 //! | | |
 //! |---|---|
@@ -21,7 +22,7 @@ use latchmail_http::app::Pages;
 use latchmail_http::route_group::RouteGroup;
 use latchmail_http::{App, oauth};
 
-/// The pages of the main listener.
+/// The pages that the main listener serves, and the function that renders its error pages.
 pub const PAGES: Pages = Pages {
     route_groups,
     error: sign_in::error_page,

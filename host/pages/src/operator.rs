@@ -2,8 +2,8 @@
 //!
 //! The pages work without scripts. Only the charts of the modules need a script. An administrator
 //! signs in with a password and a second factor. A cookie that only this host receives identifies
-//! the session ([`visit`]). Every form contains a token against requests from other sites. The
-//! changes themselves are made by the module manager and by [`latchmail_accounts`].
+//! the session ([`visit`]). Every form contains a token against cross-site request forgery. The
+//! pages change modules through the module manager, and accounts through [`latchmail_accounts`].
 
 mod accounts;
 mod domains;

@@ -1,6 +1,6 @@
 //! The pages on which users sign in: for a client of the authorization server, for a device, and at
-//! the identity provider. The rules of the protocols are in [`latchmail_oauth`], and the protocol
-//! with the provider is in [`latchmail_oidc`].
+//! the identity provider. The crate [`latchmail_oauth`] implements the OAuth protocols, and the
+//! crate [`latchmail_oidc`] implements the protocol with the identity provider.
 //!
 //! | file | content |
 //! |---|---|

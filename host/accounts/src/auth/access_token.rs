@@ -24,7 +24,7 @@ use sha2::{Digest as _, Sha256};
 /// Lifetime of an access token.
 pub const LIFETIME: Duration = Duration::from_mins(15);
 
-/// Error text for an access token of any kind that is not valid.
+/// Error text for an invalid access token of any kind.
 pub(super) const BAD_ACCESS_TOKEN: &str = "Invalid or expired access token";
 
 /// Maximum clock difference between hosts of the same service, in seconds. The difference is
@@ -55,7 +55,7 @@ struct Signed {
 /// A SHA-256 hash.
 type Digest = [u8; 32];
 
-/// Maximum number of tokens in the cache.
+/// Maximum number of tokens in the cache of verified tokens.
 const REMEMBERED: usize = 10_000;
 
 /// The claims of an access token.

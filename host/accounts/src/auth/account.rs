@@ -67,7 +67,7 @@ impl<'a> Session<'a> {
     }
 }
 
-/// Returns the failure for a session that ended during its request.
+/// Returns the error for a request whose session ended before the request was completed.
 pub(crate) fn session_over() -> Failure {
     Failure::unauthorized("Mail session expired, please log in again")
 }
@@ -144,8 +144,8 @@ impl Credentials {
         self.with_last_uses(account, credentials).await
     }
 
-    /// Returns the same as [`Credentials::credentials`], with OAuth grants and the credential of
-    /// the search index.
+    /// Returns the credentials that [`Credentials::credentials`] returns, and also the OAuth grants
+    /// and the credential of the search index.
     ///
     /// # Errors
     /// Returns 500 for an internal error.
@@ -266,8 +266,9 @@ impl Verifier {
     /// Otherwise records an audit event of the kind `failed`. Use this function for requests that a
     /// session alone does not authorize.
     ///
-    /// A user of the identity provider has no password here. A recent sign-in confirms the request
-    /// of such a user.
+    /// A user who signs in at the identity provider has no password that this service can verify.
+    /// The request of such a user is confirmed by a sign-in at the provider within the last five
+    /// minutes.
     ///
     /// # Errors
     /// Returns 400 if the password is empty. Returns 403 if a user of the identity provider did not
@@ -326,7 +327,8 @@ impl Verifier {
         })?;
         let verified = self.verify_password(account, password, origin).await;
         let verified = match verified {
-            // The mail server could not verify the password, so the attempt does not count.
+            // The password could not be verified, so the attempt does not count as a wrong
+            // password.
             Err(failure) => {
                 attempt.succeeded().await;
                 return Err(failure);
@@ -389,7 +391,8 @@ impl Verifier {
                     Verification::Accepted { address, .. } if address == found.address
                 )
             };
-            // The verification can take seconds, so read the fingerprint again.
+            // The fingerprint can have changed, because the verification can take seconds. So read
+            // the fingerprint again.
             let current = self.directory.credentials.password_hash(account).await?;
             return Ok(current.filter(|_| right));
         }
@@ -402,8 +405,8 @@ impl Verifier {
         Ok(hash.filter(|_| right))
     }
 
-    /// Returns whether the user of a session signed in at the provider within the last five
-    /// minutes. Returns `None` if the user signs in with a password.
+    /// Returns whether the user of a session signed in at the identity provider within the last
+    /// five minutes. Returns `None` if the user signs in with a password.
     async fn has_recent_sign_in(&self, session: Session<'_>) -> Result<Option<bool>, Failure> {
         let account = self.directory.accounts.active(session.account).await?;
         if !account.is_some_and(|account| self.users.settings().is_at_provider(&account.address)) {

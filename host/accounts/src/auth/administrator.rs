@@ -1,10 +1,10 @@
 //! Sessions of administrators on the operator's page, and changes that administrators make to
 //! accounts there.
 //!
-//! A session of this page is a web session of the account that has a shorter lifetime. It has no
-//! tokens, so it cannot be used with the API. The session ends when web sessions of the account
-//! end, for example after a change of the password. The page stores the session's id in a sealed
-//! cookie.
+//! A session on the operator's page is a web session of the administrator's account with a shorter
+//! lifetime. The session has no tokens, so it cannot be used with the API. It ends when the
+//! account's web sessions end, for example after a change of the password. The page stores the
+//! session's id in a sealed cookie.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -194,7 +194,7 @@ impl Administrators {
             self.credentials
                 .revoke_app_password(account, credential, administrator.origin(origin));
         match revoked.await? {
-            // Another request can have ended the session concurrently.
+            // `Unknown` means that another request has ended the session concurrently.
             Revocation::Revoked(_) | Revocation::Unknown => Ok(()),
             Revocation::BacksToken { .. } => Err(Failure::internal(
                 "the credential of a session belongs to an API token",
@@ -202,8 +202,8 @@ impl Administrators {
         }
     }
 
-    /// Disables an account, and ends its sessions at the mail server. Returns `false` if the
-    /// account was already disabled and had no credentials.
+    /// Disables an account, and ends the account's sessions at the mail server. Returns `false` if
+    /// the account was already disabled and had no credentials.
     ///
     /// # Errors
     /// Returns 500 for an internal error. On error, nothing is changed.

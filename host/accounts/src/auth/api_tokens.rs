@@ -32,7 +32,7 @@ const SELECTOR: usize = 10;
 /// Length of the hint. The hint is the end of a token, with which users identify the token.
 const HINT: usize = 4;
 
-/// Label with which the sealing key is derived from a token.
+/// HKDF label for the derivation of the sealing key from a token.
 const SEALING: &str = "latchmail v1 api token XChaCha20-Poly1305";
 
 /// Hash with which the hash of an unknown token is compared. With this comparison, the check of an
@@ -123,8 +123,8 @@ impl ApiTokens {
     /// the response time does not reveal existing selectors.
     ///
     /// # Errors
-    /// Returns 401 if the token is unknown, revoked or expired, or if
-    /// the token's app password cannot be opened. Returns 500 for an internal error.
+    /// Returns 401 if the token is unknown, revoked or expired, or if the token's app password
+    /// cannot be decrypted. Returns 500 for an internal error.
     pub(super) async fn by_api_token(&self, token: &ApiToken) -> Result<Caller, Failure> {
         let now = self.clock.now();
         let found = self.directory.tokens.by_selector(token.selector()).await?;

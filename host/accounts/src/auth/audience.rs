@@ -3,7 +3,7 @@
 
 use latchmail_core::caller::Audience;
 
-/// The URLs that identify this service or one of its parts.
+/// The URLs that identify this service, the agent endpoint or the API.
 #[derive(Clone, Debug)]
 pub struct Audiences {
     base_url: String,
@@ -30,7 +30,7 @@ impl Audiences {
         }
     }
 
-    /// Returns the default resource of tokens, for requests without a resource.
+    /// Returns the resource for which a token is issued if the client requests no resource.
     #[must_use]
     pub fn usual(&self) -> &str {
         &self.base_url

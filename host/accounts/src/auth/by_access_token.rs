@@ -31,7 +31,7 @@ impl Sessions {
     }
 
     /// Returns the caller of a verified access token. Returns 401 if the token's session does not
-    /// exist, or if the session's app password cannot be opened.
+    /// exist, or if the session's app password cannot be decrypted.
     pub(super) async fn by_access_token(&self, claims: &Claims) -> Result<Caller, Failure> {
         let now = self.clock.now();
         let session = self
@@ -46,7 +46,7 @@ impl Sessions {
             .open(Purpose::WebSession, &session.sid, &session.sealed_password)
             .ok_or_else(|| {
                 session_over()
-                    .because("the session's app password cannot be opened with the service's keys")
+                    .because("the service's keys cannot decrypt the session's app password")
             })?;
         Ok(Caller {
             account: session.account_id,

@@ -8,7 +8,8 @@
 //! | `response` | interprets a response |
 //! | `token` | a token as the client sent it |
 //!
-//! This module returns the address of the account that owns a token. It does not query accounts.
+//! This module returns the address of the account that owns a token. It does not look up the
+//! account.
 
 mod introspection;
 mod response;
@@ -74,7 +75,8 @@ struct CachedStatus {
     until: Duration,
 }
 
-/// An introspection request for which several callers can wait. The error is a text for the log.
+/// An introspection request for which several callers can wait. The error is a text for the
+/// service's log.
 type PendingQuery = Shared<BoxFuture<'static, Result<TokenStatus, Arc<str>>>>;
 
 impl fmt::Debug for External {
@@ -111,10 +113,11 @@ impl External {
         }))))
     }
 
-    /// Returns the status of a token, from the cache or from the server.
+    /// Returns the status of a token, from the cache or from the external authorization server.
     ///
     /// # Errors
-    /// Returns 503 if the server cannot be queried. This error is not cached.
+    /// Returns 503 if the external authorization server cannot be queried. This error is not
+    /// cached.
     pub(super) async fn check(&self, token: &OpaqueToken) -> Result<TokenStatus, Failure> {
         if token.len() > MAX_TOKEN {
             return Ok(TokenStatus::Rejected("the token is too long"));
@@ -205,7 +208,7 @@ impl Inner {
     }
 }
 
-/// A guard that removes a request from `pending` when it is dropped.
+/// A guard that removes an introspection request from `pending` when the guard is dropped.
 struct RemoveOnDrop<'a>(&'a Inner, &'a str);
 
 impl Drop for RemoveOnDrop<'_> {

@@ -1,8 +1,8 @@
 //! Sign-in with the passwords of the mail server's users. The first sign-in of a user creates the
 //! account.
 //!
-//! The functions do not reveal whether an account exists: the mail server decides about the
-//! password before the account is considered.
+//! The functions do not reveal whether an account exists, because the mail server verifies the
+//! password before the service looks up the account.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -25,8 +25,8 @@ use super::reasons::{ACCOUNT_CHANGED, DISABLED};
 use crate::mail_server::MailServer;
 use crate::mail_server_users::{LookupError, MailServerUsers, Verification};
 
-/// Returns the entry of the first of these names that the mail server knows. Returns `None` if the
-/// mail server knows none of the names.
+/// Returns the passdb entry of the first name in `names` that the mail server knows. Returns `None`
+/// if the mail server knows none of the names.
 ///
 /// # Errors
 /// Returns an error if the mail server cannot look up a name at the moment.
@@ -42,24 +42,25 @@ pub(super) async fn look_up(
     Ok(None)
 }
 
-/// What the mail server reports about the version of a password.
+/// The version of a user's password at the mail server. A new version means that the password has
+/// changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum PasswordVersion<'a> {
     /// The password has this version.
     Known(&'a str),
-    /// The mail server does not report versions.
+    /// The version is unknown, because the mail server has no passdb entry of the user.
     Hidden,
-    /// The service did not ask the mail server.
+    /// The version is unknown, because the service could not look up the user.
     Unasked,
 }
 
-/// A change of a stored fingerprint.
+/// A change of an account's stored password hash or fingerprint.
 #[derive(Debug, PartialEq, Eq)]
 enum FingerprintChange {
     None,
-    /// Store the text. The password has not changed.
+    /// Replace the stored value with this text. The password has not changed.
     Store(String),
-    /// Store the text. The password has changed.
+    /// Replace the stored value with this text. The password has changed.
     Changed(String),
 }
 
@@ -137,8 +138,8 @@ impl MailServerAccounts {
         if !self.is_on_platform_domain(address).await? {
             return Ok(FOREIGN);
         }
-        // The mail server accepts app passwords of every account, and it can replace the name of a
-        // user. So the account of the app password does not matter.
+        // The mail server accepts the app passwords of all accounts, and can replace the name of a
+        // user. So reject an app password even if it belongs to another account than `address`.
         if let Some(app_password) = AppPassword::parse(password)
             && self
                 .directory
@@ -168,7 +169,7 @@ impl MailServerAccounts {
     }
 
     /// Creates the account of a user. Returns the existing account if a concurrent sign-in created
-    /// it. Returns `None` if the address is not available.
+    /// this account. Returns `None` if the address is not available.
     pub(super) async fn create_mail_server_account(
         &self,
         address: String,
@@ -186,8 +187,9 @@ impl MailServerAccounts {
         Ok(self.directory.accounts.by_address(&account.address).await?)
     }
 
-    /// Compares the version of the password with the account's fingerprint after a correct
-    /// password. Returns the current account, or `None` if the account was disabled concurrently.
+    /// Looks up the version of a password that the mail server has accepted, and updates the
+    /// account's fingerprint. Returns the current account, or `None` if the account was disabled
+    /// concurrently.
     async fn synchronized(&self, account: Account) -> Result<Option<Account>, Failure> {
         let entry = async {
             let mut lookups = self.users.lookups().await?;
@@ -210,8 +212,8 @@ impl MailServerAccounts {
         Ok(self.directory.accounts.active(&account.id).await?)
     }
 
-    /// Stores the fingerprint of a password. If the password has changed, ends what a change of the
-    /// password ends.
+    /// Stores the fingerprint of a password. If the password has changed, also ends the account's
+    /// web sessions, OAuth grants and API tokens.
     pub(super) async fn synchronize(
         &self,
         account: &Account,
@@ -225,7 +227,8 @@ impl MailServerAccounts {
                     self.directory
                         .credentials
                         .replace_fingerprint(&account.id, &before, &after);
-                // A concurrent sign-in stores the same fingerprint.
+                // If another sign-in has replaced the fingerprint concurrently, it stored the same
+                // fingerprint. So the result does not matter.
                 replaced.await?;
                 Ok(())
             }
@@ -252,8 +255,9 @@ impl MailServerAccounts {
 impl<'a> PasswordVersion<'a> {
     pub(super) fn of(entry: &'a PassdbEntry) -> Self {
         match entry {
-            // The fingerprint of an empty version records that the user has an entry. So a missing
-            // entry is noticed later.
+            // A passdb entry without a version counts as an entry with an empty version. The
+            // fingerprint of the empty version records that the user has a passdb entry. So a later
+            // lookup detects that the entry was removed.
             PassdbEntry::Found { version, .. } => {
                 Self::Known(version.as_deref().unwrap_or_default())
             }
@@ -273,10 +277,12 @@ fn fingerprint_change(
         return Ok(if stored.is_empty() {
             FingerprintChange::None
         } else if !is_fingerprint(stored) {
-            // The hash of a password from the time before the mail server verified passwords.
+            // Remove a password hash from the time before the mail server verified the account's
+            // password.
             FingerprintChange::Store(String::new())
         } else if version == PasswordVersion::Hidden {
-            // The mail server has another source of passwords than before.
+            // The passdb entry from the last lookup is missing now, so the mail server has a new
+            // source of passwords. The password counts as changed.
             FingerprintChange::Changed(String::new())
         } else {
             FingerprintChange::None

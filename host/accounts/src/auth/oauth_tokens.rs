@@ -40,10 +40,10 @@ pub const REFRESH_LIFETIME: Duration = Duration::from_hours(30 * 24);
 /// this mark is from an earlier version, whose grants with `aliases:read` can create aliases.
 const NO_ALIASES_WRITE: &str = "no-aliases:write";
 
-/// Label with which the sealing key is derived from a token.
+/// HKDF label for the derivation of the sealing key from a token.
 const SEALING: &str = "latchmail v1 oauth token XChaCha20-Poly1305";
 
-/// Type of a secret of the authorization server.
+/// Type of a secret that the authorization server issues.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Use {
     /// An authorization code.
@@ -161,8 +161,8 @@ pub enum RefreshError {
     /// The client requested an audience that differs from the grant's audience. The refresh token
     /// remains valid.
     WrongAudience,
-    /// The client requested scopes that OAuth tokens can have and that the grant does not have, or
-    /// no scope of the grant. The refresh token remains valid.
+    /// The client requested a scope that OAuth tokens can have but that the grant does not have, or
+    /// requested none of the grant's current scopes. The refresh token remains valid.
     ExcessiveScope,
 }
 
@@ -224,7 +224,7 @@ pub struct OAuthTokens {
     pub(super) clock: Clock,
     pub(super) verifier: Arc<Verifier>,
     pub(super) audiences: Audiences,
-    /// Whether agents are allowed to send mail.
+    /// Whether agents are allowed to send mail (`mcp.send_tool`).
     pub(super) agents_send: bool,
 }
 
@@ -233,7 +233,8 @@ impl OAuthTokens {
     ///
     /// # Errors
     /// Returns 401 if the token is unknown or expired, or if its audience is not this service.
-    /// Returns 401 if the token's app password cannot be opened. Returns 500 for an internal error.
+    /// Returns 401 if the token's app password cannot be decrypted. Returns 500 for an internal
+    /// error.
     pub(super) async fn by_oauth_token(&self, token: &IssuedToken) -> Result<Caller, Failure> {
         let refused = || Failure::unauthorized(BAD_ACCESS_TOKEN);
         let found = self
@@ -293,9 +294,9 @@ impl OAuthTokens {
     /// authorization. On error, the authorization is not stored.
     ///
     /// # Errors
-    /// Returns the errors of [`super::Sessions::sign_in`] under the same conditions. Returns 503
-    /// only if the mail server verifies the password. Returns 404 if the device code is expired or
-    /// already used.
+    /// Returns the errors of [`super::Sessions::sign_in`] under the same conditions. However, an
+    /// unavailable mail server causes 503 only if the mail server verifies the password. Returns
+    /// 404 if the device code is expired or already used.
     pub async fn agree(
         &self,
         address: &str,
@@ -312,7 +313,7 @@ impl OAuthTokens {
         self.approve(&identified, agreement, origin).await
     }
 
-    /// Stores the authorization of an identified user.
+    /// Stores the authorization that an identified user gives to a client or a device.
     pub(super) async fn approve(
         &self,
         identified: &Identified,

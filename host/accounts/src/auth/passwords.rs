@@ -39,13 +39,13 @@ const LANES: u32 = 1;
 
 const SALT_LENGTH: usize = 16;
 
-/// The time without a computation after which the buffers are freed.
+/// If no computation has ended within this time, the buffers are freed.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Hashes and verifies passwords.
 pub struct Passwords {
-    /// The computations. At most one per CPU core runs: more would use more memory and would not be
-    /// faster.
+    /// The queue of computations. At most one computation per CPU core runs, because more
+    /// concurrent computations would use more memory and would not be faster.
     queue: Arc<WorkQueue>,
     buffers: Buffers,
     /// A random hash that no password matches. The hash is used for unknown accounts, so that a
@@ -54,7 +54,7 @@ pub struct Passwords {
 }
 
 impl Passwords {
-    /// Creates the hasher. It uses each CPU core.
+    /// Creates the hasher, which runs at most one computation per CPU core.
     ///
     /// # Errors
     /// Returns 500 if the operating system provides no randomness.
@@ -83,7 +83,7 @@ impl Passwords {
             .await
     }
 
-    /// Waits until a computation for `client` can start.
+    /// Waits for a permit to run a computation for the client with the IP address `client`.
     ///
     /// # Errors
     /// Returns 503 if the queue is full, or if the client disconnects.
@@ -92,9 +92,9 @@ impl Passwords {
     }
 
     /// Returns `true` if `password` matches the hash `expected`. If `expected` is `None`, returns
-    /// `false` after the same time. The same applies if `expected` is empty or a fingerprint,
-    /// because no password of such an account is stored here. `permit` is a permit of
-    /// [`Self::permit`].
+    /// `false` after the same time. Also returns `false` after the same time if `expected` is empty
+    /// or a fingerprint, because the directory has no password hash of such an account. `permit` is
+    /// a permit of [`Self::permit`].
     ///
     /// # Errors
     /// Returns 500 if the hash cannot be parsed.
@@ -147,7 +147,7 @@ struct Buffers {
 #[derive(Default)]
 struct IdleBuffers {
     buffers: Vec<Vec<Block>>,
-    /// The end of the last computation.
+    /// The time at which the last computation ended.
     used: Option<Instant>,
     /// `true` if the task that frees the buffers is running.
     cleanup_running: bool,
@@ -179,7 +179,7 @@ impl Buffers {
         }
     }
 
-    /// Frees the buffers when no computation has ended for the timeout.
+    /// Waits until no computation has ended within `timeout`, and frees the unused buffers.
     async fn free_when_idle(self) {
         loop {
             sleep(self.timeout).await;
@@ -197,7 +197,7 @@ impl Drop for Buffer {
         let mut idle = self.buffers.lock();
         idle.buffers.push(mem::take(&mut self.blocks));
         idle.used = Some(Instant::now());
-        // Without a runtime, the service is stopping.
+        // Without a Tokio runtime, the service is stopping, so the buffers need no cleanup task.
         if !idle.cleanup_running
             && let Ok(runtime) = Handle::try_current()
         {

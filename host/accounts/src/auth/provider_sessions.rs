@@ -1,8 +1,8 @@
-//! Supervises web sessions that began at the identity provider. They have a maximum age. If the
-//! provider issued a refresh token, the service uses it periodically, and ends the session if the
-//! provider no longer accepts the person.
+//! Supervises web sessions that began at the identity provider. These sessions have a maximum age.
+//! If the provider issued a refresh token for a session, the service uses the refresh token
+//! periodically. If the provider refuses the refresh token, the service ends the session.
 //!
-//! A provider that cannot be reached ends no session before its maximum age.
+//! While the provider is unreachable, sessions continue until their maximum age.
 
 use std::sync::Arc;
 
@@ -19,9 +19,10 @@ use super::single_sign_on::SingleSignOn;
 const PAGE: i64 = 100;
 
 impl SingleSignOn {
-    /// Ends the sessions of the identity provider that are too old. Uses the refresh tokens of the
-    /// other sessions, and ends a session if the provider refuses its token. Does nothing without a
-    /// provider.
+    /// Ends sessions that began at the identity provider and exceed the maximum age. Uses the
+    /// provider's refresh tokens of the other sessions if the recheck interval has passed. Ends a
+    /// session if the provider refuses its refresh token. Does nothing if no identity provider is
+    /// configured.
     ///
     /// # Errors
     /// Returns 500 if the database fails.
@@ -58,7 +59,7 @@ impl SingleSignOn {
                 {
                     tracing::warn!(
                         why,
-                        "failed to refresh a sign-in at the identity provider; the sessions continue"
+                        "failed to recheck web sessions at the identity provider; the web sessions continue"
                     );
                     return Ok(());
                 }
@@ -69,8 +70,8 @@ impl SingleSignOn {
         }
     }
 
-    /// Uses the refresh token of a session. The inner result is the reason why the provider could
-    /// not be asked.
+    /// Uses the refresh token of a session. The inner error is the reason why the provider could
+    /// not be queried.
     async fn recheck_provider_session(
         &self,
         provider: &Provider,
@@ -81,7 +82,7 @@ impl SingleSignOn {
             sealed_provider_token: sealed,
         } = session;
         let Some(token) = self.keys.open(Purpose::ProviderToken, sid, sealed) else {
-            // Only the maximum age applies to a session whose token cannot be opened.
+            // A session whose refresh token cannot be decrypted continues until its maximum age.
             return Ok(Ok(()));
         };
         match provider.refresh_sign_in(&token).await {
@@ -110,7 +111,8 @@ impl SingleSignOn {
         Ok(Ok(()))
     }
 
-    /// Ends sessions with `end`, and closes their connections to the mail server.
+    /// Calls `end`, which ends sessions in the directory and returns the ids of their app
+    /// passwords. Then ends the mail server sessions of these app passwords.
     async fn end_provider_sessions<F>(
         &self,
         end: impl FnOnce(Timestamp) -> F,

@@ -14,12 +14,12 @@ use tokio::time::sleep;
 use super::mail_server_sign_in::{MailServerAccounts, PasswordVersion, look_up};
 use crate::mail_server_users::LookupError;
 
-/// The time after which a removed user is looked up again. Credentials are revoked only if the
-/// second lookup has the same result, because a program can replace the mail server's list of users
-/// in several steps.
+/// The time between the first and the second lookup of a user who seems to be removed. Credentials
+/// are revoked only if the second lookup has the same result, because a program can replace the
+/// mail server's list of users in several steps.
 const CONFIRMATION: Duration = Duration::from_secs(2);
 
-/// The failed lookups of one round.
+/// The failed lookups of one recheck.
 #[derive(Default)]
 struct Failures {
     count: usize,
@@ -27,7 +27,7 @@ struct Failures {
 }
 
 impl Failures {
-    /// Records a failure. Returns `true` if the connection is still usable.
+    /// Records a failed lookup. Returns `true` if the connection for lookups is still usable.
     fn record(&mut self, error: Error) -> bool {
         let usable = matches!(error, Error::Failed(_));
         self.count += 1;
@@ -40,7 +40,7 @@ impl Failures {
             tracing::warn!(
                 %error,
                 failures = self.count,
-                "failed to look up users of the mail server; they are looked up again later"
+                "failed to look up users of the mail server; the next recheck looks up these users again"
             );
         }
     }
@@ -72,7 +72,8 @@ impl MailServerAccounts {
     }
 
     /// Looks up the users of these accounts. Returns the accounts of users who must not have
-    /// access, each with the reason.
+    /// access, each with the reason. For every other user, updates the stored fingerprint of the
+    /// password.
     async fn suspects(
         &self,
         accounts: Vec<Account>,

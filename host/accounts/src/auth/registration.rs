@@ -1,4 +1,4 @@
-//! Creates accounts, for clients that register and for the operator.
+//! Creates accounts, for users who register through the API and for the operator.
 
 use std::sync::Arc;
 
@@ -98,7 +98,7 @@ impl Registration {
         }
     }
 
-    /// Checks that the service stores the passwords of a domain.
+    /// Checks that this service stores the passwords of users on the domain `domain`.
     fn require_own_passwords(&self, domain: &str) -> Result<(), Failure> {
         match self.verifier.users.settings().source(domain) {
             PasswordSource::Accounts => Ok(()),

@@ -2,8 +2,8 @@
 //! sessions.
 //!
 //! Each session has its own app password for the mail server. The directory stores the app
-//! password, sealed for the session's id. [`super::by_access_token`] finds the caller of an access
-//! token.
+//! password, encrypted with the service's keys and bound to the session's id.
+//! [`super::by_access_token`] finds the caller of an access token.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -55,7 +55,7 @@ pub struct SignedIn {
     pub admin: bool,
 }
 
-/// A task that is aborted when this value is dropped.
+/// A Tokio task that is aborted when this value is dropped.
 struct AbortOnDrop<T>(JoinHandle<T>);
 
 impl<T> AbortOnDrop<T> {
@@ -115,8 +115,8 @@ impl Sessions {
     /// Returns 403 with the URL for the sign-in if the user signs in at the identity provider.
     /// Returns 401 `Two-factor code required` if the password is correct and `code` is missing.
     /// Returns 401 `Invalid credentials` for all other wrong credentials. Returns 503 if the mail
-    /// server is unavailable and the credentials are correct, or must be verified by the mail
-    /// server. Returns 500 for an internal error. On error, the code is not consumed.
+    /// server is unavailable, except for wrong credentials that the service verifies itself.
+    /// Returns 500 for an internal error. On error, the code is not consumed.
     pub async fn sign_in(
         &self,
         address: &str,
@@ -125,8 +125,8 @@ impl Sessions {
         origin: &Origin,
     ) -> Result<SignedIn, Failure> {
         self.verifier.require_password_sign_in(address)?;
-        // A session needs the mail server. The service pings the mail server during the password
-        // check. Both must succeed. For a wrong password, the service does not wait for the ping.
+        // A session needs the mail server, so the service pings the mail server while it verifies
+        // the password. For a wrong password, the service does not wait for the ping.
         let permit = self.verifier.password_permit(address, origin).await?;
         let mail_server = Arc::clone(&self.mail_server);
         let ping = in_request(async move { mail_server.ping().await });

@@ -1,5 +1,5 @@
-//! Opens mailboxes that are shared with the caller, and reads the caller's grants in these
-//! mailboxes.
+//! Finds the mailboxes that are shared with a caller, decrypts the keys of these mailboxes, and
+//! reads the caller's grants.
 
 use std::sync::Arc;
 
@@ -25,7 +25,8 @@ impl Auth {
         })
     }
 
-    /// Returns the mailbox with the id `mailbox`, which must be shared with the account.
+    /// Returns the credential of the mailbox with the id `mailbox`, and the account's grants in
+    /// this mailbox.
     ///
     /// # Errors
     /// Returns 404 if the mailbox does not exist or the account has no access. Returns 500 for an
@@ -41,7 +42,7 @@ impl Auth {
             .open(Purpose::TeamKey, mailbox, &shared.sealed_password)
             .ok_or_else(|| {
                 Failure::no_mailbox()
-                    .because("the mailbox's key cannot be opened with the service's keys")
+                    .because("the service's keys cannot decrypt the shared mailbox's key")
             })?;
         Ok(Shared {
             account: mailbox.to_owned(),

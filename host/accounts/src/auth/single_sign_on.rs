@@ -1,5 +1,5 @@
-//! Persons who sign in at the identity provider: the accounts of their mailboxes, their sessions,
-//! and their logout.
+//! Sign-in of persons at the identity provider. This module finds the accounts of these persons,
+//! and starts and ends their web sessions.
 //!
 //! The crate `latchmail-oidc` verifies the provider's tokens. The crate `latchmail-oauth` redirects
 //! clients and issues codes.
@@ -35,7 +35,7 @@ use super::verifier::Identified;
 use crate::mail_server::MailServer;
 use crate::mail_server_users::LookupError;
 
-/// The time after a sign-in during which the sign-in confirms a request.
+/// Maximum age of a sign-in that confirms a request.
 pub(super) const RECENT: Duration = Duration::from_mins(5);
 
 /// Lifetime of a sign-in code.
@@ -43,7 +43,7 @@ const CODE_LIFETIME: Duration = Duration::from_mins(1);
 
 const INVALID_CODE: &str = "The code is invalid, has expired or was already used";
 
-/// A person with a mailbox.
+/// A person who signed in at the identity provider and has an account.
 #[derive(Debug)]
 pub struct Owner {
     account: Account,
@@ -56,7 +56,7 @@ pub struct Owner {
 /// The reason why a person cannot sign in.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NoMailbox {
-    /// The provider returned no value of the configured claim.
+    /// The provider returned no value of the claim that is configured to contain the address.
     MissingClaim,
     /// The provider does not report that the person's address is verified.
     Unverified(String),
@@ -68,7 +68,7 @@ pub enum NoMailbox {
 }
 
 impl NoMailbox {
-    /// Returns the value of the configured claim.
+    /// Returns the address from the provider's claim, or an empty text if the claim is missing.
     #[must_use]
     pub fn address(&self) -> &str {
         match self {
@@ -97,17 +97,18 @@ pub struct SingleSignOn {
     pub(super) clock: Clock,
     pub(super) keys: Arc<Keyring>,
     pub(super) tasks: DetachedTasks,
-    /// The identity provider, if users of a domain sign in there.
+    /// The identity provider, or `None` if the configuration has no domain whose users sign in at a
+    /// provider.
     pub(super) provider: Option<Provider>,
     pub(super) mail_server_accounts: Arc<MailServerAccounts>,
     pub(super) sessions: Arc<Sessions>,
     pub(super) oauth_tokens: Arc<OAuthTokens>,
-    /// The interval between two uses of a refresh token of the provider.
+    /// The interval between two uses of the provider's refresh token of the same session.
     pub(super) recheck: Duration,
 }
 
 impl SingleSignOn {
-    /// Returns the identity provider, or `None` if no user signs in there.
+    /// Returns the identity provider, or `None` if no user signs in at a provider.
     #[must_use]
     pub fn provider(&self) -> Option<&Provider> {
         self.provider.as_ref()
@@ -123,8 +124,8 @@ impl SingleSignOn {
     }
 
     /// Returns the mailbox of a person who signed in at the provider. The first sign-in of a user
-    /// of the mail server creates the account. If the person opened another mailbox before, ends
-    /// the person's web sessions of that mailbox.
+    /// of the mail server creates the account. If an earlier sign-in of the person led to another
+    /// mailbox, ends the person's web sessions in that mailbox.
     ///
     /// # Errors
     /// Returns 503 if the mail server cannot look up the user, or 500 for an internal error.
@@ -177,7 +178,7 @@ impl SingleSignOn {
         if mailbox.is_verified != Some(true) {
             return Ok(Err(NoMailbox::Unverified(claimed)));
         }
-        // The provider must not decide about accounts on a domain with another source of passwords.
+        // The provider must not authenticate users of a domain with another source of passwords.
         let Some(address) = address::fold(&claimed).filter(|address| self.is_at_provider(address))
         else {
             return Ok(Err(NoMailbox::NotFound(claimed)));
@@ -245,7 +246,8 @@ impl SingleSignOn {
     ) -> Result<(), Failure> {
         let address = address::fold(reason.address()).unwrap_or_default();
         let account = self.directory.accounts.by_address(&address).await?;
-        // The provider must not write events about accounts of other domains.
+        // Do not assign the event to an account whose users sign in elsewhere, because the provider
+        // must not cause events of such accounts.
         let account = account.filter(|account| self.is_at_provider(&account.address));
         let detail = format!("{}; subject {}", reason.reason(), person.subject);
         let failed = Event {
@@ -258,7 +260,7 @@ impl SingleSignOn {
     }
 
     /// Creates a code with which a client can begin a web session of the person. The client must
-    /// also have the code verifier of `challenge`.
+    /// also have the code verifier of `challenge` (RFC 7636).
     ///
     /// # Errors
     /// Returns 500 for an internal error.

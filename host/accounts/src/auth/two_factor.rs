@@ -32,13 +32,13 @@ const SECRET_SYMBOLS: usize = 32;
 /// A new second factor of an account. The user sees the secrets only once.
 #[derive(Debug)]
 pub struct Enrolment {
-    /// The secret in base32, for typing.
+    /// The secret in base32, for users who type the secret into their device.
     pub secret: SecretString,
-    /// The secret as an `otpauth://` URL, for scanning.
+    /// The secret as an `otpauth://` URL, for users who scan a QR code.
     pub url: SecretString,
     /// Recovery codes.
     pub recovery: RecoveryCodes,
-    /// The secret, sealed for the account's row.
+    /// The secret, encrypted with the service's keys and bound to the account's id.
     pub sealed_secret: Vec<u8>,
 }
 
@@ -72,7 +72,7 @@ impl Enrolment {
     }
 }
 
-/// Returns the code of a secret in base32 at `now`, as the user's device shows the code.
+/// Returns the time-based code that the user's device shows at `now`. `secret` is in base32.
 ///
 /// # Errors
 /// Returns 500 if the secret is not valid base32.
@@ -130,9 +130,10 @@ impl RecoveryCodes {
 pub(super) enum Checked {
     /// The second factor is valid. The caller must consume the factor.
     Passed(Factor),
-    /// A code is required, but the request contains no code.
+    /// The account has a second factor, but the request contains no code.
     Missing,
-    /// The code is not a current code. The caller must count this failure.
+    /// The code is not a current code. The caller must count this wrong code, because too many
+    /// wrong codes block further codes.
     WrongCode,
     /// The second factor is rejected. The text is the reason in the audit event.
     Wrong(&'static str),
@@ -181,8 +182,8 @@ pub(super) async fn second_factor(
     };
     match code.map(Typed::parse) {
         None => Ok(Checked::Missing),
-        // Correct and wrong codes have the same result, so that an attacker learns nothing from
-        // further attempts.
+        // After too many wrong codes, correct and wrong codes have the same result, so an attacker
+        // learns nothing from further attempts.
         Some(Typed::Code(_)) if two_factor.refused_until > now => Ok(Checked::Wrong(
             "two-factor code refused, too many were wrong",
         )),

@@ -10,7 +10,8 @@ use latchmail_directory::{Directory, Error};
 
 const MINUTE: i64 = 60_000;
 
-/// Times of last use that are only in memory, by the id of the app password.
+/// The times of last use that are not yet in the directory. The map key is the id of the app
+/// password.
 #[derive(Debug, Default)]
 pub(super) struct Uses(Mutex<HashMap<String, Timestamp>>);
 
@@ -27,7 +28,8 @@ impl Uses {
         }
     }
 
-    /// Returns the time of the last use of an app password, if this time is only in memory.
+    /// Returns the time of the last use of an app password, if this time is not yet in the
+    /// directory.
     pub(super) fn latest(&self, app_password: &str) -> Option<Timestamp> {
         self.lock().get(app_password).copied()
     }

@@ -1,6 +1,6 @@
 //! Verifies the passwords and second factors of accounts.
 //!
-//! Nothing here starts a session: the caller consumes the second factor in the transaction of the
+//! This module starts no sessions. The caller consumes the second factor in the transaction of the
 //! action that the verification authorizes.
 
 use std::sync::Arc;
@@ -40,8 +40,8 @@ struct Attempt<'a> {
     origin: &'a Origin,
 }
 
-/// Returns the label `outcome` of the metric for the reason of a rejected password. The mail server
-/// and its rules have further reasons.
+/// Returns the label `outcome` of the metric for the reason of a rejected password. All reasons
+/// without an own label, such as a rejection by the mail server, have the label `refused`.
 fn outcome(reason: &str) -> &'static str {
     match reason {
         WRONG_PASSWORD => "wrong_password",
@@ -78,7 +78,7 @@ pub struct Verifier {
     pub(super) keys: Arc<Keyring>,
     pub(super) tasks: DetachedTasks,
     pub(super) passwords: Passwords,
-    /// The users of the mail server, on domains whose passwords the mail server verifies.
+    /// Verifies passwords on domains whose passwords the mail server verifies.
     pub(super) users: Arc<MailServerUsers>,
     pub(super) mail_server_accounts: Arc<MailServerAccounts>,
     /// The URL at which clients start a sign-in at the identity provider.
@@ -123,10 +123,10 @@ impl Verifier {
         )))
     }
 
-    /// Waits until the password of an address can be verified.
+    /// Waits for a permit to verify the password of an address.
     ///
     /// # Errors
-    /// Returns 503 if too many verifications wait, or if the client disconnects.
+    /// Returns 503 if the queue of waiting verifications is full, or if the client disconnects.
     pub(super) async fn password_permit(
         &self,
         address: &str,
@@ -228,8 +228,8 @@ impl Verifier {
         })
     }
 
-    /// Records an audit event for credentials that became invalid after the verification. Returns
-    /// the failure for the client.
+    /// Records an audit event for verified credentials that do not permit the sign-in, for example
+    /// because the account has changed since the verification. Returns the failure for the client.
     pub(super) async fn reject_changed(
         &self,
         account: &Account,

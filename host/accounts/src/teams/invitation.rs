@@ -1,6 +1,6 @@
 //! Invites members to a mailbox. This module checks the caller's password, converts a user name to
-//! an address, and generates a key for the mailbox. The directory stores the new key only for a
-//! mailbox without a key.
+//! an address, and generates a key for the mailbox. The directory stores the new key only if the
+//! mailbox has no key.
 
 use latchmail_core::caller::{MailCredential, Origin};
 use latchmail_core::{address, secrets};
@@ -20,7 +20,7 @@ pub struct Invited {
     pub membership: String,
     /// The id of the member's first grant.
     pub grant: String,
-    /// The user name of the account, as in lists of members.
+    /// The user name of the new member's account, in the same form as in the list of members.
     pub username: String,
 }
 
@@ -56,8 +56,8 @@ impl Teams {
         self.look_up(&mut grant, session.account, mail, mailbox)
             .await?;
         let team = access.team;
-        // The invitation creates a key for the mailbox. Members cannot use the key while the mail
-        // server is unavailable.
+        // This invitation creates the mailbox's key. The invitation fails if the mail server is
+        // unavailable, because the new member could not open the mailbox with the key.
         if !team.shared {
             self.mail_server.ping().await?;
         }

@@ -1,5 +1,5 @@
-//! Lists teams and the members of a team. The list contains only members that are visible to the
-//! caller.
+//! Lists teams and the members of a team. A member who cannot manage members sees only the owner
+//! and itself in the list of members.
 
 use latchmail_core::clock::Timestamp;
 use latchmail_core::error::Failure;
@@ -9,7 +9,7 @@ use latchmail_directory::teams::{Grant, Member, Refusal, Summary, Team};
 use super::{Error, Teams};
 use crate::auth::account::Session;
 
-/// A team in the list of an account's teams.
+/// A shared mailbox in the list of an account's teams.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TeamSummary {
     /// The mailbox's id.
@@ -19,7 +19,7 @@ pub struct TeamSummary {
     /// The team's name: the name of the owner, or the local part of the mailbox's address if the
     /// owner has no profile.
     pub name: String,
-    /// Whether the mailbox is the caller's own.
+    /// Whether the caller owns the mailbox.
     pub own: bool,
     /// The union of the rights in all grants of the caller in the mailbox.
     pub rights: Rights,
@@ -30,7 +30,7 @@ pub struct TeamSummary {
 pub struct TeamMember {
     /// The account's id.
     pub account: String,
-    /// The user name with which the account is invited.
+    /// The user name with which an owner can invite this account.
     pub username: String,
     /// The account's address.
     pub address: String,
@@ -52,7 +52,8 @@ pub struct Roster {
     pub members: Vec<TeamMember>,
     /// The maximum number of members in the owner's plan.
     pub at_most: u32,
-    /// The number of members, without the owner.
+    /// The number of all members, including members that are not visible to the caller. The owner
+    /// does not count.
     pub guests: u32,
     /// Whether the mailbox has a key. Without a key, members have no access.
     pub shared: bool,
@@ -144,9 +145,10 @@ impl Teams {
         Ok(grants.map(|grants| Access { team, grants }))
     }
 
-    /// Returns a team if the account is allowed to manage the members. The transaction of a change
-    /// repeats this check. This function runs the check before the service verifies a password or
-    /// looks up another account. So other callers learn nothing about accounts.
+    /// Returns a team if the account `account` is allowed to manage the members. Operations call
+    /// this function before they verify a password or look up another account, so a caller without
+    /// this right learns nothing about other accounts. The transaction of a change checks the right
+    /// again.
     pub(super) async fn managed(&self, account: &str, mailbox: &str) -> Result<Access, Error> {
         let access = self.access(account, mailbox).await?;
         let access = access.ok_or(Refusal::NoTeam)?;

@@ -1,7 +1,8 @@
 //! Validates requested grants. The same rules apply to the first grant of a member and to further
 //! grants.
 //!
-//! The directory checks whether the caller is allowed to make the grant.
+//! This module does not check whether the caller is allowed to make the grant. The directory makes
+//! this check.
 
 use latchmail_core::permissions::{AliasSet, Resource, Right, Rights};
 use latchmail_core::{address, secrets};
@@ -12,8 +13,8 @@ use super::Error;
 /// Maximum length of a label, in characters.
 const LONGEST_LABEL: usize = 200;
 
-/// Maximum length of a folder's id, in bytes. Other checks limit the length of addresses and
-/// domains.
+/// Maximum length of a folder's id, in bytes (RFC 8474, section 7). `address::fold` and
+/// `address::fold_domain` limit the length of addresses and domains.
 const LONGEST_ID: usize = 255;
 
 /// A requested grant.
@@ -53,7 +54,7 @@ impl GrantRequest {
 /// case.
 fn folded(resource: Resource) -> Result<Resource, Error> {
     Ok(match resource {
-        // No folder has an id of this length.
+        // The ids of all folders are shorter (RFC 8474, section 7), so this folder does not exist.
         Resource::Folder(folder) if folder.id.len() > LONGEST_ID => {
             return Err(Refusal::NoFolder.into());
         }
@@ -69,7 +70,7 @@ fn folded(resource: Resource) -> Result<Resource, Error> {
     })
 }
 
-/// Checks that there is at least one right.
+/// Checks that `rights` contains at least one right.
 pub(super) fn some(rights: Rights) -> Result<(), Error> {
     if rights.is_none() {
         return Err(Error::Invalid("rights must not be empty".into()));

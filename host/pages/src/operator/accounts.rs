@@ -42,7 +42,8 @@ pub(super) async fn list(state: &PageState, request: &Request) -> Result<Respons
         let visit = Visit::of(state, request).await?;
         let part = request.query("q").unwrap_or_default().trim();
         let now = visit.app.clock.now();
-        // One more account shows that the list is incomplete.
+        // Query one account more than the page shows. If the query returns this additional account,
+        // the list is incomplete.
         let directory = &visit.app.directory;
         let mut accounts = directory.accounts.matching(part, now, LIMIT + 1).await?;
         let is_incomplete = accounts.len() > LIMIT as usize;
@@ -103,7 +104,8 @@ fn optional_time(at: Option<Timestamp>) -> Markup {
     }
 }
 
-/// Receives the search form. Redirects the browser to the result, so that the result has a URL.
+/// Receives the search form. Redirects the browser to the list of matching accounts, so that this
+/// list has a URL.
 pub(super) async fn find(state: &PageState, request: &Request) -> Result<Response, Rejection> {
     let page = async {
         let (_, fields) = Visit::of_form(state, request).await?;

@@ -1,4 +1,4 @@
-//! `/admin/domains`: the domains of the platform, and the domains and claims of accounts.
+//! `/admin/domains`: the platform domains, and the custom domains that accounts own or claim.
 
 use latchmail_http::message::{Request, Response};
 use latchmail_http::rejection::Rejection;
@@ -11,7 +11,7 @@ use super::visit::{Visit, respond};
 const PLATFORM: [&str; 4] = ["Domain", "Origin", "Accounts", "Aliases"];
 const CUSTOM: [&str; 5] = ["Domain", "Account", "State", "Claimed", "Verified"];
 
-/// Lists the domains.
+/// Lists the platform domains, and the custom domains and claims of accounts.
 pub(super) async fn list(state: &PageState, request: &Request) -> Result<Response, Rejection> {
     let page = async {
         let visit = Visit::of(state, request).await?;

@@ -1,5 +1,6 @@
-//! The layout of the pages: the head, the navigation and the style sheet. The content security
-//! policy forbids frames, resources of other hosts and, except on the page with charts, scripts.
+//! The layout of the operator's pages: the head, the navigation and the style sheet. The content
+//! security policy forbids frames and resources of other hosts. It also forbids scripts, except on
+//! the page with charts.
 
 use http::{HeaderValue, StatusCode};
 use latchmail_core::clock::Timestamp;
@@ -71,8 +72,8 @@ pub(super) struct Layout<'a> {
     pub(super) section: Option<Section>,
     /// The result of the last action.
     pub(super) notice: Option<&'a str>,
-    /// The address of the administrator and the token of the forms. `None` if the user is not
-    /// signed in; the page then has no navigation.
+    /// The email address of the administrator, and the token of the forms. `None` if the user is
+    /// not signed in. In this case, the page has no navigation.
     pub(super) signed_in: Option<(&'a str, &'a str)>,
     /// The content below the heading.
     pub(super) body: &'a Markup,
@@ -119,7 +120,7 @@ impl Layout<'_> {
     }
 }
 
-/// Renders an error as a page, and logs the error.
+/// Renders an error as a page of the operator's listener, and logs the error.
 pub(super) fn error_page(app: &App, rejection: &Rejection) -> Response {
     let page = Layout {
         status: rejection.status,
@@ -138,13 +139,13 @@ pub(super) fn error_page(app: &App, rejection: &Rejection) -> Response {
     response
 }
 
-/// Renders the hidden field with the token of a form.
+/// Renders the hidden field of a form with the token against cross-site request forgery.
 pub(super) fn token(csrf: &str) -> Markup {
     html! { input type="hidden" name="csrf" value=(csrf); }
 }
 
-/// Renders a form that consists of one button. `described_by` is the id of the element that names
-/// the item of the action.
+/// Renders a form that consists of one button. `described_by` is the id of the HTML element that
+/// names the item that the action changes.
 pub(super) fn button(csrf: &str, action: &str, name: &str, described_by: &str) -> Markup {
     html! {
         form method="post" action=(action) {
@@ -168,7 +169,7 @@ pub(super) fn search(csrf: &str, action: &str, field: &str, label: &str, value: 
     }
 }
 
-/// A question before an action.
+/// The page that asks the user to confirm an action.
 pub(super) struct Confirmation<'a> {
     /// The path of the action.
     pub(super) action: &'a str,
@@ -176,7 +177,7 @@ pub(super) struct Confirmation<'a> {
     pub(super) button: &'a str,
     /// The path of the page to which the user returns without the action.
     pub(super) back: &'a str,
-    /// Additional hidden fields of the form.
+    /// Names and values of additional hidden fields of the form.
     pub(super) fields: &'a [(&'a str, &'a str)],
     /// The consequences of the action.
     pub(super) text: Markup,
@@ -199,8 +200,8 @@ impl Confirmation<'_> {
     }
 }
 
-/// Renders a table that can be scrolled with the keyboard if it is wider than the screen. `caption`
-/// names the table.
+/// Renders a table. If the table is wider than the screen, users can scroll it with the keyboard.
+/// `caption` names the table.
 pub(super) fn table(caption: &str, headings: &[&str], rows: &Markup) -> Markup {
     html! {
         div.scroll role="region" aria-label=(caption) tabindex="0" {
@@ -217,12 +218,12 @@ pub(super) fn table(caption: &str, headings: &[&str], rows: &Markup) -> Markup {
     }
 }
 
-/// Renders a time in UTC, in milliseconds since the Unix epoch.
+/// Renders a time as text in UTC. `millis` is the time in milliseconds since the Unix epoch.
 pub(super) fn time(millis: i64) -> Markup {
     time_of_text(&Timestamp::from_millis(millis).to_string())
 }
 
-/// Renders a time from its text, for example of a [`Timestamp`].
+/// Renders a time from a text in RFC 3339 format, for example the text of a [`Timestamp`].
 pub(super) fn time_of_text(text: &str) -> Markup {
     // The text has the form `2026-01-31T12:00:00.000Z`.
     let shown = match (text.get(..10), text.get(11..19)) {

@@ -1,4 +1,4 @@
-//! `/admin/limits`: the rate limits, and the requests that exceeded them.
+//! `/admin/limits`: the rate limits, and the counts of requests that exceeded each limit.
 
 use latchmail_core::limits::{Bucket, rejections};
 use latchmail_core::metrics::SIGN_IN_ADDRESS;

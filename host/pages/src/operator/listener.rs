@@ -70,9 +70,11 @@ pub async fn listen(
     let base_host = base_url.as_ref().and_then(Uri::host).unwrap_or_default();
     let base_host = base_host.to_owned();
     let mut config = app.config.clone();
-    // Scripts of other origins must not read the pages.
+    // The configured CORS origins are for the API. Scripts of other origins must not read the
+    // operator's pages.
     config.cors_origins.clear();
-    // Administrators connect to this listener without the proxy of the API.
+    // A proxy that sends the PROXY protocol can be in front of the API, but not in front of this
+    // listener.
     config.http.proxy_protocol = false;
     let state = Arc::new(PageState {
         http: HttpState::new(&config, app.clock.clone(), table)?

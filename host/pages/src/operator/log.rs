@@ -1,5 +1,5 @@
-//! `/admin/log`: the record of security events, with the changes that administrators and the
-//! operator made.
+//! `/admin/log`: the audit events, which include the changes that administrators and the operator
+//! made.
 
 use latchmail_core::clock::Timestamp;
 use latchmail_directory::events::{EventFilter, Recorded};
@@ -20,8 +20,8 @@ const HEADINGS: [&str; 7] = [
     "Time", "Event", "Account", "Actor", "Client", "Subject", "Details",
 ];
 
-/// Shows the newest events before the time in the query parameter `before`. The parameter `address`
-/// selects the events of an account.
+/// Shows the newest events before the time in the query parameter `before`, in milliseconds since
+/// the Unix epoch. The parameter `address` selects the events of one account.
 pub(super) async fn show(state: &PageState, request: &Request) -> Result<Response, Rejection> {
     let page = async {
         let visit = Visit::of(state, request).await?;
@@ -46,8 +46,10 @@ pub(super) async fn show(state: &PageState, request: &Request) -> Result<Respons
     respond(request, page).await
 }
 
-/// Returns the time before which the next page begins, or `None` if there are no older events. The
-/// next page repeats the events of the last time on this page, so no event is missing.
+/// Returns the value of `before` for the page with older events, or `None` if `events` is the last
+/// page. The next page starts with the time of the last event on this page, because further events
+/// can have the same time. If all events on this page have the same time, the next page starts
+/// before this time, because otherwise it would show the same events again.
 fn next_page(events: &[Recorded]) -> Option<i64> {
     let (first, last) = (events.first()?, events.last()?);
     let is_full = events.len() == LIMIT as usize;
@@ -58,7 +60,7 @@ fn next_page(events: &[Recorded]) -> Option<i64> {
     })
 }
 
-/// Receives the search form.
+/// Receives the search form. Redirects the browser to the events of the entered address.
 pub(super) async fn find(state: &PageState, request: &Request) -> Result<Response, Rejection> {
     let page = async {
         let (_, fields) = Visit::of_form(state, request).await?;
@@ -68,7 +70,7 @@ pub(super) async fn find(state: &PageState, request: &Request) -> Result<Respons
     respond(request, page).await
 }
 
-/// Renders events.
+/// Renders a table of events, or a sentence if there are no events.
 pub(super) fn events_table(caption: &str, events: &[Recorded]) -> Markup {
     let rows = html! {
         @for event in events {

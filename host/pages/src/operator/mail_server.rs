@@ -1,6 +1,6 @@
 //! `/admin/mail-server`: checks of the servers that this host needs, the connections of this host,
-//! and the hosts that use the database. The checks of the mail server are those of
-//! `latchmail doctor`, which also checks the configuration, the DNS and the system.
+//! and the hosts that use the database. The command `latchmail doctor` runs the same checks of the
+//! mail server, and also checks the configuration, the DNS and the system.
 
 use latchmail_core::finding::{Finding, Status};
 use latchmail_core::metrics;
@@ -32,7 +32,7 @@ const HOSTS: [&str; 7] = [
     "Last seen",
 ];
 
-/// Shows the results of the checks and the hosts.
+/// Runs the checks, and shows their results, the connections of this host, and all hosts.
 pub(super) async fn show(state: &PageState, request: &Request) -> Result<Response, Rejection> {
     let page = Box::pin(async {
         let visit = Visit::of(state, request).await?;
@@ -64,7 +64,7 @@ pub(super) async fn show(state: &PageState, request: &Request) -> Result<Respons
 }
 
 async fn check_database(app: &App) -> Finding {
-    // The URL can contain a password.
+    // Show only the kind of the database, because the database's URL can contain a password.
     let kind = if app.config.database().url.starts_with("sqlite:") {
         "SQLite"
     } else {
@@ -82,7 +82,8 @@ async fn check_database(app: &App) -> Finding {
     )
 }
 
-/// Returns `None` if the hosts do not share their rate limits.
+/// Checks whether Redis is available. Returns `None` if the hosts do not share their rate limits
+/// through Redis.
 fn check_redis(app: &App) -> Option<Finding> {
     let shared = app.http.limits.shared()?;
     Some(if shared.is_available() {
@@ -90,7 +91,7 @@ fn check_redis(app: &App) -> Option<Finding> {
     } else {
         Finding::warning(
             REDIS,
-            "Redis cannot be reached, so each host of the service counts on its own",
+            "Redis cannot be reached, so each host applies its rate limits separately",
             "check `redis.url`, the network and the load of the server",
         )
     })
@@ -124,7 +125,8 @@ fn check(finding: &Finding) -> Markup {
     }
 }
 
-/// Renders the connections of this host, and the messages that it passed to the submission service.
+/// Renders the numbers of open connections of this host, and the numbers of messages that this host
+/// passed to the submission service.
 fn connections(app: &App) -> Markup {
     let pool = |(open, in_use): (usize, usize)| html! { (open) " open, " (in_use) " in use" };
     let mut submissions = metrics::SUBMISSIONS.read();

@@ -1,4 +1,4 @@
-//! The pages of the modules.
+//! The pages on which administrators see and change the service's modules.
 
 mod change;
 mod charts;

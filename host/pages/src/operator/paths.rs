@@ -1,4 +1,4 @@
-//! The paths of the pages.
+//! The paths of the operator's pages.
 
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
@@ -15,7 +15,7 @@ pub(super) const MAIL_SERVER: &str = "/admin/mail-server";
 pub(super) const LIMITS: &str = "/admin/limits";
 pub(super) const LOG: &str = "/admin/log";
 
-/// The characters of an address that are encoded in a path.
+/// The characters of an email address that are percent-encoded in a path.
 const ENCODED: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b'@')
     .remove(b'.')

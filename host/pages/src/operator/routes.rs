@@ -20,8 +20,8 @@ const MAX_FORM: usize = 16 * 1024;
 /// The maximum duration of a request. The compilation of a large module takes several seconds.
 const DEADLINE: Duration = Duration::from_mins(2);
 
-/// Returns the routes. A page with charts sends 30 requests per minute, so these requests have
-/// another rate limit than the pages.
+/// Returns the routes. A page with charts sends 30 requests per minute for the data of the charts.
+/// So these requests count towards another rate limit than the pages.
 pub(super) fn route_group() -> RouteGroup<PageState> {
     let get = |path, operation, handler| route("admin", Method::GET, path, operation, handler);
     let post = |path, operation, handler| route("admin", Method::POST, path, operation, handler);
@@ -126,8 +126,8 @@ fn route(
     (route, Target::Host(handler))
 }
 
-/// Returns the description that the route table requires. Clients cannot read it, because these
-/// routes are pages and not part of the API.
+/// Returns the OpenAPI description that the route table requires. Clients cannot read this
+/// description, because the operator's pages are not part of the API.
 fn describe(routes: &[(Route, Target<PageState>)]) -> Value {
     let mut paths = Map::new();
     for (route, _) in routes {

@@ -14,7 +14,7 @@ use crate::credentials::{
 };
 use crate::layout::see_other;
 
-/// Shows the sign-in page. Redirects an administrator with a session to the first page.
+/// Shows the sign-in page. Redirects an administrator with a session to the list of modules.
 pub(super) async fn show(state: &PageState, request: &Request) -> Result<Response, Rejection> {
     let page = async {
         match Visit::of(state, request).await {
@@ -38,7 +38,8 @@ pub(super) async fn submit(state: &PageState, request: &Request) -> Result<Respo
         let browser = Browser::of(state, &request.headers);
         let browser = match browser {
             Some(browser) => browser,
-            // Without a cookie, no token is correct.
+            // A browser without a cookie gets a new random token, so the token in the submitted
+            // form is wrong and the form is rejected.
             None => Browser::new(None)?,
         };
         let fields = Fields::read(request, &browser)?;
@@ -82,7 +83,7 @@ async fn sign_in(
     Ok(result?)
 }
 
-/// Ends the session, and shows the sign-in page.
+/// Ends the session, and redirects the browser to the sign-in page.
 pub(super) async fn sign_out(state: &PageState, request: &Request) -> Result<Response, Rejection> {
     let page = async {
         let (visit, _) = Visit::of_form(state, request).await?;
@@ -109,7 +110,8 @@ fn sign_in_page(
         }
         other => status_and_message(other),
     };
-    // Browsers reject a name without a domain in a field of the type `email`.
+    // If the configuration has a default domain, users can enter a name without a domain. Browsers
+    // reject such a name in a field of the type `email`.
     let kind = match state.app.config.sign_in.mailserver.default_domain.as_str() {
         "" => "email",
         _ => "text",

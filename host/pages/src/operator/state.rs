@@ -1,4 +1,5 @@
-//! The state of the listener, and the names under which browsers reach it.
+//! The state of the operator's listener, and the host names under which browsers can use this
+//! listener.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -11,7 +12,7 @@ use latchmail_transport::tls::Tls;
 
 use super::layout::error_page;
 
-/// The state of the listener.
+/// The state of the operator's listener.
 pub(super) struct PageState {
     pub(super) app: Arc<App>,
     pub(super) http: HttpState<Self>,
@@ -35,9 +36,9 @@ impl State for PageState {
         &self.http
     }
 
-    /// Accepts only names that another website cannot point to this listener (DNS rebinding): the
-    /// names of this machine, IP addresses, the host of `base_url`, and the names of the
-    /// certificate.
+    /// Accepts only the names of this machine, IP addresses, the host of `base_url`, and the names
+    /// in the TLS certificate. Another website cannot direct any of these names to this listener,
+    /// so this check prevents DNS rebinding.
     fn serves_host(&self, host: &str) -> bool {
         let address = host.trim_start_matches('[').trim_end_matches(']');
         is_local(host)

@@ -1,8 +1,9 @@
-//! Requests of administrators: the cookie with the session, the token in forms, and the checks that
-//! a request comes from a page of this listener.
+//! Requests of administrators: the cookie that identifies the session, the token in forms, and the
+//! check that a form was sent from a page of this listener.
 //!
-//! The cookie is sealed with the service's keys. It contains the id of the session and the token of
-//! the forms. The database decides whether the session exists.
+//! The cookie contains the id of the session and the token of the forms, and is encrypted with the
+//! service's keys. A cookie alone does not prove a session: each request also looks up the session
+//! in the database.
 
 use std::time::Duration;
 
@@ -28,7 +29,8 @@ use super::paths;
 use super::state::PageState;
 use crate::layout::see_other;
 
-/// The time without a request after which a session ends.
+/// The time after which a cookie expires. Each page sends a new cookie, so an administrator who
+/// requests no page for this time must sign in again.
 const IDLE: Duration = Duration::from_hours(1);
 
 /// The length of the token in forms, in characters.
@@ -39,7 +41,7 @@ const CSRF_LENGTH: usize = 43;
 const COOKIE: &str = "latchmail-admin";
 const SECURE_COOKIE: &str = "__Host-latchmail-admin";
 
-/// The reason why a request gets no page.
+/// The reason why a request of an administrator is refused.
 #[derive(Debug)]
 pub(super) enum Refusal {
     /// The browser has no session. The user must sign in.
@@ -68,7 +70,7 @@ pub(super) struct Browser {
 }
 
 impl Browser {
-    /// Creates the cookie of a browser. `sid` is the id of the session.
+    /// Creates the content of a new cookie. `sid` is the id of the session.
     pub(super) fn new(sid: Option<String>) -> Result<Self, Failure> {
         Ok(Self {
             csrf: secrets::letters_and_digits(CSRF_LENGTH)?
@@ -81,7 +83,7 @@ impl Browser {
     }
 
     /// Reads the cookie of a request. Returns `None` if the request has no valid cookie, or if the
-    /// browser sent no request for an hour.
+    /// cookie was sent more than `IDLE` ago.
     pub(super) fn of(state: &PageState, headers: &HeaderMap) -> Option<Self> {
         let name = cookie_name(state);
         let all = headers.get_all(header::COOKIE).iter();
@@ -98,7 +100,7 @@ impl Browser {
         (browser.sent_at > idle_since).then_some(browser)
     }
 
-    /// Returns the header that stores the cookie.
+    /// Returns the `Set-Cookie` header that stores the cookie.
     pub(super) fn cookie(&mut self, state: &PageState) -> Result<HeaderValue, Failure> {
         self.sent_at = state.app.clock.now().millis();
         let plain = serde_json::to_vec(self).map_err(Failure::internal)?;
@@ -108,7 +110,7 @@ impl Browser {
     }
 }
 
-/// Returns the header that deletes the cookie.
+/// Returns the `Set-Cookie` header that deletes the cookie.
 pub(super) fn delete_cookie(state: &PageState) -> Result<HeaderValue, Failure> {
     set_cookie(state, "", "; Max-Age=0")
 }
@@ -159,7 +161,7 @@ impl<'a> Visit<'a> {
     ///
     /// # Errors
     /// Returns [`Refusal::SignInRequired`] if the browser has no session. Returns 403 if the form
-    /// comes from another site or has a wrong token.
+    /// was sent from a page of another site, or if the form has a wrong token.
     pub(super) async fn of_form(
         state: &'a PageState,
         request: &'a Request,
@@ -175,7 +177,7 @@ impl<'a> Visit<'a> {
         self.administrator.origin(self.request.origin())
     }
 
-    /// Returns a page.
+    /// Returns the response with a page, which also shows the result of the last action.
     pub(super) fn page(
         mut self,
         section: Option<Section>,
@@ -196,7 +198,7 @@ impl<'a> Visit<'a> {
         Ok(response.with(header::SET_COOKIE, cookie))
     }
 
-    /// Redirects the browser to a page after an action. The page shows the notice once.
+    /// Redirects the browser to the page `path` after an action. The next page shows `notice` once.
     pub(super) fn done(
         mut self,
         path: &'static str,
@@ -212,7 +214,7 @@ impl<'a> Visit<'a> {
 pub(super) struct Fields(pub(super) Parameters);
 
 impl Fields {
-    /// Reads a form.
+    /// Reads the fields of a submitted form, and checks the form's token.
     ///
     /// # Errors
     /// Returns 403 if the token of the form is missing or is not the token of the browser. Returns
@@ -241,7 +243,7 @@ impl Fields {
             .map_err(|_| Rejection::bad_request(format!("{name} must not be repeated")))
     }
 
-    /// Returns `true` if the user has confirmed the action.
+    /// Returns `true` if the form contains the user's confirmation of the action.
     ///
     /// # Errors
     /// Returns 400 if the field is repeated.
@@ -258,8 +260,8 @@ pub(super) fn require_same_origin(state: &PageState, headers: &HeaderMap) -> Res
     let host = headers.get(header::HOST).map(HeaderValue::as_bytes);
     let is_own = |origin: &HeaderValue| {
         let origin = origin.as_bytes();
-        // Without TLS, a proxy on this machine can add TLS. The browser then reports an origin with
-        // TLS.
+        // If this listener has no TLS, a proxy on this machine can add TLS. The browser then
+        // reports an origin with the scheme `https`.
         let plain = origin.strip_prefix(b"http://").filter(|_| !state.has_tls());
         let authority = plain.or_else(|| origin.strip_prefix(b"https://"));
         authority.is_some() && authority == host

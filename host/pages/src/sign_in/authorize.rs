@@ -1,6 +1,6 @@
 //! `/login`: the authorization endpoint (OAuth 2.1, section 4.1). A user signs in on behalf of a
-//! client, and the service redirects the user to the client. The service redirects only after the
-//! user has submitted the page.
+//! client, and the service redirects the user to the client. The service redirects to the client
+//! only after the user has submitted the form, so a link alone cannot redirect a user.
 
 use http::StatusCode;
 use latchmail_http::App;

@@ -1,6 +1,6 @@
-//! The state of a page in a hidden field of the page's form. The field is encrypted, expires, and
-//! is bound to the cookie of one browser. The server rejects a form from another site or another
-//! browser. This prevents cross-site request forgery.
+//! Stores the state of a page in a hidden field of the page's form. The value of the field is
+//! encrypted, expires, and is bound to the cookie of one browser. The service rejects a form from
+//! another site or another browser, which prevents cross-site request forgery.
 
 use std::time::Duration;
 
@@ -24,7 +24,7 @@ const LIFETIME: Duration = Duration::from_mins(30);
 /// The length of the cookie's value, in characters.
 const COOKIE_LENGTH: usize = 43;
 
-/// A browser, identified by a cookie.
+/// A browser that a cookie identifies.
 pub(super) struct Browser {
     /// The value of the cookie.
     secret: String,
@@ -127,7 +127,8 @@ pub(super) fn open_form<T: DeserializeOwned>(
 
 /// Returns `false` if the headers show that the form was sent from a page of another origin.
 fn is_same_origin(app: &App, headers: &HeaderMap) -> bool {
-    // The pages of the authorization server can have another URL than the pages of single sign-on.
+    // The pages of the authorization server can be at another URL than the pages for the sign-in at
+    // the identity provider.
     let own = [app.oauth.issuer(), &app.config.base_url()];
     let origin = headers.get(header::ORIGIN);
     let site = headers.get(header::HeaderName::from_static("sec-fetch-site"));
@@ -137,7 +138,8 @@ fn is_same_origin(app: &App, headers: &HeaderMap) -> bool {
 
 /// Returns `true` if browsers reach the pages over TLS.
 fn is_secure(app: &App) -> bool {
-    // The pages of an external authorization server do not belong to this service.
+    // With an external authorization server, the issuer is the URL of that server. The pages of
+    // this service are then at `base_url`.
     if app.config.oauth.introspection.is_some() {
         return app.config.base_url().starts_with("https://");
     }

@@ -1,9 +1,10 @@
 //! `/device` (RFC 8628): sign-in for a device without a browser. The device shows a code of eight
-//! letters. The user enters the code on this page, and signs in there.
+//! letters. The user enters the code on the page `/device`, and signs in on the next page.
 //!
 //! An attacker can send the code of the attacker's own device to a user (RFC 8628, section 5.4).
-//! Therefore a link alone never authorizes a device. The sign-in page contains the name of the
-//! client, and the pages warn against codes from other people.
+//! Therefore a link alone never authorizes a device: the user must also submit the code and the
+//! credentials. The sign-in page shows the name of the client, and the pages warn against codes
+//! from other people.
 
 use http::StatusCode;
 use latchmail_http::App;
@@ -27,7 +28,7 @@ use crate::credentials::{
 
 pub(super) const PAGE: &str = "/device";
 
-/// The state of the sign-in page. This page appears after the user has entered a valid code.
+/// The state of the sign-in page, which appears after the user has entered a valid code.
 #[derive(Serialize, Deserialize)]
 struct DeviceRequest {
     user_code: String,
@@ -137,7 +138,7 @@ pub(super) async fn submit_device(app: &App, request: &Request) -> Result<Respon
 }
 
 /// Handles the code that the user entered. Renders the sign-in page if the code is valid. Otherwise
-/// renders the page for the code with an error.
+/// renders the page on which the user enters the code again, with an error.
 async fn submit_code(
     app: &App,
     browser: &Browser,

@@ -55,7 +55,7 @@ impl fmt::Debug for AuthorizationServer {
     }
 }
 
-/// The state of the listener.
+/// The state of the authorization server's listener.
 struct ListenerState {
     app: Arc<App>,
     http: HttpState<Self>,

@@ -1,7 +1,7 @@
-//! The layout of the pages. The pages are plain HTML without scripts and external resources. The
-//! content security policy forbids other sites to show the pages in frames. The policy allows a
-//! form to be sent only to this server, and allows this server to redirect the browser to the
-//! client.
+//! The layout of the sign-in pages. The pages are plain HTML without scripts and external
+//! resources. The content security policy forbids other sites to show the pages in frames. The
+//! policy allows forms to be sent only to this service. It allows this service to redirect the
+//! browser after a form only to a URL with the scheme of the client or of the identity provider.
 
 use std::sync::LazyLock;
 
@@ -35,12 +35,12 @@ pub(super) struct Page<'a> {
     pub(super) title: &'a str,
     /// The content below the heading.
     pub(super) body: Markup,
-    /// An additional source for `form-action` in the content security policy. If the server
-    /// redirects the browser to a client after the form, this field contains the source expression
-    /// for the client's redirect URI.
+    /// Additional sources for `form-action` in the content security policy, separated by spaces. If
+    /// this service redirects the browser to a client or to the identity provider after the form,
+    /// this field contains a source expression for each target of the redirect.
     pub(super) form_action: Option<String>,
-    /// The browser that requested the page. `None` if the page has no form. The response sets the
-    /// cookie of this browser.
+    /// The browser that requested the page. The response sets the cookie of this browser. `None` if
+    /// the page has no form.
     pub(super) browser: Option<&'a Browser>,
 }
 
@@ -97,7 +97,7 @@ pub(super) fn alert(message: Option<&str>) -> Markup {
     }
 }
 
-/// Renders an error as a page, and logs the error.
+/// Renders an error as a page with the layout of the sign-in pages, and logs the error.
 pub(crate) fn error_page(app: &App, rejection: &Rejection) -> Result<Response, Rejection> {
     let body = html! { p role="alert" { (rejection.text) } };
     let mut response = page_without_form(app, rejection.status, "Something went wrong", body)?;
@@ -177,7 +177,7 @@ pub(super) fn client_url(client_id: &str) -> Markup {
     }
 }
 
-/// Returns the name of a client for a page.
+/// Returns the name of a client as the pages show it.
 pub(super) fn display_name(client_name: &str) -> &str {
     if client_name.is_empty() {
         "Unnamed application"

@@ -1,6 +1,6 @@
-//! Redirects a browser to the identity provider. The request that continues after the sign-in is
-//! stored sealed for this browser. The parameter `state` identifies the stored request, and can be
-//! used once within ten minutes.
+//! Redirects a browser to the identity provider. The service stores the request that continues
+//! after the sign-in. The stored request is encrypted for this browser. The parameter `state`
+//! identifies the stored request, and can be used once within ten minutes.
 
 use std::net::IpAddr;
 use std::time::Duration;
@@ -26,7 +26,7 @@ use crate::layout::see_other_to;
 /// The path to which the provider redirects the browser.
 pub(super) const CALLBACK_PATH: &str = "/auth/oidc/callback";
 
-/// Maximum time between the redirect to the provider and the return from it.
+/// Maximum time between the redirect to the provider and the return of the browser to the callback.
 const LIFETIME: Duration = Duration::from_mins(10);
 
 /// The request that continues after the sign-in at the provider.
@@ -41,7 +41,7 @@ pub(super) enum Destination {
     Device(String),
 }
 
-/// A sign-in that continues at the provider.
+/// The stored state of a sign-in that continues at the identity provider.
 #[derive(Serialize, Deserialize)]
 pub(super) struct Continuation {
     pub(super) destination: Destination,
@@ -52,8 +52,8 @@ pub(super) struct Continuation {
 pub(super) struct ProviderChoice {
     /// Whether the page has the fields for an address and a password.
     pub(super) passwords: bool,
-    /// The host name of the identity provider, and the source expression for redirects to it.
-    /// `None` if no user signs in at a provider.
+    /// The host name of the identity provider, and the source expression that allows redirects to
+    /// the provider. `None` if no user signs in at a provider.
     provider: Option<(String, String)>,
 }
 
@@ -71,8 +71,8 @@ impl ProviderChoice {
         }
     }
 
-    /// Renders the button that continues at the provider. Renders nothing if no user signs in
-    /// there.
+    /// Renders the button that continues at the provider. Renders nothing if no user signs in at a
+    /// provider.
     pub(super) fn button(&self) -> Markup {
         html! {
             @if let Some((host, _)) = &self.provider {
@@ -91,9 +91,10 @@ impl ProviderChoice {
         }
     }
 
-    /// Adds the source expression for redirects to the provider to the sources of `form-action`.
-    /// The expression contains only the scheme, because a provider can redirect the browser to
-    /// other origins. Chromium applies `form-action` to all redirects after a form is submitted.
+    /// Returns the sources for `form-action` in the content security policy: `client`, and the
+    /// source expression that allows redirects to the provider. Chromium applies `form-action` to
+    /// all redirects after a form is submitted. A provider can redirect the browser to further
+    /// origins, so the expression for the provider contains only a scheme.
     pub(super) fn form_action(&self, client: Option<String>) -> Option<String> {
         let provider = self.provider.as_ref().map(|(_, source)| source.clone());
         let sources: Vec<String> = client.into_iter().chain(provider).collect();
@@ -115,8 +116,9 @@ pub(super) async fn continue_at_provider(
 ) -> Result<Response, Rejection> {
     let base = match destination {
         Destination::Client(_) => app.config.base_url(),
-        // The pages of the authorization server can have another URL, and the browser sends the
-        // cookie only to this URL.
+        // The authorization server can have another URL than `base_url`. The callback must be at
+        // the URL of the page that starts the sign-in, because the browser sends the cookie only to
+        // that host.
         Destination::Agent(_) | Destination::Device(_) => app.oauth.issuer().to_owned(),
     };
     let redirect_uri = format!("{base}{CALLBACK_PATH}");
@@ -138,8 +140,8 @@ pub(super) async fn continue_at_provider(
     Ok(response.with(header::SET_COOKIE, browser.cookie(app)?))
 }
 
-/// Returns the sign-in that continues in this browser. Returns `None` if `state` is wrong, expired
-/// or already used, or belongs to another browser.
+/// Removes the stored state of the sign-in that continues in this browser, and returns the state.
+/// Returns `None` if `state` is wrong, expired or already used, or belongs to another browser.
 pub(super) async fn take_continuation(
     app: &App,
     request: &Request,
@@ -161,8 +163,9 @@ pub(super) async fn take_continuation(
 /// pressed the button of the provider.
 pub(super) struct LoginHint(pub(super) Option<String>);
 
-/// Returns a value if the submitted form continues at the identity provider, because the user
-/// pressed the button of the provider or entered an address of a user of the provider.
+/// Returns a login hint if the sign-in must continue at the identity provider. This is the case if
+/// the user pressed the button of the provider, or entered the address of a user who signs in at
+/// the provider.
 pub(super) fn provider_sign_in(app: &App, fields: &Parameters) -> Option<LoginHint> {
     app.auth.single_sign_on.provider()?;
     if matches!(fields.one("provider"), Ok(Some(_))) {

@@ -1,6 +1,6 @@
 //! `GET /auth/oidc/callback`: the browser returns from the identity provider. The service verifies
-//! the response and finds the mailbox. Then the service continues with the client, the agent or the
-//! device that started the sign-in.
+//! the provider's response and finds the person's mailbox. Then the service completes the request
+//! of the client, the agent or the device that started the sign-in.
 
 use http::StatusCode;
 use latchmail_accounts::auth::single_sign_on::{NoMailbox, Owner};
@@ -78,7 +78,7 @@ pub(super) async fn finish_sign_in(app: &App, request: &Request) -> Result<Respo
     }
 }
 
-/// Verifies the response of the provider.
+/// Verifies the response of the provider. Returns the person who signed in.
 async fn verified_person(
     app: &App,
     continuation: &Continuation,
@@ -94,7 +94,7 @@ async fn verified_person(
     provider.finish(&continuation.pending, response).await
 }
 
-/// Continues with the client, the agent or the device.
+/// Completes the request of the client, the agent or the device that started the sign-in.
 async fn finish(
     app: &App,
     request: &Request,
@@ -128,8 +128,8 @@ async fn finish(
     }
 }
 
-/// Handles an error of the provider. A client and an agent receive the error. Other errors are
-/// shown on a page.
+/// Handles an error that the provider reported. A client receives every error. An agent receives
+/// only the error `access_denied`. All other errors are shown on a page.
 fn provider_error(
     app: &App,
     destination: &Destination,
@@ -164,8 +164,8 @@ fn invalid_response_page(app: &App) -> Result<Response, Rejection> {
     )
 }
 
-/// Renders the page for a person without a mailbox. The page names the account that the provider
-/// returned.
+/// Renders the page for a person without a mailbox. The page shows the address that the provider
+/// returned, or the provider's id of the person.
 fn no_mailbox_page(app: &App, person: &Person, reason: &NoMailbox) -> Result<Response, Rejection> {
     let problem = match reason {
         NoMailbox::MissingClaim => {

@@ -1,7 +1,7 @@
 //! `/auth/oidc/start`: a client starts a sign-in at the identity provider. If the sign-in returns
 //! to an application on the user's device, the user must press a button first. A provider can sign
-//! the user in without a page, so otherwise any program on the device could get a web session
-//! unnoticed.
+//! the user in without showing a page. So without the button, any program on the device could get a
+//! web session without the user's knowledge.
 
 use http::StatusCode;
 use latchmail_accounts::auth::verifier::START_PATH;

@@ -85,8 +85,9 @@ pub(crate) fn provider_route_group() -> Result<RouteGroup<App>, StartError> {
     )
 }
 
-/// Returns the callback. The main listener and the listener of the authorization server have this
-/// route, because the browser's cookie belongs to one of them.
+/// Returns the route to which the identity provider redirects the browser. The main listener and
+/// the listener of the authorization server have this route. The browser returns to the listener at
+/// which the sign-in began, because the browser sends its cookie only there.
 ///
 /// # Errors
 /// Returns an error if the API description cannot be serialized.

@@ -31,8 +31,8 @@ const FORM: &AsciiSet = &NON_ALPHANUMERIC
 pub(super) struct Introspection {
     fetch: Fetch,
     url: String,
-    /// The hosts that requests may connect to: only the host of `url`. Private IP addresses are
-    /// allowed for it, because the operator configured it.
+    /// The hosts that requests may connect to: only the host of `url`. This host can have a private
+    /// IP address, because the operator configured the host.
     hosts: Hosts,
     /// The value of the Authorization header: `Basic` with the client id and the client secret.
     authorization: SecretString,
@@ -56,8 +56,8 @@ impl Introspection {
         client_secret: &str,
         timeout: Duration,
     ) -> Self {
-        // The client id and the client secret are form-encoded before they are joined (RFC 6749,
-        // section 2.3.1).
+        // The client id and the client secret are form-encoded before they are joined with a colon
+        // (RFC 6749, section 2.3.1).
         let pair = Zeroizing::new(format!(
             "{}:{}",
             utf8_percent_encode(client_id, FORM),
@@ -81,7 +81,8 @@ impl Introspection {
     /// Sends an introspection request and returns the body of the response.
     ///
     /// # Errors
-    /// Returns an error text for the log if there is no response, or if the status is not 200.
+    /// Returns an error text for the service's log if there is no response, or if the status is not
+    /// 200.
     pub(super) async fn query(&self, token: &OpaqueToken) -> Result<Bytes, String> {
         let form = format!(
             "token={}&token_type_hint=access_token",

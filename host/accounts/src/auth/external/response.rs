@@ -20,7 +20,7 @@ pub(super) struct Expected {
     pub(super) other_audiences: Vec<String>,
     /// Whether the response must have an audience.
     pub(super) audience_required: bool,
-    /// Accepted values of the issuer.
+    /// Accepted values of `iss`, the issuer of the token.
     pub(super) issuers: Vec<String>,
     /// Scopes that a token must have.
     pub(super) scopes: Vec<String>,
@@ -35,7 +35,7 @@ pub(super) struct Expected {
 pub(in crate::auth) enum TokenStatus {
     /// The token is valid.
     Active(Arc<Subject>),
-    /// The token is rejected. The text is the reason for the log.
+    /// The token is rejected. The text is the reason for the service's log.
     Rejected(&'static str),
 }
 
@@ -78,7 +78,7 @@ impl TokenStatus {
 /// Parses an introspection response.
 ///
 /// # Errors
-/// Returns an error text for the log if the body is not an introspection response.
+/// Returns an error text for the service's log if the body is not an introspection response.
 pub(super) fn parse(
     body: &[u8],
     expected: &Expected,
@@ -129,8 +129,8 @@ fn checked(
     Ok(Err(why))
 }
 
-/// Reads a member that contains a time in seconds since 1970, possibly with a fraction (RFC 7519,
-/// section 2).
+/// Reads a JSON member that contains a time in seconds since 1970, possibly with a fraction (RFC
+/// 7519, section 2).
 fn instant(response: &Map<String, Value>, name: &str) -> Result<Option<Timestamp>, String> {
     let Some(value) = response.get(name) else {
         return Ok(None);
@@ -205,7 +205,8 @@ fn has_scopes(response: &Map<String, Value>, expected: &Expected) -> bool {
 }
 
 /// Returns the account's address in lower case. Returns `None` if the address is missing or
-/// invalid, or if it is in `email` and the server does not report it as verified.
+/// invalid, or if the address is the value of `email` and is not verified. If the response has no
+/// `email_verified`, `trust_missing_email_verified` decides whether the address counts as verified.
 fn address_of(response: &Map<String, Value>, expected: &Expected) -> Option<String> {
     let claim = expected.username_claim.as_str();
     let is_verified = member(response, "email_verified")
@@ -224,7 +225,7 @@ fn is_among(value: &Value, names: &[String]) -> bool {
         .is_some_and(|value| names.iter().any(|name| name == value))
 }
 
-/// Returns the member `name`, or `None` if the member is missing or null.
+/// Returns the JSON member `name`, or `None` if this member is missing or null.
 fn member<'a>(response: &'a Map<String, Value>, name: &str) -> Option<&'a Value> {
     response.get(name).filter(|value| !value.is_null())
 }

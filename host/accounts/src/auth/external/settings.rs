@@ -112,7 +112,7 @@ fn expected(
 ) -> Result<Expected, StartError> {
     if configured.username_claim.is_empty() {
         return Err(StartError::new(
-            "`oauth.introspection.username_claim` is empty; it must name the member with the account's address",
+            "`oauth.introspection.username_claim` is empty; it must be the name of the JSON member that contains the account's address",
         ));
     }
     Ok(Expected {

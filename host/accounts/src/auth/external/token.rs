@@ -6,7 +6,7 @@ use std::fmt;
 use latchmail_core::secrets::sha256_hex;
 use secrecy::{ExposeSecret as _, SecretString};
 
-/// A token of visible ASCII characters.
+/// A token of visible ASCII characters, and the hash of the token.
 #[derive(Clone)]
 pub struct OpaqueToken {
     secret: SecretString,

@@ -70,9 +70,9 @@ pub(in super::super) async fn switch(
     change_version(state, request, "switch", "Switch").await
 }
 
-/// Replaces the current version with the version in the field `digest`, by default with the version
-/// before the current one. The confirmation contains the digest, so a second submission of the form
-/// does not roll back further.
+/// Replaces the current version of a module with the version in the form field `digest`. Without
+/// this field, the new version is the version before the current version. The confirmation form
+/// contains the digest of the new version, so submitting this form twice does not roll back twice.
 async fn change_version(
     state: &PageState,
     request: &Request,
@@ -126,7 +126,7 @@ async fn change_version(
     respond(request, page).await
 }
 
-/// Asks for the confirmation of an action on a module.
+/// Renders the page that asks the user to confirm an action on a module.
 fn confirm(
     visit: Visit<'_>,
     name: &str,

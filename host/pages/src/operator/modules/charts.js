@@ -1,8 +1,9 @@
-// Draws a chart of the calls of each module, and updates the numbers of the table. Without this
-// script, the page shows the numbers at the time of the request.
+// Draws a chart of the calls of each module, and updates the counts in the table. Without this
+// script, the page shows the counts at the time of the request.
 const DATA = '/admin/modules.json';
 const INTERVAL = 2000;
-// The charts show the last two minutes.
+// The number of samples in a chart. With one sample every two seconds, a chart shows the last two
+// minutes.
 const SAMPLES = 60;
 const [WIDTH, HEIGHT] = [120, 32];
 const SVG = 'http://www.w3.org/2000/svg';
@@ -10,7 +11,7 @@ const SVG = 'http://www.w3.org/2000/svg';
 const button = document.getElementById('charts-button');
 const problem = document.getElementById('charts-problem');
 const charts = new Map();
-// The running loop, or null if the charts are paused.
+// The object that identifies the running loop, or null if the charts are paused.
 let loop = null;
 
 function element(name, attributes) {
@@ -56,7 +57,8 @@ function update(module, at) {
   chart.row.querySelector('[data-text="state"]').className = module.class;
   const last = chart.last;
   chart.last = { ...module, at };
-  // Each version has its own counts. The counts start at 0 when the service starts.
+  // Each version has its own counts, which start at 0 when the service starts. So after a change of
+  // the version or a restart, the difference from the last counts is not a rate.
   if (!last || last.texts.version !== module.texts.version || last.calls > module.calls) return;
   const rate = (count) => (Math.max(module[count] - last[count], 0) * 1000) / (at - last.at);
   chart.samples.push({ calls: rate('calls'), failed: rate('failed') });
@@ -64,11 +66,12 @@ function update(module, at) {
   draw(chart, module.name);
 }
 
-// Reads the numbers until the charts are paused. Each start has its own loop.
+// Reads the counts every two seconds until the charts are paused. `own` identifies the loop of this
+// call. A later start replaces the loop, which ends this loop.
 async function poll(own) {
   if (loop !== own) return;
   try {
-    // A redirect leads to the sign-in page.
+    // Do not follow a redirect, because a redirect leads to the sign-in page.
     const response = document.hidden ? null : await fetch(DATA, { redirect: 'manual' });
     if (loop !== own) return;
     if (response?.type === 'opaqueredirect') {

@@ -1,5 +1,5 @@
-//! The charts of the modules: the script that draws them, and `/admin/modules.json`, the numbers
-//! that the script reads every two seconds.
+//! The charts of the modules: the script that draws the charts, and `/admin/modules.json`, from
+//! which the script reads the counts of calls every two seconds.
 
 use http::StatusCode;
 use latchmail_http::message::{self, Request, Response};
@@ -16,24 +16,24 @@ use crate::layout::asset;
 
 const SCRIPT: &str = include_str!("charts.js");
 
-/// The numbers of all modules.
+/// The counts of all modules, as the script reads them.
 #[derive(Serialize)]
 struct Data {
     modules: Vec<Numbers>,
 }
 
-/// The numbers of a module. They are those of the serving version.
+/// The counts of calls and failures of a module's current version on this host.
 #[derive(Serialize)]
 pub(super) struct Numbers {
     name: String,
     calls: f64,
     failed: f64,
     pub(super) texts: Texts,
-    /// The class of the state in the style sheet.
+    /// The CSS class of the element that shows the state.
     pub(super) class: &'static str,
 }
 
-/// The texts in the row of a module that change while the page is shown.
+/// The texts in the table row of a module that the script updates.
 #[derive(Serialize)]
 pub(super) struct Texts {
     pub(super) state: &'static str,
@@ -75,7 +75,7 @@ pub(super) fn cpu(usage: &Usage) -> String {
     format!("{:.3} s", usage.cpu)
 }
 
-/// Formats the numbers of failures of a version.
+/// Formats the counts of failures of a version, by the kind of the failure.
 pub(super) fn failures(usage: &Usage) -> String {
     let counts = [
         ("trapped", usage.trapped),
@@ -95,8 +95,8 @@ pub(super) fn failures(usage: &Usage) -> String {
     }
 }
 
-/// Returns `true` if the version traps or returns invalid responses. A version with few requests
-/// counts as failing if most of these requests failed.
+/// Returns `true` if the module manager reports the current version as failing, or if the version
+/// trapped or returned invalid responses in more than half of the requests.
 fn is_failing(summary: &Summary) -> bool {
     summary.health.as_ref().is_some_and(|health| {
         let failed = health.trapped + health.wrong;
@@ -104,8 +104,8 @@ fn is_failing(summary: &Summary) -> bool {
     })
 }
 
-/// Renders the button that pauses the charts, and the element that loads the script. The script
-/// shows the button.
+/// Renders the button that pauses the charts, and the element that loads the script. The button is
+/// hidden until the script shows it, because the button does nothing without the script.
 pub(super) fn controls() -> Markup {
     html! {
         p {
@@ -118,16 +118,16 @@ pub(super) fn controls() -> Markup {
     }
 }
 
-/// Returns the script.
+/// Returns the script that draws the charts.
 pub(in super::super) fn script() -> Response {
     asset("text/javascript", SCRIPT)
 }
 
-/// Returns the numbers of all modules. Does not renew the cookie, because a session must end after
-/// an hour even if a page with charts is open.
+/// Returns the counts of all modules. Does not renew the cookie, because a session must end after
+/// an hour without a new page even if a page with charts is open.
 ///
-/// A page with charts sends 30 requests per minute, so these requests have another rate limit than
-/// the pages.
+/// A page with charts sends 30 of these requests per minute, so they count towards another rate
+/// limit than the pages.
 pub(in super::super) async fn data(
     state: &PageState,
     request: &Request,

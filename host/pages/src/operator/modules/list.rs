@@ -1,5 +1,5 @@
-//! `/admin/modules`: the modules with their versions, permissions and results. The numbers of calls
-//! are those of the metrics.
+//! `/admin/modules`: the modules with their versions, permissions, calls and failures. The counts
+//! of calls and failures are the values of the metrics.
 
 use http::{HeaderValue, header};
 use latchmail_http::message::{Request, Response};
@@ -27,7 +27,8 @@ const HEADINGS: [&str; 9] = [
     "Actions",
 ];
 
-/// A module, its numbers, and the version before the current one.
+/// The data of a row in the table of modules: the module, its counts, and the version before the
+/// current version.
 struct Row {
     report: Report,
     numbers: Numbers,
@@ -46,7 +47,8 @@ pub(in super::super) async fn list(
         let mut rows = Vec::new();
         for summary in modules.list() {
             let name = &summary.name;
-            // Another administrator can remove the module concurrently.
+            // `show` fails if another administrator removed the module after `list`. So the page
+            // omits this module.
             if let Ok(report) = modules.show(name).await {
                 let numbers = Numbers::of(&report.summary, &usage);
                 let earlier = modules.earlier_version(name).await.ok();

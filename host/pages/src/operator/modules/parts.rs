@@ -1,4 +1,4 @@
-//! The parts that several pages of modules have.
+//! The HTML elements that several pages about modules contain.
 
 use latchmail_http::message::Request;
 use latchmail_runtime::manager::report::{Policy, State, Summary};

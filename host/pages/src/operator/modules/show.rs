@@ -1,5 +1,5 @@
-//! `/admin/modules/{name}`: a module with its limits and its stored versions. Another version can
-//! be selected here.
+//! `/admin/modules/{name}`: a module with its limits and its stored versions. On this page, the
+//! administrator can switch to another version.
 
 use latchmail_http::message::{Request, Response};
 use latchmail_http::rejection::Rejection;
@@ -14,7 +14,8 @@ use super::super::visit::{Visit, respond};
 use super::charts::{self, Numbers};
 use super::parts::{grants, last_problem, name, state_of, switch_button};
 
-/// The number of digits of a digest in the table. `latchmail module` prints the same number.
+/// The number of hexadecimal digits of a digest that the table shows. The command
+/// `latchmail module` prints the same number of digits.
 const DIGEST_DIGITS: usize = 12;
 
 const HEADINGS: [&str; 8] = [
