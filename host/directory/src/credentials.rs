@@ -106,8 +106,8 @@ pub struct NewAppPassword {
     pub selector: String,
     /// SHA-256 of the whole secret, lower-case hexadecimal.
     pub secret_hash: String,
-    /// The time at which the app password expires, or `None` if it does not expire. Ignored for a
-    /// web session, because its app password expires together with the session.
+    /// The time at which the app password expires, or `None` if it does not expire. Ignored for web
+    /// sessions, API tokens and OAuth grants, whose app passwords expire together with them.
     pub expires_at: Option<Timestamp>,
 }
 
