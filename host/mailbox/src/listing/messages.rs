@@ -1,6 +1,6 @@
 //! Reads a page of a folder or of a search result.
 //!
-//! A listing converts each message to a summary as soon as the data of the message has arrived.
+//! A listing converts messages to summaries in groups, as soon as the data of a group have arrived.
 //! Therefore a listing uses little more memory than its result. Some summaries need longer headers
 //! and texts. The listing reads these data in batches, and each batch needs a memory permit.
 
@@ -8,6 +8,7 @@ use std::collections::HashMap;
 use std::mem;
 use std::sync::Arc;
 
+use latchmail_core::cpu;
 use latchmail_core::message_number::{MessageNumber, Uid};
 use latchmail_core::permissions::Right;
 use latchmail_imap::{Fetched, Opened, SearchKey, Session};
@@ -276,7 +277,10 @@ async fn read_summaries(
     // The HTML of one message can take more than a millisecond, so blocking threads convert the
     // messages. The conversion of a group starts when the group has arrived, so no thread waits for
     // the mail server.
-    let start = |group: Vec<Fetched>| blocking::run(move || convert(group));
+    if uids.is_empty() {
+        return Ok(Vec::new());
+    }
+    let start = |group: Vec<Fetched>| blocking::run(cpu::charged(move || convert(group)));
     let (mut group, mut conversions) = (Vec::with_capacity(GROUP), Vec::new());
     let mut folder = session.selected_folder()?;
     let mut add = |message| {
