@@ -9,8 +9,9 @@ use latchmail_directory::accounts::imports::AdoptedUser;
 
 use crate::context::CliContext;
 
-/// The names of the platform domains. The service writes the configured domains to the database
-/// only at its start, so they are read from the configuration too.
+/// The names of the platform domains, from the database and from the configuration. The service
+/// writes the configured domains to the database only at its start, so the database can lack some
+/// of them.
 pub(crate) struct PlatformDomains(BTreeSet<String>);
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! `latchmail key …`: commands that show, rotate and remove the keys of the service.
 //!
-//! Keys are only in the key files. The database has their public ids (`kid`) and their states, and
-//! the running hosts announce there which keys they have.
+//! Keys are only in the key files. The database contains the public ids (`kid`) and the states of
+//! the keys. Each running host announces in the database which keys its key file contains.
 
 mod copy;
 mod rotate;
@@ -254,7 +254,8 @@ fn has(host: &Host, kid: &str) -> bool {
     host.key_ids().any(|one| one == kid)
 }
 
-/// Returns the names of hosts, each name once. The hosts are sorted by name.
+/// Returns the names of hosts, each name once. `hosts` must be sorted by name, because `dedup`
+/// removes only adjacent duplicates.
 fn names<'a>(hosts: impl Iterator<Item = &'a Host>) -> Vec<String> {
     let mut names: Vec<String> = hosts.map(|host| host.name.clone()).collect();
     names.dedup();
