@@ -32,7 +32,7 @@ impl PlatformDomains {
         names.join(", ")
     }
 
-    /// Checks the domain of an address. Returns the reason if it is not a platform domain.
+    /// Checks the domain of an address. Returns the reason if the domain is not a platform domain.
     pub(crate) fn check(&self, address: &str) -> Result<(), String> {
         let (_, domain) = address.rsplit_once('@').unwrap_or_default();
         if self.contains(domain) {
@@ -55,7 +55,7 @@ impl CliContext {
     }
 
     /// Returns the account to create for a user of the mail server. Returns the reason if the user
-    /// cannot have an account. A sign-in has the same rules.
+    /// cannot have an account. The same rules apply when a user signs in.
     ///
     /// # Errors
     /// Returns an error if the system provides no randomness.
