@@ -115,8 +115,9 @@ fn selectable(value: &str) -> String {
     value.collect()
 }
 
-/// An element with the step budget for matching selectors. To get a related element, or to compare
-/// the name or an attribute, uses one step. If no steps are left, nothing matches.
+/// An element with the step budget for matching selectors. Each access to the parent or the
+/// previous sibling, and each comparison of the name or of an attribute, uses one step. If no steps
+/// are left, these accesses and comparisons find nothing.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Node<'n> {
     nodes: &'n Nodes,

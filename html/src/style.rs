@@ -349,9 +349,8 @@ fn parse(name: &str, value: &str, set: &mut dyn FnMut(Property, ParseValue<'_>))
         "margin-left" => set(P::MarginLeft, &|| outside(value)),
         "margin-top" => set(P::MarginTop, &|| outside(value)),
         "inset" | "margin" => {
-            // The first value is for the top, and the fourth value is for the left side. Without a
-            // fourth value, the second value is for the left side. Without a second value, the
-            // first value is.
+            // The first value is for the top. The value for the left side is the fourth value, or
+            // the second value if there is no fourth, or the first value if there is only one.
             let sides: Vec<&str> = words().take(4).collect();
             let left = sides.get(3).or_else(|| sides.get(1)).or(sides.first());
             let properties = match name {

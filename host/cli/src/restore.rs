@@ -203,9 +203,9 @@ impl Target {
 }
 
 /// Migrates the restored database, writes the file that mail servers read, and gives the files to
-/// the service's user. `remaining` contains the ids of the app passwords that are valid in the
-/// replaced database. If `remaining` is not `None`, ends all other app passwords of mail clients.
-/// Returns the ended and the valid app passwords of mail clients.
+/// the service's user. `remaining` contains the ids of the app passwords in the replaced database.
+/// If `remaining` is not `None`, ends all other app passwords of mail clients. Returns the ended
+/// and the valid app passwords of mail clients.
 async fn complete(
     config: &Config,
     dir: &Path,

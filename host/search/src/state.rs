@@ -103,7 +103,7 @@ pub(crate) struct FlagSet {
 /// The mutable facts about the messages of a mailbox. The index contains only immutable facts.
 ///
 /// Message numbers (`uid` in the API) should be dense, because each unused number in a small gap
-/// uses as much memory as a message.
+/// uses as much memory as the entry of a message.
 #[derive(Debug, Default)]
 pub struct MailboxState {
     entries: Entries,

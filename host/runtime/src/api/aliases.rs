@@ -37,8 +37,8 @@ impl Host for Call {
         let caller = self.require_scope(Scope::AliasesWrite)?;
         let aliases = &self.services.aliases;
         match aliases.create(caller, &name, &domain, &self.origin).await {
-            // This error ends the call of the module. The client receives `failure` instead of a
-            // response of the module.
+            // The credential has reached its limit of new aliases per day. This error ends the call
+            // of the module, and the client receives `failure` instead of a response of the module.
             Err(aliases::Error::Spent(failure)) => Err(HostError::trap(failure)),
             created => Ok(created.map(alias).map_err(alias_error)?),
         }
