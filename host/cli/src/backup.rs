@@ -1,8 +1,8 @@
 //! `latchmail backup`: copies the database and the configuration to a folder, while the service
 //! runs. The service's key is never in the folder.
 //!
-//! The folder is written under another name and renamed at the end. Therefore a folder with the
-//! name of the backup always contains a complete backup.
+//! The folder is written under another name and renamed at the end. Therefore an interrupted backup
+//! never leaves an incomplete folder with the name of the backup.
 
 pub(crate) mod keys;
 pub(crate) mod manifest;

@@ -79,8 +79,8 @@ pub(crate) async fn dump(
 /// changed if the transaction fails.
 ///
 /// `pg_restore` also has an option for one transaction, but that transaction would not include the
-/// changes of `restore`. If the command were interrupted between the two, a service that then
-/// starts could assign message numbers that other messages already have.
+/// changes of `restore`. If the command were interrupted before these changes, a service that then
+/// starts would assign message numbers of other messages to new messages.
 pub(crate) async fn restore(
     database: &config::Database,
     state: &PostgresState,

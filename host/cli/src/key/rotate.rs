@@ -19,9 +19,9 @@ use tokio::time::{Instant, sleep};
 use super::{FileKey, IN_USE, NOTICE_TIMEOUT, POLL_INTERVAL, has, in_state, names, names_with};
 use crate::context::CliContext;
 
-/// If a key has been the current key for longer than this time and is not the first key of the
-/// file, the cause is not an interrupted rotation. For example, the key file was copied from
-/// another host.
+/// If a key has been the current key for longer than this time, the position of the key in the file
+/// is not the result of an interrupted rotation. For example, the key file was copied from another
+/// host.
 const INTERRUPTED: Duration = Duration::from_hours(1);
 
 pub(super) async fn rotate(context: &CliContext) -> anyhow::Result<()> {
