@@ -3,7 +3,8 @@
 use std::str::Chars;
 
 /// Replaces characters that have a meaning in CSS. Text from strings, escapes and URLs then needs
-/// no quotes. The attributes of elements have the same replacements, so that selectors match them.
+/// no quotes. The same characters are replaced in the attributes of elements, so that selectors
+/// match the attributes.
 pub(crate) fn neutral(c: char) -> char {
     match c {
         c if c.is_alphanumeric() || matches!(c, '-' | '_') => c,
@@ -11,7 +12,7 @@ pub(crate) fn neutral(c: char) -> char {
     }
 }
 
-/// Whether [`plain`] can change a byte or the text after it.
+/// For each byte, whether [`plain`] can change the byte or the text after the byte.
 const IS_SPECIAL: [bool; 256] = {
     let mut special = [false; 256];
     let mut bytes: &[u8] = b"\\/<>(\"'";
@@ -77,7 +78,8 @@ fn push_string(plain: &mut String, rest: &mut Chars<'_>, end: char) {
 }
 
 fn skip_after(rest: &mut Chars<'_>, end: &str) {
-    // The `*` that begins a comment does not end it.
+    // The `*` of the start `/*` cannot also belong to the end `*/`, so `/*/` does not end a
+    // comment.
     let text = rest.as_str();
     let from = usize::from(text.starts_with('*'));
     let after = text[from..].split_once(end).map_or("", |(_, after)| after);

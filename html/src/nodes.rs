@@ -9,7 +9,7 @@ use crate::tag::Tag;
 
 /// The maximum number of steps in the budget. One step takes about 20 ns.
 const MAX_STEPS: usize = 5_000_000;
-/// The number of steps for each byte of a document. Newsletters need up to 4.
+/// The number of steps for each byte of a document. Newsletters need up to 4 steps for each byte.
 const STEPS_PER_BYTE: usize = 32;
 
 /// The remaining steps for matching selectors.
@@ -41,7 +41,8 @@ struct NodeData {
     name: String,
     id: Option<String>,
     class: Option<String>,
-    /// The names and values of the other attributes, if selectors contain any.
+    /// The names and values of the other attributes. Empty if no selector contains such an
+    /// attribute.
     attributes: Vec<(String, String)>,
     parent: Option<usize>,
     previous_sibling: Option<usize>,
@@ -114,8 +115,9 @@ fn selectable(value: &str) -> String {
     value.collect()
 }
 
-/// An element with the step budget for matching selectors. Each query uses one step. If no steps
-/// are left, queries find nothing.
+/// An element with the step budget for matching selectors. Each access to the parent or the
+/// previous sibling, and each comparison of the name or of an attribute, uses one step. If no steps
+/// are left, these accesses and comparisons find nothing.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Node<'n> {
     nodes: &'n Nodes,

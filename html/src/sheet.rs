@@ -264,7 +264,7 @@ impl<'r> Sheet<'r> {
         let mut rules = self.rules.all.iter().enumerate();
         self.rules.incomplete
             || rules.any(|(at, rule)| {
-                // Generated content is not part of the converted text.
+                // Ignore rules for generated content, which is not part of the converted text.
                 self.declarations(at).iter().any(&is_kind)
                     && self.selector(at).is_none()
                     && !is_generated(&rule.selector)

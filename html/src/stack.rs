@@ -11,8 +11,8 @@ use crate::text::lines_around;
 /// The maximum nesting depth. Newsletters have up to 100 levels. Browsers have a limit of 512.
 const MAX_DEPTH: usize = 256;
 
-/// A set of elements, one bit for each kind. [`Stack::find`] compares bits, because names are slow
-/// to compare.
+/// A set of kinds of elements, with one bit for each kind. [`Stack::find`] compares bits, because
+/// names are slow to compare.
 type Kinds = u16;
 
 const CELL: Kinds = 1;
@@ -163,8 +163,8 @@ impl<T: Copy + PartialEq> Stack<T> {
         Some((self.close_at(at), value))
     }
 
-    /// Returns the index of the innermost open element that `is_wanted` selects. The search ends at
-    /// an element of a kind in `within`.
+    /// Returns the index of the innermost open element that `is_wanted` selects. The search goes
+    /// outwards, and ends at an element of a kind in `within`.
     fn find(&self, is_wanted: impl Fn(&Open<T>) -> bool, within: Kinds) -> Option<usize> {
         let ends = |open: &Open<T>| open.kinds & within != 0 || is_wanted(open);
         let at = self.open.iter().rposition(ends)?;

@@ -210,7 +210,7 @@ impl Cascade {
         if matches!(element, "table" | "tbody" | "tr" | "td" | "th") {
             return false;
         }
-        // The extent of an axis, unless the minimum is larger.
+        // Returns the extent of a size property. A sufficient minimum makes the extent sufficient.
         let extent = |property, minimum| match (self.value(property), self.value(minimum)) {
             (_, Some(Value::Extent(Extent::Sufficient))) => Extent::Sufficient,
             (Some(Value::Extent(extent)), _) => extent,
@@ -349,7 +349,8 @@ fn parse(name: &str, value: &str, set: &mut dyn FnMut(Property, ParseValue<'_>))
         "margin-left" => set(P::MarginLeft, &|| outside(value)),
         "margin-top" => set(P::MarginTop, &|| outside(value)),
         "inset" | "margin" => {
-            // One value is for all sides, and the second of two or three is for left and right.
+            // The first value is for the top. The value for the left side is the fourth value, or
+            // the second value if there is no fourth, or the first value if there is only one.
             let sides: Vec<&str> = words().take(4).collect();
             let left = sides.get(3).or_else(|| sides.get(1)).or(sides.first());
             let properties = match name {

@@ -47,8 +47,8 @@ impl Tag {
         &self.buffer[..self.name_ends]
     }
 
-    /// The attributes, with names in lower case. Of attributes with the same name, browsers use
-    /// only the first.
+    /// The attributes, with names in lower case. If several attributes have the same name, browsers
+    /// use only the first.
     pub(crate) fn attributes(&self) -> impl Iterator<Item = (&str, &str)> {
         let text = |range: &Range<usize>| &self.buffer[range.clone()];
         let all = self.attributes.iter();

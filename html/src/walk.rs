@@ -67,7 +67,7 @@ pub(crate) fn walk(html: &str, form: Form, length: usize) -> Found {
     }
 }
 
-/// What an element's own tag determines.
+/// The properties of an element that do not depend on outer elements.
 #[derive(Clone, Copy, Debug, Default)]
 struct Own {
     style: Style,
@@ -204,7 +204,8 @@ impl Walker<'_, '_> {
         }
         let node = (!self.sheet.is_empty()).then(|| self.nodes.add(tag, parent.own.node));
         if name == "head" {
-            // Browsers show text between the elements of a head in the body.
+            // Do not open the element: browsers show text that is directly in a head as part of the
+            // body.
             return;
         }
         let own = self.own(tag, node);

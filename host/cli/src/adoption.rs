@@ -9,8 +9,9 @@ use latchmail_directory::accounts::imports::AdoptedUser;
 
 use crate::context::CliContext;
 
-/// The names of the platform domains. The service writes the configured domains to the database
-/// only at its start, so they are read from the configuration too.
+/// The names of the platform domains, from the database and from the configuration. The service
+/// writes the configured domains to the database only at its start, so the database can lack some
+/// of them.
 pub(crate) struct PlatformDomains(BTreeSet<String>);
 
 #[cfg(test)]
@@ -31,7 +32,7 @@ impl PlatformDomains {
         names.join(", ")
     }
 
-    /// Checks the domain of an address. Returns the reason if it is not a platform domain.
+    /// Checks the domain of an address. Returns the reason if the domain is not a platform domain.
     pub(crate) fn check(&self, address: &str) -> Result<(), String> {
         let (_, domain) = address.rsplit_once('@').unwrap_or_default();
         if self.contains(domain) {
@@ -54,7 +55,7 @@ impl CliContext {
     }
 
     /// Returns the account to create for a user of the mail server. Returns the reason if the user
-    /// cannot have an account. A sign-in has the same rules.
+    /// cannot have an account. The same rules apply when a user signs in.
     ///
     /// # Errors
     /// Returns an error if the system provides no randomness.

@@ -1,8 +1,9 @@
 //! `latchmail alias import`: imports the aliases of an existing Postfix.
 //!
 //! An address that is not imported, but receives mail at the mail server, is reserved. Otherwise a
-//! user could create an alias with this address, and send as it. Addresses of the mail server's own
-//! users are never reserved, because the reservation would prevent the user's first sign-in.
+//! user could create an alias with this address, and send mail from this address. Addresses of the
+//! mail server's own users are never reserved, because the reservation would prevent the user's
+//! first sign-in.
 
 mod resolve;
 
@@ -121,7 +122,7 @@ struct Importer<'a> {
     context: &'a CliContext,
     users: MailServerUsers<'a>,
     platform: PlatformDomains,
-    /// The results of [`Importer::account`].
+    /// The results of [`Importer::account`], by target.
     accounts: HashMap<String, Result<String, String>>,
 }
 
@@ -173,8 +174,8 @@ impl Importer<'_> {
         }))
     }
 
-    /// Looks up the user whose own address this is. A mail server that replaces names can find a
-    /// user by other addresses too.
+    /// Looks up the user whose own address is `address`. Ignores a user with another address,
+    /// because a mail server that rewrites names can find a user by several addresses.
     async fn user(&mut self, address: &str) -> Lookup {
         let sign_in = &self.context.config.sign_in;
         match self.users.find(address).await {

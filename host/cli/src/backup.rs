@@ -1,8 +1,8 @@
 //! `latchmail backup`: copies the database and the configuration to a folder, while the service
 //! runs. The service's key is never in the folder.
 //!
-//! The folder is written under another name and renamed at the end. So an interrupted backup is
-//! never mistaken for a complete one.
+//! The folder is written under another name and renamed at the end. Therefore an interrupted backup
+//! never leaves an incomplete folder with the name of the backup.
 
 pub(crate) mod keys;
 pub(crate) mod manifest;
@@ -60,7 +60,7 @@ pub async fn run(service: &ServiceArgs, args: &BackupArgs) -> anyhow::Result<()>
         if let Some(keys) = &keys {
             key_file.copy_to(keys)?;
         }
-        // An empty folder is replaced.
+        // If `dir` is an empty folder, `rename` replaces this folder.
         fs::rename(&draft, &dir).with_context(|| format!("cannot create {}", dir.display()))?;
         sync_folder(parent(&dir))?;
         anyhow::Ok(time)

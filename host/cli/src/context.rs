@@ -21,7 +21,7 @@ use crate::config_file;
 #[derive(Debug, Clone, clap::Args)]
 pub struct ServiceArgs {
     /// Configuration file [default: `$LATCHMAIL_CONFIG`, `/etc/latchmail/latchmail.toml`, or the
-    /// file of `latchmail dev`]. Environment variables override it.
+    /// file of `latchmail dev`]. Environment variables override its settings.
     #[arg(long, global = true, value_name = "FILE")]
     config: Option<PathBuf>,
 }
@@ -75,7 +75,7 @@ impl CliContext {
     }
 
     /// Returns an error if the mail server stores the password of this address, or if the user
-    /// signs in at the identity provider. `action` completes the sentence.
+    /// signs in at the identity provider. `action` is the end of the error text.
     pub(crate) fn require_own_password(&self, address: &str, action: &str) -> anyhow::Result<()> {
         if self.config.sign_in.is_at_provider(address) {
             bail!(

@@ -167,8 +167,8 @@ impl CliContext {
                 None => None,
             });
         }
-        // The directory lists the claim of the owner before other claims. The DKIM key of a
-        // platform domain is in the configuration.
+        // The directory lists the claim of the owner before other claims. A platform domain has no
+        // owner, and its DKIM key is in the configuration.
         let owned = claims.first().map(|claim| claim.domain.clone());
         let inspected = owned.unwrap_or_else(|| Domain {
             name: name.clone(),

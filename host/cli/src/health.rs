@@ -1,5 +1,5 @@
-//! `latchmail health`: checks that the service on this machine responds. Container images use it as
-//! their health check.
+//! `latchmail health`: checks that the service on this machine responds. Container images use this
+//! command as their health check.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::time::Duration;
@@ -23,7 +23,8 @@ use crate::context::ServiceArgs;
 /// The time limit for the response.
 const TIMEOUT: Duration = Duration::from_secs(5);
 
-/// The header of the PROXY protocol for a connection that the proxy itself opens.
+/// The header of the PROXY protocol, version 1, for a connection that does not belong to a client
+/// of the proxy.
 const PROXY_HEADER: &[u8] = b"PROXY UNKNOWN\r\n";
 
 /// Requests `GET /api/health` at the address in `listen`. Does not verify the certificate of the
@@ -73,7 +74,8 @@ async fn status(config: &Config, listen: &Listen) -> anyhow::Result<StatusCode> 
     let exchange = sender.send_request(request);
     tokio::pin!(exchange);
     let response = tokio::select! {
-        // The response and the end of the connection can arrive together.
+        // The response and the end of the connection can arrive together. Poll the response first,
+        // so that the response is not lost.
         biased;
         response = &mut exchange => response,
         _ = connection => exchange.await,

@@ -18,7 +18,7 @@ pub(crate) enum Status {
     Failed {
         /// The reason, as the end of a sentence whose subject is the entry.
         reason: String,
-        /// Whether no account can use the address of the entry.
+        /// Whether the address of the entry is reserved, so that no account can use it.
         reserved: bool,
     },
 }
@@ -69,7 +69,7 @@ impl Report {
         }
     }
 
-    /// Returns the numbers of entries, as one line.
+    /// Returns the number of entries with each status, as one line.
     pub(crate) fn summary(&self) -> String {
         format!(
             "{} imported, {} unchanged, {} not imported",

@@ -1,7 +1,7 @@
 //! `latchmail key …`: commands that show, rotate and remove the keys of the service.
 //!
-//! Keys are only in the key files. The database has their public ids (`kid`) and their states, and
-//! the running hosts announce there which keys they have.
+//! Keys are only in the key files. The database contains the public ids (`kid`) and the states of
+//! the keys. Each running host announces in the database which keys its key file contains.
 
 mod copy;
 mod rotate;
@@ -40,10 +40,10 @@ const POLL_INTERVAL: Duration = Duration::from_millis(250);
 pub enum Command {
     /// Replace the current key with a new one, without a restart and without signing users out.
     ///
-    /// Adds a new key to the key file of this machine, waits until all running hosts have it, and
-    /// makes it the current key. If a host does not have the key file, prints its name: copy the
-    /// file there, and run the command again. The command can also be run again after it was
-    /// interrupted.
+    /// Adds a new key to the key file of this machine, waits until all running hosts have the key,
+    /// and makes the key the current key. If a host does not have the key, prints the name of the
+    /// host: copy the key file to this host, and run the command again. The command can also be run
+    /// again after an interruption.
     Rotate,
     /// List the keys.
     List {
@@ -254,7 +254,8 @@ fn has(host: &Host, kid: &str) -> bool {
     host.key_ids().any(|one| one == kid)
 }
 
-/// Returns the names of hosts, each name once. The hosts are sorted by name.
+/// Returns the names of hosts, each name once. `hosts` must be sorted by name, because `dedup`
+/// removes only adjacent duplicates.
 fn names<'a>(hosts: impl Iterator<Item = &'a Host>) -> Vec<String> {
     let mut names: Vec<String> = hosts.map(|host| host.name.clone()).collect();
     names.dedup();

@@ -11,7 +11,7 @@ use latchmail_net::dovecot_auth::lookup::Lookups;
 pub(crate) struct MailServerUsers<'a> {
     sign_in: &'a SignIn,
     connection: Connection,
-    /// For each domain, whether the mail server has a user with every name.
+    /// For each domain, whether the mail server reports every name as a user.
     indiscriminate: HashMap<String, bool>,
 }
 
@@ -32,15 +32,15 @@ pub(crate) enum Lookup {
     User(String),
     /// The mail server has no such user.
     NotFound,
-    /// The mail server cannot be asked: there is no lookup socket, or the mail server reports every
-    /// name as a user.
+    /// It is unknown whether the user exists: there is no lookup socket, or the mail server reports
+    /// every name as a user.
     Unknown,
     /// The lookup failed. The text is the reason.
     Failed(String),
 }
 
 impl<'a> MailServerUsers<'a> {
-    /// Does not connect.
+    /// Creates a value without connecting to the mail server. The first lookup connects.
     pub(crate) fn new(sign_in: &'a SignIn) -> Self {
         let is_configured = !sign_in.mailserver.lookup_socket.as_os_str().is_empty();
         Self {
@@ -54,9 +54,9 @@ impl<'a> MailServerUsers<'a> {
         }
     }
 
-    /// Looks up the user with this address. On the default domain, the user can have a name with or
-    /// without the domain. An address on a domain whose passwords are not at the mail server is no
-    /// user.
+    /// Looks up the user with this address. On the default domain, the log-in name of the user can
+    /// be with or without the domain. Returns [`Lookup::NotFound`] for a domain that cannot have
+    /// users of the mail server.
     pub(crate) async fn find(&mut self, address: &str) -> Lookup {
         let name = self.sign_in.login_name(address);
         match self.find_name(name, address).await {

@@ -199,8 +199,8 @@ async fn compile(cache_dir: &Path, files: &[PathBuf]) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Installs components. Asks the operator for consent if consent is missing and standard input is a
-/// terminal.
+/// Installs components. Asks the operator for consent if the service requires consent and standard
+/// input is a terminal.
 async fn install(socket: &Path, files: &[PathBuf], yes: bool) -> anyhow::Result<()> {
     let mut body = components(files)?;
     body["accept"] = yes.into();

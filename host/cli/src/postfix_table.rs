@@ -179,7 +179,7 @@ fn split_key(line: &str, format: Format) -> (&str, &str) {
     line.split_at(end)
 }
 
-/// Returns the words that commas or white space separate.
+/// Returns the words of a text. Commas and white space outside quotation marks separate words.
 fn words(text: &str) -> impl Iterator<Item = &str> {
     let is_separator = |c: char| c == ',' || c.is_ascii_whitespace();
     let mut rest = text;

@@ -131,7 +131,7 @@ fn print_passwords(heading: &str, passwords: &[ClientPassword]) -> anyhow::Resul
     print_lines(table(["ADDRESS", "LABEL", "CREATED"], rows))
 }
 
-/// The configured database.
+/// The configured database, to which the backup is restored.
 enum Target {
     Sqlite(PathBuf),
     Postgres(backup::PostgresState),
@@ -173,7 +173,8 @@ impl Target {
         }
     }
 
-    /// Returns the name of the database for messages. A URL can contain a password.
+    /// Returns the name of the database for messages. The name is not the URL, because a URL can
+    /// contain a password.
     fn name(&self) -> String {
         match self {
             Self::Sqlite(file) => file.display().to_string(),
@@ -201,10 +202,10 @@ impl Target {
     }
 }
 
-/// Migrates the restored database, writes the mail servers' file, and gives the files to the
-/// service's user. If `remaining` contains the app passwords of the replaced database, ends the
-/// other app passwords of mail clients. Returns the ended and the valid app passwords of mail
-/// clients.
+/// Migrates the restored database, writes the file that mail servers read, and gives the files to
+/// the service's user. `remaining` contains the ids of the app passwords in the replaced database.
+/// If `remaining` is not `None`, ends all other app passwords of mail clients. Returns the ended
+/// and the valid app passwords of mail clients.
 async fn complete(
     config: &Config,
     dir: &Path,

@@ -148,7 +148,7 @@ section! {
         pub index: Index,
         /// The settings for the registration of accounts.
         pub registration: Registration,
-        /// The source of the passwords of users.
+        /// The settings for the sign-in of users.
         pub sign_in: SignIn,
         /// The settings of the audit log.
         pub audit: Audit,
@@ -158,7 +158,7 @@ section! {
         pub dkim: Dkim,
         /// The rate limits, in requests per minute.
         pub limits: Limits,
-        /// The server with the rate limits that several hosts share.
+        /// The settings of the Redis server with the rate limits that several hosts share.
         pub redis: Redis,
         /// The settings of the authorization server for agents.
         pub oauth: OAuth,
@@ -182,7 +182,7 @@ section! {
         /// The modules that the program contains.
         #[serde(skip)]
         pub embedded: Vec<EmbeddedModule>,
-        /// The keys that are set.
+        /// The configuration keys that a file or the environment sets.
         #[serde(skip)]
         keys: Keys,
         /// The limits of accounts, by the name of the plan. The plan `default` exists even if it is
@@ -284,7 +284,8 @@ impl Config {
         self.tls.is_configured() || self.acme.is_configured()
     }
 
-    /// Returns the folder of the keys and the certificates of `acme`. It is beside the key file.
+    /// Returns the path of the folder `acme`, with the keys and certificates for the section
+    /// `acme`. This folder is in the same folder as the key file.
     #[must_use]
     pub fn acme_folder(&self) -> PathBuf {
         self.key_file.with_file_name("acme")
@@ -468,8 +469,8 @@ pub fn environment() -> std::collections::HashMap<String, String> {
         .collect()
 }
 
-/// Returns `true` if a service manager passed sockets to this process. A process that inherited the
-/// environment of its parent has no sockets.
+/// Returns `true` if a service manager passed sockets to this process. Compares `LISTEN_PID` with
+/// the id of this process, because a child process can inherit the variable without the sockets.
 #[must_use]
 pub fn has_inherited_sockets() -> bool {
     std::env::var(LISTEN_PID).is_ok_and(|id| id.parse() == Ok(std::process::id()))

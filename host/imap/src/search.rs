@@ -29,7 +29,7 @@ pub enum SearchKey {
     /// The Content-Type field contains `multipart/mixed`, as in messages with attachments. IMAP has
     /// no search key for attachments.
     Mixed,
-    /// The message is not marked as read.
+    /// The message does not have the flag `\Seen`.
     Unseen,
     /// The message has this keyword.
     Keyword(Flag),
@@ -128,8 +128,8 @@ impl Session {
         Ok(Some((opening.opened, found.into_iter().collect())))
     }
 
-    /// Returns the UIDs of the messages that exist in the folder. Returns `None` if the folder does
-    /// not exist or has another UIDVALIDITY. Needs one round trip.
+    /// Returns those UIDs in `uids` that exist in the folder. Returns `None` if the folder does not
+    /// exist or has another UIDVALIDITY. Needs one round trip.
     ///
     /// # Errors
     /// Returns an [`Error`] if the command fails.

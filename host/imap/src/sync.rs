@@ -38,7 +38,8 @@ pub struct FolderChanges {
 const MAX_VANISHED: usize = 100_000;
 
 /// Returns the flags in ascending order, separated by spaces, without `\Recent` and duplicates.
-/// Flags that differ only in case are equal.
+/// Flags that differ only in case are equal. Omits the last flags if the flags together exceed the
+/// size limit.
 #[must_use]
 pub fn canonical_flags<'f>(flags: impl Iterator<Item = &'f str>) -> String {
     let mut flags: Vec<&str> = flags
@@ -181,8 +182,9 @@ impl Session {
 }
 
 impl SelectedFolder<'_> {
-    /// Reads flags in the open folder. A message that is expunged during the command can be missing
-    /// in the result.
+    /// Reads the flags of the messages in the open folder that have changed since the HIGHESTMODSEQ
+    /// `since`, or of all messages if `since` is `None`. A message that is expunged during the
+    /// command can be missing from the result.
     async fn collect_flags(&mut self, since: Option<u64>) -> Result<Collected, Error> {
         let (mut wire, selected) = self.session.connection.take_selected()?;
         let exchange = async move {

@@ -116,7 +116,8 @@ impl Index {
     /// Opens the index in a folder. Creates the folder and the index if they do not exist. Verifies
     /// the checksums of all files.
     ///
-    /// The folder must contain no other files, because a new index deletes all files in the folder.
+    /// The folder must contain no other files, because the creation of an index deletes all files
+    /// in the folder.
     ///
     /// # Errors
     /// Returns [`Error`] if the index is damaged or cannot be read.
@@ -208,8 +209,8 @@ impl Index {
                     let Some(postings) = index.read_block_postings(&term, option)? else {
                         continue;
                     };
-                    // If a message was replaced, the segment also has a deleted document with its
-                    // number.
+                    // If a message was replaced, the segment can also contain a deleted document
+                    // with the same message number.
                     let alive = postings
                         .docs()
                         .iter()
@@ -296,7 +297,8 @@ fn find(segments: &[Segment], state: &MailboxState, search: &Search<'_>) -> Resu
                         .map_or(0, |entry| entry.imap_uid.0.into()),
                     Order::Arrival => arrival,
                 };
-                // Scores are not negative, so the bits of two scores compare like the scores.
+                // Scores are not negative, so the bit patterns of scores sort in the same order as
+                // the scores.
                 let score = scores
                     .as_ref()
                     .map_or(0, |scores| scores[index][doc as usize].to_bits());

@@ -49,9 +49,9 @@ pub(crate) fn all(segments: &[SegmentMeta]) -> Option<Vec<SegmentId>> {
 /// Returns how many of the smallest segments are merged. `sizes` contains the number of documents
 /// of each segment, ascending.
 ///
-/// The merge includes a larger segment only if the smaller ones together have at least half its
-/// size. So a message is copied only if its segment grows by at least half, which limits how often
-/// a message is copied.
+/// The merge includes a larger segment only if the smaller segments together have at least half the
+/// size of the larger segment. So a message is copied only if its segment grows by at least half,
+/// which limits how often a message is copied.
 fn smallest(sizes: &[u32], max: usize) -> usize {
     if sizes.len() <= max {
         return 0;

@@ -27,7 +27,7 @@ pub(crate) struct Ranked {
 /// Selects the first results in order.
 pub(crate) struct Selection {
     limit: usize,
-    /// The best results so far, in any order. The number of results is at most twice `limit`, or
+    /// The best results so far, in any order. The maximum length is twice `limit`, but at least
     /// 256.
     results: Vec<Ranked>,
     /// Results below this value cannot be selected any more.

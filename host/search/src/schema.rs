@@ -8,14 +8,15 @@ use tantivy::schema::{
 };
 use tantivy::store::Compressor;
 
-/// The name of the tokenizer in the schema. The number in the name must change if the tokenizer
-/// returns other words for a text. Then the schema differs, and existing indexes are built again.
+/// The name of the tokenizer in the schema. Change the number in the name if the tokenizer returns
+/// other words for a text than before. Then the schema of existing indexes differs, so these
+/// indexes are built again.
 pub(crate) const TOKENIZER: &str = "words1";
 
 /// The text fields of the index. Each word of a message is in one of these fields.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum TextField {
-    /// The text and the names of attachments.
+    /// The visible text of the message, and the names of the attachments.
     Body,
     /// The subject.
     Subject,
@@ -58,8 +59,8 @@ pub(crate) static FIELDS: LazyLock<Fields> = LazyLock::new(|| {
         ["body", "subject", "from", "to"].map(|name| schema.add_text_field(name, words.clone()));
     Fields {
         texts,
-        // The number is indexed, so that a message can be deleted. `INDEXED` would also store a
-        // length for scores.
+        // The message number is indexed, because messages are deleted by message number. The flag
+        // `INDEXED` would also store a field length, which only scores need.
         number: schema.add_u64_field("uid", NumericOptions::default().set_fast().set_indexed()),
         arrival: schema.add_i64_field("arrival", FAST),
         date: schema.add_i64_field("date", FAST),

@@ -205,7 +205,8 @@ pub(crate) fn add_phrase(
     }
 
     // `matches` has the documents that contain the words before the last word. `positions` has the
-    // positions that the last word must have.
+    // positions that the last word must have, for one document after the other. `ends` has the
+    // index in `positions` at which the positions of each document end.
     let mut matches: Vec<u32> = Vec::new();
     let mut ends: Vec<usize> = Vec::new();
     let mut positions: Vec<u32> = Vec::new();
@@ -296,7 +297,7 @@ fn for_each_phrase(
     Ok(())
 }
 
-/// Moves to the first document that is not before `target`, and returns it.
+/// Moves `postings` to the first document that is not before `target`, and returns this document.
 fn seek(postings: &mut SegmentPostings, target: u32) -> u32 {
     if postings.doc() < target {
         postings.seek(target)

@@ -39,7 +39,8 @@ impl Shared {
         let index = if tantivy::Index::exists(&files).map_err(TantivyError::from)? {
             tantivy::Index::open(files.clone())?
         } else {
-            // A crash before the first commit can leave files, which would prevent a new index.
+            // A crash before the first commit can leave files, which would prevent the creation of
+            // an index.
             files.clear()?;
             tantivy::Index::create(files.clone(), FIELDS.schema.clone(), settings())?
         };
@@ -118,8 +119,8 @@ pub(crate) fn verify(index: &tantivy::Index) -> Result<(), Error> {
     let mut segments = index.load_metas()?.segments;
     loop {
         let result = verify_segments(index, &segments);
-        // A concurrent writer can delete the files of segments that it has merged. Then the new
-        // segments are verified.
+        // A concurrent writer can delete the files of merged segments during the verification. If
+        // the segments have changed, verify the new segments.
         let now = index.load_metas()?.segments;
         let ids = |segments: &[SegmentMeta]| {
             segments

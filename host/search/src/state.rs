@@ -14,13 +14,13 @@ use entries::Entries;
 /// The location of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Location {
-    /// The index of the folder.
+    /// The index of the folder, as passed to [`MailboxState::set_folder`].
     pub folder: u16,
     /// The IMAP UID.
     pub imap_uid: Uid,
 }
 
-/// A set of folders, by their index.
+/// A set of folder indexes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FolderSet {
     bits: Vec<u64>,
@@ -69,7 +69,7 @@ const NO_FOLDER: u16 = u16::MAX;
 pub(crate) struct Entry {
     pub(crate) folder: u16,
     pub(crate) imap_uid: Uid,
-    /// The index in [`MailboxState::flag_sets`].
+    /// The index of the message's flags in [`MailboxState::flag_sets`].
     pub(crate) flags: u32,
 }
 
@@ -102,7 +102,8 @@ pub(crate) struct FlagSet {
 
 /// The mutable facts about the messages of a mailbox. The index contains only immutable facts.
 ///
-/// Message numbers (`uid`) must be dense, because small gaps between the numbers use memory.
+/// Message numbers (`uid` in the API) should be dense, because each unused number in a small gap
+/// uses as much memory as the entry of a message.
 #[derive(Debug, Default)]
 pub struct MailboxState {
     entries: Entries,

@@ -30,7 +30,7 @@ use latchmail_core::message_number::MessageNumber;
 
 pub use keys::{InvalidThreadId, ThreadFields, ThreadId, ThreadKeys};
 
-/// Marks a missing index.
+/// The value of an index that refers to no element.
 const NONE: u32 = u32::MAX;
 
 /// Maximum number of references that are followed to the root of a component. References can form a
@@ -56,8 +56,8 @@ pub struct Threads {
     by_subject: BTreeSet<SubjectEntry>,
     /// The number of components whose subject has a reply prefix, by subject.
     replies: HashMap<u64, u32>,
-    /// The number of components with a subject that does not depend on other components, by
-    /// subject.
+    /// The number of components with only one possible subject, by subject. The subject of such a
+    /// component does not depend on other components.
     fixed: HashMap<u64, u32>,
     /// The components with two possible subjects (with and without tags), by each of the two
     /// subjects.
@@ -65,7 +65,7 @@ pub struct Threads {
     /// The subjects whose components have changed. The value says whether `fixed` contained the
     /// subject before the change. Empty except during a change.
     changed: HashMap<u64, bool>,
-    /// The components without an entry in `by_subject`. Empty except during a change.
+    /// The components whose entries must be added to `by_subject`. Empty except during a change.
     pending: Vec<u32>,
 }
 
@@ -83,7 +83,7 @@ struct Message {
 /// form a tree for union-find.
 #[derive(Debug)]
 struct Node {
-    /// The oldest message with this Message-ID.
+    /// The index of the oldest message with this Message-ID, or `NONE` if no such message exists.
     message: u32,
     /// The parent in the tree, or the node itself.
     parent: u32,
@@ -95,7 +95,7 @@ struct Node {
 struct Component {
     /// The number of nodes.
     size: u32,
-    /// The oldest message. `NONE` only while the first message is added.
+    /// The index of the oldest message. `NONE` only while the first message is added.
     oldest: u32,
     root: u64,
     base_subject: u64,
@@ -105,8 +105,9 @@ struct Component {
     subject: u64,
 }
 
-/// The subject, the date and the Message-ID of the oldest message, and the node of a component. The
-/// first three values are unique.
+/// An entry of `Threads::by_subject`: the subject of a component, the date and the Message-ID of
+/// the component's oldest message, and the component's node. No two entries have the same first
+/// three values.
 type SubjectEntry = (u64, i64, u64, u32);
 
 impl Threads {
@@ -238,7 +239,7 @@ impl Threads {
             Some(components) => components.flat_map(|node| self.members_of(node)).collect(),
             None => self.members_of(first).collect(),
         };
-        // Copies of a message differ only in their message numbers.
+        // Copies of a message have the same age, so the message number decides their order.
         members.sort_unstable_by_key(|message| {
             (self.age(*message), self.messages[*message as usize].number)
         });
@@ -309,7 +310,7 @@ impl Threads {
         (message.date, &message.keys)
     }
 
-    /// Returns the older of two messages. Each of them can be `NONE`.
+    /// Returns the older of two messages. Each argument can be `NONE`.
     fn older(&self, a: u32, b: u32) -> u32 {
         if a == NONE || b != NONE && self.age(b) < self.age(a) {
             b
@@ -318,7 +319,8 @@ impl Threads {
         }
     }
 
-    /// Adds a message to the components, without its subject. Returns the component.
+    /// Adds a message to the component of its Message-ID and references, and returns this
+    /// component. Does not update the subject of the component.
     fn link(&mut self, number: MessageNumber, date: i64, keys: ThreadKeys) -> u32 {
         let node = self.node(keys.message_id);
         let mut component = self.component_of(node);

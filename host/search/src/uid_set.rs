@@ -7,8 +7,8 @@ const CHUNK: usize = 1024;
 
 /// A sorted set of IMAP UIDs.
 ///
-/// The UIDs are stored in sorted chunks of limited size, so that an insertion moves few UIDs and a
-/// position is the sum of few lengths.
+/// The UIDs are stored in sorted chunks of limited size. Therefore an insertion moves few UIDs. The
+/// position of a UID in the set is computed from the lengths of the earlier chunks.
 #[derive(Debug, Default)]
 pub(crate) struct UidSet {
     /// The chunks, ascending. No chunk is empty.
@@ -17,7 +17,7 @@ pub(crate) struct UidSet {
 }
 
 impl UidSet {
-    /// Returns the index of the chunk that contains `uid` or must contain it.
+    /// Returns the index of the chunk that contains `uid`, or to which `uid` must be added.
     fn chunk(&self, uid: Uid) -> usize {
         self.chunks
             .partition_point(|chunk| chunk[0] <= uid)
@@ -67,7 +67,8 @@ impl UidSet {
         }
     }
 
-    /// Returns the number of lower UIDs. Returns `None` if the set does not contain the UID.
+    /// Returns the number of UIDs in the set that are lower than `uid`. Returns `None` if the set
+    /// does not contain `uid`.
     pub(crate) fn position(&self, uid: Uid) -> Option<u32> {
         let index = self.chunk(uid);
         let position = self.chunks.get(index)?.binary_search(&uid).ok()?;

@@ -28,8 +28,9 @@ const MAX_STORED: usize = 64 << 10;
 /// The maximum size of messages that wait for the indexing thread, in bytes.
 const MAX_QUEUED: usize = 4 << 20;
 
-/// A writer that has added more messages than this number is building a new index. Then a commit
-/// allows more segments, because the caller is expected to call [`Writer::optimize`].
+/// If a writer has added more messages than this number, a commit assumes that the caller builds a
+/// new index. Then the commit allows more segments, because the caller is expected to call
+/// [`Writer::optimize`] later.
 const BUILD: u32 = 1000;
 
 /// The limits of the buffer for messages before they are written, in bytes. tantivy sets the
@@ -54,7 +55,7 @@ pub struct Document<'a> {
     pub arrival: i64,
     /// The date in the header, in milliseconds since 1970.
     pub date: i64,
-    /// The size in bytes.
+    /// The size of the message, in bytes.
     pub size: u64,
     /// The subject.
     pub subject: &'a str,
@@ -70,8 +71,9 @@ pub struct Document<'a> {
     pub attachments: &'a [&'a str],
     /// The visible text.
     pub text: &'a str,
-    /// The visible text of another form of the message, if it has words that `text` lacks. `text`
-    /// and `other_text` share the limit of 1 MiB for indexed text. No phrase spans both texts.
+    /// The visible text of another form of the message, if that form has words that `text` lacks.
+    /// `text` and `other_text` share the limit of 1 MiB for indexed text. No phrase spans `text`
+    /// and `other_text`.
     pub other_text: &'a str,
     /// The keys that determine the thread.
     pub thread: ThreadKeys,
@@ -139,8 +141,8 @@ fn participants<'a>(list: &[Participant<'a>]) -> impl Iterator<Item = &'a str> {
         .flat_map(|participant| [participant.name, participant.address])
 }
 
-/// Returns the beginning of the texts, at most [`MAX_STORED`] bytes. The result does not end within
-/// a word, because a snippet would show a part of the word as a match.
+/// Returns the beginning of the texts, at most [`MAX_STORED`] bytes. The result ends between words
+/// if possible. Otherwise a snippet could show a part of a word as a match.
 fn stored_text<'a>(text: &'a str, other_text: &str) -> Cow<'a, str> {
     let mut stored: Cow<'a, str> = cut(text, MAX_STORED + 1).into();
     if stored.len() == text.len() && !other_text.is_empty() {
@@ -221,7 +223,8 @@ impl Writer {
         Ok(new)
     }
 
-    /// Remembers that the index contains a message. Returns whether this was known.
+    /// Remembers that the index contains a message. Returns `true` if the message was already
+    /// known, or if `known` is full.
     fn learn(&mut self, number: MessageNumber) -> bool {
         let (key, bit) = (number.0 / 64, 1 << (number.0 % 64));
         if self.known.len() >= MAX_KNOWN && !self.known.contains_key(&key) {

@@ -92,7 +92,7 @@ pub(super) async fn run(context: &CliContext, arguments: &Adopt) -> anyhow::Resu
 }
 
 /// Returns the canonical log-in name of a user, or the reason why the user cannot be adopted. If
-/// the mail server cannot be asked, returns the name as it is.
+/// the lookup has the result [`Lookup::Unknown`], returns `name` unchanged.
 async fn known_name(
     context: &CliContext,
     users: &mut MailServerUsers<'_>,

@@ -1,4 +1,5 @@
-//! Completes the names of a table, and follows aliases of aliases. Knows no accounts.
+//! Adds missing domains to the names of a table, and follows aliases whose target is another alias.
+//! Does not look up accounts.
 
 use std::collections::{HashMap, HashSet};
 
@@ -21,9 +22,10 @@ pub(super) struct Names {
 }
 
 impl Names {
-    /// Creates the names with the domain that the operator gave. Otherwise the first registration
-    /// domain completes names, and `sign_in.mailserver.default_domain` completes targets, because
-    /// such a target is a log-in name.
+    /// Uses `domain`, the domain that the operator gave, for keys and targets. If `domain` is
+    /// `None`, the first registration domain completes keys, and
+    /// `sign_in.mailserver.default_domain` completes targets, because a target without a domain is
+    /// a log-in name.
     pub(super) fn new(config: &Config, domain: Option<String>) -> Self {
         let first = config.registration.domains.first();
         let keys = domain.clone().or_else(|| first.cloned());
@@ -36,8 +38,8 @@ impl Names {
     }
 }
 
-/// Returns the canonical form of an address, or of a name with `domain` as its domain. Returns
-/// `None` if it is not an address.
+/// Returns the canonical form of an address. If `name` has no domain, adds `domain`. Returns `None`
+/// if the result is not an address.
 fn complete(name: &str, domain: Option<&str>) -> Option<String> {
     let (local, domain) = match name.rsplit_once('@') {
         Some((local, domain)) => (local, domain),
@@ -50,7 +52,7 @@ fn complete(name: &str, domain: Option<&str>) -> Option<String> {
 /// A line of the table.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Row {
-    /// The address, or the key of the line if it is not an address.
+    /// The address, or the key of the line if the key is not an address.
     pub(super) name: String,
     /// The address, or the reason why the line cannot be imported.
     pub(super) address: Result<String, String>,
@@ -143,7 +145,8 @@ impl Aliases {
         }
     }
 
-    /// Returns the only target of an address. Returns the reason if there is no such target.
+    /// Follows the aliases from `address` to the last target, and returns this target. Returns the
+    /// reason if an alias does not have exactly one address as its target.
     pub(super) fn resolve(&self, address: &str) -> Result<Resolved, String> {
         let mut current = address.to_owned();
         for _ in 0..MAX_STEPS {

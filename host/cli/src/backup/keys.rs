@@ -51,7 +51,7 @@ impl KeyFile {
     }
 
     /// Returns an error if the file exists and has other keys. A key is never overwritten, because
-    /// the data that it sealed would be lost.
+    /// data that is encrypted with the key could no longer be decrypted.
     pub(crate) fn require_free(&self, path: &Path) -> anyhow::Result<()> {
         if fs::symlink_metadata(path).is_ok() && !self.is_same(&Self::read(path)?) {
             bail!(

@@ -85,8 +85,8 @@ impl Manifest {
         }
     }
 
-    /// Sets the id of the current key to the one in the database. Returns `false` if the key file
-    /// does not contain this key.
+    /// Sets the id of the current key. `kid` is the id in the database. Returns `false` if the key
+    /// file does not contain this key.
     pub(crate) fn set_current_key(&mut self, kid: String) -> bool {
         let is_known = self.keys.contains(&kid);
         self.current_key = kid;
@@ -130,8 +130,8 @@ impl Manifest {
         let manifest: Self = serde_json::from_slice(&text).with_context(damaged)?;
         manifest.time()?;
         for entry in &manifest.files {
-            // The names are those that `write` chose. A name with a path would be outside of the
-            // backup.
+            // Reject a name with a path, because the path could lead outside the backup. `write`
+            // stores only names without a path.
             if Path::new(&entry.name).file_name() != Some(entry.name.as_ref()) {
                 bail!("{}", damaged());
             }

@@ -30,13 +30,14 @@ const OMITTED: [&str; 4] = [
     "host_events",
 ];
 
-/// The certificates of Debian's authorities. libpq has no default that contains them.
+/// The root certificates in Debian's package ca-certificates. By default, libpq does not use this
+/// file.
 const CERTIFICATES: &str = "/etc/ssl/certs/ca-certificates.crt";
 
 /// A setting that `pg_restore` 17 and later write, and that earlier servers do not know.
 const TRANSACTION_TIMEOUT: &str = "SET transaction_timeout = 0;";
 
-/// Maximum length of an error text of a program.
+/// Maximum length of an error text of a program, in bytes.
 const MAX_ERROR: u64 = 4096;
 
 /// Writes an archive of the database to a new file. `pg_dump` reads one snapshot, so the archive
@@ -77,9 +78,9 @@ pub(crate) async fn dump(
 /// Restores an archive in one transaction, which also makes the changes of `restore`. Nothing is
 /// changed if the transaction fails.
 ///
-/// `pg_restore` has an option for one transaction too, but the changes would not be part of it: a
-/// service that starts after an interruption would give the numbers of other messages to new
-/// messages.
+/// `pg_restore` also has an option for one transaction, but that transaction would not include the
+/// changes of `restore`. If the command were interrupted before these changes, a service that then
+/// starts would assign message numbers of other messages to new messages.
 pub(crate) async fn restore(
     database: &config::Database,
     state: &PostgresState,
@@ -93,7 +94,7 @@ pub(crate) async fn restore(
         .args(["--no-owner", "--no-privileges", "--file=-"])
         .arg(format!("--schema={}", state.schema));
     if state.version.is_some() {
-        // The tables exist and are empty.
+        // The tables exist and are empty, so `pg_restore` must replace them.
         reader.args(["--clean", "--if-exists"]);
     }
     reader.arg(file).stdout(Stdio::piped());
@@ -139,7 +140,8 @@ async fn copy(reader: &mut Running, writer: &mut Running) -> std::io::Result<()>
     };
     let mut output = BufReader::with_capacity(1 << 16, output);
     input.write_all(b"BEGIN;\n").await?;
-    // The settings are at the beginning, before the first object.
+    // Remove `TRANSACTION_TIMEOUT` only before the first object, because the settings are there.
+    // Later lines can contain data.
     let mut line = Vec::new();
     while output.read_until(b'\n', &mut line).await? > 0 {
         if line.trim_ascii() != TRANSACTION_TIMEOUT.as_bytes() {
@@ -157,7 +159,7 @@ async fn copy(reader: &mut Running, writer: &mut Running) -> std::io::Result<()>
     Ok(())
 }
 
-/// A program whose errors are collected.
+/// A running program whose standard error is collected.
 struct Running {
     name: &'static str,
     child: Child,
@@ -179,7 +181,8 @@ impl Running {
         })
     }
 
-    /// Waits until the program ends. Returns its errors if it failed.
+    /// Waits until the program ends. If the program failed, returns an error with the text of its
+    /// standard error.
     async fn finish(&mut self) -> anyhow::Result<()> {
         let status = self.child.wait().await?;
         let errors = match self.errors.take() {
@@ -247,8 +250,8 @@ fn program(name: &str, database: &config::Database) -> anyhow::Result<Command> {
     Ok(command)
 }
 
-/// Returns the environment variables of libpq for a URL. The variables of the current environment
-/// apply to what the URL does not contain.
+/// Returns the environment variables of libpq for a URL. For a parameter that the URL does not
+/// contain, libpq uses the variable of the current environment.
 fn environment(url: &str) -> anyhow::Result<Vec<(&'static str, String)>> {
     // The error does not contain the URL, because the URL can contain a password.
     let url = Url::parse(url).map_err(|_| anyhow!("`database.url` is not a PostgreSQL URL"))?;
@@ -304,7 +307,7 @@ fn decoded(part: &str) -> Cow<'_, str> {
     if !part.contains('%') {
         return part.into();
     }
-    // In a query, `+` is a space.
+    // The query parser decodes `+` as a space, so encode `+` first.
     let query = format!("x={}", part.replace('+', "%2B"));
     let decoded = url::form_urlencoded::parse(query.as_bytes()).next();
     decoded

@@ -1,6 +1,6 @@
-//! Checks the TLS certificates of the service and of the mail servers. Of a mail server, checks the
-//! certificate that the service receives and the one that mail clients receive. Does not check
-//! ports with STARTTLS.
+//! Checks the TLS certificates of the service and of the mail servers. For a mail server, checks
+//! the certificate on the port to which the service connects, and the certificate on the port for
+//! mail clients. Does not check ports with STARTTLS.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -99,8 +99,8 @@ fn check_service(config: &Config, now: Timestamp) -> Option<Finding> {
     })
 }
 
-/// Returns the servers of the service if the service uses TLS, and the ports for mail clients on
-/// the same machines.
+/// Returns the mail servers to which the service connects with TLS, and the ports for mail clients
+/// on the mail servers' machines.
 fn servers(config: &Config) -> Vec<Server> {
     let (imap, smtp) = (&config.imap, &config.smtp);
     let mut servers = Vec::new();
@@ -108,7 +108,7 @@ fn servers(config: &Config) -> Vec<Server> {
         (&imap.address, imap.tls, PUBLIC_IMAP),
         (&smtp.address, smtp.tls, PUBLIC_SUBMISSION),
     ] {
-        // An invalid address is a finding of the checks `imap` and `smtp`.
+        // The checks `imap` and `smtp` report an invalid address.
         let Some((host, _)) = address.rsplit_once(':') else {
             continue;
         };
@@ -168,8 +168,8 @@ async fn check_certificate(server: Server) -> Finding {
     }
 }
 
-/// The TLS handshake fails with an expired certificate, so this function gets valid certificates
-/// only.
+/// Assesses the remaining validity of a certificate that has not expired. The callers report
+/// expired certificates.
 fn assess_expiry(address: &str, end: Timestamp, now: Timestamp) -> Finding {
     let remaining = end.since(now);
     let days = remaining.as_secs() / DAY.as_secs();

@@ -55,7 +55,7 @@ async fn check_domain(
     let records = dns.check_records(domain, dkim).await;
     let mut findings: Vec<Finding> = records.iter().map(assess).collect();
     if key.is_none() {
-        // DKIM is third, before DMARC.
+        // The last finding is DMARC. Insert the finding about DKIM before it.
         let position = findings.len().saturating_sub(1);
         findings.insert(position, missing_key(domain, keys.as_ref().err()));
     }

@@ -46,8 +46,8 @@ pub(super) fn check_configuration(config: &Config, user: &ServiceUser) -> Vec<Fi
     findings
 }
 
-/// Returns a finding if the service cannot read a file. A missing file is a finding of the check
-/// that reads the file.
+/// Returns a finding if the service cannot read a file. Ignores a missing file, because the check
+/// that reads the file reports this problem.
 fn check_readable(file: &Path, user: &ServiceUser) -> Option<Finding> {
     let is_readable = user.has_access(file, Access::READ_OK).unwrap_or(true);
     (!is_readable).then(|| {
@@ -92,7 +92,7 @@ pub(super) fn check_key(config: &Config, user: &ServiceUser) -> Finding {
 /// Checks that the service can write to its folders.
 pub(super) fn check_folders(config: &Config, user: &ServiceUser) -> Vec<Finding> {
     let mut findings = Vec::new();
-    // An invalid `database.url` is a finding of the check of the database.
+    // The check of the database reports an invalid `database.url`.
     if let Ok(Some(files)) = sqlite_files(&config.database()) {
         for (name, file) in [
             ("data", &files.main),
@@ -129,7 +129,7 @@ fn check_folder(name: &str, folder: &Path, user: &ServiceUser) -> Finding {
 }
 
 /// Checks the folder of compiled modules. The service runs the code in this folder, so no other
-/// user must be able to write to it. The service creates a missing folder.
+/// user must be able to write to the folder. The service creates a missing folder.
 fn check_cache(folder: &Path, user: &ServiceUser) -> Finding {
     let Ok(metadata) = folder.metadata() else {
         return match first_existing(folder) {

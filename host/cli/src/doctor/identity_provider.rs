@@ -41,7 +41,8 @@ pub(super) async fn check(config: &Config) -> Option<Finding> {
 
 fn provider(config: &Config) -> Result<Option<Provider>, StartError> {
     let mut config = config.clone();
-    // Only the service's user may read this file, and another user can run this command.
+    // Do not read the client secret: only the service's user may read this file, and another user
+    // can run this command.
     config.sign_in.oidc.client_secret_file = PathBuf::new();
     let dns = Arc::new(Dns::new(&config.dns, &config.mail_host())?);
     Provider::new(&config, Fetch::new(dns)?, Clock::system())

@@ -87,8 +87,8 @@ struct Status {
     lag: u64,
 }
 
-/// Describes the state of the indexes that the running service has written. Returns an empty text
-/// if there is none.
+/// Describes the state of the indexes that the running service has written to `status.json`.
+/// Returns an empty text if this file is missing or invalid.
 fn status(folder: &Path) -> String {
     let read = std::fs::read(folder.join("status.json"));
     let status = read
@@ -139,7 +139,7 @@ fn check_missing(folder: &Path, user: &ServiceUser) -> Finding {
     )
 }
 
-/// Measures the indexes. The folder of an account is in a subfolder.
+/// Measures the indexes. The index of an account is in a folder two levels below `root`.
 fn usage(root: &Path) -> io::Result<Usage> {
     let mut usage = Usage::default();
     for (group, _) in entries(root)? {

@@ -67,7 +67,8 @@ pub(super) async fn check_versions(config: Option<&Config>) -> Vec<Finding> {
     };
     let (dovecot, postfix) = tokio::join!(
         output("dovecot", &["--version"]),
-        // The default values do not need a configuration file. Postfix omits unknown settings.
+        // The option `-d` prints default values, which need no configuration file. Postfix omits
+        // unknown settings.
         output("postconf", &["-d", "mail_version", SMUGGLING_FIX]),
     );
     let latchmail = format!("Latchmail {}", env!("CARGO_PKG_VERSION"));

@@ -19,8 +19,9 @@ use tokio::time::{Instant, sleep};
 use super::{FileKey, IN_USE, NOTICE_TIMEOUT, POLL_INTERVAL, has, in_state, names, names_with};
 use crate::context::CliContext;
 
-/// A current key that is not the first key of the file after this time is not the result of an
-/// interrupted rotation. For example, the key file was copied from another host.
+/// If a key has been the current key for longer than this time, the position of the key in the file
+/// is not the result of an interrupted rotation. For example, the key file was copied from another
+/// host.
 const INTERRUPTED: Duration = Duration::from_hours(1);
 
 pub(super) async fn rotate(context: &CliContext) -> anyhow::Result<()> {
@@ -92,7 +93,7 @@ async fn in_this_file(
     );
 }
 
-/// Adds a new key to the file, and makes it pending. Returns its id.
+/// Adds a new key to the file, and makes this key pending. Returns the id of the key.
 async fn add(
     context: &CliContext,
     file: &KeyFile,
@@ -171,8 +172,8 @@ async fn finish(context: &CliContext, file: &KeyFile, kid: &str) -> anyhow::Resu
     Ok(())
 }
 
-/// Waits until all running hosts meet a condition. Returns the names of hosts that do not meet it
-/// in time.
+/// Waits until all running hosts meet a condition. Returns the names of the hosts that do not meet
+/// the condition in time.
 async fn wait_for_hosts(
     context: &CliContext,
     is_met: impl Fn(&Host) -> bool,

@@ -3,7 +3,7 @@
 use super::values::{list, section};
 use crate::error::StartError;
 
-/// The directory of Let's Encrypt.
+/// The URL of the ACME directory of Let's Encrypt (RFC 8555, section 7.1.1).
 const LETS_ENCRYPT: &str = "https://acme-v02.api.letsencrypt.org/directory";
 
 section! {
@@ -17,7 +17,7 @@ section! {
         /// `mailto:admin@example.com`.
         #[serde(deserialize_with = "list")]
         pub contact: Vec<String>,
-        /// The URL of the directory of the certificate authority.
+        /// The URL of the certificate authority's ACME directory.
         pub directory: String = LETS_ENCRYPT.into(),
         /// Whether the operator accepts the terms of service of the certificate authority.
         pub accept_terms: bool,

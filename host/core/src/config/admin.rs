@@ -20,8 +20,8 @@ const RUNTIME_FOLDER: &str = "/run/latchmail";
 section! {
     /// The section `[admin]` of the configuration.
     pub struct Admin {
-        /// The address and port of the operator's page. It must be a loopback address unless TLS is
-        /// configured. If `None`, there is no such page.
+        /// The address and port of the operator's page. The address must be a loopback address
+        /// unless TLS is configured. If `None`, there is no such page.
         pub listen: Option<SocketAddr>,
         /// The path of the Unix socket for `latchmail module …`. Only the owner of the socket can
         /// connect. If empty, there is no socket. If the key is not set, [`Config::parse`] sets a
@@ -58,7 +58,8 @@ pub(super) fn default_socket(data: &Path) -> PathBuf {
 }
 
 fn default_socket_in(runtime: &Path, data: &Path) -> PathBuf {
-    // If `data` does not exist, the service creates it. So its owner will be the current user.
+    // If the folder `data` does not exist, the service creates the folder. Then the current user
+    // owns the folder.
     let owner = fs::metadata(data).map_or_else(|_| geteuid().as_raw(), |found| found.uid());
     let is_usable = |found: fs::Metadata| found.is_dir() && found.uid() == owner;
     let folder = if fs::metadata(runtime).is_ok_and(is_usable) {

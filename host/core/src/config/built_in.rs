@@ -19,7 +19,8 @@ pub struct BuiltInModule {
 
 const API: &[&str] = &["/api/v1/"];
 
-/// The built-in modules. `docs/configuration.md` has the same sections.
+/// The built-in modules. The sections in `docs/configuration.md` must have the same grants and
+/// paths.
 pub const BUILT_IN: [BuiltInModule; 6] = [
     BuiltInModule {
         name: "mail",

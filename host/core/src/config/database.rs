@@ -23,7 +23,7 @@ pub struct Database {
     /// The maximum number of connections.
     pub max_connections: u32,
     /// Whether a milter reads the database. This field is not a configuration key.
-    /// [`Config::database`](super::Config::database) sets it to `dkim.milter`.
+    /// [`Config::database`](super::Config::database) sets this field to `dkim.milter`.
     #[serde(skip)]
     pub with_milter: bool,
 }

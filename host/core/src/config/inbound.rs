@@ -15,8 +15,9 @@ section! {
         /// The name (authserv-id) of the mail server in `Authentication-Results` headers (RFC
         /// 8601). If empty, no such header is trusted.
         pub authserv_id: String,
-        /// The filter that writes these headers. The default is [`Filter::Other`] if the mail
-        /// server has its own users, and otherwise [`Filter::Latchmail`].
+        /// The filter that writes `Authentication-Results` headers. The default is
+        /// [`Filter::Other`] if the mail server has its own users, and otherwise
+        /// [`Filter::Latchmail`].
         pub filter: Option<Filter>,
         /// The loopback address that `latchmail milter` listens on.
         pub listen: SocketAddr = SocketAddr::from(([127, 0, 0, 1], 8892)),

@@ -16,8 +16,8 @@ section! {
         pub enabled: bool = true,
         /// The path of the folder with the indexes. The default is `index` in `cache_dir`.
         pub path: PathBuf,
-        /// The maximum size of all indexes on the disk, in bytes. Above this size, the indexes of
-        /// the least recently used accounts are deleted. One index can use a quarter.
+        /// The maximum size of all indexes on the disk, in bytes. Above this size, the least
+        /// recently used indexes are deleted. One index can use at most a quarter of this size.
         pub max_bytes: u64 = 10 * 1024 * 1024 * 1024,
     }
 }

@@ -43,7 +43,7 @@ section! {
         /// The maximum wall-clock time of a request, in seconds. A route can have a shorter limit.
         #[serde(deserialize_with = "seconds")]
         pub deadline: Duration = Duration::from_secs(30),
-        /// The maximum number of sandboxes of this module.
+        /// The maximum number of sandboxes of this module that exist at the same time.
         pub concurrency: u32 = 64,
         /// Whether an instance can serve several requests in succession.
         pub reuse: bool,

@@ -3,7 +3,7 @@
 use super::values::section;
 
 section! {
-    /// `[plans.<name>]`
+    /// A section `[plans.<name>]` of the configuration: the limits of each account with this plan.
     pub struct Plan {
         /// The maximum number of custom domains of an account.
         pub custom_domains: u32 = 5,

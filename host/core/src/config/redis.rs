@@ -1,4 +1,4 @@
-//! `[redis]`: the server with the rate limits that several hosts share.
+//! `[redis]`: the Redis server with the rate limits that several hosts share.
 
 use std::fmt;
 

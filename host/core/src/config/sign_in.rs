@@ -14,7 +14,8 @@ use crate::error::StartError;
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct SignIn {
-    /// The party that verifies the passwords for all domains without a section of their own.
+    /// The party that verifies the passwords for all domains without their own section in
+    /// `domains`.
     pub source: PasswordSource,
     /// The settings for single domains, by the domain's canonical name.
     pub domains: BTreeMap<String, DomainSignIn>,
@@ -54,7 +55,7 @@ section! {
         /// The path of Dovecot's socket with the auth-master protocol. If empty, the service cannot
         /// notice changed passwords and removed users.
         pub lookup_socket: PathBuf,
-        /// The interval between two lookups of all users.
+        /// The interval between two lookups of all users, in seconds.
         #[serde(deserialize_with = "seconds")]
         pub recheck: Duration = Duration::from_mins(5),
         /// The domain of log-in names without a domain. If empty, every log-in name must have a
@@ -83,13 +84,13 @@ section! {
         /// Whether a missing claim `email_verified` means that the provider has verified the
         /// address.
         pub trust_missing_email_verified: bool,
-        /// Whether a sign-in can return to any loopback URI. An application of the user listens
-        /// there.
+        /// Whether the browser can return to any loopback URI after a sign-in. An application on
+        /// the user's computer listens at such a URI.
         pub loopback_redirects: bool = true,
-        /// The maximum age of web sessions that began at the provider.
+        /// The maximum age of web sessions that began with a sign-in at the provider, in seconds.
         #[serde(deserialize_with = "seconds")]
         pub max_session_age: Duration = Duration::from_hours(7 * 24),
-        /// The interval between two uses of the provider's refresh token of a session.
+        /// The interval between two uses of a session's refresh token at the provider, in seconds.
         #[serde(deserialize_with = "seconds")]
         pub recheck: Duration = Duration::from_mins(15),
         /// The URIs of clients to which a sign-in can return, in addition to loopback URIs.

@@ -18,8 +18,9 @@ pub struct Telemetry {
     pub otlp_endpoint: String,
     /// Whether the connection to a collector on another machine can be unencrypted.
     pub insecure: bool,
-    /// The proportion of traces that are recorded, from 0 to 1. A trace that a trusted proxy
-    /// started is recorded if the proxy samples it.
+    /// The proportion of traces that are recorded, from 0 to 1. The proportion does not apply to
+    /// traces that a trusted proxy started. Such a trace is recorded if the proxy has sampled the
+    /// trace.
     pub sample_ratio: f64,
 }
 

@@ -2,7 +2,8 @@
 
 use latchmail_core::message_number::MessageNumber;
 
-/// A change of a mailbox. Paths are valid at the position of the change in its page.
+/// A change of a mailbox. The paths are correct for a client that applies the changes of a page in
+/// order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Change {
     /// A message was created in a folder.

@@ -72,8 +72,8 @@ impl Source {
 enum FolderResult {
     /// The IMAP UIDs of the changed messages.
     Changed(BTreeSet<Uid>),
-    /// Another client moved some of the messages before they could be deleted. The value contains
-    /// the IMAP UIDs of the others, which were deleted.
+    /// Another client moved some of the messages before the expunge. The value contains the IMAP
+    /// UIDs of the messages that were deleted.
     MovedAway(BTreeSet<Uid>),
     NoDestination,
 }
@@ -231,7 +231,8 @@ impl Changer {
             let why = "another client moved a message during every attempt to delete it";
             return Err(after_changes(&changed, Error::Unknown(why.into())));
         }
-        // No command has contained the destination folder's name if there was no message to move.
+        // If there was no message to move, no command has checked whether the destination folder
+        // exists. Therefore check the folder with STATUS.
         if let Change::Move { to } = change
             && changed.is_empty()
         {
@@ -369,7 +370,7 @@ impl Changer {
     }
 }
 
-/// Opens a folder for writing. Returns `None` if no folder with this path and UIDVALIDITY exists.
+/// Opens a folder with SELECT. Returns `None` if no folder with this path and UIDVALIDITY exists.
 async fn select<'l>(
     lease: &'l mut Lease<Connector>,
     path: &str,
@@ -418,7 +419,7 @@ async fn store_flags(
             .map_err(change_error)
     };
     with_select.await.map_err(|error| match error {
-        // The first STORE might have succeeded.
+        // The server might have executed the first STORE, so the outcome is unknown.
         error if connection_lost && !matches!(error, Error::Unknown(_)) => {
             Error::Unknown(error.to_string())
         }

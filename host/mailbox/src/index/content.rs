@@ -16,8 +16,8 @@ pub(super) struct Content {
     pub(super) index: Arc<Index>,
     pub(super) mailbox: Mailbox,
     pub(super) threads: MailboxThreads,
-    /// The messages that the index does not contain, because they were not at their locations when
-    /// they were read.
+    /// The messages that are not in the index, because an update did not find them at their
+    /// locations or because the mail server failed to return them.
     pub(super) unindexed: BTreeSet<MessageNumber>,
     pub(super) verified: Instant,
 }
@@ -51,7 +51,7 @@ impl Mailbox {
         mailbox
     }
 
-    /// Applies the changes after [`Mailbox::version`].
+    /// Applies `delta`, which contains the changes after [`Mailbox::version`].
     pub(super) fn apply(&mut self, delta: &ReplicaDelta) {
         for number in &delta.removed {
             self.state.remove(*number);

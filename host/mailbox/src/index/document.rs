@@ -45,8 +45,8 @@ impl MessageDocument {
         let is_complete = message.whole.len() < bounds::FIRST;
         let preview = Preview::of_message(structure, &message.whole, is_complete).text;
         let content = mime::content(structure, texts);
-        // The limit for summaries can cut off a long References field. The thread needs the longer
-        // field.
+        // The limit for summaries can cut off a long References field. The thread is computed from
+        // more references, so parse the header again with the higher limit.
         let thread = if header.truncated {
             thread_fields(&Header::of(head, bounds::FIELD)).keys(number)
         } else {
@@ -72,7 +72,7 @@ impl MessageDocument {
         self.summary.date.millis()
     }
 
-    /// Calls `add` with the document.
+    /// Calls `add` with the document, and returns the result of `add`.
     pub(super) fn with_document<T>(
         &self,
         add: impl FnOnce(&Document<'_>) -> T,

@@ -8,7 +8,7 @@ use latchmail_search::threads::Threads;
 
 use super::document::MessageDocument;
 
-/// The threads of a mailbox, and the arrival times of the messages.
+/// The threads of a mailbox, and the arrival times of the messages in milliseconds since 1970.
 pub(super) struct MailboxThreads {
     pub(super) threads: Threads,
     arrivals: HashMap<MessageNumber, i64>,
@@ -29,7 +29,7 @@ impl MailboxThreads {
         }
     }
 
-    /// Adds new messages and removes others.
+    /// Adds the messages in `new`, and removes the messages in `removed`.
     pub(super) fn update(&mut self, new: &[MessageDocument], removed: &[MessageNumber]) {
         self.is_changed |= !(new.is_empty() && removed.is_empty());
         self.threads.remove(removed);

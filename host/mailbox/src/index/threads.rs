@@ -37,9 +37,9 @@ struct Group {
     id: ThreadId,
     count: u32,
     unread: u32,
-    /// The arrival and the number of the newest message.
+    /// The arrival time in milliseconds since 1970, and the message number of the newest message.
     newest: (i64, MessageNumber),
-    /// Whether one of the messages is in the listed folder.
+    /// Whether one of the messages is in the listed folder. `true` if all folders are listed.
     is_listed: bool,
 }
 
@@ -69,8 +69,8 @@ impl Participants {
 }
 
 impl Content {
-    /// Returns the threads with a message in the folder, or all threads, newest first. Considers
-    /// only messages in `visible` folders.
+    /// Returns the threads with a message in `folder`, newest first. Returns all threads if
+    /// `folder` is `None`. Considers only messages in `visible` folders.
     fn groups(&self, visible: &FolderSet, folder: Option<&str>) -> Vec<Group> {
         let state = &self.mailbox.state;
         let listed = folder.and_then(|path| state.folder(path));
@@ -135,7 +135,7 @@ impl Content {
     }
 
     /// Returns at most `limit` messages of a thread, oldest first. Skips the newest `offset`
-    /// messages.
+    /// messages. Returns `None` if the thread has no message in `visible` folders.
     fn thread_messages(
         &self,
         visible: &FolderSet,
@@ -175,8 +175,8 @@ impl Content {
         }))
     }
 
-    /// Returns the senders of messages, in the order of their first message. Reads only as many
-    /// messages as necessary.
+    /// Returns the senders of messages, in the order of their first message. Stops reading messages
+    /// as soon as the list is full.
     fn participants(&self, members: &[MessageNumber]) -> Result<Vec<Address>, Error> {
         let mut participants = Participants::default();
         let members = &members[..members.len().min(PARTICIPANT_MESSAGES)];

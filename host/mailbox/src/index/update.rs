@@ -41,7 +41,8 @@ const WRITER_TIMEOUT: Duration = Duration::from_secs(10);
 /// The number of messages after which a build stores its progress.
 const COMMIT: usize = 5_000;
 
-/// Time for which a build adds messages. After this time, other waiting builds come first.
+/// Maximum time for which a build adds messages without a pause. After this time, the build ends
+/// and waits until other builds have run.
 const TIME_SLICE: Duration = Duration::from_secs(20);
 
 /// The interval at which the checksums of an open index are verified.
@@ -357,8 +358,8 @@ impl SearchIndex {
 }
 
 impl AccountIndex {
-    /// Removes the messages that must not be read now, because the mail server failed to return
-    /// them.
+    /// Removes messages from `missing` that must not be read now, because earlier attempts to read
+    /// these messages failed.
     fn readable(&self, mut missing: Vec<Missing>) -> Vec<Missing> {
         let unreadable = self.unreadable();
         let now = Instant::now();
@@ -426,7 +427,8 @@ enum End {
     Optimize,
 }
 
-/// Creates a writer. Waits for the end of a writer whose request was cancelled.
+/// Creates a writer. If another writer of this index exists, waits at most [`WRITER_TIMEOUT`] for
+/// its end. Such a writer can remain from a cancelled request.
 fn open_writer(index: &Index) -> Result<Writer, latchmail_search::Error> {
     let started = Instant::now();
     loop {

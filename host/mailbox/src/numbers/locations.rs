@@ -38,8 +38,8 @@ pub(crate) struct Locations<'a> {
 }
 
 impl Locations<'_> {
-    /// Returns the next location. The caller must call this function until the caller has found the
-    /// message. Returns `None` if no location remains.
+    /// Returns the next location. If the message is not at this location, the caller must call this
+    /// function again. Returns `None` if no location remains.
     pub(crate) async fn next(&mut self) -> Result<Option<Arc<Location>>, Error> {
         let Self {
             numbers, access, ..
@@ -108,8 +108,8 @@ impl Numbers {
         }
     }
 
-    /// Returns the last known location of a message. Returns `None` if the index does not contain
-    /// the number.
+    /// Returns the last known location of a message. Returns `None` if the message index does not
+    /// contain the message number.
     async fn location(
         &self,
         access: &Access,

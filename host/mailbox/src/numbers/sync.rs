@@ -269,7 +269,8 @@ impl Numbers {
 struct Differences {
     /// The UIDs of the messages that are not stored.
     new: Vec<Uid>,
-    /// The new messages and the messages with other flags, with their flags.
+    /// The UIDs and current flags of the new messages, and of the messages whose stored flags
+    /// differ.
     flags: Vec<(Uid, Arc<str>)>,
     /// The UIDs of the stored messages that are not listed.
     unlisted: Vec<RangeInclusive<Uid>>,

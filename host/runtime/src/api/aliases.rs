@@ -37,8 +37,8 @@ impl Host for Call {
         let caller = self.require_scope(Scope::AliasesWrite)?;
         let aliases = &self.services.aliases;
         match aliases.create(caller, &name, &domain, &self.origin).await {
-            // This error ends the call. The client receives the failure instead of a response of
-            // the module.
+            // The credential has reached its limit of new aliases per day. This error ends the call
+            // of the module, and the client receives `failure` instead of a response of the module.
             Err(aliases::Error::Spent(failure)) => Err(HostError::trap(failure)),
             created => Ok(created.map(alias).map_err(alias_error)?),
         }
@@ -90,8 +90,9 @@ fn alias(alias: Alias) -> wit::Alias {
     }
 }
 
-/// Converts an error of the aliases service to WIT. The module receives only the kind of the error.
-/// The details of an internal error are logged.
+/// Converts an error of the aliases service to a WIT error. The module receives the text of an
+/// error that the request caused. If the mail server or the database fails, the module receives
+/// only the kind of the error, and the host logs the details.
 fn alias_error(error: aliases::Error) -> Error {
     let sentence = error.to_string();
     match error {

@@ -48,7 +48,7 @@ pub struct Call {
     password_checks: u32,
     /// The two-factor code of this request, which the module passed to the host.
     pub(super) code: Option<SecretString>,
-    /// The total size of the texts that the guest has received as blobs in this call, in bytes.
+    /// The total size of the texts that the module has received as blobs in this call, in bytes.
     pub(super) text_bytes: usize,
     /// The texts that the host inserts into the body of the module's response.
     pub(crate) json_strings: Vec<JsonString>,

@@ -50,8 +50,9 @@ pub(crate) fn account_error(failure: Failure) -> wit::Error {
     }
 }
 
-/// Converts an error of the mailbox service to a WIT error. The details are logged, and the module
-/// does not receive them.
+/// Converts an error of the mailbox service to a WIT error. The module receives the text of an
+/// error that the request caused. The host logs the details of other failures, and the module
+/// receives only their kind.
 pub(super) fn mailbox_error(error: latchmail_mailbox::Error) -> wit::Error {
     match error {
         latchmail_mailbox::Error::CredentialRefused => wit::Error::CredentialRefused,
@@ -76,8 +77,8 @@ pub(super) fn mailbox_error(error: latchmail_mailbox::Error) -> wit::Error {
     }
 }
 
-/// Converts an error of the mail server to a WIT error. The details are logged, and the module does
-/// not receive them.
+/// Converts an error of the mail server to a WIT error. The module receives the text only if the
+/// mail server rejected the request. The host logs the details of other failures.
 pub(super) fn mail_server_error(error: mail_server::Error) -> wit::Error {
     match error {
         mail_server::Error::CredentialRefused => wit::Error::CredentialRefused,

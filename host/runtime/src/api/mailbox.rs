@@ -23,14 +23,15 @@ use super::host_call::host_call;
 /// The maximum number of messages on one page.
 const MAX_PAGE_SIZE: u32 = 100;
 
-/// The maximum number of messages in one change, and the maximum number of flags in one change.
+/// The maximum number of messages in one change. `MAX_FLAGS` is the maximum number of flags in one
+/// change.
 const MAX_UIDS: usize = 1000;
 const MAX_FLAGS: usize = 100;
 
-/// The maximum number of changes in one call.
+/// The maximum number of changes that one call of `list-changes` returns.
 const MAX_CHANGES: u32 = 500;
 
-/// The maximum total size of the texts that a guest receives as blobs in one call, in MiB. These
+/// The maximum total size of the texts that a module receives as blobs in one call, in MiB. These
 /// texts use memory of the host.
 const MAX_TEXTS: usize = 64;
 
@@ -292,7 +293,7 @@ impl Call {
     }
 }
 
-/// Converts the `uid` values of the API.
+/// Converts the `uid` values of the API to message numbers.
 fn numbers(uids: Vec<u64>) -> Vec<MessageNumber> {
     uids.into_iter().map(MessageNumber).collect()
 }

@@ -104,8 +104,9 @@ fn recipients(addresses: Vec<Address>) -> Result<Vec<outbox::Recipient>, Error> 
     recipients.map_err(outbox_error)
 }
 
-/// Converts an error of the outbox to a WIT error. The details are logged, and the module does not
-/// receive them.
+/// Converts an error of the outbox to a WIT error. The module receives the text of an error that
+/// the request or the mail server's rejection caused. The host logs the details of other failures,
+/// and the module receives only their kind.
 fn outbox_error(error: outbox::Error) -> Error {
     match error {
         outbox::Error::Denied(sentence) => Error::Denied(sentence.into()),

@@ -5,8 +5,9 @@
 
 use super::Entry;
 
-/// A message number is added to the block before it if the gap after the block is smaller than this
-/// value. The first number of a block is a multiple of this value.
+/// A message number extends the preceding block if fewer than `GAP` unused message numbers are
+/// between the end of the block and the message number. Otherwise the message number begins a new
+/// block. The first message number of a block is a multiple of `GAP`.
 const GAP: u64 = 1 << 12;
 
 /// Maximum number of blocks. The limit bounds the memory if message numbers are wrong.
@@ -46,7 +47,8 @@ impl Entries {
         entry.copied().filter(Entry::is_used)
     }
 
-    /// Sets the entry of a message. Returns `false` if the number is not accepted.
+    /// Sets the entry of a message. Returns `false` if the entry would exceed `MAX_BLOCKS` or
+    /// `MAX_LENGTH`.
     pub(super) fn set(&mut self, number: u64, entry: Entry) -> bool {
         let Some(index) = self.block_for(number) else {
             return false;
@@ -107,8 +109,8 @@ impl Entries {
             return None;
         }
         let index = before.map_or(0, |index| index + 1);
-        // The previous block ends at least `GAP` numbers before `uid`, so the blocks do not
-        // overlap.
+        // The previous block ends at least `GAP` numbers before `number`. The new block begins less
+        // than `GAP` numbers before `number`. Therefore the blocks do not overlap.
         let new = Block {
             first: number - number % GAP,
             entries: Vec::new(),
