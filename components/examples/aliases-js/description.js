@@ -38,7 +38,7 @@ export const description = {
         responses: {
           201: answer('The alias', 'CreatedAlias', changes('id')),
           400: answer(
-            "`domain is required`, `<address> is already taken`, an invalid name, or a domain on which the account cannot create aliases",
+            "The domain is missing, the address is already taken, the name is invalid, or the account cannot create aliases on the domain",
             'Error',
           ),
           409: answer('The account has reached the limit of aliases', 'Error'),

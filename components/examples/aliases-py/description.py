@@ -63,7 +63,7 @@ DESCRIPTION = {
                 {
                     "201": _answer("The alias", "CreatedAlias", links=_changes("id")),
                     "400": _answer(
-                        "`domain is required`, `<address> is already taken`, an invalid name, or a domain on which the account cannot create aliases",
+                        "The domain is missing, the address is already taken, the name is invalid, or the account cannot create aliases on the domain",
                         "Error",
                     ),
                     "409": _answer("The account has reached the limit of aliases", "Error"),

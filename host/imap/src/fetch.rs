@@ -58,7 +58,7 @@ pub(crate) fn summaries(uids: &[Uid], ids: Option<&str>) -> String {
     )
 }
 
-/// Returns the command that requests the UIDs and flags for a range of positions.
+/// Returns the command that requests the UIDs and flags for a range of message sequence numbers.
 pub(crate) fn flags((low, high): (u32, u32)) -> String {
     format!("FETCH {low}:{high} (UID FLAGS)")
 }

@@ -17,8 +17,9 @@ use super::protocol::{self, Command, Replies};
 use super::results;
 use super::verify::Envelope;
 
-/// Timeout of a connection without commands. Postfix allows its own clients five minutes for each
-/// command.
+/// Timeout of a connection on which Postfix sends no commands. Postfix waits up to five minutes for
+/// each command of an SMTP client, and sends nothing on this connection meanwhile, so the timeout
+/// must be longer.
 const IDLE_TIMEOUT: Duration = Duration::from_mins(15);
 
 /// The state of a connection.

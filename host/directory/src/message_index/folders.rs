@@ -195,10 +195,10 @@ impl MessageIndex {
     /// entry has no `object_id`, the path and the UIDVALIDITY must be equal. A listed folder
     /// without a matching entry is new.
     ///
-    /// The next reconciliation with the mail server processes all messages of a new folder. There
-    /// is one exception: if the message index contains no folder of the account, reconciliations
-    /// process only later messages. In this case, no message can have been moved from a location in
-    /// the message index.
+    /// The next reconciliation with the mail server processes all messages of a new folder, because
+    /// they can have been moved from another folder. If the message index contains no folder of the
+    /// account, no message can have been moved from a known folder. Reconciliations then process
+    /// only messages that arrive after this update.
     ///
     /// Adds created and renamed folders to the change log. [`Self::remove_folders`] adds deleted
     /// folders.
