@@ -213,7 +213,7 @@ impl Aliases {
     }
 
     /// Returns the address `name@domain` and the owner of the domain, if the address is valid for a
-    /// new alias. Checks the domain's syntax and the member's rights before the lookup of the
+    /// new alias. Checks the domain's syntax and the caller's rights before the lookup of the
     /// domain's owner, and checks `name` after this lookup.
     async fn new_alias(
         &self,

@@ -420,7 +420,7 @@ impl Domains {
         if let Verified::Active(domain) = &activated
             && let Err(error) = self.signing.add_to_milter(&domain.name).await
         {
-            tracing::error!(domain = domain.name, %error, "failed to publish the domain's key to the milter");
+            tracing::error!(domain = domain.name, %error, "failed to give the domain's DKIM key to the milter");
         }
         Ok(activated)
     }

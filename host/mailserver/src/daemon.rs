@@ -98,7 +98,9 @@ impl Daemon {
     pub(crate) async fn stop(mut self) -> anyhow::Result<()> {
         drop(self.supervisor.stdin.take());
         match timeout(STOP_TIMEOUT, self.supervisor.wait()).await {
-            Ok(status) => status.map(drop).context("failed to wait for the end of a daemon's process"),
+            Ok(status) => status
+                .map(drop)
+                .context("failed to wait for the end of a daemon's process"),
             Err(_) => bail!(
                 "{} did not end within {} s",
                 self.name,

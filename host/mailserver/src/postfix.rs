@@ -33,7 +33,8 @@ const LIBRARIES: &str = "/usr/lib/postfix";
 pub(crate) const PROGRAM: &str = "/usr/lib/postfix/sbin/master";
 
 /// The time between SIGTERM and SIGKILL of the master: a tenth of a second. On SIGTERM, the master
-/// ends all other processes and sleeps for a second. SIGKILL does not damage the queue.
+/// ends all other processes, and then sleeps for a second. SIGKILL ends this sleep, and does not
+/// damage the queue.
 pub(crate) const GRACE: GracePeriod = GracePeriod(5);
 
 /// The path of the sink, a program of Postfix. The sink accepts all mail and stores each message in

@@ -36,10 +36,11 @@ pub struct Invitation {
     pub at_most: u32,
 }
 
-/// A new key for the members of a mailbox.
+/// A new key of a shared mailbox: the app password with which requests of the members log in to the
+/// mail server.
 #[derive(Clone)]
 pub struct NewKey {
-    /// The app password of the key.
+    /// The app password.
     pub app_password: NewAppPassword,
     /// The app password, encrypted with the service's key. Decryption also needs the mailbox's id.
     pub sealed_password: Vec<u8>,

@@ -1,6 +1,6 @@
 //! Seals (encrypts and authenticates) and opens (decrypts) cursors of the change log. Therefore a
-//! client can neither choose nor read the versions in a cursor. From the versions, a member could
-//! learn how many changes hidden folders have.
+//! client can neither choose nor read the versions in a cursor. From the versions, a member
+//! of a shared mailbox could learn how many changes the folders have that the member cannot see.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;

@@ -377,7 +377,7 @@ fn is_pipelining(line: &str) -> bool {
     line.trim().eq_ignore_ascii_case("PIPELINING")
 }
 
-/// Converts a negative reply to a command. `address` is the address in the command. Returns
+/// Converts the error of an SMTP command. `address` is the address in the command. Returns
 /// [`Error::Lost`] if the client received no valid reply.
 fn convert_error(address: Option<&EnvelopeAddress>, error: &SmtpError) -> Error {
     if error.status().is_none() {

@@ -241,8 +241,8 @@ pub(super) fn mark_introductions(lines: &mut [Line<'_>]) {
     }
 }
 
-/// Returns the index of the first line of the introduction at the end of `lines`. Returns the
-/// length of `lines` if there is no introduction.
+/// Returns the index of the first line of the attribution (`On Monday, Ann wrote:`) at the end of
+/// `lines`. Returns the length of `lines` if there is no attribution.
 fn introduction_before(lines: &[Line<'_>]) -> usize {
     let paragraph = lines
         .iter()
