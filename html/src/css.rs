@@ -152,7 +152,7 @@ impl<'t> Iterator for Items<'t> {
             return (!text.trim().is_empty()).then_some(Item::Statement(text));
         };
         let (before, rest) = (&text[..at], &text[at + 1..]);
-        // A closing brace without an opening brace ends only the statement.
+        // A closing brace without an opening brace ends the statement, as a semicolon does.
         if text.as_bytes()[at] != b'{' {
             self.0 = rest;
             return Some(Item::Statement(before));

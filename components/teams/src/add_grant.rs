@@ -53,7 +53,7 @@ pub(crate) struct Granted {
                 ("revokeGrant" = (operation_id = "revokeGrant", parameters(("id" = "$request.path.id"), ("grantId" = "$response.body#/grantId"))))
             )
         ),
-        (status = 400, description = "A field is invalid and the text names it, or the member has 100 grants", body = latchmail_sdk::Failed),
+        (status = 400, description = "A field is invalid, and the error names it; or the member has the maximum of 100 grants", body = latchmail_sdk::Failed),
         (status = 403, description = "`You may not manage the members of this mailbox`, `You can only grant rights that you hold`, or the member is the owner", body = latchmail_sdk::Failed),
         (status = 404, description = "`Team not found`, `There is no such member`, `Folder not found`, `There is no such alias`", body = latchmail_sdk::Failed)
     )

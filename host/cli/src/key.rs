@@ -41,9 +41,9 @@ pub enum Command {
     /// Replace the current key with a new one, without a restart and without signing users out.
     ///
     /// Adds a new key to the key file of this machine, waits until all running hosts have the key,
-    /// and makes the key the current key. If a host does not receive the key in time, prints the name
-    /// of that host: copy the key file to it, and run the command again. The command can also be
-    /// run again after an interruption.
+    /// and makes the key the current key. If a host does not receive the key in time, prints the
+    /// name of that host: copy the key file to it, and run the command again. The command can also
+    /// be run again after an interruption.
     Rotate,
     /// List the keys.
     List {

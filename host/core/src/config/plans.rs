@@ -7,7 +7,7 @@ section! {
     pub struct Plan {
         /// The maximum number of custom domains of an account.
         pub custom_domains: u32 = 5,
-        /// The maximum number of members of an account's mailbox.
+        /// The maximum number of other accounts that have access to an account's mailbox.
         pub guests: u32 = 5,
     }
 }

@@ -17,9 +17,9 @@ pub(super) const PATH: &str = "/auth/register";
 #[expect(dead_code, reason = "used only for the API description")]
 struct ClientMetadata {
     /// The URIs to which the server may redirect users. A URI must start with `https://`, with
-    /// `http://127.0.0.1` or `http://[::1]` and any port, or with a scheme of the application. The
-    /// total length of all URIs is at most 4,096 characters. The grant `authorization_code`
-    /// requires at least one URI.
+    /// `http://127.0.0.1` or `http://[::1]` and any port, or with a private-use scheme of the
+    /// application (RFC 8252, section 7.1). The total length of all URIs is at most 4,096
+    /// characters. The grant `authorization_code` requires at least one URI.
     #[schema(max_items = 20)]
     redirect_uris: Option<Vec<String>>,
     /// The name that users see.
