@@ -21,7 +21,7 @@ use crate::config_file;
 #[derive(Debug, Clone, clap::Args)]
 pub struct ServiceArgs {
     /// Configuration file [default: `$LATCHMAIL_CONFIG`, `/etc/latchmail/latchmail.toml`, or the
-    /// file of `latchmail dev`]. Environment variables override its settings.
+    /// file of `latchmail dev`]. Environment variables override it.
     #[arg(long, global = true, value_name = "FILE")]
     config: Option<PathBuf>,
 }
