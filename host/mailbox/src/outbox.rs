@@ -18,9 +18,10 @@ mod smtp;
 mod starttls;
 
 pub use draft::{Draft, File, Recipient};
+pub use envelope::Sender;
 pub use probe::{Probe, probe};
 pub use result::{Error, Sent};
-pub use send::{Outbox, Sender};
+pub use send::Outbox;
 pub use smtp::submit;
 
 #[cfg(test)]

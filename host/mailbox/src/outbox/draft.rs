@@ -19,9 +19,8 @@ use mail_builder::mime::{BodyPart, MimePart};
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use sha2::{Digest as _, Sha256};
 
-use super::envelope::{Envelope, EnvelopeAddress};
+use super::envelope::{Envelope, EnvelopeAddress, Sender};
 use super::result::Error;
-use super::send::Sender;
 
 /// Maximum size of the finished message, in bytes.
 pub(super) const MAX_MESSAGE: usize = 26_214_400;

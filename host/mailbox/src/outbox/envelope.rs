@@ -4,11 +4,20 @@ use std::fmt;
 
 use latchmail_shape::addresses::{ascii_domain, parse_address};
 
+use crate::access::Access;
+
 /// The sender and the recipients of a message.
 #[derive(Debug)]
 pub(super) struct Envelope {
     pub(super) from: EnvelopeAddress,
     pub(super) to: Vec<EnvelopeAddress>,
+}
+
+/// A caller that is allowed to send from an address.
+#[derive(Clone, Debug)]
+pub struct Sender {
+    pub(super) access: Access,
+    pub(super) address: EnvelopeAddress,
 }
 
 /// An address in the form for SMTP. The domain is in lower case and ASCII (RFC 5891). The local

@@ -7,8 +7,7 @@ use latchmail_mime::fuzzing::read;
 use secrecy::SecretString;
 
 use super::draft::{Draft, File, Recipient};
-use super::envelope::EnvelopeAddress;
-use super::send::Sender;
+use super::envelope::{EnvelopeAddress, Sender};
 use crate::access::Access;
 
 /// Checks that each accepted address is on one line, without brackets and spaces outside quotes. A

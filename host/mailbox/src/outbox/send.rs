@@ -19,7 +19,7 @@ use latchmail_dkim::Signer;
 use tokio::time::{Instant, timeout};
 
 use super::draft::Draft;
-use super::envelope::{Envelope, EnvelopeAddress};
+use super::envelope::{Envelope, EnvelopeAddress, Sender};
 use super::idempotency::{IdempotencyKeys, stored_key};
 use super::memory::{MemoryPermit, MessageMemory};
 use super::random::random_hex;
@@ -35,13 +35,6 @@ use crate::mail::Mail;
 /// Maximum duration of a send. A send of another host that began within this time counts as in
 /// progress, as long as the host runs.
 const MAX_SEND_DURATION: Duration = Duration::from_mins(3);
-
-/// A caller that is allowed to send from an address.
-#[derive(Clone, Debug)]
-pub struct Sender {
-    pub(super) access: Access,
-    pub(super) address: EnvelopeAddress,
-}
 
 /// The outbound mail service.
 #[derive(Debug)]
