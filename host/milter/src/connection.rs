@@ -18,8 +18,8 @@ use super::results;
 use super::verify::Envelope;
 
 /// Timeout of a connection on which Postfix sends no commands. Postfix waits up to five minutes for
-/// each command of an SMTP client, and sends nothing on this connection meanwhile, so the timeout
-/// must be longer.
+/// each command of an SMTP client. Postfix sends nothing on this connection while it waits, so the
+/// timeout must be longer.
 const IDLE_TIMEOUT: Duration = Duration::from_mins(15);
 
 /// The state of a connection.

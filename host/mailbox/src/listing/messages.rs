@@ -274,12 +274,12 @@ async fn read_summaries(
     lister: &Lister,
     uids: &[Uid],
 ) -> Result<Vec<Uncached>, latchmail_imap::Error> {
-    // The HTML of one message can take more than a millisecond, so blocking threads convert the
-    // messages. The conversion of a group starts when the group has arrived, so no thread waits for
-    // the mail server.
     if uids.is_empty() {
         return Ok(Vec::new());
     }
+    // The HTML of one message can take more than a millisecond, so blocking threads convert the
+    // messages. The conversion of a group starts when the group has arrived, so no thread waits for
+    // the mail server.
     let start = |group: Vec<Fetched>| blocking::run(cpu::charged(move || convert(group)));
     let (mut group, mut conversions) = (Vec::with_capacity(GROUP), Vec::new());
     let mut folder = session.selected_folder()?;

@@ -193,8 +193,8 @@ mod long {
         }
     }
 
-    /// Sends requests of every kind. Meanwhile, kills one of three processes. The responses do
-    /// not matter.
+    /// Sends requests of every kind, and kills one of three processes at the same time. The
+    /// responses do not matter.
     async fn request_and_kill(
         model: &mut Model,
         person: &Person<'_>,
