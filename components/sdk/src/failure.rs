@@ -73,11 +73,9 @@ impl Failure {
             Error::TooLarge(text) => Self::new(413, text),
             Error::CredentialRefused => Self::new(
                 401,
-                match host.current().kind {
+                match host.current().kind() {
                     Kind::Session => "Mail session expired, please log in again",
-                    Kind::Anonymous | Kind::ApiToken | Kind::Oauth => {
-                        "This credential is no longer valid for mail access"
-                    }
+                    _ => "This credential is no longer valid for mail access",
                 },
             ),
             Error::Unavailable => Self {

@@ -74,7 +74,9 @@ impl Call {
     fn require_change(&self) -> Result<&Caller, Error> {
         let caller = self.require_scope(Scope::AliasesWrite)?;
         match caller.credential {
-            Credential::OAuth { .. } => Err(Error::Denied(missing(Scope::AliasesWrite))),
+            Credential::OAuth { .. } | Credential::AppPassword { .. } => {
+                Err(Error::Denied(missing(Scope::AliasesWrite)))
+            }
             Credential::Session { .. } | Credential::ApiToken { .. } => Ok(caller),
         }
     }

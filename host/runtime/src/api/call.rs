@@ -139,9 +139,9 @@ impl Call {
                 code: self.code.clone(),
                 origin: self.origin.clone(),
             }),
-            Credential::ApiToken { .. } | Credential::OAuth { .. } => {
-                Err(Error::Denied(SESSION_ONLY.into()))
-            }
+            Credential::ApiToken { .. }
+            | Credential::OAuth { .. }
+            | Credential::AppPassword { .. } => Err(Error::Denied(SESSION_ONLY.into())),
         }
     }
 
