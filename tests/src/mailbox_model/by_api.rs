@@ -28,7 +28,7 @@ impl Model {
     }
 
     /// Stores a message.
-    async fn import(&mut self, person: &Person<'_'>) {
+    async fn import(&mut self, person: &Person<'_>) {
         let (folder, id) = (self.any_folder(), self.id());
         let subject = format!("message {id:06}");
         let path = self.folders[folder].path.clone();
@@ -47,13 +47,12 @@ impl Model {
             let subject = format!("message {id:06}");
             let path = self.folders[folder].path.clone();
             let request = import_request(person, &path, &subject);
-            match request.send().await {
-                Ok(response) if response.status() == 201 && response.bytes().await.is_ok() => {
-                    let message = ModelMessage::new(id, subject);
-                    self.folders[folder].messages.push(message);
-                }
-                _ => return Some(subject),
+            let response = request.send().await;
+            if !response.is_ok_and(|response| response.status() == 201) {
+                return Some(subject);
             }
+            let message = ModelMessage::new(id, subject);
+            self.folders[folder].messages.push(message);
         }
         None
     }
@@ -172,7 +171,7 @@ impl Model {
         self.moves_messages(trash, at..at + 1, to, None);
     }
 
-    fn moves_messages(
+    pub(super) fn moves_messages(
         &mut self,
         folder: usize,
         range: std::ops::Range<usize>,

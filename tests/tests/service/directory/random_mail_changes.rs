@@ -198,6 +198,7 @@ mod long {
                     model.add_if_stored(&mut client, &subject).await;
                 }
             }
+            let ada = signed_in(&service, &address, &access);
             returned.check(&mut model, &mut client, &ada).await;
             match &mut copy {
                 Some(copy) => compare(copy, &ada).await,
