@@ -52,8 +52,8 @@ impl Failure {
         Self::new(409, code, text)
     }
 
-    /// Replaces the code and the error message if the status is 500. `text` contains the name of the failed
-    /// operation. A failure with another status stays the same.
+    /// Replaces the code and the error message if the status is 500. `text` contains the name of
+    /// the failed operation. A failure with another status stays the same.
     #[must_use]
     pub fn failing(self, code: Code, text: &'static str) -> Self {
         if self.status == 500 {
