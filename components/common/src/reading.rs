@@ -18,7 +18,8 @@ pub const BAD_SEARCH: &str = "Invalid search parameters";
 /// The value of a parameter `folder` that selects all folders.
 pub const ALL_FOLDERS: &str = "*";
 
-pub(crate) const NO_FOLDER: &str = "Folder not found";
+/// The error message for a folder that does not exist.
+pub const NO_FOLDER: &str = "Folder not found";
 const NO_MESSAGE: &str = "Message not found";
 
 /// The folders of a mailbox.

@@ -64,6 +64,7 @@ pub(super) fn mailbox_error(error: latchmail_mailbox::Error) -> wit::Error {
         latchmail_mailbox::Error::Denied(_) => wit::Error::Denied(error.to_string()),
         latchmail_mailbox::Error::TooLarge(sentence) => wit::Error::TooLarge(sentence),
         latchmail_mailbox::Error::InvalidQuery(sentence) => wit::Error::Invalid(sentence),
+        latchmail_mailbox::Error::InvalidCursor => wit::Error::Invalid(error.to_string()),
         latchmail_mailbox::Error::CursorExpired => wit::Error::Invalid(error.to_string()),
         latchmail_mailbox::Error::IndexNotReady => wit::Error::Unavailable,
         latchmail_mailbox::Error::Rejected(sentence) => wit::Error::Rejected(sentence),
