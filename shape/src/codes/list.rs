@@ -176,6 +176,7 @@ codes! {
         "Invalid paging parameters",
         "{}limit must be {}",
     ];
+    INVALID_FILTER = "invalid_filter", [400], ["unread and flagged must be true or false"];
     UNKNOWN_VALUE = "unknown_value", [400], ["There is no {}"];
     INVALID_CURSOR = "invalid_cursor", [400], ["Invalid cursor"];
     CURSOR_EXPIRED = "cursor_expired", [400, 410], ["Cursor expired", "cursor expired"];

@@ -100,15 +100,14 @@ impl Auth {
             .as_ref()
             .map_or(DUMMY_HASH, |found| &found.secret_hash);
         let same = bool::from(credential.hash.as_bytes().ct_eq(expected.as_bytes()));
-        let now = self.clock.now();
-        let valid = found.filter(|found| {
-            same && found.address == credential.address
-                && found.expires_at.is_none_or(|end| end > now)
-        });
-        let Some(found) = valid else {
+        let Some(found) = found.filter(|_| same) else {
             self.known_app_passwords.remove(&credential.hash);
             return Err(Failure::unauthorized(codes::INVALID_APP_PASSWORD, INVALID));
         };
+        let is_expired = found.expires_at.is_some_and(|end| end <= self.clock.now());
+        if is_expired || found.address != credential.address {
+            return Err(Failure::unauthorized(INVALID));
+        }
         self.known_app_passwords
             .insert(credential.hash, found.id.as_str().into());
         Ok(Caller {

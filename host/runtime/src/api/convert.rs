@@ -69,6 +69,9 @@ pub(super) fn mailbox_error(error: latchmail_mailbox::Error) -> wit::Error {
         latchmail_mailbox::Error::InvalidQuery(sentence) => {
             problem::invalid(codes::INVALID_SEARCH_QUERY, sentence)
         }
+        latchmail_mailbox::Error::InvalidCursor => {
+            problem::invalid(codes::INVALID_CURSOR, error.to_string())
+        }
         latchmail_mailbox::Error::CursorExpired => {
             problem::invalid(codes::CURSOR_EXPIRED, error.to_string())
         }

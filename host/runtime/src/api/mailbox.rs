@@ -13,7 +13,7 @@ use latchmail_bindings::{Blob, BlobSource, ByteStream, HostError};
 use latchmail_core::caller::Scope;
 use latchmail_core::codes;
 use latchmail_core::message_number::MessageNumber;
-use latchmail_mailbox::Flag;
+use latchmail_mailbox::{Flag, MessageQuery, PageStart};
 
 use self::found::{
     change, changes_error, hit, search_error, search_request, search_result, thread, threads_error,
@@ -74,22 +74,14 @@ impl Host for Call {
         let _span = host_call("mailbox.list-messages");
         let access = self.mailbox_access(Scope::MailRead)?;
         check_limit(query.limit)?;
-        let wit::PageStart::Offset(offset) = query.start else {
-            return Err(
-                problem::invalid(codes::INVALID_CURSOR, "cursors are not supported").into(),
-            );
-        };
-        if let Some(filter) = query.filters.first() {
-            return Err(unknown("filter", filter).into());
-        }
         let listing = &self.services.mail.listing;
-        let listing = listing.messages(&access, &query.folder, offset, query.limit);
+        let listing = listing.messages(&access, message_query(&query)?);
         let listing = listing.await.map_err(mailbox_error)?;
         let listing = listing.ok_or(Error::NotFound)?;
         Ok(wit::Listing {
             messages: listing.messages.into_iter().map(summary).collect(),
             total: listing.total,
-            next: None,
+            next: listing.next,
         })
     }
 
@@ -312,6 +304,25 @@ fn numbers(uids: Vec<u64>) -> Vec<MessageNumber> {
 
 fn uids(numbers: Vec<MessageNumber>) -> Vec<u64> {
     numbers.into_iter().map(|number| number.0).collect()
+}
+
+fn message_query(query: &wit::MessageQuery) -> Result<MessageQuery<'_>, Error> {
+    let start = match &query.start {
+        wit::PageStart::Offset(offset) => PageStart::Offset(*offset),
+        wit::PageStart::Cursor(cursor) => PageStart::Cursor(cursor),
+    };
+    let mut converted = MessageQuery {
+        start,
+        ..MessageQuery::page(&query.folder, 0, query.limit)
+    };
+    for filter in &query.filters {
+        match filter.as_str() {
+            "unread" => converted.unread = true,
+            "flagged" => converted.flagged = true,
+            other => return Err(unknown("filter", other)),
+        }
+    }
+    Ok(converted)
 }
 
 fn check_limit(limit: u32) -> Result<(), Error> {

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use latchmail_core::caller::Scope;
+use latchmail_core::caller::{Scope, missing};
 use latchmail_runtime::modules::Access;
 use latchmail_tests::administrator::Administrator;
 use latchmail_tests::{
@@ -188,8 +188,7 @@ fn refusal(access: Access, permissions: &Permissions) -> Option<(u16, String)> {
             None
         }
         (Access::Scoped { scope, .. }, Permissions::Scopes(_) | Permissions::OAuth { .. }) => {
-            let text = format!("This credential is missing the \"{scope}\" scope");
-            Some((403, text))
+            Some((403, missing(scope)))
         }
     }
 }

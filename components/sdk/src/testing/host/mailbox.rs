@@ -240,7 +240,9 @@ impl Mail {
         let mut matching: Vec<(Summary, &Stored)> = matching.collect();
         matching.reverse();
         let total = u32::try_from(matching.len()).unwrap_or(u32::MAX);
-        let prefix = format!("{folder} {} ", filters.join(","));
+        let mut sorted = filters.clone();
+        sorted.sort();
+        let prefix = format!("{folder} {} ", sorted.join(","));
         let skipped = match start {
             PageStart::Offset(offset) => *offset as usize,
             PageStart::Cursor(cursor) => {

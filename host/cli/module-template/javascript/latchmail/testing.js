@@ -75,7 +75,7 @@ export class FakeHost {
         throw hostError('not-found');
       }
       const matching = inbox.filter((message) => filters.every((filter) => FILTERS[filter](message))).toReversed();
-      const prefix = `${filters} `;
+      const prefix = `${filters.toSorted()} `;
       let rest = matching;
       if (start.tag === 'cursor') {
         const seq = start.val.startsWith(prefix) ? Number(start.val.slice(prefix.length)) : 0;

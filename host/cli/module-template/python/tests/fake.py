@@ -90,7 +90,7 @@ class FakeHost:
         if query.folder != "INBOX":
             raise Err(types.Error_NotFound())
         matching = [message for message in inbox[::-1] if all(_FILTERS[name](message) for name in query.filters)]
-        prefix = f"{','.join(query.filters)} "
+        prefix = f"{','.join(sorted(query.filters))} "
         if isinstance(query.start, PageStart_Cursor):
             seq = query.start.value.removeprefix(prefix)
             _check(query.start.value.startswith(prefix) and seq.isdecimal(), "invalid_cursor", "Invalid cursor")
