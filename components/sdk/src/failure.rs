@@ -92,6 +92,7 @@ impl Failure {
                 "The operation was begun and its outcome is not known; check before you repeat it",
             ),
             Error::Internal => Self::new(500, "The operation could not be completed"),
+            Error::OverQuota => Self::new(507, "The mailbox is full"),
         }
     }
 }

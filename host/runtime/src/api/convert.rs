@@ -35,6 +35,7 @@ pub(crate) fn account_error(failure: Failure) -> wit::Error {
         Kind::Invalid => wit::Error::Invalid(failure.text.into_owned()),
         Kind::Forbidden => wit::Error::Denied(failure.text.into_owned()),
         Kind::Unauthorized => wit::Error::CredentialRefused,
+        Kind::OverQuota => wit::Error::OverQuota,
         Kind::Unavailable => {
             tracing::warn!("mail server or database unavailable: {failure}");
             wit::Error::Unavailable
@@ -62,6 +63,7 @@ pub(super) fn mailbox_error(error: latchmail_mailbox::Error) -> wit::Error {
         }
         latchmail_mailbox::Error::Denied(_) => wit::Error::Denied(error.to_string()),
         latchmail_mailbox::Error::TooLarge(sentence) => wit::Error::TooLarge(sentence),
+        latchmail_mailbox::Error::OverQuota => wit::Error::OverQuota,
         latchmail_mailbox::Error::InvalidQuery(sentence) => wit::Error::Invalid(sentence),
         latchmail_mailbox::Error::CursorExpired => wit::Error::Invalid(error.to_string()),
         latchmail_mailbox::Error::IndexNotReady => wit::Error::Unavailable,
