@@ -34,6 +34,7 @@ mod command_timer;
 mod connection;
 pub mod fetch;
 pub mod flag;
+pub mod folder_change;
 mod framing;
 #[cfg(any(test, feature = "testing"))]
 pub mod fuzzing;
@@ -43,6 +44,7 @@ mod log_in;
 mod open;
 mod page;
 mod probe;
+pub mod quota;
 mod read;
 mod search;
 mod selected;

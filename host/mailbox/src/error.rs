@@ -30,6 +30,12 @@ pub enum Error {
     /// nothing.
     #[error("the mailbox is full")]
     OverQuota,
+    /// No folder can have this path, or the mail server refuses the path.
+    #[error("Invalid folder path")]
+    InvalidFolderPath,
+    /// The folder cannot be created, renamed or deleted. The text can be shown to users.
+    #[error("{0}")]
+    Folder(#[from] FolderConflict),
     /// The search query is invalid. The text can be shown to users.
     #[error("{0}")]
     InvalidQuery(String),
@@ -44,6 +50,26 @@ pub enum Error {
     /// invalid.
     #[error("mailbox error: {0}")]
     Internal(String),
+}
+
+/// The reason why a folder cannot be created, renamed or deleted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum FolderConflict {
+    /// A folder has the path.
+    #[error("Folder already exists")]
+    Exists,
+    /// The folder is the inbox, or the folder or one of its subfolders has a role.
+    #[error("This folder has a role and cannot be changed")]
+    HasRole,
+    /// The folder contains messages.
+    #[error("Folder is not empty")]
+    NotEmpty,
+    /// The folder has subfolders.
+    #[error("Folder has subfolders")]
+    HasSubfolders,
+    /// The mailbox has no folder with the role `\Trash`.
+    #[error("There is no Trash folder")]
+    NoTrash,
 }
 
 impl From<latchmail_directory::Error> for Error {

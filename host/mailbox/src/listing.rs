@@ -2,6 +2,7 @@
 
 mod folders;
 mod messages;
+mod quota;
 
 use std::sync::Arc;
 use std::time::Duration;

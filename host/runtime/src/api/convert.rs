@@ -64,6 +64,8 @@ pub(super) fn mailbox_error(error: latchmail_mailbox::Error) -> wit::Error {
         latchmail_mailbox::Error::Denied(_) => wit::Error::Denied(error.to_string()),
         latchmail_mailbox::Error::TooLarge(sentence) => wit::Error::TooLarge(sentence),
         latchmail_mailbox::Error::OverQuota => wit::Error::OverQuota,
+        latchmail_mailbox::Error::InvalidFolderPath => wit::Error::Invalid(error.to_string()),
+        latchmail_mailbox::Error::Folder(_) => wit::Error::Conflict(error.to_string()),
         latchmail_mailbox::Error::InvalidQuery(sentence) => wit::Error::Invalid(sentence),
         latchmail_mailbox::Error::CursorExpired => wit::Error::Invalid(error.to_string()),
         latchmail_mailbox::Error::IndexNotReady => wit::Error::Unavailable,

@@ -1,11 +1,13 @@
-//! Mailboxes of the fake host. `search.rs` contains the searches, and `changes.rs` the change log.
+//! Mailboxes of the fake host. `folders.rs` contains the folders, `search.rs` the searches, and
+//! `changes.rs` the change log.
 
+use super::folders::StoredFolder;
 use super::{FakeHost, Need};
 use crate::capability::{
-    Attachment, Blob, Change, ChangeList, ChangedFolder, ChangedMessage, ChangesError,
-    DeletedMessage, Detail, Error, FlagAction, Folder, IndexState, Listing, Mailbox, MovedMessage,
-    Page, Role, Scope, Search, SearchError, SearchResult, Summary, ThreadList, ThreadMessages,
-    ThreadsError,
+    Attachment, Blob, Change, ChangeList, ChangedMessage, ChangesError, DeletedMessage, Detail,
+    Error, FlagAction, Folder, IndexState, Listing, Mailbox, MessageDisposal, Page, Quota,
+    QuotaUsage, Role, Scope, Search, SearchError, SearchResult, Summary, ThreadList,
+    ThreadMessages, ThreadsError,
 };
 use crate::testing::letter::Letter;
 
@@ -14,21 +16,22 @@ const MAX_UIDS: usize = 1000;
 /// Maximum number of messages on a page.
 const MAX_PAGE: u32 = 100;
 
-const SEEN: &str = "\\Seen";
+pub(super) const SEEN: &str = "\\Seen";
 const SETTABLE_FLAGS: [&str; 4] = [SEEN, "\\Answered", "\\Flagged", "\\Draft"];
 
 /// The folders and the messages of an account.
 #[derive(Debug)]
 pub(super) struct Mail {
-    folders: Vec<(String, Option<Role>)>,
+    pub(super) folders: Vec<StoredFolder>,
     /// The messages of all folders. The messages of each folder are in the order of their arrival
     /// in the folder.
-    stored: Vec<Stored>,
+    pub(super) stored: Vec<Stored>,
     last_uid: u64,
     /// All changes, oldest first.
     pub(super) changes: Vec<Change>,
     /// The state of the search index.
     pub(super) index: IndexState,
+    quota: Quota,
 }
 
 /// A message in a folder.
@@ -42,7 +45,7 @@ pub(super) struct Stored {
 
 impl Default for Mail {
     fn default() -> Self {
-        let folder = |(path, role): (&str, Role)| (path.to_owned(), Some(role));
+        let folder = |(path, role): (&str, Role)| StoredFolder::new(path, Some(role));
         let folders = [
             ("INBOX", Role::Inbox),
             ("Sent", Role::Sent),
@@ -57,9 +60,19 @@ impl Default for Mail {
             last_uid: 0,
             changes: Vec::new(),
             index: IndexState::Ready,
+            quota: Quota {
+                storage: UNLIMITED,
+                messages: UNLIMITED,
+            },
         }
     }
 }
+
+/// A resource without a limit.
+const UNLIMITED: QuotaUsage = QuotaUsage {
+    used: None,
+    limit: None,
+};
 
 impl FakeHost {
     /// Delivers a message to the inbox of the signed-in account and returns its `uid`.
@@ -81,6 +94,13 @@ impl FakeHost {
         self.with_account(|account| account.mail.index = state);
     }
 
+    /// Sets the quota of the mailbox of the signed-in account. Initially there is no limit. The fake
+    /// host does not enforce the quota.
+    #[track_caller]
+    pub fn set_mailbox_quota(&self, quota: Quota) {
+        self.with_account(|account| account.mail.quota = quota);
+    }
+
     /// Calls `read` with the caller's mailbox. Fails with an error that `failed` creates if the
     /// caller is not allowed to read mail.
     fn read_mail<T, E>(
@@ -91,6 +111,15 @@ impl FakeHost {
         let read = |account: &mut super::Account| Ok(read(&account.mail));
         self.allow(Need::Scope(Scope::MailRead), read)
             .map_err(failed)?
+    }
+
+    /// Calls `change` with the caller's mailbox.
+    fn change_folders<T>(
+        &self,
+        change: impl FnOnce(&mut Mail) -> Result<T, Error>,
+    ) -> Result<T, Error> {
+        let change = |account: &mut super::Account| change(&mut account.mail);
+        self.allow(Need::Scope(Scope::MailWrite), change)
     }
 
     /// Calls `change` with the caller's mailbox and with the `uids` that exist, in ascending order
@@ -116,25 +145,11 @@ impl FakeHost {
 }
 
 impl Mail {
-    pub(super) fn has(&self, folder: &str) -> bool {
-        self.folders.iter().any(|(path, _)| path == folder)
-    }
-
-    /// Returns the paths and the roles of all folders.
-    pub(super) fn paths(&self) -> impl Iterator<Item = (&str, Option<Role>)> {
-        let folders = self.folders.iter();
-        folders.map(|(path, role)| (path.as_str(), *role))
-    }
-
     /// Stores a message in a folder, and creates the folder if it does not exist. Returns the
     /// message's `uid`.
     pub(super) fn put(&mut self, folder: &str, letter: Letter) -> u64 {
         if !self.has(folder) {
-            self.folders.push((folder.into(), None));
-            self.changes.push(Change::FolderCreated(ChangedFolder {
-                folder: folder.into(),
-                id: folder_id(folder),
-            }));
+            self.add_folder(folder);
         }
         self.last_uid += 1;
         let (mut detail, files) = letter.build();
@@ -159,22 +174,6 @@ impl Mail {
         self.last_uid
     }
 
-    fn folder(&self, path: &str, role: Option<Role>) -> Folder {
-        let count = |which: fn(&Summary) -> bool| {
-            let found = self.of(path).filter(|(summary, _)| which(summary));
-            u32::try_from(found.count()).unwrap_or(u32::MAX)
-        };
-        Folder {
-            id: folder_id(path),
-            path: path.into(),
-            name: path.rsplit('/').next().unwrap_or(path).into(),
-            delimiter: "/".into(),
-            messages: count(|_| true),
-            unseen: count(|summary| summary.flags.iter().all(|flag| flag != SEEN)),
-            role,
-        }
-    }
-
     /// Returns the messages of a folder with their summaries, oldest first.
     pub(super) fn of(&self, folder: &str) -> impl Iterator<Item = (Summary, &Stored)> {
         let stored = self.stored.iter().filter(move |one| one.folder == folder);
@@ -197,15 +196,7 @@ impl Mail {
 /// never reused.
 impl Mailbox for FakeHost {
     fn list_folders(&self) -> Result<Vec<Folder>, Error> {
-        self.read_mail(
-            |error| error,
-            |mail| {
-                let folders = mail.paths().map(|(path, role)| mail.folder(path, role));
-                let mut folders: Vec<Folder> = folders.collect();
-                folders.sort_by_key(|one| (one.role.is_none(), one.role, one.path.clone()));
-                Ok(folders)
-            },
-        )
+        self.read_mail(|error| error, |mail| Ok(mail.listed()))
     }
 
     fn list_messages(&self, folder: &str, page: Page) -> Result<Listing, Error> {
@@ -312,17 +303,9 @@ impl Mailbox for FakeHost {
             if !mail.has(destination) {
                 return Err(Error::NotFound);
             }
-            let is_moved = |one: &mut Stored| {
+            mail.move_where(destination, |one| {
                 known.contains(&one.detail.summary.uid) && one.folder != destination
-            };
-            let mut moved: Vec<Stored> = mail.stored.extract_if(.., is_moved).collect();
-            for one in &mut moved {
-                mail.changes.push(Change::Moved(MovedMessage {
-                    message: changed_message(destination, &one.detail),
-                    from: std::mem::replace(&mut one.folder, destination.into()),
-                }));
-            }
-            mail.stored.extend(moved);
+            });
             Ok(())
         })
     }
@@ -338,6 +321,22 @@ impl Mailbox for FakeHost {
             mail.changes.extend(deleted.map(Change::Deleted));
             Ok(())
         })
+    }
+
+    fn create_folder(&self, path: &str) -> Result<Folder, Error> {
+        self.change_folders(|mail| mail.create_folder(path))
+    }
+
+    fn rename_folder(&self, folder: &str, path: &str) -> Result<Folder, Error> {
+        self.change_folders(|mail| mail.rename_folder(folder, path))
+    }
+
+    fn delete_folder(&self, folder: &str, messages: MessageDisposal) -> Result<(), Error> {
+        self.change_folders(|mail| mail.delete_folder(folder, messages))
+    }
+
+    fn get_quota(&self) -> Result<Quota, Error> {
+        self.read_mail(|error| error, |mail| Ok(mail.quota))
     }
 }
 
@@ -369,13 +368,7 @@ pub(super) fn paged<T>(all: Vec<T>, page: Page) -> (Vec<T>, u32) {
     (entries.take(page.limit as usize).collect(), total)
 }
 
-/// Returns the id of a folder. Folders cannot be renamed in the fake host, so the path identifies a
-/// folder permanently.
-pub(super) fn folder_id(path: &str) -> String {
-    format!("id of {path}")
-}
-
-fn changed_message(folder: &str, detail: &Detail) -> ChangedMessage {
+pub(super) fn changed_message(folder: &str, detail: &Detail) -> ChangedMessage {
     ChangedMessage {
         uid: detail.summary.uid,
         folder: folder.into(),
