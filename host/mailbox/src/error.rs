@@ -1,8 +1,8 @@
 //! The error type of operations on mailboxes.
 
-use latchmail_core::codes;
 use latchmail_core::error::Problem;
 use latchmail_core::permissions::{self, Right};
+use latchmail_core::{Code, codes};
 
 /// The reason why an operation failed. A missing resource is not an error: the operation then
 /// returns `Ok(None)`.

@@ -9,6 +9,8 @@
 
 use std::sync::Arc;
 
+use latchmail_core::codes;
+use latchmail_core::error::Problem;
 use latchmail_core::message_number::{MessageNumber, Uid};
 use latchmail_core::permissions::Right;
 use latchmail_imap::Connector;
@@ -128,7 +130,7 @@ impl Changer {
         let parents = tree.missing_parents(&path);
         if tree.count() + parents.len() >= FOLDERS {
             let text = format!("The mailbox has the maximum number of {FOLDERS} folders");
-            return Err(Error::TooLarge(text));
+            return Err(Error::TooLarge(Problem::new(codes::TOO_MANY_FOLDERS, text)));
         }
         let name = tree.server_name(&path);
         let created = lease.session().await?.create_folder(&name).await;

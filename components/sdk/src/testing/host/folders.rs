@@ -1,5 +1,7 @@
 //! The folders of the fake host: their ids and their changes.
 
+use latchmail_shape::codes;
+
 use super::mailbox::{Mail, SEEN};
 use crate::capability::{
     Change, ChangedFolder, Error, Folder, MessageDisposal, MovedMessage, RenamedFolder, Role,
@@ -227,9 +229,11 @@ fn new_path(path: &str) -> Result<String, Error> {
 }
 
 fn invalid_path() -> Error {
-    Error::Invalid("Invalid folder path".into())
+    Error::invalid(codes::INVALID_FOLDER_PATH, "Invalid folder path")
 }
 
+/// Returns a conflict with a text that the list of codes contains.
 fn conflict(text: &str) -> Error {
-    Error::Conflict(text.into())
+    let code = codes::of_text(text).map(|known| known.code.clone());
+    Error::conflict(code.unwrap_or(codes::FOLDER_EXISTS), text)
 }
