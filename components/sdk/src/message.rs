@@ -146,7 +146,7 @@ impl From<wit::Request> for Request {
             headers: request.headers,
             body: match request.body {
                 Body::Bytes(bytes) => bytes,
-                Body::Blob(_) => Vec::new(),
+                Body::Blob(_) | Body::Events(_) => Vec::new(),
             },
             blobs: RefCell::new(request.blobs.into_iter().map(Some).collect()),
         }

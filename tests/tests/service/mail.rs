@@ -12,6 +12,7 @@ mod mail_corpus;
 mod outage;
 mod quota;
 mod reading;
+mod round_trips;
 mod search;
 mod search_index;
 mod search_long;

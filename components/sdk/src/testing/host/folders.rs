@@ -2,7 +2,7 @@
 
 use latchmail_shape::codes;
 
-use super::mailbox::{Mail, SEEN};
+use super::mailbox::{Mail, ROLES, SEEN, Stored, changed_message, has_flag};
 use crate::capability::{
     Change, ChangedFolder, Error, Folder, MessageDisposal, MovedMessage, RenamedFolder, Role,
     Summary,
@@ -15,13 +15,13 @@ const MAX_PATH: usize = 2000;
 #[derive(Debug)]
 pub(super) struct StoredFolder {
     pub(super) path: String,
-    pub(super) role: Option<Role>,
+    pub(super) role: Option<&'static str>,
     /// The id, which a renamed folder keeps.
     pub(super) id: String,
 }
 
 impl StoredFolder {
-    pub(super) fn new(path: &str, role: Option<Role>) -> Self {
+    pub(super) fn new(path: &str, role: Option<&'static str>) -> Self {
         Self {
             path: path.into(),
             role,
@@ -41,7 +41,7 @@ impl Mail {
     }
 
     /// Returns the paths and the roles of all folders.
-    pub(super) fn paths(&self) -> impl Iterator<Item = (&str, Option<Role>)> {
+    pub(super) fn paths(&self) -> impl Iterator<Item = (&str, Option<&'static str>)> {
         let folders = self.folders.iter();
         folders.map(|one| (one.path.as_str(), one.role))
     }
@@ -49,7 +49,11 @@ impl Mail {
     /// Returns all folders: first the folders with a role, then the other folders.
     pub(super) fn listed(&self) -> Vec<Folder> {
         let mut folders: Vec<Folder> = self.folders.iter().map(|one| self.folder(one)).collect();
-        folders.sort_by_key(|one| (one.role.is_none(), one.role, one.path.clone()));
+        folders.sort_by_key(|one| {
+            let role = one.role.as_ref();
+            let rank = role.map(|role| ROLES.iter().position(|one| one == role));
+            (rank.is_none(), rank, one.path.clone())
+        });
         folders
     }
 
@@ -65,8 +69,8 @@ impl Mail {
             name: path.rsplit('/').next().unwrap_or(path).into(),
             delimiter: "/".into(),
             messages: count(|_| true),
-            unseen: count(|summary| summary.flags.iter().all(|flag| flag != SEEN)),
-            role: one.role,
+            unseen: count(|summary| !has_flag(summary, SEEN)),
+            role: one.role.map(Role::from),
         }
     }
 
@@ -170,7 +174,7 @@ impl Mail {
             MessageDisposal::Refuse => {}
             MessageDisposal::Trash => {
                 let mut folders = self.folders.iter();
-                let trash = folders.find(|one| one.role == Some(Role::Trash));
+                let trash = folders.find(|one| one.role == Some("\\Trash"));
                 let trash = trash.ok_or_else(|| conflict("There is no Trash folder"))?;
                 let trash = trash.path.clone();
                 self.move_where(&trash, |one| one.folder == *path);
@@ -186,18 +190,16 @@ impl Mail {
     }
 
     /// Moves the selected messages to a folder.
-    pub(super) fn move_where(
-        &mut self,
-        to: &str,
-        mut is_moved: impl FnMut(&super::mailbox::Stored) -> bool,
-    ) {
+    pub(super) fn move_where(&mut self, to: &str, mut is_moved: impl FnMut(&Stored) -> bool) {
         let moved = self.stored.extract_if(.., |one| is_moved(one));
         let mut moved: Vec<_> = moved.collect();
         for one in &mut moved {
             self.changes.push(Change::Moved(MovedMessage {
-                message: super::mailbox::changed_message(to, &one.detail),
+                message: changed_message(to, &one.detail),
                 from: std::mem::replace(&mut one.folder, to.into()),
             }));
+            self.last_arrival += 1;
+            one.arrival = self.last_arrival;
         }
         self.stored.extend(moved);
     }

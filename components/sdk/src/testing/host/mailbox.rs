@@ -5,8 +5,8 @@ use super::folders::StoredFolder;
 use super::{FakeHost, Need};
 use crate::capability::{
     Attachment, Blob, Change, ChangeList, ChangedMessage, ChangesError, DeletedMessage, Detail,
-    Error, FlagAction, Folder, IndexState, Listing, Mailbox, MessageDisposal, Page, Quota,
-    QuotaUsage, Role, Scope, Search, SearchError, SearchResult, Summary, ThreadList,
+    Error, FlagAction, Folder, IndexState, Listing, Mailbox, MessageDisposal, MessageQuery, Page,
+    PageStart, Quota, QuotaUsage, Scope, Search, SearchError, SearchResult, Summary, ThreadList,
     ThreadMessages, ThreadsError,
 };
 use crate::testing::letter::Letter;
@@ -14,10 +14,24 @@ use latchmail_shape::codes;
 
 /// Maximum number of messages in one change.
 const MAX_UIDS: usize = 1000;
+/// The error text for a cursor that is malformed, or belongs to another folder or other filters.
+const INVALID_CURSOR: &str = "Invalid cursor";
 /// Maximum number of messages on a page.
 const MAX_PAGE: u32 = 100;
 
 pub(super) const SEEN: &str = "\\Seen";
+const FLAGGED: &str = "\\Flagged";
+/// The roles of folders, in the order of the contract.
+pub(super) const ROLES: [&str; 8] = [
+    "\\Inbox",
+    "\\Flagged",
+    "\\Sent",
+    "\\Drafts",
+    "\\All",
+    "\\Archive",
+    "\\Junk",
+    "\\Trash",
+];
 const SETTABLE_FLAGS: [&str; 4] = [SEEN, "\\Answered", "\\Flagged", "\\Draft"];
 
 /// The folders and the messages of an account.
@@ -28,6 +42,8 @@ pub(super) struct Mail {
     /// in the folder.
     pub(super) stored: Vec<Stored>,
     last_uid: u64,
+    /// The number of the last arrival of a message in a folder.
+    pub(super) last_arrival: u64,
     /// All changes, oldest first.
     pub(super) changes: Vec<Change>,
     /// The state of the search index.
@@ -40,25 +56,28 @@ pub(super) struct Mail {
 pub(super) struct Stored {
     pub(super) folder: String,
     pub(super) detail: Detail,
+    /// The number of the message's arrival in its folder. Later arrivals have higher numbers.
+    pub(super) arrival: u64,
     /// The content of each attachment.
     files: Vec<Vec<u8>>,
 }
 
 impl Default for Mail {
     fn default() -> Self {
-        let folder = |(path, role): (&str, Role)| StoredFolder::new(path, Some(role));
+        let folder = |(path, role): (&str, &'static str)| StoredFolder::new(path, Some(role));
         let folders = [
-            ("INBOX", Role::Inbox),
-            ("Sent", Role::Sent),
-            ("Drafts", Role::Drafts),
-            ("Archive", Role::Archive),
-            ("Junk", Role::Junk),
-            ("Trash", Role::Trash),
+            ("INBOX", "\\Inbox"),
+            ("Sent", "\\Sent"),
+            ("Drafts", "\\Drafts"),
+            ("Archive", "\\Archive"),
+            ("Junk", "\\Junk"),
+            ("Trash", "\\Trash"),
         ];
         Self {
             folders: folders.map(folder).into(),
             stored: Vec::new(),
             last_uid: 0,
+            last_arrival: 0,
             changes: Vec::new(),
             index: IndexState::Ready,
             quota: Quota {
@@ -167,9 +186,11 @@ impl Mail {
         };
         self.changes
             .push(Change::Created(changed_message(folder, &detail)));
+        self.last_arrival += 1;
         self.stored.push(Stored {
             folder: folder.into(),
             detail,
+            arrival: self.last_arrival,
             files,
         });
         self.last_uid
@@ -187,6 +208,60 @@ impl Mail {
         })
     }
 
+    /// Returns a page of the messages of a folder.
+    fn list(&self, query: &MessageQuery) -> Result<Listing, Error> {
+        let MessageQuery {
+            folder,
+            filters,
+            start,
+            limit,
+        } = query;
+        check_page(Page {
+            offset: 0,
+            limit: *limit,
+        })?;
+        for filter in filters {
+            if !["unread", "flagged"].contains(&filter.as_str()) {
+                let text = format!("There is no filter {filter:?}");
+                return Err(Error::invalid(codes::UNKNOWN_VALUE, text));
+            }
+        }
+        if !self.has(folder) {
+            return Err(Error::NotFound);
+        }
+        let matches = |summary: &Summary| {
+            filters.iter().all(|filter| match filter.as_str() {
+                "unread" => !has_flag(summary, SEEN),
+                _ => has_flag(summary, FLAGGED),
+            })
+        };
+        let matching = self.of(folder).filter(|(summary, _)| matches(summary));
+        let mut matching: Vec<(Summary, &Stored)> = matching.collect();
+        matching.reverse();
+        let total = u32::try_from(matching.len()).unwrap_or(u32::MAX);
+        let prefix = format!("{folder} {} ", filters.join(","));
+        let skipped = match start {
+            PageStart::Offset(offset) => *offset as usize,
+            PageStart::Cursor(cursor) => {
+                let after = cursor
+                    .strip_prefix(&prefix)
+                    .and_then(|text| text.parse().ok());
+                let invalid = || Error::invalid(codes::INVALID_CURSOR, INVALID_CURSOR);
+                let after: u64 = after.ok_or_else(invalid)?;
+                let listed = |(_, stored): &&(Summary, &Stored)| stored.arrival >= after;
+                matching.iter().take_while(listed).count()
+            }
+        };
+        let rest = matching.get(skipped..).unwrap_or_default();
+        let page = &rest[..rest.len().min(*limit as usize)];
+        let last = page.last().filter(|_| page.len() < rest.len());
+        Ok(Listing {
+            messages: page.iter().map(|(summary, _)| summary.clone()).collect(),
+            total,
+            next: last.map(|(_, stored)| format!("{prefix}{}", stored.arrival)),
+        })
+    }
+
     fn find(&self, uid: u64) -> Result<&Stored, Error> {
         let found = self.stored.iter().find(|one| one.detail.summary.uid == uid);
         found.ok_or(Error::NotFound)
@@ -200,21 +275,8 @@ impl Mailbox for FakeHost {
         self.read_mail(|error| error, |mail| Ok(mail.listed()))
     }
 
-    fn list_messages(&self, folder: &str, page: Page) -> Result<Listing, Error> {
-        self.read_mail(
-            |error| error,
-            |mail| {
-                check_page(page)?;
-                if !mail.has(folder) {
-                    return Err(Error::NotFound);
-                }
-                let mut messages: Vec<Summary> =
-                    mail.of(folder).map(|(summary, _)| summary).collect();
-                messages.reverse();
-                let (messages, total) = paged(messages, page);
-                Ok(Listing { messages, total })
-            },
-        )
+    fn list_messages(&self, query: &MessageQuery) -> Result<Listing, Error> {
+        self.read_mail(|error| error, |mail| mail.list(query))
     }
 
     fn get_message(&self, uid: u64) -> Result<Detail, Error> {
@@ -351,6 +413,10 @@ fn settable(flag: &str) -> Option<String> {
     let atom = |byte: u8| (0x21..0x7f).contains(&byte) && !b"(){%*\"\\]".contains(&byte);
     let valid = !flag.is_empty() && flag.len() <= 100 && flag.bytes().all(atom);
     valid.then(|| flag.into())
+}
+
+pub(super) fn has_flag(summary: &Summary, flag: &str) -> bool {
+    summary.flags.iter().any(|one| one == flag)
 }
 
 /// Checks the limit of a page.
