@@ -209,6 +209,22 @@ impl sdk::Mailbox for Memory {
     fn delete_messages(&self, _: &[u64]) -> Result<Vec<u64>, sdk::Error> {
         Err(sdk::Error::Internal)
     }
+
+    fn create_folder(&self, _: &str) -> Result<sdk::Folder, sdk::Error> {
+        Err(sdk::Error::Internal)
+    }
+
+    fn rename_folder(&self, _: &str, _: &str) -> Result<sdk::Folder, sdk::Error> {
+        Err(sdk::Error::Internal)
+    }
+
+    fn delete_folder(&self, _: &str, _: sdk::MessageDisposal) -> Result<(), sdk::Error> {
+        Err(sdk::Error::Internal)
+    }
+
+    fn get_quota(&self) -> Result<sdk::Quota, sdk::Error> {
+        Err(sdk::Error::Internal)
+    }
 }
 
 impl sdk::Outbox for Memory {
@@ -429,6 +445,33 @@ impl host::mailbox::Host for Memory {
     }
 
     async fn delete_messages(&mut self, _: Vec<u64>) -> Result<Vec<u64>, HostError<Error>> {
+        Err(Error::Internal.into())
+    }
+
+    async fn create_folder(
+        &mut self,
+        _: String,
+    ) -> Result<host::mailbox::Folder, HostError<Error>> {
+        Err(Error::Internal.into())
+    }
+
+    async fn rename_folder(
+        &mut self,
+        _: String,
+        _: String,
+    ) -> Result<host::mailbox::Folder, HostError<Error>> {
+        Err(Error::Internal.into())
+    }
+
+    async fn delete_folder(
+        &mut self,
+        _: String,
+        _: host::mailbox::MessageDisposal,
+    ) -> Result<(), HostError<Error>> {
+        Err(Error::Internal.into())
+    }
+
+    async fn get_quota(&mut self) -> Result<host::mailbox::Quota, HostError<Error>> {
         Err(Error::Internal.into())
     }
 }

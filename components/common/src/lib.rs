@@ -6,6 +6,7 @@
 
 pub mod aliases;
 pub mod changes;
+pub mod folders;
 mod message_ids;
 mod model;
 pub mod reading;

@@ -132,6 +132,8 @@ function failed({ tag, val }, host) {
         'outcome_unknown',
         'The operation was begun and its outcome is not known; check before you repeat it',
       );
+    case 'over-quota':
+      return new Failure(507, 'mailbox_full', 'The mailbox is full');
     default:
       return new Failure(500, 'internal_error', 'The operation could not be completed');
   }

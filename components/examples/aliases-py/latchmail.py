@@ -135,6 +135,8 @@ def _failed(error, host):
         case types.Error_OutcomeUnknown():
             text = "The operation was begun and its outcome is not known; check before you repeat it"
             return Failure(500, "outcome_unknown", text)
+        case types.Error_OverQuota():
+            return Failure(507, "mailbox_full", "The mailbox is full")
         case _:
             return Failure(500, "internal_error", "The operation could not be completed")
 

@@ -7,9 +7,11 @@ mod attachment;
 mod bulk;
 mod change;
 mod changes;
+mod folder_change;
 mod folders;
 mod message;
 mod messages;
+mod quota;
 mod search;
 mod send;
 mod threads;
@@ -41,7 +43,11 @@ const LARGE: u32 = 40 * 1024 * 1024;
         bulk::bulk_delete,
         changes::list_changes,
         threads::list_threads,
-        threads::get_thread
+        threads::get_thread,
+        folder_change::create_folder,
+        folder_change::rename_folder,
+        folder_change::delete_folder,
+        quota::get_quota
     ),
     tags((name = "Mail", description = "Folders, messages and attachments"))
 )]
@@ -84,6 +90,14 @@ pub fn module<H: Mailbox + Outbox + Caller>() -> Module<H> {
         .route(changing(Route::new("bulkFlagMessages", bulk::bulk_flag)).takes(SMALL))
         .route(changing(Route::new("bulkMoveMessages", bulk::bulk_move)).takes(SMALL))
         .route(changing(Route::new("bulkDeleteMessages", bulk::bulk_delete)).takes(SMALL))
+        .route(changing(Route::new("createFolder", folder_change::create_folder)).takes(SMALL))
+        .route(changing(Route::new("renameFolder", folder_change::rename_folder)).takes(SMALL))
+        .route(
+            changing(Route::new("deleteFolder", folder_change::delete_folder))
+                // With many messages, a move to Trash needs several commands.
+                .within(120),
+        )
+        .route(reading(Route::new("getQuota", quota::get_quota)))
 }
 
 latchmail_sdk::export!(module);

@@ -203,7 +203,7 @@ mod tests {
             invalid
         );
         assert_eq!(refused("INBOX", &[("cursor", "")]), invalid);
-        let paging = (400, reading::BAD_PAGING.to_owned());
+        let paging = (400, reading::BAD_PAGING.1.to_owned());
         assert_eq!(
             refused("INBOX", &[("cursor", cursor), ("page", "1")]),
             paging
@@ -211,7 +211,7 @@ mod tests {
         for value in ["false", "1", ""] {
             assert_eq!(
                 refused("INBOX", &[("unread", value)]),
-                (400, BAD_FILTER.into())
+                (400, BAD_FILTER.1.into())
             );
         }
     }

@@ -34,9 +34,9 @@ pub use self::log::{Level, Log};
 pub use self::mailbox::{
     Address, Attachment, Authentication, Change, ChangeList, ChangedFolder, ChangedMessage,
     ChangesError, DeletedMessage, Detail, DetailWithBlobs, FlagAction, Folder, Hit, IndexState,
-    Listing, Mailbox, Match, MessageQuery, MovedMessage, Page, PageStart, QuerySyntax,
-    RenamedFolder, Role, Search, SearchError, SearchResult, Snippet, SortOrder, Summary, Thread,
-    ThreadList, ThreadMessages, ThreadsError, Verdict,
+    Listing, Mailbox, Match, MessageDisposal, MessageQuery, MovedMessage, Page, PageStart,
+    QuerySyntax, Quota, QuotaUsage, RenamedFolder, Role, Search, SearchError, SearchResult,
+    Snippet, SortOrder, Summary, Thread, ThreadList, ThreadMessages, ThreadsError, Verdict,
 };
 pub use self::outbox::{Draft, File, Outbox, Sent};
 pub use self::profile::{Changes, Details, PasswordChange, Profile};

@@ -34,4 +34,20 @@ impl Plans {
         });
         found.cloned().unwrap_or_default()
     }
+
+    /// Returns the quota of each plan, in bytes. The value is `None` if the plan has no limit. The
+    /// plan `default` is always included.
+    #[must_use]
+    pub fn quotas(&self) -> BTreeMap<String, Option<u64>> {
+        let storage = |plan: &Plan| Some(plan.storage).filter(|bytes| *bytes > 0);
+        let plans = self.0.iter();
+        let mut quotas: BTreeMap<String, Option<u64>> = plans
+            .map(|(name, plan)| (name.clone(), storage(plan)))
+            .collect();
+        let default = || storage(&Plan::default());
+        quotas
+            .entry(DEFAULT_PLAN.to_owned())
+            .or_insert_with(default);
+        quotas
+    }
 }

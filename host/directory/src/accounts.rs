@@ -4,6 +4,7 @@
 pub mod administration;
 pub mod imports;
 pub mod profiles;
+mod quotas;
 
 use std::collections::HashSet;
 

@@ -44,6 +44,8 @@ pub struct Capabilities {
     /// `QRESYNC`: the server reports the changes of a folder since an earlier state (RFC 7162).
     /// QRESYNC includes CONDSTORE and ENABLE.
     pub qresync: bool,
+    /// `QUOTA`: GETQUOTAROOT returns the quota of a mailbox (RFC 9208, RFC 2087).
+    pub quota: bool,
 }
 
 impl Capabilities {
@@ -115,6 +117,7 @@ impl Capabilities {
                     "UNSELECT" => all.unselect = true,
                     "UIDPLUS" => all.uid_plus = true,
                     "QRESYNC" => all.qresync = true,
+                    "QUOTA" => all.quota = true,
                     _ => {}
                 },
             }

@@ -159,8 +159,11 @@ impl Session {
         }
     }
 
-    /// Returns all folders, without STATUS data.
-    pub(crate) async fn list(&mut self) -> Result<Vec<Listed>, Error> {
+    /// Returns all folders, including those that cannot be opened, without STATUS data.
+    ///
+    /// # Errors
+    /// Returns an [`Error`] if the command fails.
+    pub async fn list(&mut self) -> Result<Vec<Listed>, Error> {
         let mut collected = Collected::default();
         let outcomes = self
             .connection

@@ -1,8 +1,8 @@
 //! The error type of operations on mailboxes.
 
-use latchmail_core::codes;
 use latchmail_core::error::Problem;
 use latchmail_core::permissions::{self, Right};
+use latchmail_core::{Code, codes};
 
 /// The reason why an operation failed. A missing resource is not an error: the operation then
 /// returns `Ok(None)`.
@@ -28,6 +28,16 @@ pub enum Error {
     /// The message or the mailbox exceeds a size limit.
     #[error("{0}")]
     TooLarge(Problem),
+    /// The mailbox is full: its quota does not permit another message. The mail server stored
+    /// nothing.
+    #[error("the mailbox is full")]
+    OverQuota,
+    /// No folder can have this path, or the mail server refuses the path.
+    #[error("Invalid folder path")]
+    InvalidFolderPath,
+    /// The folder cannot be created, renamed or deleted. The text can be shown to users.
+    #[error("{0}")]
+    Folder(#[from] FolderConflict),
     /// The search query is invalid. The text can be shown to users.
     #[error("{0}")]
     InvalidQuery(String),
@@ -48,6 +58,40 @@ pub enum Error {
     Internal(String),
 }
 
+/// The reason why a folder cannot be created, renamed or deleted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum FolderConflict {
+    /// A folder has the path.
+    #[error("Folder already exists")]
+    Exists,
+    /// The folder is the inbox, or the folder or one of its subfolders has a role.
+    #[error("This folder has a role and cannot be changed")]
+    HasRole,
+    /// The folder contains messages.
+    #[error("Folder is not empty")]
+    NotEmpty,
+    /// The folder has subfolders.
+    #[error("Folder has subfolders")]
+    HasSubfolders,
+    /// The mailbox has no folder with the role `\Trash`.
+    #[error("There is no Trash folder")]
+    NoTrash,
+}
+
+impl FolderConflict {
+    /// Returns the error code.
+    #[must_use]
+    pub const fn code(self) -> Code {
+        match self {
+            Self::Exists => codes::FOLDER_EXISTS,
+            Self::HasRole => codes::FOLDER_HAS_ROLE,
+            Self::NotEmpty => codes::FOLDER_NOT_EMPTY,
+            Self::HasSubfolders => codes::FOLDER_HAS_SUBFOLDERS,
+            Self::NoTrash => codes::NO_TRASH_FOLDER,
+        }
+    }
+}
+
 impl From<latchmail_directory::Error> for Error {
     fn from(error: latchmail_directory::Error) -> Self {
         match error {
@@ -64,6 +108,7 @@ impl From<latchmail_imap::Error> for Error {
             latchmail_imap::Error::Refused => Self::CredentialRefused,
             latchmail_imap::Error::Unavailable(why) => Self::Unavailable(why),
             latchmail_imap::Error::Lost(_) => Self::Unavailable(error.to_string()),
+            latchmail_imap::Error::OverQuota => Self::OverQuota,
             latchmail_imap::Error::TooManyFolders => {
                 Self::TooLarge(Problem::new(codes::TOO_MANY_FOLDERS, error.to_string()))
             }

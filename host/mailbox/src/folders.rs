@@ -6,6 +6,7 @@ pub(crate) mod path;
 pub(crate) mod rights;
 pub(crate) mod roles;
 pub(crate) mod states;
+pub(crate) mod tree;
 
 use std::borrow::Cow;
 use std::sync::Arc;

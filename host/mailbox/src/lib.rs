@@ -42,12 +42,14 @@ pub mod server_checks;
 
 pub use latchmail_imap::flag::Flag;
 pub use latchmail_imap::list::Role;
+pub use latchmail_imap::quota::{Quota, ResourceUsage};
 
 pub use access::{Access, Member};
 pub use changing::Changer;
+pub use changing::folders::Disposal;
 pub use connections::Connections;
 pub use connections::revocation::{SessionSelector, end_server_sessions};
-pub use error::Error;
+pub use error::{Error, FolderConflict};
 pub use folders::Folders;
 pub use folders::roles::Folder;
 pub use index::SearchIndex;

@@ -3,6 +3,7 @@
 mod cursor;
 mod folders;
 mod messages;
+mod quota;
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -3,6 +3,7 @@
 
 mod change_pages;
 mod changing;
+mod changing_folders;
 mod commands;
 mod connections;
 mod dovecot;

@@ -18,6 +18,7 @@ use latchmail_accounts::auth::Auth;
 use latchmail_accounts::domains::Domains;
 use latchmail_accounts::index_credentials::IndexCredentials;
 use latchmail_accounts::mail_server::MailServer;
+use latchmail_accounts::plans::Plans;
 use latchmail_accounts::teams::Teams;
 use latchmail_core::clock::Clock;
 use latchmail_core::config::{BUILT_IN, Config, Filter, Listen};
@@ -197,6 +198,9 @@ async fn build(
     let directory = Directory::open(&config.database(), &config.registration.domains)
         .await
         .map_err(start_error)?;
+    let quotas = Plans::of(&config).quotas();
+    let written = directory.accounts.set_plan_quotas(&quotas).await;
+    written.map_err(start_error)?;
     let service_keys = keys::open(&config, &directory, &host_id).await?;
     let mail = Arc::new(mail(&config, &directory, service_keys.keyring()).await?);
     let mail_server: Arc<dyn MailServer> = Arc::new(mail_server::Adapter(Arc::clone(&mail)));

@@ -170,6 +170,8 @@ codes! {
     FOLDER_HAS_ROLE = "folder_has_role", [409],
         ["This folder has a role and cannot be changed"];
     FOLDER_NOT_EMPTY = "folder_not_empty", [409], ["Folder is not empty"];
+    INVALID_MESSAGES_PARAMETER = "invalid_messages_parameter", [400],
+        ["Invalid messages parameter"];
     FOLDER_HAS_SUBFOLDERS = "folder_has_subfolders", [409], ["Folder has subfolders"];
     TOO_MANY_FOLDERS = "too_many_folders", [413], ["{}"];
     INVALID_PAGING_PARAMETERS = "invalid_paging_parameters", [400], [

@@ -5,9 +5,9 @@ use crate::bindings::latchmail::host::mailbox;
 pub use crate::bindings::latchmail::host::mailbox::{
     Address, Attachment, Authentication, Change, ChangeList, ChangedFolder, ChangedMessage,
     ChangesError, DeletedMessage, Detail, DetailWithBlobs, FlagAction, Folder, Hit, IndexState,
-    Listing, Match, MessageQuery, MovedMessage, Page, PageStart, RenamedFolder, Role, Search,
-    SearchError, SearchResult, Snippet, Summary, Thread, ThreadList, ThreadMessages, ThreadsError,
-    Verdict,
+    Listing, Match, MessageDisposal, MessageQuery, MovedMessage, Page, PageStart, Quota,
+    QuotaUsage, RenamedFolder, Role, Search, SearchError, SearchResult, Snippet, Summary, Thread,
+    ThreadList, ThreadMessages, ThreadsError, Verdict,
 };
 
 /// The syntax of a search query, for the field `syntax` of [`Search`].
@@ -186,6 +186,37 @@ pub trait Mailbox {
     /// # Errors
     /// Returns an error in the cases that the description of [`Mailbox`] lists.
     fn delete_messages(&self, uids: &[u64]) -> Result<Vec<u64>, Error>;
+
+    /// Creates a folder and its missing parents, and subscribes to them. Returns the folder.
+    ///
+    /// # Errors
+    /// Returns [`Error::Invalid`] if no folder of the mail server can have this path. Returns
+    /// [`Error::Conflict`] if the folder exists. Returns [`Error::TooLarge`] if the mailbox has the
+    /// maximum number of folders.
+    fn create_folder(&self, path: &str) -> Result<Folder, Error>;
+
+    /// Renames a folder with its subfolders, or moves the folder to another parent. The folders
+    /// keep their ids, and their messages keep their `uid`.
+    ///
+    /// # Errors
+    /// Returns [`Error::NotFound`] if the folder does not exist. Returns [`Error::Invalid`] if no
+    /// folder of the mail server can have the new path. Returns [`Error::Conflict`] if a folder has
+    /// the new path, or if the folder or one of its subfolders has a role.
+    fn rename_folder(&self, folder: &str, path: &str) -> Result<Folder, Error>;
+
+    /// Deletes a folder.
+    ///
+    /// # Errors
+    /// Returns [`Error::NotFound`] if the folder does not exist. Returns [`Error::Conflict`] if the
+    /// folder has a role or subfolders, if it has messages and `messages` is
+    /// [`MessageDisposal::Refuse`], or if there is no folder with the role [`Role::Trash`].
+    fn delete_folder(&self, folder: &str, messages: MessageDisposal) -> Result<(), Error>;
+
+    /// Returns the quota of the mailbox as the mail server reports it.
+    ///
+    /// # Errors
+    /// Returns an error in the cases that the description of [`Mailbox`] lists.
+    fn get_quota(&self) -> Result<Quota, Error>;
 }
 
 impl Mailbox for Host {
@@ -246,5 +277,21 @@ impl Mailbox for Host {
 
     fn delete_messages(&self, uids: &[u64]) -> Result<Vec<u64>, Error> {
         mailbox::delete_messages(uids)
+    }
+
+    fn create_folder(&self, path: &str) -> Result<Folder, Error> {
+        mailbox::create_folder(path)
+    }
+
+    fn rename_folder(&self, folder: &str, path: &str) -> Result<Folder, Error> {
+        mailbox::rename_folder(folder, path)
+    }
+
+    fn delete_folder(&self, folder: &str, messages: MessageDisposal) -> Result<(), Error> {
+        mailbox::delete_folder(folder, messages)
+    }
+
+    fn get_quota(&self) -> Result<Quota, Error> {
+        mailbox::get_quota()
     }
 }

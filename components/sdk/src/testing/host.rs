@@ -5,6 +5,7 @@ mod aliases;
 mod changes;
 mod credentials;
 mod domains;
+mod folders;
 mod http_client;
 mod mailbox;
 mod outbox;

@@ -9,5 +9,8 @@ section! {
         pub custom_domains: u32 = 5,
         /// The maximum number of other accounts that have access to an account's mailbox.
         pub guests: u32 = 5,
+        /// The maximum size of an account's mailbox, in bytes. 0 means no limit. The mail server
+        /// enforces the limit.
+        pub storage: u64 = 0,
     }
 }

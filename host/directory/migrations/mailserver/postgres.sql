@@ -8,7 +8,7 @@ DO $$
 DECLARE
     contract CONSTANT text[] := ARRAY['mailserver_version', 'mailserver_passwords', 'mailserver_login_names', 'mailserver_users', 'mailserver_domains',
                                       'mailserver_custom_domains', 'mailserver_aliases', 'mailserver_senders', 'mailserver_last_logins',
-                                      'mailserver_results_key'];
+                                      'mailserver_results_key', 'mailserver_quotas'];
     view_name text;
 BEGIN
     -- Without this lock, services that start concurrently would change the same rows of the catalogue. Only this file and milter_postgres.sql use this number.

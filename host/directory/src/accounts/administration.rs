@@ -22,7 +22,8 @@ const OVERVIEW: &str = "SELECT a.id, a.address, a.active, a.admin, a.plan, a.cre
 
 const SET_ACTIVE: &str =
     "UPDATE accounts SET active = $2 WHERE id = $1 AND active <> $2 RETURNING address";
-const SET_PLAN: &str = "UPDATE accounts SET plan = $2 WHERE id = $1 AND plan <> $2";
+const SET_PLAN: &str =
+    "UPDATE accounts SET plan = $2 WHERE id = $1 AND plan <> $2 RETURNING address";
 const SET_ADMIN: &str = "UPDATE accounts SET admin = $2 WHERE id = $1 AND admin <> $2";
 const DELETE: &str = "DELETE FROM accounts WHERE id = $1 RETURNING address";
 const DOMAINS: &str =
@@ -152,10 +153,13 @@ impl Accounts {
         origin: &Origin,
     ) -> Result<bool, Error> {
         let mut tx = self.db.begin().await?;
-        let set = tx.execute(SET_PLAN, (account_id, plan)).await?;
+        let set: Option<String> = tx.optional_value(SET_PLAN, (account_id, plan)).await?;
+        if let Some(address) = &set {
+            tx.project(Source::Account(address)).await?;
+        }
         commit_change(
             tx,
-            set == 1,
+            set.is_some(),
             account_id,
             &format!("plan {plan}"),
             now,

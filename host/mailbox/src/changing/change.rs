@@ -371,7 +371,7 @@ impl Changer {
 }
 
 /// Opens a folder with SELECT. Returns `None` if no folder with this path and UIDVALIDITY exists.
-async fn select<'l>(
+pub(super) async fn select<'l>(
     lease: &'l mut Lease<Connector>,
     path: &str,
     uid_validity: u32,
@@ -443,7 +443,7 @@ fn group_by_folder(
 
 /// Converts the error of a command that changes messages. If the connection was lost, the server
 /// might have executed the command.
-fn change_error(error: latchmail_imap::Error) -> Error {
+pub(super) fn change_error(error: latchmail_imap::Error) -> Error {
     match error {
         latchmail_imap::Error::No(text) => Error::Rejected(sanitize(&text)),
         latchmail_imap::Error::Lost(why)

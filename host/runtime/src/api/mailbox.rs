@@ -1,5 +1,6 @@
 //! The interface `mailbox`, for reading and changing the caller's mail.
 
+mod folders;
 mod found;
 
 use std::io;
@@ -264,6 +265,48 @@ impl Host for Call {
         let changing = &self.services.mail.changing;
         let deleted = changing.delete(&access, &numbers(uids)).await;
         Ok(self::uids(deleted.map_err(mailbox_error)?))
+    }
+
+    async fn create_folder(&mut self, path: String) -> Result<wit::Folder, HostError<Error>> {
+        let _span = host_call("mailbox.create-folder");
+        let access = self.mailbox_access(Scope::MailWrite)?;
+        let changing = &self.services.mail.changing;
+        let created = changing.create_folder(&access, &path).await;
+        Ok(folder(created.map_err(mailbox_error)?))
+    }
+
+    async fn rename_folder(
+        &mut self,
+        old: String,
+        path: String,
+    ) -> Result<wit::Folder, HostError<Error>> {
+        let _span = host_call("mailbox.rename-folder");
+        let access = self.mailbox_access(Scope::MailWrite)?;
+        let changing = &self.services.mail.changing;
+        let renamed = changing.rename_folder(&access, &old, &path).await;
+        let renamed = renamed.map_err(mailbox_error)?;
+        Ok(folder(renamed.ok_or(Error::NotFound)?))
+    }
+
+    async fn delete_folder(
+        &mut self,
+        folder: String,
+        messages: wit::MessageDisposal,
+    ) -> Result<(), HostError<Error>> {
+        let _span = host_call("mailbox.delete-folder");
+        let access = self.mailbox_access(Scope::MailWrite)?;
+        let messages = folders::disposal(messages);
+        let changing = &self.services.mail.changing;
+        let deleted = changing.delete_folder(&access, &folder, messages).await;
+        let deleted = deleted.map_err(mailbox_error)?;
+        Ok(deleted.ok_or(Error::NotFound)?)
+    }
+
+    async fn get_quota(&mut self) -> Result<wit::Quota, HostError<Error>> {
+        let _span = host_call("mailbox.get-quota");
+        let access = self.mailbox_access(Scope::MailRead)?;
+        let quota = self.services.mail.listing.quota(&access).await;
+        Ok(folders::quota(quota.map_err(mailbox_error)?))
     }
 }
 

@@ -1,11 +1,13 @@
-//! Mailboxes of the fake host. `search.rs` contains the searches, and `changes.rs` the change log.
+//! Mailboxes of the fake host. `folders.rs` contains the folders, `search.rs` the searches, and
+//! `changes.rs` the change log.
 
+use super::folders::StoredFolder;
 use super::{FakeHost, Need};
 use crate::capability::{
-    Attachment, Blob, Change, ChangeList, ChangedFolder, ChangedMessage, ChangesError,
-    DeletedMessage, Detail, Error, FlagAction, Folder, IndexState, Listing, Mailbox, MessageQuery,
-    MovedMessage, Page, PageStart, Role, Scope, Search, SearchError, SearchResult, Summary,
-    ThreadList, ThreadMessages, ThreadsError,
+    Attachment, Blob, Change, ChangeList, ChangedMessage, ChangesError, DeletedMessage, Detail,
+    Error, FlagAction, Folder, IndexState, Listing, Mailbox, MessageDisposal, MessageQuery, Page,
+    PageStart, Quota, QuotaUsage, Scope, Search, SearchError, SearchResult, Summary, ThreadList,
+    ThreadMessages, ThreadsError,
 };
 use crate::testing::letter::Letter;
 use latchmail_shape::codes;
@@ -17,10 +19,10 @@ const INVALID_CURSOR: &str = "Invalid cursor";
 /// Maximum number of messages on a page.
 const MAX_PAGE: u32 = 100;
 
-const SEEN: &str = "\\Seen";
+pub(super) const SEEN: &str = "\\Seen";
 const FLAGGED: &str = "\\Flagged";
 /// The roles of folders, in the order of the contract.
-const ROLES: [&str; 8] = [
+pub(super) const ROLES: [&str; 8] = [
     "\\Inbox",
     "\\Flagged",
     "\\Sent",
@@ -35,17 +37,18 @@ const SETTABLE_FLAGS: [&str; 4] = [SEEN, "\\Answered", "\\Flagged", "\\Draft"];
 /// The folders and the messages of an account.
 #[derive(Debug)]
 pub(super) struct Mail {
-    folders: Vec<(String, Option<&'static str>)>,
+    pub(super) folders: Vec<StoredFolder>,
     /// The messages of all folders. The messages of each folder are in the order of their arrival
     /// in the folder.
-    stored: Vec<Stored>,
+    pub(super) stored: Vec<Stored>,
     last_uid: u64,
     /// The number of the last arrival of a message in a folder.
-    last_arrival: u64,
+    pub(super) last_arrival: u64,
     /// All changes, oldest first.
     pub(super) changes: Vec<Change>,
     /// The state of the search index.
     pub(super) index: IndexState,
+    quota: Quota,
 }
 
 /// A message in a folder.
@@ -54,14 +57,14 @@ pub(super) struct Stored {
     pub(super) folder: String,
     pub(super) detail: Detail,
     /// The number of the message's arrival in its folder. Later arrivals have higher numbers.
-    arrival: u64,
+    pub(super) arrival: u64,
     /// The content of each attachment.
     files: Vec<Vec<u8>>,
 }
 
 impl Default for Mail {
     fn default() -> Self {
-        let folder = |(path, role): (&str, &'static str)| (path.to_owned(), Some(role));
+        let folder = |(path, role): (&str, &'static str)| StoredFolder::new(path, Some(role));
         let folders = [
             ("INBOX", "\\Inbox"),
             ("Sent", "\\Sent"),
@@ -77,9 +80,19 @@ impl Default for Mail {
             last_arrival: 0,
             changes: Vec::new(),
             index: IndexState::Ready,
+            quota: Quota {
+                storage: UNLIMITED,
+                messages: UNLIMITED,
+            },
         }
     }
 }
+
+/// A resource without a limit.
+const UNLIMITED: QuotaUsage = QuotaUsage {
+    used: None,
+    limit: None,
+};
 
 impl FakeHost {
     /// Delivers a message to the inbox of the signed-in account and returns its `uid`.
@@ -101,6 +114,13 @@ impl FakeHost {
         self.with_account(|account| account.mail.index = state);
     }
 
+    /// Sets the quota of the mailbox of the signed-in account. Initially there is no limit. The fake
+    /// host does not enforce the quota.
+    #[track_caller]
+    pub fn set_mailbox_quota(&self, quota: Quota) {
+        self.with_account(|account| account.mail.quota = quota);
+    }
+
     /// Calls `read` with the caller's mailbox. Fails with an error that `failed` creates if the
     /// caller is not allowed to read mail.
     fn read_mail<T, E>(
@@ -111,6 +131,15 @@ impl FakeHost {
         let read = |account: &mut super::Account| Ok(read(&account.mail));
         self.allow(Need::Scope(Scope::MailRead), read)
             .map_err(failed)?
+    }
+
+    /// Calls `change` with the caller's mailbox.
+    fn change_folders<T>(
+        &self,
+        change: impl FnOnce(&mut Mail) -> Result<T, Error>,
+    ) -> Result<T, Error> {
+        let change = |account: &mut super::Account| change(&mut account.mail);
+        self.allow(Need::Scope(Scope::MailWrite), change)
     }
 
     /// Calls `change` with the caller's mailbox and with the `uids` that exist, in ascending order
@@ -136,25 +165,11 @@ impl FakeHost {
 }
 
 impl Mail {
-    pub(super) fn has(&self, folder: &str) -> bool {
-        self.folders.iter().any(|(path, _)| path == folder)
-    }
-
-    /// Returns the paths and the roles of all folders.
-    pub(super) fn paths(&self) -> impl Iterator<Item = (&str, Option<&'static str>)> {
-        let folders = self.folders.iter();
-        folders.map(|(path, role)| (path.as_str(), *role))
-    }
-
     /// Stores a message in a folder, and creates the folder if it does not exist. Returns the
     /// message's `uid`.
     pub(super) fn put(&mut self, folder: &str, letter: Letter) -> u64 {
         if !self.has(folder) {
-            self.folders.push((folder.into(), None));
-            self.changes.push(Change::FolderCreated(ChangedFolder {
-                folder: folder.into(),
-                id: folder_id(folder),
-            }));
+            self.add_folder(folder);
         }
         self.last_uid += 1;
         let (mut detail, files) = letter.build();
@@ -179,22 +194,6 @@ impl Mail {
             files,
         });
         self.last_uid
-    }
-
-    fn folder(&self, path: &str, role: Option<&str>) -> Folder {
-        let count = |which: fn(&Summary) -> bool| {
-            let found = self.of(path).filter(|(summary, _)| which(summary));
-            u32::try_from(found.count()).unwrap_or(u32::MAX)
-        };
-        Folder {
-            id: folder_id(path),
-            path: path.into(),
-            name: path.rsplit('/').next().unwrap_or(path).into(),
-            delimiter: "/".into(),
-            messages: count(|_| true),
-            unseen: count(|summary| !has_flag(summary, SEEN)),
-            role: role.map(Role::from),
-        }
     }
 
     /// Returns the messages of a folder with their summaries, oldest first.
@@ -275,21 +274,7 @@ impl Mail {
 /// never reused.
 impl Mailbox for FakeHost {
     fn list_folders(&self) -> Result<Vec<Folder>, Error> {
-        self.read_mail(
-            |error| error,
-            |mail| {
-                let folders = mail.paths().map(|(path, role)| mail.folder(path, role));
-                let mut folders: Vec<Folder> = folders.collect();
-                folders.sort_by_key(|one| {
-                    let rank = one
-                        .role
-                        .as_ref()
-                        .map(|role| ROLES.iter().position(|one| one == role));
-                    (rank.is_none(), rank, one.path.clone())
-                });
-                Ok(folders)
-            },
-        )
+        self.read_mail(|error| error, |mail| Ok(mail.listed()))
     }
 
     fn list_messages(&self, query: &MessageQuery) -> Result<Listing, Error> {
@@ -383,19 +368,9 @@ impl Mailbox for FakeHost {
             if !mail.has(destination) {
                 return Err(Error::NotFound);
             }
-            let is_moved = |one: &mut Stored| {
+            mail.move_where(destination, |one| {
                 known.contains(&one.detail.summary.uid) && one.folder != destination
-            };
-            let mut moved: Vec<Stored> = mail.stored.extract_if(.., is_moved).collect();
-            for one in &mut moved {
-                mail.changes.push(Change::Moved(MovedMessage {
-                    message: changed_message(destination, &one.detail),
-                    from: std::mem::replace(&mut one.folder, destination.into()),
-                }));
-                mail.last_arrival += 1;
-                one.arrival = mail.last_arrival;
-            }
-            mail.stored.extend(moved);
+            });
             Ok(())
         })
     }
@@ -412,6 +387,22 @@ impl Mailbox for FakeHost {
             Ok(())
         })
     }
+
+    fn create_folder(&self, path: &str) -> Result<Folder, Error> {
+        self.change_folders(|mail| mail.create_folder(path))
+    }
+
+    fn rename_folder(&self, folder: &str, path: &str) -> Result<Folder, Error> {
+        self.change_folders(|mail| mail.rename_folder(folder, path))
+    }
+
+    fn delete_folder(&self, folder: &str, messages: MessageDisposal) -> Result<(), Error> {
+        self.change_folders(|mail| mail.delete_folder(folder, messages))
+    }
+
+    fn get_quota(&self) -> Result<Quota, Error> {
+        self.read_mail(|error| error, |mail| Ok(mail.quota))
+    }
 }
 
 /// Returns the canonical name of a flag. Returns `None` if clients cannot set the flag.
@@ -426,7 +417,7 @@ fn settable(flag: &str) -> Option<String> {
     valid.then(|| flag.into())
 }
 
-fn has_flag(summary: &Summary, flag: &str) -> bool {
+pub(super) fn has_flag(summary: &Summary, flag: &str) -> bool {
     summary.flags.iter().any(|one| one == flag)
 }
 
@@ -446,13 +437,7 @@ pub(super) fn paged<T>(all: Vec<T>, page: Page) -> (Vec<T>, u32) {
     (entries.take(page.limit as usize).collect(), total)
 }
 
-/// Returns the id of a folder. Folders cannot be renamed in the fake host, so the path identifies a
-/// folder permanently.
-pub(super) fn folder_id(path: &str) -> String {
-    format!("id of {path}")
-}
-
-fn changed_message(folder: &str, detail: &Detail) -> ChangedMessage {
+pub(super) fn changed_message(folder: &str, detail: &Detail) -> ChangedMessage {
     ChangedMessage {
         uid: detail.summary.uid,
         folder: folder.into(),

@@ -1,7 +1,6 @@
 //! Shared mailboxes of the fake host.
 
 use super::aliases::PLATFORM;
-use super::mailbox::folder_id;
 use super::{Account, FakeHost, Need};
 use crate::capability::{
     Error, Grant, InvitedMember, Missing, NewGrant, Refused, Right, Target, Team, TeamMember,
@@ -134,9 +133,7 @@ impl Account {
             return Err(invalid(codes::INVALID_FIELD, text));
         }
         let missing = match target {
-            Target::Folder(id) if self.mail.paths().all(|(path, _)| folder_id(path) != *id) => {
-                Missing::Folder
-            }
+            Target::Folder(id) if !self.mail.has_id(id) => Missing::Folder,
             Target::Alias(address) if self.aliases.iter().all(|one| one.address != *address) => {
                 Missing::Alias
             }

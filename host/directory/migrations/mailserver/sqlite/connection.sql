@@ -38,5 +38,11 @@ CREATE TEMP VIEW due_senders AS
     UNION ALL
     SELECT address, destination AS login FROM temp.due_aliases;
 
+CREATE TEMP VIEW due_quotas AS
+    SELECT a.address, q.storage
+    FROM main.accounts a JOIN main.plan_quotas q
+        ON q.plan = COALESCE((SELECT p.plan FROM main.plan_quotas p WHERE p.plan = a.plan), 'default')
+    WHERE a.active AND q.storage IS NOT NULL;
+
 CREATE TEMP VIEW due_results_key AS
     SELECT secret FROM main.results_key;

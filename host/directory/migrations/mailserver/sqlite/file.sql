@@ -66,6 +66,12 @@ CREATE TABLE IF NOT EXISTS mailserver_senders (
 );
 CREATE INDEX IF NOT EXISTS mailserver_senders_by_login ON mailserver_senders (login);
 
+-- The quotas of mailboxes, in bytes. An account without a limit has no row.
+CREATE TABLE IF NOT EXISTS mailserver_quotas (
+    address TEXT   PRIMARY KEY,
+    storage BIGINT NOT NULL
+);
+
 -- The key with which the milter marks its results in messages. At most one row.
 CREATE TABLE IF NOT EXISTS mailserver_results_key (
     secret TEXT PRIMARY KEY

@@ -40,6 +40,11 @@ DELETE FROM mailserver.mailserver_senders AS p WHERE NOT EXISTS (
 INSERT INTO mailserver.mailserver_senders
     SELECT address, login FROM temp.due_senders EXCEPT SELECT address, login FROM mailserver.mailserver_senders;
 
+DELETE FROM mailserver.mailserver_quotas AS p WHERE NOT EXISTS (
+    SELECT 1 FROM temp.due_quotas d WHERE d.address = p.address AND d.storage = p.storage);
+INSERT INTO mailserver.mailserver_quotas
+    SELECT address, storage FROM temp.due_quotas EXCEPT SELECT address, storage FROM mailserver.mailserver_quotas;
+
 DELETE FROM mailserver.mailserver_results_key AS p WHERE NOT EXISTS (
     SELECT 1 FROM temp.due_results_key d WHERE d.secret = p.secret);
 INSERT INTO mailserver.mailserver_results_key

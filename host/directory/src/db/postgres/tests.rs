@@ -23,6 +23,7 @@ async fn the_mail_servers_role_sees_the_contract_and_nothing_else() {
             "last_logins",
             "login_names",
             "passwords",
+            "quotas",
             "results_key",
             "senders",
             "users",

@@ -29,6 +29,9 @@ const ACCOUNT: &str = "DELETE FROM mailserver.mailserver_users WHERE address = $
     DELETE FROM mailserver.projected_log_ins WHERE address = $1;
     DELETE FROM mailserver.mailserver_aliases WHERE destination = $1;
     DELETE FROM mailserver.mailserver_senders WHERE login = $1;
+    DELETE FROM mailserver.mailserver_quotas WHERE address = $1;
+    INSERT OR REPLACE INTO mailserver.mailserver_quotas (address, storage)
+        SELECT address, storage FROM temp.due_quotas WHERE address = $1;
     INSERT OR REPLACE INTO mailserver.mailserver_users (address, mailbox)
         SELECT address, mailbox FROM temp.due_users WHERE address = $1;
     INSERT OR REPLACE INTO mailserver.mailserver_login_names (address, login)
@@ -65,6 +68,10 @@ const DOMAIN: &str = "DELETE FROM mailserver.mailserver_domains WHERE domain = $
     INSERT INTO mailserver.mailserver_senders (address, login) SELECT address, login FROM temp.due_senders
         WHERE address IN (SELECT address FROM main.addresses WHERE domain = $1 AND kind = 'alias')";
 
+const QUOTAS: &str = "DELETE FROM mailserver.mailserver_quotas;
+    INSERT INTO mailserver.mailserver_quotas (address, storage)
+        SELECT address, storage FROM temp.due_quotas";
+
 /// A part of the directory that mail servers read. [`Tx::project`](crate::db::Tx::project) copies
 /// this part.
 #[derive(Clone, Copy, Debug)]
@@ -78,6 +85,8 @@ pub(crate) enum Source<'a> {
     Alias(&'a str),
     /// The domain with this name, and the aliases on this domain.
     Domain(&'a str),
+    /// The quotas of all accounts.
+    Quotas,
     /// The whole directory. Only for tests, because tests change the tables directly.
     #[cfg(any(test, feature = "testing"))]
     Everything,
@@ -93,6 +102,10 @@ pub(in crate::db) async fn project(
         Source::AppPassword(id) => (APP_PASSWORD, id),
         Source::Alias(address) => (ALIAS, address),
         Source::Domain(domain) => (DOMAIN, domain),
+        Source::Quotas => {
+            sqlx::raw_sql(QUOTAS).execute(connection).await?;
+            return Ok(());
+        }
         #[cfg(any(test, feature = "testing"))]
         Source::Everything => return repair(connection).await,
     };
