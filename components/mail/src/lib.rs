@@ -4,12 +4,15 @@
 //! credentials and message numbers.
 
 mod attachment;
+mod batch;
 mod bulk;
 mod change;
 mod changes;
 mod folders;
+mod import;
 mod message;
 mod messages;
+mod raw;
 mod search;
 mod send;
 mod threads;
@@ -20,6 +23,8 @@ use utoipa::OpenApi;
 
 /// The maximum size of a request body that contains only a few fields, in bytes.
 const SMALL: u32 = 64 * 1024;
+/// The maximum size of an imported message, in bytes.
+const MESSAGE: u32 = 50 * 1024 * 1024;
 /// The maximum size of the request body for sending a message, in bytes. The limit is sufficient
 /// for a message of 25 MB with attachments in base64.
 const LARGE: u32 = 40 * 1024 * 1024;
@@ -41,7 +46,10 @@ const LARGE: u32 = 40 * 1024 * 1024;
         bulk::bulk_delete,
         changes::list_changes,
         threads::list_threads,
-        threads::get_thread
+        threads::get_thread,
+        raw::get_raw_message,
+        batch::get_messages,
+        import::import_message
     ),
     tags((name = "Mail", description = "Folders, messages and attachments"))
 )]
@@ -84,6 +92,13 @@ pub fn module<H: Mailbox + Outbox + Caller>() -> Module<H> {
         .route(changing(Route::new("bulkFlagMessages", bulk::bulk_flag)).takes(SMALL))
         .route(changing(Route::new("bulkMoveMessages", bulk::bulk_move)).takes(SMALL))
         .route(changing(Route::new("bulkDeleteMessages", bulk::bulk_delete)).takes(SMALL))
+        .route(reading(Route::new("getRawMessage", raw::get_raw_message)))
+        .route(reading(Route::new("getMessages", batch::get_messages)))
+        .route(
+            changing(Route::new("importMessage", import::import_message))
+                .takes_blob(MESSAGE)
+                .within(120),
+        )
 }
 
 latchmail_sdk::export!(module);

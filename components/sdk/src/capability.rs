@@ -34,9 +34,10 @@ pub use self::http_client::{HttpClient, HttpRequest, HttpResponse};
 pub use self::log::{Level, Log};
 pub use self::mailbox::{
     Address, Attachment, Authentication, Change, ChangeList, ChangedFolder, ChangedMessage,
-    ChangesError, DeletedMessage, Detail, DetailWithBlobs, FlagAction, Folder, Hit, IndexState,
-    Listing, Mailbox, Match, MovedMessage, Page, QuerySyntax, RenamedFolder, Role, Search,
-    SearchError, SearchResult, Snippet, SortOrder, Summary, Thread, ThreadList, ThreadMessages,
+    ChangesError, DeletedMessage, Detail, DetailWithBlobs, FlagAction, Folder, HeaderField, Hit,
+    Import, ImportedMessage, IndexState, Listing, Mailbox, MailingList, Match, MessageHeader,
+    MovedMessage, Page, QuerySyntax, RawMessage, RenamedFolder, Role, Search, SearchError,
+    SearchResult, Snippet, SortOrder, Spam, Summary, Thread, ThreadList, ThreadMessages,
     ThreadsError, Verdict,
 };
 pub use self::outbox::{Draft, File, Outbox, Sent};

@@ -7,7 +7,7 @@
 mod blob;
 mod host_error;
 
-pub use blob::{Blob, BlobSource, ByteStream};
+pub use blob::{Blob, BlobSource, ByteStream, range_of};
 pub use host_error::HostError;
 
 /// The version of the WIT package in `wit/`: `major.minor.patch`.

@@ -1,6 +1,6 @@
 //! Changes the messages of a mailbox: flags, moves, deletions, and copies of sent messages.
 
-mod change;
+pub(crate) mod change;
 pub(crate) mod sent_copy;
 
 use std::sync::Arc;
