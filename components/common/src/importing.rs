@@ -1,7 +1,7 @@
 //! Validates and imports a message. The host stores the bytes of the message.
 
 use latchmail_sdk::capability::{Blob, Caller, Error, Import, Mailbox};
-use latchmail_sdk::{Failure, time};
+use latchmail_sdk::{Failure, codes, time};
 use serde::Serialize;
 use utoipa::ToSchema;
 
@@ -37,7 +37,12 @@ pub fn import(
     check_key(key, "Idempotency-Key")?;
     let received_at = received_at
         .map(|text| time::parse(text).filter(|time| (0..END_OF_TIME).contains(time)))
-        .map(|time| time.ok_or(Failure::bad_request("receivedAt must be a time (RFC 3339)")))
+        .map(|time| {
+            time.ok_or(Failure::bad_request(
+                codes::INVALID_RECEIVED_AT,
+                "Invalid receivedAt",
+            ))
+        })
         .transpose()?;
     let import = Import {
         folder: folder.into(),
@@ -46,11 +51,18 @@ pub fn import(
         received_at,
     };
     let imported = host.import_message(import, key).map_err(|error| match error {
-        Error::Invalid(text) if text.starts_with("Invalid message") => Failure::bad_request(text),
-        Error::Invalid(_) => Failure::bad_request("Invalid flag data"),
-        Error::TooLarge(_) => Failure::new(413, "Message exceeds the 50 MB limit"),
+        Error::Invalid(problem) if problem.text.starts_with("Invalid message") => {
+                Failure::of_problem(400, problem)
+            }
+        Error::Invalid(_) => Failure::bad_request(codes::INVALID_FLAG_DATA, "Invalid flag data"),
+        Error::TooLarge(_) => Failure::new(
+                413,
+                codes::MESSAGE_TOO_LARGE,
+                "Message exceeds the 50 MB limit",
+            ),
         Error::OutcomeUnknown => Failure::new(
             500,
+            codes::OUTCOME_UNKNOWN,
             "The message may have been stored; repeat the request with the same Idempotency-Key",
         ),
         other => Failure::of(other, NO_FOLDER, host),

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use latchmail_common::{FoundMessage, Message, reading};
 use latchmail_sdk::capability::{Caller, DetailWithBlobs, Mailbox};
-use latchmail_sdk::{Failure, Reply, Request};
+use latchmail_sdk::{Failure, Reply, Request, codes};
 use serde::Serialize;
 use utoipa::ToSchema;
 
@@ -81,7 +81,7 @@ pub(crate) fn get_messages(
     let view = match request.query("view") {
         None | Some("summary") => View::Summary,
         Some("detail") => View::Detail,
-        Some(_) => return Err(Failure::bad_request("Invalid view")),
+        Some(_) => return Err(Failure::bad_request(codes::INVALID_VIEW, "Invalid view")),
     };
     let uids = uids(request.query("uids").unwrap_or_default())?;
     let failed = |error| Failure::of(error, reading::NO_MESSAGE, host);
@@ -98,7 +98,7 @@ pub(crate) fn get_messages(
             let found = host.get_messages_with_blobs(&uids).map_err(failed)?;
             if found.iter().map(texts_size).sum::<u64>() > MAX_TEXTS {
                 let text = "The messages are too large; request fewer messages at once";
-                return Err(Failure::new(413, text));
+                return Err(Failure::new(413, codes::MESSAGE_TOO_LARGE, text));
             }
             let missing = missing(&uids, found.iter().map(|one| one.detail.summary.uid));
             let found = found.into_iter().map(|message| {
@@ -120,7 +120,10 @@ fn texts_size(message: &DetailWithBlobs) -> u64 {
 /// Returns the `uid`s in a request. Duplicates are removed, and the order stays the same.
 fn uids(text: &str) -> Result<Vec<u64>, Failure> {
     if text.is_empty() {
-        return Err(Failure::bad_request("At least one uid is required"));
+        return Err(Failure::bad_request(
+            codes::UIDS_REQUIRED,
+            "At least one uid is required",
+        ));
     }
     let mut seen = HashSet::new();
     let mut uids = Vec::new();
@@ -136,9 +139,10 @@ fn uids(text: &str) -> Result<Vec<u64>, Failure> {
 
 fn check_count(uids: &[u64], max: usize) -> Result<(), Failure> {
     if uids.len() > max {
-        return Err(Failure::bad_request(format!(
-            "Too many messages (max {max} per request)"
-        )));
+        return Err(Failure::bad_request(
+            codes::TOO_MANY_MESSAGES,
+            format!("Too many messages (max {max} per request)"),
+        ));
     }
     Ok(())
 }
@@ -153,7 +157,7 @@ fn missing(uids: &[u64], found: impl Iterator<Item = u64>) -> Missing {
 
 #[cfg(test)]
 mod tests {
-    use latchmail_sdk::testing::{FakeHost, Letter, json, request};
+    use latchmail_sdk::testing::{FakeHost, Letter, failure, json, request};
     use serde_json::json;
 
     use super::*;
@@ -228,7 +232,7 @@ mod tests {
             ),
         ] {
             let refused = read(&host, &[("uids", uids), ("view", view)]).unwrap_err();
-            assert_eq!(refused, Failure::bad_request(text), "{uids}");
+            assert_eq!(refused, failure(400, text), "{uids}");
         }
         assert_eq!(host.calls(), 0);
     }

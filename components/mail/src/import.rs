@@ -39,7 +39,7 @@ struct Bytes(Vec<u8>);
             body = ImportResult,
             headers(("Idempotent-Replayed" = Option<String>, description = "`true` if the response repeats an earlier one and nothing was stored now"))
         ),
-        (status = 400, description = "`Invalid message` if the body does not begin with a header field; `Invalid message: it contains a NUL byte`; `Invalid flag data`; an invalid `receivedAt` or `Idempotency-Key`", body = latchmail_sdk::Failed),
+        (status = 400, description = "`Invalid message` if the body does not begin with a header field; `Invalid message: it contains a NUL byte`; `Invalid flag data`; `Invalid receivedAt`; an invalid `Idempotency-Key`", body = latchmail_sdk::Failed),
         (status = 404, description = "`Folder not found`", body = latchmail_sdk::Failed),
         (status = 409, description = "The `Idempotency-Key` was used for another request, or its request is still in progress", body = latchmail_sdk::Failed),
         (status = 413, description = "The body is larger than 50 MiB", body = latchmail_sdk::Failed),
@@ -132,7 +132,7 @@ mod tests {
         }
         for time in ["", "yesterday", "1969-12-31T23:59:59Z"] {
             let query = format!("?receivedAt={time}");
-            let text = "receivedAt must be a time (RFC 3339)";
+            let text = "Invalid receivedAt";
             assert_eq!(error(&query, "", MESSAGE), invalid(text));
         }
         let path = "/api/v1/mail/folders/Missing/messages";

@@ -34,7 +34,7 @@ const MAX_NAMES: usize = 100;
                 ("deleteMessage" = (operation_id = "deleteMessage", parameters(("uid" = "$response.body#/uid"))))
             )
         ),
-        (status = 400, description = "`Invalid message UID`, `Invalid headers`", body = latchmail_sdk::Failed),
+        (status = 400, description = "`Invalid message UID`, `Invalid headers parameter`", body = latchmail_sdk::Failed),
         (status = 404, description = "`Message not found`", body = latchmail_sdk::Failed)
     )
 )]
@@ -49,11 +49,18 @@ pub(crate) fn get_message(
     if let Some(names) = names {
         let header = host.get_header(uid, names.as_deref());
         message.set_headers(header.map_err(|error| match error {
-            Error::Invalid(_) => Failure::bad_request("Invalid headers"),
+            Error::Invalid(_) => invalid_headers(),
             other => Failure::of(other, reading::NO_MESSAGE, host),
         })?);
     }
     Reply::json_with_texts(&message, texts)
+}
+
+fn invalid_headers() -> Failure {
+    Failure::bad_request(
+        codes::INVALID_HEADERS_PARAMETER,
+        "Invalid headers parameter",
+    )
 }
 
 /// Returns the names in the parameter `headers`. Returns `None` for all header fields.
@@ -67,12 +74,13 @@ fn names(headers: &str) -> Result<Option<Vec<String>>, Failure> {
     if names.len() <= MAX_NAMES && names.iter().all(is_name) {
         Ok(Some(names))
     } else {
-        Err(Failure::bad_request("Invalid headers"))
+        Err(invalid_headers())
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use latchmail_sdk::codes;
     use latchmail_sdk::testing::{FakeHost, Letter, json, request};
 
     use super::*;
@@ -150,11 +158,7 @@ mod tests {
         assert!(json(read("all"))["headers"].as_array().unwrap().len() > 1);
         for headers in ["", "a,,b", "a b", "a:", &["a"; 101].join(",")] {
             let refused = read(headers).unwrap_err();
-            assert_eq!(
-                refused,
-                Failure::bad_request("Invalid headers"),
-                "{headers}"
-            );
+            assert_eq!(refused, invalid_headers(), "{headers}");
         }
     }
 
@@ -165,11 +169,14 @@ mod tests {
             let refused = get_message(&host, &read(uid)).unwrap_err();
             assert_eq!(
                 refused,
-                Failure::bad_request("Invalid message UID"),
+                Failure::bad_request(codes::INVALID_MESSAGE_UID, "Invalid message UID"),
                 "{uid}"
             );
         }
         let missing = get_message(&host, &read("12")).unwrap_err();
-        assert_eq!(missing, Failure::not_found("Message not found"));
+        assert_eq!(
+            missing,
+            Failure::not_found(codes::MESSAGE_NOT_FOUND, "Message not found")
+        );
     }
 }

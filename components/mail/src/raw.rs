@@ -53,7 +53,7 @@ struct Bytes(Vec<u8>);
         ),
         (status = 400, description = "`Invalid message UID`", body = latchmail_sdk::Failed),
         (status = 404, description = "`Message not found`", body = latchmail_sdk::Failed),
-        (status = 416, description = "`The range begins after the last byte`", body = latchmail_sdk::Failed)
+        (status = 416, description = "`The range is outside of the content`", body = latchmail_sdk::Failed)
     )
 )]
 pub(crate) fn get_raw_message(
@@ -89,7 +89,7 @@ fn filename(subject: &str, uid: u64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use latchmail_sdk::testing::{FakeHost, Letter, Response, request};
+    use latchmail_sdk::testing::{FakeHost, Letter, Response, failure, request};
 
     use super::*;
 
@@ -140,9 +140,9 @@ mod tests {
         let host = FakeHost::new();
         for uid in ["0", "-1", "x"] {
             let refused = read(&host, uid).unwrap_err();
-            assert_eq!(refused, Failure::bad_request("Invalid message UID"));
+            assert_eq!(refused, failure(400, "Invalid message UID"));
         }
         let missing = read(&host, "12").unwrap_err();
-        assert_eq!(missing, Failure::not_found("Message not found"));
+        assert_eq!(missing, failure(404, "Message not found"));
     }
 }

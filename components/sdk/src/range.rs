@@ -1,5 +1,7 @@
 //! Range requests for downloads (RFC 9110, section 14), with one range.
 
+use latchmail_shape::codes;
+
 use crate::capability::Blob;
 use crate::failure::Failure;
 use crate::message::{Content, Reply, Request};
@@ -42,7 +44,11 @@ impl Reply {
                 self = self.with("content-range", &format!("bytes {start}-{end}/{size}"));
             }
             Wanted::Nothing => {
-                let failure = Failure::new(416, "The range begins after the last byte");
+                let failure = Failure::new(
+                    416,
+                    codes::RANGE_NOT_SATISFIABLE,
+                    "The range is outside of the content",
+                );
                 self = Self::from(failure).with("content-range", &format!("bytes */{size}"));
             }
         }

@@ -3,17 +3,28 @@
 use std::collections::HashSet;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use latchmail_core::hexadecimal;
+use latchmail_core::error::Problem;
+use latchmail_core::{codes, hexadecimal};
 use latchmail_directory::sendings::Key;
 use sha2::{Digest as _, Sha256};
 
 use crate::access::Access;
 
-/// The error for a key whose request is in progress. The text can be shown to users.
-pub(crate) const IN_PROGRESS: &str = "A request with this Idempotency-Key is still being processed";
+/// The error for a key whose request is in progress.
+pub(crate) fn in_progress() -> Problem {
+    Problem::new(
+        codes::IDEMPOTENCY_KEY_IN_PROGRESS,
+        "A request with this Idempotency-Key is still being processed",
+    )
+}
 
-/// The error for a key that was used with another request. The text can be shown to users.
-pub(crate) const OTHER_MESSAGE: &str = "This Idempotency-Key was used for another message";
+/// The error for a key that was used with another request.
+pub(crate) fn other_message() -> Problem {
+    Problem::new(
+        codes::IDEMPOTENCY_KEY_REUSED,
+        "This Idempotency-Key was used for another message",
+    )
+}
 
 /// The keys of the requests in progress.
 #[derive(Debug, Default)]

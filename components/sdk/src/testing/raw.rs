@@ -1,6 +1,8 @@
 //! The stored form of messages in the fake host. The fake host writes and reads simple messages: one
 //! text, no encodings.
 
+use latchmail_shape::codes;
+
 use crate::capability::{Detail, Error, HeaderField};
 use crate::testing::letter::Letter;
 use crate::time::iso8601;
@@ -101,11 +103,11 @@ pub(super) fn check(message: &[u8]) -> Result<(), Error> {
     let text = String::from_utf8_lossy(message);
     let name = text.lines().next().and_then(|line| line.split_once(':'));
     if !name.is_some_and(|(name, _)| is_name(name.trim_end())) {
-        return Err(Error::Invalid("Invalid message".into()));
+        return Err(Error::invalid(codes::INVALID_MESSAGE, "Invalid message"));
     }
     if message.contains(&0) {
         let text = "Invalid message: it contains a NUL byte";
-        return Err(Error::Invalid(text.into()));
+        return Err(Error::invalid(codes::INVALID_MESSAGE, text));
     }
     Ok(())
 }
@@ -115,12 +117,12 @@ pub(super) fn check_names(names: Option<&[String]>) -> Result<(), Error> {
     let names = names.unwrap_or_default();
     if names.len() > MAX_NAMES {
         let text = format!("At most {MAX_NAMES} names of header fields at once");
-        return Err(Error::Invalid(text));
+        return Err(Error::invalid(codes::INVALID_HEADERS_PARAMETER, text));
     }
     match names.iter().find(|name| !is_name(name)) {
         Some(name) => {
             let text = format!("{name:?} is not the name of a header field");
-            Err(Error::Invalid(text))
+            Err(Error::invalid(codes::INVALID_HEADERS_PARAMETER, text))
         }
         None => Ok(()),
     }

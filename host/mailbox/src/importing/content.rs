@@ -1,6 +1,8 @@
 //! The bytes of an imported message: their validation and their comparison with stored messages.
 
 use bytes::Bytes;
+use latchmail_core::codes;
+use latchmail_core::error::Problem;
 use latchmail_mime::is_name;
 use sha2::{Digest as _, Sha256};
 
@@ -21,12 +23,16 @@ pub(super) fn check(message: &[u8]) -> Result<(), Error> {
     let name = memchr::memchr(b':', line).map(|colon| line[..colon].trim_ascii_end());
     let name = name.and_then(|name| std::str::from_utf8(name).ok());
     if !name.is_some_and(is_name) {
-        return Err(Error::Invalid("Invalid message"));
+        return Err(invalid("Invalid message"));
     }
     if memchr::memchr(0, message).is_some() {
-        return Err(Error::Invalid("Invalid message: it contains a NUL byte"));
+        return Err(invalid("Invalid message: it contains a NUL byte"));
     }
     Ok(())
+}
+
+fn invalid(text: &'static str) -> Error {
+    Error::Invalid(Problem::new(codes::INVALID_MESSAGE, text))
 }
 
 /// The content of a message without the differences that mail servers cause when they store a
@@ -104,7 +110,7 @@ mod tests {
         ] {
             let refused = check(message.as_bytes());
             assert!(
-                matches!(refused, Err(Error::Invalid("Invalid message"))),
+                matches!(refused, Err(invalid("Invalid message"))),
                 "{message}"
             );
         }

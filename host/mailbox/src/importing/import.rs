@@ -26,7 +26,7 @@ use crate::connections::retry::retry_read;
 use crate::error::Error as MailboxError;
 use crate::folders::path::normalize_path;
 use crate::folders::rights::Decision;
-use crate::idempotency::{IN_PROGRESS, KeysInUse, OTHER_MESSAGE, stored_key};
+use crate::idempotency::{KeysInUse, in_progress, other_message, stored_key};
 use crate::mail::Mail;
 use crate::message::identity::identity;
 
@@ -141,14 +141,14 @@ impl Importer {
         key: &Key,
     ) -> Result<Option<Imported>, Error> {
         let in_use = self.keys.start(key);
-        let _in_use = in_use.ok_or(Error::Conflict(IN_PROGRESS))?;
+        let _in_use = in_use.ok_or_else(|| Error::Conflict(in_progress()))?;
         let hashed = import.clone();
         let fingerprint = blocking::run_sized(import.message.len(), move || hashed.fingerprint());
         let fingerprint = fingerprint.await.map_err(MailboxError::Internal)?;
         match self.directory.imports.find(key).await? {
             Some(earlier) if self.clock.now().since(earlier.begun_at()) < RETENTION => {
                 if earlier.fingerprint != fingerprint {
-                    return Err(Error::Conflict(OTHER_MESSAGE));
+                    return Err(Error::Conflict(other_message()));
                 }
                 self.continue_import(access, import, key, &earlier).await
             }
@@ -177,14 +177,14 @@ impl Importer {
             && is_recent
             && self.directory.hosts.is_alive(&earlier.process).await?
         {
-            return Err(Error::Conflict(IN_PROGRESS));
+            return Err(Error::Conflict(in_progress()));
         }
         let Some(current) = self.folder_state(access, import).await? else {
             return Ok(None);
         };
         let imports = &self.directory.imports;
         if !imports.resume(key, earlier, &self.process, now).await? {
-            return Err(Error::Conflict(IN_PROGRESS));
+            return Err(Error::Conflict(in_progress()));
         }
         let before = earlier.folder_state();
         let found = self.find_stored(access, import, before).await;
@@ -227,7 +227,7 @@ impl Importer {
             };
             // Another host has begun an import since the lookup.
             if self.directory.imports.begin(key, new).await?.is_some() {
-                return Err(Error::Conflict(IN_PROGRESS));
+                return Err(Error::Conflict(in_progress()));
             }
         }
         self.store(access, import, state, record.map(|(key, _)| key))

@@ -1,5 +1,6 @@
 //! The result of an import.
 
+use latchmail_core::error::Problem;
 use latchmail_core::message_number::MessageNumber;
 
 use crate::error::Error as MailboxError;
@@ -18,16 +19,16 @@ pub struct Imported {
 /// The reason why a message was not stored, or might not have been stored.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The message cannot be stored. The text can be shown to users.
+    /// The message cannot be stored.
     #[error("{0}")]
-    Invalid(&'static str),
+    Invalid(Problem),
     /// The message is larger than [`super::MAX_SIZE`].
     #[error("the message exceeds the 50 MiB limit")]
     TooLarge,
     /// The idempotency key was used for another message, or a request with the key is in progress.
-    /// The text can be shown to users.
+    ///
     #[error("{0}")]
-    Conflict(&'static str),
+    Conflict(Problem),
     /// An operation on the mailbox failed.
     #[error(transparent)]
     Mailbox(#[from] MailboxError),

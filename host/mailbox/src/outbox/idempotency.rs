@@ -4,7 +4,7 @@
 use latchmail_directory::sendings::{Key, Sending};
 
 use super::result::{Error, Sent};
-use crate::idempotency::{IN_PROGRESS, KeyInUse, KeysInUse, OTHER_MESSAGE};
+use crate::idempotency::{KeyInUse, KeysInUse, in_progress, other_message};
 
 /// The idempotency keys of the requests in progress.
 #[derive(Debug)]
@@ -29,7 +29,7 @@ impl IdempotencyKeys {
     /// Returns [`Error::Conflict`] if another request with the key is in progress in this process.
     pub(super) fn start(&self, key: &Key) -> Result<KeyInUse<'_>, Error> {
         let started = self.in_progress.start(key);
-        started.ok_or(Error::Conflict(IN_PROGRESS))
+        started.ok_or_else(|| Error::Conflict(in_progress()))
     }
 
     pub(super) fn process(&self) -> &str {
@@ -44,7 +44,7 @@ impl IdempotencyKeys {
         is_running: bool,
     ) -> Result<Sent, Error> {
         if earlier.fingerprint != fingerprint {
-            return Err(Error::Conflict(OTHER_MESSAGE));
+            return Err(Error::Conflict(other_message()));
         }
         if earlier.is_sent() {
             return Ok(Sent {
@@ -54,7 +54,7 @@ impl IdempotencyKeys {
             });
         }
         if is_running {
-            return Err(Error::Conflict(IN_PROGRESS));
+            return Err(Error::Conflict(in_progress()));
         }
         Err(Error::Unknown(format!(
             "an earlier request with the same idempotency key started to send {}, and the outcome is unknown",

@@ -57,7 +57,7 @@ async fn a_message_is_downloaded_as_the_mail_server_stores_it() {
     let content_range = format!("bytes 10-19/{length}");
     assert_eq!(part.header("content-range"), Some(&*content_range));
     let beyond = range(&ada, uid, "bytes=100000-").await;
-    beyond.fails(416, "The range begins after the last byte");
+    beyond.fails(416, "The range is outside of the content");
     assert_eq!(
         beyond.header("content-range"),
         Some(&*format!("bytes */{length}"))
@@ -166,7 +166,7 @@ async fn a_message_has_the_data_of_its_header() {
     let expected = json!([{ "name": "List-Id", "value": "Letters <letters.outside.test>" }]);
     assert_eq!(some["headers"], expected);
     for headers in ["", "a,", "a%20b"] {
-        read(headers).await.fails(400, "Invalid headers");
+        read(headers).await.fails(400, "Invalid headers parameter");
     }
 }
 

@@ -10,6 +10,7 @@ use crate::capability::{
 };
 use crate::testing::letter::Letter;
 use crate::testing::raw;
+use latchmail_shape::codes;
 
 /// Maximum number of messages in one change.
 const MAX_UIDS: usize = 1000;
@@ -123,7 +124,7 @@ impl FakeHost {
         self.allow(Need::Scope(Scope::MailWrite), |account| {
             if uids.len() > MAX_UIDS {
                 let text = format!("At most {MAX_UIDS} messages at once");
-                return Err(Error::TooLarge(text));
+                return Err(Error::too_large(codes::TOO_MANY_MESSAGES, text));
             }
             let mut known = uids.to_vec();
             known.sort_unstable();
@@ -316,7 +317,7 @@ impl Mailbox for FakeHost {
             let flags: Option<Vec<String>> = flags.iter().map(|flag| settable(flag)).collect();
             let flags = flags.filter(|flags| !flags.is_empty()).ok_or_else(|| {
                 let text = "The flags are empty or contain a flag that clients cannot set";
-                Error::Invalid(text.into())
+                Error::invalid(codes::INVALID_FLAG_DATA, text)
             })?;
             for one in &mut mail.stored {
                 let summary = &mut one.detail.summary;
@@ -433,7 +434,7 @@ impl Mailbox for FakeHost {
                 import.flags.iter().map(|flag| settable(flag)).collect();
             let flags = flags.ok_or_else(|| {
                 let text = "The flags contain a flag that clients cannot set";
-                Error::Invalid(text.into())
+                Error::invalid(codes::INVALID_FLAG_DATA, text)
             })?;
             if !mail.has(&import.folder) {
                 return Err(Error::NotFound);
@@ -443,7 +444,7 @@ impl Mailbox for FakeHost {
             if let Some(kept) = kept.find(|kept| key == Some(kept.key.as_str())) {
                 if kept.values != values {
                     let text = "This Idempotency-Key was used for another message";
-                    return Err(Error::Conflict(text.into()));
+                    return Err(Error::conflict(codes::IDEMPOTENCY_KEY_REUSED, text));
                 }
                 return Ok(ImportedMessage {
                     replayed: true,
@@ -473,7 +474,8 @@ impl Mailbox for FakeHost {
 
 fn check_count(uids: &[u64], max: usize) -> Result<(), Error> {
     if uids.len() > max {
-        return Err(Error::TooLarge(format!("At most {max} messages at once")));
+        let text = format!("At most {max} messages at once");
+        return Err(Error::too_large(codes::TOO_MANY_MESSAGES, text));
     }
     Ok(())
 }
@@ -496,7 +498,7 @@ pub(super) fn check_page(page: Page) -> Result<(), Error> {
         return Ok(());
     }
     let text = format!("limit must be between 1 and {MAX_PAGE}");
-    Err(Error::Invalid(text))
+    Err(Error::invalid(codes::INVALID_PAGING_PARAMETERS, text))
 }
 
 /// Returns the entries on a page, and the number of all entries.

@@ -5,6 +5,7 @@ use latchmail_bindings::latchmail::host::mailbox as wit;
 use latchmail_bindings::latchmail::host::types::Error;
 use latchmail_core::caller::Scope;
 use latchmail_core::clock::Timestamp;
+use latchmail_core::codes;
 use latchmail_mailbox::Flag;
 use latchmail_mailbox::importing::{self, Import, MAX_SIZE};
 
@@ -12,6 +13,7 @@ use super::MAX_FLAGS;
 use crate::api::call::Call;
 use crate::api::convert::mailbox_error;
 use crate::api::outbox::read_all;
+use crate::api::problem;
 
 /// The first millisecond after the latest time of arrival, which is in the year 9999.
 const END_OF_TIME: i64 = 253_402_300_800_000;
@@ -31,15 +33,16 @@ impl Call {
         }
         if flags.len() > MAX_FLAGS {
             let text = format!("At most {MAX_FLAGS} flags at once");
-            return Err(Error::Invalid(text));
+            return Err(problem::invalid(codes::INVALID_FLAG_DATA, text));
         }
         let flags: Option<Vec<Flag>> = flags.iter().map(|flag| Flag::named(flag)).collect();
         let flags = flags.ok_or_else(|| {
-            Error::Invalid("The flags contain a flag that clients cannot set".into())
+            let text = "The flags contain a flag that clients cannot set";
+            problem::invalid(codes::INVALID_FLAG_DATA, text)
         })?;
         if received_at.is_some_and(|time| !(0..END_OF_TIME).contains(&time)) {
             let text = "received-at must be between the years 1970 and 9999";
-            return Err(Error::Invalid(text.into()));
+            return Err(problem::invalid(codes::INVALID_RECEIVED_AT, text));
         }
         let import = Import {
             folder,
@@ -60,9 +63,11 @@ impl Call {
 
 fn import_error(error: importing::Error) -> Error {
     match error {
-        importing::Error::Invalid(text) => Error::Invalid(text.into()),
-        importing::Error::TooLarge => Error::TooLarge(error.to_string()),
-        importing::Error::Conflict(text) => Error::Conflict(text.into()),
+        importing::Error::Invalid(problem) => Error::Invalid(problem::of(problem)),
+        importing::Error::TooLarge => {
+            problem::too_large(codes::MESSAGE_TOO_LARGE, error.to_string())
+        }
+        importing::Error::Conflict(problem) => Error::Conflict(problem::of(problem)),
         importing::Error::Mailbox(error) => mailbox_error(error),
     }
 }

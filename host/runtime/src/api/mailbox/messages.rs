@@ -6,6 +6,7 @@ use latchmail_bindings::latchmail::host::mailbox as wit;
 use latchmail_bindings::latchmail::host::types::Error;
 use latchmail_bindings::{Blob, HostError};
 use latchmail_core::caller::Scope;
+use latchmail_core::codes;
 use latchmail_core::message_number::MessageNumber;
 use latchmail_mailbox::{Detail, SpamVerdict};
 
@@ -13,6 +14,7 @@ use super::found::hit;
 use super::{AttachmentSource, numbers};
 use crate::api::call::Call;
 use crate::api::convert::mailbox_error;
+use crate::api::problem;
 
 /// The maximum number of names of header fields in one call.
 const MAX_NAMES: usize = 100;
@@ -47,14 +49,12 @@ impl Call {
         let access = self.mailbox_access(Scope::MailRead)?;
         if let Some(names) = &names {
             if names.len() > MAX_NAMES {
-                return Err(Error::Invalid(format!(
-                    "At most {MAX_NAMES} names of header fields at once"
-                )));
+                let text = format!("At most {MAX_NAMES} names of header fields at once");
+                return Err(problem::invalid(codes::INVALID_HEADERS_PARAMETER, text));
             }
             if let Some(name) = names.iter().find(|name| !latchmail_mailbox::is_name(name)) {
-                return Err(Error::Invalid(format!(
-                    "{name:?} is not the name of a header field"
-                )));
+                let text = format!("{name:?} is not the name of a header field");
+                return Err(problem::invalid(codes::INVALID_HEADERS_PARAMETER, text));
             }
         }
         let header = self.services.mail.reading.header(&access, number, names);
@@ -89,7 +89,8 @@ impl Call {
 
 fn check_count(uids: &[u64], max: usize) -> Result<(), Error> {
     if uids.len() > max {
-        return Err(Error::TooLarge(format!("At most {max} messages at once")));
+        let text = format!("At most {max} messages at once");
+        return Err(problem::too_large(codes::TOO_MANY_MESSAGES, text));
     }
     Ok(())
 }
