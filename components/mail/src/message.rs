@@ -2,7 +2,7 @@
 
 use latchmail_common::{Message, reading};
 use latchmail_sdk::capability::{Caller, Error, Mailbox};
-use latchmail_sdk::{Failure, Reply, Request};
+use latchmail_sdk::{Failure, Reply, Request, codes};
 
 /// The maximum number of names of header fields in a request.
 const MAX_NAMES: usize = 100;
@@ -80,7 +80,6 @@ fn names(headers: &str) -> Result<Option<Vec<String>>, Failure> {
 
 #[cfg(test)]
 mod tests {
-    use latchmail_sdk::codes;
     use latchmail_sdk::testing::{FakeHost, Letter, json, request};
 
     use super::*;
