@@ -116,6 +116,8 @@ function failed({ tag, val }, host) {
       return new Failure(503, 'Mail server is initializing, please try again in a moment', [['retry-after', '2']]);
     case 'outcome-unknown':
       return new Failure(500, 'The operation was begun and its outcome is not known; check before you repeat it');
+    case 'over-quota':
+      return new Failure(507, 'The mailbox is full');
     default:
       return new Failure(500, 'The operation could not be completed');
   }

@@ -126,6 +126,8 @@ def _failed(error, host):
             return Failure(503, "Mail server is unavailable, please try again in a moment", [("retry-after", "2")])
         case types.Error_OutcomeUnknown():
             return Failure(500, "The operation was begun and its outcome is not known; check before you repeat it")
+        case types.Error_OverQuota():
+            return Failure(507, "The mailbox is full")
         case _:
             return Failure(500, "The operation could not be completed")
 

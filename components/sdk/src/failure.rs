@@ -110,6 +110,7 @@ impl Failure {
                 "The operation was begun and its outcome is not known; check before you repeat it",
             ),
             Error::Internal => Self::internal(),
+            Error::OverQuota => Self::new(507, codes::MAILBOX_FULL, "The mailbox is full"),
         }
     }
 

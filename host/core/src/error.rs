@@ -68,6 +68,8 @@ pub enum Kind {
     /// A server that the operation needs is unreachable, and nothing was changed. The client can
     /// retry after two seconds.
     Unavailable,
+    /// The mailbox is full, so that the mail server did not store a message. Nothing was changed.
+    OverQuota,
 }
 
 /// The failure of an operation that a client requested.
@@ -186,6 +188,13 @@ impl Failure {
                 "Mail server is unavailable, please try again in a moment",
             )
         }
+    }
+
+    /// Creates a failure for a message that the mail server did not store, because the mailbox is
+    /// full.
+    #[must_use]
+    pub fn mailbox_full() -> Self {
+        Self::new(Kind::OverQuota, codes::MAILBOX_FULL, "The mailbox is full")
     }
 
     /// Sets the internal cause, which is logged.

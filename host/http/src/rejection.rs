@@ -86,6 +86,7 @@ impl From<Failure> for Rejection {
             Kind::RateLimited(_) => StatusCode::TOO_MANY_REQUESTS,
             Kind::Internal | Kind::Unknown => StatusCode::INTERNAL_SERVER_ERROR,
             Kind::Unavailable => StatusCode::SERVICE_UNAVAILABLE,
+            Kind::OverQuota => StatusCode::INSUFFICIENT_STORAGE,
         };
         let headers = match failure.kind {
             Kind::RateLimited(limit) => rate_limit::rejection_headers(limit),

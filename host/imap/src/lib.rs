@@ -69,7 +69,7 @@ pub use session::{SelectedFolder, Session};
 /// The name of the inbox, which every mailbox has (RFC 3501, section 5.1).
 pub const INBOX: &str = "INBOX";
 
-/// The reason why a command failed. Only [`Error::Refused`], [`Error::No`],
+/// The reason why a command failed. Only [`Error::Refused`], [`Error::No`], [`Error::OverQuota`],
 /// [`Error::TooManyFolders`] and [`Error::MissingExtension`] leave the connection usable.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
@@ -85,6 +85,10 @@ pub enum Error {
     /// The server rejected the command.
     #[error("the mail server returned NO: {0}")]
     No(String),
+    /// The server rejected the command, because the quota of the mailbox does not permit it
+    /// (response code OVERQUOTA, RFC 5530 and RFC 9208). The server stored no message.
+    #[error("the mail server returned NO: the mailbox is over its quota")]
+    OverQuota,
     /// The server's reply is invalid, or the server did not understand the command.
     #[error("{0}")]
     Protocol(String),

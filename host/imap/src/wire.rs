@@ -91,6 +91,7 @@ impl Outcome {
     pub(crate) fn ok(self) -> Result<Self, Error> {
         match self.status {
             Status::Ok => Ok(self),
+            Status::No if self.has_code("OVERQUOTA") => Err(Error::OverQuota),
             Status::No => Err(Error::No(self.text)),
             _ => Err(Error::Protocol(format!(
                 "the mail server returned BAD: {}",

@@ -28,6 +28,10 @@ pub enum Error {
     /// The message or the mailbox exceeds a size limit.
     #[error("{0}")]
     TooLarge(Problem),
+    /// The mailbox is full: its quota does not permit another message. The mail server stored
+    /// nothing.
+    #[error("the mailbox is full")]
+    OverQuota,
     /// The search query is invalid. The text can be shown to users.
     #[error("{0}")]
     InvalidQuery(String),
@@ -60,6 +64,7 @@ impl From<latchmail_imap::Error> for Error {
             latchmail_imap::Error::Refused => Self::CredentialRefused,
             latchmail_imap::Error::Unavailable(why) => Self::Unavailable(why),
             latchmail_imap::Error::Lost(_) => Self::Unavailable(error.to_string()),
+            latchmail_imap::Error::OverQuota => Self::OverQuota,
             latchmail_imap::Error::TooManyFolders => {
                 Self::TooLarge(Problem::new(codes::TOO_MANY_FOLDERS, error.to_string()))
             }

@@ -37,6 +37,7 @@ pub(crate) fn account_error(failure: Failure) -> wit::Error {
         Kind::Invalid => problem::invalid(failure.code, failure.text),
         Kind::Forbidden => problem::denied(failure.code, failure.text),
         Kind::Unauthorized => wit::Error::CredentialRefused,
+        Kind::OverQuota => wit::Error::OverQuota,
         Kind::Unavailable => {
             tracing::warn!("mail server or database unavailable: {failure}");
             wit::Error::Unavailable
@@ -66,6 +67,7 @@ pub(super) fn mailbox_error(error: latchmail_mailbox::Error) -> wit::Error {
             problem::denied(codes::MISSING_RIGHT, error.to_string())
         }
         latchmail_mailbox::Error::TooLarge(why) => wit::Error::TooLarge(problem::of(why)),
+        latchmail_mailbox::Error::OverQuota => wit::Error::OverQuota,
         latchmail_mailbox::Error::InvalidQuery(sentence) => {
             problem::invalid(codes::INVALID_SEARCH_QUERY, sentence)
         }
