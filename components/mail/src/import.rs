@@ -110,7 +110,7 @@ mod tests {
     #[test]
     fn invalid_input_is_refused() {
         let service = Service::of(crate::module());
-        let error = |query, key, body| {
+        let error = |query: &str, key: &str, body: &str| {
             let response = import(&service, query, key, body);
             (
                 response.status,

@@ -1,5 +1,5 @@
-//! The stored form of messages in the fake host. The fake host writes and reads simple messages: one
-//! text, no encodings.
+//! The stored form of messages in the fake host. The fake host writes and reads simple messages
+//! with one text and without encodings.
 
 use latchmail_shape::codes;
 

@@ -1,5 +1,5 @@
-//! Streams the bytes of an attachment or of a stored message. Reads chunks from the mail server and passes the decoded
-//! bytes to the client. The memory use does not depend on the size of the attachment.
+//! Streams the bytes of an attachment or of a stored message. Reads chunks from the mail server and
+//! passes the decoded bytes to the client. The memory use does not depend on the size.
 //!
 //! If the client of a download is slower than the mail server, the download releases its connection
 //! to the mail server while the download waits for the client. If the client is very slow, the
@@ -113,7 +113,8 @@ impl Download {
         }))
     }
 
-    /// Creates a download whose first chunk has been read. `first` begins at the start of `section`.
+    /// Creates a download whose first chunk has been read. `first` begins at the start of
+    /// `section`.
     pub(crate) async fn with_first(
         reader: Arc<MessageReader>,
         access: &Access,
