@@ -65,7 +65,7 @@ struct Missing {
     tag = "Mail",
     extensions(("x-latchmail" = json!(true))),
     params(
-        ("uids" = String, Query, description = "The `uid`s, separated by commas: at most 100, and at most 20 for the view `detail`. Duplicates count once.", example = "1,2,3"),
+        ("uids" = String, Query, pattern = "^0*[1-9][0-9]{0,18}(?:,0*[1-9][0-9]{0,18})*$", description = "The `uid`s, separated by commas: at most 100, and at most 20 for the view `detail`. Duplicates count once.", example = "1,2,3"),
         ("view" = Option<View>, Query, description = "The default is `summary`")
     ),
     responses(

@@ -19,7 +19,7 @@ const MAX_NAMES: usize = 100;
     params(
         ("uid" = u64, Path, minimum = 1, exclusive_maximum = 18_446_744_073_709_551_616.0, description = "The message's number"),
         ("folder" = Option<String>, Query, description = "Not needed: the `uid` identifies the message"),
-        ("headers" = Option<String>, Query, description = "Also returns header fields: `all`, or at most 100 names that are separated by commas", example = "List-Id,Received", extensions(("x-latchmail" = json!(true))))
+        ("headers" = Option<String>, Query, pattern = "^ *[!-+--9;-~]+ *(?:, *[!-+--9;-~]+ *){0,99}$", description = "Also returns header fields: `all`, or at most 100 names that are separated by commas", example = "List-Id,Received", extensions(("x-latchmail" = json!(true))))
     ),
     responses(
         (

@@ -8,6 +8,7 @@ mod connections;
 mod dovecot;
 mod faults;
 mod folders;
+mod imports;
 mod listing;
 mod message_numbers;
 mod messages;
