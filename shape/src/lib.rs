@@ -30,7 +30,10 @@ use serde_path_to_error::Path;
 
 pub use characters::{Invisible, invisible};
 pub use codes::Code;
-pub use manifest::{DeclaredRoute, check_manifest, check_route};
+pub use manifest::{
+    AGENT, API_TOKEN, APP_PASSWORD, Accepted, DeclaredRoute, METHODS, OAUTH, SCOPES, SESSION,
+    check_manifest, check_route,
+};
 pub use path::check_path;
 pub use query::{decode_query, decode_segment};
 

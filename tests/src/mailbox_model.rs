@@ -10,6 +10,8 @@ use futures_util::TryStreamExt as _;
 
 use crate::{Imap, Random, message_with_subject};
 
+mod by_api;
+
 /// Folders besides those of every mailbox.
 const FOLDERS: usize = 25;
 /// From this number of messages on, the client removes more than it adds.
@@ -22,6 +24,19 @@ pub struct ModelMessage {
     pub id: u64,
     /// The subject.
     pub subject: String,
+    /// The identity of the folder from which the service moved the message to Trash. `None` if the
+    /// message is not in Trash, or if another client moved it there.
+    pub from: Option<u64>,
+}
+
+impl ModelMessage {
+    fn new(id: u64, subject: String) -> Self {
+        Self {
+            id,
+            subject,
+            from: None,
+        }
+    }
 }
 
 /// A folder, which keeps its identity through renames.
@@ -148,7 +163,7 @@ impl Model {
         let folder = &mut self.folders[folder];
         let appended = client.append(&folder.path, None, None, message_with_subject(&subject));
         appended.await.unwrap();
-        folder.messages.push(ModelMessage { id, subject });
+        folder.messages.push(ModelMessage::new(id, subject));
     }
 
     async fn flag(&mut self, client: &mut Imap) {
@@ -181,9 +196,8 @@ impl Model {
             let copied = self.folders[folder].messages[range].to_vec();
             for message in copied {
                 let id = self.id();
-                self.folders[to]
-                    .messages
-                    .push(ModelMessage { id, ..message });
+                let copied = ModelMessage::new(id, message.subject);
+                self.folders[to].messages.push(copied);
             }
         }
     }
@@ -200,9 +214,7 @@ impl Model {
                 client.copy(set(&range), path).await.unwrap();
                 expunge(client, &range).await;
             }
-            let moved: Vec<ModelMessage> = self.folders[folder].messages.drain(range).collect();
-            self.moved.extend(moved.iter().map(|message| message.id));
-            self.folders[to].messages.extend(moved);
+            self.moves_messages(folder, range, to, None);
         }
     }
 

@@ -34,9 +34,14 @@ export function refusal(thrown) {
   throw thrown;
 }
 
+// Returns the access of a route that accepts these kinds of credentials, each with its scope.
+function accept(kinds) {
+  return { tag: 'credentials', val: kinds.map(([kind, scope]) => ({ kind, scope })) };
+}
+
 // A route. By default it requires a web session and counts towards the rate limit `modules`.
 // `bucket` is a key of `[limits]`. The name of the action is the operation.
-const route = (method) => (path, action, { access = { tag: 'session' }, bucket = 'modules', maxBody = 0 } = {}) => ({
+const route = (method) => (path, action, { access = accept([['session']]), bucket = 'modules', maxBody = 0 } = {}) => ({
   action,
   wit: {
     method,
@@ -48,16 +53,18 @@ const route = (method) => (path, action, { access = { tag: 'session' }, bucket =
     body: 'bytes',
     blobFields: [],
     deadline: 30_000,
+    options: [],
   },
 });
 
-export const get = route('get');
-export const post = route('post');
-export const patch = route('patch');
-export const del = route('delete');
+export const get = route('GET');
+export const post = route('POST');
+export const patch = route('PATCH');
+export const del = route('DELETE');
 
 // Also allows API tokens with a scope, and OAuth access tokens if `oauth` is set.
-export const scoped = (scope, { oauth = false } = {}) => ({ tag: 'scoped', val: { scope, oauth } });
+export const scoped = (scope, { oauth = false } = {}) =>
+  accept([['session'], ['api-token', scope], ...(oauth ? [['oauth', scope]] : [])]);
 
 // Returns the two functions that every module exports. `host` contains the imported interfaces and
 // is the first argument of each action. The interface `caller` is required.
@@ -69,6 +76,7 @@ export function serve(host, { name, version, description, routes }) {
       version,
       routes: routes.map(({ wit }) => wit),
       description: JSON.stringify(description),
+      options: [],
     }),
 
     handle(operation, request) {

@@ -8,18 +8,15 @@ import re
 
 from componentize_py_types import Err
 from wit_world.exports.module import (
-    Access_Scoped,
-    Access_Session,
+    Accepted,
+    Access_Credentials,
     Body_Bytes,
     BodyForm,
     Manifest,
-    Method,
     Response,
     Route,
-    ScopedAccess,
 )
 from wit_world.imports import types
-from wit_world.imports.caller import Kind
 
 SUCCESS = {"success": True}
 
@@ -43,7 +40,12 @@ class Created:
 
 def scoped(scope, *, oauth=False):
     """Also allows API tokens with a scope, and OAuth access tokens if `oauth` is set."""
-    return Access_Scoped(ScopedAccess(scope, oauth))
+    tokens = ["api-token", "oauth"] if oauth else ["api-token"]
+    return Access_Credentials([Accepted("session", None), *(Accepted(kind, scope) for kind in tokens)])
+
+
+# Allows web sessions only.
+SESSION = Access_Credentials([Accepted("session", None)])
 
 
 class Routes:
@@ -61,26 +63,28 @@ class Routes:
         self._actions = {}
 
     def get(self, *route, **more):
-        self._add(Method.GET, *route, **more)
+        self._add("GET", *route, **more)
 
     def post(self, *route, **more):
-        self._add(Method.POST, *route, **more)
+        self._add("POST", *route, **more)
 
     def patch(self, *route, **more):
-        self._add(Method.PATCH, *route, **more)
+        self._add("PATCH", *route, **more)
 
     def delete(self, *route, **more):
-        self._add(Method.DELETE, *route, **more)
+        self._add("DELETE", *route, **more)
 
-    def _add(self, method, path, operation, action, access=Access_Session(), bucket="modules", max_body=0):
+    def _add(self, method, path, operation, action, access=SESSION, bucket="modules", max_body=0):
         """Adds a route. By default it requires a web session and counts towards the rate limit `modules`. `bucket` is a key of `[limits]`."""
-        route = Route(method, path, operation, access, bucket, max_body, BodyForm.BYTES, blob_fields=[], deadline=30_000)
+        route = Route(
+            method, path, operation, access, bucket, max_body, BodyForm.BYTES, blob_fields=[], deadline=30_000, options=[]
+        )
         self._routes.append(route)
         self._actions[operation] = action
 
     def manifest(self):
         """Returns the manifest, with which the module describes itself to the host."""
-        return Manifest(self._name, self._version, self._routes, json.dumps(self._description))
+        return Manifest(self._name, self._version, self._routes, json.dumps(self._description), options=[])
 
     def serve(self, operation, request):
         """Serves one request. Any exception except a failure is a bug of the module. The exception ends the request, and the host logs it."""
@@ -115,7 +119,7 @@ def _failed(error, host):
         case types.Error_TooLarge(text):
             return Failure(413, text)
         case types.Error_CredentialRefused():
-            signed_in = host.caller.current().kind == Kind.SESSION
+            signed_in = host.caller.current().kind == "session"
             return Failure(
                 401,
                 "Mail session expired, please log in again"

@@ -7,8 +7,6 @@ use serde::Serialize;
 use utoipa::ToSchema;
 use utoipa::openapi::OpenApi;
 
-use crate::bindings::exports::latchmail::host::module::Method;
-
 /// A response that is not a success.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 #[schema(as = Error)]
@@ -42,15 +40,15 @@ pub(crate) fn fragment(description: &OpenApi) -> String {
 }
 
 /// Returns the method and the path of each operation. The keys of the map are operation ids.
-pub(crate) fn operations(description: &OpenApi) -> BTreeMap<&str, (Method, &str)> {
+pub(crate) fn operations(description: &OpenApi) -> BTreeMap<&str, (&'static str, &str)> {
     let mut operations = BTreeMap::new();
     for (path, item) in &description.paths.paths {
         for (method, operation) in [
-            (Method::Get, &item.get),
-            (Method::Post, &item.post),
-            (Method::Put, &item.put),
-            (Method::Patch, &item.patch),
-            (Method::Delete, &item.delete),
+            ("GET", &item.get),
+            ("POST", &item.post),
+            ("PUT", &item.put),
+            ("PATCH", &item.patch),
+            ("DELETE", &item.delete),
         ] {
             let id = operation
                 .as_ref()

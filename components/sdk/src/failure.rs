@@ -84,13 +84,13 @@ impl Failure {
             Error::Invalid(problem) | Error::Rejected(problem) => Self::of_problem(400, problem),
             Error::Conflict(problem) => Self::of_problem(409, problem),
             Error::TooLarge(problem) => Self::of_problem(413, problem),
-            Error::CredentialRefused => match host.current().kind {
+            Error::CredentialRefused => match host.current().kind() {
                 Kind::Session => Self::new(
                     401,
                     codes::MAIL_SESSION_EXPIRED,
                     "Mail session expired, please log in again",
                 ),
-                Kind::Anonymous | Kind::ApiToken | Kind::Oauth => Self::new(
+                _ => Self::new(
                     401,
                     codes::MAIL_CREDENTIAL_REFUSED,
                     "This credential is no longer valid for mail access",

@@ -149,6 +149,7 @@ impl From<wit::Request> for Request {
         let (body, blobs) = match request.body {
             Body::Bytes(bytes) => (bytes, request.blobs),
             Body::Blob(blob) => (Vec::new(), vec![blob]),
+            Body::Events(_) => (Vec::new(), Vec::new()),
         };
         Self {
             id: request.id,

@@ -19,6 +19,7 @@ use latchmail_core::caller::Scope;
 use latchmail_core::error::StartError;
 use serde_json::json;
 
+use crate::access;
 use crate::route_group::RouteGroup;
 use components::Components;
 use document::{Document, Paths};
@@ -57,6 +58,11 @@ fn with_document<S, T>(
     let shared = shared::components(info);
     let mut components = Components::default();
     components.add("the host", &shared)?;
+    let app_password = shared::app_password();
+    let mut routes = groups.iter().flat_map(|group| &group.routes);
+    if routes.any(|(route, _)| access::takes_app_password(route.access)) {
+        components.add("the host", &app_password)?;
+    }
     let mut paths = Paths::new();
     for group in groups {
         if let Some(described) = group.description.get("components") {

@@ -7,7 +7,7 @@
 pub(super) fn quoted_string(text: &str) -> (String, Option<usize>) {
     let mut content = String::new();
     let mut rest = text.get(1..).unwrap_or_default();
-    while let Some(at) = rest.find(['"', '\\']) {
+    while let Some(at) = memchr::memchr2(b'"', b'\\', rest.as_bytes()) {
         content.push_str(&rest[..at]);
         let (special, after) = rest[at..].split_at(1);
         if special == "\"" {

@@ -100,6 +100,9 @@ codes! {
     SESSION_REQUIRED = "session_required", [403], [
         "This endpoint is only available to a signed-in session, not to API or OAuth tokens",
     ];
+    CREDENTIAL_NOT_ACCEPTED = "credential_not_accepted", [403],
+        ["This endpoint does not accept this kind of credential"];
+    INVALID_APP_PASSWORD = "invalid_app_password", [401], ["Invalid user name or app password"];
     ADMINISTRATOR_REQUIRED = "administrator_required", [403], [
         "This endpoint is only available to administrators",
         "This account is not an administrator",
@@ -173,6 +176,7 @@ codes! {
         "Invalid paging parameters",
         "{}limit must be {}",
     ];
+    UNKNOWN_VALUE = "unknown_value", [400], ["There is no {}"];
     INVALID_CURSOR = "invalid_cursor", [400], ["Invalid cursor"];
     CURSOR_EXPIRED = "cursor_expired", [400, 410], ["Cursor expired", "cursor expired"];
     INVALID_CHANGES_PARAMETERS = "invalid_changes_parameters", [400],

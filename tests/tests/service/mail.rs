@@ -11,6 +11,7 @@ mod mail_bounds;
 mod mail_corpus;
 mod outage;
 mod reading;
+mod round_trips;
 mod search;
 mod search_index;
 mod search_long;

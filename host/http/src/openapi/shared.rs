@@ -13,6 +13,23 @@ pub(super) const TOKEN: &str = "apiToken";
 /// The name of the security scheme for OAuth access tokens.
 pub(super) const OAUTH: &str = "oauth";
 
+/// The name of the security scheme for app passwords.
+pub(super) const APP_PASSWORD: &str = "appPassword";
+
+/// Returns the component with the security scheme for app passwords. The description contains the
+/// scheme only if a route accepts app passwords.
+pub(super) fn app_password() -> Value {
+    json!({
+        "securitySchemes": {
+            APP_PASSWORD: {
+                "type": "http",
+                "scheme": "basic",
+                "description": "The account's address and one of its app passwords for mail clients.",
+            },
+        },
+    })
+}
+
 /// Returns the components that the host adds to the API description.
 pub(super) fn components(info: &ApiInfo) -> Value {
     json!({

@@ -131,10 +131,11 @@ impl<'f> Mailboxes<'f> {
         let mut address = String::new();
         let mut spaced = false;
         self.rest = self.rest.trim_start_matches('<');
-        let end = self.rest.find(['<', '>']).unwrap_or_default();
+        let end = memchr::memchr2(b'<', b'>', self.rest.as_bytes()).unwrap_or_default();
         let is_closed = self.rest[end..].starts_with('>');
         let inner = &self.rest[..end];
-        if is_closed && !inner.contains(|c| is_space(c) || matches!(c, '(' | '"' | '=')) {
+        let is_special = |b: u8| b.is_ascii_whitespace() || matches!(b, b'(' | b'"' | b'=');
+        if is_closed && !inner.bytes().any(is_special) {
             self.rest = &self.rest[end + 1..];
             return inner.into();
         }

@@ -1,17 +1,17 @@
-//! After any changes by another IMAP client, listings equal IMAP, and
-//! every message keeps its `uid`.
+//! After any changes through the API and by another IMAP client, listings equal IMAP, every message
+//! keeps its `uid`, and the change log leads to the same mailbox.
 //!
-//! The other client makes random changes. A model tracks the identity of messages, because IMAP
-//! does not report it. The test compares at checkpoints, while the client pauses. The long run also
-//! kills the service, Dovecot or single IMAP processes during requests.
+//! The API and the other client take turns with random changes. A model tracks the identity of
+//! messages, because IMAP does not report it. The test compares at checkpoints. The long run also
+//! kills the service, Dovecot or single IMAP processes while messages are stored and listed.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use latchmail_tests::process::{children_of, kill, pid_of};
 use latchmail_tests::{
-    HostProcess, Imap, Model, PASSWORD, Person, Service, StoredMessage, folder_paths, imap, log_in,
-    stored_messages,
+    HostProcess, Imap, MailboxCopy, Model, PASSWORD, Person, Service, StoredMessage, folder_paths,
+    imap, log_in, stored_messages,
 };
 use serde_json::Value;
 
@@ -119,6 +119,23 @@ impl ReturnedData {
     }
 }
 
+/// Makes changes through the API and by another client, in turns.
+async fn change(model: &mut Model, client: &mut Imap, person: &Person<'_>) {
+    for _ in 0..CHANGES {
+        if model.random.one_in(2) {
+            model.change_by_api(person, client).await;
+        } else {
+            model.change(client).await;
+        }
+    }
+}
+
+/// Applies the change log to a copy, and compares the copy with the mailbox.
+async fn compare(copy: &mut MailboxCopy, person: &Person<'_>) {
+    copy.update(person, || 500).await;
+    assert_eq!(copy.content(), person.content().await);
+}
+
 fn text(value: &Value) -> String {
     value.as_str().unwrap().to_owned()
 }
@@ -129,11 +146,11 @@ async fn every_message_keeps_its_number_through_random_changes() {
     let ada = service.person("ada").await;
     let mut client = imap(&ada).await;
     let (mut model, mut returned) = (Model::of(&mut client, 1).await, ReturnedData::default());
+    let mut copy = MailboxCopy::of(&ada).await;
     for _ in 0..12 {
-        for _ in 0..CHANGES {
-            model.change(&mut client).await;
-        }
+        change(&mut model, &mut client, &ada).await;
         returned.check(&mut model, &mut client, &ada).await;
+        compare(&mut copy, &ada).await;
     }
 }
 
@@ -157,19 +174,18 @@ mod long {
         let (mut model, mut returned) = (Model::of(&mut client, 2).await, ReturnedData::default());
         let checkpoints = ALL / CHANGES;
         let mut access = String::new();
+        let mut copy = None;
         for checkpoint in 1..=checkpoints {
-            for _ in 0..CHANGES {
-                model.change(&mut client).await;
-            }
             if checkpoint % 10 == 1 {
                 // An access token expires after 15 minutes.
                 let ada = Person::sign_in(&service, &address, PASSWORD).await;
                 access = ada.access;
             }
+            let ada = signed_in(&service, &address, &access);
+            change(&mut model, &mut client, &ada).await;
             if checkpoint % (checkpoints / KILLS) == 0 {
                 let kind = checkpoint / (checkpoints / KILLS) % 3;
-                let ada = signed_in(&service, &address, &access);
-                request_and_kill(&mut model, &ada, kind, &host).await;
+                let uncertain = request_and_kill(&mut model, &ada, kind, &host).await;
                 match kind {
                     0 => host.start().await,
                     1 => {
@@ -178,9 +194,16 @@ mod long {
                     _ => {}
                 }
                 client = log_in(&service, &address, &password).await.unwrap();
+                if let Some(subject) = uncertain {
+                    model.add_if_stored(&mut client, &subject).await;
+                }
             }
             let ada = signed_in(&service, &address, &access);
             returned.check(&mut model, &mut client, &ada).await;
+            match &mut copy {
+                Some(copy) => compare(copy, &ada).await,
+                None => copy = Some(MailboxCopy::of(&ada).await),
+            }
         }
     }
 
@@ -193,15 +216,16 @@ mod long {
         }
     }
 
-    /// Sends requests of every kind, and kills one of three processes at the same time. The
-    /// responses do not matter.
+    /// Stores messages, lists folders, and kills one of three processes at the same time. Returns
+    /// the subject of a message whose storage was not confirmed.
     async fn request_and_kill(
         model: &mut Model,
         person: &Person<'_>,
         kind: usize,
         host: &HostProcess,
-    ) {
+    ) -> Option<String> {
         let pause = Duration::from_millis(model.random.below(60) as u64);
+        let paths: Vec<String> = model.folders.iter().map(|f| f.path.clone()).collect();
         let asking = async {
             person
                 .service
@@ -210,8 +234,8 @@ mod long {
                 .send()
                 .await
                 .ok();
-            for folder in &model.folders {
-                let path = folder.path.replace('/', "%2F");
+            for path in paths {
+                let path = path.replace('/', "%2F");
                 let line = format!("GET /api/v1/mail/folders/{path}/messages?limit=100");
                 let asked = person.service.request(&line).bearer_auth(&person.access);
                 asked.send().await.ok();
@@ -238,6 +262,7 @@ mod long {
                 }
             }
         };
-        tokio::join!(asking, killing);
+        let (uncertain, (), ()) = tokio::join!(model.import_until_failure(person), asking, killing);
+        uncertain
     }
 }

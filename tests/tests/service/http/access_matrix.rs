@@ -170,6 +170,7 @@ const FORMS: [&str; 2] = ["POST /login", "POST /device"];
 /// Returns the refusal of a credential on a route; `None` if it has access.
 fn refusal(access: Access, permissions: &Permissions) -> Option<(u16, String)> {
     match (access, permissions) {
+        (Access::Any(_), _) => panic!("no route of the service has this access"),
         (Access::Public, _)
         | (Access::Session | Access::Scoped { .. }, Permissions::Session)
         | (Access::OAuth, Permissions::OAuth { agent: true, .. }) => None,

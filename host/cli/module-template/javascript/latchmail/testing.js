@@ -5,7 +5,13 @@
 // that your module needs. The service checks the access to a route; the fake host checks only the
 // calls of functions.
 
-const SCOPES = ['mail-read', 'mail-send', 'mail-write', 'aliases-read', 'aliases-write', 'profile-read'];
+const SCOPES = ['mail:read', 'mail:send', 'mail:write', 'aliases:read', 'aliases:write', 'profile:read'];
+
+// The conditions of `listMessages`.
+const FILTERS = {
+  unread: ({ flags }) => !flags.includes('\\Seen'),
+  flagged: ({ flags }) => flags.includes('\\Flagged'),
+};
 
 // Creates the error that a host function throws.
 export const hostError = (tag, val) => Object.assign(new Error(tag), { payload: { tag, val } });
@@ -24,7 +30,7 @@ export class FakeHost {
     this.#caller = { kind: 'session', address, admin: false, scopes: SCOPES };
   }
 
-  // Changes the credential to an API token with these scopes, for example `['mail-read']`.
+  // Changes the credential to an API token with these scopes, for example `['mail:read']`.
   useToken(scopes) {
     this.#caller = { ...this.#caller, kind: 'api-token', scopes: SCOPES.filter((scope) => scopes.includes(scope)) };
   }
@@ -58,13 +64,28 @@ export class FakeHost {
   };
 
   mailbox = {
-    listMessages: (folder, { offset, limit }) => {
-      const { inbox } = this.#account('mail-read');
+    listMessages: ({ folder, filters, start, limit }) => {
+      const { inbox } = this.#account('mail:read');
       check(limit >= 1 && limit <= 100, 'limit must be between 1 and 100');
+      for (const filter of filters) {
+        check(Object.hasOwn(FILTERS, filter), `There is no filter "${filter}"`);
+      }
       if (folder !== 'INBOX') {
         throw hostError('not-found');
       }
-      return { messages: inbox.toReversed().slice(offset, offset + limit), total: inbox.length };
+      const matching = inbox.filter((message) => filters.every((filter) => FILTERS[filter](message))).toReversed();
+      const prefix = `${filters} `;
+      let rest = matching;
+      if (start.tag === 'cursor') {
+        const seq = start.val.startsWith(prefix) ? Number(start.val.slice(prefix.length)) : 0;
+        check(seq > 0, 'Invalid cursor');
+        rest = matching.filter((message) => message.seq < seq);
+      } else {
+        rest = matching.slice(start.val);
+      }
+      const messages = rest.slice(0, limit);
+      const next = rest.length > limit ? `${prefix}${messages.at(-1).seq}` : undefined;
+      return { messages, total: matching.length, next };
     },
   };
 
@@ -111,7 +132,7 @@ export class FakeHost {
       throw hostError('denied', 'There is no caller');
     }
     if (scope !== undefined && !scopes.includes(scope)) {
-      throw hostError('denied', `This credential is missing the "${scope.replace('-', ':')}" scope`);
+      throw hostError('denied', `This credential is missing the "${scope}" scope`);
     }
     if (!this.#accounts.has(address)) {
       this.#accounts.set(address, { inbox: [], values: new Map() });
@@ -154,17 +175,17 @@ export class Service {
       if (bucket === '') {
         throw new Error(`${method} ${path} has no rate limit`);
       }
-      if (paths[path]?.[method]?.operationId !== operation) {
+      if (paths[path]?.[method.toLowerCase()]?.operationId !== operation) {
         throw new Error(`the description has no operation ${operation} for ${method} ${path}`);
       }
     }
   }
 
-  get = (path) => this.#call('get', path);
-  post = (path, body) => this.#call('post', path, body);
-  put = (path, body) => this.#call('put', path, body);
-  patch = (path, body) => this.#call('patch', path, body);
-  delete = (path) => this.#call('delete', path);
+  get = (path) => this.#call('GET', path);
+  post = (path, body) => this.#call('POST', path, body);
+  put = (path, body) => this.#call('PUT', path, body);
+  patch = (path, body) => this.#call('PATCH', path, body);
+  delete = (path) => this.#call('DELETE', path);
 
   #call(method, target, body) {
     const { pathname, searchParams } = new URL(target, 'http://localhost');
