@@ -58,7 +58,7 @@ impl<Stream: Read + Write> Client<Stream> {
 
     /// Requests a resource, discards the body and returns its length in bytes.
     pub(crate) fn get(&mut self, path: &str) -> anyhow::Result<usize> {
-        let (status, length) = self.send("GET", path, "", |_| {})?;
+        let (status, length) = self.send("GET", path, NO_BODY, |_| {})?;
         check_status("GET", path, status, b"")?;
         Ok(length)
     }
@@ -73,14 +73,23 @@ impl<Stream: Read + Write> Client<Stream> {
     /// Requests a resource. Any status is a success.
     pub(crate) fn response(&mut self, path: &str) -> anyhow::Result<Response> {
         let mut body = Vec::new();
-        let (status, _) = self.send("GET", path, "", |piece| body.extend_from_slice(piece))?;
+        let (status, _) = self.send("GET", path, NO_BODY, |piece| body.extend_from_slice(piece))?;
         Ok(Response { status, body })
     }
 
     /// Sends a POST request with a JSON body. Any status is a success.
     pub(crate) fn post(&mut self, path: &str, json: &str) -> anyhow::Result<Response> {
         let mut body = Vec::new();
-        let (status, _) = self.send("POST", path, json, |piece| body.extend_from_slice(piece))?;
+        let sent = ("application/json", json.as_bytes());
+        let (status, _) = self.send("POST", path, sent, |piece| body.extend_from_slice(piece))?;
+        Ok(Response { status, body })
+    }
+
+    /// Sends a POST request with a message (RFC 5322). Any status is a success.
+    pub(crate) fn post_message(&mut self, path: &str, message: &[u8]) -> anyhow::Result<Response> {
+        let mut body = Vec::new();
+        let sent = ("message/rfc822", message);
+        let (status, _) = self.send("POST", path, sent, |piece| body.extend_from_slice(piece))?;
         Ok(Response { status, body })
     }
 
@@ -95,18 +104,19 @@ impl<Stream: Read + Write> Client<Stream> {
         &mut self,
         method: &str,
         path: &str,
-        json: &str,
+        (content_type, sent): (&str, &[u8]),
         mut on_body: impl FnMut(&[u8]),
     ) -> anyhow::Result<(u16, usize)> {
-        let length = match json.len() {
+        let length = match sent.len() {
             0 => String::new(),
-            length => format!("Content-Type: application/json\r\nContent-Length: {length}\r\n"),
+            length => format!("Content-Type: {content_type}\r\nContent-Length: {length}\r\n"),
         };
         let request = format!(
-            "{method} {path} HTTP/1.1\r\nHost: bench\r\n{}{length}\r\n{json}",
+            "{method} {path} HTTP/1.1\r\nHost: bench\r\n{}{length}\r\n",
             self.authorization
         );
-        self.stream.write_all(request.as_bytes())?;
+        self.stream
+            .write_all(&[request.as_bytes(), sent].concat())?;
         let mut filled = 0;
         let (head, status, length) = loop {
             let read = self.stream.read(&mut self.buffer[filled..])?;
@@ -132,6 +142,9 @@ impl<Stream: Read + Write> Client<Stream> {
         Ok((status, length))
     }
 }
+
+/// The media type and the bytes of a request without a body.
+const NO_BODY: (&str, &[u8]) = ("", b"");
 
 /// Returns an error that describes the response unless its status is 200.
 fn check_status(method: &str, path: &str, status: u16, body: &[u8]) -> anyhow::Result<()> {

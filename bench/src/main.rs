@@ -61,6 +61,7 @@ mod send;
 mod service;
 mod smtp;
 mod soak;
+mod stored;
 
 use std::path::{Path, PathBuf};
 
@@ -177,6 +178,12 @@ fn main() -> anyhow::Result<()> {
     let delivery = Delivery::start(&service)?;
     if sections.include("send") {
         send::measure(&service, &delivery, &workload, &mut report)?;
+    }
+    if sections.include("import") {
+        stored::import(&service, &workload, &mut report)?;
+    }
+    if sections.include("several messages") {
+        stored::several_messages(&service, &mailbox, &workload, &mut report)?;
     }
     if sections.include("hostile module") {
         hostile_module::measure(&service, &workload, &mut report)?;

@@ -92,7 +92,7 @@ pub(crate) static FREQUENT: [Operation; 4] = [
 ];
 
 /// The operations that are only measured with a few clients of the measured account.
-pub(crate) static RARE: [Operation; 5] = [
+pub(crate) static RARE: [Operation; 6] = [
     Operation {
         name: "attachment of 1 MB, BINARY",
         path: attachment,
@@ -128,6 +128,14 @@ pub(crate) static RARE: [Operation; 5] = [
         path: |mailbox| detail(mailbox, Known::ManyRecipients),
         command: |mailbox| fetch(mailbox, Known::ManyRecipients, "BODY.PEEK[]"),
         min_length: [50_000, 50_000],
+        max_latency: None,
+        min_throughput: None,
+    },
+    Operation {
+        name: "stored message of 1 MB",
+        path: |mailbox| detail(mailbox, Known::SmallAttachment) + "/raw",
+        command: |mailbox| fetch(mailbox, Known::SmallAttachment, "BODY.PEEK[]"),
+        min_length: [1_398_100, 1_398_100],
         max_latency: None,
         min_throughput: None,
     },

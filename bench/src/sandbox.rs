@@ -225,6 +225,30 @@ impl sdk::Mailbox for Memory {
     fn get_quota(&self) -> Result<sdk::Quota, sdk::Error> {
         Err(sdk::Error::Internal)
     }
+
+    fn get_raw_message(&self, _: u64) -> Result<sdk::RawMessage, sdk::Error> {
+        Err(sdk::Error::Internal)
+    }
+
+    fn get_header(&self, _: u64, _: Option<&[String]>) -> Result<sdk::MessageHeader, sdk::Error> {
+        Err(sdk::Error::Internal)
+    }
+
+    fn get_summaries(&self, _: &[u64]) -> Result<Vec<sdk::Hit>, sdk::Error> {
+        Err(sdk::Error::Internal)
+    }
+
+    fn get_messages_with_blobs(&self, _: &[u64]) -> Result<Vec<sdk::DetailWithBlobs>, sdk::Error> {
+        Err(sdk::Error::Internal)
+    }
+
+    fn import_message(
+        &self,
+        _: sdk::Import,
+        _: Option<&str>,
+    ) -> Result<sdk::ImportedMessage, sdk::Error> {
+        Err(sdk::Error::Internal)
+    }
 }
 
 impl sdk::Outbox for Memory {
@@ -312,6 +336,15 @@ impl host::blobs::HostBlob for Memory {
         Err(HostError::trap(wasmtime::Error::msg(
             "blobs are not supported",
         )))
+    }
+
+    async fn slice(
+        &mut self,
+        _: Resource<Blob>,
+        _: u64,
+        _: u64,
+    ) -> wasmtime::Result<Resource<Blob>> {
+        Err(wasmtime::Error::msg("blobs are not supported"))
     }
 
     async fn drop(&mut self, _: Resource<Blob>) -> wasmtime::Result<()> {
@@ -472,6 +505,46 @@ impl host::mailbox::Host for Memory {
     }
 
     async fn get_quota(&mut self) -> Result<host::mailbox::Quota, HostError<Error>> {
+        Err(Error::Internal.into())
+    }
+
+    async fn get_raw_message(
+        &mut self,
+        _: u64,
+    ) -> Result<host::mailbox::RawMessage, HostError<Error>> {
+        Err(Error::Internal.into())
+    }
+
+    async fn get_header(
+        &mut self,
+        _: u64,
+        _: Option<Vec<String>>,
+    ) -> Result<host::mailbox::MessageHeader, HostError<Error>> {
+        Err(Error::Internal.into())
+    }
+
+    async fn get_summaries(
+        &mut self,
+        _: Vec<u64>,
+    ) -> Result<Vec<host::mailbox::Hit>, HostError<Error>> {
+        Err(Error::Internal.into())
+    }
+
+    async fn get_messages_with_blobs(
+        &mut self,
+        _: Vec<u64>,
+    ) -> Result<Vec<host::mailbox::DetailWithBlobs>, HostError<Error>> {
+        Err(Error::Internal.into())
+    }
+
+    async fn import_message(
+        &mut self,
+        _: String,
+        _: Resource<Blob>,
+        _: Vec<String>,
+        _: Option<i64>,
+        _: Option<String>,
+    ) -> Result<host::mailbox::ImportedMessage, HostError<Error>> {
         Err(Error::Internal.into())
     }
 }

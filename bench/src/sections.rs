@@ -3,7 +3,7 @@
 use crate::operations::{FREQUENT, Operation, RARE};
 
 /// The names of the sections that consist of one function.
-const NAMES: [&str; 14] = [
+const NAMES: [&str; 16] = [
     "memory",
     "idle accounts",
     "module memory",
@@ -12,6 +12,8 @@ const NAMES: [&str; 14] = [
     "bulk move",
     "search",
     "send",
+    "import",
+    "several messages",
     "hostile module",
     "module installation",
     "large folder",

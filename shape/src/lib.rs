@@ -40,18 +40,20 @@ pub use query::{decode_query, decode_segment};
 
 /// The request headers that a module receives. The host removes all other headers. These headers
 /// contain no credential.
-pub const REQUEST_HEADERS: [&str; 12] = [
+pub const REQUEST_HEADERS: [&str; 14] = [
     "accept",
     "accept-language",
     "content-type",
     "idempotency-key",
     "if-match",
     "if-none-match",
+    "if-range",
     "mcp-method",
     "mcp-name",
     "mcp-protocol-version",
     "mcp-session-id",
     "origin",
+    "range",
     "user-agent",
 ];
 

@@ -6,8 +6,8 @@ use serde_json::Value;
 use crate::check_path;
 
 /// The maximum size of a request body that a route can declare, in bytes. This size is sufficient
-/// for a message of 25 MB in base64.
-const MAX_BODY: u32 = 40 * 1024 * 1024;
+/// for an imported message of 50 MiB, and for a message of 25 MB in base64.
+const MAX_BODY: u32 = 50 * 1024 * 1024;
 
 /// The maximum number of routes of a module, and the maximum size of its API description in bytes.
 /// The number of routes is limited, because the router compares each pair of routes.

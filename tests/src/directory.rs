@@ -3,13 +3,16 @@
 use latchmail_core::config::Database;
 use latchmail_directory::{Db, Directory};
 
-use crate::Person;
+use crate::{Person, Service};
 
 const ADD_ALIAS: &str = "INSERT INTO addresses (address, kind, account_id, active) \
      VALUES ($1, 'alias', (SELECT id FROM accounts WHERE address = $2), $3)";
 
 const ADD_PROFILE: &str = "INSERT INTO profiles (account_id, first_name, last_name, dob, created_at) \
      VALUES ((SELECT id FROM accounts WHERE address = $1), 'Ada', 'Lovelace', '1990-12-10', $2)";
+
+/// Removes the outcome of all imports, as if the host had stopped before it stored the outcome.
+const FORGET_IMPORTS: &str = "UPDATE imports SET outcome = NULL, uid = NULL, process = 'stopped'";
 
 /// Opens the database while the service uses it.
 pub(crate) async fn open(database: &Database) -> Directory {
@@ -57,6 +60,17 @@ pub(crate) async fn add_profile(person: &Person<'_>) {
             .execute(pool)
             .await
             .map(drop),
+    }
+    .unwrap();
+    directory.close().await;
+}
+
+/// Makes the outcome of all imports with an idempotency key unknown.
+pub async fn forget_imports(service: &Service) {
+    let directory = open(&service.database()).await;
+    match directory.db() {
+        Db::Sqlite(pool) => sqlx::query(FORGET_IMPORTS).execute(pool).await.map(drop),
+        Db::Postgres(pool) => sqlx::query(FORGET_IMPORTS).execute(pool).await.map(drop),
     }
     .unwrap();
     directory.close().await;

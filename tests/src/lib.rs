@@ -63,7 +63,7 @@ pub use browser::{Browser, BrowserOptions};
 pub use built::{cache, examples, fixtures, modules};
 pub use client::Client;
 pub use conformance::{Conformance, PendingRun, Report};
-pub use directory::add_alias;
+pub use directory::{add_alias, forget_imports};
 pub use existing_server::ExistingServer;
 pub use generated::GeneratedClient;
 pub use host::HostProcess;

@@ -7,6 +7,8 @@
 pub mod aliases;
 pub mod changes;
 pub mod folders;
+pub mod importing;
+mod message;
 mod message_ids;
 mod model;
 pub mod reading;
@@ -15,6 +17,7 @@ pub mod sending;
 mod strings;
 pub mod threads;
 
+pub use message::{HeaderField, MailingList, Message, MessageAttachment, Spam, Text};
 pub use message_ids::MessageIds;
 pub use model::{
     Address, Attachment, Authentication, AuthenticationResult, Detail, Folder, FoundMessage,

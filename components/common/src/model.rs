@@ -187,7 +187,7 @@ impl From<capability::Snippet> for Snippet {
     }
 }
 
-fn split(summary: capability::Summary) -> (Headline, String) {
+pub(crate) fn split(summary: capability::Summary) -> (Headline, String) {
     let headline = Headline {
         uid: summary.uid,
         seq: summary.seq,
@@ -273,7 +273,7 @@ pub enum NewText {
 }
 
 impl NewText {
-    fn is_separate(&self) -> bool {
+    pub(crate) fn is_separate(&self) -> bool {
         *self == Self::Separate
     }
 }

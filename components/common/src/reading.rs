@@ -1,14 +1,15 @@
 //! Reads folders, pages of folders, search results and single messages.
 
 use latchmail_sdk::capability::{
-    Blob, Caller, Error, IndexState, Mailbox, MessageQuery, Page, QuerySyntax, Search, SearchError,
+    Caller, Error, IndexState, Mailbox, MessageQuery, Page, QuerySyntax, Search, SearchError,
     SortOrder,
 };
 use latchmail_sdk::{Code, Failure, Paging, codes};
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use crate::model::{Detail, Folder, FoundMessage, NewText, Summary};
+use crate::message::{Message, Text};
+use crate::model::{Detail, Folder, FoundMessage, Summary};
 
 /// The code and the error message for an invalid page number or limit of a list.
 pub const BAD_PAGING: (Code, &str) = (
@@ -206,29 +207,19 @@ pub fn message(host: &(impl Mailbox + Caller), uid: u64) -> Result<Detail, Failu
     Ok(Detail::from(message))
 }
 
-/// Returns the same message as [`message`], but its texts are blobs in the host. The second value
-/// contains each text with the name of its JSON field.
+/// Returns the message with this `uid` and all its fields, but its texts are blobs in the host. The
+/// second value contains each text with the name of its JSON field.
 ///
 /// # Errors
 /// Returns the same errors as [`message`].
 pub fn message_with_blobs(
     host: &(impl Mailbox + Caller),
     uid: u64,
-) -> Result<(Detail, impl Iterator<Item = (&'static str, Blob)>), Failure> {
+) -> Result<(Message, Vec<Text>), Failure> {
     let message = host
         .get_message_with_blobs(uid)
         .map_err(|error| Failure::of(error, NO_MESSAGE, host))?;
-    let mut detail = Detail::from(message.detail);
-    if message.new_text.is_some() {
-        detail.new_text = NewText::Separate;
-    }
-    let texts = [
-        ("text", message.text),
-        ("html", message.html),
-        ("newText", message.new_text),
-    ];
-    let texts = texts.into_iter();
-    Ok((detail, texts.filter_map(|(name, text)| Some((name, text?)))))
+    Ok(Message::with_texts(message))
 }
 
 pub(crate) fn page(paging: Paging) -> Page {

@@ -4,14 +4,17 @@
 //! credentials and message numbers.
 
 mod attachment;
+mod batch;
 mod bulk;
 mod change;
 mod changes;
 mod folder_change;
 mod folders;
+mod import;
 mod message;
 mod messages;
 mod quota;
+mod raw;
 mod search;
 mod send;
 mod threads;
@@ -22,6 +25,8 @@ use utoipa::OpenApi;
 
 /// The maximum size of a request body that contains only a few fields, in bytes.
 const SMALL: u32 = 64 * 1024;
+/// The maximum size of an imported message, in bytes.
+const MESSAGE: u32 = 50 * 1024 * 1024;
 /// The maximum size of the request body for sending a message, in bytes. The limit is sufficient
 /// for a message of 25 MB with attachments in base64.
 const LARGE: u32 = 40 * 1024 * 1024;
@@ -43,11 +48,7 @@ const LARGE: u32 = 40 * 1024 * 1024;
         bulk::bulk_delete,
         changes::list_changes,
         threads::list_threads,
-        threads::get_thread,
-        folder_change::create_folder,
-        folder_change::rename_folder,
-        folder_change::delete_folder,
-        quota::get_quota
+        batch::get_messages, folder_change::create_folder, folder_change::delete_folder, folder_change::rename_folder, import::import_message, quota::get_quota, raw::get_raw_message, threads::get_thread,
     ),
     tags((name = "Mail", description = "Folders, messages and attachments"))
 )]
@@ -98,6 +99,13 @@ pub fn module<H: Mailbox + Outbox + Caller>() -> Module<H> {
                 .within(120),
         )
         .route(reading(Route::new("getQuota", quota::get_quota)))
+        .route(reading(Route::new("getRawMessage", raw::get_raw_message)))
+        .route(reading(Route::new("getMessages", batch::get_messages)))
+        .route(
+            changing(Route::new("importMessage", import::import_message))
+                .takes_blob(MESSAGE)
+                .within(120),
+        )
 }
 
 latchmail_sdk::export!(module);

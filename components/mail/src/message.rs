@@ -1,8 +1,11 @@
 //! GET `/api/v1/mail/messages/{uid}`: returns one complete message.
 
-use latchmail_common::{Detail, reading};
-use latchmail_sdk::capability::{Caller, Mailbox};
-use latchmail_sdk::{Failure, Reply, Request};
+use latchmail_common::{Message, reading};
+use latchmail_sdk::capability::{Caller, Error, Mailbox};
+use latchmail_sdk::{Failure, Reply, Request, codes};
+
+/// The maximum number of names of header fields in a request.
+const MAX_NAMES: usize = 100;
 
 /// Read a message
 ///
@@ -15,13 +18,14 @@ use latchmail_sdk::{Failure, Reply, Request};
     tag = "Mail",
     params(
         ("uid" = u64, Path, minimum = 1, exclusive_maximum = 18_446_744_073_709_551_616.0, description = "The message's number"),
-        ("folder" = Option<String>, Query, description = "Not needed: the `uid` identifies the message")
+        ("folder" = Option<String>, Query, description = "Not needed: the `uid` identifies the message"),
+        ("headers" = Option<String>, Query, pattern = "^ *[!-+--9;-~]+ *(?:, *[!-+--9;-~]+ *){0,99}$", description = "Also returns header fields: `all`, or at most 100 names that are separated by commas", example = "List-Id,Received", extensions(("x-latchmail" = json!(true))))
     ),
     responses(
         (
             status = 200,
             description = "The message",
-            body = Detail,
+            body = Message,
             links(
                 ("getThread" = (operation_id = "getThread", parameters(("id" = "$response.body#/threadId")))),
                 ("getAttachment" = (operation_id = "getAttachment", parameters(("uid" = "$response.body#/uid"), ("index" = "$response.body#/attachments/0/index")))),
@@ -30,7 +34,7 @@ use latchmail_sdk::{Failure, Reply, Request};
                 ("deleteMessage" = (operation_id = "deleteMessage", parameters(("uid" = "$response.body#/uid"))))
             )
         ),
-        (status = 400, description = "`Invalid message UID`", body = latchmail_sdk::Failed),
+        (status = 400, description = "`Invalid message UID`, `Invalid headers parameter`", body = latchmail_sdk::Failed),
         (status = 404, description = "`Message not found`", body = latchmail_sdk::Failed)
     )
 )]
@@ -39,13 +43,43 @@ pub(crate) fn get_message(
     request: &Request,
 ) -> Result<Reply, Failure> {
     let uid = reading::uid(request.path_number("uid"))?;
-    let (message, texts) = reading::message_with_blobs(host, uid)?;
+    let headers = request.query("headers");
+    let names = headers.map(names).transpose()?;
+    let (mut message, texts) = reading::message_with_blobs(host, uid)?;
+    if let Some(names) = names {
+        let header = host.get_header(uid, names.as_deref());
+        message.set_headers(header.map_err(|error| match error {
+            Error::Invalid(_) => invalid_headers(),
+            other => Failure::of(other, reading::NO_MESSAGE, host),
+        })?);
+    }
     Reply::json_with_texts(&message, texts)
+}
+
+fn invalid_headers() -> Failure {
+    Failure::bad_request(
+        codes::INVALID_HEADERS_PARAMETER,
+        "Invalid headers parameter",
+    )
+}
+
+/// Returns the names in the parameter `headers`. Returns `None` for all header fields.
+fn names(headers: &str) -> Result<Option<Vec<String>>, Failure> {
+    if headers.eq_ignore_ascii_case("all") {
+        return Ok(None);
+    }
+    let names: Vec<String> = headers.split(',').map(|name| name.trim().into()).collect();
+    let is_part = |byte: u8| (0x21..0x7f).contains(&byte) && byte != b':';
+    let is_name = |name: &String| !name.is_empty() && name.bytes().all(is_part);
+    if names.len() <= MAX_NAMES && names.iter().all(is_name) {
+        Ok(Some(names))
+    } else {
+        Err(invalid_headers())
+    }
 }
 
 #[cfg(test)]
 mod tests {
-    use latchmail_sdk::codes;
     use latchmail_sdk::testing::{FakeHost, Letter, json, request};
 
     use super::*;
@@ -78,6 +112,53 @@ mod tests {
         assert_eq!(response["newText"], "Yes.");
         let response = json(get_message(&host, &read("2")));
         assert_eq!(response.get("newText"), Some(&serde_json::Value::Null));
+    }
+
+    #[test]
+    fn a_message_has_the_data_of_its_header() {
+        let host = FakeHost::new();
+        let letter = Letter::from("grace@example.org").list("letters.example.org");
+        host.deliver(letter.auto_submitted("auto-replied").spam("ham", Some(0.5)));
+        host.deliver(Letter::from("grace@example.org"));
+        let response = json(get_message(&host, &read("1")));
+        assert_eq!(response["list"]["id"], "letters.example.org");
+        assert_eq!(response["list"]["oneClick"], false);
+        assert_eq!(response["autoSubmitted"], "auto-replied");
+        assert_eq!(
+            response["spam"],
+            serde_json::json!({ "verdict": "ham", "score": 0.5 })
+        );
+        let response = json(get_message(&host, &read("2")));
+        for absent in ["list", "autoSubmitted"] {
+            assert_eq!(
+                response.get(absent),
+                Some(&serde_json::Value::Null),
+                "{absent}"
+            );
+        }
+        let none = serde_json::json!({ "verdict": "none", "score": null });
+        assert_eq!(response["spam"], none);
+        assert!(response.get("headers").is_none() && response.get("folder").is_none());
+    }
+
+    #[test]
+    fn header_fields_are_returned_on_request() {
+        let host = FakeHost::new();
+        host.deliver(Letter::from("grace@example.org").subject("Hello"));
+        let read = |headers| {
+            get_message(
+                &host,
+                &request(&[("uid", "1")], &[("headers", headers)], ""),
+            )
+        };
+        let response = json(read("subject, X-Missing"));
+        let expected = serde_json::json!([{ "name": "Subject", "value": "Hello" }]);
+        assert_eq!(response["headers"], expected);
+        assert!(json(read("all"))["headers"].as_array().unwrap().len() > 1);
+        for headers in ["", "a,,b", "a b", "a:", &["a"; 101].join(",")] {
+            let refused = read(headers).unwrap_err();
+            assert_eq!(refused, invalid_headers(), "{headers}");
+        }
     }
 
     #[test]

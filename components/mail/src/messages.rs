@@ -87,7 +87,10 @@ fn query(request: &Request) -> Result<MessageQuery, Failure> {
     let paging = request.paging(50, reading::BAD_PAGING)?;
     let start = match request.query("cursor") {
         Some(_) if request.query("page").is_some() => {
-            return Err(Failure::bad_request(reading::BAD_PAGING.0, reading::BAD_PAGING.1));
+            return Err(Failure::bad_request(
+                reading::BAD_PAGING.0,
+                reading::BAD_PAGING.1,
+            ));
         }
         Some(cursor) => PageStart::Cursor(cursor.into()),
         None => PageStart::Offset(paging.offset),

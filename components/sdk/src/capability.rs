@@ -33,10 +33,11 @@ pub use self::http_client::{HttpClient, HttpRequest, HttpResponse};
 pub use self::log::{Level, Log};
 pub use self::mailbox::{
     Address, Attachment, Authentication, Change, ChangeList, ChangedFolder, ChangedMessage,
-    ChangesError, DeletedMessage, Detail, DetailWithBlobs, FlagAction, Folder, Hit, IndexState,
-    Listing, Mailbox, Match, MessageDisposal, MessageQuery, MovedMessage, Page, PageStart,
-    QuerySyntax, Quota, QuotaUsage, RenamedFolder, Role, Search, SearchError, SearchResult,
-    Snippet, SortOrder, Summary, Thread, ThreadList, ThreadMessages, ThreadsError, Verdict,
+    ChangesError, DeletedMessage, Detail, DetailWithBlobs, FlagAction, Folder, HeaderField, Hit,
+    Import, ImportedMessage, IndexState, Listing, Mailbox, MailingList, Match, MessageDisposal,
+    MessageHeader, MessageQuery, MovedMessage, Page, PageStart, QuerySyntax, Quota, QuotaUsage,
+    RawMessage, RenamedFolder, Role, Search, SearchError, SearchResult, Snippet, SortOrder, Spam,
+    Summary, Thread, ThreadList, ThreadMessages, ThreadsError, Verdict,
 };
 pub use self::outbox::{Draft, File, Outbox, Sent};
 pub use self::profile::{Changes, Details, PasswordChange, Profile};

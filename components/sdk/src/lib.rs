@@ -88,6 +88,7 @@ mod failure;
 mod message;
 mod module;
 pub mod name;
+mod range;
 pub mod scope;
 pub mod stored;
 #[cfg(not(target_family = "wasm"))]

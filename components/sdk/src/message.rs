@@ -27,7 +27,8 @@ pub struct Request {
     pub headers: Vec<(String, String)>,
     /// Bytes of the body. Empty if the body is a blob in the host.
     pub body: Vec<u8>,
-    /// Decoded values of the route's blob fields. [`Request::take_blob`] removes a value from this
+    /// Decoded values of the route's blob fields, or the body if the body is a blob.
+    /// [`Request::take_blob`] removes a value from this
     /// list.
     pub blobs: RefCell<Vec<Option<Blob>>>,
 }
@@ -44,6 +45,12 @@ impl Request {
     #[must_use]
     pub fn query(&self, name: &str) -> Option<&str> {
         find(&self.query, name)
+    }
+
+    /// Returns all values of a query parameter, in their order.
+    pub fn query_all(&self, name: &str) -> impl Iterator<Item = &str> {
+        let pairs = self.query.iter().filter(move |(key, _)| key == name);
+        pairs.map(|(_, value)| value.as_str())
     }
 
     /// Returns the first value of a header.
@@ -140,16 +147,18 @@ impl Paging {
 
 impl From<wit::Request> for Request {
     fn from(request: wit::Request) -> Self {
+        let (body, blobs) = match request.body {
+            Body::Bytes(bytes) => (bytes, request.blobs),
+            Body::Blob(blob) => (Vec::new(), vec![blob]),
+            Body::Events(_) => (Vec::new(), Vec::new()),
+        };
         Self {
             id: request.id,
             path: request.path,
             query: request.query,
             headers: request.headers,
-            body: match request.body {
-                Body::Bytes(bytes) => bytes,
-                Body::Blob(_) | Body::Events(_) => Vec::new(),
-            },
-            blobs: RefCell::new(request.blobs.into_iter().map(Some).collect()),
+            body,
+            blobs: RefCell::new(blobs.into_iter().map(Some).collect()),
         }
     }
 }
@@ -222,35 +231,33 @@ impl Reply {
         value: &T,
         texts: impl IntoIterator<Item = (&'static str, Blob)>,
     ) -> Result<Self, Failure> {
-        let mut bytes = serialize(value)?;
-        if bytes.pop_if(|last| *last == b'}').is_none() {
-            return Err(cannot_serialize());
-        }
-        let mut in_host = Vec::new();
-        for (name, text) in texts {
-            if bytes != b"{" {
-                bytes.push(b',');
+        let mut json = Json::default();
+        json.append(value, texts)?;
+        Ok(json.into())
+    }
+
+    /// Creates a 200 response with a JSON object. `value` is serialized as an object, and gets an
+    /// additional member `name` with an array of objects. Each entry of `objects` is an object with
+    /// its texts, as for [`Reply::json_with_texts`].
+    ///
+    /// # Errors
+    /// Returns 500 if a value cannot be serialized as an object. This error is a bug in the module.
+    pub fn json_list_with_texts<T: Serialize, I: IntoIterator<Item = (&'static str, Blob)>>(
+        value: &impl Serialize,
+        name: &'static str,
+        objects: impl IntoIterator<Item = (T, I)>,
+    ) -> Result<Self, Failure> {
+        let mut json = Json::default();
+        json.begin_member(value, name)?;
+        json.bytes.push(b'[');
+        for (index, (object, texts)) in objects.into_iter().enumerate() {
+            if index > 0 {
+                json.bytes.push(b',');
             }
-            bytes.extend(serialize(&name)?);
-            bytes.push(b':');
-            match text {
-                Blob::Bytes(text) => bytes.extend(serialize(&String::from_utf8_lossy(&text))?),
-                Blob::Host(text) => {
-                    let offset = u32::try_from(bytes.len()).map_err(|_| cannot_serialize())?;
-                    in_host.push((offset, text));
-                }
-            }
+            json.append(&object, texts)?;
         }
-        bytes.push(b'}');
-        Ok(Self {
-            status: 200,
-            content_type: JSON,
-            headers: Vec::new(),
-            body: Content::Json {
-                bytes,
-                texts: in_host,
-            },
-        })
+        json.bytes.extend(b"]}");
+        Ok(json.into())
     }
 
     /// Creates a response of any status with a value as JSON.
@@ -310,9 +317,94 @@ impl Reply {
             body: Content::Blob(content),
         }
     }
+
+    /// Creates a 200 response for the download of a stored message (`message/rfc822`). Browsers
+    /// save the message as `filename`. Caches must not store the response.
+    #[must_use]
+    pub fn message(filename: &str, content: Blob) -> Self {
+        Self {
+            content_type: "message/rfc822",
+            ..Self::download(filename, content)
+        }
+    }
 }
 
 const JSON: &str = "application/json";
+
+/// JSON in the memory of the module, and the texts in the host.
+#[derive(Default)]
+struct Json {
+    bytes: Vec<u8>,
+    texts: Vec<(u32, blobs::Blob)>,
+}
+
+impl Json {
+    /// Appends an object with its texts.
+    fn append<T: Serialize>(
+        &mut self,
+        value: &T,
+        texts: impl IntoIterator<Item = (&'static str, Blob)>,
+    ) -> Result<(), Failure> {
+        let start = self.bytes.len();
+        self.append_open(value)?;
+        for (name, text) in texts {
+            self.append_name(name, start)?;
+            match text {
+                Blob::Bytes(text) => {
+                    let text = serialize(&String::from_utf8_lossy(&text))?;
+                    self.bytes.extend(text);
+                }
+                Blob::Host(text) => {
+                    let offset = u32::try_from(self.bytes.len());
+                    self.texts
+                        .push((offset.map_err(|_| cannot_serialize())?, text));
+                }
+            }
+        }
+        self.bytes.push(b'}');
+        Ok(())
+    }
+
+    /// Appends an object without its end, and the name of its last member.
+    fn begin_member(&mut self, value: &impl Serialize, name: &str) -> Result<(), Failure> {
+        let start = self.bytes.len();
+        self.append_open(value)?;
+        self.append_name(name, start)
+    }
+
+    fn append_open(&mut self, value: &impl Serialize) -> Result<(), Failure> {
+        let mut object = serialize(value)?;
+        if object.pop_if(|last| *last == b'}').is_none() {
+            return Err(cannot_serialize());
+        }
+        self.bytes.extend(object);
+        Ok(())
+    }
+
+    /// Appends the name of a member of the object that begins at `start`.
+    fn append_name(&mut self, name: &str, start: usize) -> Result<(), Failure> {
+        if self.bytes.len() > start + 1 {
+            self.bytes.push(b',');
+        }
+        self.bytes.extend(serialize(name)?);
+        self.bytes.push(b':');
+        Ok(())
+    }
+}
+
+impl From<Json> for Reply {
+    fn from(json: Json) -> Self {
+        Self {
+            status: 200,
+            content_type: JSON,
+            headers: Vec::new(),
+            body: Content::Json {
+                bytes: json.bytes,
+                texts: json.texts,
+            },
+        }
+    }
+}
 
 fn serialize<T: Serialize + ?Sized>(value: &T) -> Result<Vec<u8>, Failure> {
     serde_json::to_vec(value).map_err(|_| cannot_serialize())
@@ -454,5 +546,24 @@ mod tests {
             r#"{"text":"a\"\r\n"}"#
         );
         assert_eq!(json(serde_json::json!([]), vec![]).unwrap_err().status, 500);
+    }
+
+    #[test]
+    fn texts_become_members_of_the_objects_of_a_list() {
+        let json = |value: serde_json::Value, list: Vec<serde_json::Value>| {
+            let text = || [("text", Blob::Bytes("a".into()))];
+            let list = list.into_iter().map(|object| (object, text()));
+            let reply = Reply::json_list_with_texts(&value, "all", list).unwrap();
+            let Content::Json { bytes, .. } = reply.body else {
+                panic!("{:?}", reply.body);
+            };
+            String::from_utf8(bytes).unwrap()
+        };
+        let list = vec![serde_json::json!({}), serde_json::json!({ "uid": 1 })];
+        assert_eq!(
+            json(serde_json::json!({ "missing": [2] }), list),
+            r#"{"missing":[2],"all":[{"text":"a"},{"uid":1,"text":"a"}]}"#
+        );
+        assert_eq!(json(serde_json::json!({}), vec![]), r#"{"all":[]}"#);
     }
 }

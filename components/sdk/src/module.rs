@@ -47,6 +47,7 @@ pub struct Route<H> {
     access: Access,
     bucket: &'static str,
     max_body: u32,
+    body: wit::BodyForm,
     blob_fields: Vec<&'static str>,
     /// The deadline in milliseconds.
     deadline: u32,
@@ -64,6 +65,7 @@ impl<H> Route<H> {
             access: Access::Credentials(vec![(SESSION, None)]),
             bucket: DEFAULT_BUCKET,
             max_body: 0,
+            body: wit::BodyForm::Bytes,
             blob_fields: Vec::new(),
             deadline: 30_000,
             handler,
@@ -75,6 +77,14 @@ impl<H> Route<H> {
     pub fn takes(mut self, bytes: u32) -> Self {
         self.max_body = bytes;
         self
+    }
+
+    /// Accepts a body of at most `bytes` bytes, which stays in the host. [`Request::take_blob`] with
+    /// the index 0 returns the body.
+    #[must_use]
+    pub fn takes_blob(mut self, bytes: u32) -> Self {
+        self.body = wit::BodyForm::Blob;
+        self.takes(bytes)
     }
 
     /// Declares a base64 field of the JSON body as a blob field. The host decodes the field and
@@ -217,7 +227,7 @@ impl<H> Module<H> {
                 access: (&route.access).into(),
                 bucket: route.bucket.into(),
                 max_body: route.max_body,
-                body: wit::BodyForm::Bytes,
+                body: route.body,
                 blob_fields: blob_fields.collect(),
                 deadline: route.deadline,
                 options: Vec::new(),

@@ -57,6 +57,7 @@ mod blob_fields;
 mod host;
 mod letter;
 mod manifest;
+mod raw;
 mod request;
 mod response;
 mod route;

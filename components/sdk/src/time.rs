@@ -13,6 +13,14 @@ pub fn iso8601(instant: Timestamp) -> String {
         .to_rfc3339_opts(SecondsFormat::Millis, true)
 }
 
+/// Parses a time in the format of RFC 3339, for example `2026-11-20T08:00:00Z`. Returns the time in
+/// milliseconds since 1970.
+#[must_use]
+pub fn parse(text: &str) -> Option<Timestamp> {
+    let time = DateTime::parse_from_rfc3339(text).ok()?;
+    Some(time.timestamp_millis())
+}
+
 /// Formats a time in UTC with seconds: `2026-11-20 08:00:00`. `instant` is in milliseconds
 /// since 1970.
 #[must_use]
@@ -32,5 +40,10 @@ mod tests {
         assert_eq!(iso8601(1_795_161_600_042), "2026-11-20T08:00:00.042Z");
         assert_eq!(sql(1_795_161_600_042), "2026-11-20 08:00:00");
         assert_eq!(iso8601(-1), "1969-12-31T23:59:59.999Z");
+        assert_eq!(
+            parse("2026-11-20T09:00:00.042+01:00"),
+            Some(1_795_161_600_042)
+        );
+        assert_eq!(parse("2026-11-20"), None);
     }
 }

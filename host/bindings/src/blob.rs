@@ -14,6 +14,39 @@ pub type ByteStream = BoxStream<'static, io::Result<Bytes>>;
 pub trait BlobSource: Send + Sync {
     /// Returns a stream that starts at the first byte. Each call returns a new stream.
     fn open(&self) -> ByteStream;
+
+    /// Returns a stream of `length` bytes that starts at `start`. By default, reads and discards
+    /// the bytes before `start`.
+    fn open_range(&self, start: u64, length: u64) -> ByteStream {
+        range_of(self.open(), start, length)
+    }
+}
+
+/// Returns `length` bytes of a stream, starting at `start`.
+#[must_use]
+pub fn range_of(stream: ByteStream, start: u64, length: u64) -> ByteStream {
+    stream::try_unfold(
+        (stream, start, length),
+        async |(mut stream, mut skip, left)| {
+            while left > 0 {
+                let Some(chunk) = stream.next().await else {
+                    break;
+                };
+                let mut chunk = chunk?;
+                let skipped =
+                    usize::try_from(skip).map_or(chunk.len(), |skip| skip.min(chunk.len()));
+                drop(chunk.split_to(skipped));
+                skip -= skipped as u64;
+                chunk.truncate(usize::try_from(left).unwrap_or(usize::MAX));
+                if !chunk.is_empty() {
+                    let left = left - chunk.len() as u64;
+                    return Ok(Some((chunk, (stream, skip, left))));
+                }
+            }
+            Ok(None)
+        },
+    )
+    .boxed()
 }
 
 /// The bytes to which a `blob` handle of a module refers. The bytes stay in the host.
@@ -26,6 +59,9 @@ enum Content {
     InMemory(Bytes),
     FromSource {
         source: Arc<dyn BlobSource>,
+        /// The position of the blob in the source, in bytes. `None` if the blob contains the
+        /// complete source.
+        start: Option<u64>,
         /// The current read of the source, or `None` if the module has not read any bytes.
         reading: Option<Reading>,
     },
@@ -57,9 +93,30 @@ impl Blob {
             size,
             content: Content::FromSource {
                 source,
+                start: None,
                 reading: None,
             },
         }
+    }
+
+    /// Returns a blob with up to `length` bytes, starting at `offset`. Does not copy or read the
+    /// bytes.
+    #[must_use]
+    pub fn slice(&self, offset: u64, length: u64) -> Self {
+        let offset = offset.min(self.size);
+        let size = length.min(self.size - offset);
+        let content = match &self.content {
+            Content::InMemory(bytes) => {
+                let at = |n: u64| usize::try_from(n).unwrap_or(usize::MAX);
+                Content::InMemory(bytes.slice(at(offset)..at(offset + size)))
+            }
+            Content::FromSource { source, start, .. } => Content::FromSource {
+                source: Arc::clone(source),
+                start: Some(start.unwrap_or(0) + offset),
+                reading: None,
+            },
+        };
+        Self { size, content }
     }
 
     /// Returns the length of the blob in bytes.
@@ -87,11 +144,15 @@ impl Blob {
                 let start = usize::try_from(offset).unwrap_or(usize::MAX);
                 Ok(bytes.slice(start..start + length))
             }
-            Content::FromSource { source, reading } => {
+            Content::FromSource {
+                source,
+                start,
+                reading,
+            } => {
                 let mut current = match reading.take() {
                     Some(reading) if reading.offset <= offset => reading,
                     Some(_) | None => Reading {
-                        stream: source.open(),
+                        stream: open(&**source, *start, self.size),
                         chunk: Bytes::new(),
                         offset: 0,
                     },
@@ -110,7 +171,7 @@ impl Blob {
     pub fn into_stream(self) -> ByteStream {
         match self.content {
             Content::InMemory(bytes) => stream::once(async { Ok(bytes) }).boxed(),
-            Content::FromSource { source, .. } => source.open(),
+            Content::FromSource { source, start, .. } => open(&*source, start, self.size),
         }
     }
 
@@ -123,6 +184,13 @@ impl Blob {
             Content::InMemory(bytes) => Ok(bytes),
             Content::FromSource { .. } => Err(self),
         }
+    }
+}
+
+fn open(source: &dyn BlobSource, start: Option<u64>, size: u64) -> ByteStream {
+    match start {
+        Some(start) => source.open_range(start, size),
+        None => source.open(),
     }
 }
 
@@ -222,6 +290,34 @@ mod tests {
                     let expected = &b"abcdefg"[start..start.saturating_add(length).min(7)];
                     assert_eq!(read(&mut blob, offset, length), expected);
                 }
+            }
+        }
+    }
+
+    #[test]
+    fn a_slice_has_a_part_of_the_bytes() {
+        let blobs = [
+            Blob::new(Bytes::from_static(b"abcdefg")),
+            Blob::from_source(7, Arc::new(Alphabet::default())),
+        ];
+        for blob in blobs {
+            for (offset, length, expected) in [
+                (0, 7, "abcdefg"),
+                (2, 3, "cde"),
+                (5, u64::MAX, "fg"),
+                (1, 0, ""),
+                (9, 1, ""),
+            ] {
+                let mut slice = blob.slice(offset, length);
+                assert_eq!(slice.size(), expected.len() as u64);
+                assert_eq!(read(&mut slice, 0, 10), expected);
+                let inner = slice.slice(1, 1);
+                let all: Vec<_> = inner.into_stream().collect().now_or_never().unwrap();
+                let all: Vec<Bytes> = all.into_iter().map(Result::unwrap).collect();
+                assert_eq!(
+                    all.concat(),
+                    expected.as_bytes().get(1..2).unwrap_or_default()
+                );
             }
         }
     }

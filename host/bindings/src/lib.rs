@@ -8,7 +8,7 @@ mod blob;
 mod event_stream;
 mod host_error;
 
-pub use blob::{Blob, BlobSource, ByteStream};
+pub use blob::{Blob, BlobSource, ByteStream, range_of};
 pub use event_stream::EventStream;
 pub use host_error::HostError;
 

@@ -19,6 +19,7 @@ pub mod dkim_keys;
 pub mod domains;
 pub mod events;
 pub mod hosts;
+pub mod imports;
 pub mod keys;
 pub mod mailserver;
 #[cfg(test)]
@@ -50,6 +51,7 @@ use crate::dkim_keys::DkimKeys;
 use crate::domains::Domains;
 use crate::events::Events;
 use crate::hosts::Hosts;
+use crate::imports::Imports;
 use crate::keys::Keys;
 use crate::message_index::{ChangeLog, MessageIndex};
 use crate::modules::Modules;
@@ -75,6 +77,7 @@ pub struct Directory {
     pub domains: Domains,
     pub events: Events,
     pub hosts: Hosts,
+    pub imports: Imports,
     pub keys: Keys,
     pub message_index: MessageIndex,
     pub modules: Modules,
@@ -145,6 +148,7 @@ impl Directory {
                 hosts: hosts.clone(),
             },
             hosts,
+            imports: Imports { db: db.clone() },
             message_index: MessageIndex {
                 db: db.clone(),
                 lookup: lookup.clone(),

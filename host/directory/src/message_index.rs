@@ -30,10 +30,13 @@ use log::LoggedChange;
 /// conditions.
 const KNOWN: &str = "SELECT f.id, f.uid_validity, m.imap_uid, m.uid FROM folders f \
      LEFT JOIN messages m ON m.folder_id = f.id AND m.uid_validity = ";
-const LOCATION: &str = "SELECT f.path, m.uid_validity, m.imap_uid FROM messages m \
+/// `imported` is true for the messages of [`crate::imports`].
+const LOCATION: &str = "SELECT f.path, m.uid_validity, m.imap_uid, EXISTS (SELECT 1 FROM imported_messages i \
+     WHERE i.account_id = m.account_id AND i.identity = m.identity) AS imported FROM messages m \
      JOIN folders f ON f.id = m.folder_id WHERE m.account_id = $1 AND m.uid = $2";
 /// Callers append conditions to `LOCATIONS`, `WITH_IDENTITIES` and `HAS_IDENTITY`.
-const LOCATIONS: &str = "SELECT m.uid, f.path, m.uid_validity, m.imap_uid FROM messages m \
+const LOCATIONS: &str = "SELECT m.uid, f.path, m.uid_validity, m.imap_uid, EXISTS (SELECT 1 FROM imported_messages i \
+     WHERE i.account_id = m.account_id AND i.identity = m.identity) AS imported FROM messages m \
      JOIN folders f ON f.id = m.folder_id WHERE m.account_id = ";
 const WITH_IDENTITIES: &str = "SELECT m.uid, f.path, m.uid_validity, m.imap_uid, m.folder_id, m.identity FROM messages m \
      JOIN folders f ON f.id = m.folder_id WHERE m.account_id = ";
@@ -84,6 +87,10 @@ pub struct Location {
     pub path: String,
     uid_validity: i64,
     imap_uid: i64,
+    /// `true` if a client of the API imported the message. Always `false` for the locations of
+    /// [`IndexedMessage`].
+    #[sqlx(default)]
+    pub imported: bool,
 }
 
 impl FromLookup for Location {
@@ -92,6 +99,7 @@ impl FromLookup for Location {
             path: row.get("path")?,
             uid_validity: row.get("uid_validity")?,
             imap_uid: row.get("imap_uid")?,
+            imported: row.get("imported")?,
         })
     }
 }
@@ -123,6 +131,7 @@ impl Location {
             path: path.to_owned(),
             uid_validity: uid_validity.into(),
             imap_uid: imap_uid.into(),
+            imported: false,
         }
     }
 

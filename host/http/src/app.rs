@@ -16,6 +16,7 @@ use latchmail_core::error::{Failure, StartError};
 use latchmail_core::limits::Key;
 use latchmail_directory::Directory;
 use latchmail_mailbox::Mail;
+use latchmail_mailbox::importing::Importer;
 use latchmail_mailbox::outbox::Outbox;
 use latchmail_oauth::OAuth;
 use latchmail_runtime::manager::ModuleManager;
@@ -58,6 +59,8 @@ pub struct App {
     pub mail: Arc<Mail>,
     /// Outbound mail.
     pub outbox: Arc<Outbox>,
+    /// Imports of messages.
+    pub imports: Arc<Importer>,
     /// Authentication.
     pub auth: Arc<Auth>,
     /// The authorization server.

@@ -3,27 +3,56 @@
 //! connection fails.
 
 use bytes::Bytes;
-use imap_proto::Status;
+use chrono::DateTime;
+use imap_proto::{ResponseCode, Status};
+use latchmail_core::clock::Timestamp;
+use latchmail_core::message_number::Uid;
 
 use super::command::Command;
 use super::connection::LITERAL_TIMEOUT_FACTOR;
+use super::flag::Flag;
 use super::session::Session;
+use super::set::members;
 use super::state::{Appending, State};
 use super::wire::{OnReply, SMALL_LITERAL, Sent};
 use super::{Error, quoted, utf7};
 
+/// A new message for a folder.
+#[derive(Clone, Debug)]
+pub struct NewMessage<'a> {
+    /// The folder's path.
+    pub path: &'a str,
+    /// The flags of the message.
+    pub flags: &'a [Flag],
+    /// The arrival time (INTERNALDATE). `None` is the time of the command.
+    pub received_at: Option<Timestamp>,
+    /// The bytes of the message.
+    pub bytes: Bytes,
+}
+
+/// The location of a stored message (RFC 4315, section 3, APPENDUID).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Appended {
+    /// The UIDVALIDITY of the folder.
+    pub uid_validity: u32,
+    /// The UID of the message.
+    pub uid: Uid,
+}
+
 impl Session {
-    /// Uploads a message with the flag `\Seen` for the folder `path`. Returns `false` if the path
-    /// is not a valid folder name. The next command must be [`Session::end_append`], which stores
-    /// the message.
+    /// Uploads a message. Returns `false` if the path is not a valid folder name. The next command
+    /// must be [`Session::end_append`], which stores the message.
     ///
     /// # Errors
     /// Returns an [`Error`] if the command fails.
-    pub async fn begin_append(&mut self, path: &str, message: Bytes) -> Result<bool, Error> {
-        let Some(name) = utf7::name(path).and_then(|name| quoted(&name)) else {
+    pub async fn begin_append(&mut self, message: NewMessage<'_>) -> Result<bool, Error> {
+        let Some(name) = utf7::name(message.path).and_then(|name| quoted(&name)) else {
             return Ok(false);
         };
-        let command = Command::new(format!("APPEND {name} (\\Seen) ")).literal(message);
+        let flags: Vec<&str> = message.flags.iter().map(Flag::as_str).collect();
+        let date = message.received_at.and_then(date_time).unwrap_or_default();
+        let command = Command::new(format!("APPEND {name} ({}) {date}", flags.join(" ")));
+        let command = command.literal(message.bytes);
         let limit = if command
             .literals
             .iter()
@@ -53,11 +82,12 @@ impl Session {
         self.connection.exchange(limit, exchange).await
     }
 
-    /// Stores the uploaded message. Returns `false` if the folder does not exist.
+    /// Stores the uploaded message. Returns `None` if the folder does not exist. Returns
+    /// `Some(None)` if the message was stored and the server does not report its location.
     ///
     /// # Errors
     /// Returns an [`Error`] if the command fails.
-    pub async fn end_append(&mut self) -> Result<bool, Error> {
+    pub async fn end_append(&mut self) -> Result<Option<Option<Appended>>, Error> {
         let State::Appending(Appending {
             mut idle,
             sent,
@@ -81,9 +111,40 @@ impl Session {
             .exchange(self.connection.timeout * LITERAL_TIMEOUT_FACTOR, exchange)
             .await?;
         if outcome.status == Status::No && outcome.is_missing_folder() {
-            return Ok(false);
+            return Ok(None);
         }
-        outcome.ok()?;
-        Ok(true)
+        let outcome = outcome.ok()?;
+        let Some(ResponseCode::AppendUid(uid_validity, uids)) = &outcome.code else {
+            return Ok(Some(None));
+        };
+        let uid = members(uids, 1).and_then(|uids| uids.first().copied());
+        Ok(Some(uid.map(|uid| Appended {
+            uid_validity: *uid_validity,
+            uid,
+        })))
+    }
+}
+
+/// Returns the `date-time` of RFC 3501 with a space after it, for example
+/// `"17-Jul-1996 09:44:25 +0000" `. Returns `None` for a time that IMAP cannot represent.
+fn date_time(time: Timestamp) -> Option<String> {
+    let time = DateTime::from_timestamp(time.seconds(), 0)?;
+    let year = time.format("%Y").to_string();
+    let is_valid = year.len() == 4 && !year.starts_with('-');
+    is_valid.then(|| time.format("\"%e-%b-%Y %H:%M:%S +0000\" ").to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_time_of_arrival_is_written_as_imap_requires() {
+        let written = |seconds: i64| date_time(Timestamp::from_millis(seconds * 1000));
+        let expected = "\"17-Jul-1996 09:44:25 +0000\" ";
+        assert_eq!(written(837_596_665).as_deref(), Some(expected));
+        let expected = "\" 7-Jul-1996 09:44:25 +0000\" ";
+        assert_eq!(written(836_732_665).as_deref(), Some(expected));
+        assert_eq!(written(253_402_300_800), None);
     }
 }

@@ -121,8 +121,16 @@ pub(crate) fn whole(uid: Uid) -> String {
 /// Returns the command that requests the first `bytes` bytes of messages.
 pub(crate) fn beginnings(uids: &[Uid], bytes: usize) -> String {
     format!(
-        "UID FETCH {} (UID INTERNALDATE RFC822.SIZE BODY.PEEK[]<0.{bytes}>)",
+        "UID FETCH {} (UID FLAGS INTERNALDATE RFC822.SIZE BODY.PEEK[]<0.{bytes}>)",
         set(uids)
+    )
+}
+
+/// Returns the command that requests the header of a message, up to the limit of the parser.
+pub(crate) fn header(uid: Uid) -> String {
+    format!(
+        "UID FETCH {uid} (UID BODY.PEEK[HEADER]<0.{}>)",
+        latchmail_mime::bounds::HEADER
     )
 }
 

@@ -18,7 +18,7 @@ use super::read::MessageRef;
 use super::search::SearchKey;
 use super::session::Session;
 use super::wire::{Wire, parse};
-use super::{Error, Uid, fetch, listed, quoted, utf7};
+use super::{Error, NewMessage, Uid, fetch, listed, quoted, utf7};
 use crate::flag::Flag;
 
 /// The timeout has no effect, because the connection closes after the last reply.
@@ -134,6 +134,7 @@ async fn operations(capabilities: Capabilities, name: &str, replies: &[Vec<u8>])
     let _ = synced.flags_since(name, 1, None).await;
     let mut one = session();
     let _ = one.message(message).await;
+    let _ = one.header_at(message).await;
     if let Ok(mut folder) = one.selected_folder() {
         let _ = folder.summaries(&[1, 2].map(Uid), &mut |_| {}).await;
         let _ = folder.longer_headers(&[Uid(1)]).await;
@@ -172,8 +173,14 @@ async fn operations(capabilities: Capabilities, name: &str, replies: &[Vec<u8>])
         let _ = folder.expunge(&[Uid(1)]).await;
     }
     let mut filed = session();
-    if let Ok(true) = filed.begin_append(name, Bytes::from_static(b"a")).await {
-        let _: Result<bool, Error> = filed.end_append().await;
+    let new = NewMessage {
+        path: name,
+        flags: &[],
+        received_at: None,
+        bytes: Bytes::from_static(b"a"),
+    };
+    if let Ok(true) = filed.begin_append(new).await {
+        let _: Result<_, Error> = filed.end_append().await;
     }
 }
 

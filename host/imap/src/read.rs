@@ -50,6 +50,16 @@ impl Session {
         Ok(fetched.map(|fetched| fetched.whole))
     }
 
+    /// Returns the header of a message, limited to `latchmail_mime::bounds::HEADER` bytes. Returns
+    /// `None` if the message does not exist. Needs one round trip.
+    ///
+    /// # Errors
+    /// Returns an [`Error`] if the command fails.
+    pub async fn header_at(&mut self, message: MessageRef<'_>) -> Result<Option<Bytes>, Error> {
+        let fetched = self.fetch_one(message, &fetch::header(message.uid)).await?;
+        Ok(fetched.map(|fetched| fetched.header))
+    }
+
     /// Returns the first `bytes` bytes of messages. All `messages` must be in one folder. Omits
     /// messages that do not exist. Returns an empty list if the folder does not exist or has
     /// another UIDVALIDITY. Needs one round trip.

@@ -227,6 +227,34 @@ impl Session {
             })
             .unwrap_or_default())
     }
+
+    /// Returns the positions, flags and arrival times of messages, in ascending order of position.
+    /// All `messages` must be in one folder, which stays open. Omits messages that do not exist.
+    /// Returns an empty list if the folder does not exist or has another UIDVALIDITY. Needs one
+    /// round trip.
+    ///
+    /// # Errors
+    /// Returns an [`Error`] if the command fails.
+    pub async fn positions_at(
+        &mut self,
+        messages: &[MessageRef<'_>],
+    ) -> Result<Vec<Fetched>, Error> {
+        let Some(first) = messages.first() else {
+            return Ok(Vec::new());
+        };
+        let uids: HashSet<Uid> = messages.iter().map(|message| message.uid).collect();
+        let list: Vec<Uid> = uids.iter().copied().collect();
+        let command = fetch::positions(&list);
+        let opening = self
+            .open_path(OpenMode::Examine, first.path, Some(&command))
+            .await?;
+        let opening = opening.filter(|opening| opening.opened.uid_validity == first.uid_validity);
+        let mut fetched = opening
+            .map(|opening| opening.collected.with_flags())
+            .unwrap_or_default();
+        fetched.retain(|message| uids.contains(&message.uid));
+        Ok(fetched)
+    }
 }
 
 impl SelectedFolder<'_> {

@@ -1,7 +1,7 @@
 //! Changes the messages of a mailbox: flags, moves, deletions, and copies of sent messages.
 //! Creates, renames and deletes folders.
 
-mod change;
+pub(crate) mod change;
 pub(crate) mod folders;
 pub(crate) mod sent_copy;
 

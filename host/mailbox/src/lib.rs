@@ -15,9 +15,10 @@
 //! - `index`: the search indexes and threads
 //! - `changelog`, `changing`, `listing` and `reading`: the operations on messages
 //! - `search`: searches in a search index or on the mail server
+//! - `importing`: stores messages that clients upload
 //! - `outbox`: sends messages
 //!
-//! `context` has the state that all parts share.
+//! `idempotency` has the keys of repeated requests. `context` has the state that all parts share.
 
 mod access;
 mod blocking;
@@ -29,6 +30,8 @@ mod connections;
 mod context;
 mod error;
 mod folders;
+mod idempotency;
+pub mod importing;
 mod index;
 mod listing;
 mod mail;
@@ -43,6 +46,7 @@ pub mod server_checks;
 pub use latchmail_imap::flag::Flag;
 pub use latchmail_imap::list::Role;
 pub use latchmail_imap::quota::{Quota, ResourceUsage};
+pub use latchmail_mime::is_name;
 
 pub use access::{Access, Member};
 pub use changing::Changer;
@@ -58,10 +62,14 @@ pub use listing::{Lister, MessageQuery, PageStart};
 pub use mail::{Mail, MailSettings};
 pub use message::authentication::{Authentication, TrustedResults, Verdict, parse_addresses};
 pub use message::mark::MarkedContent;
-pub use message::types::{Address, Attachment, Detail, Listing, Summary};
+pub use message::spam::{Spam, SpamVerdict};
+pub use message::types::{
+    Address, Attachment, Detail, Field, Fields, Listing, MailingList, Summary,
+};
 pub use reading::Reader;
 pub use reading::attachment::AttachmentContent;
 pub use reading::download::Download;
+pub use reading::raw::RawMessage;
 
 #[cfg(test)]
 pub(crate) mod tests;

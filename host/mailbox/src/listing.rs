@@ -1,5 +1,6 @@
-//! Lists the folders of a mailbox and the messages of a folder.
+//! Lists the folders of a mailbox, the messages of a folder, and messages by their numbers.
 
+mod batch;
 mod cursor;
 mod folders;
 mod messages;

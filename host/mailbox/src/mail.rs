@@ -39,9 +39,7 @@ pub struct Mail {
     pub changelog: ChangeLog,
     /// Searches messages and lists threads.
     pub search: Searcher,
-    #[cfg(test)]
     pub(crate) context: Arc<Context>,
-    #[cfg(test)]
     pub(crate) numbers: Arc<Numbers>,
 }
 
@@ -113,9 +111,7 @@ impl Mail {
             changing: Arc::new(changing),
             changelog,
             search,
-            #[cfg(test)]
             context,
-            #[cfg(test)]
             numbers,
         })
     }

@@ -1,8 +1,11 @@
-//! Reads single messages and attachments.
+//! Reads messages, headers and attachments.
 
 pub(crate) mod attachment;
+mod batch;
 pub(crate) mod download;
+mod header;
 pub(crate) mod message;
+pub(crate) mod raw;
 
 use std::sync::Arc;
 use std::time::Duration;

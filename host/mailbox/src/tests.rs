@@ -9,6 +9,7 @@ mod connections;
 mod dovecot;
 mod faults;
 mod folders;
+mod imports;
 mod listing;
 mod message_numbers;
 mod messages;

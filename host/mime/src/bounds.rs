@@ -11,6 +11,21 @@ pub const ENTRY: usize = 32;
 /// of the slash.
 pub const MEDIA: usize = 255;
 
+/// Maximum length of a Content-ID, in bytes. RFC 5322, section 2.1.1, limits a line to 998 bytes.
+pub const CONTENT_ID: usize = 998;
+
+/// Maximum length of the keyword of an Auto-Submitted field, in bytes.
+pub const KEYWORD: usize = 64;
+
+/// Maximum length of the identifier of a mailing list, in bytes (RFC 2919, section 3).
+pub const LIST_ID: usize = 255;
+
+/// Maximum number of URLs that are read from a List-Unsubscribe field.
+pub const LIST_URLS: usize = 10;
+
+/// Maximum length of a URL in a List-Unsubscribe field, in bytes.
+pub const LIST_URL: usize = 4 * 1024;
+
 /// Maximum number of bytes of a part's header that the parser reads.
 pub const HEADER: usize = 256 * 1024;
 

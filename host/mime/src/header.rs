@@ -4,6 +4,7 @@
 mod address;
 mod fields;
 mod ids;
+mod list;
 
 use std::cell::LazyCell;
 
@@ -16,8 +17,10 @@ use super::{date, parameters, words};
 use crate::Address;
 use crate::bounds;
 use address::Mailboxes;
+pub use fields::{Field, Fields, is_name};
 use fields::{select, to_text, unfold};
 use ids::ids;
+pub use list::MailingList;
 
 const DATE: usize = 0;
 const SUBJECT: usize = 1;
@@ -29,9 +32,13 @@ const MESSAGE_ID: usize = 6;
 const IN_REPLY_TO: usize = 7;
 const REFERENCES: usize = 8;
 const CONTENT_TYPE: usize = 9;
+const LIST_ID: usize = 10;
+const LIST_UNSUBSCRIBE: usize = 11;
+const LIST_UNSUBSCRIBE_POST: usize = 12;
+const AUTO_SUBMITTED: usize = 13;
 
 /// The names of the fields in [`Header`]. The constants above are the indexes.
-const HEADER_FIELDS: [&[u8]; 10] = [
+const HEADER_FIELDS: [&[u8]; 14] = [
     b"date",
     b"subject",
     b"from",
@@ -42,13 +49,18 @@ const HEADER_FIELDS: [&[u8]; 10] = [
     b"in-reply-to",
     b"references",
     b"content-type",
+    b"list-id",
+    b"list-unsubscribe",
+    b"list-unsubscribe-post",
+    b"auto-submitted",
 ];
 
 /// The names of the fields in [`Part`].
-const PART_FIELDS: [&[u8]; 3] = [
+const PART_FIELDS: [&[u8]; 4] = [
     b"content-type",
     b"content-disposition",
     b"content-transfer-encoding",
+    b"content-id",
 ];
 
 /// The decoded header of a message.
@@ -72,6 +84,10 @@ pub struct Header {
     pub in_reply_to: Option<String>,
     /// The Message-IDs of the References field in order, with angle brackets.
     pub references: Vec<String>,
+    /// The mailing list that sent the message.
+    pub mailing_list: Option<MailingList>,
+    /// The keyword of the Auto-Submitted field (RFC 3834) in lower case.
+    pub auto_submitted: Option<String>,
     /// `true` if a field was longer than its limit.
     pub truncated: bool,
 }
@@ -112,11 +128,20 @@ impl Header {
             let ids = ids(&words::decode(&unfold(&text(index))));
             take_within(ids.into_iter().take(count), String::len, field, cut)
         };
+        let list_text = |index| unfold(&text(index)).into_owned();
+        let mailing_list = MailingList::of(
+            &list_text(LIST_ID),
+            &list_text(LIST_UNSUBSCRIBE),
+            &list_text(LIST_UNSUBSCRIBE_POST),
+        );
+        let auto_submitted = to_keyword(&parameters::main_value(&list_text(AUTO_SUBMITTED)));
         Self {
             from,
             to,
             cc,
             reply_to,
+            mailing_list,
+            auto_submitted,
             message_id: id_list(MESSAGE_ID, 1).pop().unwrap_or_default(),
             in_reply_to: id_list(IN_REPLY_TO, 1).pop(),
             references: id_list(REFERENCES, usize::MAX),
@@ -176,7 +201,11 @@ pub(crate) struct Part {
     pub(super) encoding: Encoding,
     /// `true` for the disposition `attachment`.
     pub(super) is_attachment: bool,
+    /// `true` for the disposition `inline`. `None` if the header has no disposition.
+    pub(super) is_inline: Option<bool>,
     pub(super) filename: Option<String>,
+    /// The Content-ID without angle brackets.
+    pub(super) content_id: Option<String>,
     /// `true` if the header was longer than its limit.
     pub(super) truncated: bool,
 }
@@ -184,7 +213,7 @@ pub(crate) struct Part {
 impl Part {
     /// Returns the total length of all strings in this value, in bytes.
     pub(super) fn text_length(&self) -> usize {
-        let optional = [&self.boundary, &self.filename];
+        let optional = [&self.boundary, &self.filename, &self.content_id];
         let optional = optional.into_iter().flatten().map(String::len);
         self.media.len() + optional.sum::<usize>()
     }
@@ -201,6 +230,8 @@ impl Part {
         let charset = declared_charset(Some(value(0)));
         let text = |index| unfold(&to_text(value(index), || charset)).into_owned();
         let (content_type, disposition, encoding) = (text(0), text(1), text(2));
+        let content_id = to_single_line(&text(3));
+        let main_disposition = parameters::main_value(&disposition);
         let mut part = Self {
             media: match parameters::main_value(&content_type) {
                 media if !media.is_empty() => {
@@ -213,7 +244,12 @@ impl Part {
             },
             charset,
             encoding: Encoding::named(first_word(&encoding)),
-            is_attachment: parameters::main_value(&disposition).eq_ignore_ascii_case("attachment"),
+            is_attachment: main_disposition.eq_ignore_ascii_case("attachment"),
+            is_inline: (!main_disposition.is_empty())
+                .then(|| main_disposition.eq_ignore_ascii_case("inline")),
+            content_id: in_angle_brackets(&content_id)
+                .filter(|id| (1..=bounds::CONTENT_ID).contains(&id.len()))
+                .map(ToOwned::to_owned),
             filename: parameters::file_name(&disposition, "filename")
                 .or_else(|| parameters::file_name(&content_type, "name")),
             truncated,
@@ -243,6 +279,21 @@ fn first_word(field: &str) -> &str {
         .split(is_ignored)
         .next()
         .unwrap_or_default()
+}
+
+/// Returns the text between the angle brackets of a field, or the whole field if it has no
+/// brackets.
+fn in_angle_brackets(field: &str) -> Option<&str> {
+    match field.split_once('<') {
+        Some((_, rest)) => rest.split_once('>').map(|(id, _)| id.trim()),
+        None => Some(field.trim()),
+    }
+}
+
+/// Returns a keyword in lower case. Returns `None` if the text is not a token or is too long.
+fn to_keyword(text: &str) -> Option<String> {
+    let is_keyword = is_token(text) && text.len() <= bounds::KEYWORD;
+    is_keyword.then(|| text.to_ascii_lowercase())
 }
 
 /// Returns `type/subtype` in lower case. Returns `None` if the subtype is missing, except for

@@ -47,7 +47,7 @@ use std::ops::Range;
 use latchmail_html::visible_text;
 use latchmail_shape::invisible;
 
-pub use header::Header;
+pub use header::{Field, Fields, Header, MailingList, is_name};
 pub use new_text::new_text;
 use structure::Leaf;
 pub use structure::{Structure, StructureParser};
@@ -75,6 +75,10 @@ pub struct Attachment {
     pub content_type: String,
     /// The size of the decoded content, in bytes.
     pub size: u64,
+    /// The Content-ID without angle brackets.
+    pub content_id: Option<String>,
+    /// `true` if a client shows the attachment as part of the text.
+    pub is_inline: bool,
 }
 
 /// The plain text and the HTML that were chosen from the parts of a message. Each can consist of
@@ -199,6 +203,8 @@ pub fn sections(structure: &Structure) -> impl Iterator<Item = Section> {
                 ),
                 content_type: leaf.part.media.clone(),
                 size: leaf.size as u64,
+                content_id: leaf.part.content_id.clone(),
+                is_inline: leaf.is_inline(),
             },
             complete: leaf.complete,
         })

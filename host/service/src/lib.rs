@@ -30,6 +30,7 @@ use latchmail_core::traces::Tracer;
 use latchmail_core::{hexadecimal, secrets};
 use latchmail_directory::Directory;
 use latchmail_http::{ApiInfo, App, HttpState, RouteTable, route_groups};
+use latchmail_mailbox::importing::Importer;
 use latchmail_mailbox::outbox::Outbox;
 use latchmail_mailbox::{Mail, MailSettings, TrustedResults};
 use latchmail_net::dns::Dns;
@@ -231,6 +232,13 @@ async fn build(
         clock.clone(),
         &host_id,
     )?);
+    let imports = Importer::new(
+        directory.clone(),
+        Arc::clone(&mail),
+        clock.clone(),
+        &host_id,
+    );
+    let imports = Arc::new(imports);
     let domains = Arc::new(Domains::new(
         &config,
         directory.clone(),
@@ -256,6 +264,7 @@ async fn build(
     let services = Services {
         mail: Arc::clone(&mail),
         outbox: Arc::clone(&outbox),
+        imports: Arc::clone(&imports),
         auth: Arc::clone(&auth),
         aliases: Aliases::new(
             directory.aliases.clone(),
@@ -288,6 +297,7 @@ async fn build(
         directory,
         mail,
         outbox,
+        imports,
         auth,
         oauth,
         dkim,
@@ -326,7 +336,16 @@ async fn trusted_results(
         }
         Filter::Latchmail | Filter::Other => None,
     };
-    Ok(TrustedResults { authserv_id, key })
+    let spam_header = match config.results_filter() {
+        // Without the milter's mark, the position of the field proves nothing.
+        Filter::Latchmail if key.is_none() => String::new(),
+        Filter::Latchmail | Filter::Other => config.inbound.spam_header.clone(),
+    };
+    Ok(TrustedResults {
+        authserv_id,
+        key,
+        spam_header,
+    })
 }
 
 /// Returns the error as a sentence for the operator.
@@ -540,6 +559,7 @@ impl Running {
         }
         self.app.auth.finished().await;
         self.app.outbox.finished().await;
+        self.app.imports.finished().await;
         self.app.mail.changing.finished().await;
         if let Err(error) = self.app.auth.write_uses().await {
             tracing::error!(%error, "failed to store the times of last use of credentials");

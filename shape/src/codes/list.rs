@@ -63,6 +63,7 @@ codes! {
         "The operation was begun and its outcome is not known; check before you repeat it",
         "The operation took too long and may still complete; check before trying again",
         "The message may have been sent; check the Sent folder before you send it again",
+        "The message may have been stored; repeat the request with the same Idempotency-Key",
     ];
     SERVICE_BUSY = "service_busy", [503], ["The service is busy, please try again in a moment"];
     TOO_MANY_LARGE_BODIES = "too_many_large_bodies", [503],
@@ -187,11 +188,12 @@ codes! {
     INVALID_MESSAGE_UID = "invalid_message_uid", [400], ["Invalid message UID"];
     MESSAGE_NOT_FOUND = "message_not_found", [404], ["Message not found"];
     MESSAGE_CHANGED = "message_changed", [412], ["The message has changed"];
-    INVALID_MESSAGE = "invalid_message", [400], ["Invalid message"];
+    INVALID_MESSAGE = "invalid_message", [400], ["Invalid message", "Invalid message: {}"];
     MESSAGE_TOO_LARGE = "message_too_large", [413], [
         "Message exceeds the 25 MB limit",
         "Message exceeds the 50 MB limit",
         "the message exceeds the 25 MB limit",
+        "the message exceeds the 50 MiB limit",
         "The message is too large{}",
         "{}",
     ];
@@ -203,13 +205,19 @@ codes! {
     INVALID_FLAG_DATA = "invalid_flag_data", [400], [
         "Invalid flag data",
         "The flags are empty or contain a flag that clients cannot set",
+        "The flags contain a flag that clients cannot set",
         "At most {} flags at once",
     ];
     INVALID_MOVE_DATA = "invalid_move_data", [400], ["Invalid move data"];
     INVALID_COPY_DATA = "invalid_copy_data", [400], ["Invalid copy data"];
-    INVALID_RECEIVED_AT = "invalid_received_at", [400], ["Invalid receivedAt"];
+    INVALID_RECEIVED_AT = "invalid_received_at", [400],
+        ["Invalid receivedAt", "received-at must {}"];
     INVALID_VIEW = "invalid_view", [400], ["Invalid view"];
-    INVALID_HEADERS_PARAMETER = "invalid_headers_parameter", [400], ["Invalid headers parameter"];
+    INVALID_HEADERS_PARAMETER = "invalid_headers_parameter", [400], [
+        "Invalid headers parameter",
+        "At most {} names of header fields at once",
+        "{} is not the name of a header field",
+    ];
     UIDS_REQUIRED = "uids_required", [400], ["At least one uid is required"];
     TOO_MANY_MESSAGES = "too_many_messages", [400, 413], [
         "At most {} messages at once",

@@ -12,6 +12,6 @@ mod oauth_devices;
 mod oauth_scopes;
 mod profile;
 mod secrets;
-mod sharing;
+pub(crate) mod sharing;
 mod teams;
 mod two_factor;

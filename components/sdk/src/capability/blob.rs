@@ -26,6 +26,28 @@ impl Blob {
         }
     }
 
+    /// Returns the length in bytes.
+    #[must_use]
+    pub fn size(&self) -> u64 {
+        match self {
+            Self::Host(blob) => blob.size(),
+            Self::Bytes(bytes) => bytes.len() as u64,
+        }
+    }
+
+    /// Returns `length` bytes that start at `offset` as another blob. The bytes are not copied into
+    /// the sandbox. The result is shorter if the blob ends before.
+    #[must_use]
+    pub fn slice(&self, offset: u64, length: u64) -> Self {
+        match self {
+            Self::Host(blob) => Self::Host(blob.slice(offset, length)),
+            Self::Bytes(bytes) => {
+                let at = |n: u64| usize::try_from(n).map_or(bytes.len(), |n| n.min(bytes.len()));
+                Self::Bytes(bytes[at(offset)..at(offset.saturating_add(length))].to_vec())
+            }
+        }
+    }
+
     /// Converts a handle that the host returned. Called by the generated bindings.
     pub(crate) unsafe fn from_handle(handle: u32) -> Self {
         // SAFETY: the generated bindings call this function once for each owned handle.

@@ -1,14 +1,28 @@
 //! `latchmail:host/mailbox`: reading and changing the caller's mail.
 
-use super::{Blob, Error, Host};
+use super::{Blob, Error, Host, Timestamp};
 use crate::bindings::latchmail::host::mailbox;
 pub use crate::bindings::latchmail::host::mailbox::{
     Address, Attachment, Authentication, Change, ChangeList, ChangedFolder, ChangedMessage,
-    ChangesError, DeletedMessage, Detail, DetailWithBlobs, FlagAction, Folder, Hit, IndexState,
-    Listing, Match, MessageDisposal, MessageQuery, MovedMessage, Page, PageStart, Quota,
-    QuotaUsage, RenamedFolder, Role, Search, SearchError, SearchResult, Snippet, Summary, Thread,
-    ThreadList, ThreadMessages, ThreadsError, Verdict,
+    ChangesError, DeletedMessage, Detail, DetailWithBlobs, FlagAction, Folder, HeaderField, Hit,
+    ImportedMessage, IndexState, Listing, MailingList, Match, MessageDisposal, MessageHeader,
+    MessageQuery, MovedMessage, Page, PageStart, Quota, QuotaUsage, RawMessage, RenamedFolder,
+    Role, Search, SearchError, SearchResult, Snippet, Spam, Summary, Thread, ThreadList,
+    ThreadMessages, ThreadsError, Verdict,
 };
+
+/// A message to import.
+#[derive(Debug)]
+pub struct Import {
+    /// The path of the folder.
+    pub folder: String,
+    /// The bytes of the message.
+    pub message: Blob,
+    /// The flags of the message.
+    pub flags: Vec<String>,
+    /// The time of arrival. `None` is the current time.
+    pub received_at: Option<Timestamp>,
+}
 
 /// The syntax of a search query, for the field `syntax` of [`Search`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -217,6 +231,42 @@ pub trait Mailbox {
     /// # Errors
     /// Returns an error in the cases that the description of [`Mailbox`] lists.
     fn get_quota(&self) -> Result<Quota, Error>;
+
+    /// Returns a message in its stored form.
+    ///
+    /// # Errors
+    /// Returns [`Error::NotFound`] if the message does not exist.
+    fn get_raw_message(&self, uid: u64) -> Result<RawMessage, Error>;
+
+    /// Returns the header fields of a message with one of these names. Without names, returns all
+    /// header fields.
+    ///
+    /// # Errors
+    /// Returns [`Error::NotFound`] if the message does not exist. Returns [`Error::Invalid`] if a
+    /// name is not the name of a header field, or if there are more than 100 names.
+    fn get_header(&self, uid: u64, names: Option<&[String]>) -> Result<MessageHeader, Error>;
+
+    /// Returns the messages with these `uid`s, from any folders. Skips every `uid` for which no
+    /// message exists. The order is the order of `uids`.
+    ///
+    /// # Errors
+    /// Returns [`Error::TooLarge`] for more than 100 `uid`s.
+    fn get_summaries(&self, uids: &[u64]) -> Result<Vec<Hit>, Error>;
+
+    /// Returns the same messages as [`Mailbox::get_summaries`], in full.
+    ///
+    /// # Errors
+    /// Returns [`Error::TooLarge`] for more than 20 `uid`s, or if the calls in one request return
+    /// more than 64 MiB of texts.
+    fn get_messages_with_blobs(&self, uids: &[u64]) -> Result<Vec<DetailWithBlobs>, Error>;
+
+    /// Stores a message in a folder without a change of its bytes. Within 24 hours, a repeated call
+    /// with the same `key` stores nothing and returns the result of the first call.
+    ///
+    /// # Errors
+    /// Returns an error if the message was not stored, or if the outcome is unknown.
+    /// `wit/mailbox.wit` describes each error.
+    fn import_message(&self, import: Import, key: Option<&str>) -> Result<ImportedMessage, Error>;
 }
 
 impl Mailbox for Host {
@@ -293,5 +343,31 @@ impl Mailbox for Host {
 
     fn get_quota(&self) -> Result<Quota, Error> {
         mailbox::get_quota()
+    }
+
+    fn get_raw_message(&self, uid: u64) -> Result<RawMessage, Error> {
+        mailbox::get_raw_message(uid)
+    }
+
+    fn get_header(&self, uid: u64, names: Option<&[String]>) -> Result<MessageHeader, Error> {
+        mailbox::get_header(uid, names)
+    }
+
+    fn get_summaries(&self, uids: &[u64]) -> Result<Vec<Hit>, Error> {
+        mailbox::get_summaries(uids)
+    }
+
+    fn get_messages_with_blobs(&self, uids: &[u64]) -> Result<Vec<DetailWithBlobs>, Error> {
+        mailbox::get_messages_with_blobs(uids)
+    }
+
+    fn import_message(&self, import: Import, key: Option<&str>) -> Result<ImportedMessage, Error> {
+        mailbox::import_message(
+            &import.folder,
+            import.message,
+            &import.flags,
+            import.received_at,
+            key,
+        )
     }
 }

@@ -2,7 +2,8 @@
 
 use super::NOW;
 use crate::capability::{
-    Address, Attachment, Authentication, Detail, Draft, Summary, Timestamp, Verdict,
+    Address, Attachment, Authentication, Detail, Draft, MailingList, Spam, Summary, Timestamp,
+    Verdict,
 };
 
 /// A message that [`FakeHost::deliver`](super::FakeHost::deliver) puts into a mailbox.
@@ -45,6 +46,13 @@ impl Letter {
                     verdict: Verdict::None,
                     domain: None,
                 },
+                folder: String::new(),
+                mailing_list: None,
+                auto_submitted: None,
+                spam: Spam {
+                    verdict: "none".into(),
+                    score: None,
+                },
             },
             files: Vec::new(),
         }
@@ -57,6 +65,34 @@ impl Letter {
         self.detail.authentication = Authentication {
             verdict,
             domain: Some(domain.into()),
+        };
+        self
+    }
+
+    /// Sets the identifier of the mailing list that sent the message.
+    #[must_use]
+    pub fn list(mut self, id: &str) -> Self {
+        self.detail.mailing_list = Some(MailingList {
+            id: Some(id.into()),
+            unsubscribe: Vec::new(),
+            one_click: false,
+        });
+        self
+    }
+
+    /// Sets the keyword of the Auto-Submitted header.
+    #[must_use]
+    pub fn auto_submitted(mut self, keyword: &str) -> Self {
+        self.detail.auto_submitted = Some(keyword.into());
+        self
+    }
+
+    /// Sets the result of the spam filter. By default, a message has no result.
+    #[must_use]
+    pub fn spam(mut self, verdict: &str, score: Option<f64>) -> Self {
+        self.detail.spam = Spam {
+            verdict: verdict.into(),
+            score,
         };
         self
     }
@@ -134,6 +170,8 @@ impl Letter {
             filename: name.into(),
             content_type: content_type.into(),
             size: bytes.len() as u64,
+            content_id: None,
+            disposition: "attachment".into(),
         });
         self.files.push(bytes.to_vec());
         self

@@ -19,6 +19,9 @@ section! {
         /// [`Filter::Other`] if the mail server has its own users, and otherwise
         /// [`Filter::Latchmail`].
         pub filter: Option<Filter>,
+        /// The name of the header that the mail server's spam filter writes, such as
+        /// `X-Spam-Status`. If empty, no such header is trusted.
+        pub spam_header: String,
         /// The loopback address that `latchmail milter` listens on.
         pub listen: SocketAddr = SocketAddr::from(([127, 0, 0, 1], 8892)),
         /// The action for mail that comes from another mail server and has a sender address on a
@@ -54,12 +57,18 @@ pub enum LocalFrom {
 }
 
 impl Inbound {
-    /// Checks the characters in `authserv_id`.
+    /// Checks the characters in `authserv_id` and `spam_header`.
     ///
     /// # Errors
     /// Returns an error that names the configuration key if a character is not allowed.
     pub(super) fn check(&self) -> Result<(), StartError> {
         let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._".contains(&byte);
+        if !self.spam_header.bytes().all(plain) {
+            return Err(StartError::new(format!(
+                "`inbound.spam_header` is `{}`: it must be the name of a header, for example X-Spam-Status",
+                self.spam_header
+            )));
+        }
         if self.authserv_id.bytes().all(plain) {
             return Ok(());
         }

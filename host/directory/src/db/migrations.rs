@@ -74,6 +74,13 @@ const STEPS: &[Step] = &[
         sqlite: include_str!("../../migrations/sqlite/0006_plan_quotas.sql"),
         postgres: include_str!("../../migrations/postgres/0006_plan_quotas.sql"),
     },
+    Step {
+        version: 6,
+        description: "imports",
+        oldest: 1,
+        sqlite: include_str!("../../migrations/sqlite/0006_imports.sql"),
+        postgres: include_str!("../../migrations/postgres/0006_imports.sql"),
+    },
 ];
 
 /// Runs the missing migrations. The caller must begin a write transaction first, because the

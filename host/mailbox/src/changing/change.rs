@@ -6,7 +6,7 @@
 //! the outcome is unknown, the change returns [`Error::Unknown`]. [`crate::numbers::reconcile`]
 //! finds messages that other clients have moved.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use latchmail_core::message_number::{MessageNumber, Uid};
@@ -24,7 +24,7 @@ use crate::connections::server_text::sanitize;
 use crate::error::Error;
 use crate::folders::path::normalize_path;
 use crate::folders::rights::Decision;
-use crate::numbers::locations::message_ref;
+use crate::numbers::locations::{group_by_folder, message_ref};
 
 /// A change of messages.
 #[derive(Clone, Debug)]
@@ -427,23 +427,9 @@ async fn store_flags(
     })
 }
 
-/// Groups messages by the path and the UIDVALIDITY of their folders. Each group contains the
-/// numbers and the IMAP UIDs of its messages.
-fn group_by_folder(
-    locations: &[(MessageNumber, Arc<Location>)],
-) -> BTreeMap<(&str, u32), Vec<(MessageNumber, Uid)>> {
-    let mut folders: BTreeMap<_, Vec<_>> = BTreeMap::new();
-    for (number, location) in locations {
-        let at = message_ref(location);
-        let messages = folders.entry((at.path, at.uid_validity));
-        messages.or_default().push((*number, at.uid));
-    }
-    folders
-}
-
 /// Converts the error of a command that changes messages. If the connection was lost, the server
 /// might have executed the command.
-pub(super) fn change_error(error: latchmail_imap::Error) -> Error {
+pub(crate) fn change_error(error: latchmail_imap::Error) -> Error {
     match error {
         latchmail_imap::Error::No(text) => Error::Rejected(sanitize(&text)),
         latchmail_imap::Error::Lost(why)

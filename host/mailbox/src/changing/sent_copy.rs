@@ -3,8 +3,9 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use latchmail_imap::Connector;
+use latchmail_imap::flag::Flag;
 use latchmail_imap::list::COUNTS;
+use latchmail_imap::{Connector, NewMessage};
 
 use super::Changer;
 use crate::access::Access;
@@ -49,7 +50,14 @@ impl Changer {
             self.sent_folders.insert(account.clone(), Arc::clone(&path));
             path
         };
-        if !retry_read!(lease, session => session.begin_append(&path, message.clone())) {
+        let seen: Vec<Flag> = Flag::named("\\Seen").into_iter().collect();
+        let copy = NewMessage {
+            path: &path,
+            flags: &seen,
+            received_at: None,
+            bytes: message,
+        };
+        if !retry_read!(lease, session => session.begin_append(copy.clone())) {
             return Ok(None);
         }
         Ok(Some(UploadedCopy {
@@ -69,7 +77,7 @@ impl UploadedCopy {
     /// Returns an [`Error`] if the operation fails.
     pub(crate) async fn store(mut self) -> Result<Option<String>, Error> {
         let session = self.lease.current_session()?;
-        if session.end_append().await? {
+        if session.end_append().await?.is_some() {
             return Ok(Some(self.path.to_string()));
         }
         self.changer.sent_folders.remove(&self.account);

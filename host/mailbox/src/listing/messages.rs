@@ -71,13 +71,13 @@ struct Page {
 
 /// A message without a cached summary.
 #[derive(Debug)]
-struct Uncached {
-    uid: Uid,
+pub(super) struct Uncached {
+    pub(super) uid: Uid,
     identity: Identity,
     /// The own thread id, if it does not depend on the number.
-    thread: Option<ThreadId>,
+    pub(super) thread: Option<ThreadId>,
     /// The summary. It has no number and no thread id until a number is assigned.
-    summary: Summary,
+    pub(super) summary: Summary,
 }
 
 impl Lister {
@@ -360,7 +360,7 @@ async fn search_page(
 
 /// Reads the summaries of the messages with these IMAP UIDs. Omits messages that were just
 /// expunged.
-async fn read_summaries(
+pub(super) async fn read_summaries(
     session: &mut Session,
     lister: &Lister,
     uids: &[Uid],

@@ -15,6 +15,7 @@ use latchmail_mime::{Address, Header};
 
 use crate::bounds;
 use crate::message::mark::MarkedContent;
+use crate::message::spam::Spam;
 
 const FIELD: &[u8] = b"Authentication-Results";
 
@@ -47,6 +48,9 @@ pub struct TrustedResults {
     /// The key of the marks. `None` if a filter other than Latchmail's milter writes the fields.
     /// Such fields have no mark.
     pub key: Option<Arc<[u8]>>,
+    /// The name of the field that the mail server's spam filter writes. If the name is empty, no
+    /// field is trusted. With a key, only fields above the marked field are trusted.
+    pub spam_header: String,
 }
 
 /// The beginning of a message.
@@ -70,32 +74,52 @@ impl Beginning<'_> {
     }
 }
 
-impl Authentication {
-    /// Reads the authentication result of a message. `from` contains the addresses of the From
-    /// field, as API clients receive them.
-    pub(crate) fn of(message: Beginning<'_>, trusted: &TrustedResults, from: &[Address]) -> Self {
-        if trusted.authserv_id.is_empty() {
-            return Self::default();
-        }
-        let mut content = None;
-        let results = fields(message.header)
-            .filter(|(name, _)| name.trim_ascii_end().eq_ignore_ascii_case(FIELD))
-            .find_map(|(_, value)| {
-                let value = String::from_utf8_lossy(value);
-                let results = parse_results(&value, &trusted.authserv_id)?;
-                let Some(key) = &trusted.key else {
-                    return Some(results);
-                };
-                let content = content.get_or_insert_with(|| message.marked_content());
-                let is_marked = content.as_ref()?.is_marked(key, &value);
-                is_marked.then_some(results)
-            });
-        let authentication = results
-            .map(|results| evaluate(&results))
-            .unwrap_or_default();
-        authentication.for_sender(from)
-    }
+/// Reads the authentication result and the result of the spam filter. `from` contains the addresses
+/// of the From field, as API clients receive them.
+pub(crate) fn read_results(
+    message: Beginning<'_>,
+    trusted: &TrustedResults,
+    from: &[Address],
+) -> (Authentication, Spam) {
+    let found = find_results(message, trusted);
+    let end = match (&found, &trusted.key) {
+        // Fields below the marked field can come from the sender.
+        (Some((index, _)), Some(_)) => *index,
+        (None, Some(_)) => 0,
+        (_, None) => usize::MAX,
+    };
+    let spam = Spam::of(fields(message.header).take(end), &trusted.spam_header);
+    let authentication = found
+        .map(|(_, results)| evaluate(&results))
+        .unwrap_or_default();
+    (authentication.for_sender(from), spam)
+}
 
+/// Returns the results of the topmost trusted field, and the index of this field in the header.
+fn find_results(
+    message: Beginning<'_>,
+    trusted: &TrustedResults,
+) -> Option<(usize, Vec<MethodResult>)> {
+    if trusted.authserv_id.is_empty() {
+        return None;
+    }
+    let mut content = None;
+    fields(message.header)
+        .enumerate()
+        .filter(|(_, (name, _))| name.trim_ascii_end().eq_ignore_ascii_case(FIELD))
+        .find_map(|(index, (_, value))| {
+            let value = String::from_utf8_lossy(value);
+            let results = parse_results(&value, &trusted.authserv_id)?;
+            let Some(key) = &trusted.key else {
+                return Some((index, results));
+            };
+            let content = content.get_or_insert_with(|| message.marked_content());
+            let is_marked = content.as_ref()?.is_marked(key, &value);
+            is_marked.then_some((index, results))
+        })
+}
+
+impl Authentication {
     /// Compares the domain of a passed result with the domains of the senders. If the domains
     /// differ, the result becomes a failure. If the domain or the sender is missing, the result
     /// becomes [`Verdict::None`].
@@ -305,6 +329,7 @@ mod tests {
         TrustedResults {
             authserv_id: ID.into(),
             key: key.map(Arc::from),
+            spam_header: String::new(),
         }
     }
 
@@ -323,7 +348,7 @@ mod tests {
             body: b"body",
             is_complete: true,
         };
-        Authentication::of(message, &trusted(key), &from)
+        read_results(message, &trusted(key), &from).0
     }
 
     fn authentication(verdict: Verdict, domain: &str) -> Authentication {
@@ -459,7 +484,7 @@ mod tests {
             is_complete: true,
         };
         let none = TrustedResults::default();
-        let read = Authentication::of(message, &none, &[]);
+        let (read, _) = read_results(message, &none, &[]);
         assert_eq!(read, Authentication::default());
     }
 

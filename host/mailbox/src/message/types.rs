@@ -2,9 +2,11 @@
 
 use latchmail_core::clock::Timestamp;
 use latchmail_core::message_number::MessageNumber;
-pub use latchmail_mime::{Address, Attachment};
+use latchmail_directory::message_index::Location;
+pub use latchmail_mime::{Address, Attachment, Field, Fields, MailingList};
 
 use crate::message::authentication::Authentication;
+use crate::message::spam::Spam;
 
 /// A message in a listing.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -45,7 +47,7 @@ pub struct Listing {
 }
 
 /// A single message with its content.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Detail {
     /// The data that a listing also contains.
     pub summary: Summary,
@@ -72,4 +74,24 @@ pub struct Detail {
     pub truncated: bool,
     /// The mail server's result of the sender's authentication.
     pub authentication: Authentication,
+    /// The path of the folder.
+    pub folder: String,
+    /// The mailing list that sent the message.
+    pub mailing_list: Option<MailingList>,
+    /// The keyword of the Auto-Submitted field.
+    pub auto_submitted: Option<String>,
+    /// The result of the mail server's spam filter.
+    pub spam: Spam,
+}
+
+impl Detail {
+    /// Sets the folder. Removes the results of checks if a client imported the message, because the
+    /// client wrote the header.
+    pub(crate) fn set_location(&mut self, location: &Location) {
+        self.folder.clone_from(&location.path);
+        if location.imported {
+            self.authentication = Authentication::default();
+            self.spam = Spam::default();
+        }
+    }
 }

@@ -1,9 +1,10 @@
 //! Finds the location of a message by message number. A location consists of the folder and the
 //! IMAP UID.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use latchmail_core::message_number::MessageNumber;
+use latchmail_core::message_number::{MessageNumber, Uid};
 use latchmail_core::permissions::Right;
 use latchmail_directory::message_index::Location;
 use latchmail_imap::MessageRef;
@@ -20,6 +21,20 @@ pub(crate) fn message_ref(location: &Location) -> MessageRef<'_> {
         uid_validity: location.uid_validity(),
         uid: location.imap_uid(),
     }
+}
+
+/// Groups messages by the path and the UIDVALIDITY of their folders. Each group contains the
+/// numbers and the IMAP UIDs of its messages.
+pub(crate) fn group_by_folder(
+    locations: &[(MessageNumber, Arc<Location>)],
+) -> BTreeMap<(&str, u32), Vec<(MessageNumber, Uid)>> {
+    let mut folders: BTreeMap<_, Vec<_>> = BTreeMap::new();
+    for (number, location) in locations {
+        let at = message_ref(location);
+        let messages = folders.entry((at.path, at.uid_validity));
+        messages.or_default().push((*number, at.uid));
+    }
+    folders
 }
 
 /// Maximum number of locations that are tried for one message.
@@ -106,6 +121,26 @@ impl Numbers {
             reconciled: false,
             remaining: MAX_LOCATIONS,
         }
+    }
+
+    /// Returns the last known locations of those messages that the caller is allowed to read.
+    pub(crate) async fn readable_locations(
+        &self,
+        access: &Access,
+        numbers: &[MessageNumber],
+    ) -> Result<Vec<(MessageNumber, Arc<Location>)>, Error> {
+        let folder_access = self.folders.usable_by(access).await?;
+        let can_read = |location: &Location| {
+            let decision = folder_access.authorize_message(message_ref(location), Right::MailRead);
+            decision == Decision::Allowed
+        };
+        let message_index = self.context.message_index();
+        let locations = message_index.locations(&access.account, numbers).await?;
+        Ok(locations
+            .into_iter()
+            .filter(|(_, location)| can_read(location))
+            .map(|(number, location)| (number, Arc::new(location)))
+            .collect())
     }
 
     /// Returns the last known location of a message. Returns `None` if the message index does not

@@ -1,17 +1,10 @@
 //! Idempotency keys. A message with a key is sent only once in 24 hours. A repeated request returns
 //! the result of the first request.
 
-use std::collections::HashSet;
-use std::sync::{Mutex, MutexGuard, PoisonError};
-
-use latchmail_core::codes;
-use latchmail_core::error::Problem;
-use latchmail_core::hexadecimal;
 use latchmail_directory::sendings::{Key, Sending};
-use sha2::{Digest as _, Sha256};
 
 use super::result::{Error, Sent};
-use crate::access::Access;
+use crate::idempotency::{KeyInUse, KeysInUse, in_progress, other_message};
 
 /// The idempotency keys of the requests in progress.
 #[derive(Debug)]
@@ -19,27 +12,15 @@ pub(super) struct IdempotencyKeys {
     /// The id of this host, which distinguishes the sends of this host from the sends of other
     /// hosts.
     process: String,
-    in_progress: Mutex<HashSet<Key>>,
-}
-
-/// A key whose request is in progress until this value is dropped.
-pub(super) struct KeyInUse<'a> {
-    keys: &'a IdempotencyKeys,
-    key: Key,
+    in_progress: KeysInUse,
 }
 
 impl IdempotencyKeys {
     pub(super) fn new(host_id: &str) -> Self {
         Self {
             process: host_id.to_owned(),
-            in_progress: Mutex::default(),
+            in_progress: KeysInUse::default(),
         }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, HashSet<Key>> {
-        self.in_progress
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Records that a request with this key is in progress.
@@ -47,14 +28,8 @@ impl IdempotencyKeys {
     /// # Errors
     /// Returns [`Error::Conflict`] if another request with the key is in progress in this process.
     pub(super) fn start(&self, key: &Key) -> Result<KeyInUse<'_>, Error> {
-        if self.lock().insert(key.clone()) {
-            Ok(KeyInUse {
-                keys: self,
-                key: key.clone(),
-            })
-        } else {
-            Err(in_progress())
-        }
+        let started = self.in_progress.start(key);
+        started.ok_or_else(|| Error::Conflict(in_progress()))
     }
 
     pub(super) fn process(&self) -> &str {
@@ -69,10 +44,7 @@ impl IdempotencyKeys {
         is_running: bool,
     ) -> Result<Sent, Error> {
         if earlier.fingerprint != fingerprint {
-            return Err(Error::Conflict(Problem::new(
-                codes::IDEMPOTENCY_KEY_REUSED,
-                "This Idempotency-Key was used for another message",
-            )));
+            return Err(Error::Conflict(other_message()));
         }
         if earlier.is_sent() {
             return Ok(Sent {
@@ -82,40 +54,11 @@ impl IdempotencyKeys {
             });
         }
         if is_running {
-            return Err(in_progress());
+            return Err(Error::Conflict(in_progress()));
         }
         Err(Error::Unknown(format!(
             "an earlier request with the same idempotency key started to send {}, and the outcome is unknown",
             earlier.message_id
         )))
-    }
-}
-
-impl Drop for KeyInUse<'_> {
-    fn drop(&mut self) {
-        self.keys.lock().remove(&self.key);
-    }
-}
-
-fn in_progress() -> Error {
-    Error::Conflict(Problem::new(
-        codes::IDEMPOTENCY_KEY_IN_PROGRESS,
-        "A request with this Idempotency-Key is still being processed",
-    ))
-}
-
-/// Returns the stored form of a client's key. Each member has separate keys. Therefore a member
-/// does not learn whether another caller used the same key.
-pub(super) fn stored_key(access: &Access, key: &str) -> Key {
-    let mut hash = Sha256::new();
-    if let Some(member) = &access.member {
-        hash.update(&member.account);
-        // Use a separator that cannot occur in an HTTP header.
-        hash.update([0]);
-    }
-    hash.update(key);
-    Key {
-        account: access.account.clone(),
-        hash: hexadecimal::lower(&hash.finalize()),
     }
 }

@@ -22,7 +22,7 @@ use tokio::time::{Instant, timeout};
 
 use super::draft::Draft;
 use super::envelope::{Envelope, EnvelopeAddress, Sender};
-use super::idempotency::{IdempotencyKeys, stored_key};
+use super::idempotency::IdempotencyKeys;
 use super::memory::{MemoryPermit, MessageMemory};
 use super::random::random_hex;
 use super::result::{Error, Sent};
@@ -32,6 +32,7 @@ use crate::blocking;
 use crate::changing::sent_copy::UploadedCopy;
 use crate::connections::pool::Pool;
 use crate::error::Error as MailboxError;
+use crate::idempotency::stored_key;
 use crate::mail::Mail;
 
 /// Maximum duration of a send. A send of another host that began within this time counts as in

@@ -16,8 +16,8 @@ use latchmail_directory::testing::{Fresh, on_sqlite};
 use secrecy::SecretString;
 
 use super::fuzzing::sender;
-use super::idempotency::stored_key;
 use super::{Draft, Error, Outbox, Recipient, Sent};
+use crate::idempotency::stored_key;
 use crate::tests::recording_server::{Recorded, recording_server};
 use crate::{Access, Mail, MailSettings};
 use smtp_server::{LATE, REJECT_AND_CLOSE, SmtpServer, WAIT_FOR_NEXT, smtp_server};

@@ -1,5 +1,5 @@
-//! Streams the bytes of an attachment. Reads chunks from the mail server and passes the decoded
-//! bytes to the client. The memory use does not depend on the size of the attachment.
+//! Streams the bytes of an attachment or of a stored message. Reads chunks from the mail server and
+//! passes the decoded bytes to the client. The memory use does not depend on the size.
 //!
 //! If the client of a download is slower than the mail server, the download releases its connection
 //! to the mail server while the download waits for the client. If the client is very slow, the
@@ -9,6 +9,7 @@
 
 mod buffer;
 
+use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::{fmt, mem};
 
@@ -17,7 +18,7 @@ use futures_util::stream::{self, BoxStream, StreamExt as _, TryStreamExt as _};
 use latchmail_core::traces::in_request;
 use latchmail_directory::message_index::Location;
 use latchmail_imap::Connector;
-use latchmail_mime::{Decoder, Section};
+use latchmail_mime::{Decoder, Encoding, Section};
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::timeout;
 
@@ -112,6 +113,52 @@ impl Download {
         }))
     }
 
+    /// Creates a download whose first chunk has been read. `first` begins at the start of
+    /// `section`.
+    pub(crate) async fn with_first(
+        reader: Arc<MessageReader>,
+        access: &Access,
+        location: Arc<Location>,
+        section: Section,
+        first: Bytes,
+    ) -> Result<Self, Error> {
+        let source = Source {
+            reader,
+            access: access.clone(),
+            location,
+            section,
+        };
+        let mut reader = source.reader_at_start().await?;
+        reader.position += first.len();
+        Ok(Self {
+            source,
+            started: Mutex::new(Some(Started { first, reader })),
+        })
+    }
+
+    /// Returns a part of the bytes as a stream. Returns `None` if the content is encoded, so that a
+    /// part cannot be read alone. `range` must be within the content.
+    #[must_use]
+    pub fn open_range(
+        &self,
+        range: Range<usize>,
+    ) -> Option<BoxStream<'static, Result<Bytes, Error>>> {
+        if self.source.section.encoding != Encoding::Identity {
+            return None;
+        }
+        // Release the permits of the first chunk, because the range is another download.
+        let started = || self.started.lock().unwrap_or_else(PoisonError::into_inner);
+        drop(started().take());
+        let mut source = self.source.clone();
+        let start = source.section.range.start;
+        source.section.range = start + range.start..start + range.end;
+        let part = Self {
+            source,
+            started: Mutex::new(None),
+        };
+        Some(part.open())
+    }
+
     /// Returns the decoded attachment if the attachment has only one chunk. Otherwise returns
     /// `None`.
     #[must_use]
@@ -149,23 +196,28 @@ impl Source {
     /// Acquires the permits and reads the first chunk. Returns `None` if the message no longer
     /// exists.
     async fn start(&self) -> Result<Option<Started>, Error> {
+        let mut reader = self.reader_at_start().await?;
+        let Some(first) = reader.next().await? else {
+            return Ok(None);
+        };
+        Ok(Some(Started { first, reader }))
+    }
+
+    /// Acquires the permit for the download. Returns a reader that has read nothing.
+    async fn reader_at_start(&self) -> Result<Reader, Error> {
         let download = if self.needs_permits() {
             Some(self.reader.acquire_download(self.access.caller()).await?)
         } else {
             None
         };
-        let mut reader = Reader {
+        Ok(Reader {
             position: self.section.range.start,
             source: self.clone(),
             connection: Connection::None,
             is_client_slow: false,
             _download: download,
             memory: None,
-        };
-        let Some(first) = reader.next().await? else {
-            return Ok(None);
-        };
-        Ok(Some(Started { first, reader }))
+        })
     }
 
     fn needs_permits(&self) -> bool {

@@ -15,7 +15,7 @@ use crate::access::Access;
 use crate::connections::pool::Lease;
 use crate::connections::retry::retry_read;
 use crate::error::Error;
-use crate::message::authentication::{Authentication, Beginning, TrustedResults};
+use crate::message::authentication::{Beginning, TrustedResults, read_results};
 use crate::message::parts::{MessageParts, read_structure};
 use crate::message::summary::summary;
 use crate::message::thread_ids::{own_thread_id, thread_id};
@@ -46,7 +46,7 @@ impl Reader {
         Ok(None)
     }
 
-    async fn message_at(
+    pub(super) async fn message_at(
         &self,
         access: &Access,
         number: MessageNumber,
@@ -55,7 +55,7 @@ impl Reader {
         let Some((message, mut lease)) = self.fetch(access, location).await? else {
             return Ok(None);
         };
-        let (detail, structure) = if message.whole.len() < bounds::FIRST {
+        let (mut detail, structure) = if message.whole.len() < bounds::FIRST {
             drop(lease);
             parse_complete(number, message, Arc::clone(&self.trusted_results)).await?
         } else {
@@ -75,6 +75,7 @@ impl Reader {
         self.context
             .cache
             .insert_structure(&access.account, number, &structure);
+        detail.set_location(location);
         Ok(Some(detail))
     }
 
@@ -184,12 +185,17 @@ fn detail(
         body,
         is_complete,
     };
+    let (authentication, spam) = read_results(beginning, trusted, &header.from);
     let detail = Detail {
-        authentication: Authentication::of(beginning, trusted, &header.from),
+        authentication,
+        spam,
+        folder: String::new(),
         summary: Summary {
             thread_id: thread_id(own_thread_id(&header), number),
             ..summary(number, &message, &header, preview)
         },
+        mailing_list: header.mailing_list,
+        auto_submitted: header.auto_submitted,
         cc: header.cc,
         reply_to: header.reply_to,
         message_id: header.message_id,

@@ -121,6 +121,8 @@ async fn a_message_has_its_text_html_and_attachments() {
             filename: filename.into(),
             content_type: content_type.into(),
             size,
+            content_id: None,
+            is_inline: false,
         };
         assert_eq!(
             detail.attachments,

@@ -4,7 +4,91 @@ use std::borrow::Cow;
 
 use memchr::memchr;
 
+use super::{declared_charset, limit_header, to_single_line};
 use crate::charset::Charset;
+use crate::{bounds, words};
+
+/// A decoded header field.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Field {
+    /// The name, as the message contains it.
+    pub name: String,
+    /// The unfolded and decoded value.
+    pub value: String,
+}
+
+/// The decoded fields of a header, in the order of the message.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Fields {
+    /// The fields.
+    pub fields: Vec<Field>,
+    /// `true` if fields or parts of values were left out, because a limit was exceeded.
+    pub truncated: bool,
+}
+
+impl Fields {
+    /// Decodes the fields with one of these names, or all fields. Limits each value to
+    /// [`bounds::FIELD`] bytes and all fields together to [`bounds::HEADER`] bytes. Ignores lines
+    /// that are not fields.
+    #[must_use]
+    pub fn of(header: &[u8], names: Option<&[String]>) -> Self {
+        let (header, mut truncated) = limit_header(header);
+        let content_types = select(header, &[b"content-type"]);
+        let charset = || declared_charset(content_types.last().map(|(_, value)| *value));
+        let (mut fields, mut total) = (Vec::new(), 0);
+        for (name, value) in all(header) {
+            let is_wanted = |wanted: &String| wanted.as_bytes().eq_ignore_ascii_case(name);
+            let Ok(name_text) = std::str::from_utf8(name) else {
+                continue;
+            };
+            if !is_name(name_text) || names.is_some_and(|names| !names.iter().any(is_wanted)) {
+                continue;
+            }
+            let value = to_text(value, charset);
+            let mut value = to_single_line(&words::decode(&unfold(&value)));
+            if value.len() > bounds::FIELD {
+                value.truncate(value.floor_char_boundary(bounds::FIELD));
+                truncated = true;
+            }
+            total += name.len() + value.len() + bounds::ENTRY;
+            if total > bounds::HEADER {
+                truncated = true;
+                break;
+            }
+            fields.push(Field {
+                name: name_text.to_owned(),
+                value,
+            });
+        }
+        Self { fields, truncated }
+    }
+}
+
+/// Returns `true` if the text is the name of a header field (RFC 5322, section 2.2).
+#[must_use]
+pub fn is_name(text: &str) -> bool {
+    let is_part = |byte: u8| (0x21..0x7f).contains(&byte) && byte != b':';
+    !text.is_empty() && text.bytes().all(is_part)
+}
+
+/// Returns the names and values of all fields. A value includes its folded lines. Lines without a
+/// colon are left out.
+fn all(header: &[u8]) -> impl Iterator<Item = (&[u8], &[u8])> {
+    let mut rest = header;
+    let fields = std::iter::from_fn(move || {
+        if matches!(rest, [] | [b'\n', ..] | [b'\r', b'\n', ..]) {
+            return None;
+        }
+        let (field, others) = rest.split_at(field_length(rest));
+        rest = others;
+        Some(field)
+    });
+    fields.filter_map(|field| {
+        let line = memchr(b'\n', field).unwrap_or(field.len());
+        let colon = memchr(b':', &field[..line])?;
+        Some((field[..colon].trim_ascii_end(), &field[colon + 1..]))
+    })
+}
 
 /// Returns the fields whose names are in `names`: the index in `names`, and the value. `names` must
 /// be in lower case. A value includes its folded lines.
@@ -77,6 +161,35 @@ pub(super) fn unfold(value: &str) -> Cow<'_, str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn all_fields_are_decoded_in_their_order() {
+        let header = b"Received: a\r\n\tb\r\nX-Empty:\r\nSubject : =?utf-8?Q?=C3=A9?=\r\n =?utf-8?Q?=0Ax?=\r\n\
+              no field\r\n \r\nreceived: c\r\n\r\nTo: a";
+        let read = |names: Option<&[String]>| {
+            let fields = Fields::of(header, names);
+            assert!(!fields.truncated);
+            let fields = fields.fields.into_iter();
+            fields.map(|one| (one.name, one.value)).collect::<Vec<_>>()
+        };
+        let field = |name: &str, value: &str| (name.to_owned(), value.to_owned());
+        let (first, second) = (field("Received", "a b"), field("received", "c"));
+        let others = [field("X-Empty", ""), field("Subject", "\u{e9} x")];
+        let [empty, subject] = others;
+        assert_eq!(read(None), [first.clone(), empty, subject, second.clone()]);
+        assert_eq!(read(Some(&["RECEIVED".into()])), [first, second]);
+        assert_eq!(read(Some(&[])), []);
+    }
+
+    #[test]
+    fn fields_are_limited() {
+        let long = format!("A: {}\r\n", "\u{e9}".repeat(bounds::FIELD));
+        let fields = Fields::of(long.as_bytes(), None);
+        assert!(fields.truncated && fields.fields[0].value.len() <= bounds::FIELD);
+        let many = "A:\r\n".repeat(bounds::HEADER / bounds::ENTRY + 1);
+        let fields = Fields::of(many.as_bytes(), None);
+        assert!(fields.truncated && fields.fields.len() < bounds::HEADER / bounds::ENTRY);
+    }
 
     fn selected(header: &str) -> Vec<(usize, &str)> {
         let selected = select(header.as_bytes(), &[b"subject", b"to"]).into_iter();

@@ -33,6 +33,13 @@ pub(super) struct Place {
 }
 
 impl Leaf {
+    /// Returns `true` for the disposition `inline`. Without a disposition, a part is inline if the
+    /// text can refer to the part (RFC 2387, RFC 2392).
+    pub(crate) fn is_inline(&self) -> bool {
+        let is_referenced = self.place.is_resource && self.part.content_id.is_some();
+        self.part.is_inline.unwrap_or(is_referenced)
+    }
+
     pub(crate) fn is_named(&self) -> bool {
         is_named(&self.part, self.alternative)
     }

@@ -57,6 +57,17 @@ impl HostBlob for Call {
         Ok(bytes.into())
     }
 
+    async fn slice(
+        &mut self,
+        blob: Resource<Blob>,
+        offset: u64,
+        length: u64,
+    ) -> wasmtime::Result<Resource<Blob>> {
+        let _span = host_call("blobs.slice");
+        let slice = self.table.get(&blob)?.slice(offset, length);
+        Ok(self.table.push(slice)?)
+    }
+
     async fn drop(&mut self, blob: Resource<Blob>) -> wasmtime::Result<()> {
         self.table.delete(blob)?;
         Ok(())

@@ -2,6 +2,8 @@
 
 mod folders;
 mod found;
+mod import;
+mod messages;
 
 use std::io;
 use std::sync::Arc;
@@ -10,11 +12,12 @@ use crate::api::problem;
 use futures_util::{StreamExt as _, TryStreamExt as _};
 use latchmail_bindings::latchmail::host::mailbox::{self as wit, Host};
 use latchmail_bindings::latchmail::host::types::Error;
-use latchmail_bindings::{Blob, BlobSource, ByteStream, HostError};
+use latchmail_bindings::{Blob, BlobSource, ByteStream, HostError, range_of};
 use latchmail_core::caller::Scope;
 use latchmail_core::codes;
 use latchmail_core::message_number::MessageNumber;
 use latchmail_mailbox::{Flag, MessageQuery, PageStart};
+use wasmtime::component::Resource;
 
 use self::found::{
     change, changes_error, hit, search_error, search_request, search_result, thread, threads_error,
@@ -96,29 +99,8 @@ impl Host for Call {
         uid: u64,
     ) -> Result<wit::DetailWithBlobs, HostError<Error>> {
         let _span = host_call("mailbox.get-message-with-blobs");
-        let mut message = self.message(MessageNumber(uid)).await?;
-        let texts = [
-            message.text.take(),
-            message.html.take(),
-            message.new_text.take(),
-        ];
-        self.text_bytes += texts.iter().flatten().map(String::len).sum::<usize>();
-        if self.text_bytes > MAX_TEXTS * 1024 * 1024 {
-            let text =
-                format!("The texts of messages must not exceed {MAX_TEXTS} MiB in one request");
-            return Err(problem::too_large(codes::MESSAGE_TOO_LARGE, text).into());
-        }
-        let mut blob = |text: Option<String>| {
-            let blob = text.map(|text| self.table.push(Blob::new(text.into())));
-            blob.transpose().map_err(HostError::trap)
-        };
-        let [text, html, new_text] = texts;
-        Ok(wit::DetailWithBlobs {
-            text: blob(text)?,
-            html: blob(html)?,
-            new_text: blob(new_text)?,
-            detail: detail(message),
-        })
+        let message = self.message(MessageNumber(uid)).await?;
+        self.with_blobs(message)
     }
 
     async fn get_attachment(
@@ -308,14 +290,65 @@ impl Host for Call {
         let quota = self.services.mail.listing.quota(&access).await;
         Ok(folders::quota(quota.map_err(mailbox_error)?))
     }
+
+    async fn get_raw_message(&mut self, uid: u64) -> Result<wit::RawMessage, HostError<Error>> {
+        let _span = host_call("mailbox.get-raw-message");
+        self.raw_message(MessageNumber(uid)).await
+    }
+
+    async fn get_header(
+        &mut self,
+        uid: u64,
+        names: Option<Vec<String>>,
+    ) -> Result<wit::MessageHeader, HostError<Error>> {
+        let _span = host_call("mailbox.get-header");
+        Ok(self.header(MessageNumber(uid), names).await?)
+    }
+
+    async fn get_summaries(&mut self, uids: Vec<u64>) -> Result<Vec<wit::Hit>, HostError<Error>> {
+        let _span = host_call("mailbox.get-summaries");
+        Ok(self.summaries(uids).await?)
+    }
+
+    async fn get_messages_with_blobs(
+        &mut self,
+        uids: Vec<u64>,
+    ) -> Result<Vec<wit::DetailWithBlobs>, HostError<Error>> {
+        let _span = host_call("mailbox.get-messages-with-blobs");
+        let messages = self.messages(uids).await?;
+        let messages = messages.into_iter();
+        messages.map(|message| self.with_blobs(message)).collect()
+    }
+
+    async fn import_message(
+        &mut self,
+        folder: String,
+        message: Resource<Blob>,
+        flags: Vec<String>,
+        received_at: Option<i64>,
+        key: Option<String>,
+    ) -> Result<wit::ImportedMessage, HostError<Error>> {
+        let _span = host_call("mailbox.import-message");
+        let message = self.table.delete(message).map_err(HostError::trap)?;
+        let imported = self.import(folder, message, &flags, received_at, key.as_deref());
+        Ok(imported.await?)
+    }
 }
 
-/// A blob source that reads an attachment from the mail server.
-struct AttachmentSource(latchmail_mailbox::Download);
+/// A blob source that reads an attachment or a stored message from the mail server.
+pub(super) struct AttachmentSource(latchmail_mailbox::Download);
 
 impl BlobSource for AttachmentSource {
     fn open(&self) -> ByteStream {
         self.0.open().map_err(io::Error::other).boxed()
+    }
+
+    fn open_range(&self, start: u64, length: u64) -> ByteStream {
+        let at = |n: u64| usize::try_from(n).unwrap_or(usize::MAX);
+        match self.0.open_range(at(start)..at(start + length)) {
+            Some(stream) => stream.map_err(io::Error::other).boxed(),
+            None => range_of(self.open(), start, length),
+        }
     }
 }
 
@@ -331,6 +364,35 @@ impl Call {
             ));
         }
         Ok(access)
+    }
+
+    /// Converts a message, and moves its texts to blobs.
+    fn with_blobs(
+        &mut self,
+        mut message: latchmail_mailbox::Detail,
+    ) -> Result<wit::DetailWithBlobs, HostError<Error>> {
+        let texts = [
+            message.text.take(),
+            message.html.take(),
+            message.new_text.take(),
+        ];
+        self.text_bytes += texts.iter().flatten().map(String::len).sum::<usize>();
+        if self.text_bytes > MAX_TEXTS * 1024 * 1024 {
+            let text =
+                format!("The texts of messages must not exceed {MAX_TEXTS} MiB in one request");
+            return Err(problem::too_large(codes::MESSAGE_TOO_LARGE, text).into());
+        }
+        let mut blob = |text: Option<String>| {
+            let blob = text.map(|text| self.table.push(Blob::new(text.into())));
+            blob.transpose().map_err(HostError::trap)
+        };
+        let [text, html, new_text] = texts;
+        Ok(wit::DetailWithBlobs {
+            text: blob(text)?,
+            html: blob(html)?,
+            new_text: blob(new_text)?,
+            detail: detail(message),
+        })
     }
 
     async fn message(&mut self, number: MessageNumber) -> Result<latchmail_mailbox::Detail, Error> {
@@ -420,6 +482,10 @@ fn detail(detail: latchmail_mailbox::Detail) -> wit::Detail {
         attachments: detail.attachments.into_iter().map(attachment).collect(),
         truncated: detail.truncated,
         authentication: authentication(detail.authentication),
+        folder: detail.folder,
+        mailing_list: detail.mailing_list.map(messages::mailing_list),
+        auto_submitted: detail.auto_submitted,
+        spam: messages::spam(detail.spam),
     }
 }
 
@@ -448,5 +514,12 @@ fn attachment(attachment: latchmail_mailbox::Attachment) -> wit::Attachment {
         filename: attachment.filename,
         content_type: attachment.content_type,
         size: attachment.size,
+        content_id: attachment.content_id,
+        disposition: if attachment.is_inline {
+            "inline"
+        } else {
+            "attachment"
+        }
+        .into(),
     }
 }

@@ -83,7 +83,7 @@ impl Call {
 
 /// Reads all bytes of a blob. The blob can be a stream, for example an attachment of another
 /// message.
-async fn read_all(blob: Blob) -> Result<Bytes, Error> {
+pub(super) async fn read_all(blob: Blob) -> Result<Bytes, Error> {
     let blob = match blob.into_bytes() {
         Ok(bytes) => return Ok(bytes),
         Err(blob) => blob,

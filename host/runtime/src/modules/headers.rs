@@ -14,11 +14,13 @@ const MAX_HEADERS: usize = 64;
 const MAX_SIZE: usize = 16 * 1024;
 
 /// The response headers that a module is allowed to set.
-const RESPONSE_HEADERS: [&str; 11] = [
+const RESPONSE_HEADERS: [&str; 13] = [
+    "accept-ranges",
     "allow",
     "cache-control",
     "content-disposition",
     "content-language",
+    "content-range",
     "content-type",
     "etag",
     "idempotent-replayed",

@@ -7,5 +7,5 @@ mod folders;
 mod index;
 mod matrix;
 mod revocation;
-mod rules;
-mod shared_mailbox;
+pub(crate) mod rules;
+pub(crate) mod shared_mailbox;

@@ -158,7 +158,7 @@ async fn eight_concurrent_downloads_of_twenty_megabytes_are_complete_for_slow_re
     assert_eq!(detail["text"], "Here it is.");
     assert_eq!(
         detail["attachments"],
-        json!([{ "index": 0, "filename": "film.mp4", "contentType": "video/mp4", "size": 20_971_520 }])
+        json!([{ "index": 0, "filename": "film.mp4", "contentType": "video/mp4", "size": 20_971_520, "contentId": null, "disposition": "attachment" }])
     );
     assert!(detail.get("truncated").is_none());
 }

@@ -161,8 +161,18 @@ async fn filters_count_their_messages_and_have_their_own_cursors() {
         "Invalid paging parameters",
     )
     .await;
-    refused("INBOX", "unread=maybe", "unread and flagged must be true or false").await;
-    refused("INBOX", "flagged=", "unread and flagged must be true or false").await;
+    refused(
+        "INBOX",
+        "unread=maybe",
+        "unread and flagged must be true or false",
+    )
+    .await;
+    refused(
+        "INBOX",
+        "flagged=",
+        "unread and flagged must be true or false",
+    )
+    .await;
     // The cursor of another mailbox, and of a folder that was created again.
     let bob = service.person("bob").await;
     let line = format!("GET /api/v1/mail/folders/INBOX/messages?cursor={all}");

@@ -224,7 +224,7 @@ async fn an_attachment_of_twenty_megabytes_is_described_in_full() {
     .await;
     assert_eq!(
         detail["attachments"],
-        json!([{ "index": 0, "filename": "film.mp4", "contentType": "video/mp4", "size": lines * 57 }])
+        json!([{ "index": 0, "filename": "film.mp4", "contentType": "video/mp4", "size": lines * 57, "contentId": null, "disposition": "attachment" }])
     );
     assert_eq!(
         (&detail["text"], detail.get("truncated")),

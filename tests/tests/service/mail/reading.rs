@@ -310,7 +310,7 @@ async fn a_multipart_message_is_read_with_both_texts_and_its_attachments() {
     let attachments = detail["attachments"].as_array().unwrap();
     assert_eq!(
         attachments[0],
-        json!({ "index": 0, "filename": "résumé.pdf", "contentType": "application/pdf", "size": 8 })
+        json!({ "index": 0, "filename": "résumé.pdf", "contentType": "application/pdf", "size": 8, "contentId": null, "disposition": "attachment" })
     );
     assert_eq!(attachments[1]["contentType"], "message/rfc822");
     let nested = attachments[1]["filename"].as_str().unwrap();

@@ -144,7 +144,11 @@ impl Run<'_> {
             let content = file["content"].as_str().unwrap_or_default();
             file["content"] = STANDARD.encode(content).into();
         }
-        let body = json!({ "call": call, "with": with });
+        let mut body = json!({ "call": call, "with": with });
+        if call == "mailbox.import-message" {
+            let message = with["message"].as_str().unwrap_or_default();
+            body["message"] = STANDARD.encode(message).into();
+        }
         let response = latchmail_tests::Response::of_json(request, &body).await;
         if response.status == 200 {
             response.json

@@ -5,15 +5,21 @@ use super::folders::StoredFolder;
 use super::{FakeHost, Need};
 use crate::capability::{
     Attachment, Blob, Change, ChangeList, ChangedMessage, ChangesError, DeletedMessage, Detail,
-    Error, FlagAction, Folder, IndexState, Listing, Mailbox, MessageDisposal, MessageQuery, Page,
-    PageStart, Quota, QuotaUsage, Scope, Search, SearchError, SearchResult, Summary, ThreadList,
+    DetailWithBlobs, Error, FlagAction, Folder, HeaderField, Hit, Import, ImportedMessage,
+    IndexState, Listing, Mailbox, MessageDisposal, MessageHeader, MessageQuery, Page, PageStart,
+    Quota, QuotaUsage, RawMessage, Scope, Search, SearchError, SearchResult, Summary, ThreadList,
     ThreadMessages, ThreadsError,
 };
 use crate::testing::letter::Letter;
+use crate::testing::raw;
 use latchmail_shape::codes;
 
 /// Maximum number of messages in one change.
 const MAX_UIDS: usize = 1000;
+/// Maximum number of messages as summaries in one call.
+const MAX_SUMMARIES: usize = 100;
+/// Maximum number of messages in full in one call.
+const MAX_DETAILS: usize = 20;
 /// The error text for a cursor that is malformed, or belongs to another folder or other filters.
 const INVALID_CURSOR: &str = "Invalid cursor";
 /// Maximum number of messages on a page.
@@ -42,6 +48,8 @@ pub(super) struct Mail {
     /// in the folder.
     pub(super) stored: Vec<Stored>,
     last_uid: u64,
+    /// The imports with an idempotency key.
+    imports: Vec<KeptImport>,
     /// The number of the last arrival of a message in a folder.
     pub(super) last_arrival: u64,
     /// All changes, oldest first.
@@ -60,6 +68,17 @@ pub(super) struct Stored {
     pub(super) arrival: u64,
     /// The content of each attachment.
     files: Vec<Vec<u8>>,
+    /// The bytes of an imported message.
+    raw: Option<Vec<u8>>,
+}
+
+/// An import with an idempotency key.
+#[derive(Debug)]
+struct KeptImport {
+    key: String,
+    /// The values of the import.
+    values: String,
+    imported: ImportedMessage,
 }
 
 impl Default for Mail {
@@ -77,6 +96,7 @@ impl Default for Mail {
             folders: folders.map(folder).into(),
             stored: Vec::new(),
             last_uid: 0,
+            imports: Vec::new(),
             last_arrival: 0,
             changes: Vec::new(),
             index: IndexState::Ready,
@@ -192,8 +212,29 @@ impl Mail {
             detail,
             arrival: self.last_arrival,
             files,
+            raw: None,
         });
         self.last_uid
+    }
+
+    /// Returns a message with its current folder and position.
+    fn located(&self, uid: u64) -> Result<Detail, Error> {
+        let folder = &self.find(uid)?.folder;
+        let mut found = self.of(folder);
+        let found = found.find(|(summary, _)| summary.uid == uid);
+        let (summary, stored) = found.ok_or(Error::NotFound)?;
+        Ok(Detail {
+            summary,
+            folder: folder.clone(),
+            ..stored.detail.clone()
+        })
+    }
+
+    /// Returns the bytes of a message.
+    fn raw(&self, uid: u64) -> Result<Vec<u8>, Error> {
+        let stored = self.find(uid)?;
+        let written = || raw::write(&stored.detail, &stored.files);
+        Ok(stored.raw.clone().unwrap_or_else(written))
     }
 
     /// Returns the messages of a folder with their summaries, oldest first.
@@ -282,18 +323,7 @@ impl Mailbox for FakeHost {
     }
 
     fn get_message(&self, uid: u64) -> Result<Detail, Error> {
-        self.read_mail(
-            |error| error,
-            |mail| {
-                let mut found = mail.of(&mail.find(uid)?.folder);
-                let found = found.find(|(summary, _)| summary.uid == uid);
-                let (summary, stored) = found.ok_or(Error::NotFound)?;
-                Ok(Detail {
-                    summary,
-                    ..stored.detail.clone()
-                })
-            },
-        )
+        self.read_mail(|error| error, |mail| mail.located(uid))
     }
 
     fn get_attachment(&self, uid: u64, index: u32) -> Result<Option<(Attachment, Blob)>, Error> {
@@ -403,6 +433,114 @@ impl Mailbox for FakeHost {
     fn get_quota(&self) -> Result<Quota, Error> {
         self.read_mail(|error| error, |mail| Ok(mail.quota))
     }
+
+    fn get_raw_message(&self, uid: u64) -> Result<RawMessage, Error> {
+        self.read_mail(
+            |error| error,
+            |mail| {
+                Ok(RawMessage {
+                    subject: mail.find(uid)?.detail.summary.subject.clone(),
+                    content: Blob::Bytes(mail.raw(uid)?),
+                })
+            },
+        )
+    }
+
+    fn get_header(&self, uid: u64, names: Option<&[String]>) -> Result<MessageHeader, Error> {
+        self.read_mail(
+            |error| error,
+            |mail| {
+                raw::check_names(names)?;
+                let is_wanted = |field: &HeaderField| {
+                    let is_name = |name: &String| name.eq_ignore_ascii_case(&field.name);
+                    names.is_none_or(|names| names.iter().any(is_name))
+                };
+                let fields = raw::fields(&mail.raw(uid)?).into_iter();
+                Ok(MessageHeader {
+                    fields: fields.filter(is_wanted).collect(),
+                    truncated: false,
+                })
+            },
+        )
+    }
+
+    fn get_summaries(&self, uids: &[u64]) -> Result<Vec<Hit>, Error> {
+        self.read_mail(
+            |error| error,
+            |mail| {
+                check_count(uids, MAX_SUMMARIES)?;
+                let found = uids.iter().filter_map(|uid| mail.located(*uid).ok());
+                let hit = |detail: Detail| Hit {
+                    summary: detail.summary,
+                    folder: detail.folder,
+                    snippet: None,
+                };
+                Ok(found.map(hit).collect())
+            },
+        )
+    }
+
+    fn get_messages_with_blobs(&self, uids: &[u64]) -> Result<Vec<DetailWithBlobs>, Error> {
+        self.read_mail(|error| error, |_| check_count(uids, MAX_DETAILS))?;
+        let found = uids.iter().map(|uid| self.get_message_with_blobs(*uid));
+        let found = found.filter(|found| !matches!(found, Err(Error::NotFound)));
+        found.collect()
+    }
+
+    fn import_message(&self, import: Import, key: Option<&str>) -> Result<ImportedMessage, Error> {
+        let now = self.now();
+        self.allow(Need::Scope(Scope::MailWrite), |account| {
+            let mail = &mut account.mail;
+            let bytes = import.message.in_memory().unwrap_or_default().to_vec();
+            raw::check(&bytes)?;
+            let flags: Option<Vec<String>> =
+                import.flags.iter().map(|flag| settable(flag)).collect();
+            let flags = flags.ok_or_else(|| {
+                let text = "The flags contain a flag that clients cannot set";
+                Error::invalid(codes::INVALID_FLAG_DATA, text)
+            })?;
+            if !mail.has(&import.folder) {
+                return Err(Error::NotFound);
+            }
+            let values = format!("{import:?}");
+            let mut kept = mail.imports.iter();
+            if let Some(kept) = kept.find(|kept| key == Some(kept.key.as_str())) {
+                if kept.values != values {
+                    let text = "This Idempotency-Key was used for another message";
+                    return Err(Error::conflict(codes::IDEMPOTENCY_KEY_REUSED, text));
+                }
+                return Ok(ImportedMessage {
+                    replayed: true,
+                    ..kept.imported.clone()
+                });
+            }
+            let letter = raw::read(&bytes).date(import.received_at.unwrap_or(now));
+            let letter = flags.iter().fold(letter, |letter, flag| letter.flag(flag));
+            let imported = ImportedMessage {
+                uid: mail.put(&import.folder, letter),
+                folder: import.folder,
+                replayed: false,
+            };
+            if let Some(stored) = mail.stored.last_mut() {
+                stored.detail.summary.size = bytes.len() as u64;
+                stored.raw = Some(bytes);
+            }
+            mail.imports.extend(key.map(|key| KeptImport {
+                key: key.into(),
+                values,
+                imported: imported.clone(),
+            }));
+            Ok(imported)
+        })
+    }
+}
+
+fn check_count(uids: &[u64], max: usize) -> Result<(), Error> {
+    if uids.len() > max {
+        let text = format!("At most {max} messages at once");
+        return Err(Error::too_large(codes::TOO_MANY_MESSAGES, text));
+    }
+    Ok(())
 }
 
 /// Returns the canonical name of a flag. Returns `None` if clients cannot set the flag.

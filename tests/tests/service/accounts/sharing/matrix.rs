@@ -96,8 +96,17 @@ impl Case<'_, '_> {
             format!("GET /api/v1/mail/messages/{seen}"),
             format!("GET /api/v1/mail/messages/{seen}?folder={folder}"),
             format!("GET /api/v1/mail/messages/{seen}/attachments/0"),
+            format!("GET /api/v1/mail/messages/{seen}/raw"),
+            format!("GET /api/v1/mail/messages/{seen}?headers=all"),
         ] {
             self.check_request(&line, None, read).await;
+        }
+        // Messages that cannot be read are missing, like messages that do not exist.
+        let line = format!("GET /api/v1/mail/messages?uids={seen},{flagged}&view=detail");
+        let found = self.check_request(&line, None, 200).await;
+        if !found.is_null() {
+            let key = if read == 200 { "messages" } else { "missing" };
+            assert_eq!(found[key].as_array().unwrap().len(), 2, "{found}");
         }
         let flag = json!({ "flags": ["\\Flagged"], "action": "add" });
         let line = format!("POST /api/v1/mail/messages/{flagged}/flag");

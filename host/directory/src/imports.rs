@@ -1,0 +1,281 @@
+//! Imports of messages. If a client repeats an import with the same idempotency key, the service
+//! does not store a second message. The repository also records which messages were imported.
+//!
+//! Before storing a message, the service writes a row without an outcome. The row contains the
+//! state of the folder, so that another process can look for the stored message.
+
+use std::time::Duration;
+
+use latchmail_core::clock::Timestamp;
+use latchmail_core::message_number::MessageNumber;
+
+use crate::db::{Db, Error};
+use crate::message_index::Identity;
+use crate::sendings::Key;
+
+/// The time for which an idempotency key is stored.
+pub const RETENTION: Duration = Duration::from_hours(24);
+
+/// Maximum number of attempts to record an import while other hosts release the same key.
+const ATTEMPTS: usize = 8;
+
+const BEGIN: &str = "INSERT INTO imports (account_id, key_hash, fingerprint, process, begun_at, uid_validity, uid_next) \
+    VALUES ($1, $2, $3, $4, $5, $6, $7) ON CONFLICT (account_id, key_hash) DO NOTHING";
+const FIND: &str = "SELECT fingerprint, process, begun_at, uid_validity, uid_next, outcome, uid FROM imports \
+    WHERE account_id = $1 AND key_hash = $2";
+const DROP_OLD: &str =
+    "DELETE FROM imports WHERE account_id = $1 AND key_hash = $2 AND begun_at <= $3";
+/// Continues an import, unless another process has continued the import since $3 and $4 were read.
+const CONTINUE: &str = "UPDATE imports SET process = $5, begun_at = $6, outcome = NULL \
+    WHERE account_id = $1 AND key_hash = $2 AND process = $3 AND begun_at = $4";
+const STORED: &str =
+    "UPDATE imports SET outcome = 'stored', uid = $3 WHERE account_id = $1 AND key_hash = $2";
+const UNKNOWN: &str =
+    "UPDATE imports SET outcome = 'unknown' WHERE account_id = $1 AND key_hash = $2";
+const RELEASE: &str = "DELETE FROM imports WHERE account_id = $1 AND key_hash = $2";
+const SWEEP: &str = "DELETE FROM imports WHERE begun_at <= $1";
+const MARK: &str = "INSERT INTO imported_messages (account_id, identity, imported_at) \
+    VALUES ($1, $2, $3) ON CONFLICT (account_id, identity) DO NOTHING";
+/// Deletes the marks of messages that no longer exist. A mark is written before its message has a
+/// number.
+const SWEEP_MARKS: &str = "DELETE FROM imported_messages WHERE imported_at <= $1 AND NOT EXISTS \
+    (SELECT 1 FROM messages m WHERE m.account_id = imported_messages.account_id AND m.identity = imported_messages.identity)";
+
+/// An earlier request to import a message with a key.
+#[derive(Clone, Debug, PartialEq, Eq, sqlx_macros::FromRow)]
+pub struct Import {
+    /// The SHA-256 of the request.
+    pub fingerprint: Vec<u8>,
+    /// The id of the host that stores the message ([`crate::hosts`]).
+    pub process: String,
+    begun_at: i64,
+    uid_validity: i64,
+    uid_next: i64,
+    outcome: Option<String>,
+    uid: Option<i64>,
+}
+
+impl Import {
+    /// Returns the number of the message if the record states that the message was stored.
+    #[must_use]
+    pub fn stored(&self) -> Option<MessageNumber> {
+        let uid = self.uid.and_then(|uid| u64::try_from(uid).ok());
+        uid.map(MessageNumber)
+    }
+
+    /// Returns `true` if the record contains no outcome of the import yet.
+    #[must_use]
+    pub fn is_begun(&self) -> bool {
+        self.outcome.is_none()
+    }
+
+    /// Returns the time at which the import began.
+    #[must_use]
+    pub fn begun_at(&self) -> Timestamp {
+        Timestamp::from_millis(self.begun_at)
+    }
+
+    /// Returns the UIDVALIDITY and the UIDNEXT of the folder before the import.
+    #[must_use]
+    pub fn folder_state(&self) -> (u32, u32) {
+        let number = |n: i64| u32::try_from(n).unwrap_or(0);
+        (number(self.uid_validity), number(self.uid_next))
+    }
+}
+
+/// The values of a new row.
+#[derive(Clone, Copy, Debug)]
+pub struct NewImport<'a> {
+    /// The SHA-256 of the request.
+    pub fingerprint: &'a [u8],
+    /// The id of this host.
+    pub process: &'a str,
+    /// The UIDVALIDITY and the UIDNEXT of the folder.
+    pub folder_state: (u32, u32),
+    /// The current time.
+    pub now: Timestamp,
+}
+
+/// The imports with an idempotency key, and the marks of imported messages.
+#[derive(Clone, Debug)]
+pub struct Imports {
+    pub(crate) db: Db,
+}
+
+impl Imports {
+    /// Records that a message will be stored with a key. If the key was already used in the last 24
+    /// hours, returns the earlier import and records nothing. Otherwise returns `None`.
+    ///
+    /// # Errors
+    /// Returns [`Error`] if the database fails, or if other hosts released the key during every
+    /// attempt. The caller must not store the message in that case.
+    pub async fn begin(&self, key: &Key, new: NewImport<'_>) -> Result<Option<Import>, Error> {
+        let over = new.now.minus(RETENTION).millis();
+        self.db
+            .execute(DROP_OLD, (&key.account, &key.hash, over))
+            .await?;
+        let (uid_validity, uid_next) = new.folder_state;
+        for _ in 0..ATTEMPTS {
+            let parameters = (
+                &key.account,
+                &key.hash,
+                new.fingerprint,
+                new.process,
+                new.now,
+                i64::from(uid_validity),
+                i64::from(uid_next),
+            );
+            if self.db.execute(BEGIN, parameters).await? == 1 {
+                return Ok(None);
+            }
+            if let Some(earlier) = self.find(key).await? {
+                return Ok(Some(earlier));
+            }
+        }
+        Err(sqlx::Error::RowNotFound.into())
+    }
+
+    /// Returns the import with a key, or `None` if the key is not in use.
+    ///
+    /// # Errors
+    /// Returns [`Error`] if the database fails.
+    pub async fn find(&self, key: &Key) -> Result<Option<Import>, Error> {
+        self.db.optional(FIND, (&key.account, &key.hash)).await
+    }
+
+    /// Continues an import whose outcome is unknown. Returns `false` if another request has
+    /// continued the import.
+    ///
+    /// # Errors
+    /// Returns [`Error`] if the database fails.
+    pub async fn resume(
+        &self,
+        key: &Key,
+        earlier: &Import,
+        process: &str,
+        now: Timestamp,
+    ) -> Result<bool, Error> {
+        let parameters = (
+            &key.account,
+            &key.hash,
+            &earlier.process,
+            earlier.begun_at,
+            process,
+            now,
+        );
+        Ok(self.db.execute(CONTINUE, parameters).await? == 1)
+    }
+
+    /// Records that the message was stored and has this number.
+    ///
+    /// # Errors
+    /// Returns [`Error`] if the database fails.
+    pub async fn stored(&self, key: &Key, number: MessageNumber) -> Result<(), Error> {
+        let uid = i64::try_from(number.0).unwrap_or(i64::MAX);
+        self.db
+            .execute(STORED, (&key.account, &key.hash, uid))
+            .await?;
+        Ok(())
+    }
+
+    /// Records that it is unknown whether the message was stored.
+    ///
+    /// # Errors
+    /// Returns [`Error`] if the database fails.
+    pub async fn set_unknown(&self, key: &Key) -> Result<(), Error> {
+        self.db.execute(UNKNOWN, (&key.account, &key.hash)).await?;
+        Ok(())
+    }
+
+    /// Records that the message was not stored. A client can then use the key for another attempt.
+    ///
+    /// # Errors
+    /// Returns [`Error`] if the database fails.
+    pub async fn release(&self, key: &Key) -> Result<(), Error> {
+        self.db.execute(RELEASE, (&key.account, &key.hash)).await?;
+        Ok(())
+    }
+
+    /// Records that a message with this identity was imported.
+    ///
+    /// # Errors
+    /// Returns [`Error`] if the database fails.
+    pub async fn mark(
+        &self,
+        account: &str,
+        identity: Identity,
+        now: Timestamp,
+    ) -> Result<(), Error> {
+        self.db.execute(MARK, (account, &identity[..], now)).await?;
+        Ok(())
+    }
+
+    /// Deletes imports that are older than [`RETENTION`], and the marks of messages that no longer
+    /// exist.
+    pub(super) async fn sweep(&self, now: Timestamp) -> Result<(), Error> {
+        let over = now.minus(RETENTION).millis();
+        self.db.execute(SWEEP, [over]).await?;
+        self.db.execute(SWEEP_MARKS, [over]).await?;
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{Fresh, both};
+
+    async fn an_import_is_continued_by_one_request(fresh: Fresh) {
+        let directory = &fresh.directory;
+        directory.with("ada", "ada@example.org", &[]).await;
+        let key = Key {
+            account: "ada".into(),
+            hash: "hash".into(),
+        };
+        let begin = async |process, at| {
+            let new = NewImport {
+                fingerprint: b"one",
+                process,
+                folder_state: (7, 3),
+                now: Timestamp::from_millis(at),
+            };
+            directory.imports.begin(&key, new).await.unwrap()
+        };
+        assert_eq!(begin("p", 1000).await, None);
+        let earlier = begin("q", 2000).await.unwrap();
+        assert!(earlier.is_begun() && earlier.stored().is_none());
+        assert_eq!((&*earlier.process, earlier.folder_state()), ("p", (7, 3)));
+        directory.imports.set_unknown(&key).await.unwrap();
+        let now = Timestamp::from_millis(3000);
+        let resume = async |process| directory.imports.resume(&key, &earlier, process, now).await;
+        assert!(resume("q").await.unwrap());
+        assert!(!resume("r").await.unwrap());
+        directory
+            .imports
+            .stored(&key, MessageNumber(5))
+            .await
+            .unwrap();
+        let stored = begin("r", 4000).await.unwrap();
+        assert_eq!(
+            (stored.stored(), stored.is_begun()),
+            (Some(MessageNumber(5)), false)
+        );
+        directory.imports.release(&key).await.unwrap();
+        assert_eq!(begin("r", 5000).await, None);
+        let day = 24 * 3_600_000;
+        assert!(begin("r", 5000 + day - 1).await.is_some());
+        assert_eq!(begin("r", 5000 + day).await, None);
+        directory
+            .imports
+            .mark("ada", [1; 16], Timestamp::from_millis(0))
+            .await
+            .unwrap();
+        let later = Timestamp::from_millis(6000 + 2 * day);
+        directory.imports.sweep(later).await.unwrap();
+        assert_eq!(fresh.number("SELECT COUNT(*) FROM imports").await, 0);
+        let marks = "SELECT COUNT(*) FROM imported_messages";
+        assert_eq!(fresh.number(marks).await, 0);
+    }
+
+    both!(an_import_is_continued_by_one_request);
+}

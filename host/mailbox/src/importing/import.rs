@@ -1,0 +1,443 @@
+//! Stores a message with APPEND, and assigns its number.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use latchmail_core::clock::{Clock, Timestamp};
+use latchmail_core::detached_tasks::DetachedTasks;
+use latchmail_core::message_number::{MessageNumber, Uid};
+use latchmail_core::permissions::Right;
+use latchmail_directory::Directory;
+use latchmail_directory::imports::{Import as Record, NewImport, RETENTION};
+use latchmail_directory::sendings::Key;
+use latchmail_imap::flag::Flag;
+use latchmail_imap::list::POSITIONS;
+use latchmail_imap::{MessageRef, NewMessage, Opened};
+use sha2::{Digest as _, Sha256};
+
+use super::content::{Content, check};
+use super::find::{Found, find};
+use super::result::{Error, Imported};
+use crate::access::Access;
+use crate::blocking;
+use crate::changing::change::change_error;
+use crate::connections::retry::retry_read;
+use crate::error::Error as MailboxError;
+use crate::folders::path::normalize_path;
+use crate::folders::rights::Decision;
+use crate::idempotency::{KeysInUse, in_progress, other_message, stored_key};
+use crate::mail::Mail;
+use crate::message::identity::identity;
+
+/// Maximum duration of an import. An import of another host that began within this time counts as
+/// in progress, as long as the host runs.
+const MAX_DURATION: Duration = Duration::from_mins(3);
+
+/// A message to store.
+#[derive(Clone, Debug)]
+pub struct Import {
+    /// The path of the folder.
+    pub folder: String,
+    /// The bytes of the message.
+    pub message: Bytes,
+    /// The flags of the message.
+    pub flags: Vec<Flag>,
+    /// The time of arrival. `None` is the current time.
+    pub received_at: Option<Timestamp>,
+}
+
+impl Import {
+    pub(super) fn path(&self) -> &str {
+        normalize_path(&self.folder)
+    }
+
+    /// Returns a hash of all values.
+    fn fingerprint(&self) -> Vec<u8> {
+        let mut hash = Sha256::new();
+        hash.update(self.path());
+        for flag in &self.flags {
+            hash.update([0]);
+            hash.update(flag.as_str());
+        }
+        hash.update([0, 0]);
+        let received_at = self.received_at.map_or(-1, Timestamp::millis);
+        hash.update(received_at.to_be_bytes());
+        hash.update(&self.message);
+        hash.finalize().to_vec()
+    }
+}
+
+/// Stores messages that clients upload.
+#[derive(Debug)]
+pub struct Importer {
+    directory: Directory,
+    mail: Arc<Mail>,
+    clock: Clock,
+    /// The id of this host, which distinguishes the imports of this host from the imports of other
+    /// hosts.
+    process: String,
+    keys: KeysInUse,
+    /// The imports in progress.
+    tasks: DetachedTasks,
+}
+
+impl Importer {
+    /// Creates the service. `host_id` identifies this process among the hosts that share the
+    /// database.
+    #[must_use]
+    pub fn new(directory: Directory, mail: Arc<Mail>, clock: Clock, host_id: &str) -> Self {
+        Self {
+            directory,
+            mail,
+            clock,
+            process: host_id.to_owned(),
+            keys: KeysInUse::default(),
+            tasks: DetachedTasks::default(),
+        }
+    }
+
+    /// Stores a message. Returns `None` if the folder does not exist. If a request within the last
+    /// 24 hours used the same `key`, stores nothing and returns the result of that request. If the
+    /// outcome of that request is unknown, looks for the message, and stores the message only if
+    /// the folder does not contain it.
+    ///
+    /// # Errors
+    /// Returns an [`Error`] if the operation fails.
+    pub async fn import(
+        self: &Arc<Self>,
+        access: &Access,
+        import: Import,
+        key: Option<&str>,
+    ) -> Result<Option<Imported>, Error> {
+        let message = import.message.clone();
+        blocking::run_sized(message.len(), move || check(&message))
+            .await
+            .map_err(MailboxError::Internal)??;
+        let key = key.map(|key| stored_key(access, key));
+        let (importer, access) = (Arc::clone(self), access.clone());
+        let task = async move {
+            match key {
+                None => importer.import_new(&access, &import, None).await,
+                Some(key) => importer.import_once(&access, &import, &key).await,
+            }
+        };
+        self.tasks
+            .spawn(task)
+            .await
+            .unwrap_or_else(|error| Err(unknown(format!("an import ended early: {error}"))))
+    }
+
+    /// Waits until no import is in progress.
+    pub async fn finished(&self) {
+        self.tasks.finished().await;
+    }
+
+    /// Stores a message, unless an earlier request has used this idempotency key.
+    async fn import_once(
+        &self,
+        access: &Access,
+        import: &Import,
+        key: &Key,
+    ) -> Result<Option<Imported>, Error> {
+        let in_use = self.keys.start(key);
+        let _in_use = in_use.ok_or_else(|| Error::Conflict(in_progress()))?;
+        let hashed = import.clone();
+        let fingerprint = blocking::run_sized(import.message.len(), move || hashed.fingerprint());
+        let fingerprint = fingerprint.await.map_err(MailboxError::Internal)?;
+        match self.directory.imports.find(key).await? {
+            Some(earlier) if self.clock.now().since(earlier.begun_at()) < RETENTION => {
+                if earlier.fingerprint != fingerprint {
+                    return Err(Error::Conflict(other_message()));
+                }
+                self.continue_import(access, import, key, &earlier).await
+            }
+            _ => {
+                self.import_new(access, import, Some((key, &fingerprint)))
+                    .await
+            }
+        }
+    }
+
+    /// Returns the result of an earlier request with the same values, or completes this request.
+    async fn continue_import(
+        &self,
+        access: &Access,
+        import: &Import,
+        key: &Key,
+        earlier: &Record,
+    ) -> Result<Option<Imported>, Error> {
+        if let Some(number) = earlier.stored() {
+            return Ok(Some(imported(import, number, true)));
+        }
+        let now = self.clock.now();
+        let is_recent = now.since(earlier.begun_at()) < MAX_DURATION;
+        if earlier.is_begun()
+            && earlier.process != self.process
+            && is_recent
+            && self.directory.hosts.is_alive(&earlier.process).await?
+        {
+            return Err(Error::Conflict(in_progress()));
+        }
+        let Some(current) = self.folder_state(access, import).await? else {
+            return Ok(None);
+        };
+        let imports = &self.directory.imports;
+        if !imports.resume(key, earlier, &self.process, now).await? {
+            return Err(Error::Conflict(in_progress()));
+        }
+        let before = earlier.folder_state();
+        let found = self.find_stored(access, import, before).await;
+        match found {
+            Ok(Found::Stored(uid)) => {
+                let number = self.number(access, import, current, uid).await;
+                let number = self.finish(Some(key), number).await?;
+                Ok(Some(imported(import, number, true)))
+            }
+            Ok(Found::Missing) => self.store(access, import, before, Some(key)).await,
+            Ok(Found::Unknown) => {
+                let why = "the stored message cannot be found";
+                self.finish(Some(key), Err(unknown(why.into()))).await?;
+                Ok(None)
+            }
+            // The earlier outcome is still unknown.
+            Err(error) => {
+                log_failure(imports.set_unknown(key).await);
+                Err(error.into())
+            }
+        }
+    }
+
+    /// Stores a message. `record` contains the key and the fingerprint of the record to create.
+    async fn import_new(
+        &self,
+        access: &Access,
+        import: &Import,
+        record: Option<(&Key, &[u8])>,
+    ) -> Result<Option<Imported>, Error> {
+        let Some(state) = self.folder_state(access, import).await? else {
+            return Ok(None);
+        };
+        if let Some((key, fingerprint)) = record {
+            let new = NewImport {
+                fingerprint,
+                process: &self.process,
+                folder_state: state,
+                now: self.clock.now(),
+            };
+            // Another host has begun an import since the lookup.
+            if self.directory.imports.begin(key, new).await?.is_some() {
+                return Err(Error::Conflict(in_progress()));
+            }
+        }
+        self.store(access, import, state, record.map(|(key, _)| key))
+            .await
+    }
+
+    /// Returns the UIDVALIDITY and the UIDNEXT of the folder. Returns `None` if the folder does not
+    /// exist, or if the caller must not learn that it exists.
+    async fn folder_state(
+        &self,
+        access: &Access,
+        import: &Import,
+    ) -> Result<Option<(u32, u32)>, MailboxError> {
+        let (folders, path) = (&self.mail.folders, import.path());
+        folders.ensure_indexed(access).await?;
+        // APPEND contains the name of the folder. Another client could have renamed the folder, so
+        // a member's rights are checked with the current names.
+        if access.member.is_some() {
+            folders.refresh(access).await?;
+        }
+        let folder_access = folders.require(access, path, Right::MailWrite).await?;
+        let Some(folder_access) = folder_access else {
+            return Ok(None);
+        };
+        let mut lease = self.mail.context.connections.lease(access, None).await?;
+        let Some(status) = retry_read!(lease, session => session.status(path, POSITIONS)) else {
+            return Ok(None);
+        };
+        let allowed = folder_access.authorize(path, status.uid_validity, Right::MailWrite);
+        Ok((allowed == Decision::Allowed).then_some((status.uid_validity, status.uid_next)))
+    }
+
+    /// Uploads and stores the message. `state` is the state of the folder before the import.
+    async fn store(
+        &self,
+        access: &Access,
+        import: &Import,
+        state: (u32, u32),
+        key: Option<&Key>,
+    ) -> Result<Option<Imported>, Error> {
+        match self.append(access, import, state).await {
+            Ok(Some(uid)) => {
+                let number = self.number(access, import, state, uid).await;
+                let number = self.finish(key, number).await?;
+                Ok(Some(imported(import, number, false)))
+            }
+            Ok(None) => {
+                if let Some(key) = key {
+                    log_failure(self.directory.imports.release(key).await);
+                }
+                Ok(None)
+            }
+            Err(error) => {
+                self.finish(key, Err(error)).await?;
+                Ok(None)
+            }
+        }
+    }
+
+    /// Stores the message with APPEND. Returns its UID, or `None` if the folder does not exist. If
+    /// the connection fails while the mail server stores the message, looks for the message.
+    async fn append(
+        &self,
+        access: &Access,
+        import: &Import,
+        state: (u32, u32),
+    ) -> Result<Option<Uid>, Error> {
+        let new = NewMessage {
+            path: import.path(),
+            flags: &import.flags,
+            received_at: import.received_at,
+            bytes: import.message.clone(),
+        };
+        let connections = &self.mail.context.connections;
+        let mut lease = connections.lease(access, None).await.map_err(Error::from)?;
+        let begun = async {
+            let begun = retry_read!(lease, session => session.begin_append(new.clone()));
+            Ok::<_, MailboxError>(begun)
+        };
+        if !begun.await? {
+            return Ok(None);
+        }
+        let stored = async {
+            let session = lease.current_session()?;
+            session.end_append().await.map_err(change_error)
+        };
+        let stored = stored.await;
+        drop(lease);
+        match stored {
+            Ok(None) => Ok(None),
+            Ok(Some(Some(appended))) if appended.uid_validity == state.0 => Ok(Some(appended.uid)),
+            // The server does not report the UID, or another folder has replaced the folder.
+            Ok(Some(_)) => match self.find_stored(access, import, state).await? {
+                Found::Stored(uid) => Ok(Some(uid)),
+                Found::Missing | Found::Unknown => {
+                    Err(unknown("the stored message cannot be found".into()))
+                }
+            },
+            Err(MailboxError::Unknown(why)) => {
+                match self.find_stored(access, import, state).await {
+                    Ok(Found::Stored(uid)) => Ok(Some(uid)),
+                    _ => Err(unknown(why)),
+                }
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    async fn find_stored(
+        &self,
+        access: &Access,
+        import: &Import,
+        state: (u32, u32),
+    ) -> Result<Found, MailboxError> {
+        let message = import.message.clone();
+        let content = blocking::run_sized(message.len(), move || Content::of(&message).finish());
+        let content = content.await.map_err(MailboxError::Internal)?;
+        let connections = &self.mail.context.connections;
+        let mut lease = connections.lease(access, Some(import.path())).await?;
+        Ok(retry_read!(lease, session => find(session, import, state, content)))
+    }
+
+    /// Returns the number of the stored message. Records first that the message was imported.
+    async fn number(
+        &self,
+        access: &Access,
+        import: &Import,
+        (uid_validity, uid_next): (u32, u32),
+        uid: Uid,
+    ) -> Result<MessageNumber, Error> {
+        let number = self.assign_number(access, import, uid_validity, uid_next, uid);
+        // The message is stored, so the result of a failure is unknown to the client.
+        number.await.map_err(|error| match error {
+            MailboxError::Unknown(why) => unknown(why),
+            error => unknown(format!("a stored message has no number: {error}")),
+        })
+    }
+
+    async fn assign_number(
+        &self,
+        access: &Access,
+        import: &Import,
+        uid_validity: u32,
+        uid_next: u32,
+        uid: Uid,
+    ) -> Result<MessageNumber, MailboxError> {
+        let (context, path) = (&self.mail.context, import.path());
+        let at = MessageRef {
+            path,
+            uid_validity,
+            uid,
+        };
+        let mut lease = context.connections.lease(access, Some(path)).await?;
+        let fetched = retry_read!(lease, session => session.identities_at(&[at]));
+        drop(lease);
+        let found = fetched.iter().find(|message| message.uid == uid);
+        let gone = || MailboxError::Internal("another client removed the message".into());
+        let identity = identity(found.ok_or_else(gone)?);
+        let now = self.clock.now();
+        let account = &access.account;
+        self.directory.imports.mark(account, identity, now).await?;
+        let opened = Opened {
+            exists: 0,
+            uid_validity,
+            uid_next,
+        };
+        let numbers = &self.mail.numbers;
+        let assigned = numbers
+            .of_messages(access, path, opened, &[(uid, identity)])
+            .await?;
+        let number = assigned.get(&uid).copied().ok_or_else(gone)?;
+        // Another request could have cached the location before the mark was written.
+        context.cache.remove_location(account, number);
+        Ok(number)
+    }
+
+    /// Records the outcome of the import with this key.
+    async fn finish(
+        &self,
+        key: Option<&Key>,
+        outcome: Result<MessageNumber, Error>,
+    ) -> Result<MessageNumber, Error> {
+        if let Some(key) = key {
+            let imports = &self.directory.imports;
+            log_failure(match &outcome {
+                Ok(number) => imports.stored(key, *number).await,
+                Err(Error::Mailbox(MailboxError::Unknown(_))) => imports.set_unknown(key).await,
+                Err(_) => imports.release(key).await,
+            });
+        }
+        outcome
+    }
+}
+
+fn imported(import: &Import, number: MessageNumber, replayed: bool) -> Imported {
+    Imported {
+        number,
+        folder: import.path().to_owned(),
+        replayed,
+    }
+}
+
+fn unknown(why: String) -> Error {
+    Error::Mailbox(MailboxError::Unknown(why))
+}
+
+/// Logs a failure to store the outcome of an import. The client gets the outcome despite the
+/// failure. The stored state never describes a step that has not happened.
+fn log_failure(stored: Result<(), latchmail_directory::Error>) {
+    if let Err(error) = stored {
+        tracing::error!(%error, "failed to store the outcome of an import");
+    }
+}

@@ -1,0 +1,156 @@
+//! Reads several messages by their numbers. The messages can be in different folders. One command
+//! reads the beginnings of all messages of a folder, and further commands read the larger messages
+//! in batches.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use latchmail_core::message_number::{MessageNumber, Uid};
+use latchmail_directory::message_index::Location;
+use latchmail_imap::{Fetched, MessageRef};
+
+use super::Reader;
+use super::message::parse_complete;
+use crate::access::Access;
+use crate::bounds;
+use crate::connections::retry::retry_read;
+use crate::error::Error;
+use crate::message::types::Detail;
+use crate::numbers::locations::{group_by_folder, message_ref};
+
+/// The number of bytes that the first command reads of each message.
+const BEGINNING: usize = 64 * 1024;
+
+impl Reader {
+    /// Returns the messages with these numbers, in the order of `numbers`. Omits messages that do
+    /// not exist or that the caller is not allowed to read.
+    ///
+    /// # Errors
+    /// Returns an [`Error`] if the operation fails.
+    pub async fn messages(
+        &self,
+        access: &Access,
+        numbers: &[MessageNumber],
+    ) -> Result<Vec<Detail>, Error> {
+        let mut details: HashMap<MessageNumber, Detail> = HashMap::new();
+        for is_reconciled in [false, true] {
+            let missing = |number: &&MessageNumber| !details.contains_key(number);
+            let missing: Vec<MessageNumber> = numbers.iter().filter(missing).copied().collect();
+            if is_reconciled {
+                self.numbers.reconcile(access).await?;
+            }
+            let locations = self.numbers.readable_locations(access, &missing).await?;
+            let by_number: HashMap<MessageNumber, &Arc<Location>> = locations
+                .iter()
+                .map(|(number, location)| (*number, location))
+                .collect();
+            for messages in group_by_folder(&locations).into_values() {
+                let messages: Vec<_> = messages
+                    .iter()
+                    .filter_map(|(number, _)| Some((*number, *by_number.get(number)?)))
+                    .collect();
+                let read = self.messages_in(access, &messages).await?;
+                details.extend(read.into_iter().map(|one| (one.summary.number, one)));
+            }
+            // The owner's other numbers were never assigned. For a member, the steps do not depend
+            // on the existence of a message.
+            let expected = match access.member {
+                None => by_number.into_keys().collect(),
+                Some(_) => missing,
+            };
+            if expected.iter().all(|number| details.contains_key(number)) {
+                break;
+            }
+        }
+        let summaries = details.values_mut().map(|detail| &mut detail.summary);
+        self.index
+            .set_merged_threads(&access.account, summaries)
+            .await?;
+        let details = numbers.iter().filter_map(|number| details.remove(number));
+        Ok(details.collect())
+    }
+
+    /// Reads messages of one folder.
+    async fn messages_in(
+        &self,
+        access: &Access,
+        messages: &[(MessageNumber, &Arc<Location>)],
+    ) -> Result<Vec<Detail>, Error> {
+        let by_uid: HashMap<Uid, (MessageNumber, &Arc<Location>)> = messages
+            .iter()
+            .map(|(number, location)| (location.imap_uid(), (*number, *location)))
+            .collect();
+        let refs: Vec<MessageRef<'_>> = messages
+            .iter()
+            .map(|(_, location)| message_ref(location))
+            .collect();
+        let mut details = Vec::with_capacity(messages.len());
+        let mut large: Vec<(usize, MessageRef<'_>)> = Vec::new();
+        for message in self.beginnings(access, &refs, BEGINNING).await? {
+            let Some((number, location)) = by_uid.get(&message.uid) else {
+                continue;
+            };
+            if message.whole.len() < BEGINNING {
+                details.push(self.parse_whole(*number, location, message).await?);
+            } else {
+                let size = bounds::to_usize(message.size).min(bounds::FIRST);
+                large.push((size, message_ref(location)));
+            }
+        }
+        let mut remaining = &large[..];
+        while !remaining.is_empty() {
+            let mut bytes = 0;
+            let fits = |(size, _): &&(usize, MessageRef<'_>)| {
+                bytes += size;
+                bytes <= bounds::LISTING_BATCH
+            };
+            let count = remaining.iter().take_while(fits).count().max(1);
+            let (batch, rest) = remaining.split_at(count);
+            remaining = rest;
+            let refs: Vec<MessageRef<'_>> = batch.iter().map(|(_, message)| *message).collect();
+            let mib = u32::try_from(bounds::LISTING_BATCH.div_ceil(1024 * 1024));
+            let memory = &self.context.message_memory;
+            let memory = memory.acquire(mib.unwrap_or(u32::MAX)).await?;
+            let mut largest = Vec::new();
+            for message in self.beginnings(access, &refs, bounds::FIRST).await? {
+                let Some((number, location)) = by_uid.get(&message.uid) else {
+                    continue;
+                };
+                if message.whole.len() < bounds::FIRST {
+                    details.push(self.parse_whole(*number, location, message).await?);
+                } else {
+                    largest.push((*number, *location));
+                }
+            }
+            drop(memory);
+            // Each of these messages needs commands of its own, because its texts can be anywhere.
+            for (number, location) in largest {
+                details.extend(self.message_at(access, number, location).await?);
+            }
+        }
+        Ok(details)
+    }
+
+    async fn beginnings(
+        &self,
+        access: &Access,
+        refs: &[MessageRef<'_>],
+        bytes: usize,
+    ) -> Result<Vec<Fetched>, Error> {
+        let path = refs.first().map(|message| message.path);
+        let mut lease = self.context.connections.lease(access, path).await?;
+        Ok(retry_read!(lease, session => session.beginnings_at(refs, bytes)))
+    }
+
+    async fn parse_whole(
+        &self,
+        number: MessageNumber,
+        location: &Location,
+        message: Fetched,
+    ) -> Result<Detail, Error> {
+        let trusted = Arc::clone(&self.trusted_results);
+        let (mut detail, _) = parse_complete(number, message, trusted).await?;
+        detail.set_location(location);
+        Ok(detail)
+    }
+}

@@ -1,0 +1,42 @@
+//! Reads the header of a message.
+
+use latchmail_core::message_number::MessageNumber;
+use latchmail_mime::Fields;
+
+use super::Reader;
+use crate::access::Access;
+use crate::blocking;
+use crate::connections::retry::retry_read;
+use crate::error::Error;
+use crate::numbers::locations::message_ref;
+
+impl Reader {
+    /// Returns the header fields with one of these names, or all header fields, of the message with
+    /// this message number. Returns `None` if the message does not exist.
+    ///
+    /// # Errors
+    /// Returns an [`Error`] if the operation fails.
+    pub async fn header(
+        &self,
+        access: &Access,
+        number: MessageNumber,
+        names: Option<Vec<String>>,
+    ) -> Result<Option<Fields>, Error> {
+        let mut locations = self.numbers.locations(access, number);
+        while let Some(location) = locations.next().await? {
+            let at = message_ref(&location);
+            let pool = &self.context.connections;
+            let mut lease = pool.lease(access, Some(at.path)).await?;
+            let header = retry_read!(lease, session => session.header_at(at));
+            drop(lease);
+            if let Some(header) = header {
+                let decode = move || Fields::of(&header, names.as_deref());
+                return blocking::run(decode)
+                    .await
+                    .map(Some)
+                    .map_err(Error::Internal);
+            }
+        }
+        Ok(None)
+    }
+}
