@@ -33,11 +33,11 @@ pub use self::domains::{
 pub use self::http_client::{HttpClient, HttpRequest, HttpResponse};
 pub use self::log::{Level, Log};
 pub use self::mailbox::{
-    Address, Attachment, Authentication, Change, ChangeList, ChangedFolder, ChangedMessage,
-    ChangesError, DeletedMessage, Detail, DetailWithBlobs, FlagAction, Folder, Hit, IndexState,
-    Listing, Mailbox, Match, MovedMessage, Page, QuerySyntax, RenamedFolder, Role, Search,
-    SearchError, SearchResult, Snippet, SortOrder, Summary, Thread, ThreadList, ThreadMessages,
-    ThreadsError, Verdict,
+    Address, Attachment, AttachmentContent, Authentication, Change, ChangeList, ChangedFolder,
+    ChangedMessage, ChangesError, ConditionalError, CopiedMessage, DeletedMessage, Detail,
+    DetailWithBlobs, FlagAction, Folder, Hit, IndexState, Listing, Mailbox, Match, MessageVersion,
+    MovedMessage, Page, QuerySyntax, RenamedFolder, Role, Search, SearchError, SearchResult,
+    Snippet, SortOrder, Summary, Thread, ThreadList, ThreadMessages, ThreadsError, Verdict,
 };
 pub use self::outbox::{Draft, File, Outbox, Sent};
 pub use self::profile::{Changes, Details, PasswordChange, Profile};

@@ -40,11 +40,13 @@ mod reading;
 pub mod search;
 pub mod server_checks;
 
+pub use latchmail_imap::change::StoreMode;
 pub use latchmail_imap::flag::Flag;
 pub use latchmail_imap::list::Role;
 
 pub use access::{Access, Member};
 pub use changing::Changer;
+pub use changing::change::Copied;
 pub use connections::Connections;
 pub use connections::revocation::{SessionSelector, end_server_sessions};
 pub use error::Error;
@@ -57,6 +59,7 @@ pub use mail::{Mail, MailSettings};
 pub use message::authentication::{Authentication, TrustedResults, Verdict, parse_addresses};
 pub use message::mark::MarkedContent;
 pub use message::types::{Address, Attachment, Detail, Listing, Summary};
+pub use message::version::{MessageVersion, content_version};
 pub use reading::Reader;
 pub use reading::attachment::AttachmentContent;
 pub use reading::download::Download;

@@ -8,3 +8,4 @@ pub(crate) mod parts;
 pub(crate) mod summary;
 pub(crate) mod thread_ids;
 pub(crate) mod types;
+pub(crate) mod version;

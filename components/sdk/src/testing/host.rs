@@ -7,6 +7,7 @@ mod credentials;
 mod domains;
 mod http_client;
 mod mailbox;
+mod message_changes;
 mod outbox;
 mod profile;
 mod search;

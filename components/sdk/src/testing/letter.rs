@@ -45,6 +45,7 @@ impl Letter {
                     verdict: Verdict::None,
                     domain: None,
                 },
+                version: String::new(),
             },
             files: Vec::new(),
         }

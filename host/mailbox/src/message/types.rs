@@ -5,6 +5,8 @@ use latchmail_core::message_number::MessageNumber;
 pub use latchmail_mime::{Address, Attachment};
 
 use crate::message::authentication::Authentication;
+#[cfg(doc)]
+use crate::message::version::MessageVersion;
 
 /// A message in a listing.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -69,4 +71,6 @@ pub struct Detail {
     pub truncated: bool,
     /// The mail server's result of the sender's authentication.
     pub authentication: Authentication,
+    /// The version of the message's state. See [`MessageVersion::state`].
+    pub version: String,
 }

@@ -65,6 +65,9 @@ pub(super) fn mailbox_error(error: latchmail_mailbox::Error) -> wit::Error {
         latchmail_mailbox::Error::InvalidQuery(sentence) => wit::Error::Invalid(sentence),
         latchmail_mailbox::Error::CursorExpired => wit::Error::Invalid(error.to_string()),
         latchmail_mailbox::Error::IndexNotReady => wit::Error::Unavailable,
+        latchmail_mailbox::Error::NoTrashFolder
+        | latchmail_mailbox::Error::NotInTrash
+        | latchmail_mailbox::Error::MessageChanged => wit::Error::Conflict(error.to_string()),
         latchmail_mailbox::Error::Rejected(sentence) => wit::Error::Rejected(sentence),
         latchmail_mailbox::Error::Unknown(detail) => {
             tracing::error!("outcome of a mailbox change is unknown: {detail}");

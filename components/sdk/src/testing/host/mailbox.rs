@@ -1,11 +1,13 @@
-//! Mailboxes of the fake host. `search.rs` contains the searches, and `changes.rs` the change log.
+//! Mailboxes of the fake host. `message_changes.rs` contains the changes of messages, `search.rs`
+//! the searches, and `changes.rs` the change log.
 
+use super::message_changes::versions;
 use super::{FakeHost, Need};
 use crate::capability::{
-    Attachment, Blob, Change, ChangeList, ChangedFolder, ChangedMessage, ChangesError,
-    DeletedMessage, Detail, Error, FlagAction, Folder, IndexState, Listing, Mailbox, MovedMessage,
-    Page, Role, Scope, Search, SearchError, SearchResult, Summary, ThreadList, ThreadMessages,
-    ThreadsError,
+    AttachmentContent, Blob, Change, ChangeList, ChangedFolder, ChangedMessage, ChangesError,
+    ConditionalError, CopiedMessage, Detail, Error, FlagAction, Folder, IndexState, Listing,
+    Mailbox, MessageVersion, Page, Role, Scope, Search, SearchError, SearchResult, Summary,
+    ThreadList, ThreadMessages, ThreadsError,
 };
 use crate::testing::letter::Letter;
 
@@ -23,8 +25,8 @@ pub(super) struct Mail {
     folders: Vec<(String, Option<Role>)>,
     /// The messages of all folders. The messages of each folder are in the order of their arrival
     /// in the folder.
-    stored: Vec<Stored>,
-    last_uid: u64,
+    pub(super) stored: Vec<Stored>,
+    pub(super) last_uid: u64,
     /// All changes, oldest first.
     pub(super) changes: Vec<Change>,
     /// The state of the search index.
@@ -37,7 +39,9 @@ pub(super) struct Stored {
     pub(super) folder: String,
     pub(super) detail: Detail,
     /// The content of each attachment.
-    files: Vec<Vec<u8>>,
+    pub(super) files: Vec<Vec<u8>>,
+    /// The path of the folder that contained the message before its last move.
+    pub(super) previous: Option<String>,
 }
 
 impl Default for Mail {
@@ -95,7 +99,7 @@ impl FakeHost {
 
     /// Calls `change` with the caller's mailbox and with the `uids` that exist, in ascending order
     /// and without duplicates. Returns these `uids`.
-    fn change_mail(
+    pub(super) fn change_mail(
         &self,
         uids: &[u64],
         change: impl FnOnce(&mut Mail, &[u64]) -> Result<(), Error>,
@@ -155,6 +159,7 @@ impl Mail {
             folder: folder.into(),
             detail,
             files,
+            previous: None,
         });
         self.last_uid
     }
@@ -187,7 +192,7 @@ impl Mail {
         })
     }
 
-    fn find(&self, uid: u64) -> Result<&Stored, Error> {
+    pub(super) fn find(&self, uid: u64) -> Result<&Stored, Error> {
         let found = self.stored.iter().find(|one| one.detail.summary.uid == uid);
         found.ok_or(Error::NotFound)
     }
@@ -234,13 +239,14 @@ impl Mailbox for FakeHost {
                 let (summary, stored) = found.ok_or(Error::NotFound)?;
                 Ok(Detail {
                     summary,
+                    version: versions(stored).state,
                     ..stored.detail.clone()
                 })
             },
         )
     }
 
-    fn get_attachment(&self, uid: u64, index: u32) -> Result<Option<(Attachment, Blob)>, Error> {
+    fn get_attachment(&self, uid: u64, index: u32) -> Result<Option<AttachmentContent>, Error> {
         self.read_mail(
             |error| error,
             |mail| {
@@ -248,7 +254,13 @@ impl Mailbox for FakeHost {
                 let index = index as usize;
                 let attachment = stored.detail.attachments.get(index).cloned();
                 let content = stored.files.get(index).cloned().map(Blob::Bytes);
-                Ok(attachment.zip(content))
+                Ok(attachment
+                    .zip(content)
+                    .map(|(attachment, content)| AttachmentContent {
+                        attachment,
+                        content,
+                        version: versions(stored).content,
+                    }))
             },
         )
     }
@@ -281,68 +293,68 @@ impl Mailbox for FakeHost {
         uids: &[u64],
         flags: &[String],
         action: FlagAction,
-    ) -> Result<Vec<u64>, Error> {
-        self.change_mail(uids, |mail, known| {
-            let flags: Option<Vec<String>> = flags.iter().map(|flag| settable(flag)).collect();
-            let flags = flags.filter(|flags| !flags.is_empty()).ok_or_else(|| {
-                let text = "The flags are empty or contain a flag that clients cannot set";
-                Error::Invalid(text.into())
-            })?;
-            for one in &mut mail.stored {
-                let summary = &mut one.detail.summary;
-                if !known.contains(&summary.uid) {
-                    continue;
-                }
-                if action == FlagAction::Add {
-                    let new = flags.iter().filter(|flag| !summary.flags.contains(flag));
-                    let new: Vec<String> = new.cloned().collect();
-                    summary.flags.extend(new);
-                } else {
-                    summary.flags.retain(|flag| !flags.contains(flag));
-                }
-                let changed = changed_message(&one.folder, &one.detail);
-                mail.changes.push(Change::Flags(changed));
-            }
+        if_version: Option<&str>,
+    ) -> Result<Vec<u64>, ConditionalError> {
+        self.change_if(uids, if_version, |mail, known| {
+            mail.set_flags(known, flags, action)
+        })
+    }
+
+    fn move_messages(
+        &self,
+        uids: &[u64],
+        destination: &str,
+        if_version: Option<&str>,
+    ) -> Result<Vec<u64>, ConditionalError> {
+        self.change_if(uids, if_version, |mail, known| {
+            mail.move_to(known, destination)
+        })
+    }
+
+    fn delete_messages(
+        &self,
+        uids: &[u64],
+        if_version: Option<&str>,
+    ) -> Result<Vec<u64>, ConditionalError> {
+        self.change_if(uids, if_version, |mail, known| {
+            mail.delete(known);
             Ok(())
         })
     }
 
-    fn move_messages(&self, uids: &[u64], destination: &str) -> Result<Vec<u64>, Error> {
-        self.change_mail(uids, |mail, known| {
-            if !mail.has(destination) {
-                return Err(Error::NotFound);
-            }
-            let is_moved = |one: &mut Stored| {
-                known.contains(&one.detail.summary.uid) && one.folder != destination
-            };
-            let mut moved: Vec<Stored> = mail.stored.extract_if(.., is_moved).collect();
-            for one in &mut moved {
-                mail.changes.push(Change::Moved(MovedMessage {
-                    message: changed_message(destination, &one.detail),
-                    from: std::mem::replace(&mut one.folder, destination.into()),
-                }));
-            }
-            mail.stored.extend(moved);
-            Ok(())
-        })
+    fn get_version(&self, uid: u64) -> Result<MessageVersion, Error> {
+        self.read_mail(|error| error, |mail| Ok(versions(mail.find(uid)?)))
     }
 
-    fn delete_messages(&self, uids: &[u64]) -> Result<Vec<u64>, Error> {
+    fn trash_messages(
+        &self,
+        uids: &[u64],
+        if_version: Option<&str>,
+    ) -> Result<Vec<u64>, ConditionalError> {
+        self.change_if(uids, if_version, Mail::trash)
+    }
+
+    fn restore_messages(&self, uids: &[u64]) -> Result<Vec<u64>, Error> {
+        let mut restored = Vec::new();
         self.change_mail(uids, |mail, known| {
-            let is_deleted = |one: &mut Stored| known.contains(&one.detail.summary.uid);
-            let deleted = mail.stored.extract_if(.., is_deleted);
-            let deleted = deleted.map(|one| DeletedMessage {
-                uid: one.detail.summary.uid,
-                folder: one.folder,
-            });
-            mail.changes.extend(deleted.map(Change::Deleted));
+            restored = mail.restore(known)?;
             Ok(())
-        })
+        })?;
+        Ok(restored)
+    }
+
+    fn copy_messages(&self, uids: &[u64], destination: &str) -> Result<Vec<CopiedMessage>, Error> {
+        let mut copies = Vec::new();
+        self.change_mail(uids, |mail, known| {
+            copies = mail.copy_to(known, destination)?;
+            Ok(())
+        })?;
+        Ok(copies)
     }
 }
 
 /// Returns the canonical name of a flag. Returns `None` if clients cannot set the flag.
-fn settable(flag: &str) -> Option<String> {
+pub(super) fn settable(flag: &str) -> Option<String> {
     if flag.starts_with('\\') {
         let mut known = SETTABLE_FLAGS.iter();
         let known = known.find(|known| known.eq_ignore_ascii_case(flag));
@@ -375,7 +387,7 @@ pub(super) fn folder_id(path: &str) -> String {
     format!("id of {path}")
 }
 
-fn changed_message(folder: &str, detail: &Detail) -> ChangedMessage {
+pub(super) fn changed_message(folder: &str, detail: &Detail) -> ChangedMessage {
     ChangedMessage {
         uid: detail.summary.uid,
         folder: folder.into(),
