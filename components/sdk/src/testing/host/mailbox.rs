@@ -10,6 +10,7 @@ use crate::capability::{
     ThreadList, ThreadMessages, ThreadsError,
 };
 use crate::testing::letter::Letter;
+use latchmail_shape::codes;
 
 /// Maximum number of messages in one change.
 const MAX_UIDS: usize = 1000;
@@ -107,7 +108,7 @@ impl FakeHost {
         self.allow(Need::Scope(Scope::MailWrite), |account| {
             if uids.len() > MAX_UIDS {
                 let text = format!("At most {MAX_UIDS} messages at once");
-                return Err(Error::TooLarge(text));
+                return Err(Error::too_large(codes::TOO_MANY_MESSAGES, text));
             }
             let mut known = uids.to_vec();
             known.sort_unstable();
@@ -371,7 +372,7 @@ pub(super) fn check_page(page: Page) -> Result<(), Error> {
         return Ok(());
     }
     let text = format!("limit must be between 1 and {MAX_PAGE}");
-    Err(Error::Invalid(text))
+    Err(Error::invalid(codes::INVALID_PAGING_PARAMETERS, text))
 }
 
 /// Returns the entries on a page, and the number of all entries.

@@ -2,6 +2,8 @@
 
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
+use latchmail_shape::codes;
+
 use super::FakeHost;
 use super::mailbox::{Mail, Stored, changed_message, settable};
 use crate::capability::{
@@ -26,7 +28,7 @@ impl FakeHost {
             if let Some(expected) = if_version {
                 if uids.len() != 1 {
                     let text = "if-version needs exactly one message";
-                    return Err(Error::Invalid(text.into()));
+                    return Err(Error::invalid(codes::INVALID_FIELD, text));
                 }
                 let found = known.first().map(|uid| mail.find(*uid)).transpose()?;
                 matches = found.is_none_or(|found| versions(found).state == expected);
@@ -52,7 +54,7 @@ impl Mail {
         let flags = flags.filter(|flags| !flags.is_empty() || action == FlagAction::Replace);
         let flags = flags.ok_or_else(|| {
             let text = "The flags are empty or contain a flag that clients cannot set";
-            Error::Invalid(text.into())
+            Error::invalid(codes::INVALID_FLAG_DATA, text)
         })?;
         for one in &mut self.stored {
             let summary = &mut one.detail.summary;
@@ -118,7 +120,8 @@ impl Mail {
             .map(|one| (one.detail.summary.uid, one.previous.clone()))
             .collect();
         if found.is_empty() && !known.is_empty() {
-            return Err(Error::Conflict("The message is not in Trash".into()));
+            let text = "The message is not in Trash";
+            return Err(Error::conflict(codes::MESSAGE_NOT_IN_TRASH, text));
         }
         found.sort_unstable();
         for (uid, previous) in &found {
@@ -161,7 +164,7 @@ impl Mail {
 
     fn trash_folder(&self) -> Result<String, Error> {
         let found = self.paths().find(|(_, role)| *role == Some(Role::Trash));
-        let missing = || Error::Conflict("There is no Trash folder".into());
+        let missing = || Error::conflict(codes::NO_TRASH_FOLDER, "There is no Trash folder");
         found.map(|(path, _)| path.to_owned()).ok_or_else(missing)
     }
 }

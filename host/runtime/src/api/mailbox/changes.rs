@@ -4,11 +4,13 @@ use latchmail_bindings::HostError;
 use latchmail_bindings::latchmail::host::mailbox as wit;
 use latchmail_bindings::latchmail::host::types::Error;
 use latchmail_core::caller::Scope;
+use latchmail_core::codes;
 use latchmail_core::message_number::MessageNumber;
 use latchmail_mailbox::{Flag, StoreMode};
 
 use crate::api::call::Call;
 use crate::api::convert::mailbox_error;
+use crate::api::problem;
 
 /// The maximum number of messages in one change. `MAX_FLAGS` is the maximum number of flags in one
 /// change.
@@ -26,7 +28,7 @@ impl Call {
         let access = self.conditional_access(&uids, if_version.as_ref())?;
         if flags.len() > MAX_FLAGS {
             let text = format!("At most {MAX_FLAGS} flags at once");
-            return Err(Error::Invalid(text).into());
+            return Err(problem::invalid(codes::INVALID_FLAG_DATA, text).into());
         }
         let mode = match action {
             wit::FlagAction::Add => StoreMode::Add,
@@ -36,7 +38,8 @@ impl Call {
         let flags: Option<Vec<Flag>> = flags.iter().map(|flag| Flag::named(flag)).collect();
         let flags = flags.filter(|flags| !flags.is_empty() || mode == StoreMode::Replace);
         let flags = flags.ok_or_else(|| {
-            Error::Invalid("The flags are empty or contain a flag that clients cannot set".into())
+            let text = "The flags are empty or contain a flag that clients cannot set";
+            problem::invalid(codes::INVALID_FLAG_DATA, text)
         })?;
         let changing = &self.services.mail.changing;
         let changed = changing.flag(&access, &numbers(uids), (flags, mode), if_version);
@@ -119,9 +122,8 @@ impl Call {
     fn change_access(&self, uids: &[u64]) -> Result<latchmail_mailbox::Access, Error> {
         let access = self.mailbox_access(Scope::MailWrite)?;
         if uids.len() > MAX_UIDS {
-            return Err(Error::TooLarge(format!(
-                "At most {MAX_UIDS} messages at once"
-            )));
+            let text = format!("At most {MAX_UIDS} messages at once");
+            return Err(problem::too_large(codes::TOO_MANY_MESSAGES, text));
         }
         Ok(access)
     }
@@ -136,7 +138,7 @@ impl Call {
         let access = self.change_access(uids)?;
         if if_version.is_some() && uids.len() != 1 {
             let text = "if-version needs exactly one message";
-            return Err(Error::Invalid(text.into()));
+            return Err(problem::invalid(codes::INVALID_FIELD, text));
         }
         Ok(access)
     }
