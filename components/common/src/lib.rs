@@ -13,6 +13,7 @@ mod recipients;
 pub mod sending;
 mod strings;
 pub mod threads;
+pub mod versions;
 
 pub use message_ids::MessageIds;
 pub use model::{

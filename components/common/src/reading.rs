@@ -206,17 +206,19 @@ pub fn message(host: &(impl Mailbox + Caller), uid: u64) -> Result<Detail, Failu
 }
 
 /// Returns the same message as [`message`], but its texts are blobs in the host. The second value
-/// contains each text with the name of its JSON field.
+/// is the version of the message. The third value contains each text with the name of its JSON
+/// field.
 ///
 /// # Errors
 /// Returns the same errors as [`message`].
 pub fn message_with_blobs(
     host: &(impl Mailbox + Caller),
     uid: u64,
-) -> Result<(Detail, impl Iterator<Item = (&'static str, Blob)>), Failure> {
+) -> Result<(Detail, String, impl Iterator<Item = (&'static str, Blob)>), Failure> {
     let message = host
         .get_message_with_blobs(uid)
         .map_err(|error| Failure::of(error, NO_MESSAGE, host))?;
+    let version = message.detail.version.clone();
     let mut detail = Detail::from(message.detail);
     if message.new_text.is_some() {
         detail.new_text = NewText::Separate;
@@ -227,7 +229,8 @@ pub fn message_with_blobs(
         ("newText", message.new_text),
     ];
     let texts = texts.into_iter();
-    Ok((detail, texts.filter_map(|(name, text)| Some((name, text?)))))
+    let texts = texts.filter_map(|(name, text)| Some((name, text?)));
+    Ok((detail, version, texts))
 }
 
 pub(crate) fn page(paging: Paging) -> Page {

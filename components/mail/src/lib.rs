@@ -7,12 +7,15 @@ mod attachment;
 mod bulk;
 mod change;
 mod changes;
+mod copy;
 mod folders;
 mod message;
 mod messages;
+mod replace_flags;
 mod search;
 mod send;
 mod threads;
+mod trash;
 
 use latchmail_sdk::capability::{Caller, Mailbox, Outbox, Scope};
 use latchmail_sdk::{Module, Route};
@@ -41,7 +44,14 @@ const LARGE: u32 = 40 * 1024 * 1024;
         bulk::bulk_delete,
         changes::list_changes,
         threads::list_threads,
-        threads::get_thread
+        threads::get_thread,
+        replace_flags::replace_flags,
+        trash::trash_message,
+        trash::restore_message,
+        trash::bulk_trash,
+        trash::bulk_restore,
+        copy::copy_message,
+        copy::bulk_copy
     ),
     tags((name = "Mail", description = "Folders, messages and attachments"))
 )]
@@ -84,6 +94,13 @@ pub fn module<H: Mailbox + Outbox + Caller>() -> Module<H> {
         .route(changing(Route::new("bulkFlagMessages", bulk::bulk_flag)).takes(SMALL))
         .route(changing(Route::new("bulkMoveMessages", bulk::bulk_move)).takes(SMALL))
         .route(changing(Route::new("bulkDeleteMessages", bulk::bulk_delete)).takes(SMALL))
+        .route(changing(Route::new("replaceFlags", replace_flags::replace_flags)).takes(SMALL))
+        .route(changing(Route::new("trashMessage", trash::trash_message)).takes(SMALL))
+        .route(changing(Route::new("restoreMessage", trash::restore_message)).takes(SMALL))
+        .route(changing(Route::new("bulkTrashMessages", trash::bulk_trash)).takes(SMALL))
+        .route(changing(Route::new("bulkRestoreMessages", trash::bulk_restore)).takes(SMALL))
+        .route(changing(Route::new("copyMessage", copy::copy_message)).takes(SMALL))
+        .route(changing(Route::new("bulkCopyMessages", copy::bulk_copy)).takes(SMALL))
 }
 
 latchmail_sdk::export!(module);
