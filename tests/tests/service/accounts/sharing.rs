@@ -8,3 +8,4 @@ mod matrix;
 mod revocation;
 mod rules;
 mod shared_mailbox;
+mod trash;
