@@ -160,11 +160,7 @@ impl sdk::Mailbox for Memory {
         Err(sdk::Error::Internal)
     }
 
-    fn get_attachment(
-        &self,
-        _: u64,
-        _: u32,
-    ) -> Result<Option<(sdk::Attachment, sdk::Blob)>, sdk::Error> {
+    fn get_attachment(&self, _: u64, _: u32) -> Result<Option<sdk::AttachmentContent>, sdk::Error> {
         Err(sdk::Error::Internal)
     }
 
@@ -198,15 +194,45 @@ impl sdk::Mailbox for Memory {
         _: &[u64],
         _: &[String],
         _: sdk::FlagAction,
-    ) -> Result<Vec<u64>, sdk::Error> {
+        _: Option<&str>,
+    ) -> Result<Vec<u64>, sdk::ConditionalError> {
+        Err(sdk::ConditionalError::VersionMismatch)
+    }
+
+    fn move_messages(
+        &self,
+        _: &[u64],
+        _: &str,
+        _: Option<&str>,
+    ) -> Result<Vec<u64>, sdk::ConditionalError> {
+        Err(sdk::ConditionalError::VersionMismatch)
+    }
+
+    fn delete_messages(
+        &self,
+        _: &[u64],
+        _: Option<&str>,
+    ) -> Result<Vec<u64>, sdk::ConditionalError> {
+        Err(sdk::ConditionalError::VersionMismatch)
+    }
+
+    fn get_version(&self, _: u64) -> Result<sdk::MessageVersion, sdk::Error> {
         Err(sdk::Error::Internal)
     }
 
-    fn move_messages(&self, _: &[u64], _: &str) -> Result<Vec<u64>, sdk::Error> {
+    fn trash_messages(
+        &self,
+        _: &[u64],
+        _: Option<&str>,
+    ) -> Result<Vec<u64>, sdk::ConditionalError> {
+        Err(sdk::ConditionalError::VersionMismatch)
+    }
+
+    fn restore_messages(&self, _: &[u64]) -> Result<Vec<u64>, sdk::Error> {
         Err(sdk::Error::Internal)
     }
 
-    fn delete_messages(&self, _: &[u64]) -> Result<Vec<u64>, sdk::Error> {
+    fn copy_messages(&self, _: &[u64], _: &str) -> Result<Vec<sdk::CopiedMessage>, sdk::Error> {
         Err(sdk::Error::Internal)
     }
 
@@ -390,6 +416,13 @@ impl host::mailbox::Host for Memory {
         error.into_guest()
     }
 
+    fn convert_conditional_error(
+        &mut self,
+        error: HostError<host::mailbox::ConditionalError>,
+    ) -> wasmtime::Result<host::mailbox::ConditionalError> {
+        error.into_guest()
+    }
+
     fn convert_changes_error(
         &mut self,
         error: HostError<host::mailbox::ChangesError>,
@@ -465,7 +498,8 @@ impl host::mailbox::Host for Memory {
         _: Vec<u64>,
         _: Vec<String>,
         _: host::mailbox::FlagAction,
-    ) -> Result<Vec<u64>, HostError<Error>> {
+        _: Option<String>,
+    ) -> Result<Vec<u64>, HostError<host::mailbox::ConditionalError>> {
         Err(Error::Internal.into())
     }
 
@@ -473,11 +507,43 @@ impl host::mailbox::Host for Memory {
         &mut self,
         _: Vec<u64>,
         _: String,
-    ) -> Result<Vec<u64>, HostError<Error>> {
+        _: Option<String>,
+    ) -> Result<Vec<u64>, HostError<host::mailbox::ConditionalError>> {
         Err(Error::Internal.into())
     }
 
-    async fn delete_messages(&mut self, _: Vec<u64>) -> Result<Vec<u64>, HostError<Error>> {
+    async fn delete_messages(
+        &mut self,
+        _: Vec<u64>,
+        _: Option<String>,
+    ) -> Result<Vec<u64>, HostError<host::mailbox::ConditionalError>> {
+        Err(Error::Internal.into())
+    }
+
+    async fn get_version(
+        &mut self,
+        _: u64,
+    ) -> Result<host::mailbox::MessageVersion, HostError<Error>> {
+        Err(Error::Internal.into())
+    }
+
+    async fn trash_messages(
+        &mut self,
+        _: Vec<u64>,
+        _: Option<String>,
+    ) -> Result<Vec<u64>, HostError<host::mailbox::ConditionalError>> {
+        Err(Error::Internal.into())
+    }
+
+    async fn restore_messages(&mut self, _: Vec<u64>) -> Result<Vec<u64>, HostError<Error>> {
+        Err(Error::Internal.into())
+    }
+
+    async fn copy_messages(
+        &mut self,
+        _: Vec<u64>,
+        _: String,
+    ) -> Result<Vec<host::mailbox::CopiedMessage>, HostError<Error>> {
         Err(Error::Internal.into())
     }
 

@@ -16,6 +16,7 @@ mod recipients;
 pub mod sending;
 mod strings;
 pub mod threads;
+pub mod versions;
 
 pub use message::{HeaderField, MailingList, Message, MessageAttachment, Spam, Text};
 pub use message_ids::MessageIds;

@@ -208,18 +208,21 @@ pub fn message(host: &(impl Mailbox + Caller), uid: u64) -> Result<Detail, Failu
 }
 
 /// Returns the message with this `uid` and all its fields, but its texts are blobs in the host. The
-/// second value contains each text with the name of its JSON field.
+/// second value is the version of the message. The third value contains each text with the name of
+/// its JSON field.
 ///
 /// # Errors
 /// Returns the same errors as [`message`].
 pub fn message_with_blobs(
     host: &(impl Mailbox + Caller),
     uid: u64,
-) -> Result<(Message, Vec<Text>), Failure> {
+) -> Result<(Message, String, Vec<Text>), Failure> {
     let message = host
         .get_message_with_blobs(uid)
         .map_err(|error| Failure::of(error, NO_MESSAGE, host))?;
-    Ok(Message::with_texts(message))
+    let version = message.detail.version.clone();
+    let (message, texts) = Message::with_texts(message);
+    Ok((message, version, texts))
 }
 
 pub(crate) fn page(paging: Paging) -> Page {

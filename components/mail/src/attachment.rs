@@ -1,8 +1,9 @@
 //! GET `/api/v1/mail/messages/{uid}/attachments/{index}`: returns the bytes of an attachment. This
 //! module only handles a blob: the bytes stay in the host and are never copied into the sandbox.
 
-use latchmail_common::reading;
-use latchmail_sdk::capability::{Caller, Mailbox};
+use latchmail_common::reading::{self, NO_MESSAGE};
+use latchmail_common::versions;
+use latchmail_sdk::capability::{Caller, Mailbox, MessageVersion};
 use latchmail_sdk::{Failure, Reply, Request, codes};
 use utoipa::ToSchema;
 
@@ -25,7 +26,8 @@ struct File(Vec<u8>);
     params(
         ("uid" = u64, Path, minimum = 1, exclusive_maximum = 18_446_744_073_709_551_616.0, description = "The message's number"),
         ("index" = u32, Path, minimum = 0, maximum = 4_294_967_295.0, description = "The attachment's index in the message"),
-        ("folder" = Option<String>, Query, description = "Not needed: the `uid` identifies the message")
+        ("folder" = Option<String>, Query, description = "Not needed: the `uid` identifies the message"),
+        ("If-None-Match" = Option<String>, Header, extensions(("x-latchmail" = json!(true))), description = "Return 304 if the `ETag` is one of these")
     ),
     responses(
         (
@@ -35,11 +37,13 @@ struct File(Vec<u8>);
             content_type = "application/octet-stream",
             headers(
                 ("Content-Disposition" = String, description = "`attachment` with the file's name (RFC 6266)"),
+                ("ETag" = String, description = "The version of the bytes, which never changes"),
                 ("Content-Length" = u64, description = "The attachment's `size`"),
                 ("X-Content-Type-Options" = String, description = "`nosniff`"),
                 ("Cache-Control" = String, description = "`private, no-store`")
             )
         ),
+        (status = 304, description = "The client has the attachment"),
         (status = 400, description = "`Invalid message UID`, `Invalid attachment index`", body = latchmail_sdk::Failed),
         (status = 404, description = "`Message not found`, `Attachment not found`", body = latchmail_sdk::Failed),
         (status = 413, description = "The attachment is outside the part of the message that the service reads", body = latchmail_sdk::Failed)
@@ -59,14 +63,27 @@ pub(crate) fn get_attachment(
     // An index above `u32::MAX` becomes `u32::MAX`. Such an attachment does not exist, so the
     // response is 404.
     let index = u32::try_from(index).unwrap_or(u32::MAX);
-    let (attachment, content) = host
+    let tag = |content: &str| format!("{content}-{index}");
+    let tags = request.if_none_match();
+    if tags.as_ref().is_some_and(|tags| !tags.is_any()) {
+        let of = |version: &MessageVersion| tag(&version.content);
+        if let Some(reply) = versions::not_modified(host, request, uid, of)? {
+            return Ok(reply);
+        }
+    }
+    let found = host
         .get_attachment(uid, index)
-        .map_err(|error| Failure::of(error, (codes::MESSAGE_NOT_FOUND, "Message not found"), host))?
+        .map_err(|error| Failure::of(error, NO_MESSAGE, host))?
         .ok_or(Failure::not_found(
             codes::ATTACHMENT_NOT_FOUND,
             "Attachment not found",
         ))?;
-    Ok(Reply::download(&attachment.filename, content))
+    let tag = tag(&found.version);
+    // `*` matches only an attachment that exists.
+    if tags.is_some_and(|tags| tags.is_any()) {
+        return Ok(Reply::not_modified(&tag));
+    }
+    Ok(Reply::download(&found.attachment.filename, found.content).with_etag(&tag))
 }
 
 #[cfg(test)]
@@ -93,6 +110,26 @@ mod tests {
         );
         assert_eq!(header("cache-control"), "private, no-store");
         assert_eq!(response.body, b"PDF");
+    }
+
+    #[test]
+    fn an_attachment_that_the_client_has_is_not_returned_again() {
+        let host = FakeHost::new();
+        let letter = Letter::from("grace@example.org");
+        let letter = letter.file("a.pdf", "application/pdf", b"PDF");
+        host.deliver(letter.file("b.pdf", "application/pdf", b"PDF"));
+        let first = Response::from(get_attachment(&host, &read("1", "0")).unwrap());
+        let first = first.header("etag").unwrap().to_owned();
+        let status = |index, tags: &str| {
+            let mut request = read("1", index);
+            request.headers.push(("if-none-match".into(), tags.into()));
+            match get_attachment(&host, &request) {
+                Ok(reply) => reply.status,
+                Err(failure) => failure.status,
+            }
+        };
+        assert_eq!((status("0", &first), status("1", &first)), (304, 200));
+        assert_eq!((status("0", "*"), status("2", "*")), (304, 404));
     }
 
     #[test]

@@ -19,7 +19,7 @@ const MAX_MESSAGES: usize = 200;
 #[derive(ToSchema)]
 #[schema(value_type = u64, minimum = 1, exclusive_maximum = 18_446_744_073_709_551_616.0)]
 #[expect(dead_code, reason = "used only for the API description")]
-struct MessageNumber(u64);
+pub(crate) struct MessageNumber(u64);
 
 /// The messages to change, and the flags to set or remove.
 #[derive(Deserialize, ToSchema)]
@@ -100,7 +100,7 @@ pub(crate) fn bulk_flag(
     let uids = numbers(&body.uids)?;
     let flags = Vec::<String>::deserialize(body.flags).map_err(|_| bad_flags())?;
     let action = Action::deserialize(body.action).map_err(|_| bad_flags())?;
-    change::set_flags(host, &uids, &flags, action)?;
+    change::set_flags(host, None, &uids, &flags, action.into())?;
     counted(&uids)
 }
 
@@ -130,7 +130,7 @@ pub(crate) fn bulk_move(
     if !(body.folder.is_null() || body.folder.is_string()) {
         return Err(bad_move());
     }
-    change::move_to(host, &uids, destination)?;
+    change::move_to(host, None, &uids, destination)?;
     counted(&uids)
 }
 
@@ -155,12 +155,12 @@ pub(crate) fn bulk_delete(
 ) -> Result<Reply, Failure> {
     let body: BulkDeleteRequest = request.json()?;
     let uids = numbers(&body.uids)?;
-    change::delete(host, &uids)?;
+    change::delete(host, None, &uids)?;
     counted(&uids)
 }
 
 /// Returns the `uid`s in a request. Duplicates are removed, and the order stays the same.
-fn numbers(uids: &Value) -> Result<Vec<u64>, Failure> {
+pub(crate) fn numbers(uids: &Value) -> Result<Vec<u64>, Failure> {
     let uids = match uids {
         Value::Null => &[][..],
         Value::Array(uids) => uids,
@@ -201,7 +201,7 @@ fn integer(number: &Value) -> Option<u64> {
     number.as_u64().or_else(shortest)
 }
 
-fn counted(uids: &[u64]) -> Result<Reply, Failure> {
+pub(crate) fn counted(uids: &[u64]) -> Result<Reply, Failure> {
     Reply::json(&Counted {
         success: true,
         count: uids.len(),

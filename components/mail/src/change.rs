@@ -1,8 +1,9 @@
 //! POST `…/messages/{uid}/flag`, POST `…/messages/{uid}/move` and DELETE `…/messages/{uid}`: change
 //! one message.
 
-use latchmail_common::reading;
-use latchmail_sdk::capability::{Caller, Error, FlagAction, Mailbox};
+use latchmail_common::reading::{self, NO_FOLDER, NO_MESSAGE};
+use latchmail_common::versions;
+use latchmail_sdk::capability::{Caller, ConditionalError, Error, FlagAction, Mailbox};
 use latchmail_sdk::{Failure, Reply, Request, codes};
 use serde::Deserialize;
 use utoipa::ToSchema;
@@ -72,12 +73,16 @@ pub(crate) struct MoveRequest {
     path = "/api/v1/mail/messages/{uid}/flag",
     operation_id = "flagMessage",
     tag = "Mail",
-    params(("uid" = u64, Path, minimum = 1, exclusive_maximum = 18_446_744_073_709_551_616.0, description = "The message's number")),
+    params(
+        ("uid" = u64, Path, minimum = 1, exclusive_maximum = 18_446_744_073_709_551_616.0, description = "The message's number"),
+        ("If-Match" = Option<String>, Header, extensions(("x-latchmail" = json!(true))), description = "Change the message only if its `ETag` is one of these")
+    ),
     request_body = FlagRequest,
     responses(
         (status = 200, description = "Done", body = latchmail_sdk::Succeeded),
         (status = 400, description = "`Invalid message UID`, `Invalid flag data`", body = latchmail_sdk::Failed),
-        (status = 404, description = "`Message not found`", body = latchmail_sdk::Failed)
+        (status = 404, description = "`Message not found`", body = latchmail_sdk::Failed),
+        (status = 412, description = "`The message has changed`: the header `If-Match` does not match, and nothing was changed", body = latchmail_sdk::Failed)
     )
 )]
 pub(crate) fn flag_message(
@@ -86,25 +91,30 @@ pub(crate) fn flag_message(
 ) -> Result<Reply, Failure> {
     let uid = reading::uid(request.path_number("uid"))?;
     let body: FlagRequest = request.json().map_err(|_| bad_flags())?;
-    let found = set_flags(host, &[uid], &body.flags, body.action)?;
+    let action = body.action.into();
+    let found = set_flags(host, Some(request), &[uid], &body.flags, action)?;
     done(&found)
 }
 
-/// Sets or removes flags. Returns the `uid`s of the messages that exist.
+/// Sets, removes or replaces flags. Returns the `uid`s of the messages that exist. The change
+/// depends on the header `If-Match` of `request`.
 pub(crate) fn set_flags(
     host: &(impl Mailbox + Caller),
+    request: Option<&Request>,
     uids: &[u64],
     flags: &[String],
-    action: Action,
+    action: FlagAction,
 ) -> Result<Vec<u64>, Failure> {
-    if flags.is_empty() {
+    if flags.is_empty() && action != FlagAction::Replace {
         return Err(bad_flags());
     }
-    host.set_flags(uids, flags, action.into())
-        .map_err(|error| match error {
-            Error::Invalid(_) => bad_flags(),
-            other => Failure::of(other, (codes::MESSAGE_NOT_FOUND, "Message not found"), host),
-        })
+    let changed = versions::if_match(request, |version| {
+        host.set_flags(uids, flags, action, version)
+    });
+    changed.map_err(|error| match error {
+        ConditionalError::Failed(Error::Invalid(_)) => bad_flags(),
+        other => versions::failure(other, NO_MESSAGE, host),
+    })
 }
 
 pub(crate) fn bad_flags() -> Failure {
@@ -119,12 +129,16 @@ pub(crate) fn bad_flags() -> Failure {
     path = "/api/v1/mail/messages/{uid}/move",
     operation_id = "moveMessage",
     tag = "Mail",
-    params(("uid" = u64, Path, minimum = 1, exclusive_maximum = 18_446_744_073_709_551_616.0, description = "The message's number")),
+    params(
+        ("uid" = u64, Path, minimum = 1, exclusive_maximum = 18_446_744_073_709_551_616.0, description = "The message's number"),
+        ("If-Match" = Option<String>, Header, extensions(("x-latchmail" = json!(true))), description = "Change the message only if its `ETag` is one of these")
+    ),
     request_body = MoveRequest,
     responses(
         (status = 200, description = "Done", body = latchmail_sdk::Succeeded),
         (status = 400, description = "`Invalid message UID`, `Invalid move data`", body = latchmail_sdk::Failed),
-        (status = 404, description = "`Message not found`, `Folder not found`", body = latchmail_sdk::Failed)
+        (status = 404, description = "`Message not found`, `Folder not found`", body = latchmail_sdk::Failed),
+        (status = 412, description = "`The message has changed`: the header `If-Match` does not match, and nothing was changed", body = latchmail_sdk::Failed)
     )
 )]
 pub(crate) fn move_message(
@@ -133,21 +147,24 @@ pub(crate) fn move_message(
 ) -> Result<Reply, Failure> {
     let uid = reading::uid(request.path_number("uid"))?;
     let body: MoveRequest = request.json().map_err(|_| bad_move())?;
-    let found = move_to(host, &[uid], &body.destination)?;
+    let found = move_to(host, Some(request), &[uid], &body.destination)?;
     done(&found)
 }
 
 /// Moves messages. Returns the `uid`s of the messages that exist.
 pub(crate) fn move_to(
     host: &(impl Mailbox + Caller),
+    request: Option<&Request>,
     uids: &[u64],
     destination: &str,
 ) -> Result<Vec<u64>, Failure> {
     if destination.is_empty() {
         return Err(bad_move());
     }
-    host.move_messages(uids, destination)
-        .map_err(|error| Failure::of(error, (codes::FOLDER_NOT_FOUND, "Folder not found"), host))
+    let moved = versions::if_match(request, |version| {
+        host.move_messages(uids, destination, version)
+    });
+    moved.map_err(|error| versions::failure(error, NO_FOLDER, host))
 }
 
 pub(crate) fn bad_move() -> Failure {
@@ -164,12 +181,14 @@ pub(crate) fn bad_move() -> Failure {
     tag = "Mail",
     params(
         ("uid" = u64, Path, minimum = 1, exclusive_maximum = 18_446_744_073_709_551_616.0, description = "The message's number"),
-        ("folder" = Option<String>, Query, description = "Not needed: the `uid` identifies the message")
+        ("folder" = Option<String>, Query, description = "Not needed: the `uid` identifies the message"),
+        ("If-Match" = Option<String>, Header, extensions(("x-latchmail" = json!(true))), description = "Change the message only if its `ETag` is one of these")
     ),
     responses(
         (status = 200, description = "Done", body = latchmail_sdk::Succeeded),
         (status = 400, description = "`Invalid message UID`", body = latchmail_sdk::Failed),
-        (status = 404, description = "`Message not found`", body = latchmail_sdk::Failed)
+        (status = 404, description = "`Message not found`", body = latchmail_sdk::Failed),
+        (status = 412, description = "`The message has changed`: the header `If-Match` does not match, and nothing was changed", body = latchmail_sdk::Failed)
     )
 )]
 pub(crate) fn delete_message(
@@ -177,17 +196,21 @@ pub(crate) fn delete_message(
     request: &Request,
 ) -> Result<Reply, Failure> {
     let uid = reading::uid(request.path_number("uid"))?;
-    let found = delete(host, &[uid])?;
+    let found = delete(host, Some(request), &[uid])?;
     done(&found)
 }
 
 /// Deletes messages permanently. Returns the `uid`s of the messages that existed.
-pub(crate) fn delete(host: &(impl Mailbox + Caller), uids: &[u64]) -> Result<Vec<u64>, Failure> {
-    host.delete_messages(uids)
-        .map_err(|error| Failure::of(error, (codes::MESSAGE_NOT_FOUND, "Message not found"), host))
+pub(crate) fn delete(
+    host: &(impl Mailbox + Caller),
+    request: Option<&Request>,
+    uids: &[u64],
+) -> Result<Vec<u64>, Failure> {
+    let deleted = versions::if_match(request, |version| host.delete_messages(uids, version));
+    deleted.map_err(|error| versions::failure(error, NO_MESSAGE, host))
 }
 
-fn done(found: &[u64]) -> Result<Reply, Failure> {
+pub(crate) fn done(found: &[u64]) -> Result<Reply, Failure> {
     if found.is_empty() {
         return Err(Failure::not_found(
             codes::MESSAGE_NOT_FOUND,
@@ -206,6 +229,51 @@ mod tests {
 
     fn posted(uid: &str, body: &str) -> Request {
         request(&[("uid", uid)], &[], body)
+    }
+
+    /// Adds the header `If-Match`.
+    fn matching(mut request: Request, tags: &str) -> Request {
+        request.headers.push(("if-match".into(), tags.into()));
+        request
+    }
+
+    #[test]
+    fn a_message_is_changed_only_if_it_has_a_required_version() {
+        let host = FakeHost::new();
+        host.deliver(Letter::from("grace@example.org"));
+        let flag = || posted("1", r#"{"flags": ["a"], "action": "add"}"#);
+        let version = || host.get_version(1).unwrap().state;
+        let changed = Failure::new(412, codes::MESSAGE_CHANGED, "The message has changed");
+        let weak = format!("W/\"{}\"", version());
+        for stale in ["\"x\"", "\"x\", \"y\"", "", version().as_str(), &weak] {
+            for refused in [
+                flag_message(&host, &matching(flag(), stale)),
+                move_message(
+                    &host,
+                    &matching(posted("1", r#"{"destination": "Sent"}"#), stale),
+                ),
+                delete_message(&host, &matching(posted("1", ""), stale)),
+            ] {
+                assert_eq!(refused.unwrap_err(), changed, "{stale}");
+            }
+        }
+        assert!(host.get_message(1).unwrap().summary.flags.is_empty());
+        let current = format!("\"x\", \"{}\", \"y\"", version());
+        let success = serde_json::json!({"success": true});
+        assert_eq!(
+            json(flag_message(&host, &matching(flag(), &current))),
+            success
+        );
+        assert_eq!(host.get_message(1).unwrap().summary.flags, ["a"]);
+        let again = flag_message(&host, &matching(flag(), &current));
+        assert_eq!(again.unwrap_err(), changed);
+        assert_eq!(
+            json(delete_message(&host, &matching(posted("1", ""), "*"))),
+            success
+        );
+        // A missing message is not a changed message.
+        let missing = flag_message(&host, &matching(flag(), &current)).unwrap_err();
+        assert_eq!(missing.status, 404);
     }
 
     #[test]

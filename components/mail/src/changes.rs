@@ -72,10 +72,10 @@ mod tests {
             (&json!([]), &json!(false))
         );
         let uid = host.file("Work", Letter::from("grace@example.org").flag("\\Seen"));
-        host.set_flags(&[uid], &["\\Seen".into()], FlagAction::Remove)
+        host.set_flags(&[uid], &["\\Seen".into()], FlagAction::Remove, None)
             .unwrap();
-        host.move_messages(&[uid], "Archive").unwrap();
-        host.delete_messages(&[uid]).unwrap();
+        host.move_messages(&[uid], "Archive", None).unwrap();
+        host.delete_messages(&[uid], None).unwrap();
         let cursor = start["cursor"].as_str().unwrap();
         let since = changes(&host, &[("since", cursor)]);
         let expected = json!([
@@ -99,7 +99,7 @@ mod tests {
         let host = FakeHost::new();
         let cursor = changes(&host, &[("folder", "Archive")])["cursor"].clone();
         let uid = host.deliver(Letter::from("grace@example.org"));
-        host.move_messages(&[uid], "Archive").unwrap();
+        host.move_messages(&[uid], "Archive", None).unwrap();
         let since = ("since", cursor.as_str().unwrap());
         let response = changes(&host, &[since, ("folder", "Archive")]);
         let created = json!([{ "type": "created", "uid": uid, "folder": "Archive", "flags": [] }]);

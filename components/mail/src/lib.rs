@@ -8,6 +8,7 @@ mod batch;
 mod bulk;
 mod change;
 mod changes;
+mod copy;
 mod folder_change;
 mod folders;
 mod import;
@@ -15,9 +16,11 @@ mod message;
 mod messages;
 mod quota;
 mod raw;
+mod replace_flags;
 mod search;
 mod send;
 mod threads;
+mod trash;
 
 use latchmail_sdk::capability::{Caller, Mailbox, Outbox, Scope};
 use latchmail_sdk::{Module, Route};
@@ -48,7 +51,7 @@ const LARGE: u32 = 40 * 1024 * 1024;
         bulk::bulk_delete,
         changes::list_changes,
         threads::list_threads,
-        batch::get_messages, folder_change::create_folder, folder_change::delete_folder, folder_change::rename_folder, import::import_message, quota::get_quota, raw::get_raw_message, threads::get_thread,
+        batch::get_messages, copy::bulk_copy, copy::copy_message, folder_change::create_folder, folder_change::delete_folder, folder_change::rename_folder, import::import_message, quota::get_quota, raw::get_raw_message, replace_flags::replace_flags, threads::get_thread, trash::bulk_restore, trash::bulk_trash, trash::restore_message, trash::trash_message,
     ),
     tags((name = "Mail", description = "Folders, messages and attachments"))
 )]
@@ -106,6 +109,13 @@ pub fn module<H: Mailbox + Outbox + Caller>() -> Module<H> {
                 .takes_blob(MESSAGE)
                 .within(120),
         )
+        .route(changing(Route::new("replaceFlags", replace_flags::replace_flags)).takes(SMALL))
+        .route(changing(Route::new("trashMessage", trash::trash_message)).takes(SMALL))
+        .route(changing(Route::new("restoreMessage", trash::restore_message)).takes(SMALL))
+        .route(changing(Route::new("bulkTrashMessages", trash::bulk_trash)).takes(SMALL))
+        .route(changing(Route::new("bulkRestoreMessages", trash::bulk_restore)).takes(SMALL))
+        .route(changing(Route::new("copyMessage", copy::copy_message)).takes(SMALL))
+        .route(changing(Route::new("bulkCopyMessages", copy::bulk_copy)).takes(SMALL))
 }
 
 latchmail_sdk::export!(module);

@@ -1,7 +1,7 @@
 //! GET `/api/v1/mail/messages/{uid}`: returns one complete message.
 
-use latchmail_common::{Message, reading};
-use latchmail_sdk::capability::{Caller, Error, Mailbox};
+use latchmail_common::{Message, reading, versions};
+use latchmail_sdk::capability::{Caller, Error, Mailbox, MessageVersion};
 use latchmail_sdk::{Failure, Reply, Request, codes};
 
 /// The maximum number of names of header fields in a request.
@@ -19,13 +19,15 @@ const MAX_NAMES: usize = 100;
     params(
         ("uid" = u64, Path, minimum = 1, exclusive_maximum = 18_446_744_073_709_551_616.0, description = "The message's number"),
         ("folder" = Option<String>, Query, description = "Not needed: the `uid` identifies the message"),
-        ("headers" = Option<String>, Query, pattern = "^ *[!-+--9;-~]+ *(?:, *[!-+--9;-~]+ *){0,99}$", description = "Also returns header fields: `all`, or at most 100 names that are separated by commas", example = "List-Id,Received", extensions(("x-latchmail" = json!(true))))
+        ("headers" = Option<String>, Query, pattern = "^ *[!-+--9;-~]+ *(?:, *[!-+--9;-~]+ *){0,99}$", description = "Also returns header fields: `all`, or at most 100 names that are separated by commas", example = "List-Id,Received", extensions(("x-latchmail" = json!(true)))),
+        ("If-None-Match" = Option<String>, Header, extensions(("x-latchmail" = json!(true))), description = "Return 304 if the `ETag` is one of these")
     ),
     responses(
         (
             status = 200,
             description = "The message",
             body = Message,
+            headers(("ETag" = String, description = "The version of the message. It changes with the flags, the folder and the thread; `seq` does not count")),
             links(
                 ("getThread" = (operation_id = "getThread", parameters(("id" = "$response.body#/threadId")))),
                 ("getAttachment" = (operation_id = "getAttachment", parameters(("uid" = "$response.body#/uid"), ("index" = "$response.body#/attachments/0/index")))),
@@ -34,6 +36,7 @@ const MAX_NAMES: usize = 100;
                 ("deleteMessage" = (operation_id = "deleteMessage", parameters(("uid" = "$response.body#/uid"))))
             )
         ),
+        (status = 304, description = "The client has the current message"),
         (status = 400, description = "`Invalid message UID`, `Invalid headers parameter`", body = latchmail_sdk::Failed),
         (status = 404, description = "`Message not found`", body = latchmail_sdk::Failed)
     )
@@ -45,7 +48,11 @@ pub(crate) fn get_message(
     let uid = reading::uid(request.path_number("uid"))?;
     let headers = request.query("headers");
     let names = headers.map(names).transpose()?;
-    let (mut message, texts) = reading::message_with_blobs(host, uid)?;
+    let tag = |version: &MessageVersion| version.state.clone();
+    if let Some(reply) = versions::not_modified(host, request, uid, tag)? {
+        return Ok(reply);
+    }
+    let (mut message, version, texts) = reading::message_with_blobs(host, uid)?;
     if let Some(names) = names {
         let header = host.get_header(uid, names.as_deref());
         message.set_headers(header.map_err(|error| match error {
@@ -53,7 +60,7 @@ pub(crate) fn get_message(
             other => Failure::of(other, reading::NO_MESSAGE, host),
         })?);
     }
-    Reply::json_with_texts(&message, texts)
+    Ok(Reply::json_with_texts(&message, texts)?.with_etag(&version))
 }
 
 fn invalid_headers() -> Failure {
@@ -80,6 +87,7 @@ fn names(headers: &str) -> Result<Option<Vec<String>>, Failure> {
 
 #[cfg(test)]
 mod tests {
+    use latchmail_sdk::capability::FlagAction;
     use latchmail_sdk::testing::{FakeHost, Letter, json, request};
 
     use super::*;
@@ -101,6 +109,32 @@ mod tests {
         for absent in ["preview", "html", "inReplyTo", "truncated"] {
             assert!(response.get(absent).is_none(), "{absent}");
         }
+    }
+
+    #[test]
+    fn a_message_that_the_client_has_is_not_returned_again() {
+        let host = FakeHost::new();
+        host.deliver(Letter::from("grace@example.org").text("Hello"));
+        let tag = |reply: &Reply| {
+            let mut headers = reply.headers.iter();
+            headers.find(|(name, _)| name == "etag").unwrap().1.clone()
+        };
+        let first = tag(&get_message(&host, &read("1")).unwrap());
+        let again = |tags: &str| {
+            let mut request = read("1");
+            request.headers.push(("if-none-match".into(), tags.into()));
+            get_message(&host, &request).unwrap()
+        };
+        for tags in [&first, &format!("\"x\", W/{first}"), "*"] {
+            let reply = again(tags);
+            assert_eq!((reply.status, tag(&reply)), (304, first.clone()), "{tags}");
+        }
+        assert_eq!(again("\"x\"").status, 200);
+        let seen = ["\\Seen".to_owned()];
+        host.set_flags(&[1], &seen, FlagAction::Add, None).unwrap();
+        let changed = again(&first);
+        assert_eq!(changed.status, 200);
+        assert_ne!(tag(&changed), first);
     }
 
     #[test]

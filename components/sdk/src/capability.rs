@@ -32,12 +32,7 @@ pub use self::domains::{
 pub use self::http_client::{HttpClient, HttpRequest, HttpResponse};
 pub use self::log::{Level, Log};
 pub use self::mailbox::{
-    Address, Attachment, Authentication, Change, ChangeList, ChangedFolder, ChangedMessage,
-    ChangesError, DeletedMessage, Detail, DetailWithBlobs, FlagAction, Folder, HeaderField, Hit,
-    Import, ImportedMessage, IndexState, Listing, Mailbox, MailingList, Match, MessageDisposal,
-    MessageHeader, MessageQuery, MovedMessage, Page, PageStart, QuerySyntax, Quota, QuotaUsage,
-    RawMessage, RenamedFolder, Role, Search, SearchError, SearchResult, Snippet, SortOrder, Spam,
-    Summary, Thread, ThreadList, ThreadMessages, ThreadsError, Verdict,
+    Address, Attachment, AttachmentContent, Authentication, Change, ChangeList, ChangedFolder, ChangedMessage, ChangesError, ConditionalError, CopiedMessage, DeletedMessage, Detail, DetailWithBlobs, FlagAction, Folder, HeaderField, Hit, Import, ImportedMessage, IndexState, Listing, Mailbox, MailingList, Match, MessageDisposal, MessageHeader, MessageQuery, MessageVersion, MovedMessage, Page, PageStart, QuerySyntax, Quota, QuotaUsage, RawMessage, RenamedFolder, Role, Search, SearchError, SearchResult, Snippet, SortOrder, Spam, Summary, Thread, ThreadList, ThreadMessages, ThreadsError, Verdict,
 };
 pub use self::outbox::{Draft, File, Outbox, Sent};
 pub use self::profile::{Changes, Details, PasswordChange, Profile};

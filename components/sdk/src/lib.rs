@@ -81,6 +81,7 @@
 
 pub mod bindings;
 pub mod capability;
+mod conditions;
 mod description;
 mod disposition;
 mod export;
@@ -95,6 +96,7 @@ pub mod stored;
 pub mod testing;
 pub mod time;
 
+pub use conditions::EntityTags;
 pub use description::{Failed, Succeeded};
 pub use failure::Failure;
 pub use latchmail_shape::{Code, Object, codes};

@@ -1,6 +1,6 @@
 //! The error type of host functions.
 
-use crate::latchmail::host::mailbox::{ChangesError, SearchError, ThreadsError};
+use crate::latchmail::host::mailbox::{ChangesError, ConditionalError, SearchError, ThreadsError};
 use crate::latchmail::host::teams::Refused;
 use crate::latchmail::host::types::Error;
 
@@ -52,5 +52,6 @@ from_error!(
     SearchError::Failed => SearchError,
     ThreadsError::Failed => ThreadsError,
     ChangesError::Failed => ChangesError,
+    ConditionalError::Failed => ConditionalError,
     Refused::Failed => Refused
 );

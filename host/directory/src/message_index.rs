@@ -43,7 +43,8 @@ const WITH_IDENTITIES: &str = "SELECT m.uid, f.path, m.uid_validity, m.imap_uid,
 const HAS_IDENTITY: &str = "SELECT uid FROM messages WHERE account_id = ";
 /// Changes a message's location, unless a concurrent request changed the location $6, $7, $8 that
 /// the caller has read.
-const RELOCATE: &str = "UPDATE messages SET folder_id = $3, uid_validity = $4, imap_uid = $5 \
+const RELOCATE: &str = "UPDATE messages SET folder_id = $3, uid_validity = $4, imap_uid = $5, \
+     previous_folder_id = CASE WHEN folder_id = $3 THEN previous_folder_id ELSE folder_id END \
      WHERE account_id = $1 AND uid = $2 AND folder_id = $6 AND uid_validity = $7 AND imap_uid = $8 RETURNING flags";
 /// Reserves $2 message numbers. Returns the message number after the last reserved message number.
 /// The first message number of a mailbox is 1, or the highest `first_number` of the restores of

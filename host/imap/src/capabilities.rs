@@ -41,6 +41,9 @@ pub struct Capabilities {
     /// `UIDPLUS`: EXPUNGE can be limited to some UIDs, and COPY, MOVE and APPEND return new UIDs
     /// (RFC 4315).
     pub uid_plus: bool,
+    /// `CONDSTORE`: messages have a MODSEQ, which changes with their flags, and STORE can depend on
+    /// the MODSEQ (RFC 7162).
+    pub condstore: bool,
     /// `QRESYNC`: the server reports the changes of a folder since an earlier state (RFC 7162).
     /// QRESYNC includes CONDSTORE and ENABLE.
     pub qresync: bool,
@@ -116,7 +119,8 @@ impl Capabilities {
                     "OBJECTID" => all.object_id = true,
                     "UNSELECT" => all.unselect = true,
                     "UIDPLUS" => all.uid_plus = true,
-                    "QRESYNC" => all.qresync = true,
+                    "CONDSTORE" => all.condstore = true,
+                    "QRESYNC" => (all.condstore, all.qresync) = (true, true),
                     "QUOTA" => all.quota = true,
                     _ => {}
                 },

@@ -30,6 +30,8 @@ pub struct Fetched {
     pub uid: Uid,
     /// Flags and keywords, without `\Recent`.
     pub flags: Vec<String>,
+    /// The MODSEQ (RFC 7162), which changes with the flags.
+    pub modseq: Option<u64>,
     /// The arrival time.
     pub internal_date: Option<Timestamp>,
     /// The size in bytes.
@@ -83,6 +85,22 @@ pub(crate) fn identities(uids: &[Uid], ids: Option<&str>) -> String {
     format!(
         "UID FETCH {} (UID FLAGS INTERNALDATE RFC822.SIZE BODY.PEEK[HEADER.FIELDS ({FIELDS})]<0.{}>)",
         set(uids),
+        latchmail_mime::bounds::HEADER
+    )
+}
+
+/// Returns the command that requests the flags of messages, and their MODSEQs if `modseq` is `true`.
+pub(crate) fn flags_of(uids: &[Uid], modseq: bool) -> String {
+    let modseq = if modseq { " MODSEQ" } else { "" };
+    format!("UID FETCH {} (UID FLAGS{modseq})", set(uids))
+}
+
+/// Returns the command that requests the changeable data of one message, and the header fields that
+/// determine its thread. Requests the MODSEQ if `modseq` is `true`.
+pub(crate) fn state(uid: Uid, modseq: bool) -> String {
+    let modseq = if modseq { " MODSEQ" } else { "" };
+    format!(
+        "UID FETCH {uid} (UID FLAGS{modseq} BODY.PEEK[HEADER.FIELDS ({FIELDS})]<0.{}>)",
         latchmail_mime::bounds::HEADER
     )
 }
@@ -183,6 +201,7 @@ impl Collected {
                         })
                         .collect();
                 }
+                AttributeValue::ModSeq(modseq) => message.modseq = Some(*modseq),
                 AttributeValue::InternalDate(date) => message.internal_date = date_time(date),
                 AttributeValue::Rfc822Size(size) => message.size = *size,
                 AttributeValue::BodySection { section, data, .. } => {

@@ -38,6 +38,12 @@ impl Flag {
     }
 }
 
+impl AsRef<str> for Flag {
+    fn as_ref(&self) -> &str {
+        &self.0
+    }
+}
+
 /// Returns `true` for every character except atom-specials.
 fn is_atom(byte: u8) -> bool {
     (0x21..0x7f).contains(&byte) && !b"(){%*\"\\]".contains(&byte)

@@ -12,6 +12,7 @@ use imap_proto::Response;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use super::capabilities::Capabilities;
+use super::change::StoreMode;
 use super::command::Command;
 use super::list::{COUNTS, MODSEQS};
 use super::read::MessageRef;
@@ -107,6 +108,7 @@ pub fn imap_session(can: u8, name: &str, replies: &[Vec<u8>]) {
         guid: bit(4),
         unselect: bit(5),
         uid_plus: true,
+        condstore: bit(6),
         qresync: bit(6),
         ..Capabilities::default()
     };
@@ -166,7 +168,17 @@ async fn operations(capabilities: Capabilities, name: &str, replies: &[Vec<u8>])
     let _ = changed.select(name).await;
     let flags: Vec<Flag> = Flag::named(name).into_iter().collect();
     if let Ok(mut folder) = changed.selected_folder() {
-        let _ = folder.store(&[Uid(1)], &flags, true).await;
+        let _ = folder.store(&[Uid(1)], &flags, StoreMode::Add, None).await;
+        if let Ok(states) = folder.flags_of(&[Uid(1)]).await {
+            assert!(states.iter().all(|message| message.uid == Uid(1)));
+        }
+        let _ = folder.state(Uid(1)).await;
+        let replace = StoreMode::Replace;
+        let _ = folder.store(&[Uid(1)], &flags, replace, Some(1)).await;
+        let _ = folder.expunge_unchanged(Uid(1), 1).await;
+        if let Ok(Some(copied)) = folder.copy_to(&[Uid(1)], name).await {
+            assert!(copied.uids.len() <= 1);
+        }
         if let Ok(Some(moved)) = folder.move_to(&[Uid(1)], name).await {
             assert!(moved.uids.len() <= 1);
         }

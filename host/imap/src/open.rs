@@ -132,6 +132,7 @@ impl Session {
                     name: name.to_owned(),
                     uid_validity: opening.opened.uid_validity,
                     exists: opening.opened.exists,
+                    has_modseqs: opening.highest_modseq.is_some(),
                     writable: None,
                 }),
                 // After a NO, no folder is open (RFC 3501, section 6.3.1).

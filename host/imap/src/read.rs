@@ -60,6 +60,16 @@ impl Session {
         Ok(fetched.map(|fetched| fetched.header))
     }
 
+    /// Returns the flags of a message, and the header fields that determine its thread. Returns
+    /// `None` if the message does not exist. Needs one round trip.
+    ///
+    /// # Errors
+    /// Returns an [`Error`] if the command fails.
+    pub async fn state_at(&mut self, message: MessageRef<'_>) -> Result<Option<Fetched>, Error> {
+        self.fetch_one(message, &fetch::state(message.uid, false))
+            .await
+    }
+
     /// Returns the first `bytes` bytes of messages. All `messages` must be in one folder. Omits
     /// messages that do not exist. Returns an empty list if the folder does not exist or has
     /// another UIDVALIDITY. Needs one round trip.
@@ -187,6 +197,49 @@ impl SelectedFolder<'_> {
             return Ok(None);
         }
         Ok(collected.with_body().into_iter().find(|f| f.uid == uid))
+    }
+
+    /// Returns `true` if STORE can depend on the MODSEQs of messages in the open folder.
+    fn has_modseqs(&self) -> bool {
+        let selected = self.session.connection.selected();
+        self.session.connection.capabilities.condstore
+            && selected.is_some_and(|selected| selected.has_modseqs)
+    }
+
+    /// Returns the flags and the MODSEQ of a message in the open folder, and the header fields that
+    /// determine its thread. The MODSEQ is `None` if the folder has none. Returns `None` if
+    /// the message does not exist.
+    ///
+    /// # Errors
+    /// Returns an [`Error`] if the command fails.
+    pub async fn state(&mut self, uid: Uid) -> Result<Option<Fetched>, Error> {
+        let condstore = self.has_modseqs();
+        let (outcome, collected) = self.fetch(&fetch::state(uid, condstore)).await?;
+        match outcome.status {
+            Status::Ok | Status::No => {
+                let mut fetched = collected.with_body().into_iter();
+                Ok(fetched.find(|message| message.uid == uid))
+            }
+            _ => Err(Error::Protocol("the server rejected FETCH with BAD".into())),
+        }
+    }
+
+    /// Returns the flags and the MODSEQs of messages in the open folder. The MODSEQs are `None` if
+    /// the folder has none. Omits messages that do not exist.
+    ///
+    /// # Errors
+    /// Returns an [`Error`] if the command fails.
+    pub async fn flags_of(&mut self, uids: &[Uid]) -> Result<Vec<Fetched>, Error> {
+        let condstore = self.has_modseqs();
+        let (outcome, collected) = self.fetch(&fetch::flags_of(uids, condstore)).await?;
+        match outcome.status {
+            Status::Ok | Status::No => {
+                let mut fetched = collected.with_flags();
+                fetched.retain(|message| uids.contains(&message.uid));
+                Ok(fetched)
+            }
+            _ => Err(Error::Protocol("the server rejected FETCH with BAD".into())),
+        }
     }
 
     /// Reads the data for summaries of messages in the open folder. Calls `each` for a message as

@@ -12,6 +12,9 @@ pub(crate) struct Selected {
     pub(crate) uid_validity: u32,
     /// The number of messages when the folder was opened.
     pub(crate) exists: u32,
+    /// Whether the messages of the folder have MODSEQs (RFC 7162, section 3.1.2). A server with
+    /// CONDSTORE can have folders without MODSEQs.
+    pub(crate) has_modseqs: bool,
     /// The response to SELECT. `None` if this folder is not INBOX, if INBOX is not open for
     /// writing, or if the permanent flags of INBOX have changed.
     pub(crate) writable: Option<Writable>,

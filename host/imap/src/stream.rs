@@ -38,6 +38,7 @@ impl Session {
             name,
             uid_validity: 0,
             exists: 0,
+            has_modseqs: false,
             writable: None,
         };
         let head = Head::of(message.uid, Some(message.uid_validity));

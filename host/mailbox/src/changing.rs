@@ -1,9 +1,12 @@
-//! Changes the messages of a mailbox: flags, moves, deletions, and copies of sent messages.
+//! Changes the messages of a mailbox: flags, moves, copies, deletions, and copies of sent messages.
 //! Creates, renames and deletes folders.
 
 pub(crate) mod change;
+mod conditions;
+mod flags;
 pub(crate) mod folders;
 pub(crate) mod sent_copy;
+mod trash;
 
 use std::sync::Arc;
 
@@ -14,6 +17,7 @@ use quick_cache::sync::Cache;
 use crate::cache::{LookupCounter, MAX_ACCOUNTS};
 use crate::context::Context;
 use crate::folders::Folders;
+use crate::index::SearchIndex;
 use crate::numbers::Numbers;
 
 /// Changes messages.
@@ -22,6 +26,7 @@ pub struct Changer {
     context: Arc<Context>,
     folders: Arc<Folders>,
     numbers: Arc<Numbers>,
+    index: Arc<SearchIndex>,
     /// One lock per account, which serializes the changes of the mailbox.
     locks: AccountPermits,
     /// The running changes.
@@ -32,11 +37,17 @@ pub struct Changer {
 }
 
 impl Changer {
-    pub(crate) fn new(context: Arc<Context>, folders: Arc<Folders>, numbers: Arc<Numbers>) -> Self {
+    pub(crate) fn new(
+        context: Arc<Context>,
+        folders: Arc<Folders>,
+        numbers: Arc<Numbers>,
+        index: Arc<SearchIndex>,
+    ) -> Self {
         Self {
             context,
             folders,
             numbers,
+            index,
             locks: AccountPermits::new(1),
             tasks: DetachedTasks::default(),
             sent_folders: Cache::new(MAX_ACCOUNTS),

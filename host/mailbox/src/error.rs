@@ -52,6 +52,15 @@ pub enum Error {
     /// search index.
     #[error("the search index is disabled or being built")]
     IndexNotReady,
+    /// The message does not have the version that the caller expects. No message was changed.
+    #[error("the message has changed")]
+    MessageChanged,
+    /// No folder of the mailbox has the role `\Trash`.
+    #[error("There is no Trash folder")]
+    NoTrashFolder,
+    /// The messages are not in the folder with the role `\Trash`.
+    #[error("The message is not in Trash")]
+    NotInTrash,
     /// The mail server, the database or the search index failed, or the mail server's reply was
     /// invalid.
     #[error("mailbox error: {0}")]

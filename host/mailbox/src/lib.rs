@@ -43,6 +43,7 @@ mod reading;
 pub mod search;
 pub mod server_checks;
 
+pub use latchmail_imap::change::StoreMode;
 pub use latchmail_imap::flag::Flag;
 pub use latchmail_imap::list::Role;
 pub use latchmail_imap::quota::{Quota, ResourceUsage};
@@ -50,6 +51,7 @@ pub use latchmail_mime::is_name;
 
 pub use access::{Access, Member};
 pub use changing::Changer;
+pub use changing::change::Copied;
 pub use changing::folders::Disposal;
 pub use connections::Connections;
 pub use connections::revocation::{SessionSelector, end_server_sessions};
@@ -63,9 +65,8 @@ pub use mail::{Mail, MailSettings};
 pub use message::authentication::{Authentication, TrustedResults, Verdict, parse_addresses};
 pub use message::mark::MarkedContent;
 pub use message::spam::{Spam, SpamVerdict};
-pub use message::types::{
-    Address, Attachment, Detail, Field, Fields, Listing, MailingList, Summary,
-};
+pub use message::types::{Address, Attachment, Detail, Field, Fields, Listing, MailingList, Summary};
+pub use message::version::{MessageVersion, content_version};
 pub use reading::Reader;
 pub use reading::attachment::AttachmentContent;
 pub use reading::download::Download;

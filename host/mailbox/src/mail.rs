@@ -94,7 +94,12 @@ impl Mail {
             settings.trusted_results,
             timeout,
         );
-        let changing = Changer::new(context.clone(), folders.clone(), numbers.clone());
+        let changing = Changer::new(
+            context.clone(),
+            folders.clone(),
+            numbers.clone(),
+            index.clone(),
+        );
         let changelog = ChangeLog::new(context.clone(), folders.clone(), numbers.clone(), keys);
         let search = Searcher::new(
             context.clone(),

@@ -9,3 +9,4 @@ pub(crate) mod spam;
 pub(crate) mod summary;
 pub(crate) mod thread_ids;
 pub(crate) mod types;
+pub(crate) mod version;

@@ -5,6 +5,7 @@ mod batch;
 pub(crate) mod download;
 mod header;
 pub(crate) mod message;
+mod version;
 pub(crate) mod raw;
 
 use std::sync::Arc;

@@ -20,6 +20,7 @@ mod search_index;
 mod searches;
 mod sync;
 mod token_login;
+mod trash;
 mod unreadable;
 
 use std::sync::Arc;

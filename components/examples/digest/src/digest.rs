@@ -173,7 +173,7 @@ mod tests {
         service
             .post("/api/v1/digest/mark", &json!({ "upto": 2 }))
             .succeeds(200);
-        service.host.move_messages(&[1], "INBOX").unwrap();
+        service.host.move_messages(&[1], "INBOX", None).unwrap();
         let digest = service.get("/api/v1/digest").succeeds(200);
         assert!(subjects(&digest).is_empty(), "{digest}");
     }

@@ -3,12 +3,7 @@
 use super::{Blob, Error, Host, Timestamp};
 use crate::bindings::latchmail::host::mailbox;
 pub use crate::bindings::latchmail::host::mailbox::{
-    Address, Attachment, Authentication, Change, ChangeList, ChangedFolder, ChangedMessage,
-    ChangesError, DeletedMessage, Detail, DetailWithBlobs, FlagAction, Folder, HeaderField, Hit,
-    ImportedMessage, IndexState, Listing, MailingList, Match, MessageDisposal, MessageHeader,
-    MessageQuery, MovedMessage, Page, PageStart, Quota, QuotaUsage, RawMessage, RenamedFolder,
-    Role, Search, SearchError, SearchResult, Snippet, Spam, Summary, Thread, ThreadList,
-    ThreadMessages, ThreadsError, Verdict,
+    Address, Attachment, AttachmentContent, Authentication, Change, ChangeList, ChangedFolder, ChangedMessage, ChangesError, ConditionalError, CopiedMessage, DeletedMessage, Detail, DetailWithBlobs, FlagAction, Folder, HeaderField, Hit, ImportedMessage, IndexState, Listing, MailingList, Match, MessageDisposal, MessageHeader, MessageQuery, MessageVersion, MovedMessage, Page, PageStart, Quota, QuotaUsage, RawMessage, RenamedFolder, Role, Search, SearchError, SearchResult, Snippet, Spam, Summary, Thread, ThreadList, ThreadMessages, ThreadsError, Verdict,
 };
 
 /// A message to import.
@@ -133,7 +128,7 @@ pub trait Mailbox {
     /// # Errors
     /// Returns [`Error::NotFound`] if the message does not exist. Returns [`Error::TooLarge`] if
     /// the attachment is in the part of the message that the host does not read.
-    fn get_attachment(&self, uid: u64, index: u32) -> Result<Option<(Attachment, Blob)>, Error>;
+    fn get_attachment(&self, uid: u64, index: u32) -> Result<Option<AttachmentContent>, Error>;
 
     /// Returns a page of the messages that match a query in their subject, participants, body or
     /// attachment names.
@@ -178,28 +173,76 @@ pub trait Mailbox {
         limit: u32,
     ) -> Result<ChangeList, ChangesError>;
 
-    /// Adds or removes flags.
+    /// Adds, removes or replaces flags. With `if_version`, changes the only message in `uids` if it
+    /// has this version ([`MessageVersion::state`]).
     ///
     /// # Errors
-    /// Returns [`Error::Invalid`] if the list contains a flag that clients cannot set.
+    /// Returns [`ConditionalError::VersionMismatch`] if the message has another version. Returns
+    /// [`Error::Invalid`] if the list contains a flag that clients cannot set.
     fn set_flags(
         &self,
         uids: &[u64],
         flags: &[String],
         action: FlagAction,
-    ) -> Result<Vec<u64>, Error>;
+        if_version: Option<&str>,
+    ) -> Result<Vec<u64>, ConditionalError>;
 
-    /// Moves messages to a folder. The messages keep their `uid`.
+    /// Moves messages to a folder. The messages keep their `uid`. With `if_version`, moves the only
+    /// message in `uids` if it has this version.
+    ///
+    /// # Errors
+    /// Returns [`ConditionalError::VersionMismatch`] if the message has another version. Returns
+    /// [`Error::NotFound`] if the folder does not exist.
+    fn move_messages(
+        &self,
+        uids: &[u64],
+        destination: &str,
+        if_version: Option<&str>,
+    ) -> Result<Vec<u64>, ConditionalError>;
+
+    /// Deletes messages permanently. With `if_version`, deletes the only message in `uids` if it
+    /// has this version.
+    ///
+    /// # Errors
+    /// Returns [`ConditionalError::VersionMismatch`] if the message has another version.
+    fn delete_messages(
+        &self,
+        uids: &[u64],
+        if_version: Option<&str>,
+    ) -> Result<Vec<u64>, ConditionalError>;
+
+    /// Returns the versions of a message, without reading its texts.
+    ///
+    /// # Errors
+    /// Returns [`Error::NotFound`] if the message does not exist.
+    fn get_version(&self, uid: u64) -> Result<MessageVersion, Error>;
+
+    /// Moves messages to the folder with the role [`Role::Trash`]. With `if_version`, moves the
+    /// only message in `uids` if it has this version.
+    ///
+    /// # Errors
+    /// Returns [`ConditionalError::VersionMismatch`] if the message has another version. Returns
+    /// [`Error::Conflict`] if no folder has the role.
+    fn trash_messages(
+        &self,
+        uids: &[u64],
+        if_version: Option<&str>,
+    ) -> Result<Vec<u64>, ConditionalError>;
+
+    /// Moves messages from the folder with the role [`Role::Trash`] to the folder that contained
+    /// them before, or to the inbox if that folder does not exist. Skips messages that are not in
+    /// Trash.
+    ///
+    /// # Errors
+    /// Returns [`Error::Conflict`] if no folder has the role, or if messages exist but none of them
+    /// is in Trash.
+    fn restore_messages(&self, uids: &[u64]) -> Result<Vec<u64>, Error>;
+
+    /// Copies messages to a folder. Returns the `uid` of each original and of its copy.
     ///
     /// # Errors
     /// Returns [`Error::NotFound`] if the folder does not exist.
-    fn move_messages(&self, uids: &[u64], destination: &str) -> Result<Vec<u64>, Error>;
-
-    /// Deletes messages permanently.
-    ///
-    /// # Errors
-    /// Returns an error in the cases that the description of [`Mailbox`] lists.
-    fn delete_messages(&self, uids: &[u64]) -> Result<Vec<u64>, Error>;
+    fn copy_messages(&self, uids: &[u64], destination: &str) -> Result<Vec<CopiedMessage>, Error>;
 
     /// Creates a folder and its missing parents, and subscribes to them. Returns the folder.
     ///
@@ -286,9 +329,8 @@ impl Mailbox for Host {
         mailbox::get_message_with_blobs(uid)
     }
 
-    fn get_attachment(&self, uid: u64, index: u32) -> Result<Option<(Attachment, Blob)>, Error> {
-        let found = mailbox::get_attachment(uid, index)?;
-        Ok(found.map(|found| (found.attachment, found.content)))
+    fn get_attachment(&self, uid: u64, index: u32) -> Result<Option<AttachmentContent>, Error> {
+        mailbox::get_attachment(uid, index)
     }
 
     fn search_messages(&self, search: &Search) -> Result<SearchResult, SearchError> {
@@ -317,16 +359,46 @@ impl Mailbox for Host {
         uids: &[u64],
         flags: &[String],
         action: FlagAction,
-    ) -> Result<Vec<u64>, Error> {
-        mailbox::set_flags(uids, flags, action)
+        if_version: Option<&str>,
+    ) -> Result<Vec<u64>, ConditionalError> {
+        mailbox::set_flags(uids, flags, action, if_version)
     }
 
-    fn move_messages(&self, uids: &[u64], destination: &str) -> Result<Vec<u64>, Error> {
-        mailbox::move_messages(uids, destination)
+    fn move_messages(
+        &self,
+        uids: &[u64],
+        destination: &str,
+        if_version: Option<&str>,
+    ) -> Result<Vec<u64>, ConditionalError> {
+        mailbox::move_messages(uids, destination, if_version)
     }
 
-    fn delete_messages(&self, uids: &[u64]) -> Result<Vec<u64>, Error> {
-        mailbox::delete_messages(uids)
+    fn delete_messages(
+        &self,
+        uids: &[u64],
+        if_version: Option<&str>,
+    ) -> Result<Vec<u64>, ConditionalError> {
+        mailbox::delete_messages(uids, if_version)
+    }
+
+    fn get_version(&self, uid: u64) -> Result<MessageVersion, Error> {
+        mailbox::get_version(uid)
+    }
+
+    fn trash_messages(
+        &self,
+        uids: &[u64],
+        if_version: Option<&str>,
+    ) -> Result<Vec<u64>, ConditionalError> {
+        mailbox::trash_messages(uids, if_version)
+    }
+
+    fn restore_messages(&self, uids: &[u64]) -> Result<Vec<u64>, Error> {
+        mailbox::restore_messages(uids)
+    }
+
+    fn copy_messages(&self, uids: &[u64], destination: &str) -> Result<Vec<CopiedMessage>, Error> {
+        mailbox::copy_messages(uids, destination)
     }
 
     fn create_folder(&self, path: &str) -> Result<Folder, Error> {

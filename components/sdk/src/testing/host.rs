@@ -8,6 +8,7 @@ mod domains;
 mod folders;
 mod http_client;
 mod mailbox;
+mod message_changes;
 mod outbox;
 mod profile;
 mod search;

@@ -53,6 +53,7 @@ impl Letter {
                     verdict: "none".into(),
                     score: None,
                 },
+                version: String::new(),
             },
             files: Vec::new(),
         }

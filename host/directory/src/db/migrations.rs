@@ -81,6 +81,13 @@ const STEPS: &[Step] = &[
         sqlite: include_str!("../../migrations/sqlite/0006_imports.sql"),
         postgres: include_str!("../../migrations/postgres/0006_imports.sql"),
     },
+    Step {
+        version: 6,
+        description: "previous folder",
+        oldest: 1,
+        sqlite: include_str!("../../migrations/sqlite/0006_previous_folder.sql"),
+        postgres: include_str!("../../migrations/postgres/0006_previous_folder.sql"),
+    },
 ];
 
 /// Runs the missing migrations. The caller must begin a write transaction first, because the

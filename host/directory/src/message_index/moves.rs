@@ -5,15 +5,19 @@ use latchmail_core::message_number::{MessageNumber, Uid};
 use sqlx::QueryBuilder;
 
 use super::log::{self, LoggedChange, LoggedMessage};
-use super::{IndexedMessage, MAX_PER_STATEMENT, MessageIndex};
+use super::{IndexedMessage, MAX_PER_STATEMENT, MessageIndex, number};
 use crate::db::{Error, on, on_tx};
 
 const FOLDER: &str =
     "SELECT id FROM folders WHERE account_id = $1 AND path = $2 AND uid_validity = $3";
+/// Callers append conditions.
+const PREVIOUS_FOLDERS: &str = "SELECT m.uid, f.path FROM messages m \
+     JOIN folders f ON f.id = m.previous_folder_id AND f.account_id = m.account_id \
+     WHERE f.listed_path = f.path AND m.account_id = ";
 /// Callers append conditions and values to `BEFORE`, `CLEAR` and `MOVE`.
 const BEFORE: &str = "SELECT uid, folder_id, flags FROM messages WHERE account_id = ";
 const CLEAR: &str = "DELETE FROM messages WHERE folder_id = ";
-const MOVE: &str = "UPDATE messages SET folder_id = ";
+const MOVE: &str = "UPDATE messages SET previous_folder_id = CASE WHEN folder_id = ";
 /// Deletes nothing if a concurrent request changed the message's location.
 const REMOVE_LOST: &str = "DELETE FROM messages \
      WHERE account_id = $1 AND uid = $2 AND folder_id = $3 AND uid_validity = $4 AND imap_uid = $5 RETURNING uid, folder_id, flags";
@@ -55,7 +59,7 @@ impl MessageIndex {
             .iter()
             .filter_map(|(uid, imap_uid)| Some((i64::try_from(*uid).ok()?, i64::from(*imap_uid))))
             .collect();
-        // The last statement needs three parameters for each message, and the databases limit the
+        // The last statement needs three parameters for each message and five more, and the databases limit the
         // number of parameters. Therefore a chunk has fewer messages than `MAX_PER_STATEMENT`.
         for messages in messages.chunks(MAX_PER_STATEMENT / 4) {
             // A concurrent request may have found a message in the new folder and assigned a new
@@ -91,6 +95,7 @@ impl MessageIndex {
             log::append(&mut tx, account, &changes).await?;
             on_tx!(&mut tx, tx => {
                 let mut query = QueryBuilder::new(MOVE);
+                query.push_bind(folder.clone()).push(" THEN previous_folder_id ELSE folder_id END, folder_id = ");
                 query.push_bind(folder.clone()).push(", uid_validity = ").push_bind(validity);
                 query.push(", imap_uid = CASE uid");
                 for (uid, imap_uid) in messages {
@@ -105,6 +110,31 @@ impl MessageIndex {
         }
         tx.commit().await?;
         Ok(true)
+    }
+
+    /// Returns the current path of the folder that contained each message before its last move.
+    /// Omits messages that were never moved, and messages whose previous folder does not exist.
+    ///
+    /// # Errors
+    /// Returns [`Error`] if the database fails.
+    pub async fn previous_folders(
+        &self,
+        account: &str,
+        numbers: &[MessageNumber],
+    ) -> Result<Vec<(MessageNumber, String)>, Error> {
+        let mut paths = Vec::new();
+        for numbers in numbers.chunks(MAX_PER_STATEMENT) {
+            let rows: Vec<(i64, String)> = on!(&self.db, pool => {
+                let mut query = QueryBuilder::new(PREVIOUS_FOLDERS);
+                query.push_bind(account.to_owned()).push(" AND m.uid IN (0");
+                for uid in numbers.iter().filter_map(|number| i64::try_from(*number).ok()) {
+                    query.push(", ").push_bind(uid);
+                }
+                query.push(")").build_query_as().fetch_all(pool).await
+            })?;
+            paths.extend(rows.into_iter().map(|(uid, path)| (number(uid), path)));
+        }
+        Ok(paths)
     }
 
     /// Removes from the message index the messages that were deleted permanently. The message

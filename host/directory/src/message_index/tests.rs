@@ -467,6 +467,61 @@ async fn merged_threads_are_replaced_in_batches(fresh: Fresh) {
     assert!(!message_index.has_merged_threads("ada").await.unwrap());
 }
 
+async fn the_folder_before_the_last_move_is_known_by_its_current_path(fresh: Fresh) {
+    fresh.directory.with("ada", "ada@example.org", &[]).await;
+    let message_index = &fresh.directory.message_index;
+    let same = [(Uid(3), [9; 16]), (Uid(4), [8; 16])];
+    given(message_index, "Work", FIRST, &same, &[]).await;
+    numbered(&fresh, "Trash", FIRST, &[]).await;
+    let numbers = [1, 2].map(MessageNumber);
+    let previous = async || {
+        let mut found = message_index
+            .previous_folders("ada", &numbers)
+            .await
+            .unwrap();
+        found.sort_unstable();
+        found
+    };
+    assert!(previous().await.is_empty());
+    // The service moves message 1. Another client moves message 2.
+    let moved = [(MessageNumber(1), Uid(10))];
+    assert!(
+        message_index
+            .moved("ada", "Trash", FIRST, &moved)
+            .await
+            .unwrap()
+    );
+    let found = message_index.with_identities("ada", &[[8; 16]]).await;
+    let other = [(Uid(11), found.unwrap().remove(0))];
+    given(message_index, "Trash", FIRST, &[(Uid(11), [8; 16])], &other).await;
+    let both = |path: &str| numbers.map(|number| (number, path.to_owned()));
+    assert_eq!(previous().await, both("Work"));
+    // A move to the same folder keeps the previous folder.
+    let moved = [(MessageNumber(1), Uid(12))];
+    assert!(
+        message_index
+            .moved("ada", "Trash", FIRST, &moved)
+            .await
+            .unwrap()
+    );
+    assert_eq!(previous().await, both("Work"));
+    assert!(
+        message_index
+            .previous_folders("bob", &numbers)
+            .await
+            .unwrap()
+            .is_empty()
+    );
+    // Another client deletes the folder, and creates a folder with the same name.
+    let trash = seen("Trash", FIRST, None);
+    let work = seen("Work", 8, None);
+    message_index
+        .update_folders("ada", &[trash, work])
+        .await
+        .unwrap();
+    assert!(previous().await.is_empty());
+}
+
 both!(
     numbers_are_given_once_in_the_order_of_the_uids,
     a_folder_is_noted_as_it_stood_at_the_survey_or_from_its_beginning,
@@ -480,4 +535,5 @@ both!(
     more_messages_than_fit_one_statement_are_numbered,
     a_folder_with_the_longest_path_is_indexed,
     merged_threads_are_replaced_in_batches,
+    the_folder_before_the_last_move_is_known_by_its_current_path,
 );

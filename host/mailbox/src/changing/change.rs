@@ -1,4 +1,4 @@
-//! Changes flags of messages, moves messages and deletes messages. Callers specify messages by
+//! Changes flags of messages, and moves, copies and deletes messages. Callers specify messages by
 //! message number. The messages can be in different folders. One command changes all messages of
 //! one folder.
 //!
@@ -12,11 +12,13 @@ use std::sync::Arc;
 use latchmail_core::message_number::{MessageNumber, Uid};
 use latchmail_core::permissions::Right;
 use latchmail_directory::message_index::Location;
+use latchmail_imap::change::StoreMode;
 use latchmail_imap::flag::Flag;
 use latchmail_imap::list::POSITIONS;
-use latchmail_imap::{Connector, Session, Writable};
+use latchmail_imap::{Connector, MessageRef, Session, Writable};
 
 use super::Changer;
+use super::flags::{FlagChange, store_flags};
 use crate::access::Access;
 use crate::connections::pool::Lease;
 use crate::connections::retry::retry_read;
@@ -28,15 +30,51 @@ use crate::numbers::locations::{group_by_folder, message_ref};
 
 /// A change of messages.
 #[derive(Clone, Debug)]
-enum Change {
-    Flag { flags: Vec<Flag>, add: bool },
+pub(super) struct Change {
+    pub(super) action: Action,
+    /// The version that the message must have. Only a change of one message can have a version.
+    pub(super) if_version: Option<String>,
+}
+
+/// The action of a change.
+#[derive(Clone, Debug)]
+pub(super) enum Action {
+    Flag { flags: Vec<Flag>, mode: StoreMode },
     Move { to: String },
+    Copy { to: String },
     Delete,
+}
+
+impl Action {
+    /// Returns the path of the folder to which messages are moved or copied.
+    fn destination(&self) -> Option<&str> {
+        match self {
+            Self::Move { to } | Self::Copy { to } => Some(to),
+            Self::Flag { .. } | Self::Delete => None,
+        }
+    }
+}
+
+/// A copied message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Copied {
+    /// The number of the original.
+    pub original: MessageNumber,
+    /// The number of the copy.
+    pub copy: MessageNumber,
+}
+
+/// The messages that were changed.
+#[derive(Debug, Default)]
+pub(super) struct Changes {
+    /// The sorted numbers of the changed messages, or of the originals of copies.
+    pub(super) numbers: Vec<MessageNumber>,
+    pub(super) copies: Vec<Copied>,
 }
 
 /// The source of message locations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Source {
+pub(super) enum Source {
     Cache,
     Index,
     /// The message index after a reconciliation with the mail server.
@@ -72,6 +110,8 @@ impl Source {
 enum FolderResult {
     /// The IMAP UIDs of the changed messages.
     Changed(BTreeSet<Uid>),
+    /// The IMAP UIDs of the originals, and the message numbers of the copies.
+    Copied(Vec<(Uid, MessageNumber)>),
     /// Another client moved some of the messages before the expunge. The value contains the IMAP
     /// UIDs of the messages that were deleted.
     MovedAway(BTreeSet<Uid>),
@@ -79,51 +119,76 @@ enum FolderResult {
 }
 
 impl Changer {
-    /// Adds or removes flags of messages. Returns the message numbers of the messages that exist.
+    /// Changes flags of messages. Returns the message numbers of the messages that exist. A foreign
+    /// flag `\Deleted` is not removed. With `if_version`, `numbers` must contain one number.
     ///
     /// # Errors
+    /// Returns [`Error::MessageChanged`] if the message has another version than `if_version`.
     /// Returns [`Error::Rejected`] if the mail server cannot store a flag permanently. Returns
     /// another [`Error`] if the operation fails.
     pub async fn flag(
         self: &Arc<Self>,
         access: &Access,
         numbers: &[MessageNumber],
-        flags: Vec<Flag>,
-        add: bool,
+        (flags, mode): (Vec<Flag>, StoreMode),
+        if_version: Option<String>,
     ) -> Result<Vec<MessageNumber>, Error> {
-        let changed = self
-            .start_change(access, numbers, Change::Flag { flags, add })
-            .await?;
-        Ok(changed.unwrap_or_default())
+        let action = Action::Flag { flags, mode };
+        let changed = self.start_change(access, numbers, action, if_version);
+        Ok(changed.await?.unwrap_or_default().numbers)
     }
 
     /// Moves messages to a folder. The message numbers do not change. Returns the message numbers
-    /// of the messages that exist. Returns `None` if the destination folder does not exist.
+    /// of the messages that exist. Returns `None` if the destination folder does not exist. With
+    /// `if_version`, `numbers` must contain one number.
     ///
     /// # Errors
-    /// Returns an [`Error`] if the operation fails.
+    /// Returns [`Error::MessageChanged`] if the message has another version than `if_version`.
+    /// Returns another [`Error`] if the operation fails.
     pub async fn move_to(
         self: &Arc<Self>,
         access: &Access,
         numbers: &[MessageNumber],
         destination: &str,
+        if_version: Option<String>,
     ) -> Result<Option<Vec<MessageNumber>>, Error> {
         let to = normalize_path(destination).to_owned();
-        self.start_change(access, numbers, Change::Move { to })
-            .await
+        let action = Action::Move { to };
+        let changed = self.start_change(access, numbers, action, if_version);
+        Ok(changed.await?.map(|changes| changes.numbers))
     }
 
-    /// Deletes messages permanently. Returns the message numbers of the messages that existed.
+    /// Copies messages to a folder. Returns the numbers of the originals that exist and of their
+    /// copies. Returns `None` if the destination folder does not exist.
     ///
     /// # Errors
     /// Returns an [`Error`] if the operation fails.
+    pub async fn copy_to(
+        self: &Arc<Self>,
+        access: &Access,
+        numbers: &[MessageNumber],
+        destination: &str,
+    ) -> Result<Option<Vec<Copied>>, Error> {
+        let to = normalize_path(destination).to_owned();
+        let action = Action::Copy { to };
+        let copied = self.start_change(access, numbers, action, None).await?;
+        Ok(copied.map(|changes| changes.copies))
+    }
+
+    /// Deletes messages permanently. Returns the message numbers of the messages that existed. With
+    /// `if_version`, `numbers` must contain one number.
+    ///
+    /// # Errors
+    /// Returns [`Error::MessageChanged`] if the message has another version than `if_version`.
+    /// Returns another [`Error`] if the operation fails.
     pub async fn delete(
         self: &Arc<Self>,
         access: &Access,
         numbers: &[MessageNumber],
+        if_version: Option<String>,
     ) -> Result<Vec<MessageNumber>, Error> {
-        let deleted = self.start_change(access, numbers, Change::Delete).await?;
-        Ok(deleted.unwrap_or_default())
+        let deleted = self.start_change(access, numbers, Action::Delete, if_version);
+        Ok(deleted.await?.unwrap_or_default().numbers)
     }
 
     /// Runs a change on its own task. The change completes even if the caller is dropped.
@@ -131,30 +196,46 @@ impl Changer {
         self: &Arc<Self>,
         access: &Access,
         numbers: &[MessageNumber],
-        change: Change,
-    ) -> Result<Option<Vec<MessageNumber>>, Error> {
-        let (changer, access) = (Arc::clone(self), access.clone());
-        let mut numbers = numbers.to_vec();
-        numbers.sort_unstable();
-        numbers.dedup();
-        self.tasks
-            .spawn(async move { changer.change(&access, numbers, &change).await })
-            .await
-            .unwrap_or_else(|error| Err(Error::Unknown(format!("a change ended early: {error}"))))
+        action: Action,
+        if_version: Option<String>,
+    ) -> Result<Option<Changes>, Error> {
+        let (changer, access, numbers) = (Arc::clone(self), access.clone(), numbers.to_vec());
+        let change = Change { action, if_version };
+        self.run(async move {
+            let connections = &changer.context.connections;
+            let (access, _lock) = &connections.lock(&changer.locks, &access).await?;
+            changer.change(access, numbers, &change).await
+        })
+        .await
     }
 
-    async fn change(
+    /// Runs `change` on its own task. The change completes even if the caller is dropped.
+    pub(super) async fn run<T: Send + 'static>(
+        &self,
+        change: impl Future<Output = Result<T, Error>> + Send + 'static,
+    ) -> Result<T, Error> {
+        let ended = |error| Err(Error::Unknown(format!("a change ended early: {error}")));
+        self.tasks.spawn(change).await.unwrap_or_else(ended)
+    }
+
+    /// Changes messages. Returns `None` if the destination folder does not exist.
+    ///
+    /// The caller must hold the account's lock. Two moves of one message must not overlap.
+    /// Otherwise a server could copy the message twice and remove the original only once.
+    pub(super) async fn change(
         &self,
         access: &Access,
         mut remaining: Vec<MessageNumber>,
         change: &Change,
-    ) -> Result<Option<Vec<MessageNumber>>, Error> {
-        // Two moves of one message must not overlap. Otherwise a server could copy the message
-        // twice and remove the original only once.
-        let (access, _lock) = &self.context.connections.lock(&self.locks, access).await?;
-        let mut rights = vec![Right::MailWrite];
-        if let Change::Move { to } = change {
-            // A MOVE command contains the name of the destination folder. The server does not
+    ) -> Result<Option<Changes>, Error> {
+        remaining.sort_unstable();
+        remaining.dedup();
+        let mut rights = match &change.action {
+            Action::Copy { .. } => vec![Right::MailRead],
+            _ => vec![Right::MailWrite],
+        };
+        if let Some(to) = change.action.destination() {
+            // The command contains the name of the destination folder. The server does not
             // report the id of the folder with this name. Therefore the folders in the message
             // index are updated before the member's rights are checked.
             if access.member.is_some() {
@@ -171,6 +252,7 @@ impl Changer {
             // Moving a message must not reveal the message to the member. Therefore a move to a
             // readable folder also requires the right to read the message at its old location.
             if access.member.is_some()
+                && matches!(change.action, Action::Move { .. })
                 && folder_access.authorize_path(to, Right::MailRead) == Decision::Allowed
             {
                 rights.push(Right::MailRead);
@@ -178,6 +260,7 @@ impl Changer {
         }
         // The numbers of the changed messages. The list is sorted after each lookup.
         let mut changed: Vec<MessageNumber> = Vec::new();
+        let mut copies: Vec<Copied> = Vec::new();
         let mut tried: Vec<(MessageNumber, Arc<Location>)> = Vec::new();
         let mut moved_away = false;
         for source in Source::sequence(access) {
@@ -196,7 +279,20 @@ impl Changer {
                     .await
                     .map_err(|error| after_changes(&changed, error))?;
                 moved_away |= matches!(result, FolderResult::MovedAway(_));
+                let number_of = |uid: &Uid| {
+                    let found = messages.iter().find(|(_, of)| of == uid);
+                    found.map(|(number, _)| *number)
+                };
                 match result {
+                    FolderResult::Copied(numbers) => {
+                        copies.extend(numbers.iter().filter_map(|(uid, copy)| {
+                            Some(Copied {
+                                original: number_of(uid)?,
+                                copy: *copy,
+                            })
+                        }));
+                        changed.extend(numbers.iter().filter_map(|(uid, _)| number_of(uid)));
+                    }
                     FolderResult::Changed(uids) | FolderResult::MovedAway(uids) => changed.extend(
                         messages
                             .iter()
@@ -231,22 +327,25 @@ impl Changer {
             let why = "another client moved a message during every attempt to delete it";
             return Err(after_changes(&changed, Error::Unknown(why.into())));
         }
-        // If there was no message to move, no command has checked whether the destination folder
+        // If there was no message to move or copy, no command has checked whether the destination folder
         // exists. Therefore check the folder with STATUS.
-        if let Change::Move { to } = change
+        if let Some(to) = change.action.destination()
             && changed.is_empty()
         {
             let mut lease = self.context.connections.lease(access, None).await?;
             let destination = retry_read!(lease, session => session.status(to, POSITIONS));
-            return Ok(destination.map(|_| changed));
+            return Ok(destination.map(|_| Changes::default()));
         }
-        Ok(Some(changed))
+        Ok(Some(Changes {
+            numbers: changed,
+            copies,
+        }))
     }
 
     /// Returns the locations of these messages in `source`. Omits messages that the caller is not
     /// allowed to see. Returns [`Error::Denied`] if the caller can see a message, but lacks one of
     /// `rights` on the message's folder.
-    async fn authorized_locations(
+    pub(super) async fn authorized_locations(
         &self,
         access: &Access,
         numbers: &[MessageNumber],
@@ -315,31 +414,60 @@ impl Changer {
         // Prevent other reconciliations until the result of an expunge has been checked. Another
         // client might have moved a message just before the expunge. The lock is acquired before
         // the connection, because the holder of the lock may need the last connection.
-        let _lock = match change {
-            Change::Delete => self.folders.locks.acquire(&access.account).await,
-            Change::Flag { .. } | Change::Move { .. } => None,
+        let _lock = match change.action {
+            Action::Delete => self.folders.locks.acquire(&access.account).await,
+            _ => None,
         };
         let mut lease = self.context.connections.lease(access, Some(path)).await?;
-        if matches!(change, Change::Move { to } if to == path) {
-            let existing =
-                retry_read!(lease, session => session.existing(path, uid_validity, &uids));
-            return Ok(FolderResult::Changed(existing.unwrap_or_default()));
+        if change.if_version.is_none() {
+            match &change.action {
+                Action::Move { to } if to == path => {
+                    let existing =
+                        retry_read!(lease, session => session.existing(path, uid_validity, &uids));
+                    return Ok(FolderResult::Changed(existing.unwrap_or_default()));
+                }
+                Action::Flag { flags, mode } if *mode != StoreMode::Replace => {
+                    let existing =
+                        store_flags(&mut lease, path, uid_validity, &uids, (flags, *mode)).await?;
+                    return Ok(FolderResult::Changed(existing));
+                }
+                _ => {}
+            }
         }
-        match change {
-            Change::Flag { flags, add } => {
-                let existing =
-                    store_flags(&mut lease, path, uid_validity, &uids, flags, *add).await?;
+        let none = || Ok(FolderResult::Changed(BTreeSet::new()));
+        let Some((session, folder)) = select(&mut lease, path, uid_validity).await? else {
+            return none();
+        };
+        let state = match (&change.if_version, messages) {
+            (Some(expected), [(number, uid)]) => {
+                let at = MessageRef {
+                    path,
+                    uid_validity,
+                    uid: *uid,
+                };
+                let state = self.require_version(access, session, *number, at, expected);
+                match state.await? {
+                    Some(state) => Some(state),
+                    None => return none(),
+                }
+            }
+            _ => None,
+        };
+        let mut selected = session.selected_folder()?;
+        match &change.action {
+            Action::Flag { flags, mode } => {
+                let flags = FlagChange::new(&folder, flags, *mode)?;
+                let existing = match state {
+                    Some(state) => flags.store_in_state(&mut selected, &state).await?,
+                    None => flags.replace(&mut selected, &uids).await?,
+                };
                 Ok(FolderResult::Changed(existing))
             }
-            Change::Move { to } => {
-                let Some((session, _)) = select(&mut lease, path, uid_validity).await? else {
-                    return Ok(FolderResult::Changed(BTreeSet::new()));
-                };
-                let moved = session
-                    .selected_folder()?
-                    .move_to(&uids, to)
-                    .await
-                    .map_err(change_error)?;
+            Action::Move { to } if to == path => {
+                Ok(FolderResult::Changed(uids.into_iter().collect()))
+            }
+            Action::Move { to } => {
+                let moved = selected.move_to(&uids, to).await.map_err(change_error)?;
                 drop(lease);
                 let Some(moved) = moved else {
                     return Ok(FolderResult::NoDestination);
@@ -347,15 +475,28 @@ impl Changer {
                 let uids = self.numbers.store_moved(access, messages, to, &moved).await;
                 Ok(FolderResult::Changed(uids))
             }
-            Change::Delete => {
-                let Some((session, _)) = select(&mut lease, path, uid_validity).await? else {
-                    return Ok(FolderResult::Changed(BTreeSet::new()));
+            Action::Copy { to } => {
+                let copied = selected.copy_to(&uids, to).await.map_err(change_error)?;
+                drop(lease);
+                let Some(copied) = copied else {
+                    return Ok(FolderResult::NoDestination);
                 };
-                let expunged = session
-                    .selected_folder()?
-                    .expunge(&uids)
-                    .await
-                    .map_err(change_error)?;
+                let numbers = self.numbers.number_copies(access, to, &copied).await;
+                let unknown = |error| {
+                    let text = format!("messages were copied before this error: {error}");
+                    Error::Unknown(text)
+                };
+                Ok(FolderResult::Copied(numbers.map_err(unknown)?))
+            }
+            Action::Delete => {
+                let expunged = match state.and_then(|state| state.modseq.zip(Some(state.uid))) {
+                    Some((modseq, uid)) => {
+                        let expunged = selected.expunge_unchanged(uid, modseq).await;
+                        let expunged = expunged.map_err(change_error)?;
+                        expunged.ok_or(Error::MessageChanged)?
+                    }
+                    None => selected.expunge(&uids).await.map_err(change_error)?,
+                };
                 drop(lease);
                 let deleted = self
                     .numbers
@@ -383,50 +524,6 @@ pub(super) async fn select<'l>(
     }
 }
 
-/// Adds or removes flags of messages in one folder. Returns the IMAP UIDs of the messages that
-/// exist.
-async fn store_flags(
-    lease: &mut Lease<Connector>,
-    path: &str,
-    uid_validity: u32,
-    uids: &[Uid],
-    flags: &[Flag],
-    add: bool,
-) -> Result<BTreeSet<Uid>, Error> {
-    let mut connection_lost = false;
-    let session = lease.session().await?;
-    if session.can_store_without_select(path, uid_validity, uids, flags) {
-        match session.selected_folder()?.store(uids, flags, add).await {
-            Ok(existing) => return Ok(existing),
-            // The command is idempotent, so the loop can repeat the command.
-            Err(latchmail_imap::Error::Lost(_)) => connection_lost = true,
-            Err(latchmail_imap::Error::No(_)) => {}
-            Err(error) => return Err(change_error(error)),
-        }
-    }
-    let with_select = async {
-        let Some((session, folder)) = select(lease, path, uid_validity).await? else {
-            return Ok(BTreeSet::new());
-        };
-        if let Some(flag) = folder.first_unsupported(flags).filter(|_| add) {
-            let sentence = format!("The mail server does not store the flag {}", flag.as_str());
-            return Err(Error::Rejected(sentence));
-        }
-        session
-            .selected_folder()?
-            .store(uids, flags, add)
-            .await
-            .map_err(change_error)
-    };
-    with_select.await.map_err(|error| match error {
-        // The server might have executed the first STORE, so the outcome is unknown.
-        error if connection_lost && !matches!(error, Error::Unknown(_)) => {
-            Error::Unknown(error.to_string())
-        }
-        error => error,
-    })
-}
-
 /// Converts the error of a command that changes messages. If the connection was lost, the server
 /// might have executed the command.
 pub(crate) fn change_error(error: latchmail_imap::Error) -> Error {
@@ -441,7 +538,7 @@ pub(crate) fn change_error(error: latchmail_imap::Error) -> Error {
 
 /// Returns `error` if no message was changed. Otherwise returns [`Error::Unknown`] with the count
 /// of changed messages.
-fn after_changes(changed: &[MessageNumber], error: Error) -> Error {
+pub(super) fn after_changes(changed: &[MessageNumber], error: Error) -> Error {
     if changed.is_empty() {
         return error;
     }

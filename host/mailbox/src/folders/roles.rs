@@ -5,7 +5,12 @@
 //! one role. A folder gets its first role, in the order of [`Role`], that no other folder has.
 
 use latchmail_imap::INBOX;
-use latchmail_imap::list::{Listed, Role};
+use latchmail_imap::list::{Listed, POSITIONS, Role};
+
+use super::Folders;
+use crate::access::Access;
+use crate::connections::retry::retry_read;
+use crate::error::Error;
 
 /// The names that mail clients give the folder for sent messages.
 const SENT_NAMES: [&str; 3] = ["Sent", "Sent Items", "Sent Messages"];
@@ -25,6 +30,21 @@ pub struct Folder {
     pub unseen: u32,
     /// The role. `None` if the folder has no role.
     pub role: Option<Role>,
+}
+
+impl Folders {
+    /// Returns the path of the folder with this role, from the mail server's current list.
+    pub(crate) async fn with_role(
+        &self,
+        access: &Access,
+        role: Role,
+    ) -> Result<Option<String>, Error> {
+        let mut lease = self.context.connections.lease(access, None).await?;
+        let folders = retry_read!(lease, session => session.folders(POSITIONS));
+        let mut folders = to_folders(folders).into_iter();
+        let found = folders.find(|folder| folder.role == Some(role));
+        Ok(found.map(|folder| folder.path))
+    }
 }
 
 /// Converts and sorts listed folders. First come the folders with a role, in the order of [`Role`].

@@ -5,13 +5,17 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use latchmail_core::message_number::MessageNumber;
+use latchmail_imap::{Fetched, MessageRef};
+use latchmail_mime::Header;
 use latchmail_search::threads::ThreadId;
 
 use super::SearchIndex;
 use super::indexes::AccountIndex;
-use crate::blocking;
 use crate::error::Error;
+use crate::message::thread_ids::{own_thread_id, thread_id};
 use crate::message::types::Summary;
+use crate::message::version::state_version;
+use crate::{blocking, bounds};
 
 impl SearchIndex {
     /// Replaces the thread ids of messages whose threads were merged with other threads.
@@ -22,16 +26,46 @@ impl SearchIndex {
     ) -> Result<(), Error> {
         let mut summaries: Vec<&mut Summary> = summaries.into_iter().collect();
         let numbers: Vec<MessageNumber> = summaries.iter().map(|summary| summary.number).collect();
-        let threads = match self.open_threads(account, &numbers).await {
-            Some(threads) => threads,
-            None => self.stored_threads(account, &numbers).await?,
-        };
+        let threads = self.threads_of(account, &numbers).await?;
         for summary in &mut summaries {
             if let Some(thread) = threads.get(&summary.number) {
                 summary.thread_id = ThreadId(*thread).to_string();
             }
         }
         Ok(())
+    }
+
+    /// Returns the version of a message's state. `message` contains the flags of the message and
+    /// the header fields that determine its thread.
+    pub(crate) async fn state_version(
+        &self,
+        account: &str,
+        number: MessageNumber,
+        at: MessageRef<'_>,
+        message: &Fetched,
+    ) -> Result<String, Error> {
+        let threads = self.threads_of(account, &[number]).await?;
+        let thread = match threads.get(&number) {
+            Some(thread) => ThreadId(*thread).to_string(),
+            None => {
+                let header = Header::of(&message.header, bounds::FIELD);
+                thread_id(own_thread_id(&header), number)
+            }
+        };
+        Ok(state_version(account, number, at, &message.flags, &thread))
+    }
+
+    /// Returns the threads of messages. Omits messages whose threads were not merged, unless the
+    /// index is open.
+    async fn threads_of(
+        &self,
+        account: &str,
+        numbers: &[MessageNumber],
+    ) -> Result<HashMap<MessageNumber, u64>, Error> {
+        match self.open_threads(account, numbers).await {
+            Some(threads) => Ok(threads),
+            None => self.stored_threads(account, numbers).await,
+        }
     }
 
     async fn stored_threads(

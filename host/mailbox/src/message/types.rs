@@ -7,6 +7,8 @@ pub use latchmail_mime::{Address, Attachment, Field, Fields, MailingList};
 
 use crate::message::authentication::Authentication;
 use crate::message::spam::Spam;
+#[cfg(doc)]
+use crate::message::version::MessageVersion;
 
 /// A message in a listing.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -94,4 +96,6 @@ impl Detail {
             self.spam = Spam::default();
         }
     }
+    /// The version of the message's state. See [`MessageVersion::state`].
+    pub version: String,
 }

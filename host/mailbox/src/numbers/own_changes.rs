@@ -1,15 +1,18 @@
-//! Updates the message index after this service has moved or expunged messages.
+//! Updates the message index after this service has moved, copied or expunged messages.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use latchmail_core::message_number::{MessageNumber, Uid};
 use latchmail_directory::message_index::Location;
+use latchmail_imap::MessageRef;
 use latchmail_imap::change::Moved;
 
 use super::Numbers;
 use crate::access::Access;
 use crate::cache::FolderKey;
+use crate::connections::retry::retry_read;
 use crate::error::Error;
+use crate::message::identity::identity;
 
 impl Numbers {
     /// Stores the new locations of moved messages. Returns the former IMAP UIDs of these messages.
@@ -61,6 +64,54 @@ impl Numbers {
         let new_uids = new_uids.iter().map(|(_, uid)| *uid);
         self.context.cache.remove_moved_summaries(folder, new_uids);
         moved.uids.iter().map(|(old, _)| *old).collect()
+    }
+
+    /// Assigns message numbers to the copies of messages in the folder `to`. Returns the IMAP UID of
+    /// each original and the message number of its copy.
+    ///
+    /// Does not reconcile, because the server has reported which messages are copies. Another
+    /// reconciliation can have assigned a message number to a copy already.
+    pub(crate) async fn number_copies(
+        &self,
+        access: &Access,
+        to: &str,
+        copied: &Moved,
+    ) -> Result<Vec<(Uid, MessageNumber)>, Error> {
+        let (account, uid_validity) = (&access.account, copied.uid_validity);
+        let copies: Vec<MessageRef<'_>> = copied
+            .uids
+            .iter()
+            .map(|(_, uid)| MessageRef {
+                path: to,
+                uid_validity,
+                uid: *uid,
+            })
+            .collect();
+        if copies.is_empty() {
+            return Ok(Vec::new());
+        }
+        let mut lease = self.context.connections.lease(access, Some(to)).await?;
+        let fetched = retry_read!(lease, session => session.identities_at(&copies));
+        drop(lease);
+        let messages: Vec<_> = fetched.iter().map(|m| (m.uid, identity(m))).collect();
+        let index = self.context.message_index();
+        let mut numbers = index
+            .assign_numbers(account, to, uid_validity, &messages, &[])
+            .await?;
+        if numbers.is_none() {
+            // Another client created the folder after the last list of folders.
+            self.folders.refresh(access).await?;
+            numbers = index
+                .assign_numbers(account, to, uid_validity, &messages, &[])
+                .await?;
+        }
+        let numbers = numbers.unwrap_or_default();
+        let numbers = copied.uids.iter().map(|(original, copy)| {
+            let number = numbers.get(copy).copied();
+            let gone = || Error::Internal("another client removed a copy".into());
+            Ok((*original, number.ok_or_else(gone)?))
+        });
+        numbers.collect()
     }
 
     /// Removes expunged messages from the message index. Returns the IMAP UIDs of the expunged

@@ -20,6 +20,7 @@ use crate::message::parts::{MessageParts, read_structure};
 use crate::message::summary::summary;
 use crate::message::thread_ids::{own_thread_id, thread_id};
 use crate::message::types::{Detail, Summary};
+use crate::message::version::state_version;
 use crate::numbers::locations::message_ref;
 use crate::{blocking, bounds};
 
@@ -40,6 +41,13 @@ impl Reader {
                 self.index
                     .set_merged_threads(&access.account, [&mut detail.summary])
                     .await?;
+                detail.version = state_version(
+                    &access.account,
+                    number,
+                    message_ref(&location),
+                    &detail.summary.flags,
+                    &detail.summary.thread_id,
+                );
                 return Ok(Some(detail));
             }
         }
@@ -208,6 +216,7 @@ fn detail(
             .map(|section| section.attachment)
             .collect(),
         truncated: content.truncated || header.truncated,
+        version: String::new(),
     };
     (detail, structure)
 }

@@ -6,7 +6,7 @@ use latchmail_core::message_number::MessageNumber;
 
 use super::dovecot::Client;
 use super::{TestMailbox, short_message, with_mailbox};
-use crate::{Error, Flag};
+use crate::{Error, Flag, StoreMode};
 
 impl TestMailbox {
     /// Appends messages with these subjects to a folder. Returns their numbers in the same order.
@@ -34,7 +34,7 @@ impl TestMailbox {
         let found = self
             .mail
             .changing
-            .flag(&self.access, uids, flags, true)
+            .flag(&self.access, uids, (flags, StoreMode::Add), None)
             .await;
         let mut found = found.unwrap();
         found.sort_unstable();
@@ -65,7 +65,7 @@ async fn flags_are_added_and_removed_in_every_folder() {
         let mut found = test
             .mail
             .changing
-            .flag(&test.access, &numbers, add, true)
+            .flag(&test.access, &numbers, (add, StoreMode::Add), None)
             .await
             .unwrap();
         found.sort_unstable();
@@ -80,7 +80,7 @@ async fn flags_are_added_and_removed_in_every_folder() {
         let remove = flags(&["\\seen"]);
         test.mail
             .changing
-            .flag(&test.access, &inbox, remove, false)
+            .flag(&test.access, &inbox, (remove, StoreMode::Remove), None)
             .await
             .unwrap();
         assert!(!client.ok("FETCH 1:* (FLAGS)").contains("\\Seen"));
@@ -157,6 +157,7 @@ async fn moved_messages_keep_their_numbers_and_can_be_read_at_their_new_location
                 &test.access,
                 &[uids[0], uids[2], MessageNumber(77)],
                 "Archive",
+                None,
             )
             .await;
         assert_eq!(moved.unwrap().unwrap(), [uids[0], uids[2]]);
@@ -168,7 +169,7 @@ async fn moved_messages_keep_their_numbers_and_can_be_read_at_their_new_location
         let again = test
             .mail
             .changing
-            .move_to(&test.access, &[uids[0]], "Archive")
+            .move_to(&test.access, &[uids[0]], "Archive", None)
             .await;
         assert_eq!(again.unwrap().unwrap(), [uids[0]]);
         assert_eq!(test.contents("Archive").await, archived);
@@ -176,7 +177,7 @@ async fn moved_messages_keep_their_numbers_and_can_be_read_at_their_new_location
             let none = test
                 .mail
                 .changing
-                .move_to(&test.access, &[uids[1]], missing)
+                .move_to(&test.access, &[uids[1]], missing, None)
                 .await
                 .unwrap();
             assert_eq!(none, None, "{missing:?}");
@@ -185,14 +186,14 @@ async fn moved_messages_keep_their_numbers_and_can_be_read_at_their_new_location
         let nested = test
             .mail
             .changing
-            .move_to(&test.access, &uids, "Übung/Ordner")
+            .move_to(&test.access, &uids, "Übung/Ordner", None)
             .await
             .unwrap();
         assert_eq!(nested.unwrap().len(), 3);
         let back = test
             .mail
             .changing
-            .move_to(&test.access, &uids, "inbox")
+            .move_to(&test.access, &uids, "inbox", None)
             .await
             .unwrap();
         assert_eq!(back.unwrap().len(), 3);
@@ -212,7 +213,7 @@ async fn only_the_given_messages_are_deleted() {
         let deleted = test
             .mail
             .changing
-            .delete(&test.access, &[uids[2], uids[2]])
+            .delete(&test.access, &[uids[2], uids[2]], None)
             .await
             .unwrap();
         assert_eq!(deleted, [uids[2]]);
@@ -222,7 +223,7 @@ async fn only_the_given_messages_are_deleted() {
         let again = test
             .mail
             .changing
-            .delete(&test.access, &[uids[2]])
+            .delete(&test.access, &[uids[2]], None)
             .await
             .unwrap();
         assert!(again.is_empty());
@@ -236,7 +237,10 @@ async fn only_the_given_messages_are_deleted() {
 async fn a_started_change_completes_even_if_the_caller_no_longer_waits() {
     with_mailbox(async |test| {
         let uids = test.append("INBOX", &["a", "b"]).await;
-        let cancelled = test.mail.changing.move_to(&test.access, &uids, "Archive");
+        let cancelled = test
+            .mail
+            .changing
+            .move_to(&test.access, &uids, "Archive", None);
         let _ = tokio::time::timeout(std::time::Duration::from_micros(300), cancelled).await;
         test.mail.changing.finished().await;
         assert_eq!(test.contents("Archive").await.len(), 2);
@@ -251,7 +255,11 @@ async fn concurrent_moves_of_the_same_messages_both_succeed() {
         let subjects: Vec<&str> = subjects.iter().map(String::as_str).collect();
         let uids = test.append("INBOX", &subjects).await;
         for _ in 0..5 {
-            let to = |folder| test.mail.changing.move_to(&test.access, &uids, folder);
+            let to = |folder| {
+                test.mail
+                    .changing
+                    .move_to(&test.access, &uids, folder, None)
+            };
             let (one, other) = tokio::join!(to("Archive"), to("Trash"));
             assert_eq!(one.unwrap().unwrap().len(), 30);
             assert_eq!(other.unwrap().unwrap().len(), 30);
@@ -276,13 +284,13 @@ async fn a_change_fails_if_the_server_is_unavailable() {
     with_mailbox(async |mut test| {
         let uids = test.append("INBOX", &["a"]).await;
         test.dovecot.stop();
-        let result = test.mail.changing.delete(&test.access, &uids).await;
+        let result = test.mail.changing.delete(&test.access, &uids, None).await;
         assert!(matches!(result, Err(Error::Unavailable(_))), "{result:?}");
         test.dovecot.restart();
         assert_eq!(
             test.mail
                 .changing
-                .delete(&test.access, &uids)
+                .delete(&test.access, &uids, None)
                 .await
                 .unwrap(),
             uids
@@ -306,7 +314,9 @@ async fn no_message_is_lost_or_reported_as_moved_if_the_server_is_killed_during_
             let (mail, access, moving) =
                 (Arc::clone(&test.mail), test.access.clone(), uids.clone());
             let moved =
-                tokio::spawn(async move { mail.changing.move_to(&access, &moving, to).await });
+                tokio::spawn(
+                    async move { mail.changing.move_to(&access, &moving, to, None).await },
+                );
             tokio::time::sleep(std::time::Duration::from_micros(micros)).await;
             test.dovecot.kill();
             let outcome = moved.await.unwrap();
@@ -332,7 +342,7 @@ async fn no_message_is_lost_or_reported_as_moved_if_the_server_is_killed_during_
                 let done = test
                     .mail
                     .changing
-                    .move_to(&test.access, &uids, "INBOX")
+                    .move_to(&test.access, &uids, "INBOX", None)
                     .await;
                 if !matches!(done, Err(Error::Unknown(_))) || errors == 3 {
                     break done;

@@ -10,7 +10,7 @@ use latchmail_imap::SearchKey;
 use super::recording_server::{Recorded, recording_server};
 use super::{access, config, new_mail};
 use crate::message::identity;
-use crate::{Error, Flag, Mail};
+use crate::{Error, Flag, Mail, StoreMode};
 
 /// Runs `body` with a recording server and a mailbox with one message, number 1.
 async fn with_recording_server<F>(
@@ -79,7 +79,7 @@ async fn a_folder_name_is_always_sent_as_one_string() {
             recorded.take();
             let moved = mail
                 .changing
-                .move_to(&access, &[MessageNumber(1)], folder)
+                .move_to(&access, &[MessageNumber(1)], folder, None)
                 .await
                 .unwrap();
             match name {
@@ -145,8 +145,8 @@ async fn each_change_sends_one_command_for_all_messages_of_a_folder() {
             .flag(
                 &access,
                 &[1, 1, 99].map(MessageNumber),
-                flags.to_vec(),
-                false,
+                (flags.to_vec(), StoreMode::Remove),
+                None,
             )
             .await
             .unwrap();
@@ -154,7 +154,7 @@ async fn each_change_sends_one_command_for_all_messages_of_a_folder() {
         let store = r"UID STORE 1 -FLAGS.SILENT (\Seen $Label)";
         assert_eq!(recorded.take(), [select, store, "UID SEARCH UID 1"]);
         mail.changing
-            .delete(&access, &[MessageNumber(1)])
+            .delete(&access, &[MessageNumber(1)], None)
             .await
             .unwrap();
         let mark = r"UID STORE 1 +FLAGS.SILENT (\Deleted)";
@@ -174,7 +174,7 @@ async fn flagging_does_not_open_a_folder_that_is_open_for_writing() {
             let seen = vec![Flag::named("\\Seen").unwrap()];
             let flagged = mail
                 .changing
-                .flag(&access, &[MessageNumber(1)], seen, true)
+                .flag(&access, &[MessageNumber(1)], (seen, StoreMode::Add), None)
                 .await;
             assert_eq!(flagged.unwrap(), [MessageNumber(1)]);
             recorded.take()
@@ -202,7 +202,7 @@ async fn a_connection_lost_before_a_change_is_unavailable_and_one_lost_during_it
             let access = access("ada", "first");
             let moved = mail
                 .changing
-                .move_to(&access, &[MessageNumber(1)], "Sent")
+                .move_to(&access, &[MessageNumber(1)], "Sent", None)
                 .await;
             sender.send(moved).await.unwrap();
         })

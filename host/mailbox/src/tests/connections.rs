@@ -283,7 +283,7 @@ async fn a_deletion_that_waits_for_a_reconciliation_uses_no_connection() {
         let number = listing.unwrap().unwrap().messages[0].number;
         let lock = mail.folders.locks.acquire("ada").await;
         let (deleting, access) = (Arc::clone(&mail.changing), test.access.clone());
-        let deletion = tokio::spawn(async move { deleting.delete(&access, &[number]).await });
+        let deletion = tokio::spawn(async move { deleting.delete(&access, &[number], None).await });
         for _ in 0..30 {
             mail.folders.states(&test.access).await.unwrap();
         }

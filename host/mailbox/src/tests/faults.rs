@@ -12,7 +12,7 @@ use super::scripted_server::{
 use super::{access, config, new_mail};
 use crate::MessageQuery;
 use crate::message::identity::Identity;
-use crate::{Error, Flag, Role};
+use crate::{Error, Flag, Role, StoreMode};
 
 const GREETING: &str = "* OK [CAPABILITY IMAP4rev1 SASL-IR AUTH=PLAIN] hello\r\n";
 const LOG_IN: Step = reply_to("AUTHENTICATE", "{tag} OK [CAPABILITY IMAP4rev1] in\r\n");
@@ -241,7 +241,12 @@ async fn a_message_that_disappears_while_it_is_flagged_is_not_reported_as_flagge
         let flags = vec![Flag::named("\\Seen").unwrap()];
         let access = access("ada", "first");
         mail.changing
-            .flag(&access, &[1, 2].map(MessageNumber), flags, true)
+            .flag(
+                &access,
+                &[1, 2].map(MessageNumber),
+                (flags, StoreMode::Add),
+                None,
+            )
             .await
     })
     .await;
@@ -267,11 +272,16 @@ async fn a_flag_is_set_again_if_the_connection_closed_before_the_reply() {
         let access = access("ada", "first");
         let first = mail
             .changing
-            .flag(&access, &[MessageNumber(1)], flags.clone(), true)
+            .flag(
+                &access,
+                &[MessageNumber(1)],
+                (flags.clone(), StoreMode::Add),
+                None,
+            )
             .await;
         assert_eq!(first.unwrap(), [MessageNumber(1)]);
         mail.changing
-            .flag(&access, &[MessageNumber(1)], flags, true)
+            .flag(&access, &[MessageNumber(1)], (flags, StoreMode::Add), None)
             .await
     })
     .await;

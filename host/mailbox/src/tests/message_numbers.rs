@@ -24,7 +24,7 @@ async fn a_message_moved_by_another_client_keeps_its_number() {
         let moved = test
             .mail
             .changing
-            .move_to(&test.access, &uids, "Sent")
+            .move_to(&test.access, &uids, "Sent", None)
             .await
             .unwrap();
         assert_eq!(moved.unwrap().len(), 3);
@@ -75,7 +75,7 @@ async fn messages_keep_their_numbers_if_their_folder_is_renamed() {
         let deleted = test
             .mail
             .changing
-            .delete(&test.access, &uids)
+            .delete(&test.access, &uids, None)
             .await
             .unwrap();
         assert_eq!(deleted.len(), 2);

@@ -9,7 +9,7 @@ use latchmail_core::permissions::{Granted, GrantedFolder, Resource, Rights};
 use super::dovecot::Dovecot;
 use super::{TestMailbox, access, new_mail, short_message, with_dovecot, with_keys, with_mailbox};
 use crate::changelog::{Change, ChangePage};
-use crate::{Access, Error, Flag, Mail, Member};
+use crate::{Access, Error, Flag, Mail, Member, StoreMode};
 
 impl TestMailbox {
     async fn page(&self, since: Option<&str>, folder: Option<&str>, limit: u32) -> ChangePage {
@@ -124,17 +124,17 @@ async fn changes_of_messages_are_reported(mut test: TestMailbox) {
     let seen = vec![Flag::named("\\Seen").unwrap()];
     test.mail
         .changing
-        .flag(&test.access, &uids[2..3], seen, true)
+        .flag(&test.access, &uids[2..3], (seen, StoreMode::Add), None)
         .await
         .unwrap();
     test.mail
         .changing
-        .move_to(&test.access, &[uids[3], uids[1]], "Trash")
+        .move_to(&test.access, &[uids[3], uids[1]], "Trash", None)
         .await
         .unwrap();
     test.mail
         .changing
-        .delete(&test.access, &uids[..1])
+        .delete(&test.access, &uids[..1], None)
         .await
         .unwrap();
     let expected = sorted(vec![

@@ -85,6 +85,15 @@ pub(super) fn mailbox_error(error: latchmail_mailbox::Error) -> wit::Error {
             problem::invalid(codes::CURSOR_EXPIRED, error.to_string())
         }
         latchmail_mailbox::Error::IndexNotReady => wit::Error::Unavailable,
+        latchmail_mailbox::Error::MessageChanged => {
+            problem::conflict(codes::MESSAGE_CHANGED, error.to_string())
+        }
+        latchmail_mailbox::Error::NoTrashFolder => {
+            problem::conflict(codes::NO_TRASH_FOLDER, error.to_string())
+        }
+        latchmail_mailbox::Error::NotInTrash => {
+            problem::conflict(codes::MESSAGE_NOT_IN_TRASH, error.to_string())
+        }
         latchmail_mailbox::Error::Rejected(sentence) => problem::rejected(sentence),
         latchmail_mailbox::Error::Unknown(detail) => {
             tracing::error!("outcome of a mailbox change is unknown: {detail}");

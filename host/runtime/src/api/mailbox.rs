@@ -1,5 +1,6 @@
 //! The interface `mailbox`, for reading and changing the caller's mail.
 
+mod changes;
 mod folders;
 mod found;
 mod import;
@@ -16,7 +17,7 @@ use latchmail_bindings::{Blob, BlobSource, ByteStream, HostError, range_of};
 use latchmail_core::caller::Scope;
 use latchmail_core::codes;
 use latchmail_core::message_number::MessageNumber;
-use latchmail_mailbox::{Flag, MessageQuery, PageStart};
+use latchmail_mailbox::{MessageQuery, PageStart, content_version};
 use wasmtime::component::Resource;
 
 use self::found::{
@@ -28,11 +29,6 @@ use super::host_call::host_call;
 
 /// The maximum number of messages on one page.
 const MAX_PAGE_SIZE: u32 = 100;
-
-/// The maximum number of messages in one change. `MAX_FLAGS` is the maximum number of flags in one
-/// change.
-const MAX_UIDS: usize = 1000;
-const MAX_FLAGS: usize = 100;
 
 /// The maximum number of changes that one call of `list-changes` returns.
 const MAX_CHANGES: u32 = 500;
@@ -60,6 +56,13 @@ impl Host for Call {
         &mut self,
         error: HostError<wit::ChangesError>,
     ) -> wasmtime::Result<wit::ChangesError> {
+        error.into_guest()
+    }
+
+    fn convert_conditional_error(
+        &mut self,
+        error: HostError<wit::ConditionalError>,
+    ) -> wasmtime::Result<wit::ConditionalError> {
         error.into_guest()
     }
 
@@ -125,6 +128,7 @@ impl Host for Call {
         };
         Ok(Some(wit::AttachmentContent {
             attachment: attachment(found.attachment),
+            version: content_version(&access.account, MessageNumber(uid)),
             content: self.table.push(content).map_err(HostError::trap)?,
         }))
     }
@@ -207,46 +211,57 @@ impl Host for Call {
         uids: Vec<u64>,
         flags: Vec<String>,
         action: wit::FlagAction,
-    ) -> Result<Vec<u64>, HostError<Error>> {
+        if_version: Option<String>,
+    ) -> Result<Vec<u64>, HostError<wit::ConditionalError>> {
         let _span = host_call("mailbox.set-flags");
-        let access = self.change_access(&uids)?;
-        if flags.len() > MAX_FLAGS {
-            let text = format!("At most {MAX_FLAGS} flags at once");
-            return Err(problem::invalid(codes::INVALID_FLAG_DATA, text).into());
-        }
-        let flags: Option<Vec<Flag>> = flags.iter().map(|flag| Flag::named(flag)).collect();
-        let flags = flags.filter(|flags| !flags.is_empty()).ok_or_else(|| {
-            let text = "The flags are empty or contain a flag that clients cannot set";
-            problem::invalid(codes::INVALID_FLAG_DATA, text)
-        })?;
-        let add = matches!(action, wit::FlagAction::Add);
-        let changing = &self.services.mail.changing;
-        let changed = changing.flag(&access, &numbers(uids), flags, add).await;
-        Ok(self::uids(changed.map_err(mailbox_error)?))
+        self.change_flags(uids, &flags, action, if_version).await
     }
 
     async fn move_messages(
         &mut self,
         uids: Vec<u64>,
         destination: String,
-    ) -> Result<Vec<u64>, HostError<Error>> {
+        if_version: Option<String>,
+    ) -> Result<Vec<u64>, HostError<wit::ConditionalError>> {
         let _span = host_call("mailbox.move-messages");
-        let access = self.change_access(&uids)?;
-        let changing = &self.services.mail.changing;
-        let moved = changing
-            .move_to(&access, &numbers(uids), &destination)
-            .await;
-        Ok(self::uids(
-            moved.map_err(mailbox_error)?.ok_or(Error::NotFound)?,
-        ))
+        self.move_to(uids, &destination, if_version).await
     }
 
-    async fn delete_messages(&mut self, uids: Vec<u64>) -> Result<Vec<u64>, HostError<Error>> {
+    async fn delete_messages(
+        &mut self,
+        uids: Vec<u64>,
+        if_version: Option<String>,
+    ) -> Result<Vec<u64>, HostError<wit::ConditionalError>> {
         let _span = host_call("mailbox.delete-messages");
-        let access = self.change_access(&uids)?;
-        let changing = &self.services.mail.changing;
-        let deleted = changing.delete(&access, &numbers(uids)).await;
-        Ok(self::uids(deleted.map_err(mailbox_error)?))
+        self.delete(uids, if_version).await
+    }
+
+    async fn get_version(&mut self, uid: u64) -> Result<wit::MessageVersion, HostError<Error>> {
+        let _span = host_call("mailbox.get-version");
+        Ok(self.version(MessageNumber(uid)).await?)
+    }
+
+    async fn trash_messages(
+        &mut self,
+        uids: Vec<u64>,
+        if_version: Option<String>,
+    ) -> Result<Vec<u64>, HostError<wit::ConditionalError>> {
+        let _span = host_call("mailbox.trash-messages");
+        self.trash(uids, if_version).await
+    }
+
+    async fn restore_messages(&mut self, uids: Vec<u64>) -> Result<Vec<u64>, HostError<Error>> {
+        let _span = host_call("mailbox.restore-messages");
+        Ok(self.restore(uids).await?)
+    }
+
+    async fn copy_messages(
+        &mut self,
+        uids: Vec<u64>,
+        destination: String,
+    ) -> Result<Vec<wit::CopiedMessage>, HostError<Error>> {
+        let _span = host_call("mailbox.copy-messages");
+        Ok(self.copy_to(uids, &destination).await?)
     }
 
     async fn create_folder(&mut self, path: String) -> Result<wit::Folder, HostError<Error>> {
@@ -353,19 +368,6 @@ impl BlobSource for AttachmentSource {
 }
 
 impl Call {
-    /// Returns access to the mailbox if the caller is authorized to change messages. Returns an
-    /// error if `uids` is too long.
-    fn change_access(&self, uids: &[u64]) -> Result<latchmail_mailbox::Access, Error> {
-        let access = self.mailbox_access(Scope::MailWrite)?;
-        if uids.len() > MAX_UIDS {
-            return Err(problem::too_large(
-                codes::TOO_MANY_MESSAGES,
-                format!("At most {MAX_UIDS} messages at once"),
-            ));
-        }
-        Ok(access)
-    }
-
     /// Converts a message, and moves its texts to blobs.
     fn with_blobs(
         &mut self,
@@ -400,15 +402,6 @@ impl Call {
         let detail = self.services.mail.reading.message(&access, number).await;
         detail.map_err(mailbox_error)?.ok_or(Error::NotFound)
     }
-}
-
-/// Converts the `uid` values of the API to message numbers.
-fn numbers(uids: Vec<u64>) -> Vec<MessageNumber> {
-    uids.into_iter().map(MessageNumber).collect()
-}
-
-fn uids(numbers: Vec<MessageNumber>) -> Vec<u64> {
-    numbers.into_iter().map(|number| number.0).collect()
 }
 
 fn message_query(query: &wit::MessageQuery) -> Result<MessageQuery<'_>, Error> {
@@ -486,6 +479,7 @@ fn detail(detail: latchmail_mailbox::Detail) -> wit::Detail {
         mailing_list: detail.mailing_list.map(messages::mailing_list),
         auto_submitted: detail.auto_submitted,
         spam: messages::spam(detail.spam),
+        version: detail.version,
     }
 }
 

@@ -9,3 +9,4 @@ mod matrix;
 mod revocation;
 pub(crate) mod rules;
 pub(crate) mod shared_mailbox;
+mod trash;

@@ -194,10 +194,11 @@ impl Mail {
         let moved = self.stored.extract_if(.., |one| is_moved(one));
         let mut moved: Vec<_> = moved.collect();
         for one in &mut moved {
-            self.changes.push(Change::Moved(MovedMessage {
-                message: changed_message(to, &one.detail),
-                from: std::mem::replace(&mut one.folder, to.into()),
-            }));
+            let from = std::mem::replace(&mut one.folder, to.into());
+            one.previous = Some(from.clone());
+            let message = changed_message(to, &one.detail);
+            self.changes
+                .push(Change::Moved(MovedMessage { message, from }));
             self.last_arrival += 1;
             one.arrival = self.last_arrival;
         }

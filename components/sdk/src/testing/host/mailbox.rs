@@ -1,14 +1,11 @@
-//! Mailboxes of the fake host. `folders.rs` contains the folders, `search.rs` the searches, and
-//! `changes.rs` the change log.
+//! Mailboxes of the fake host. `folders.rs` contains the folders, `message_changes.rs` the changes of
+//! messages, `search.rs` the searches, and `changes.rs` the change log.
 
 use super::folders::StoredFolder;
+use super::message_changes::versions;
 use super::{FakeHost, Need};
 use crate::capability::{
-    Attachment, Blob, Change, ChangeList, ChangedMessage, ChangesError, DeletedMessage, Detail,
-    DetailWithBlobs, Error, FlagAction, Folder, HeaderField, Hit, Import, ImportedMessage,
-    IndexState, Listing, Mailbox, MessageDisposal, MessageHeader, MessageQuery, Page, PageStart,
-    Quota, QuotaUsage, RawMessage, Scope, Search, SearchError, SearchResult, Summary, ThreadList,
-    ThreadMessages, ThreadsError,
+    AttachmentContent, Blob, Change, ChangeList, ChangedMessage, ChangesError, ConditionalError, CopiedMessage, Detail, DetailWithBlobs, Error, FlagAction, Folder, HeaderField, Hit, Import, ImportedMessage, IndexState, Listing, Mailbox, MessageDisposal, MessageHeader, MessageQuery, MessageVersion, Page, PageStart, Quota, QuotaUsage, RawMessage, Scope, Search, SearchError, SearchResult, Summary, ThreadList, ThreadMessages, ThreadsError,
 };
 use crate::testing::letter::Letter;
 use crate::testing::raw;
@@ -47,7 +44,7 @@ pub(super) struct Mail {
     /// The messages of all folders. The messages of each folder are in the order of their arrival
     /// in the folder.
     pub(super) stored: Vec<Stored>,
-    last_uid: u64,
+    pub(super) last_uid: u64,
     /// The imports with an idempotency key.
     imports: Vec<KeptImport>,
     /// The number of the last arrival of a message in a folder.
@@ -67,9 +64,11 @@ pub(super) struct Stored {
     /// The number of the message's arrival in its folder. Later arrivals have higher numbers.
     pub(super) arrival: u64,
     /// The content of each attachment.
-    files: Vec<Vec<u8>>,
+    pub(super) files: Vec<Vec<u8>>,
     /// The bytes of an imported message.
-    raw: Option<Vec<u8>>,
+    pub(super) raw: Option<Vec<u8>>,
+    /// The path of the folder that contained the message before its last move.
+    pub(super) previous: Option<String>,
 }
 
 /// An import with an idempotency key.
@@ -164,7 +163,7 @@ impl FakeHost {
 
     /// Calls `change` with the caller's mailbox and with the `uids` that exist, in ascending order
     /// and without duplicates. Returns these `uids`.
-    fn change_mail(
+    pub(super) fn change_mail(
         &self,
         uids: &[u64],
         change: impl FnOnce(&mut Mail, &[u64]) -> Result<(), Error>,
@@ -212,7 +211,7 @@ impl Mail {
             detail,
             arrival: self.last_arrival,
             files,
-            raw: None,
+            None, previous:, raw:,
         });
         self.last_uid
     }
@@ -226,6 +225,7 @@ impl Mail {
         Ok(Detail {
             summary,
             folder: folder.clone(),
+            version: versions(stored).state,
             ..stored.detail.clone()
         })
     }
@@ -305,7 +305,7 @@ impl Mail {
         })
     }
 
-    fn find(&self, uid: u64) -> Result<&Stored, Error> {
+    pub(super) fn find(&self, uid: u64) -> Result<&Stored, Error> {
         let found = self.stored.iter().find(|one| one.detail.summary.uid == uid);
         found.ok_or(Error::NotFound)
     }
@@ -326,7 +326,7 @@ impl Mailbox for FakeHost {
         self.read_mail(|error| error, |mail| mail.located(uid))
     }
 
-    fn get_attachment(&self, uid: u64, index: u32) -> Result<Option<(Attachment, Blob)>, Error> {
+    fn get_attachment(&self, uid: u64, index: u32) -> Result<Option<AttachmentContent>, Error> {
         self.read_mail(
             |error| error,
             |mail| {
@@ -334,7 +334,13 @@ impl Mailbox for FakeHost {
                 let index = index as usize;
                 let attachment = stored.detail.attachments.get(index).cloned();
                 let content = stored.files.get(index).cloned().map(Blob::Bytes);
-                Ok(attachment.zip(content))
+                Ok(attachment
+                    .zip(content)
+                    .map(|(attachment, content)| AttachmentContent {
+                        attachment,
+                        content,
+                        version: versions(stored).content,
+                    }))
             },
         )
     }
@@ -367,55 +373,63 @@ impl Mailbox for FakeHost {
         uids: &[u64],
         flags: &[String],
         action: FlagAction,
-    ) -> Result<Vec<u64>, Error> {
-        self.change_mail(uids, |mail, known| {
-            let flags: Option<Vec<String>> = flags.iter().map(|flag| settable(flag)).collect();
-            let flags = flags.filter(|flags| !flags.is_empty()).ok_or_else(|| {
-                let text = "The flags are empty or contain a flag that clients cannot set";
-                Error::invalid(codes::INVALID_FLAG_DATA, text)
-            })?;
-            for one in &mut mail.stored {
-                let summary = &mut one.detail.summary;
-                if !known.contains(&summary.uid) {
-                    continue;
-                }
-                if action == FlagAction::Add {
-                    let new = flags.iter().filter(|flag| !summary.flags.contains(flag));
-                    let new: Vec<String> = new.cloned().collect();
-                    summary.flags.extend(new);
-                } else {
-                    summary.flags.retain(|flag| !flags.contains(flag));
-                }
-                let changed = changed_message(&one.folder, &one.detail);
-                mail.changes.push(Change::Flags(changed));
-            }
+        if_version: Option<&str>,
+    ) -> Result<Vec<u64>, ConditionalError> {
+        self.change_if(uids, if_version, |mail, known| {
+            mail.set_flags(known, flags, action)
+        })
+    }
+
+    fn move_messages(
+        &self,
+        uids: &[u64],
+        destination: &str,
+        if_version: Option<&str>,
+    ) -> Result<Vec<u64>, ConditionalError> {
+        self.change_if(uids, if_version, |mail, known| {
+            mail.move_to(known, destination)
+        })
+    }
+
+    fn delete_messages(
+        &self,
+        uids: &[u64],
+        if_version: Option<&str>,
+    ) -> Result<Vec<u64>, ConditionalError> {
+        self.change_if(uids, if_version, |mail, known| {
+            mail.delete(known);
             Ok(())
         })
     }
 
-    fn move_messages(&self, uids: &[u64], destination: &str) -> Result<Vec<u64>, Error> {
-        self.change_mail(uids, |mail, known| {
-            if !mail.has(destination) {
-                return Err(Error::NotFound);
-            }
-            mail.move_where(destination, |one| {
-                known.contains(&one.detail.summary.uid) && one.folder != destination
-            });
-            Ok(())
-        })
+    fn get_version(&self, uid: u64) -> Result<MessageVersion, Error> {
+        self.read_mail(|error| error, |mail| Ok(versions(mail.find(uid)?)))
     }
 
-    fn delete_messages(&self, uids: &[u64]) -> Result<Vec<u64>, Error> {
+    fn trash_messages(
+        &self,
+        uids: &[u64],
+        if_version: Option<&str>,
+    ) -> Result<Vec<u64>, ConditionalError> {
+        self.change_if(uids, if_version, Mail::trash)
+    }
+
+    fn restore_messages(&self, uids: &[u64]) -> Result<Vec<u64>, Error> {
+        let mut restored = Vec::new();
         self.change_mail(uids, |mail, known| {
-            let is_deleted = |one: &mut Stored| known.contains(&one.detail.summary.uid);
-            let deleted = mail.stored.extract_if(.., is_deleted);
-            let deleted = deleted.map(|one| DeletedMessage {
-                uid: one.detail.summary.uid,
-                folder: one.folder,
-            });
-            mail.changes.extend(deleted.map(Change::Deleted));
+            restored = mail.restore(known)?;
             Ok(())
-        })
+        })?;
+        Ok(restored)
+    }
+
+    fn copy_messages(&self, uids: &[u64], destination: &str) -> Result<Vec<CopiedMessage>, Error> {
+        let mut copies = Vec::new();
+        self.change_mail(uids, |mail, known| {
+            copies = mail.copy_to(known, destination)?;
+            Ok(())
+        })?;
+        Ok(copies)
     }
 
     fn create_folder(&self, path: &str) -> Result<Folder, Error> {
@@ -544,7 +558,7 @@ fn check_count(uids: &[u64], max: usize) -> Result<(), Error> {
 }
 
 /// Returns the canonical name of a flag. Returns `None` if clients cannot set the flag.
-fn settable(flag: &str) -> Option<String> {
+pub(super) fn settable(flag: &str) -> Option<String> {
     if flag.starts_with('\\') {
         let mut known = SETTABLE_FLAGS.iter();
         let known = known.find(|known| known.eq_ignore_ascii_case(flag));
