@@ -6,6 +6,7 @@
 
 pub mod addresses;
 pub mod imports;
+mod receipts;
 pub mod reserved_addresses;
 
 use std::time::Duration;
@@ -15,7 +16,7 @@ use latchmail_core::clock::Timestamp;
 use latchmail_core::permissions::{Grants, Right, Rights};
 use sha2::{Digest as _, Sha256};
 
-use crate::db::{Db, Error, Lookup, Source, Tx};
+use crate::db::{Db, Error, LastLogins, Lookup, Source, Tx};
 use crate::events::{self, Event, Kind};
 
 /// Maximum number of aliases of an account on platform domains, including deleted aliases. Without
@@ -36,10 +37,11 @@ const DELETED_BEFORE: &str = "deleted before";
 /// by its id, because a concurrent request may have replaced its app password. If $5 is true, the
 /// directory does not store the credential, and the query checks only the account.
 const IS_VALID: &str = "SELECT 1 FROM accounts a WHERE a.id = $1 AND a.active AND ( $5 \
-    OR EXISTS (SELECT 1 FROM app_passwords p WHERE p.id = $2 AND p.account_id = a.id AND (p.expires_at IS NULL OR p.expires_at > $4)) \
+    OR EXISTS (SELECT 1 FROM app_passwords p WHERE p.id = $2 AND p.account_id = a.id AND p.suspended_at IS NULL \
+        AND (p.expires_at IS NULL OR p.expires_at > $4)) \
     OR EXISTS (SELECT 1 FROM sessions s WHERE s.sid = $3 AND s.account_id = a.id AND s.expires_at > $4))";
 
-const LIST: &str = "SELECT address, active, created_at, changed_at, made_by FROM addresses \
+const LIST: &str = "SELECT address, active, created_at, changed_at, made_by, note, expires_at FROM addresses \
     WHERE account_id = $1 AND kind = 'alias' AND live";
 const DOMAINS: &str = "SELECT domain, 0 AS own FROM platform_domains UNION ALL \
     SELECT domain, 1 AS own FROM domains WHERE account_id = $1 AND verified_at IS NOT NULL";
@@ -62,13 +64,13 @@ const AVAILABILITY: &str = "SELECT \
 /// has or had the address, even if a concurrent transaction inserted the address.
 const INSERT: &str = "INSERT INTO addresses (address, kind, account_id, created_at, changed_at, made_by) VALUES ($1, 'alias', $2, $3, $3, $4) \
     ON CONFLICT (address) DO UPDATE SET live = TRUE, active = TRUE, created_at = EXCLUDED.created_at, changed_at = EXCLUDED.changed_at, \
-        made_by = EXCLUDED.made_by \
+        made_by = EXCLUDED.made_by, note = NULL, expires_at = NULL \
     WHERE addresses.account_id = EXCLUDED.account_id AND addresses.kind = 'alias' AND NOT addresses.live";
 /// Reads the new aliases that a credential created after $3, newest first. Skips $4 aliases, and
 /// returns the creation time of the next alias.
 const NTH_LATEST_CREATION: &str = "SELECT at FROM security_events WHERE account_id = $1 AND kind = 'alias_created' AND credential = $2 \
     AND detail IS NULL AND at > $3 ORDER BY at DESC LIMIT 1 OFFSET $4";
-const SET_ACTIVE: &str = "UPDATE addresses SET active = $2, changed_at = $3 WHERE address = $1";
+const UPDATE: &str = "UPDATE addresses SET active = $2, note = $3, expires_at = $4, changed_at = $5 WHERE address = $1";
 const RESERVE: &str = "UPDATE addresses SET live = FALSE, changed_at = $2 WHERE address = $1";
 const DELETE: &str = "DELETE FROM addresses WHERE address = $1";
 
@@ -172,6 +174,25 @@ pub struct Alias {
     pub modified_at: Option<Timestamp>,
     /// The account of the member who created the alias, or `None` if the owner created the alias.
     pub made_by: Option<String>,
+    /// The owner's note, or an empty string.
+    pub note: String,
+    /// The time from which the alias receives no mail, or `None` if the alias does not expire.
+    pub expires_at: Option<Timestamp>,
+    /// The time at which the alias last received mail, or `None` if no mail was recorded.
+    pub last_received_at: Option<Timestamp>,
+    /// The number of recorded messages since the creation of the alias.
+    pub received: u64,
+}
+
+/// The changes of an alias. A value that is `None` stays as it is.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct AliasUpdate {
+    /// Whether the alias is enabled.
+    pub active: Option<bool>,
+    /// The note. An empty string removes the note.
+    pub note: Option<String>,
+    /// The time from which the alias receives no mail, or `Some(None)` if it never expires.
+    pub expires_at: Option<Option<Timestamp>>,
 }
 
 impl Alias {
@@ -218,11 +239,9 @@ pub enum Obstacle {
     CredentialOver,
 }
 
-/// The result of changing an alias.
+/// The reason why an alias was not changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Change {
-    /// The alias is in the requested state.
-    Done,
+pub enum Refusal {
     /// The account has no alias with this id, or the caller is a member without permission to see
     /// the alias.
     Unknown,
@@ -240,6 +259,8 @@ struct Row {
     created_at: Option<i64>,
     changed_at: Option<i64>,
     made_by: Option<String>,
+    note: Option<String>,
+    expires_at: Option<i64>,
 }
 
 impl From<Row> for Alias {
@@ -253,6 +274,10 @@ impl From<Row> for Alias {
                 .and(row.changed_at)
                 .map(Timestamp::from_millis),
             made_by: row.made_by,
+            note: row.note.unwrap_or_default(),
+            expires_at: row.expires_at.map(Timestamp::from_millis),
+            last_received_at: None,
+            received: 0,
         }
     }
 }
@@ -288,6 +313,8 @@ impl Availability {
 pub struct Aliases {
     pub(crate) db: Db,
     pub(crate) lookup: Lookup,
+    /// The location of the receipts that the milter records.
+    pub(crate) receipts: LastLogins,
 }
 
 impl Aliases {
@@ -297,7 +324,9 @@ impl Aliases {
     /// Returns [`Error`] if the database fails.
     pub async fn list(&self, account_id: &str) -> Result<Vec<Alias>, Error> {
         let rows: Vec<Row> = self.db.all(LIST, [account_id]).await?;
-        Ok(sorted(rows))
+        let mut aliases = sorted(rows);
+        self.add_receipts(&mut aliases).await?;
+        Ok(aliases)
     }
 
     /// Returns the domains on which an account can have aliases. The platform domains come first,
@@ -414,42 +443,70 @@ impl Aliases {
             created_at: Some(caller.at),
             modified_at: Some(caller.at),
             made_by: caller.member.map(|member| member.account.to_owned()),
+            note: String::new(),
+            expires_at: None,
+            last_received_at: None,
+            received: 0,
         }))
     }
 
-    /// Enables or disables an alias of an account.
+    /// Changes an alias of an account, and returns its new state. The note is not in the audit log.
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails. Nothing is changed in that case.
-    pub async fn set_active(
+    pub async fn update(
         &self,
         caller: AliasCaller<'_>,
         id: u64,
-        active: bool,
+        update: &AliasUpdate,
         origin: &Origin,
-    ) -> Result<Change, Error> {
+    ) -> Result<Result<Alias, Refusal>, Error> {
+        let account_id = caller.account_id;
         let mut tx = self.db.begin().await?;
         if !caller.lock(&mut tx).await? {
-            return Ok(Change::CredentialOver);
+            return Ok(Err(Refusal::CredentialOver));
         }
-        let alias = match find(&mut tx, caller, id).await? {
+        let before = match find(&mut tx, caller, id).await? {
             Ok(alias) => alias,
-            Err(refused) => return Ok(refused),
+            Err(refusal) => return Ok(Err(refusal)),
         };
-        if alias.active == active {
-            return Ok(Change::Done);
+        let mut after = Alias {
+            active: update.active.unwrap_or(before.active),
+            note: update.note.clone().unwrap_or_else(|| before.note.clone()),
+            expires_at: update.expires_at.unwrap_or(before.expires_at),
+            ..before.clone()
+        };
+        if after != before {
+            after.modified_at = after.created_at.and(Some(caller.at));
+            let note = Some(&after.note).filter(|note| !note.is_empty());
+            let row = (
+                &after.address,
+                after.active,
+                note,
+                after.expires_at,
+                caller.at,
+            );
+            tx.execute(UPDATE, row).await?;
+            tx.project(Source::Alias(&after.address)).await?;
+            if (&after.note, after.expires_at) != (&before.note, before.expires_at) {
+                let event = Event::of(Kind::AliasChanged, account_id, caller.at);
+                events::record(&mut tx, event.about(&after.address), origin).await?;
+            }
+            if after.active != before.active {
+                let kind = if after.active {
+                    Kind::AliasEnabled
+                } else {
+                    Kind::AliasDisabled
+                };
+                let event = Event::of(kind, account_id, caller.at).about(&after.address);
+                events::record(&mut tx, event, origin).await?;
+            }
+            tx.commit().await?;
         }
-        tx.execute(SET_ACTIVE, (&alias.address, active, caller.at))
-            .await?;
-        tx.project(Source::Alias(&alias.address)).await?;
-        let kind = if active {
-            Kind::AliasEnabled
-        } else {
-            Kind::AliasDisabled
-        };
-        let event = Event::of(kind, caller.account_id, caller.at).about(&alias.address);
-        events::commit(tx, event, origin).await?;
-        Ok(Change::Done)
+        let mut after = [after];
+        self.add_receipts(&mut after).await?;
+        let [after] = after;
+        Ok(Ok(after))
     }
 
     /// Deletes an alias of an account.
@@ -461,15 +518,15 @@ impl Aliases {
         caller: AliasCaller<'_>,
         id: u64,
         origin: &Origin,
-    ) -> Result<Change, Error> {
+    ) -> Result<Result<(), Refusal>, Error> {
         let account_id = caller.account_id;
         let mut tx = self.db.begin().await?;
         if !caller.lock(&mut tx).await? {
-            return Ok(Change::CredentialOver);
+            return Ok(Err(Refusal::CredentialOver));
         }
         let alias = match find(&mut tx, caller, id).await? {
             Ok(alias) => alias,
-            Err(refused) => return Ok(refused),
+            Err(refusal) => return Ok(Err(refusal)),
         };
         if owner_of(&mut tx, account_id, &alias.address).await? == DomainOwner::Own {
             tx.execute(DELETE, [&alias.address]).await?;
@@ -479,7 +536,8 @@ impl Aliases {
         tx.project(Source::Alias(&alias.address)).await?;
         let event = Event::of(Kind::AliasDeleted, account_id, caller.at).about(&alias.address);
         events::commit(tx, event, origin).await?;
-        Ok(Change::Done)
+        self.forget_receipts(&alias.address).await;
+        Ok(Ok(()))
     }
 }
 
@@ -544,11 +602,11 @@ async fn find(
     tx: &mut Tx,
     caller: AliasCaller<'_>,
     id: u64,
-) -> Result<Result<Alias, Change>, Error> {
+) -> Result<Result<Alias, Refusal>, Error> {
     let rows: Vec<Row> = tx.all(LIST, [caller.account_id]).await?;
     let found = sorted(rows).into_iter().find(|alias| alias.id() == id);
     let Some(alias) = found else {
-        return Ok(Err(Change::Unknown));
+        return Ok(Err(Refusal::Unknown));
     };
     let Some(member) = caller.member else {
         return Ok(Ok(alias));
@@ -557,9 +615,9 @@ async fn find(
     Ok(if rights.hold(Right::AliasesWrite) {
         Ok(alias)
     } else if rights.is_none() {
-        Err(Change::Unknown)
+        Err(Refusal::Unknown)
     } else {
-        Err(Change::Denied)
+        Err(Refusal::Denied)
     })
 }
 

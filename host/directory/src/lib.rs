@@ -18,6 +18,7 @@ mod debug;
 pub mod dkim_keys;
 pub mod domains;
 pub mod events;
+pub mod grants;
 pub mod hosts;
 pub mod keys;
 pub mod mailserver;
@@ -49,6 +50,7 @@ pub use crate::db::{Db, Error, Inspection, Schema, SqliteFiles, inspect, sqlite_
 use crate::dkim_keys::DkimKeys;
 use crate::domains::Domains;
 use crate::events::Events;
+use crate::grants::Grants;
 use crate::hosts::Hosts;
 use crate::keys::Keys;
 use crate::message_index::{ChangeLog, MessageIndex};
@@ -74,6 +76,7 @@ pub struct Directory {
     pub dkim_keys: DkimKeys,
     pub domains: Domains,
     pub events: Events,
+    pub grants: Grants,
     pub hosts: Hosts,
     pub keys: Keys,
     pub message_index: MessageIndex,
@@ -128,6 +131,7 @@ impl Directory {
             aliases: Aliases {
                 db: db.clone(),
                 lookup: lookup.clone(),
+                receipts: last_logins.clone(),
             },
             credentials: Credentials {
                 db: db.clone(),
@@ -139,6 +143,7 @@ impl Directory {
             },
             domains: Domains { db: db.clone() },
             events: Events { db: db.clone() },
+            grants: Grants { db: db.clone() },
             keys: Keys {
                 db: db.clone(),
                 hosts: hosts.clone(),

@@ -11,6 +11,7 @@ use latchmail_accounts::service_keys::ServiceKeys;
 use latchmail_core::caller::{Caller, Credential, SESSION_ONLY};
 use latchmail_core::clock::Clock;
 use latchmail_core::config::Config;
+use latchmail_core::ended_credentials::EndedCredentials;
 use latchmail_core::error::{Failure, StartError};
 use latchmail_core::limits::Key;
 use latchmail_directory::Directory;
@@ -115,6 +116,10 @@ impl State for App {
         let credential = self.auth.parse_credential(headers, client).await?;
         let key = credential.key();
         Ok((credential, key))
+    }
+
+    fn ended_credentials(&self) -> Option<&EndedCredentials> {
+        Some(self.mail.connections.ended_credentials())
     }
 
     fn error_page(&self, rejection: Rejection) -> Result<Response, Rejection> {
