@@ -19,13 +19,13 @@ mod profile;
 mod store;
 mod teams;
 
-pub use self::aliases::{Alias, Aliases};
+pub use self::aliases::{Alias, AliasChange, Aliases, Expiry};
 pub use self::blob::Blob;
 pub use self::caller::{Caller, Identity, Kind};
 pub use self::config::Config;
 pub use self::credentials::{
-    CreatedAppPassword, CreatedToken, Credential, CredentialKind, Credentials, Revocation, Token,
-    TokenReference,
+    AccountGrant, CreatedAppPassword, CreatedToken, Credential, CredentialKind, Credentials,
+    Revocation, Token, TokenReference,
 };
 pub use self::domains::{
     Challenge, Claimed, Domain, Domains, Expected, HeldDomains, Inspected, RecordKind, Verification,

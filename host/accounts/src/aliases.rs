@@ -32,6 +32,9 @@ pub enum Error {
     /// The address is not valid. The error text can be shown to users.
     #[error("{0}")]
     Invalid(&'static str),
+    /// The note is not valid. The error text can be shown to users.
+    #[error("{0}")]
+    InvalidNote(&'static str),
     /// The account cannot have aliases on the requested domain.
     #[error("You do not have permission to use this domain")]
     Denied,
@@ -163,7 +166,7 @@ impl Aliases {
     /// Changes an alias, and returns its new state.
     ///
     /// # Errors
-    /// Returns [`Error::Invalid`], [`Error::Unknown`], [`Error::Lacking`],
+    /// Returns [`Error::InvalidNote`], [`Error::Unknown`], [`Error::Lacking`],
     /// [`Error::CredentialOver`] or [`Error::Directory`]. On error, nothing is changed.
     pub async fn update(
         &self,
@@ -175,7 +178,7 @@ impl Aliases {
         if let Some(note) = &update.note
             && (note.chars().count() > MAX_NOTE || note.chars().any(char::is_control))
         {
-            return Err(Error::Invalid(NOTE_INVALID));
+            return Err(Error::InvalidNote(NOTE_INVALID));
         }
         let acting = AliasCaller::new(caller, self.clock.now());
         let change = self.repository.update(acting, id, update, origin).await?;

@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use latchmail_core::caller::{Origin, Scope};
 use latchmail_core::clock::{Clock, Timestamp};
+use latchmail_core::codes;
 use latchmail_core::detached_tasks::DetachedTasks;
 use latchmail_core::error::Failure;
 use latchmail_directory::Directory;
@@ -20,7 +21,7 @@ use super::uses::Uses;
 use crate::mail_server::MailServer;
 
 /// The error text for a request with a suspended API token or OAuth access token.
-pub const SUSPENDED: &str = "The owner of the account has suspended this access";
+pub const SUSPENDED: &str = "This grant is suspended";
 
 /// A grant in the list of its owner.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -56,7 +57,7 @@ pub struct Grants {
 
 /// Returns the failure of a request with a suspended grant.
 pub(super) fn suspended() -> Failure {
-    Failure::forbidden(SUSPENDED)
+    Failure::forbidden(codes::GRANT_SUSPENDED, SUSPENDED)
 }
 
 impl Grants {

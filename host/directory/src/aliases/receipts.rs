@@ -140,3 +140,6 @@ fn instant(seconds: i64, now: Timestamp) -> Option<Timestamp> {
     let possible = seconds > 0 && at <= now.plus(MAX_CLOCK_SKEW);
     possible.then(|| at.min(now))
 }
+
+#[cfg(test)]
+mod tests;

@@ -118,6 +118,7 @@ fn alias_error(error: aliases::Error) -> Error {
     let sentence = error.to_string();
     match error {
         aliases::Error::Invalid(_) => problem::invalid(codes::INVALID_ALIAS_NAME, sentence),
+        aliases::Error::InvalidNote(_) => problem::invalid(codes::INVALID_ALIAS_NOTE, sentence),
         aliases::Error::Denied => problem::invalid(codes::ALIAS_DOMAIN_NOT_ALLOWED, sentence),
         aliases::Error::Lacking(_) => problem::denied(codes::MISSING_RIGHT, sentence),
         aliases::Error::Managed => problem::denied(codes::ALIASES_MANAGED, sentence),
