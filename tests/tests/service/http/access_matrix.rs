@@ -83,8 +83,20 @@ fn expected_access() -> BTreeMap<&'static str, Access> {
     ])
     .into_iter()
     .chain(expected_access_of_administration())
+    .chain(SESSION_ROUTES.map(|route| (route, Access::Session)))
     .collect()
 }
+
+/// Further routes that need a web session.
+const SESSION_ROUTES: [&str; 7] = [
+    "POST /api/v1/teams/{id}/members/{userId}/grants",
+    "DELETE /api/v1/teams/{id}/grants/{grantId}",
+    "DELETE /api/v1/teams/{id}/members/{userId}",
+    "GET /api/v1/profile/grants",
+    "DELETE /api/v1/profile/grants/{id}",
+    "POST /api/v1/profile/grants/{id}/suspend",
+    "POST /api/v1/profile/grants/{id}/resume",
+];
 
 /// Returns the expected access of the routes of domains, teams, agents and administration.
 fn expected_access_of_administration() -> BTreeMap<&'static str, Access> {
@@ -97,19 +109,7 @@ fn expected_access_of_administration() -> BTreeMap<&'static str, Access> {
         ("GET /api/v1/teams", Access::Session),
         ("GET /api/v1/teams/{id}/members", Access::Session),
         ("POST /api/v1/teams/{id}/invitations", Access::Session),
-        (
-            "POST /api/v1/teams/{id}/members/{userId}/grants",
-            Access::Session,
-        ),
         ("PATCH /api/v1/teams/{id}/grants/{grantId}", Access::Session),
-        (
-            "DELETE /api/v1/teams/{id}/grants/{grantId}",
-            Access::Session,
-        ),
-        (
-            "DELETE /api/v1/teams/{id}/members/{userId}",
-            Access::Session,
-        ),
         ("GET /.well-known/oauth-protected-resource", Access::Public),
         (
             "GET /.well-known/oauth-protected-resource/mcp",
@@ -122,6 +122,7 @@ fn expected_access_of_administration() -> BTreeMap<&'static str, Access> {
         ("POST /auth/register", Access::Public),
         ("POST /auth/token", Access::Public),
         ("POST /auth/device", Access::Public),
+        ("POST /auth/revoke", Access::Public),
         ("GET /login", Access::Public),
         ("POST /login", Access::Public),
         ("GET /device", Access::Public),
