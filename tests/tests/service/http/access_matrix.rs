@@ -78,8 +78,6 @@ fn expected_access() -> BTreeMap<&'static str, Access> {
         ("DELETE /api/v1/tokens/{id}", Access::Session),
         ("POST /api/v1/app-passwords", Access::Session),
         ("DELETE /api/v1/app-passwords/{id}", Access::Session),
-        ("GET /api/v1/profile/sessions", Access::Session),
-        ("DELETE /api/v1/profile/sessions/{id}", Access::Session),
     ])
     .into_iter()
     .chain(expected_access_of_administration())
@@ -88,7 +86,10 @@ fn expected_access() -> BTreeMap<&'static str, Access> {
 }
 
 /// Further routes that need a web session.
-const SESSION_ROUTES: [&str; 7] = [
+const SESSION_ROUTES: [&str; 10] = [
+    "GET /api/v1/profile/sessions",
+    "DELETE /api/v1/profile/sessions/{id}",
+    "PATCH /api/v1/teams/{id}/grants/{grantId}",
     "POST /api/v1/teams/{id}/members/{userId}/grants",
     "DELETE /api/v1/teams/{id}/grants/{grantId}",
     "DELETE /api/v1/teams/{id}/members/{userId}",
@@ -109,7 +110,6 @@ fn expected_access_of_administration() -> BTreeMap<&'static str, Access> {
         ("GET /api/v1/teams", Access::Session),
         ("GET /api/v1/teams/{id}/members", Access::Session),
         ("POST /api/v1/teams/{id}/invitations", Access::Session),
-        ("PATCH /api/v1/teams/{id}/grants/{grantId}", Access::Session),
         ("GET /.well-known/oauth-protected-resource", Access::Public),
         (
             "GET /.well-known/oauth-protected-resource/mcp",
