@@ -80,7 +80,10 @@ mod tests {
         let body = posted(r#"{"domain": "example.test", "name": "shop"}"#);
         let created = create_alias(&host, &body).unwrap();
         assert_eq!(created.status, 201);
-        let expected = serde_json::json!({ "alias": "shop@example.test", "id": 1 });
+        let expected = serde_json::json!({
+            "alias": "shop@example.test", "id": 1,
+            "note": null, "expiresAt": null, "lastReceivedAt": null, "received": 0,
+        });
         assert_eq!(json(Ok(created)), expected);
         assert_eq!(host.list_aliases().unwrap()[0].address, "shop@example.test");
     }

@@ -40,6 +40,10 @@ mod tests {
             active: true,
             created_at: Some(NOW),
             modified_at: Some(NOW + 61_000),
+            note: "Shop".into(),
+            expires_at: Some(NOW + 1),
+            last_received_at: Some(NOW),
+            received: 3,
         });
         host.put_alias(Alias {
             id: (1 << 53) - 1,
@@ -47,13 +51,22 @@ mod tests {
             active: false,
             created_at: None,
             modified_at: None,
+            note: String::new(),
+            expires_at: None,
+            last_received_at: None,
+            received: 0,
         });
         let expected = serde_json::json!({ "aliases": [
             {
                 "id": 7, "address": "a@example.test", "active": true,
                 "created": "2026-11-20 08:00:00", "modified": "2026-11-20 08:01:01",
+                "note": "Shop", "expiresAt": "2026-11-20T08:00:00.001Z",
+                "lastReceivedAt": "2026-11-20T08:00:00.000Z", "received": 3,
             },
-            { "id": 9_007_199_254_740_991_u64, "address": "b@example.test", "active": false },
+            {
+                "id": 9_007_199_254_740_991_u64, "address": "b@example.test", "active": false,
+                "note": null, "expiresAt": null, "lastReceivedAt": null, "received": 0,
+            },
         ] });
         assert_eq!(json(list_aliases(&host, &Request::default())), expected);
     }

@@ -1,7 +1,7 @@
 //! Lists and creates aliases.
 
 use latchmail_sdk::capability::{self, Aliases, Caller, Error};
-use latchmail_sdk::time::sql;
+use latchmail_sdk::time::{iso8601, sql};
 use latchmail_sdk::{Code, Failure, codes, name};
 use serde::Serialize;
 use utoipa::ToSchema;
@@ -38,6 +38,21 @@ pub struct Alias {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false, example = "2026-11-20 08:00:00")]
     pub modified: Option<String>,
+    /// The owner's note, or `null`.
+    #[schema(required, max_length = 200, extensions(("x-latchmail" = json!(true))))]
+    pub note: Option<String>,
+    /// The time from which the alias receives no mail and cannot be used as a sender. It can be in
+    /// the past. `null` if the alias does not expire.
+    #[serde(rename = "expiresAt")]
+    #[schema(required, format = DateTime, extensions(("x-latchmail" = json!(true))))]
+    pub expires_at: Option<String>,
+    /// The time at which the alias last received mail. `null` if the mail server recorded no mail.
+    #[serde(rename = "lastReceivedAt")]
+    #[schema(required, format = DateTime, extensions(("x-latchmail" = json!(true))))]
+    pub last_received_at: Option<String>,
+    /// The number of messages that the mail server recorded for the alias.
+    #[schema(extensions(("x-latchmail" = json!(true))))]
+    pub received: u64,
 }
 
 impl From<capability::Alias> for Alias {
@@ -48,8 +63,51 @@ impl From<capability::Alias> for Alias {
             active: alias.active,
             created: alias.created_at.map(sql),
             modified: alias.modified_at.map(sql),
+            note: note(alias.note),
+            expires_at: alias.expires_at.map(iso8601),
+            last_received_at: alias.last_received_at.map(iso8601),
+            received: alias.received,
         }
     }
+}
+
+/// A changed alias.
+#[derive(Serialize, ToSchema)]
+pub struct ChangedAlias {
+    /// Always `true`.
+    pub success: bool,
+    /// The owner's note, or `null`.
+    #[schema(required, max_length = 200, extensions(("x-latchmail" = json!(true))))]
+    pub note: Option<String>,
+    /// The time from which the alias receives no mail and cannot be used as a sender. It can be in
+    /// the past. `null` if the alias does not expire.
+    #[serde(rename = "expiresAt")]
+    #[schema(required, format = DateTime, extensions(("x-latchmail" = json!(true))))]
+    pub expires_at: Option<String>,
+    /// The time at which the alias last received mail. `null` if the mail server recorded no mail.
+    #[serde(rename = "lastReceivedAt")]
+    #[schema(required, format = DateTime, extensions(("x-latchmail" = json!(true))))]
+    pub last_received_at: Option<String>,
+    /// The number of messages that the mail server recorded for the alias.
+    #[schema(extensions(("x-latchmail" = json!(true))))]
+    pub received: u64,
+}
+
+impl From<capability::Alias> for ChangedAlias {
+    fn from(alias: capability::Alias) -> Self {
+        Self {
+            success: true,
+            note: note(alias.note),
+            expires_at: alias.expires_at.map(iso8601),
+            last_received_at: alias.last_received_at.map(iso8601),
+            received: alias.received,
+        }
+    }
+}
+
+/// Returns the note of an alias, or `None` if the alias has no note.
+fn note(note: String) -> Option<String> {
+    Some(note).filter(|note| !note.is_empty())
 }
 
 /// The aliases of an account.
@@ -69,6 +127,21 @@ pub struct CreatedAlias {
     // The bound is a floating-point number for the same reason as the bound in `Alias::id`.
     #[schema(minimum = 1, maximum = 9_007_199_254_740_991.0)]
     pub id: u64,
+    /// The owner's note, or `null`.
+    #[schema(required, max_length = 200, extensions(("x-latchmail" = json!(true))))]
+    pub note: Option<String>,
+    /// The time from which the alias receives no mail and cannot be used as a sender. It can be in
+    /// the past. `null` if the alias does not expire.
+    #[serde(rename = "expiresAt")]
+    #[schema(required, format = DateTime, extensions(("x-latchmail" = json!(true))))]
+    pub expires_at: Option<String>,
+    /// The time at which the alias last received mail. `null` if the mail server recorded no mail.
+    #[serde(rename = "lastReceivedAt")]
+    #[schema(required, format = DateTime, extensions(("x-latchmail" = json!(true))))]
+    pub last_received_at: Option<String>,
+    /// The number of messages that the mail server recorded for the alias.
+    #[schema(extensions(("x-latchmail" = json!(true))))]
+    pub received: u64,
 }
 
 /// Returns the caller's aliases.
@@ -110,6 +183,10 @@ pub fn create(
     Ok(CreatedAlias {
         alias: created.address,
         id: created.id,
+        note: note(created.note),
+        expires_at: created.expires_at.map(iso8601),
+        last_received_at: created.last_received_at.map(iso8601),
+        received: created.received,
     })
 }
 

@@ -5,6 +5,7 @@
 //! and checks the owner of each credential. The host also revokes dependent credentials.
 
 mod app_passwords;
+mod grants;
 mod label;
 mod model;
 mod password;
@@ -31,7 +32,11 @@ const SMALL: u32 = 16 * 1024;
         app_passwords::create_app_password,
         app_passwords::delete_app_password,
         sessions::list_sessions,
-        sessions::delete_session
+        sessions::delete_session,
+        grants::list_grants,
+        grants::end_grant,
+        grants::suspend_grant,
+        grants::resume_grant
     ),
     tags(
         (name = "Profile", description = "The profile and the password of the account"),
@@ -80,6 +85,10 @@ pub fn module<H: Profile + Credentials + Caller + Config>() -> Module<H> {
     )
     .route(Route::new("listSessions", sessions::list_sessions).bucket("app_passwords"))
     .route(Route::new("deleteSession", sessions::delete_session).bucket("app_passwords"))
+    .route(Route::new("listGrants", grants::list_grants).bucket("app_passwords"))
+    .route(Route::new("endGrant", grants::end_grant).bucket("app_passwords"))
+    .route(Route::new("suspendGrant", grants::suspend_grant).bucket("app_passwords"))
+    .route(Route::new("resumeGrant", grants::resume_grant).bucket("app_passwords"))
 }
 
 latchmail_sdk::export!(module);

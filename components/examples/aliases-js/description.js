@@ -4,6 +4,34 @@
 const id = { type: 'integer', format: 'int64', minimum: 1, maximum: Number.MAX_SAFE_INTEGER };
 const date = { type: 'string', example: '2026-11-20 08:00:00' };
 
+const added = { 'x-latchmail': true };
+
+// The fields of an alias that all responses have.
+const details = {
+  note: { type: ['string', 'null'], maxLength: 200, description: "The owner's note, or `null`.", ...added },
+  expiresAt: {
+    type: ['string', 'null'],
+    format: 'date-time',
+    description:
+      'The time from which the alias receives no mail and cannot be used as a sender. It can be in the past. `null` if the alias does not expire.',
+    ...added,
+  },
+  lastReceivedAt: {
+    type: ['string', 'null'],
+    format: 'date-time',
+    description: 'The time at which the alias last received mail. `null` if the mail server recorded no mail.',
+    ...added,
+  },
+  received: {
+    type: 'integer',
+    format: 'int64',
+    minimum: 0,
+    description: 'The number of messages that the mail server recorded for the alias.',
+    ...added,
+  },
+};
+const detailNames = Object.keys(details);
+
 const schema = (name) => ({ $ref: `#/components/schemas/${name}` });
 const content = (name) => ({ 'application/json': { schema: schema(name) } });
 const answer = (description, name, links) => ({ description, content: content(name), links });
@@ -70,13 +98,15 @@ export const description = {
       patch: {
         operationId: 'updateAlias',
         tags: ['Aliases'],
-        summary: 'Enable or disable an alias',
-        description: "An inactive alias receives no mail and cannot be used as a sender. The alias still belongs to the account.",
+        summary: 'Change an alias',
+        description:
+          'An inactive or expired alias receives no mail and cannot be used as a sender. The alias still belongs to the account: it can be ' +
+          'enabled again, and its expiry can be changed.',
         parameters: byId,
         requestBody: body('AliasChange'),
         responses: {
-          200: answer('The alias was changed', 'Success'),
-          400: answer('`Invalid alias ID`, `active (boolean) is required`', 'Error'),
+          200: answer('The alias was changed', 'ChangedAlias'),
+          400: answer('`Invalid alias ID`, `active (boolean) is required`, or a text that names `note` or `expiresAt`', 'Error'),
           404: answer('`Alias not found or not owned by you`', 'Error'),
         },
       },
@@ -101,7 +131,7 @@ export const description = {
       Alias: {
         description: 'An additional address of the mailbox.',
         type: 'object',
-        required: ['id', 'address', 'active'],
+        required: ['id', 'address', 'active', ...detailNames],
         properties: {
           id: { ...id, description: 'The id, which is derived from the address and stays the same as long as the alias exists.' },
           address: { type: 'string', format: 'email', description: 'The address, in lower case.' },
@@ -111,6 +141,7 @@ export const description = {
             description: 'The time of creation, `YYYY-MM-DD HH:MM:SS` in UTC. Absent if the service did not record it.',
           },
           modified: { ...date, description: 'The time of the last change, `YYYY-MM-DD HH:MM:SS` in UTC. Absent if the service did not record it.' },
+          ...details,
         },
       },
       AliasList: {
@@ -141,10 +172,11 @@ export const description = {
       CreatedAlias: {
         description: 'A created alias.',
         type: 'object',
-        required: ['alias', 'id'],
+        required: ['alias', 'id', ...detailNames],
         properties: {
           alias: { type: 'string', format: 'email', description: 'The address of the alias.' },
           id: { ...id, description: 'The id of the alias.' },
+          ...details,
         },
       },
       AliasDomain: {
@@ -175,12 +207,32 @@ export const description = {
         },
       },
       AliasChange: {
-        description: 'The new state of an alias.',
+        description: 'The changes of an alias. At least one field is required. A field that is absent stays as it is.',
         type: 'object',
-        required: ['active'],
+        minProperties: 1,
         properties: {
           active: { type: 'boolean', description: 'Whether the alias receives mail and can be used as a sender.' },
+          note: {
+            type: ['string', 'null'],
+            maxLength: 200,
+            description: 'A note for the owner, without control characters. `null` or an empty text removes the note.',
+            ...added,
+          },
+          expiresAt: {
+            type: ['string', 'null'],
+            format: 'date-time',
+            description:
+              'The time from which the alias receives no mail and cannot be used as a sender (RFC 3339). `null` if the alias does not expire. A ' +
+              'time in the past is allowed.',
+            ...added,
+          },
         },
+      },
+      ChangedAlias: {
+        description: 'A changed alias.',
+        type: 'object',
+        required: ['success', ...detailNames],
+        properties: { success: { type: 'boolean', description: 'Always `true`.' }, ...details },
       },
       Success: {
         description: 'A response that only reports success.',

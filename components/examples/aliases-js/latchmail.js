@@ -197,6 +197,11 @@ class Fields {
     return this.#typed(name, 'boolean');
   }
 
+  // Returns a field of any type. Returns undefined if the field is absent, and null for null.
+  value(name) {
+    return Object.hasOwn(this.#value, name) ? this.#value[name] : undefined;
+  }
+
   // Returns a number without a fraction that every JSON client can represent exactly.
   integer(name) {
     const value = this.#typed(name, 'number');
@@ -207,7 +212,7 @@ class Fields {
   }
 
   #typed(name, type) {
-    const value = Object.hasOwn(this.#value, name) ? this.#value[name] : undefined;
+    const value = this.value(name);
     if (value === undefined || value === null) {
       return undefined;
     }

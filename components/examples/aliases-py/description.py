@@ -53,6 +53,32 @@ _QUERY = [
 ]
 _MISSING = _answer("`Alias not found or not owned by you`", "Error")
 
+_ADDED = {"x-latchmail": True}
+_TIME_OR_NULL = {"type": ["string", "null"], "format": "date-time", **_ADDED}
+
+# The fields of an alias that all responses have.
+_DETAILS = {
+    "note": {"type": ["string", "null"], "maxLength": 200, "description": "The owner's note, or `null`.", **_ADDED},
+    "expiresAt": {
+        **_TIME_OR_NULL,
+        "description": (
+            "The time from which the alias receives no mail and cannot be used as a sender. It can be in the past. `null` if the alias does not "
+            "expire."
+        ),
+    },
+    "lastReceivedAt": {
+        **_TIME_OR_NULL,
+        "description": "The time at which the alias last received mail. `null` if the mail server recorded no mail.",
+    },
+    "received": {
+        "type": "integer",
+        "format": "int64",
+        "minimum": 0,
+        "description": "The number of messages that the mail server recorded for the alias.",
+        **_ADDED,
+    },
+}
+
 DESCRIPTION = {
     "paths": {
         "/api/v1/aliases": {
@@ -97,13 +123,16 @@ DESCRIPTION = {
         "/api/v1/aliases/{id}": {
             "patch": _operation(
                 "updateAlias",
-                "Enable or disable an alias",
+                "Change an alias",
                 {
-                    "200": _answer("The alias was changed", "Success"),
-                    "400": _answer("`Invalid alias ID`, `active (boolean) is required`", "Error"),
+                    "200": _answer("The alias was changed", "ChangedAlias"),
+                    "400": _answer("`Invalid alias ID`, `active (boolean) is required`, or a text that names `note` or `expiresAt`", "Error"),
                     "404": _MISSING,
                 },
-                description="An inactive alias receives no mail and cannot be used as a sender. The alias still belongs to the account.",
+                description=(
+                    "An inactive or expired alias receives no mail and cannot be used as a sender. The alias still belongs to the account: it can be "
+                    "enabled again, and its expiry can be changed."
+                ),
                 parameters=_BY_ID,
                 requestBody=_body("AliasChange"),
             ),
@@ -127,7 +156,7 @@ DESCRIPTION = {
         "schemas": {
             "Alias": _object(
                 "An additional address of the mailbox.",
-                ["id", "address", "active"],
+                ["id", "address", "active", *_DETAILS],
                 id={**_ID, "description": "The id, which is derived from the address and stays the same as long as the alias exists."},
                 address={**_ADDRESS, "description": "The address, in lower case."},
                 active={**_BOOLEAN, "description": "Whether the alias receives mail and can be used as a sender."},
@@ -136,6 +165,7 @@ DESCRIPTION = {
                     "description": "The time of creation, `YYYY-MM-DD HH:MM:SS` in UTC. Absent if the service did not record it.",
                 },
                 modified={**_DATE, "description": "The time of the last change, `YYYY-MM-DD HH:MM:SS` in UTC. Absent if the service did not record it."},
+                **_DETAILS,
             ),
             "AliasList": _object(
                 "The aliases of an account.",
@@ -159,9 +189,10 @@ DESCRIPTION = {
             ),
             "CreatedAlias": _object(
                 "A created alias.",
-                ["alias", "id"],
+                ["alias", "id", *_DETAILS],
                 alias={**_ADDRESS, "description": "The address of the alias."},
                 id={**_ID, "description": "The id of the alias."},
+                **_DETAILS,
             ),
             "AliasDomain": _object(
                 "A domain on which aliases are allowed.",
@@ -183,10 +214,32 @@ DESCRIPTION = {
                 available={**_BOOLEAN, "description": "Whether the alias can be created."},
                 error={**_TEXT, "description": "The reason why the alias cannot be created. Absent if the alias can be created."},
             ),
-            "AliasChange": _object(
-                "The new state of an alias.",
-                ["active"],
-                active={**_BOOLEAN, "description": "Whether the alias receives mail and can be used as a sender."},
+            "AliasChange": {
+                "description": "The changes of an alias. At least one field is required. A field that is absent stays as it is.",
+                "type": "object",
+                "minProperties": 1,
+                "properties": {
+                    "active": {**_BOOLEAN, "description": "Whether the alias receives mail and can be used as a sender."},
+                    "note": {
+                        "type": ["string", "null"],
+                        "maxLength": 200,
+                        "description": "A note for the owner, without control characters. `null` or an empty text removes the note.",
+                        **_ADDED,
+                    },
+                    "expiresAt": {
+                        **_TIME_OR_NULL,
+                        "description": (
+                            "The time from which the alias receives no mail and cannot be used as a sender (RFC 3339). `null` if the alias does not "
+                            "expire. A time in the past is allowed."
+                        ),
+                    },
+                },
+            },
+            "ChangedAlias": _object(
+                "A changed alias.",
+                ["success", *_DETAILS],
+                success={**_BOOLEAN, "description": "Always `true`."},
+                **_DETAILS,
             ),
             "Success": _object(
                 "A response that only reports success.",

@@ -189,3 +189,10 @@ class Fields:
         if value is not None and type(value) is not kind:
             raise Failure(400, "invalid_field", f"{name} must be {self._WORDS[kind]}")
         return value
+
+    def __contains__(self, name):
+        return name in self._fields
+
+    def value(self, name):
+        """Returns a field of any type, or None if it is absent or null."""
+        return self._fields.get(name)

@@ -19,12 +19,13 @@ mod profile;
 mod store;
 mod teams;
 
-pub use self::aliases::{Alias, Aliases};
+pub use self::aliases::{Alias, AliasChange, Aliases, Expiry};
 pub use self::blob::Blob;
 pub use self::caller::{Caller, Identity, Kind};
 pub use self::config::Config;
 pub use self::credentials::{
-    CreatedAppPassword, CreatedToken, Credential, Credentials, Revocation, Token, TokenReference,
+    AccountGrant, CreatedAppPassword, CreatedToken, Credential, Credentials, Revocation, Token,
+    TokenReference,
 };
 pub use self::domains::{
     Challenge, Claimed, Domain, Domains, Expected, HeldDomains, Inspected, RecordKind, Verification,
@@ -32,7 +33,13 @@ pub use self::domains::{
 pub use self::http_client::{HttpClient, HttpRequest, HttpResponse};
 pub use self::log::{Level, Log};
 pub use self::mailbox::{
-    Address, Attachment, AttachmentContent, Authentication, Change, ChangeList, ChangedFolder, ChangedMessage, ChangesError, ConditionalError, CopiedMessage, DeletedMessage, Detail, DetailWithBlobs, FlagAction, Folder, HeaderField, Hit, Import, ImportedMessage, IndexState, Listing, Mailbox, MailingList, Match, MessageDisposal, MessageHeader, MessageQuery, MessageVersion, MovedMessage, Page, PageStart, QuerySyntax, Quota, QuotaUsage, RawMessage, RenamedFolder, Role, Search, SearchError, SearchResult, Snippet, SortOrder, Spam, Summary, Thread, ThreadList, ThreadMessages, ThreadsError, Verdict,
+    Address, Attachment, AttachmentContent, Authentication, Change, ChangeList, ChangedFolder,
+    ChangedMessage, ChangesError, ConditionalError, CopiedMessage, DeletedMessage, Detail,
+    DetailWithBlobs, FlagAction, Folder, HeaderField, Hit, Import, ImportedMessage, IndexState,
+    Listing, Mailbox, MailingList, Match, MessageDisposal, MessageHeader, MessageQuery,
+    MessageVersion, MovedMessage, Page, PageStart, QuerySyntax, Quota, QuotaUsage, RawMessage,
+    RenamedFolder, Role, Search, SearchError, SearchResult, Snippet, SortOrder, Spam, Summary,
+    Thread, ThreadList, ThreadMessages, ThreadsError, Verdict,
 };
 pub use self::outbox::{Draft, File, Outbox, Sent};
 pub use self::profile::{Changes, Details, PasswordChange, Profile};

@@ -14,12 +14,17 @@ use latchmail_core::caller::{Caller, Origin};
 use latchmail_core::clock::Clock;
 use latchmail_core::error::Failure;
 use latchmail_core::permissions::{self, Right};
+pub use latchmail_directory::aliases::AliasUpdate;
 use latchmail_directory::aliases::{
-    Alias, AliasCaller, Change, DomainOwner, MAX_NEW, MAX_ON_OWN_DOMAINS, MAX_ON_PLATFORM_DOMAINS,
-    MemberAccess, Obstacle,
+    Alias, AliasCaller, DomainOwner, MAX_NEW, MAX_ON_OWN_DOMAINS, MAX_ON_PLATFORM_DOMAINS,
+    MemberAccess, Obstacle, Refusal,
 };
 
 use crate::mail_server_users::{LookupError, MailServerUsers};
+
+/// Maximum length of a note, in characters.
+const MAX_NOTE: usize = 200;
+const NOTE_INVALID: &str = "note must be at most 200 characters without control characters";
 
 /// The reason why an alias was not created or not changed.
 #[derive(Debug, thiserror::Error)]
@@ -27,6 +32,9 @@ pub enum Error {
     /// The address is not valid. The error text can be shown to users.
     #[error("{0}")]
     Invalid(&'static str),
+    /// The note is not valid. The error text can be shown to users.
+    #[error("{0}")]
+    InvalidNote(&'static str),
     /// The account cannot have aliases on the requested domain.
     #[error("You do not have permission to use this domain")]
     Denied,
@@ -155,21 +163,26 @@ impl Aliases {
         }
     }
 
-    /// Enables or disables an alias.
+    /// Changes an alias, and returns its new state.
     ///
     /// # Errors
-    /// Returns [`Error::Unknown`], [`Error::Lacking`], [`Error::CredentialOver`] or
-    /// [`Error::Directory`].
-    pub async fn set_active(
+    /// Returns [`Error::InvalidNote`], [`Error::Unknown`], [`Error::Lacking`],
+    /// [`Error::CredentialOver`] or [`Error::Directory`]. On error, nothing is changed.
+    pub async fn update(
         &self,
         caller: &Caller,
         id: u64,
-        active: bool,
+        update: &AliasUpdate,
         origin: &Origin,
-    ) -> Result<(), Error> {
+    ) -> Result<Alias, Error> {
+        if let Some(note) = &update.note
+            && (note.chars().count() > MAX_NOTE || note.chars().any(char::is_control))
+        {
+            return Err(Error::InvalidNote(NOTE_INVALID));
+        }
         let acting = AliasCaller::new(caller, self.clock.now());
-        let change = self.repository.set_active(acting, id, active, origin);
-        done(change.await?)
+        let change = self.repository.update(acting, id, update, origin).await?;
+        change.map_err(refused)
     }
 
     /// Deletes an alias.
@@ -179,7 +192,8 @@ impl Aliases {
     /// [`Error::Directory`].
     pub async fn delete(&self, caller: &Caller, id: u64, origin: &Origin) -> Result<(), Error> {
         let acting = AliasCaller::new(caller, self.clock.now());
-        done(self.repository.delete(acting, id, origin).await?)
+        let change = self.repository.delete(acting, id, origin).await?;
+        change.map_err(refused)
     }
 
     fn error(&self, obstacle: Obstacle, address: String) -> Error {
@@ -260,11 +274,10 @@ impl Aliases {
     }
 }
 
-fn done(change: Change) -> Result<(), Error> {
-    match change {
-        Change::Done => Ok(()),
-        Change::Unknown => Err(Error::Unknown),
-        Change::Denied => Err(Error::Lacking(Right::AliasesWrite)),
-        Change::CredentialOver => Err(Error::CredentialOver),
+fn refused(refusal: Refusal) -> Error {
+    match refusal {
+        Refusal::Unknown => Error::Unknown,
+        Refusal::Denied => Error::Lacking(Right::AliasesWrite),
+        Refusal::CredentialOver => Error::CredentialOver,
     }
 }

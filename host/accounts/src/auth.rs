@@ -16,6 +16,7 @@
 //! | [`verifier`] | verification of passwords and second factors |
 //! | [`sessions`] | sign-in, refresh and sign-out |
 //! | [`single_sign_on`] | sign-in and sign-out of persons at the identity provider |
+//! | [`grants`] | lists, suspends and ends API tokens and OAuth grants |
 //! | `mail_server_sign_in`, `recheck` | sign-in with passwords of the mail server; rechecks |
 //! | [`provider_sessions`] | the supervision of sessions that began at the identity provider |
 //! | [`two_factor`] | second factors |
@@ -38,6 +39,7 @@ pub mod audience;
 mod by_access_token;
 mod by_external_token;
 mod external;
+pub mod grants;
 mod header;
 mod mail_server_sign_in;
 pub mod oauth_tokens;
@@ -82,6 +84,7 @@ pub use self::app_passwords::has_basic_credential;
 use self::audience::Audiences;
 use self::external::External;
 pub use self::external::OpaqueToken;
+use self::grants::Grants;
 use self::header::BearerCredential;
 pub use self::header::bearer_credential;
 pub use self::mail_server_sign_in::MailServerAccounts;
@@ -162,6 +165,8 @@ pub struct Auth {
     pub api_tokens: ApiTokens,
     /// Tokens of the embedded authorization server.
     pub oauth_tokens: Arc<OAuthTokens>,
+    /// API tokens and OAuth grants, as their owner sees them.
+    pub grants: Grants,
     /// Sign-in at the identity provider.
     pub single_sign_on: SingleSignOn,
     /// Creation of accounts.
@@ -240,6 +245,14 @@ impl Auth {
                 tasks: tasks.clone(),
                 uses: Arc::clone(&uses),
                 known: Cache::new(CACHE_CAPACITY),
+            },
+            grants: Grants {
+                directory: directory.clone(),
+                mail_server: Arc::clone(&mail_server),
+                clock: clock.clone(),
+                tasks: tasks.clone(),
+                uses: Arc::clone(&uses),
+                oauth_tokens: Arc::clone(&oauth_tokens),
             },
             single_sign_on: SingleSignOn {
                 directory: directory.clone(),

@@ -11,6 +11,7 @@ pub mod clock;
 pub mod config;
 pub mod cpu;
 pub mod detached_tasks;
+pub mod ended_credentials;
 pub mod error;
 pub mod finding;
 pub mod fingerprint;

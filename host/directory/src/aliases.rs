@@ -6,7 +6,11 @@
 
 pub mod addresses;
 pub mod imports;
+mod receipts;
 pub mod reserved_addresses;
+mod update;
+
+pub use self::update::AliasUpdate;
 
 use std::time::Duration;
 
@@ -15,7 +19,7 @@ use latchmail_core::clock::Timestamp;
 use latchmail_core::permissions::{Grants, Right, Rights};
 use sha2::{Digest as _, Sha256};
 
-use crate::db::{Db, Error, Lookup, Source, Tx};
+use crate::db::{Db, Error, LastLogins, Lookup, Source, Tx};
 use crate::events::{self, Event, Kind};
 
 /// Maximum number of aliases of an account on platform domains, including deleted aliases. Without
@@ -36,10 +40,11 @@ const DELETED_BEFORE: &str = "deleted before";
 /// by its id, because a concurrent request may have replaced its app password. If $5 is true, the
 /// directory does not store the credential, and the query checks only the account.
 const IS_VALID: &str = "SELECT 1 FROM accounts a WHERE a.id = $1 AND a.active AND ( $5 \
-    OR EXISTS (SELECT 1 FROM app_passwords p WHERE p.id = $2 AND p.account_id = a.id AND (p.expires_at IS NULL OR p.expires_at > $4)) \
+    OR EXISTS (SELECT 1 FROM app_passwords p WHERE p.id = $2 AND p.account_id = a.id AND p.suspended_at IS NULL \
+        AND (p.expires_at IS NULL OR p.expires_at > $4)) \
     OR EXISTS (SELECT 1 FROM sessions s WHERE s.sid = $3 AND s.account_id = a.id AND s.expires_at > $4))";
 
-const LIST: &str = "SELECT address, active, created_at, changed_at, made_by FROM addresses \
+const LIST: &str = "SELECT address, active, created_at, changed_at, made_by, note, expires_at FROM addresses \
     WHERE account_id = $1 AND kind = 'alias' AND live";
 const DOMAINS: &str = "SELECT domain, 0 AS own FROM platform_domains UNION ALL \
     SELECT domain, 1 AS own FROM domains WHERE account_id = $1 AND verified_at IS NOT NULL";
@@ -62,13 +67,12 @@ const AVAILABILITY: &str = "SELECT \
 /// has or had the address, even if a concurrent transaction inserted the address.
 const INSERT: &str = "INSERT INTO addresses (address, kind, account_id, created_at, changed_at, made_by) VALUES ($1, 'alias', $2, $3, $3, $4) \
     ON CONFLICT (address) DO UPDATE SET live = TRUE, active = TRUE, created_at = EXCLUDED.created_at, changed_at = EXCLUDED.changed_at, \
-        made_by = EXCLUDED.made_by \
+        made_by = EXCLUDED.made_by, note = NULL, expires_at = NULL \
     WHERE addresses.account_id = EXCLUDED.account_id AND addresses.kind = 'alias' AND NOT addresses.live";
 /// Reads the new aliases that a credential created after $3, newest first. Skips $4 aliases, and
 /// returns the creation time of the next alias.
 const NTH_LATEST_CREATION: &str = "SELECT at FROM security_events WHERE account_id = $1 AND kind = 'alias_created' AND credential = $2 \
     AND detail IS NULL AND at > $3 ORDER BY at DESC LIMIT 1 OFFSET $4";
-const SET_ACTIVE: &str = "UPDATE addresses SET active = $2, changed_at = $3 WHERE address = $1";
 const RESERVE: &str = "UPDATE addresses SET live = FALSE, changed_at = $2 WHERE address = $1";
 const DELETE: &str = "DELETE FROM addresses WHERE address = $1";
 
@@ -174,6 +178,14 @@ pub struct Alias {
     pub modified_at: Option<Timestamp>,
     /// The account of the member who created the alias, or `None` if the owner created the alias.
     pub made_by: Option<String>,
+    /// The owner's note, or an empty string.
+    pub note: String,
+    /// The time from which the alias receives no mail, or `None` if the alias does not expire.
+    pub expires_at: Option<Timestamp>,
+    /// The time at which the alias last received mail, or `None` if no mail was recorded.
+    pub last_received_at: Option<Timestamp>,
+    /// The number of recorded messages since the creation of the alias.
+    pub received: u64,
 }
 
 impl Alias {
@@ -220,11 +232,9 @@ pub enum Obstacle {
     CredentialOver,
 }
 
-/// The result of changing an alias.
+/// The reason why an alias was not changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Change {
-    /// The alias is in the requested state.
-    Done,
+pub enum Refusal {
     /// The account has no alias with this id, or the caller is a member without permission to see
     /// the alias.
     Unknown,
@@ -242,6 +252,8 @@ struct Row {
     created_at: Option<i64>,
     changed_at: Option<i64>,
     made_by: Option<String>,
+    note: Option<String>,
+    expires_at: Option<i64>,
 }
 
 impl From<Row> for Alias {
@@ -255,6 +267,10 @@ impl From<Row> for Alias {
                 .and(row.changed_at)
                 .map(Timestamp::from_millis),
             made_by: row.made_by,
+            note: row.note.unwrap_or_default(),
+            expires_at: row.expires_at.map(Timestamp::from_millis),
+            last_received_at: None,
+            received: 0,
         }
     }
 }
@@ -290,6 +306,8 @@ impl Availability {
 pub struct Aliases {
     pub(crate) db: Db,
     pub(crate) lookup: Lookup,
+    /// The location of the receipts that the milter records.
+    pub(crate) receipts: LastLogins,
 }
 
 impl Aliases {
@@ -299,7 +317,9 @@ impl Aliases {
     /// Returns [`Error`] if the database fails.
     pub async fn list(&self, account_id: &str) -> Result<Vec<Alias>, Error> {
         let rows: Vec<Row> = self.db.all(LIST, [account_id]).await?;
-        Ok(sorted(rows))
+        let mut aliases = sorted(rows);
+        self.add_receipts(&mut aliases).await?;
+        Ok(aliases)
     }
 
     /// Returns the domains on which an account can have aliases. The platform domains come first,
@@ -416,42 +436,11 @@ impl Aliases {
             created_at: Some(caller.at),
             modified_at: Some(caller.at),
             made_by: caller.member.map(|member| member.account.to_owned()),
+            note: String::new(),
+            expires_at: None,
+            last_received_at: None,
+            received: 0,
         }))
-    }
-
-    /// Enables or disables an alias of an account.
-    ///
-    /// # Errors
-    /// Returns [`Error`] if the database fails. Nothing is changed in that case.
-    pub async fn set_active(
-        &self,
-        caller: AliasCaller<'_>,
-        id: u64,
-        active: bool,
-        origin: &Origin,
-    ) -> Result<Change, Error> {
-        let mut tx = self.db.begin().await?;
-        if !caller.lock(&mut tx).await? {
-            return Ok(Change::CredentialOver);
-        }
-        let alias = match find(&mut tx, caller, id).await? {
-            Ok(alias) => alias,
-            Err(refused) => return Ok(refused),
-        };
-        if alias.active == active {
-            return Ok(Change::Done);
-        }
-        tx.execute(SET_ACTIVE, (&alias.address, active, caller.at))
-            .await?;
-        tx.project(Source::Alias(&alias.address)).await?;
-        let kind = if active {
-            Kind::AliasEnabled
-        } else {
-            Kind::AliasDisabled
-        };
-        let event = Event::of(kind, caller.account_id, caller.at).about(&alias.address);
-        events::commit(tx, event, origin).await?;
-        Ok(Change::Done)
     }
 
     /// Deletes an alias of an account.
@@ -463,15 +452,15 @@ impl Aliases {
         caller: AliasCaller<'_>,
         id: u64,
         origin: &Origin,
-    ) -> Result<Change, Error> {
+    ) -> Result<Result<(), Refusal>, Error> {
         let account_id = caller.account_id;
         let mut tx = self.db.begin().await?;
         if !caller.lock(&mut tx).await? {
-            return Ok(Change::CredentialOver);
+            return Ok(Err(Refusal::CredentialOver));
         }
         let alias = match find(&mut tx, caller, id).await? {
             Ok(alias) => alias,
-            Err(refused) => return Ok(refused),
+            Err(refusal) => return Ok(Err(refusal)),
         };
         if owner_of(&mut tx, account_id, &alias.address).await? == DomainOwner::Own {
             tx.execute(DELETE, [&alias.address]).await?;
@@ -481,7 +470,8 @@ impl Aliases {
         tx.project(Source::Alias(&alias.address)).await?;
         let event = Event::of(Kind::AliasDeleted, account_id, caller.at).about(&alias.address);
         events::commit(tx, event, origin).await?;
-        Ok(Change::Done)
+        self.forget_receipts(&alias.address).await;
+        Ok(Ok(()))
     }
 }
 
@@ -546,11 +536,11 @@ async fn find(
     tx: &mut Tx,
     caller: AliasCaller<'_>,
     id: u64,
-) -> Result<Result<Alias, Change>, Error> {
+) -> Result<Result<Alias, Refusal>, Error> {
     let rows: Vec<Row> = tx.all(LIST, [caller.account_id]).await?;
     let found = sorted(rows).into_iter().find(|alias| alias.id() == id);
     let Some(alias) = found else {
-        return Ok(Err(Change::Unknown));
+        return Ok(Err(Refusal::Unknown));
     };
     let Some(member) = caller.member else {
         return Ok(Ok(alias));
@@ -559,9 +549,9 @@ async fn find(
     Ok(if rights.hold(Right::AliasesWrite) {
         Ok(alias)
     } else if rights.is_none() {
-        Err(Change::Unknown)
+        Err(Refusal::Unknown)
     } else {
-        Err(Change::Denied)
+        Err(Refusal::Denied)
     })
 }
 

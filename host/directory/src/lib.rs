@@ -18,6 +18,7 @@ mod debug;
 pub mod dkim_keys;
 pub mod domains;
 pub mod events;
+pub mod grants;
 pub mod hosts;
 pub mod imports;
 pub mod keys;
@@ -50,6 +51,7 @@ pub use crate::db::{Db, Error, Inspection, Schema, SqliteFiles, inspect, sqlite_
 use crate::dkim_keys::DkimKeys;
 use crate::domains::Domains;
 use crate::events::Events;
+use crate::grants::Grants;
 use crate::hosts::Hosts;
 use crate::imports::Imports;
 use crate::keys::Keys;
@@ -76,6 +78,7 @@ pub struct Directory {
     pub dkim_keys: DkimKeys,
     pub domains: Domains,
     pub events: Events,
+    pub grants: Grants,
     pub hosts: Hosts,
     pub imports: Imports,
     pub keys: Keys,
@@ -131,6 +134,7 @@ impl Directory {
             aliases: Aliases {
                 db: db.clone(),
                 lookup: lookup.clone(),
+                receipts: last_logins.clone(),
             },
             credentials: Credentials {
                 db: db.clone(),
@@ -143,6 +147,7 @@ impl Directory {
             },
             domains: Domains { db: db.clone() },
             events: Events { db: db.clone() },
+            grants: Grants { db: db.clone() },
             keys: Keys {
                 db: db.clone(),
                 hosts: hosts.clone(),

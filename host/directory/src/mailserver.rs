@@ -1,17 +1,20 @@
-//! Reads the tables for mail servers on behalf of a milter. The tables contain the domains for
+//! Reads the tables for mail servers on behalf of a milter, and records the mail of aliases. The tables contain the domains for
 //! which the mail server receives mail, and the addresses from which each log-in name is allowed to
 //! send.
 
+use std::collections::HashMap;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use latchmail_core::config;
+use sqlx::Connection as _;
 use sqlx::postgres::PgPoolOptions;
 use sqlx::sqlite::{SqliteConnectOptions, SqlitePoolOptions};
 
 use zeroize::Zeroizing;
 
 use crate::db;
-use crate::db::{Db, Error, on};
+use crate::db::{Db, Error, LastLoginsFile, on};
 
 const IS_LOCAL: &str = "SELECT COUNT(*) FROM mailserver_domains WHERE domain = $1";
 
@@ -22,14 +25,40 @@ const MAY_SEND: &str = "SELECT COUNT(*) FROM mailserver_senders WHERE address = 
 
 const RESULTS_KEY: &str = "SELECT secret FROM mailserver_results_key";
 
+const IS_ALIAS: &str = "SELECT COUNT(*) FROM mailserver_aliases WHERE address = $1";
+/// Adds to the receipts of an address. On PostgreSQL, the address must be an alias.
+const ADD_IN_FILE: &str = "INSERT INTO mailserver_alias_receipts (address, received, last_received_at) VALUES ($1, $2, $3) \
+    ON CONFLICT (address) DO UPDATE SET received = received + EXCLUDED.received, \
+        last_received_at = max(last_received_at, EXCLUDED.last_received_at)";
+const ADD_IN_TABLE: &str = "INSERT INTO mailserver_alias_receipts AS r (address, received, last_received_at) \
+    SELECT address, $2, $3 FROM mailserver_aliases WHERE address = $1 \
+    ON CONFLICT (address) DO UPDATE SET received = r.received + EXCLUDED.received, \
+        last_received_at = greatest(r.last_received_at, EXCLUDED.last_received_at)";
+
 const CONNECTIONS: u32 = 4;
 
 /// Timeout for the database. This timeout is shorter than the time that Postfix waits for a milter.
 const TIMEOUT: Duration = Duration::from_secs(10);
 
+/// Time limit for writing receipts to the SQLite file.
+const WRITE_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// The messages that one address received.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Receipts {
+    /// The number of messages.
+    pub count: i64,
+    /// The time of the last message, in seconds since the Unix epoch.
+    pub last: i64,
+}
+
 /// The access of a mail server to the directory. The first query opens the connection.
 #[derive(Clone, Debug)]
-pub struct MailServerView(Db);
+pub struct MailServerView {
+    db: Db,
+    /// The SQLite file that mail servers read. Empty for PostgreSQL.
+    file: PathBuf,
+}
 
 impl MailServerView {
     /// Prepares the access to the configured database. Does not connect to the database.
@@ -44,18 +73,25 @@ impl MailServerView {
             // A restore of a backup is refused while services or commands are connected. A milter
             // only reads, so its connections have another application name.
             let options = db::postgres_options(config)?.application_name("latchmail-milter");
-            return Ok(Self(Db::Postgres(pool.connect_lazy_with(options))));
+            return Ok(Self {
+                db: Db::Postgres(pool.connect_lazy_with(options)),
+                file: PathBuf::new(),
+            });
         }
         // The connections are read-only. If the last connection could write, closing this
         // connection would delete the `-wal` file. Mail daemons cannot create this file.
+        let file = db::mailserver_file(config)?;
         let options = SqliteConnectOptions::new()
-            .filename(db::mailserver_file(config)?)
+            .filename(&file)
             .read_only(true)
             .busy_timeout(TIMEOUT);
         let pool = SqlitePoolOptions::new()
             .max_connections(CONNECTIONS)
             .acquire_timeout(TIMEOUT);
-        Ok(Self(Db::Sqlite(pool.connect_lazy_with(options))))
+        Ok(Self {
+            db: Db::Sqlite(pool.connect_lazy_with(options)),
+            file,
+        })
     }
 
     /// Returns `true` if the mail server receives mail for a domain. `domain` must be in lower case
@@ -64,8 +100,61 @@ impl MailServerView {
     /// # Errors
     /// Returns [`Error`] if the database fails.
     pub async fn is_local(&self, domain: &str) -> Result<bool, Error> {
-        let count: i64 = self.0.value(IS_LOCAL, [domain]).await?;
+        let count: i64 = self.db.value(IS_LOCAL, [domain]).await?;
         Ok(count > 0)
+    }
+
+    /// Adds the receipts of addresses to the receipts of aliases. Ignores addresses that are not
+    /// active aliases. Removes the stored and the ignored addresses from `receipts`.
+    ///
+    /// # Errors
+    /// Returns [`Error`] if the database fails. `receipts` then contains the addresses that must be
+    /// added again.
+    pub async fn add_receipts(
+        &self,
+        receipts: &mut HashMap<String, Receipts>,
+    ) -> Result<(), Error> {
+        match &self.db {
+            Db::Postgres(pool) => {
+                let addresses: Vec<String> = receipts.keys().cloned().collect();
+                for address in addresses {
+                    let Some(added) = receipts.get(&address) else {
+                        continue;
+                    };
+                    let add = sqlx::query(ADD_IN_TABLE)
+                        .bind(&address)
+                        .bind(added.count)
+                        .bind(added.last);
+                    add.execute(pool).await?;
+                    receipts.remove(&address);
+                }
+            }
+            Db::Sqlite(_) => {
+                let addresses: Vec<String> = receipts.keys().cloned().collect();
+                for address in addresses {
+                    let aliases: i64 = self.db.value(IS_ALIAS, [&address]).await?;
+                    if aliases == 0 {
+                        receipts.remove(&address);
+                    }
+                }
+                if receipts.is_empty() {
+                    return Ok(());
+                }
+                let mut connection =
+                    LastLoginsFile::open_for_milter(&self.file, WRITE_TIMEOUT).await?;
+                for (address, added) in &*receipts {
+                    let add = sqlx::query(ADD_IN_FILE)
+                        .bind(address)
+                        .bind(added.count)
+                        .bind(added.last);
+                    add.execute(&mut connection).await?;
+                }
+                sqlx::raw_sql("COMMIT").execute(&mut connection).await?;
+                receipts.clear();
+                connection.close().await?;
+            }
+        }
+        Ok(())
     }
 
     /// Returns the key with which the milter marks its authentication results. Returns `None` if no
@@ -76,7 +165,7 @@ impl MailServerView {
     /// Returns [`Error`] if the database fails.
     pub async fn results_key(&self) -> Result<Option<Zeroizing<String>>, Error> {
         let key: Result<Option<String>, _> =
-            on!(&self.0, pool => sqlx::query_scalar(RESULTS_KEY).fetch_optional(pool).await);
+            on!(&self.db, pool => sqlx::query_scalar(RESULTS_KEY).fetch_optional(pool).await);
         match key {
             Err(error) if db::is_missing_table(&error) => Ok(None),
             key => Ok(key?.map(Zeroizing::new)),
@@ -89,7 +178,7 @@ impl MailServerView {
     /// # Errors
     /// Returns [`Error`] if the database fails.
     pub async fn may_send(&self, login: &str, address: &str) -> Result<bool, Error> {
-        let count: i64 = self.0.value(MAY_SEND, (address, login)).await?;
+        let count: i64 = self.db.value(MAY_SEND, (address, login)).await?;
         Ok(count > 0)
     }
 }

@@ -32,6 +32,7 @@ impl Directory {
         self.imports.sweep(now).await?;
         self.message_index.sweep(now).await?;
         self.credentials.sweep_last_logins().await?;
+        self.aliases.sweep_receipts().await?;
         self.hosts.sweep_hosts().await?;
         self.hosts.sweep_host_events(now).await?;
         self.db.repair_mailserver().await?;

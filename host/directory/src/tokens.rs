@@ -21,8 +21,9 @@ const INSERT: &str = "INSERT INTO api_tokens \
     VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)";
 const COUNT: &str = "SELECT COUNT(*) FROM api_tokens WHERE account_id = $1 AND revoked_at IS NULL";
 const BY_SELECTOR: &str = "SELECT t.id, t.account_id, a.address, a.admin, t.scopes, t.secret_hash, t.app_password_id, t.sealed_password, \
-        t.expires_at, (t.revoked_at IS NOT NULL OR NOT a.active) AS revoked \
-    FROM api_tokens t JOIN accounts a ON a.id = t.account_id WHERE t.selector = $1";
+        t.expires_at, (t.revoked_at IS NOT NULL OR NOT a.active) AS revoked, (p.suspended_at IS NOT NULL) AS suspended \
+    FROM api_tokens t JOIN accounts a ON a.id = t.account_id LEFT JOIN app_passwords p ON p.id = t.app_password_id \
+    WHERE t.selector = $1";
 const LIST: &str = "SELECT t.id, t.label, t.scopes, t.hint, t.created_at, t.expires_at, t.app_password_id, p.last_used_at \
     FROM api_tokens t LEFT JOIN app_passwords p ON p.id = t.app_password_id \
     WHERE t.account_id = $1 AND t.revoked_at IS NULL ORDER BY t.created_at DESC, t.id DESC";
@@ -114,6 +115,8 @@ pub struct Presented {
     pub expires_at: Option<Timestamp>,
     /// Whether the token was revoked or its account is not active.
     pub revoked: bool,
+    /// Whether the owner suspended the token.
+    pub suspended: bool,
 }
 
 debug_fields!(Presented {
@@ -152,6 +155,7 @@ impl FromLookup for Presented {
             app_password: app_password.zip(row.get("sealed_password")?),
             expires_at: expires_at.map(Timestamp::from_millis),
             revoked: row.get("revoked")?,
+            suspended: row.get("suspended")?,
         })
     }
 }

@@ -12,6 +12,7 @@ use latchmail_core::caller::{Caller, Credential, SESSION_ONLY};
 use latchmail_core::clock::Clock;
 use latchmail_core::codes;
 use latchmail_core::config::Config;
+use latchmail_core::ended_credentials::EndedCredentials;
 use latchmail_core::error::{Failure, StartError};
 use latchmail_core::limits::Key;
 use latchmail_directory::Directory;
@@ -128,6 +129,10 @@ impl State for App {
         let credential = self.auth.parse_basic_credential(headers)?;
         let key = credential.key();
         Ok((credential, key))
+    }
+
+    fn ended_credentials(&self) -> Option<&EndedCredentials> {
+        Some(self.mail.connections.ended_credentials())
     }
 
     fn error_page(&self, rejection: Rejection) -> Result<Response, Rejection> {

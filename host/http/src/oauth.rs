@@ -12,6 +12,7 @@ mod protocol;
 mod provider;
 mod register;
 mod resource;
+mod revoke;
 mod routes;
 mod single_sign_on;
 mod state;

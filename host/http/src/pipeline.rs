@@ -26,6 +26,7 @@ use latchmail_runtime::modules::{Access, Content, Verified};
 use latchmail_transport::client::Peer;
 use latchmail_transport::request_body::{self, IncomingBody, ReceivedBody};
 use latchmail_transport::{Body, framing};
+use tokio::time::Instant;
 use tracing::Instrument as _;
 
 use crate::message::{Request, Response};
@@ -113,6 +114,9 @@ where
     };
     let body_ended = !is_ambiguous && request_body::discard(&mut body, expects_continue).await;
     let mut response = response::from_result(result);
+    if let Some(ended) = state.ended_credentials() {
+        progress.stop_with_credentials(ended, response.body_mut());
+    }
     let headers = response.headers_mut();
     if let Some(status) = &progress.rate_limit {
         rate_limit::write(*status, headers);
@@ -188,6 +192,7 @@ where
     let route = &entry.route;
     progress.set_route(&parts.method, &route.path);
     let client = http.server.trusted_proxies.client(peer, &parts.headers);
+    let checked_at = Instant::now();
     // Every request is counted before its body is read.
     let mut unverified = None;
     let caller = if route.access == Access::Public {
@@ -223,6 +228,9 @@ where
         }
         None => None,
     };
+    if let Some(caller) = &caller {
+        progress.set_credentials(caller, checked_at);
+    }
     let received = if body.is_empty() {
         ReceivedBody::default()
     } else {

@@ -8,7 +8,9 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
+use futures_util::future::{BoxFuture, select_all};
 use latchmail_bindings::ByteStream;
+use latchmail_core::ended_credentials::Registration;
 use latchmail_runtime::modules::Content;
 use latchmail_transport::{Body, Frame, SizeHint};
 
@@ -16,6 +18,8 @@ use latchmail_transport::{Body, Frame, SizeHint};
 pub struct ResponseBody {
     remaining: u64,
     source: Source,
+    /// Completes when a credential of the caller ends. `None` if nothing stops the body.
+    stopped: Option<BoxFuture<'static, ()>>,
 }
 
 enum Source {
@@ -37,6 +41,7 @@ impl ResponseBody {
             Err(blob) => Self {
                 remaining,
                 source: Source::Stream(blob.into_stream()),
+                stopped: None,
             },
         }
     }
@@ -45,7 +50,23 @@ impl ResponseBody {
         Self {
             remaining: bytes.len() as u64,
             source: Source::Bytes(bytes),
+            stopped: None,
         }
+    }
+
+    /// Returns `true` if the body is a stream, and not bytes in memory.
+    pub(crate) fn is_stream(&self) -> bool {
+        matches!(self.source, Source::Stream(_))
+    }
+
+    /// Ends the body with an error when the credential of one of the registrations ends.
+    pub(crate) fn stop_with(&mut self, registrations: Vec<Registration>) {
+        self.stopped = Some(Box::pin(async move {
+            let stops = registrations
+                .iter()
+                .map(|one| Box::pin(one.stop().cancelled()));
+            select_all(stops).await;
+        }));
     }
 
     /// Returns the number of bytes that have not been sent.
@@ -79,6 +100,14 @@ impl Body for ResponseBody {
     ) -> Poll<Option<Result<Frame<Bytes>, io::Error>>> {
         if self.remaining == 0 {
             return Poll::Ready(None);
+        }
+        if let Some(stopped) = &mut self.stopped
+            && stopped.as_mut().poll(cx).is_ready()
+        {
+            // The future must not be polled again, and the connection closes after this error.
+            self.stopped = None;
+            let error = io::Error::new(io::ErrorKind::PermissionDenied, "the credential has ended");
+            return Poll::Ready(Some(Err(error)));
         }
         let piece = match &mut self.source {
             Source::Bytes(bytes) => Some(Ok(std::mem::take(bytes))),

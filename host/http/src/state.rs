@@ -12,6 +12,7 @@ use latchmail_core::caller::{Caller, SESSION_ONLY};
 use latchmail_core::clock::Clock;
 use latchmail_core::codes;
 use latchmail_core::config::Config;
+use latchmail_core::ended_credentials::EndedCredentials;
 use latchmail_core::error::{Failure, StartError};
 use latchmail_core::limits::{Key, Limits, SharedBudgets};
 use latchmail_core::traces::Tracer;
@@ -117,6 +118,12 @@ pub trait State: Sized + Send + Sync + 'static {
     /// Returns `rejection` if the server has no pages.
     fn error_page(&self, rejection: Rejection) -> Result<Response, Rejection> {
         Err(rejection)
+    }
+
+    /// Returns the registry that stops responses whose credential ends while they are sent. By
+    /// default, a server has no credentials.
+    fn ended_credentials(&self) -> Option<&EndedCredentials> {
+        None
     }
 
     /// Switches the caller to the shared mailbox with the id `mailbox`.

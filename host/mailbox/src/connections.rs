@@ -14,6 +14,7 @@ use std::sync::{Arc, Mutex};
 
 use latchmail_core::account_permits::AccountPermits;
 use latchmail_core::config;
+use latchmail_core::ended_credentials::EndedCredentials;
 use latchmail_core::error::StartError;
 use latchmail_core::metrics;
 use latchmail_directory::Directory;
@@ -29,6 +30,8 @@ use pool::{Lease, Pool};
 pub struct Connections {
     connector: Connector,
     pool: Pool<Connector>,
+    /// The responses in progress, which stop when their credential ends.
+    ended: EndedCredentials,
     /// Callbacks that close the connections of a revoked credential in other connection pools.
     close_callbacks: Mutex<Vec<CloseCallback>>,
     /// Ends open sessions at the mail server. `None` if doveadm is not configured.
@@ -71,6 +74,7 @@ impl Connections {
                 &metrics::IMAP_WAIT,
             ),
             connector,
+            ended: EndedCredentials::default(),
             close_callbacks: Mutex::default(),
             doveadm: Doveadm::new(config)?.map(Arc::new),
             session_names: config.session_names,
@@ -86,6 +90,12 @@ impl Connections {
     /// greeting.
     pub async fn ping(&self) -> Result<(), Error> {
         Ok(self.connector.ping().await?)
+    }
+
+    /// Returns the registry of the responses in progress.
+    #[must_use]
+    pub fn ended_credentials(&self) -> &EndedCredentials {
+        &self.ended
     }
 
     /// Returns the count of the pool's connections to the IMAP server, and the count of those

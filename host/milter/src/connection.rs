@@ -14,6 +14,7 @@ use tokio::time::timeout;
 use super::message::Message;
 use super::policy::Policy;
 use super::protocol::{self, Command, Replies};
+use super::receipts::Counter;
 use super::results;
 use super::verify::Envelope;
 
@@ -25,6 +26,7 @@ const IDLE_TIMEOUT: Duration = Duration::from_mins(15);
 /// The state of a connection.
 pub(crate) struct Connection<'a> {
     policy: &'a Policy,
+    receipts: &'a Counter,
     body_memory: &'a Arc<Semaphore>,
     ip: Option<IpAddr>,
     hello: String,
@@ -34,9 +36,14 @@ pub(crate) struct Connection<'a> {
 
 impl<'a> Connection<'a> {
     /// Creates the initial state. `body_memory` has one permit for each KiB of memory.
-    pub(crate) fn new(policy: &'a Policy, body_memory: &'a Arc<Semaphore>) -> Self {
+    pub(crate) fn new(
+        policy: &'a Policy,
+        receipts: &'a Counter,
+        body_memory: &'a Arc<Semaphore>,
+    ) -> Self {
         Self {
             policy,
+            receipts,
             body_memory,
             ip: None,
             hello: String::new(),
@@ -91,6 +98,7 @@ impl<'a> Connection<'a> {
                 self.message.login = self.login.take();
                 self.message.sender = sender;
             }
+            Command::Recipient(recipient) => self.message.add_recipient(recipient),
             Command::Field { name, value } => {
                 let authserv_id = &self.policy.authserv_id;
                 self.message.add_field(&name, &value, authserv_id);
@@ -108,7 +116,7 @@ impl<'a> Connection<'a> {
 
     /// Discards the data about the client and its message.
     fn reset(&mut self) {
-        *self = Self::new(self.policy, self.body_memory);
+        *self = Self::new(self.policy, self.receipts, self.body_memory);
     }
 
     async fn end_message(&mut self, replies: &mut Replies) {
@@ -127,6 +135,7 @@ impl<'a> Connection<'a> {
                 }
                 replies.insert(results::NAME, &value);
                 replies.accept();
+                self.receipts.count(&message.recipients);
             }
             Err(reply) => replies.reject(&reply),
         }

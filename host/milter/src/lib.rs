@@ -19,12 +19,14 @@
 //! | `policy` | decides whether a message is accepted |
 //! | `senders` | extracts addresses and domains from header fields |
 //! | `verify` | verifies SPF, DKIM and DMARC |
+//! | `receipts` | counts the mail of aliases |
 //! | `results` | reads and writes `Authentication-Results` |
 
 mod connection;
 mod message;
 mod policy;
 mod protocol;
+mod receipts;
 mod results;
 mod senders;
 mod verify;
@@ -35,6 +37,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context as _;
+use latchmail_core::clock::Clock;
 use latchmail_core::config::Config;
 use latchmail_core::error::StartError;
 use latchmail_directory::mailserver::MailServerView;
@@ -46,6 +49,7 @@ use tokio::time::sleep;
 
 use connection::Connection;
 use policy::Policy;
+use receipts::Counter;
 use verify::Verifier;
 
 /// Maximum number of concurrent connections from the mail server. Postfix has 100 processes per
@@ -66,6 +70,7 @@ pub const READY: &str = "checking senders";
 pub struct Milter {
     listener: TcpListener,
     policy: Arc<Policy>,
+    receipts: Arc<Counter>,
 }
 
 impl Milter {
@@ -109,6 +114,7 @@ impl Milter {
         Ok(Self {
             listener,
             policy: Arc::new(policy),
+            receipts: Arc::new(Counter::new(Clock::system())),
         })
     }
 
@@ -122,6 +128,12 @@ impl Milter {
 
     /// Handles connections from the mail server until the future is dropped.
     pub async fn serve(self) {
+        let directory = self.policy.directory.clone();
+        let receipts = Arc::clone(&self.receipts);
+        tokio::join!(self.accept(), receipts.write(&directory));
+    }
+
+    async fn accept(self) {
         let connections = Arc::new(Semaphore::new(MAX_CONNECTIONS));
         let body_memory = Arc::new(Semaphore::new(BODY_MEMORY_KIB));
         loop {
@@ -135,10 +147,12 @@ impl Milter {
                 }
             };
             let policy = Arc::clone(&self.policy);
+            let receipts = Arc::clone(&self.receipts);
             let body_memory = Arc::clone(&body_memory);
             tokio::spawn(async move {
                 // If the connection breaks, Postfix responds to its client with a temporary error.
-                if let Err(error) = Connection::new(&policy, &body_memory).run(stream).await {
+                let connection = Connection::new(&policy, &receipts, &body_memory);
+                if let Err(error) = connection.run(stream).await {
                     tracing::warn!(%error, "connection from the mail server failed");
                 }
                 drop(permit);

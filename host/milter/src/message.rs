@@ -13,6 +13,10 @@ use super::senders::{MAX_SENDERS, MAX_SENDERS_SIZE, Senders};
 /// contain the address of the account that resends a message (RFC 5322, section 3.6.6).
 const OTHER_SENDER_FIELDS: [&str; 3] = ["Sender", "Resent-From", "Resent-Sender"];
 
+/// Maximum number of recipients whose mail is counted. Postfix accepts at most 1000 recipients by
+/// default (`smtpd_recipient_limit`).
+const MAX_RECIPIENTS: usize = 1000;
+
 /// Maximum number of signatures that are verified. Further signatures are ignored.
 const MAX_SIGNATURES: usize = 10;
 
@@ -46,6 +50,8 @@ pub(crate) struct Message {
     pub(crate) login: Option<String>,
     /// The envelope sender. Empty for the null sender.
     pub(crate) sender: String,
+    /// The envelope recipients that the mail server accepted, at most [`MAX_RECIPIENTS`].
+    pub(crate) recipients: Vec<String>,
     /// The senders in all From fields.
     pub(crate) from: Senders,
     pub(crate) from_fields: usize,
@@ -74,6 +80,13 @@ pub(crate) struct Message {
 }
 
 impl Message {
+    /// Adds an envelope recipient.
+    pub(crate) fn add_recipient(&mut self, recipient: String) {
+        if self.recipients.len() < MAX_RECIPIENTS {
+            self.recipients.push(recipient);
+        }
+    }
+
     /// Adds a header field. Lines of a folded `value` are separated by LF.
     pub(crate) fn add_field(&mut self, name: &[u8], value: &[u8], authserv_id: &str) {
         let is = |known: &str| name.trim_ascii().eq_ignore_ascii_case(known.as_bytes());

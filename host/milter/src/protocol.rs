@@ -18,12 +18,12 @@ const MAX_FRAME_LENGTH: usize = 1024 * 1024;
 /// Actions of the milter: add header fields (0x01) and change header fields (0x10).
 const ACTIONS: u32 = 0x01 | 0x10;
 
-/// Options of the protocol. The mail server does not send recipients (0x08), unknown commands
-/// (0x100) and DATA (0x200). The milter does not reply to header fields (0x80), connection
-/// (0x1000), HELO (0x2000), sender (0x4000), end of header (0x40000) and body (0x80000). Header
-/// values include their leading space (0x100000).
+/// Options of the protocol. The mail server does not send unknown commands (0x100) and DATA (0x200).
+/// The milter does not reply to header fields (0x80), connection (0x1000), HELO (0x2000), sender
+/// (0x4000), recipients (0x8000), end of header (0x40000) and body (0x80000). Header values include
+/// their leading space (0x100000).
 const STEPS: u32 =
-    0x08 | 0x80 | 0x100 | 0x200 | 0x1000 | 0x2000 | 0x4000 | 0x4_0000 | 0x8_0000 | 0x10_0000;
+    0x80 | 0x100 | 0x200 | 0x1000 | 0x2000 | 0x4000 | 0x8000 | 0x4_0000 | 0x8_0000 | 0x10_0000;
 
 /// A command of the mail server.
 #[derive(Debug, PartialEq, Eq)]
@@ -38,6 +38,8 @@ pub(crate) enum Command {
     Hello(String),
     /// The envelope sender without angle brackets. Empty for the null sender.
     Sender(String),
+    /// An envelope recipient without angle brackets.
+    Recipient(String),
     /// A header field. Lines of a folded value are separated by LF.
     Field {
         name: Vec<u8>,
@@ -85,11 +87,8 @@ fn parse(code: u8, data: Vec<u8>) -> io::Result<Command> {
         }
         b'C' => Command::Connect(client_address(&data)),
         b'H' => Command::Hello(strings(&data).next().unwrap_or_default()),
-        b'M' => {
-            let sender = strings(&data).next().unwrap_or_default();
-            let bare = sender.trim_start_matches('<').trim_end_matches('>');
-            Command::Sender(bare.to_owned())
-        }
+        b'M' => Command::Sender(address(&data)),
+        b'R' => Command::Recipient(address(&data)),
         b'L' => {
             let mut parts = data.splitn(2, |byte| *byte == 0);
             let mut part = || parts.next().map(<[u8]>::to_vec);
@@ -107,6 +106,13 @@ fn parse(code: u8, data: Vec<u8>) -> io::Result<Command> {
         b'Q' => Command::Quit,
         _ => Command::Other,
     })
+}
+
+/// Returns the address of an envelope, without angle brackets. Parameters follow the address.
+fn address(data: &[u8]) -> String {
+    let address = strings(data).next().unwrap_or_default();
+    let bare = address.trim_start_matches('<').trim_end_matches('>');
+    bare.to_owned()
 }
 
 /// Returns the IP address of a client. `data` contains the client's name, a zero byte, the address
@@ -244,6 +250,7 @@ mod tests {
             framed(b'D', b"M{auth_authen}\x00ada@first.test\x00i\x001\x00"),
             framed(b'M', b"<ada@first.test>\x00SIZE=5\x00"),
             framed(b'M', b"<>\x00"),
+            framed(b'R', b"<shop@first.test>\x00NOTIFY=NEVER\x00"),
             framed(b'L', b"Subject\x00 a\n\tb\x00"),
             framed(b'B', b"text\x00"),
             framed(b'T', b""),
@@ -264,6 +271,7 @@ mod tests {
                 Command::Macros(vec![pair("auth_authen", "ada@first.test"), pair("i", "1")]),
                 Command::Sender("ada@first.test".into()),
                 Command::Sender(String::new()),
+                Command::Recipient("shop@first.test".into()),
                 Command::Field {
                     name: b"Subject".to_vec(),
                     value: b" a\n\tb".to_vec()

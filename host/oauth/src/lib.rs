@@ -16,6 +16,7 @@
 //! | [`document`] | client metadata documents at a URL |
 //! | [`authorization`] | authorization requests |
 //! | [`token`] | the exchange of codes and refresh tokens |
+//! | [`revocation`] | the revocation of tokens |
 //! | `scopes` | the scopes that clients request and get |
 //! | [`device`] | the device grant |
 //! | [`single_sign_on`] | sign-in at the identity provider |
@@ -29,6 +30,7 @@ mod metadata;
 pub mod parameters;
 mod pkce;
 pub mod redirect;
+pub mod revocation;
 mod scopes;
 pub mod single_sign_on;
 pub mod token;

@@ -18,6 +18,9 @@ use super::{BY_CODE, BY_DEVICE_CODE, BY_REFRESH_TOKEN, OAuth, pkce, scopes};
 
 const INVALID_GRANT: &str =
     "The code or token is unknown, expired, already used, or issued to another client";
+/// The client must keep the refresh token, because the owner can resume the grant.
+const SUSPENDED_GRANT: &str =
+    "The owner of the account has suspended this grant; the refresh token stays valid";
 
 /// The token response (RFC 6749, section 5.1).
 #[derive(Serialize, ToSchema)]
@@ -139,6 +142,7 @@ impl OAuth {
         let refreshed = tokens.refresh_grant(&token, request, origin).await?;
         refreshed.map_err(|error| match error {
             RefreshError::InvalidGrant => InvalidGrant.into(),
+            RefreshError::Suspended => Refusal::grant(SUSPENDED_GRANT).into(),
             RefreshError::WrongAudience => wrong_resource().into(),
             RefreshError::ExcessiveScope => {
                 scopes::refused("scope contains a scope that was not granted").into()

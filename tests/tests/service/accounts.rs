@@ -6,6 +6,7 @@
 
 mod credentials;
 mod forms_of_credentials;
+mod grants;
 mod index_credential;
 mod oauth;
 mod oauth_devices;

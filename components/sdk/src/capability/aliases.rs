@@ -2,7 +2,7 @@
 
 use super::{Error, Host};
 use crate::bindings::latchmail::host::aliases;
-pub use crate::bindings::latchmail::host::aliases::Alias;
+pub use crate::bindings::latchmail::host::aliases::{Alias, AliasChange, Expiry};
 
 /// The caller's aliases. Functions that read aliases need the scope `aliases:read`. Functions that
 /// change aliases need the scope `aliases:write`.
@@ -38,11 +38,12 @@ pub trait Aliases {
     /// Returns an error in the same cases as [`Aliases::create_alias`].
     fn check_alias(&self, name: &str, domain: &str) -> Result<(), Error>;
 
-    /// Activates or deactivates an alias. Succeeds even if the alias already has this state.
+    /// Changes an alias, and returns its new state. Succeeds even if the change has no effect.
     ///
     /// # Errors
-    /// Returns [`Error::NotFound`] if the caller has no alias with this id.
-    fn set_alias_active(&self, id: u64, active: bool) -> Result<(), Error>;
+    /// Returns [`Error::NotFound`] if the caller has no alias with this id. Returns
+    /// [`Error::Invalid`] if the note has more than 200 characters or has control characters.
+    fn update_alias(&self, id: u64, change: &AliasChange) -> Result<Alias, Error>;
 
     /// Deletes an alias. Delivered mail stays in the mailbox.
     ///
@@ -68,8 +69,8 @@ impl Aliases for Host {
         aliases::check(name, domain)
     }
 
-    fn set_alias_active(&self, id: u64, active: bool) -> Result<(), Error> {
-        aliases::set_active(id, active)
+    fn update_alias(&self, id: u64, change: &AliasChange) -> Result<Alias, Error> {
+        aliases::update(id, change)
     }
 
     fn delete_alias(&self, id: u64) -> Result<(), Error> {

@@ -3,7 +3,8 @@
 use super::{Error, Host, Scope};
 use crate::bindings::latchmail::host::credentials;
 pub use crate::bindings::latchmail::host::credentials::{
-    CreatedAppPassword, CreatedToken, Credential, Revocation, Token, TokenReference,
+    AccountGrant, CreatedAppPassword, CreatedToken, Credential, Grant, Revocation, Token,
+    TokenReference,
 };
 use crate::scope;
 
@@ -53,6 +54,32 @@ pub trait Credentials {
     /// # Errors
     /// Returns [`Error::NotFound`] if the account has no app password with this id.
     fn revoke_app_password(&self, id: &str) -> Result<Revocation, Error>;
+
+    /// Returns the OAuth grants and the API tokens of the account, newest first. The list includes
+    /// expired API tokens and excludes revoked ones.
+    ///
+    /// # Errors
+    /// Returns [`Error::Internal`] if the host fails.
+    fn list_grants(&self) -> Result<Vec<AccountGrant>, Error>;
+
+    /// Ends a grant, with its tokens.
+    ///
+    /// # Errors
+    /// Returns [`Error::NotFound`] if the account has no grant with this id.
+    fn end_grant(&self, id: &str) -> Result<(), Error>;
+
+    /// Suspends a grant. The host refuses its requests until the grant is resumed. Succeeds even if
+    /// the grant is already suspended.
+    ///
+    /// # Errors
+    /// Returns [`Error::NotFound`] if the account has no grant with this id.
+    fn suspend_grant(&self, id: &str) -> Result<(), Error>;
+
+    /// Resumes a suspended grant. Succeeds even if the grant is not suspended.
+    ///
+    /// # Errors
+    /// Returns [`Error::NotFound`] if the account has no grant with this id.
+    fn resume_grant(&self, id: &str) -> Result<(), Error>;
 }
 
 impl Credentials for Host {
@@ -84,5 +111,21 @@ impl Credentials for Host {
 
     fn revoke_app_password(&self, id: &str) -> Result<Revocation, Error> {
         credentials::revoke_app_password(id)
+    }
+
+    fn list_grants(&self) -> Result<Vec<AccountGrant>, Error> {
+        credentials::list_grants()
+    }
+
+    fn end_grant(&self, id: &str) -> Result<(), Error> {
+        credentials::end_grant(id)
+    }
+
+    fn suspend_grant(&self, id: &str) -> Result<(), Error> {
+        credentials::suspend_grant(id)
+    }
+
+    fn resume_grant(&self, id: &str) -> Result<(), Error> {
+        credentials::resume_grant(id)
     }
 }

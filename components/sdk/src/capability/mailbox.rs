@@ -3,7 +3,13 @@
 use super::{Blob, Error, Host, Timestamp};
 use crate::bindings::latchmail::host::mailbox;
 pub use crate::bindings::latchmail::host::mailbox::{
-    Address, Attachment, AttachmentContent, Authentication, Change, ChangeList, ChangedFolder, ChangedMessage, ChangesError, ConditionalError, CopiedMessage, DeletedMessage, Detail, DetailWithBlobs, FlagAction, Folder, HeaderField, Hit, ImportedMessage, IndexState, Listing, MailingList, Match, MessageDisposal, MessageHeader, MessageQuery, MessageVersion, MovedMessage, Page, PageStart, Quota, QuotaUsage, RawMessage, RenamedFolder, Role, Search, SearchError, SearchResult, Snippet, Spam, Summary, Thread, ThreadList, ThreadMessages, ThreadsError, Verdict,
+    Address, Attachment, AttachmentContent, Authentication, Change, ChangeList, ChangedFolder,
+    ChangedMessage, ChangesError, ConditionalError, CopiedMessage, DeletedMessage, Detail,
+    DetailWithBlobs, FlagAction, Folder, HeaderField, Hit, ImportedMessage, IndexState, Listing,
+    MailingList, Match, MessageDisposal, MessageHeader, MessageQuery, MessageVersion, MovedMessage,
+    Page, PageStart, Quota, QuotaUsage, RawMessage, RenamedFolder, Role, Search, SearchError,
+    SearchResult, Snippet, Spam, Summary, Thread, ThreadList, ThreadMessages, ThreadsError,
+    Verdict,
 };
 
 /// A message to import.

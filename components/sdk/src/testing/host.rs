@@ -6,6 +6,7 @@ mod changes;
 mod credentials;
 mod domains;
 mod folders;
+mod grants;
 mod http_client;
 mod mailbox;
 mod message_changes;
@@ -25,8 +26,8 @@ pub use outbox::SentMessage;
 
 use super::NOW;
 use crate::capability::{
-    Alias, Caller, Config, Credential, Details, Domain, Error, Expected, HttpRequest, HttpResponse,
-    Identity, Kind, Level, Log, Scope, Sent, TeamMember, Timestamp, Token,
+    AccountGrant, Alias, Caller, Config, Credential, Details, Domain, Error, Expected, HttpRequest,
+    HttpResponse, Identity, Kind, Level, Log, Scope, Sent, TeamMember, Timestamp, Token,
 };
 use crate::scope;
 
@@ -72,6 +73,9 @@ struct Account {
     records: Vec<Expected>,
     tokens: Vec<Token>,
     revoked_tokens: Vec<String>,
+    /// The times of the suspensions of API tokens, by the id of the token.
+    suspended_tokens: BTreeMap<String, Timestamp>,
+    oauth_grants: Vec<AccountGrant>,
     /// All credentials, oldest first.
     credentials: Vec<Credential>,
     values: store::Values,

@@ -23,6 +23,7 @@ use secrecy::{ExposeSecret as _, SecretString};
 use subtle::ConstantTimeEq as _;
 
 use super::account::{Session, session_over};
+use super::grants::suspended;
 use super::header::API_TOKEN_PREFIX;
 use super::uses::Uses;
 use crate::mail_server::MailServer;
@@ -125,7 +126,7 @@ impl ApiTokens {
     ///
     /// # Errors
     /// Returns 401 if the token is unknown, revoked or expired, or if the token's app password
-    /// cannot be decrypted. Returns 500 for an internal error.
+    /// cannot be decrypted. Returns 403 if the owner suspended the token. Returns 500 for an internal error.
     pub(super) async fn by_api_token(&self, token: &ApiToken) -> Result<Caller, Failure> {
         let now = self.clock.now();
         let found = self.directory.tokens.by_selector(token.selector()).await?;
@@ -153,6 +154,9 @@ impl ApiTokens {
                 codes::API_TOKEN_EXPIRED,
                 "This API token has expired",
             ));
+        }
+        if found.suspended {
+            return Err(suspended());
         }
         let opened = found.app_password.and_then(|(id, sealed)| {
             let password = key.open(Purpose::ApiToken, &found.id, &sealed)?;

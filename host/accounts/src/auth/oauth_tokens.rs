@@ -28,6 +28,7 @@ use secrecy::{ExposeSecret as _, SecretString};
 
 use super::access_token::BAD_ACCESS_TOKEN;
 use super::audience::Audiences;
+use super::grants::suspended;
 use super::reasons::{ACCOUNT_CHANGED, CODE_USED};
 use super::verifier::{Identified, Verifier};
 use crate::mail_server::MailServer;
@@ -165,6 +166,8 @@ pub enum RefreshError {
     /// The client requested a scope that OAuth tokens can have but that the grant does not have, or
     /// requested none of the grant's current scopes. The refresh token remains valid.
     ExcessiveScope,
+    /// The owner suspended the grant. The refresh token remains valid.
+    Suspended,
 }
 
 impl IssuedToken {
@@ -234,8 +237,8 @@ impl OAuthTokens {
     ///
     /// # Errors
     /// Returns 401 if the token is unknown or expired, or if its audience is not this service.
-    /// Returns 401 if the token's app password cannot be decrypted. Returns 500 for an internal
-    /// error.
+    /// Returns 401 if the token's app password cannot be decrypted. Returns 403 if the owner
+    /// suspended the grant. Returns 500 for an internal error.
     pub(super) async fn by_oauth_token(&self, token: &IssuedToken) -> Result<Caller, Failure> {
         let refused = || Failure::unauthorized(codes::INVALID_ACCESS_TOKEN, BAD_ACCESS_TOKEN);
         let found = self
@@ -250,6 +253,9 @@ impl OAuthTokens {
             .ok_or_else(refused)?;
         let sealed = found.sealed_password.ok_or_else(refused)?;
         let grant = found.grant;
+        if grant.suspended {
+            return Err(suspended());
+        }
         let password = token.open(&grant.id, &sealed)?.ok_or_else(refused)?;
         Ok(Caller {
             account: grant.account_id,
@@ -271,7 +277,7 @@ impl OAuthTokens {
 
     /// Returns the scopes in `list` that OAuth tokens can currently have. The list is from the
     /// directory. `mail:send` is omitted if the operator has disabled `mail:send` since the grant.
-    fn effective_scopes(&self, list: &str) -> Vec<Scope> {
+    pub(super) fn effective_scopes(&self, list: &str) -> Vec<Scope> {
         let mut scopes = self.oauth_scopes();
         let granted = read_stored_scopes(list);
         scopes.retain(|scope| granted.contains(scope));
@@ -428,7 +434,7 @@ impl OAuthTokens {
         request: RefreshRequest<'_, '_>,
         origin: &Origin,
     ) -> Result<Result<GrantTokens, RefreshError>, Failure> {
-        use RefreshError::{ExcessiveScope, InvalidGrant, WrongAudience};
+        use RefreshError::{ExcessiveScope, InvalidGrant, Suspended, WrongAudience};
         let RefreshRequest {
             client_id,
             audience,
@@ -488,6 +494,7 @@ impl OAuthTokens {
         Ok(match rotation {
             Rotation::Rotated => Ok(tokens),
             Rotation::Unknown => Err(InvalidGrant),
+            Rotation::Suspended => Err(Suspended),
             Rotation::Reused => {
                 tracing::warn!(
                     app_password_id = grant.app_password_id,

@@ -8,7 +8,8 @@ DO $$
 DECLARE
     contract CONSTANT text[] := ARRAY['mailserver_version', 'mailserver_passwords', 'mailserver_login_names', 'mailserver_users', 'mailserver_domains',
                                       'mailserver_custom_domains', 'mailserver_aliases', 'mailserver_senders', 'mailserver_last_logins',
-                                      'mailserver_results_key', 'mailserver_quotas'];
+                                      'mailserver_results_key', 'mailserver_quotas',
+                                      'mailserver_alias_receipts'];
     view_name text;
 BEGIN
     -- Without this lock, services that start concurrently would change the same rows of the catalogue. Only this file and milter_postgres.sql use this number.
@@ -50,6 +51,14 @@ BEGIN
             AND has_column_privilege('latchmail_mailserver', 'mailserver_last_logins', 'last_login', 'INSERT')
             AND has_column_privilege('latchmail_mailserver', 'mailserver_last_logins', 'last_login', 'UPDATE')) THEN
         GRANT INSERT (app_password_id, last_login), UPDATE (last_login) ON mailserver_last_logins TO latchmail_mailserver;
+    END IF;
+    IF NOT (has_column_privilege('latchmail_mailserver', 'mailserver_alias_receipts', 'address', 'INSERT')
+            AND has_column_privilege('latchmail_mailserver', 'mailserver_alias_receipts', 'received', 'INSERT')
+            AND has_column_privilege('latchmail_mailserver', 'mailserver_alias_receipts', 'last_received_at', 'INSERT')
+            AND has_column_privilege('latchmail_mailserver', 'mailserver_alias_receipts', 'received', 'UPDATE')
+            AND has_column_privilege('latchmail_mailserver', 'mailserver_alias_receipts', 'last_received_at', 'UPDATE')) THEN
+        GRANT INSERT (address, received, last_received_at), UPDATE (received, last_received_at)
+            ON mailserver_alias_receipts TO latchmail_mailserver;
     END IF;
 END
 $$;

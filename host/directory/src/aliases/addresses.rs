@@ -1,5 +1,7 @@
 //! Checks from which addresses an account is allowed to send.
 
+use latchmail_core::clock::Timestamp;
+
 use super::Aliases;
 use crate::aliases::DomainOwner;
 use crate::db::Error;
@@ -8,7 +10,7 @@ use crate::db::Error;
 /// domain or a verified domain of the account. The views from which mail servers read the permitted
 /// senders have the same condition.
 const OWN: &str = "SELECT 1 FROM addresses a WHERE a.address = $1 AND a.account_id = $2 AND a.live AND a.active \
-    AND (a.kind = 'account' OR (a.kind = 'alias' AND ( \
+    AND (a.expires_at IS NULL OR a.expires_at > $3) AND (a.kind = 'account' OR (a.kind = 'alias' AND ( \
         EXISTS (SELECT 1 FROM platform_domains p WHERE p.domain = a.domain) \
         OR EXISTS (SELECT 1 FROM domains d WHERE d.domain = a.domain AND d.account_id = $2 AND d.verified_at IS NOT NULL))))";
 
@@ -43,7 +45,8 @@ impl Aliases {
         self.db.optional_value(MADE_BY, (address, account)).await
     }
 
-    /// Returns the relation of `address` to an account. `address` must be in lower case.
+    /// Returns the relation of `address` to an account at `now`. `address` must be in lower case. An
+    /// alias that has expired is not the account's own.
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails.
@@ -51,8 +54,9 @@ impl Aliases {
         &self,
         account: &str,
         address: &str,
+        now: Timestamp,
     ) -> Result<AddressRelation, Error> {
-        let own: Option<()> = self.lookup.one(OWN, [address, account]).await?;
+        let own: Option<()> = self.lookup.one(OWN, (address, account, now)).await?;
         if own.is_some() {
             return Ok(AddressRelation::Own);
         }
@@ -68,7 +72,7 @@ impl Aliases {
 mod tests {
     use super::*;
     use crate::Directory;
-    use crate::testing::{Fresh, both};
+    use crate::testing::{Fresh, NOW, both};
 
     async fn an_address_is_ones_own_while_it_is_live_and_active(fresh: Fresh) {
         let config = &fresh.config;
@@ -113,7 +117,7 @@ mod tests {
             assert_eq!(
                 directory
                     .aliases
-                    .address_relation("ada", address)
+                    .address_relation("ada", address, NOW)
                     .await
                     .unwrap(),
                 address_relation,

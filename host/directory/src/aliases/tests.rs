@@ -29,6 +29,14 @@ fn alias_caller(account_id: &str, at: Timestamp) -> AliasCaller<'_> {
     }
 }
 
+/// The change that enables or disables an alias.
+fn switched(active: bool) -> AliasUpdate {
+    AliasUpdate {
+        active: Some(active),
+        ..AliasUpdate::default()
+    }
+}
+
 /// Creates Ada and Bob, signed in, and a platform domain. Ada has verified a domain.
 async fn people(fresh: &Fresh) {
     Directory::open(&fresh.config, &["example.org".into()])
@@ -107,16 +115,18 @@ async fn an_alias_is_switched_and_deleted_by_its_owner_alone(fresh: Fresh) {
     let id = makes(&fresh, "ada", "shop@example.org").await.unwrap().id();
     let set = async |who: &'static str, active: bool| {
         let caller = alias_caller(who, NOW.plus(DAY));
-        let change = directory.aliases.set_active(caller, id, active, &origin);
-        change.await.unwrap()
+        let change = directory
+            .aliases
+            .update(caller, id, &switched(active), &origin);
+        change.await.unwrap().map(drop)
     };
-    assert_eq!(set("bob", false).await, Change::Unknown);
-    assert_eq!(set("ada", true).await, Change::Done);
+    assert_eq!(set("bob", false).await, Err(Refusal::Unknown));
+    assert_eq!(set("ada", true).await, Ok(()));
     assert_eq!(
         directory.aliases.list("ada").await.unwrap()[0].modified_at,
         Some(NOW)
     );
-    assert_eq!(set("ada", false).await, Change::Done);
+    assert_eq!(set("ada", false).await, Ok(()));
     let alias = directory.aliases.list("ada").await.unwrap().remove(0);
     assert!(!alias.active);
     assert_eq!(
@@ -124,7 +134,7 @@ async fn an_alias_is_switched_and_deleted_by_its_owner_alone(fresh: Fresh) {
         (Some(NOW), Some(NOW.plus(DAY)))
     );
     assert_eq!(fresh.as_mail_server(ALIASES_READ).await, []);
-    assert_eq!(set("ada", true).await, Change::Done);
+    assert_eq!(set("ada", true).await, Ok(()));
     assert_eq!(fresh.as_mail_server(ALIASES_READ).await.len(), 1);
 
     let delete = async |who: &'static str| {
@@ -133,10 +143,10 @@ async fn an_alias_is_switched_and_deleted_by_its_owner_alone(fresh: Fresh) {
             .delete(alias_caller(who, NOW), id, &origin);
         change.await.unwrap()
     };
-    assert_eq!(delete("bob").await, Change::Unknown);
-    assert_eq!(delete("ada").await, Change::Done);
-    assert_eq!(delete("ada").await, Change::Unknown);
-    assert_eq!(set("ada", true).await, Change::Unknown);
+    assert_eq!(delete("bob").await, Err(Refusal::Unknown));
+    assert_eq!(delete("ada").await, Ok(()));
+    assert_eq!(delete("ada").await, Err(Refusal::Unknown));
+    assert_eq!(set("ada", true).await, Err(Refusal::Unknown));
     assert_eq!(fresh.as_mail_server(ALIASES_READ).await, []);
 }
 
@@ -148,7 +158,7 @@ async fn an_address_is_kept_for_who_had_it(fresh: Fresh) {
     let delete = directory
         .aliases
         .delete(alias_caller("ada", NOW), first.id(), &origin);
-    assert_eq!(delete.await.unwrap(), Change::Done);
+    assert_eq!(delete.await.unwrap(), Ok(()));
     assert_eq!(
         makes(&fresh, "bob", "shop@example.org").await,
         Err(Obstacle::Taken)
@@ -189,7 +199,7 @@ async fn on_a_domain_of_ones_own_nothing_is_kept(fresh: Fresh) {
         .directory
         .aliases
         .delete(alias_caller("ada", NOW), alias.id(), &origin);
-    assert_eq!(delete.await.unwrap(), Change::Done);
+    assert_eq!(delete.await.unwrap(), Ok(()));
     assert_eq!(fresh.number(ROWS).await, 0);
     makes(&fresh, "ada", "info@ada.example").await.unwrap();
 }
@@ -330,7 +340,7 @@ async fn nobody_has_had_more_names_than_there_is_room_for(fresh: Fresh) {
     let deleted = directory
         .aliases
         .delete(alias_caller("ada", NOW), id, &origin);
-    assert_eq!(deleted.await.unwrap(), Change::Done);
+    assert_eq!(deleted.await.unwrap(), Ok(()));
     makes(&fresh, "ada", "three@ada.example").await.unwrap();
 }
 
@@ -347,8 +357,8 @@ async fn what_nobody_saw_being_made_has_no_dates_whatever_becomes_of_it(fresh: F
     let change = fresh
         .directory
         .aliases
-        .set_active(caller, id, false, &origin);
-    assert_eq!(change.await.unwrap(), Change::Done);
+        .update(caller, id, &switched(false), &origin);
+    assert_eq!(change.await.unwrap().map(drop), Ok(()));
     let alias = alias().await;
     assert_eq!(
         (alias.active, alias.created_at, alias.modified_at),
@@ -385,10 +395,20 @@ async fn a_credential_that_is_over_changes_nothing(fresh: Fresh) {
             Err(Obstacle::CredentialOver),
             "{caller:?}"
         );
-        let set = directory.aliases.set_active(caller, id, false, &origin);
-        assert_eq!(set.await.unwrap(), Change::CredentialOver, "{caller:?}");
+        let set = directory
+            .aliases
+            .update(caller, id, &switched(false), &origin);
+        assert_eq!(
+            set.await.unwrap().map(drop),
+            Err(Refusal::CredentialOver),
+            "{caller:?}"
+        );
         let deleted = directory.aliases.delete(caller, id, &origin);
-        assert_eq!(deleted.await.unwrap(), Change::CredentialOver, "{caller:?}");
+        assert_eq!(
+            deleted.await.unwrap(),
+            Err(Refusal::CredentialOver),
+            "{caller:?}"
+        );
     }
     // A session remains valid if its app password was replaced. A token needs its app password. The
     // directory cannot check an access token of an external server.
@@ -401,8 +421,10 @@ async fn a_credential_that_is_over_changes_nothing(fresh: Fresh) {
         over("", "adas-password", NOW),
         elsewhere,
     ] {
-        let set = directory.aliases.set_active(caller, id, true, &origin);
-        assert_eq!(set.await.unwrap(), Change::Done, "{caller:?}");
+        let set = directory
+            .aliases
+            .update(caller, id, &switched(true), &origin);
+        assert_eq!(set.await.unwrap().map(drop), Ok(()), "{caller:?}");
     }
     fresh.execute("UPDATE accounts SET active = FALSE").await;
     let made = directory.aliases.create(
@@ -420,9 +442,10 @@ async fn what_becomes_of_an_alias_is_recorded(fresh: Fresh) {
     let origin = Origin::default();
     let id = makes(&fresh, "ada", "shop@example.org").await.unwrap().id();
     for active in [true, false, false, true] {
-        let set = directory
-            .aliases
-            .set_active(alias_caller("ada", NOW), id, active, &origin);
+        let set =
+            directory
+                .aliases
+                .update(alias_caller("ada", NOW), id, &switched(active), &origin);
         set.await.unwrap();
     }
     directory

@@ -75,18 +75,25 @@ const STEPS: &[Step] = &[
         postgres: include_str!("../../migrations/postgres/0006_plan_quotas.sql"),
     },
     Step {
-        version: 6,
+        version: 7,
         description: "imports",
         oldest: 1,
-        sqlite: include_str!("../../migrations/sqlite/0006_imports.sql"),
-        postgres: include_str!("../../migrations/postgres/0006_imports.sql"),
+        sqlite: include_str!("../../migrations/sqlite/0007_imports.sql"),
+        postgres: include_str!("../../migrations/postgres/0007_imports.sql"),
     },
     Step {
-        version: 6,
+        version: 8,
         description: "previous folder",
         oldest: 1,
-        sqlite: include_str!("../../migrations/sqlite/0006_previous_folder.sql"),
-        postgres: include_str!("../../migrations/postgres/0006_previous_folder.sql"),
+        sqlite: include_str!("../../migrations/sqlite/0008_previous_folder.sql"),
+        postgres: include_str!("../../migrations/postgres/0008_previous_folder.sql"),
+    },
+    Step {
+        version: 9,
+        description: "grants and aliases",
+        oldest: 1,
+        sqlite: include_str!("../../migrations/sqlite/0009_grants_and_aliases.sql"),
+        postgres: include_str!("../../migrations/postgres/0009_grants_and_aliases.sql"),
     },
 ];
 

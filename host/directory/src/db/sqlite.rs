@@ -41,6 +41,13 @@ use milter::MilterFile;
 pub(super) use milter::withdraw;
 pub(crate) use shared::beside;
 
+/// Tables that an earlier version created in the file of the mail servers, and that are views now.
+const FORMER_TABLES: [(&str, &str); 2] = [
+    ("mailserver_aliases", "DROP TABLE mailserver_aliases"),
+    ("mailserver_senders", "DROP TABLE mailserver_senders"),
+];
+const IS_TABLE: &str =
+    "SELECT EXISTS (SELECT 1 FROM sqlite_schema WHERE name = $1 AND type = 'table')";
 const MAILSERVER_FILE: &str = include_str!("../../migrations/mailserver/sqlite/file.sql");
 const MAILSERVER_CONNECTION: &str =
     include_str!("../../migrations/mailserver/sqlite/connection.sql");
@@ -195,6 +202,15 @@ async fn create_mailserver_tables(mailserver: &Path) -> Result<(), Error> {
     let mut connection: SqliteConnection = shared_options(mailserver).connect().await?;
     shared::make_wal(&mut connection, mailserver).await?;
     let mut tx = connection.begin_with(BEGIN_SQLITE).await?;
+    for (table, drop) in FORMER_TABLES {
+        let is_table: bool = sqlx::query_scalar(IS_TABLE)
+            .bind(table)
+            .fetch_one(&mut *tx)
+            .await?;
+        if is_table {
+            sqlx::raw_sql(drop).execute(&mut *tx).await?;
+        }
+    }
     sqlx::raw_sql(MAILSERVER_FILE).execute(&mut *tx).await?;
     tx.commit().await?;
     connection.close().await?;

@@ -90,10 +90,15 @@ kinds! {
     ClientAgreedTo = "client_agreed_to",
     /// An OAuth client got its first tokens after a person approved the client.
     OAuthGrantMade = "oauth_grant_made",
-    /// The operator ended an OAuth grant, or the account had too many grants.
+    /// The owner, the client or the operator ended an OAuth grant, or the account had too many
+    /// grants.
     OAuthGrantEnded = "oauth_grant_ended",
     /// A code or refresh token of an OAuth client was used a second time. The grant was ended.
     OAuthGrantReused = "oauth_grant_reused",
+    /// The owner suspended an API token or an OAuth grant.
+    GrantSuspended = "grant_suspended",
+    /// The owner resumed a suspended API token or OAuth grant.
+    GrantResumed = "grant_resumed",
     /// The operator created an OAuth client with a secret.
     ClientAdded = "client_added",
     /// The operator removed an OAuth client and ended all grants of the client.
@@ -104,6 +109,8 @@ kinds! {
     AliasEnabled = "alias_enabled",
     /// An alias was disabled.
     AliasDisabled = "alias_disabled",
+    /// The note or the expiry of an alias was changed.
+    AliasChanged = "alias_changed",
     /// An alias was deleted.
     AliasDeleted = "alias_deleted",
     /// Another account became a member of the account's mailbox. The member got a first grant.

@@ -27,9 +27,10 @@ const INSERT_TOKEN: &str = "INSERT INTO oauth_tokens (token_hash, grant_id, kind
 /// requires a LIMIT before OFFSET.
 const END_OLDEST: &str = "DELETE FROM app_passwords WHERE id IN (SELECT app_password_id FROM oauth_grants WHERE account_id = $1 \
     ORDER BY created_at DESC, id DESC LIMIT 1000000 OFFSET $2) RETURNING id";
-const BY_TOKEN: &str = "SELECT g.id, g.account_id, a.address, a.admin, g.app_password_id, g.client_id, g.resource, COALESCE(t.scope, g.scope) AS scope, t.sealed_password \
-    FROM oauth_tokens t JOIN oauth_grants g ON g.id = t.grant_id JOIN accounts a ON a.id = g.account_id \
+const BY_TOKEN: &str = "SELECT g.id, g.account_id, a.address, a.admin, g.app_password_id, g.client_id, g.resource, COALESCE(t.scope, g.scope) AS scope, t.sealed_password, (p.suspended_at IS NOT NULL) AS suspended \
+    FROM oauth_tokens t JOIN oauth_grants g ON g.id = t.grant_id JOIN accounts a ON a.id = g.account_id JOIN app_passwords p ON p.id = g.app_password_id \
     WHERE t.token_hash = $1 AND t.kind = $2 AND t.expires_at > $3 AND a.active";
+const IS_SUSPENDED: &str = "SELECT 1 FROM app_passwords WHERE id = $1 AND suspended_at IS NOT NULL";
 /// Marks a token as used. If two calls use the same token concurrently, the statement of the second
 /// call changes no row.
 const USE: &str = "UPDATE oauth_tokens SET sealed_password = NULL WHERE token_hash = $1 AND sealed_password IS NOT NULL";
@@ -119,6 +120,8 @@ pub struct Grant {
     /// The scopes of the token that was looked up, separated by spaces. A refresh token has all
     /// scopes of its grant.
     pub scope: String,
+    /// Whether the owner suspended the grant.
+    pub suspended: bool,
 }
 
 /// A valid token that a client sent, with its grant.
@@ -149,6 +152,8 @@ pub enum Rotation {
     Reused,
     /// The token or its grant expired or does not exist.
     Unknown,
+    /// The owner suspended the grant. The token is still unused.
+    Suspended,
 }
 
 impl FromLookup for Presented {
@@ -164,6 +169,7 @@ impl FromLookup for Presented {
                 client_id: row.get("client_id")?,
                 resource: row.get("resource")?,
                 scope: row.get("scope")?,
+                suspended: row.get("suspended")?,
             },
         })
     }
@@ -230,7 +236,12 @@ impl OAuth {
         if !lives {
             return Ok(Rotation::Unknown);
         }
+        let suspended = tx.exists(IS_SUSPENDED, [&grant.app_password_id]).await?;
         let used = tx.execute(USE, [hash]).await?;
+        // Without the commit, the token remains unused.
+        if suspended && used > 0 {
+            return Ok(Rotation::Suspended);
+        }
         if used == 0 {
             credentials::delete(&mut tx, &grant.app_password_id).await?;
             let reused = Event::of(Kind::OAuthGrantReused, &grant.account_id, now)

@@ -15,6 +15,9 @@ pub(super) const PATH: &str = "/.well-known/oauth-authorization-server";
 /// The path of the authorization endpoint, which is a page.
 pub const AUTHORIZATION_PATH: &str = "/login";
 
+/// The client authentication methods of the token endpoint and of the revocation endpoint.
+const CLIENT_AUTHENTICATION: [&str; 3] = ["none", "client_secret_post", "client_secret_basic"];
+
 /// The authorization server's metadata.
 #[derive(Serialize, ToSchema)]
 pub(super) struct AuthorizationServer {
@@ -24,6 +27,12 @@ pub(super) struct AuthorizationServer {
     token_endpoint: String,
     registration_endpoint: String,
     device_authorization_endpoint: String,
+    /// The endpoint that revokes tokens (RFC 7009).
+    #[schema(extensions(("x-latchmail" = json!(true))))]
+    revocation_endpoint: String,
+    /// The client authentication methods of the revocation endpoint.
+    #[schema(extensions(("x-latchmail" = json!(true))))]
+    revocation_endpoint_auth_methods_supported: [&'static str; 3],
     scopes_supported: Vec<&'static str>,
     response_types_supported: [&'static str; 1],
     response_modes_supported: [&'static str; 1],
@@ -40,8 +49,8 @@ pub(super) struct AuthorizationServer {
 
 /// Describe the authorization server
 ///
-/// RFC 8414. No endpoint revokes tokens. A grant ends when the user changes the password or when
-/// the operator ends the grant.
+/// RFC 8414. A grant ends when its owner or its client ends it, when the owner changes the password,
+/// or when the operator ends it.
 #[utoipa::path(
     get,
     path = "/.well-known/oauth-authorization-server",
@@ -61,15 +70,13 @@ pub(super) async fn authorization_server(app: &App) -> Result<Response, Rejectio
             token_endpoint: url(super::token::PATH),
             registration_endpoint: url(super::register::PATH),
             device_authorization_endpoint: url(super::device::PATH),
+            revocation_endpoint: url(super::revoke::PATH),
+            revocation_endpoint_auth_methods_supported: CLIENT_AUTHENTICATION,
             scopes_supported: app.oauth.scopes(),
             response_types_supported: ["code"],
             response_modes_supported: ["query"],
             grant_types_supported: GRANT_TYPES,
-            token_endpoint_auth_methods_supported: [
-                "none",
-                "client_secret_post",
-                "client_secret_basic",
-            ],
+            token_endpoint_auth_methods_supported: CLIENT_AUTHENTICATION,
             code_challenge_methods_supported: ["S256"],
             authorization_response_iss_parameter_supported: true,
             client_id_metadata_document_supported: true,

@@ -7,7 +7,7 @@ use latchmail_runtime::modules::Route;
 use utoipa::OpenApi;
 
 use super::state::OAuthState;
-use super::{device, metadata, register, resource, token};
+use super::{device, metadata, register, resource, revoke, token};
 use crate::app::App;
 use crate::route_group::{HostRoute, RouteGroup, host_route};
 
@@ -21,6 +21,7 @@ const MAX_BODY: usize = 64 * 1024;
         register::register_client,
         token::exchange_token,
         device::begin_device,
+        revoke::revoke_oauth_token,
     ),
     tags((name = "Authorization", description = "Authorization of agents by the owner of a mailbox (OAuth 2.1)"))
 )]
@@ -86,6 +87,13 @@ pub fn route_group<S: OAuthState>() -> Result<RouteGroup<S>, StartError> {
             HostRoute {
                 route: counted("oauth", Method::POST, device::PATH, "beginDevice"),
                 handler: |s, r| Box::pin(device::begin_device(s.app(), r)),
+            },
+            HostRoute {
+                route: Route {
+                    verifies_body: true,
+                    ..uncounted(Method::POST, revoke::PATH, "revokeOAuthToken")
+                },
+                handler: |s, r| Box::pin(revoke::revoke_oauth_token(s.app(), r)),
             },
         ],
         &Description::openapi(),

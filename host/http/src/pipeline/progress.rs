@@ -4,13 +4,17 @@
 use std::mem;
 
 use http::{Method, StatusCode};
+use latchmail_core::caller::Caller;
+use latchmail_core::ended_credentials::EndedCredentials;
 use latchmail_core::limits::{Bucket, Key, Limits};
 use latchmail_core::metrics;
 use latchmail_core::rate_limit::RateLimitStatus;
 use latchmail_core::traces::Span;
+use tokio::time::Instant;
 
 use crate::rejection::Rejection;
 use crate::response;
+use crate::response_body::ResponseBody;
 
 /// The properties of a request that the pipeline has determined.
 pub(super) struct Progress {
@@ -20,6 +24,8 @@ pub(super) struct Progress {
     pub(super) account: Option<String>,
     /// The state of the rate limit towards which the request counts.
     pub(super) rate_limit: Option<RateLimitStatus>,
+    /// The ids of the caller's credentials at the mail server, and the time of their check.
+    credentials: Option<(Vec<String>, Instant)>,
     /// The span of the request.
     span: Span,
 }
@@ -30,7 +36,27 @@ impl Progress {
             route: None,
             account: None,
             rate_limit: None,
+            credentials: None,
             span,
+        }
+    }
+
+    /// Records the credentials whose end stops the response: the caller's own credential, and the
+    /// credential of a shared mailbox. `checked_at` is the time before the check of the caller.
+    pub(super) fn set_credentials(&mut self, caller: &Caller, checked_at: Instant) {
+        let shared = caller.shared.as_ref().map(|shared| shared.mail.id.clone());
+        let ids = [Some(caller.mail.id.clone()), shared];
+        self.credentials = Some((ids.into_iter().flatten().collect(), checked_at));
+    }
+
+    /// Makes a streamed response stop when one of the caller's credentials ends.
+    pub(super) fn stop_with_credentials(&self, ended: &EndedCredentials, body: &mut ResponseBody) {
+        let Some((ids, checked_at)) = &self.credentials else {
+            return;
+        };
+        if body.is_stream() {
+            let registrations = ids.iter().map(|id| ended.register(id, *checked_at));
+            body.stop_with(registrations.collect());
         }
     }
 

@@ -168,9 +168,10 @@ impl Connections {
         callbacks.push(Box::new(callback));
     }
 
-    /// Closes the service's own connections of the credential with this id. A busy connection
-    /// closes after its current use.
+    /// Closes the service's own connections of the credential with this id, and stops the responses
+    /// that are being sent to its clients. A busy connection closes after its current use.
     pub fn close(&self, credential: &str) {
+        self.ended.end(credential);
         self.pool.close(credential);
         let callbacks = self.close_callbacks.lock();
         let callbacks = callbacks.unwrap_or_else(PoisonError::into_inner);

@@ -116,7 +116,7 @@ impl Outbox {
         match self
             .directory
             .aliases
-            .address_relation(account, &folded)
+            .address_relation(account, &folded, self.clock.now())
             .await?
         {
             AddressRelation::Own => Ok(Sender { access, address }),

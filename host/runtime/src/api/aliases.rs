@@ -53,12 +53,24 @@ impl Host for Call {
         Ok(checked.map_err(alias_error)?)
     }
 
-    async fn set_active(&mut self, id: u64, active: bool) -> Result<(), HostError<Error>> {
-        let _span = host_call("aliases.set-active");
+    async fn update(
+        &mut self,
+        id: u64,
+        change: wit::AliasChange,
+    ) -> Result<wit::Alias, HostError<Error>> {
+        let _span = host_call("aliases.update");
         let caller = self.require_change()?;
+        let change = aliases::AliasUpdate {
+            active: change.active,
+            note: change.note,
+            expires_at: change.expiry.map(|expiry| match expiry {
+                wit::Expiry::Never => None,
+                wit::Expiry::At(at) => Some(Timestamp::from_millis(at)),
+            }),
+        };
         let aliases = &self.services.aliases;
-        let changed = aliases.set_active(caller, id, active, &self.origin).await;
-        Ok(changed.map_err(alias_error)?)
+        let changed = aliases.update(caller, id, &change, &self.origin).await;
+        Ok(changed.map(alias).map_err(alias_error)?)
     }
 
     async fn delete(&mut self, id: u64) -> Result<(), HostError<Error>> {
@@ -92,6 +104,10 @@ fn alias(alias: Alias) -> wit::Alias {
         created_at: alias.created_at.map(Timestamp::millis),
         modified_at: alias.modified_at.map(Timestamp::millis),
         address: alias.address,
+        note: alias.note,
+        expires_at: alias.expires_at.map(Timestamp::millis),
+        last_received_at: alias.last_received_at.map(Timestamp::millis),
+        received: alias.received,
     }
 }
 
@@ -102,6 +118,7 @@ fn alias_error(error: aliases::Error) -> Error {
     let sentence = error.to_string();
     match error {
         aliases::Error::Invalid(_) => problem::invalid(codes::INVALID_ALIAS_NAME, sentence),
+        aliases::Error::InvalidNote(_) => problem::invalid(codes::INVALID_ALIAS_NOTE, sentence),
         aliases::Error::Denied => problem::invalid(codes::ALIAS_DOMAIN_NOT_ALLOWED, sentence),
         aliases::Error::Lacking(_) => problem::denied(codes::MISSING_RIGHT, sentence),
         aliases::Error::Managed => problem::denied(codes::ALIASES_MANAGED, sentence),

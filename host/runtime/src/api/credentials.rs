@@ -3,6 +3,7 @@
 
 use crate::api::problem;
 use latchmail_accounts::auth::api_tokens::TokenRequest;
+use latchmail_accounts::auth::grants::Grant;
 use latchmail_bindings::HostError;
 use latchmail_bindings::latchmail::host::credentials::{self as wit, Host};
 use latchmail_bindings::latchmail::host::types::{Error, Scope};
@@ -145,6 +146,66 @@ impl Host for Call {
             }
             Revocation::Unknown => Err(Error::NotFound.into()),
         }
+    }
+
+    async fn list_grants(&mut self) -> Result<Vec<wit::Grant>, HostError<Error>> {
+        let _span = host_call("credentials.list-grants");
+        let account = self.require_session()?;
+        let grants = account.auth.grants.list(&account.id).await;
+        let grants = grants.map_err(account_error)?;
+        Ok(grants.into_iter().map(grant).collect())
+    }
+
+    async fn end_grant(&mut self, id: String) -> Result<(), HostError<Error>> {
+        let _span = host_call("credentials.end-grant");
+        let account = self.require_session()?;
+        let grants = &account.auth.grants;
+        let ended = grants.end(&account.id, &id, account.origin.clone()).await;
+        let exists = ended.map_err(account_error)?;
+        Ok(exists.then_some(()).ok_or(Error::NotFound)?)
+    }
+
+    async fn suspend_grant(&mut self, id: String) -> Result<(), HostError<Error>> {
+        let _span = host_call("credentials.suspend-grant");
+        let account = self.require_session()?;
+        Ok(set_suspended(&account, &id, true).await?)
+    }
+
+    async fn resume_grant(&mut self, id: String) -> Result<(), HostError<Error>> {
+        let _span = host_call("credentials.resume-grant");
+        let account = self.require_session()?;
+        Ok(set_suspended(&account, &id, false).await?)
+    }
+}
+
+async fn set_suspended(account: &SessionAccount, id: &str, suspended: bool) -> Result<(), Error> {
+    let origin = account.origin.clone();
+    let grants = &account.auth.grants;
+    let changed = grants.set_suspended(account.session(), id, suspended, origin);
+    let exists = changed.await.map_err(account_error)?;
+    exists.then_some(()).ok_or(Error::NotFound)
+}
+
+fn grant(grant: Grant) -> wit::Grant {
+    let kind = if grant.client_id.is_some() {
+        "oauth"
+    } else {
+        "token"
+    };
+    wit::Grant {
+        id: grant.id,
+        kind: kind.into(),
+        name: grant.name,
+        client_id: grant.client_id,
+        scopes: grant
+            .scopes
+            .into_iter()
+            .map(convert::scope_to_wit)
+            .collect(),
+        created_at: grant.created_at.millis(),
+        last_used_at: grant.last_used_at.map(Timestamp::millis),
+        expires_at: grant.expires_at.map(Timestamp::millis),
+        suspended_at: grant.suspended_at.map(Timestamp::millis),
     }
 }
 

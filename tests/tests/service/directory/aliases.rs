@@ -1,6 +1,7 @@
 //! Aliases in the API and at the mail servers. Sections 3 and 7 define
 //! their states and error texts.
 
+mod expiry;
 mod limits;
 mod mail;
 mod names;

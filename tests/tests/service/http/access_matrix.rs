@@ -75,13 +75,26 @@ fn expected_access() -> BTreeMap<&'static str, Access> {
         ("DELETE /api/v1/tokens/{id}", Access::Session),
         ("POST /api/v1/app-passwords", Access::Session),
         ("DELETE /api/v1/app-passwords/{id}", Access::Session),
-        ("GET /api/v1/profile/sessions", Access::Session),
-        ("DELETE /api/v1/profile/sessions/{id}", Access::Session),
     ])
     .into_iter()
     .chain(expected_access_of_administration())
+    .chain(SESSION_ROUTES.map(|route| (route, Access::Session)))
     .collect()
 }
+
+/// Further routes that need a web session.
+const SESSION_ROUTES: [&str; 10] = [
+    "GET /api/v1/profile/sessions",
+    "DELETE /api/v1/profile/sessions/{id}",
+    "PATCH /api/v1/teams/{id}/grants/{grantId}",
+    "POST /api/v1/teams/{id}/members/{userId}/grants",
+    "DELETE /api/v1/teams/{id}/grants/{grantId}",
+    "DELETE /api/v1/teams/{id}/members/{userId}",
+    "GET /api/v1/profile/grants",
+    "DELETE /api/v1/profile/grants/{id}",
+    "POST /api/v1/profile/grants/{id}/suspend",
+    "POST /api/v1/profile/grants/{id}/resume",
+];
 
 /// Returns the expected access of the routes of domains, teams, agents and administration.
 fn expected_access_of_administration() -> BTreeMap<&'static str, Access> {
@@ -94,19 +107,6 @@ fn expected_access_of_administration() -> BTreeMap<&'static str, Access> {
         ("GET /api/v1/teams", Access::Session),
         ("GET /api/v1/teams/{id}/members", Access::Session),
         ("POST /api/v1/teams/{id}/invitations", Access::Session),
-        (
-            "POST /api/v1/teams/{id}/members/{userId}/grants",
-            Access::Session,
-        ),
-        ("PATCH /api/v1/teams/{id}/grants/{grantId}", Access::Session),
-        (
-            "DELETE /api/v1/teams/{id}/grants/{grantId}",
-            Access::Session,
-        ),
-        (
-            "DELETE /api/v1/teams/{id}/members/{userId}",
-            Access::Session,
-        ),
         ("GET /.well-known/oauth-protected-resource", Access::Public),
         (
             "GET /.well-known/oauth-protected-resource/mcp",
@@ -119,6 +119,7 @@ fn expected_access_of_administration() -> BTreeMap<&'static str, Access> {
         ("POST /auth/register", Access::Public),
         ("POST /auth/token", Access::Public),
         ("POST /auth/device", Access::Public),
+        ("POST /auth/revoke", Access::Public),
         ("GET /login", Access::Public),
         ("POST /login", Access::Public),
         ("GET /device", Access::Public),

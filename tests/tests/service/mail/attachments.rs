@@ -192,3 +192,48 @@ async fn a_download_of_a_deleted_message_is_complete_or_visibly_incomplete() {
     assert!(film.starts_with(&received));
     ada.send(&path).await.fails(404, "Message not found");
 }
+
+#[tokio::test]
+async fn a_download_stops_within_a_second_when_its_grant_is_suspended_or_ended() {
+    let service = Service::with_mail().await;
+    let ada = service.person("ada").await;
+    let film = random_bytes(20 * 1024 * 1024);
+    let uid = append_message(&ada, &with_a_file(&film)).await;
+    let path = format!("GET /api/v1/mail/messages/{uid}/attachments/0");
+    for change in ["POST {}/suspend", "DELETE {}"] {
+        let [token, other] = [
+            ada.token(&["mail:read"]).await,
+            ada.token(&["mail:read"]).await,
+        ];
+        let start = async |token: &serde_json::Value| {
+            let secret = token["token"].as_str().unwrap();
+            let request = service.request(&path).bearer_auth(secret);
+            let mut response = request.send().await.unwrap();
+            assert_eq!(response.status(), 200);
+            let first = response.chunk().await.unwrap().unwrap();
+            (response, first.len())
+        };
+        let (mut stopped, mut received) = start(&token).await;
+        let (mut complete, mut others) = start(&other).await;
+        let grant = format!("/api/v1/profile/grants/{}", token["id"].as_str().unwrap());
+        ada.send(&change.replace("{}", &grant)).await.succeeds(200);
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        // The buffers of the connection contain bytes that the service sent before.
+        let ended = loop {
+            match stopped.chunk().await {
+                Ok(Some(piece)) => received += piece.len(),
+                ended => break ended,
+            }
+        };
+        assert!(ended.is_err() && received < film.len(), "{received}");
+        while let Some(piece) = complete.chunk().await.unwrap() {
+            others += piece.len();
+        }
+        assert_eq!(others, film.len());
+        let other = format!(
+            "DELETE /api/v1/profile/grants/{}",
+            other["id"].as_str().unwrap()
+        );
+        ada.send(&other).await.succeeds(200);
+    }
+}

@@ -1,7 +1,7 @@
 //! Aliases of the fake host. The platform domains are `example.test` and `second.test`.
 
 use super::{FakeHost, Need};
-use crate::capability::{Alias, Aliases, Error, Scope};
+use crate::capability::{Alias, AliasChange, Aliases, Error, Expiry, Scope};
 use latchmail_shape::codes;
 
 /// The platform domains.
@@ -9,6 +9,9 @@ pub(super) const PLATFORM: [&str; 2] = ["example.test", "second.test"];
 
 /// Maximum number of aliases of an account.
 const MAX_ALIASES: usize = 1000;
+
+/// Maximum length of a note, in characters.
+const MAX_NOTE: usize = 200;
 
 /// Some of the names that are reserved on the platform domains.
 const RESERVED: [&str; 5] = ["abuse", "admin", "hostmaster", "postmaster", "webmaster"];
@@ -60,15 +63,14 @@ fn new_alias(host: &FakeHost, caller: &str, name: &str, domain: &str) -> Result<
     Ok(address)
 }
 
-fn change_alias(
+fn change_alias<T>(
     host: &FakeHost,
     id: u64,
-    act: impl FnOnce(&mut Vec<Alias>, usize),
-) -> Result<(), Error> {
+    act: impl FnOnce(&mut Vec<Alias>, usize) -> Result<T, Error>,
+) -> Result<T, Error> {
     host.allow(Need::Scope(Scope::AliasesWrite), |account| {
         let found = account.aliases.iter().position(|alias| alias.id == id);
-        act(&mut account.aliases, found.ok_or(Error::NotFound)?);
-        Ok(())
+        act(&mut account.aliases, found.ok_or(Error::NotFound)?)
     })
 }
 
@@ -96,6 +98,10 @@ impl Aliases for FakeHost {
             active: true,
             created_at: Some(self.now()),
             modified_at: Some(self.now()),
+            note: String::new(),
+            expires_at: None,
+            last_received_at: None,
+            received: 0,
         };
         self.put_alias(alias.clone());
         Ok(alias)
@@ -106,15 +112,36 @@ impl Aliases for FakeHost {
         new_alias(self, &caller, name, domain).map(drop)
     }
 
-    fn set_alias_active(&self, id: u64, active: bool) -> Result<(), Error> {
+    fn update_alias(&self, id: u64, change: &AliasChange) -> Result<Alias, Error> {
         let now = self.now();
         change_alias(self, id, |aliases, index| {
-            aliases[index].active = active;
-            aliases[index].modified_at = Some(now);
+            if let Some(note) = &change.note
+                && (note.chars().count() > MAX_NOTE || note.chars().any(char::is_control))
+            {
+                return Err(Error::invalid(
+                    codes::INVALID_ALIAS_NOTE,
+                    "note must be at most 200 characters without control characters",
+                ));
+            }
+            let alias = &mut aliases[index];
+            alias.active = change.active.unwrap_or(alias.active);
+            if let Some(note) = &change.note {
+                alias.note.clone_from(note);
+            }
+            match change.expiry {
+                Some(Expiry::At(at)) => alias.expires_at = Some(at),
+                Some(Expiry::Never) => alias.expires_at = None,
+                None => {}
+            }
+            alias.modified_at = Some(now);
+            Ok(alias.clone())
         })
     }
 
     fn delete_alias(&self, id: u64) -> Result<(), Error> {
-        change_alias(self, id, |aliases, index| drop(aliases.remove(index)))
+        change_alias(self, id, |aliases, index| {
+            aliases.remove(index);
+            Ok(())
+        })
     }
 }

@@ -1,9 +1,9 @@
 //! API tokens and app passwords of the fake host.
 
-use super::{FakeHost, Need};
+use super::{FakeHost, Need, grants};
 use crate::capability::{
-    CreatedAppPassword, CreatedToken, Credential, Credentials, Error, Kind, Revocation, Scope,
-    Timestamp, Token, TokenReference,
+    AccountGrant, CreatedAppPassword, CreatedToken, Credential, Credentials, Error, Kind,
+    Revocation, Scope, Timestamp, Token, TokenReference,
 };
 use crate::scope;
 use latchmail_shape::codes;
@@ -114,6 +114,7 @@ impl Credentials for FakeHost {
                 None if revoked => return Ok(()),
                 None => return Err(Error::NotFound),
             }
+            account.suspended_tokens.remove(id);
             account.revoked_tokens.push(id.into());
             let backs = |one: &Credential| one.token.as_ref().is_some_and(|token| token.id == id);
             account.credentials.retain(|one| !backs(one));
@@ -158,6 +159,36 @@ impl Credentials for FakeHost {
             account.credentials.remove(found);
             Ok(Revocation::Revoked)
         })
+    }
+
+    fn list_grants(&self) -> Result<Vec<AccountGrant>, Error> {
+        self.allow(Need::Session, |account| Ok(grants::list(account)))
+    }
+
+    fn end_grant(&self, id: &str) -> Result<(), Error> {
+        let is_token = self.allow(Need::Session, |account| {
+            let is_token = account.tokens.iter().any(|token| token.id == id);
+            if is_token || grants::end(account, id) {
+                Ok(is_token)
+            } else {
+                Err(Error::NotFound)
+            }
+        })?;
+        if is_token {
+            self.revoke_token(id)?;
+        }
+        Ok(())
+    }
+
+    fn suspend_grant(&self, id: &str) -> Result<(), Error> {
+        let now = self.now();
+        self.allow(Need::Session, |account| {
+            grants::suspend(account, id, Some(now))
+        })
+    }
+
+    fn resume_grant(&self, id: &str) -> Result<(), Error> {
+        self.allow(Need::Session, |account| grants::suspend(account, id, None))
     }
 }
 

@@ -5,7 +5,11 @@ use super::folders::StoredFolder;
 use super::message_changes::versions;
 use super::{FakeHost, Need};
 use crate::capability::{
-    AttachmentContent, Blob, Change, ChangeList, ChangedMessage, ChangesError, ConditionalError, CopiedMessage, Detail, DetailWithBlobs, Error, FlagAction, Folder, HeaderField, Hit, Import, ImportedMessage, IndexState, Listing, Mailbox, MessageDisposal, MessageHeader, MessageQuery, MessageVersion, Page, PageStart, Quota, QuotaUsage, RawMessage, Scope, Search, SearchError, SearchResult, Summary, ThreadList, ThreadMessages, ThreadsError,
+    AttachmentContent, Blob, Change, ChangeList, ChangedMessage, ChangesError, ConditionalError,
+    CopiedMessage, Detail, DetailWithBlobs, Error, FlagAction, Folder, HeaderField, Hit, Import,
+    ImportedMessage, IndexState, Listing, Mailbox, MessageDisposal, MessageHeader, MessageQuery,
+    MessageVersion, Page, PageStart, Quota, QuotaUsage, RawMessage, Scope, Search, SearchError,
+    SearchResult, Summary, ThreadList, ThreadMessages, ThreadsError,
 };
 use crate::testing::letter::Letter;
 use crate::testing::raw;
@@ -211,7 +215,8 @@ impl Mail {
             detail,
             arrival: self.last_arrival,
             files,
-            None, previous:, raw:,
+            raw: None,
+            previous: None,
         });
         self.last_uid
     }

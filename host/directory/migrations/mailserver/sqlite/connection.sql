@@ -14,7 +14,7 @@ CREATE TEMP VIEW due_login_names AS
 CREATE TEMP VIEW due_passwords AS
     SELECT p.id AS app_password_id, a.address, p.selector, '{SHA256.HEX}' || p.secret_hash AS password, p.kind, p.expires_at
     FROM main.app_passwords p JOIN main.accounts a ON a.id = p.account_id
-    WHERE a.active;
+    WHERE a.active AND p.suspended_at IS NULL;
 
 CREATE TEMP VIEW due_domains AS
     SELECT domain FROM main.platform_domains
@@ -27,16 +27,16 @@ CREATE TEMP VIEW due_custom_domains AS
     SELECT domain FROM main.platform_domains;
 
 CREATE TEMP VIEW due_aliases AS
-    SELECT d.address, a.address AS destination
+    SELECT d.address, a.address AS destination, d.expires_at
     FROM main.addresses d JOIN main.accounts a ON a.id = d.account_id
     WHERE d.kind = 'alias' AND d.live AND d.active AND a.active AND (
         EXISTS (SELECT 1 FROM main.platform_domains p WHERE p.domain = d.domain)
         OR EXISTS (SELECT 1 FROM main.domains o WHERE o.domain = d.domain AND o.account_id = d.account_id AND o.verified_at IS NOT NULL));
 
 CREATE TEMP VIEW due_senders AS
-    SELECT address, address AS login FROM main.accounts WHERE active
+    SELECT address, address AS login, NULL AS expires_at FROM main.accounts WHERE active
     UNION ALL
-    SELECT address, destination AS login FROM temp.due_aliases;
+    SELECT address, destination AS login, expires_at FROM temp.due_aliases;
 
 CREATE TEMP VIEW due_quotas AS
     SELECT a.address, q.storage

@@ -51,20 +51,34 @@ CREATE TABLE IF NOT EXISTS mailserver_custom_domains (
     domain TEXT PRIMARY KEY
 );
 
--- Aliases: the address of the alias, and the address that receives its mail.
-CREATE TABLE IF NOT EXISTS mailserver_aliases (
+-- Aliases, including expired ones. The view below excludes expired ones, so that an alias expires in time while the service does not run.
+CREATE TABLE IF NOT EXISTS projected_aliases (
     address     TEXT PRIMARY KEY,
-    destination TEXT NOT NULL
+    destination TEXT NOT NULL,
+    expires_at  BIGINT                         -- milliseconds since the epoch, UTC
 );
-CREATE INDEX IF NOT EXISTS mailserver_aliases_by_destination ON mailserver_aliases (destination);
+CREATE INDEX IF NOT EXISTS projected_aliases_by_destination ON projected_aliases (destination);
 
--- The addresses from which each log-in may send.
-CREATE TABLE IF NOT EXISTS mailserver_senders (
-    address TEXT NOT NULL,
-    login   TEXT NOT NULL,
+-- Aliases: the address of the alias, and the address that receives its mail.
+CREATE VIEW IF NOT EXISTS mailserver_aliases AS
+    SELECT address, destination
+    FROM projected_aliases
+    WHERE expires_at IS NULL OR expires_at > CAST(strftime('%s', 'now') AS INTEGER) * 1000;
+
+-- The addresses from which each log-in may send, including expired aliases.
+CREATE TABLE IF NOT EXISTS projected_senders (
+    address    TEXT NOT NULL,
+    login      TEXT NOT NULL,
+    expires_at BIGINT,                         -- milliseconds since the epoch, UTC
     PRIMARY KEY (address, login)
 );
-CREATE INDEX IF NOT EXISTS mailserver_senders_by_login ON mailserver_senders (login);
+CREATE INDEX IF NOT EXISTS projected_senders_by_login ON projected_senders (login);
+
+-- The addresses from which each log-in may send.
+CREATE VIEW IF NOT EXISTS mailserver_senders AS
+    SELECT address, login
+    FROM projected_senders
+    WHERE expires_at IS NULL OR expires_at > CAST(strftime('%s', 'now') AS INTEGER) * 1000;
 
 -- The quotas of mailboxes, in bytes. An account without a limit has no row.
 CREATE TABLE IF NOT EXISTS mailserver_quotas (

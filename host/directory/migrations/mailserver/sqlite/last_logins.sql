@@ -5,3 +5,10 @@ CREATE TABLE IF NOT EXISTS mailserver_last_logins (
     app_password_id TEXT   PRIMARY KEY,
     last_login      BIGINT NOT NULL            -- seconds since the Unix epoch, as Dovecot writes them
 );
+
+-- The mail that aliases received, as the milter counts it.
+CREATE TABLE IF NOT EXISTS mailserver_alias_receipts (
+    address          TEXT   PRIMARY KEY,
+    received         BIGINT NOT NULL,          -- messages since the alias was created
+    last_received_at BIGINT NOT NULL           -- seconds since the Unix epoch
+);

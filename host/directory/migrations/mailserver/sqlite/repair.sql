@@ -30,15 +30,19 @@ DELETE FROM mailserver.mailserver_custom_domains AS p WHERE NOT EXISTS (
 INSERT INTO mailserver.mailserver_custom_domains
     SELECT domain FROM temp.due_custom_domains EXCEPT SELECT domain FROM mailserver.mailserver_custom_domains;
 
-DELETE FROM mailserver.mailserver_aliases AS p WHERE NOT EXISTS (
-    SELECT 1 FROM temp.due_aliases d WHERE d.address = p.address AND d.destination = p.destination);
-INSERT INTO mailserver.mailserver_aliases
-    SELECT address, destination FROM temp.due_aliases EXCEPT SELECT address, destination FROM mailserver.mailserver_aliases;
+DELETE FROM mailserver.projected_aliases AS p WHERE NOT EXISTS (
+    SELECT 1 FROM temp.due_aliases d
+    WHERE d.address = p.address AND d.destination = p.destination AND d.expires_at IS p.expires_at);
+INSERT INTO mailserver.projected_aliases
+    SELECT address, destination, expires_at FROM temp.due_aliases
+    EXCEPT SELECT address, destination, expires_at FROM mailserver.projected_aliases;
 
-DELETE FROM mailserver.mailserver_senders AS p WHERE NOT EXISTS (
-    SELECT 1 FROM temp.due_senders d WHERE d.address = p.address AND d.login = p.login);
-INSERT INTO mailserver.mailserver_senders
-    SELECT address, login FROM temp.due_senders EXCEPT SELECT address, login FROM mailserver.mailserver_senders;
+DELETE FROM mailserver.projected_senders AS p WHERE NOT EXISTS (
+    SELECT 1 FROM temp.due_senders d
+    WHERE d.address = p.address AND d.login = p.login AND d.expires_at IS p.expires_at);
+INSERT INTO mailserver.projected_senders
+    SELECT address, login, expires_at FROM temp.due_senders
+    EXCEPT SELECT address, login, expires_at FROM mailserver.projected_senders;
 
 DELETE FROM mailserver.mailserver_quotas AS p WHERE NOT EXISTS (
     SELECT 1 FROM temp.due_quotas d WHERE d.address = p.address AND d.storage = p.storage);

@@ -17,6 +17,7 @@ async fn the_mail_servers_role_sees_the_contract_and_nothing_else() {
         };
         let readable: Vec<String> = sqlx::query_scalar(READABLE).fetch_all(pool).await.unwrap();
         let contract = [
+            "alias_receipts",
             "aliases",
             "custom_domains",
             "domains",
@@ -46,6 +47,8 @@ async fn the_mail_servers_role_sees_the_contract_and_nothing_else() {
             "UPDATE mailserver_users SET mailbox = 'x'",
             "DELETE FROM mailserver_last_logins",
             "UPDATE mailserver_last_logins SET app_password_id = 'x'",
+            "DELETE FROM mailserver_alias_receipts",
+            "UPDATE mailserver_alias_receipts SET address = 'x'",
             "BEGIN; LOCK TABLE mailserver_last_logins IN ROW EXCLUSIVE MODE",
             "CREATE TABLE mine (x int)",
         ] {

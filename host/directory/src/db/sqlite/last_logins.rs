@@ -1,10 +1,10 @@
-//! The SQLite file to which mail servers write log-ins. The service creates the file if it is
+//! The SQLite file to which mail servers write log-ins, and the milter the mail of aliases. The service creates the file if it is
 //! missing. The service opens the file for every access and closes the file after the access.
 //!
 //! The service also works without this file. Mail daemons can write any data to the file, so the
 //! service opens the file as described in [`shared`].
 //!
-//! The service refuses a file that exceeds a maximum size. The table must be a plain table without
+//! The service refuses a file that exceeds a maximum size. The tables must be plain tables without
 //! computed columns. Reads use a read-only connection. Queries have a time limit, and callers must
 //! validate the data.
 
@@ -26,14 +26,16 @@ const NAME: &str = "last-logins.db";
 /// the size of a row, because a daemon can write a text of any length.
 const MAX_SIZE: u64 = 64 * 1024 * 1024;
 
-/// Returns `true` if the table is a plain table. A view, a virtual table, computed columns,
+/// Returns `true` if the tables are plain tables. A view, a virtual table, computed columns,
 /// additional indexes and triggers are not allowed. Each of these objects could compute a value of
 /// a gigabyte.
-const IS_PLAIN: &str = "SELECT EXISTS (SELECT 1 FROM sqlite_schema \
-        WHERE name = 'mailserver_last_logins' AND type = 'table' AND rootpage > 0) \
+const IS_PLAIN: &str = "SELECT EXISTS (SELECT 1 FROM sqlite_schema WHERE name = 'mailserver_last_logins') \
     AND NOT EXISTS (SELECT 1 FROM sqlite_schema \
-        WHERE lower(tbl_name) = 'mailserver_last_logins' AND type IN ('index', 'trigger') AND sql IS NOT NULL) \
-    AND NOT EXISTS (SELECT 1 FROM pragma_table_xinfo('mailserver_last_logins') WHERE hidden <> 0)";
+        WHERE lower(name) IN ('mailserver_last_logins', 'mailserver_alias_receipts') AND NOT (type = 'table' AND rootpage > 0)) \
+    AND NOT EXISTS (SELECT 1 FROM sqlite_schema \
+        WHERE lower(tbl_name) IN ('mailserver_last_logins', 'mailserver_alias_receipts') AND type IN ('index', 'trigger') AND sql IS NOT NULL) \
+    AND NOT EXISTS (SELECT 1 FROM pragma_table_xinfo('mailserver_last_logins') WHERE hidden <> 0) \
+    AND NOT EXISTS (SELECT 1 FROM pragma_table_xinfo('mailserver_alias_receipts') WHERE hidden <> 0)";
 
 /// Maximum time to wait for a locked file.
 const BUSY_TIMEOUT: Duration = Duration::from_millis(250);
@@ -99,6 +101,25 @@ impl LastLoginsFile {
         let mut connection = self.connect(false).await?;
         shared::make_wal(&mut connection, &self.file).await?;
         self.bound(&mut connection, BEGIN_SQLITE, patience).await?;
+        Ok(connection)
+    }
+
+    /// Opens a connection for the milter, which can write rows and has no access to the main file.
+    pub(crate) async fn open_for_milter(
+        mailserver: &Path,
+        patience: Duration,
+    ) -> Result<SqliteConnection, Error> {
+        let file = mailserver.with_file_name(NAME);
+        let options = shared_options(&file)
+            .create_if_missing(false)
+            .busy_timeout(BUSY_TIMEOUT);
+        let mut connection = options.connect().await?;
+        shared::make_wal(&mut connection, &file).await?;
+        let this = Self {
+            main: PathBuf::new(),
+            file,
+        };
+        this.bound(&mut connection, BEGIN_SQLITE, patience).await?;
         Ok(connection)
     }
 

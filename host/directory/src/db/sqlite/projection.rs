@@ -27,8 +27,8 @@ const REPAIR: &str = include_str!("../../../migrations/mailserver/sqlite/repair.
 const ACCOUNT: &str = "DELETE FROM mailserver.mailserver_users WHERE address = $1;
     DELETE FROM mailserver.mailserver_login_names WHERE address = $1;
     DELETE FROM mailserver.projected_log_ins WHERE address = $1;
-    DELETE FROM mailserver.mailserver_aliases WHERE destination = $1;
-    DELETE FROM mailserver.mailserver_senders WHERE login = $1;
+    DELETE FROM mailserver.projected_aliases WHERE destination = $1;
+    DELETE FROM mailserver.projected_senders WHERE login = $1;
     DELETE FROM mailserver.mailserver_quotas WHERE address = $1;
     INSERT OR REPLACE INTO mailserver.mailserver_quotas (address, storage)
         SELECT address, storage FROM temp.due_quotas WHERE address = $1;
@@ -38,10 +38,10 @@ const ACCOUNT: &str = "DELETE FROM mailserver.mailserver_users WHERE address = $
         SELECT address, login FROM temp.due_login_names WHERE address = $1;
     INSERT OR REPLACE INTO mailserver.projected_log_ins (app_password_id, address, selector, password, kind, expires_at)
         SELECT app_password_id, address, selector, password, kind, expires_at FROM temp.due_passwords WHERE address = $1;
-    INSERT OR REPLACE INTO mailserver.mailserver_aliases (address, destination)
-        SELECT address, destination FROM temp.due_aliases WHERE destination = $1;
-    INSERT OR REPLACE INTO mailserver.mailserver_senders (address, login)
-        SELECT address, login FROM temp.due_senders WHERE login = $1";
+    INSERT OR REPLACE INTO mailserver.projected_aliases (address, destination, expires_at)
+        SELECT address, destination, expires_at FROM temp.due_aliases WHERE destination = $1;
+    INSERT OR REPLACE INTO mailserver.projected_senders (address, login, expires_at)
+        SELECT address, login, expires_at FROM temp.due_senders WHERE login = $1";
 
 /// $1 is the app password's id.
 const APP_PASSWORD: &str = "DELETE FROM mailserver.projected_log_ins WHERE app_password_id = $1;
@@ -49,23 +49,25 @@ const APP_PASSWORD: &str = "DELETE FROM mailserver.projected_log_ins WHERE app_p
         SELECT app_password_id, address, selector, password, kind, expires_at FROM temp.due_passwords WHERE app_password_id = $1";
 
 /// $1 is the alias's address.
-const ALIAS: &str = "DELETE FROM mailserver.mailserver_aliases WHERE address = $1;
-    DELETE FROM mailserver.mailserver_senders WHERE address = $1;
-    INSERT INTO mailserver.mailserver_aliases (address, destination)
-        SELECT address, destination FROM temp.due_aliases WHERE address = $1;
-    INSERT INTO mailserver.mailserver_senders (address, login)
-        SELECT address, login FROM temp.due_senders WHERE address = $1";
+const ALIAS: &str = "DELETE FROM mailserver.projected_aliases WHERE address = $1;
+    DELETE FROM mailserver.projected_senders WHERE address = $1;
+    INSERT INTO mailserver.projected_aliases (address, destination, expires_at)
+        SELECT address, destination, expires_at FROM temp.due_aliases WHERE address = $1;
+    INSERT INTO mailserver.projected_senders (address, login, expires_at)
+        SELECT address, login, expires_at FROM temp.due_senders WHERE address = $1";
 
 /// $1 is the domain.
 const DOMAIN: &str = "DELETE FROM mailserver.mailserver_domains WHERE domain = $1;
     DELETE FROM mailserver.mailserver_custom_domains WHERE domain = $1;
-    DELETE FROM mailserver.mailserver_aliases WHERE address IN (SELECT address FROM main.addresses WHERE domain = $1 AND kind = 'alias');
-    DELETE FROM mailserver.mailserver_senders WHERE address IN (SELECT address FROM main.addresses WHERE domain = $1 AND kind = 'alias');
+    DELETE FROM mailserver.projected_aliases WHERE address IN (SELECT address FROM main.addresses WHERE domain = $1 AND kind = 'alias');
+    DELETE FROM mailserver.projected_senders WHERE address IN (SELECT address FROM main.addresses WHERE domain = $1 AND kind = 'alias');
     INSERT INTO mailserver.mailserver_domains (domain) SELECT domain FROM temp.due_domains WHERE domain = $1;
     INSERT INTO mailserver.mailserver_custom_domains (domain) SELECT domain FROM temp.due_custom_domains WHERE domain = $1;
-    INSERT INTO mailserver.mailserver_aliases (address, destination) SELECT address, destination FROM temp.due_aliases
+    INSERT INTO mailserver.projected_aliases (address, destination, expires_at)
+        SELECT address, destination, expires_at FROM temp.due_aliases
         WHERE address IN (SELECT address FROM main.addresses WHERE domain = $1 AND kind = 'alias');
-    INSERT INTO mailserver.mailserver_senders (address, login) SELECT address, login FROM temp.due_senders
+    INSERT INTO mailserver.projected_senders (address, login, expires_at)
+        SELECT address, login, expires_at FROM temp.due_senders
         WHERE address IN (SELECT address FROM main.addresses WHERE domain = $1 AND kind = 'alias')";
 
 const QUOTAS: &str = "DELETE FROM mailserver.mailserver_quotas;

@@ -246,7 +246,7 @@ async fn a_file_that_was_lost_or_tampered_with_is_repaired() {
             unreachable!()
         };
         let tamper = "DELETE FROM mailserver_users; UPDATE projected_log_ins SET password = '{PLAIN}x'; \
-            INSERT INTO mailserver_senders VALUES ('ceo@example.org', 'ada@example.org')";
+            INSERT INTO projected_senders VALUES ('ceo@example.org', 'ada@example.org', NULL)";
         sqlx::raw_sql(tamper).execute(&theirs).await.unwrap();
         theirs.close().await;
         fresh

@@ -19,19 +19,19 @@ use super::{claimed, created_id, delete, set};
 const FOREIGN: &str = "You can only send from your own address or active aliases";
 const ELSEWHERE: &str = "You do not have permission to send from this domain";
 
-async fn send_from(person: &Person<'_>, from: &str, to: &str) -> Response {
+pub(super) async fn send_from(person: &Person<'_>, from: &str, to: &str) -> Response {
     let mail = json!({ "from": from, "to": to, "subject": "hello", "text": "Hello." });
     person.post("/api/v1/mail/send", &mail).await
 }
 
 /// An external SMTP client.
-struct Smtp {
+pub(super) struct Smtp {
     stream: BufReader<TcpStream>,
 }
 
 impl Smtp {
     /// Connects a client and sends EHLO and MAIL FROM.
-    async fn start(service: &Service) -> Self {
+    pub(super) async fn start(service: &Service) -> Self {
         let stream = TcpStream::connect(service.mail().smtp).await.unwrap();
         let mut smtp = Self {
             stream: BufReader::new(stream),
@@ -49,7 +49,7 @@ impl Smtp {
         self.reply().await
     }
 
-    async fn to(&mut self, address: &str) -> u16 {
+    pub(super) async fn to(&mut self, address: &str) -> u16 {
         self.send(&format!("RCPT TO:<{address}>")).await
     }
 

@@ -25,10 +25,12 @@ async fn an_alias_can_be_created_listed_switched_and_deleted() {
             {
                 "id": other, "address": "news.letter_2-x@second.test", "active": true,
                 "created": at(advanced), "modified": at(advanced),
+                "note": null, "expiresAt": null, "lastReceivedAt": null, "received": 0,
             },
             {
                 "id": id, "address": "shop@first.test", "active": active,
                 "created": at(advanced), "modified": modified,
+                "note": null, "expiresAt": null, "lastReceivedAt": null, "received": 0,
             },
         ])
     };
@@ -36,14 +38,17 @@ async fn an_alias_can_be_created_listed_switched_and_deleted() {
 
     service.clock.advance(Duration::from_secs(100));
     let success = json!({ "success": true });
-    assert_eq!(set(&ada, id, true).await.succeeds(200), success);
+    let changed = json!({
+        "success": true, "note": null, "expiresAt": null, "lastReceivedAt": null, "received": 0,
+    });
+    assert_eq!(set(&ada, id, true).await.succeeds(200), changed);
     assert_eq!(json!(listed(&ada).await), expected(100, true, &at(100)));
-    assert_eq!(set(&ada, id, false).await.succeeds(200), success);
+    assert_eq!(set(&ada, id, false).await.succeeds(200), changed);
     assert_eq!(json!(listed(&ada).await), expected(100, false, &at(0)));
     service.clock.advance(Duration::from_secs(10));
-    assert_eq!(set(&ada, id, false).await.succeeds(200), success);
+    assert_eq!(set(&ada, id, false).await.succeeds(200), changed);
     assert_eq!(json!(listed(&ada).await), expected(110, false, &at(10)));
-    assert_eq!(set(&ada, id, true).await.succeeds(200), success);
+    assert_eq!(set(&ada, id, true).await.succeeds(200), changed);
     assert_eq!(json!(listed(&ada).await), expected(110, true, &at(0)));
 
     assert_eq!(delete(&ada, id).await.succeeds(200), success);
