@@ -1,6 +1,7 @@
 //! Code that the host and the modules share: the parser of JSON bodies ([`read`]), the parser of
 //! addresses (`addresses`, only with the feature of this name), the table of invisible characters
-//! ([`invisible`]), the rules for manifests of modules ([`check_manifest`], [`check_route`]) and
+//! ([`invisible`]), the header fields that clients add to messages ([`check_header_field`]), the
+//! rules for manifests of modules ([`check_manifest`], [`check_route`]) and
 //! for path patterns ([`check_path`]), the decoders of paths and queries ([`decode_segment`],
 //! [`decode_query`]), and the request headers of modules ([`REQUEST_HEADERS`]).
 //!
@@ -14,6 +15,7 @@
 #[cfg(feature = "addresses")]
 pub mod addresses;
 mod characters;
+mod header_fields;
 mod manifest;
 mod path;
 mod query;
@@ -28,6 +30,7 @@ use serde_json::error::Category;
 use serde_path_to_error::Path;
 
 pub use characters::{Invisible, invisible};
+pub use header_fields::{HeaderFieldError, MAX_HEADER_FIELDS, check_header_field, is_repeatable};
 pub use manifest::{DeclaredRoute, check_manifest, check_route};
 pub use path::check_path;
 pub use query::{decode_query, decode_segment};

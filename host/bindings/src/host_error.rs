@@ -1,6 +1,7 @@
 //! The error type of host functions.
 
 use crate::latchmail::host::mailbox::{ChangesError, SearchError, ThreadsError};
+use crate::latchmail::host::outbox::SendError;
 use crate::latchmail::host::teams::Refused;
 use crate::latchmail::host::types::Error;
 
@@ -52,5 +53,12 @@ from_error!(
     SearchError::Failed => SearchError,
     ThreadsError::Failed => ThreadsError,
     ChangesError::Failed => ChangesError,
-    Refused::Failed => Refused
+    Refused::Failed => Refused,
+    SendError::Failed => SendError
 );
+
+impl From<Error> for SendError {
+    fn from(error: Error) -> Self {
+        Self::Failed(error)
+    }
+}

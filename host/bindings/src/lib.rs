@@ -47,6 +47,8 @@ wasmtime::component::bindgen!({
             crate::HostError<crate::latchmail::host::mailbox::ThreadsError>,
         "latchmail:host/mailbox.changes-error" =>
             crate::HostError<crate::latchmail::host::mailbox::ChangesError>,
+        "latchmail:host/outbox.send-error" =>
+            crate::HostError<crate::latchmail::host::outbox::SendError>,
         "latchmail:host/teams.refused" => crate::HostError<crate::latchmail::host::teams::Refused>,
     },
 });

@@ -4,6 +4,7 @@
 //! - unfinished sign-ins at the identity provider
 //! - unused OAuth clients
 //! - sendings that are older than a day
+//! - expired uploads
 //! - old changes in the change logs of mailboxes
 //! - the last log-ins of deleted app passwords
 //! - the rows of stopped hosts, and events of hosts that are older than an hour
@@ -28,6 +29,7 @@ impl Directory {
         ended.extend(self.oauth.sweep(now).await?);
         self.single_sign_on.sweep(now).await?;
         self.sendings.sweep(now).await?;
+        self.uploads.sweep(now).await?;
         self.message_index.sweep(now).await?;
         self.credentials.sweep_last_logins().await?;
         self.hosts.sweep_hosts().await?;

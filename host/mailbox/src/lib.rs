@@ -60,6 +60,7 @@ pub use message::types::{Address, Attachment, Detail, Listing, Summary};
 pub use reading::Reader;
 pub use reading::attachment::AttachmentContent;
 pub use reading::download::Download;
+pub use reading::raw::RawMessage;
 
 #[cfg(test)]
 pub(crate) mod tests;

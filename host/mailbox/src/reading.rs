@@ -3,6 +3,7 @@
 pub(crate) mod attachment;
 pub(crate) mod download;
 pub(crate) mod message;
+pub(crate) mod raw;
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -226,6 +226,7 @@ async fn build(
         Arc::clone(&dkim),
         clock.clone(),
         &host_id,
+        auth.keys(),
     )?);
     let domains = Arc::new(Domains::new(
         &config,

@@ -67,6 +67,13 @@ const STEPS: &[Step] = &[
         sqlite: include_str!("../../migrations/sqlite/0005_paused_hosts.sql"),
         postgres: include_str!("../../migrations/postgres/0005_paused_hosts.sql"),
     },
+    Step {
+        version: 6,
+        description: "uploads",
+        oldest: 1,
+        sqlite: include_str!("../../migrations/sqlite/0006_uploads.sql"),
+        postgres: include_str!("../../migrations/postgres/0006_uploads.sql"),
+    },
 ];
 
 /// Runs the missing migrations. The caller must begin a write transaction first, because the

@@ -1,5 +1,7 @@
 //! The result of sending a message.
 
+use std::borrow::Cow;
+
 use crate::error::Error as MailboxError;
 
 /// A message that was sent.
@@ -18,13 +20,23 @@ pub struct Sent {
 pub enum Error {
     /// The caller is not allowed to use the sender address. The text can be shown to users.
     #[error("{0}")]
-    Denied(&'static str),
+    Denied(Cow<'static, str>),
     /// The draft contains an invalid value. The text can be shown to users.
     #[error("{0}")]
     Invalid(String),
     /// The finished message exceeds 25 MB.
     #[error("the message exceeds the 25 MB limit")]
     TooLarge,
+    /// The source of the file with this index does not exist, or the caller must not learn that the
+    /// source exists.
+    #[error("the source of file {0} does not exist")]
+    FileNotFound(usize),
+    /// An upload exceeds its maximum size.
+    #[error("An upload must be at most 25 MB")]
+    UploadTooLarge,
+    /// All uploads of the account together would exceed their maximum size.
+    #[error("The uploads of an account must be at most 100 MB together")]
+    UploadsFull,
     /// The mail server rejected a recipient or the message. The text contains the address of the
     /// rejected recipient and the mail server's reply. The text can be shown to users.
     #[error("the mail server rejected the message: {0}")]
@@ -56,6 +68,7 @@ impl From<MailboxError> for Error {
         match error {
             MailboxError::CredentialRefused => Self::CredentialRefused,
             MailboxError::Unavailable(why) => Self::Unavailable(why),
+            MailboxError::TooLarge(_) => Self::TooLarge,
             other => Self::Internal(other.to_string()),
         }
     }

@@ -1,0 +1,89 @@
+//! Reads messages in their stored form. [`crate::reading::download`] streams the bytes.
+
+use std::sync::Arc;
+
+use latchmail_core::message_number::MessageNumber;
+use latchmail_directory::message_index::Location;
+use latchmail_mime::{self as mime, Attachment, Encoding, Header, Section};
+
+use super::Reader;
+use crate::access::Access;
+use crate::bounds;
+use crate::connections::retry::retry_read;
+use crate::error::Error;
+use crate::numbers::locations::message_ref;
+use crate::reading::download::Download;
+
+/// A message in its stored form.
+#[derive(Debug)]
+pub struct RawMessage {
+    /// The decoded subject, or empty.
+    pub subject: String,
+    /// The size in bytes.
+    pub size: u64,
+    /// The bytes.
+    pub content: Download,
+}
+
+impl Reader {
+    /// Returns the message with this message number in its stored form. Returns `None` if the
+    /// message does not exist.
+    ///
+    /// # Errors
+    /// Returns an [`Error`] if the operation fails.
+    pub async fn raw(
+        self: &Arc<Self>,
+        access: &Access,
+        number: MessageNumber,
+    ) -> Result<Option<RawMessage>, Error> {
+        let mut locations = self.numbers.locations(access, number);
+        while let Some(location) = locations.next().await? {
+            let found = self.raw_at(access, location).await?;
+            if found.is_some() {
+                return Ok(found);
+            }
+        }
+        Ok(None)
+    }
+
+    async fn raw_at(
+        self: &Arc<Self>,
+        access: &Access,
+        location: Arc<Location>,
+    ) -> Result<Option<RawMessage>, Error> {
+        let at = message_ref(&location);
+        let pool = &self.context.connections;
+        let mut lease = pool.lease(access, Some(at.path)).await?;
+        let fetched = retry_read!(lease, session =>
+            session.beginnings_at(&[at], bounds::DOWNLOAD_CHUNK));
+        drop(lease);
+        let Some(message) = fetched.into_iter().find(|message| message.uid == at.uid) else {
+            return Ok(None);
+        };
+        let first = message.whole;
+        let size = if first.len() < bounds::DOWNLOAD_CHUNK {
+            first.len()
+        } else {
+            bounds::to_usize(message.size).max(first.len())
+        };
+        let (header, _) = mime::split(&first);
+        let subject = Header::of(header, bounds::FIELD).subject;
+        let section = Section {
+            range: 0..size,
+            encoding: Encoding::Identity,
+            attachment: Attachment {
+                index: 0,
+                filename: String::new(),
+                content_type: "message/rfc822".into(),
+                size: size as u64,
+            },
+            complete: true,
+        };
+        let content = Download::start(Arc::clone(self), access, Arc::clone(&location), section);
+        Ok(content.await?.map(|content| RawMessage {
+            subject,
+            size: size as u64,
+            content,
+        }))
+    }
+}
