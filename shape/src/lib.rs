@@ -1,7 +1,8 @@
 //! Code that the host and the modules share: the parser of JSON bodies ([`read`]), the parser of
-//! addresses (`addresses`, only with the feature of this name), the table of invisible characters
-//! ([`invisible`]), the header fields that clients add to messages ([`check_header_field`]), the
-//! rules for manifests of modules ([`check_manifest`], [`check_route`]) and
+//! addresses (`addresses`, only with the feature of this name), the error codes ([`codes`]), the
+//! table of invisible characters ([`invisible`]), the header fields that clients add to messages
+//! ([`check_header_field`]), the rules for manifests of modules ([`check_manifest`],
+//! [`check_route`]) and
 //! for path patterns ([`check_path`]), the decoders of paths and queries ([`decode_segment`],
 //! [`decode_query`]), and the request headers of modules ([`REQUEST_HEADERS`]).
 //!
@@ -15,6 +16,7 @@
 #[cfg(feature = "addresses")]
 pub mod addresses;
 mod characters;
+pub mod codes;
 mod header_fields;
 mod manifest;
 mod path;
@@ -30,6 +32,7 @@ use serde_json::error::Category;
 use serde_path_to_error::Path;
 
 pub use characters::{Invisible, invisible};
+pub use codes::Code;
 pub use header_fields::{HeaderFieldError, MAX_HEADER_FIELDS, check_header_field, is_repeatable};
 pub use manifest::{DeclaredRoute, check_manifest, check_route};
 pub use path::check_path;
@@ -69,6 +72,21 @@ impl ValidationError {
         match self {
             Self::Syntax => "Invalid JSON body".into(),
             Self::Shape(message) => message.into(),
+        }
+    }
+}
+
+impl ValidationError {
+    /// Returns the code of the error.
+    #[must_use]
+    pub fn code(&self) -> Code {
+        match self {
+            Self::Syntax => codes::INVALID_JSON_BODY,
+            Self::Shape(text) => match codes::of_text(text) {
+                Some(known) => known.code.clone(),
+                None if text.ends_with(" is required") => codes::FIELD_REQUIRED,
+                None => codes::INVALID_FIELD,
+            },
         }
     }
 }

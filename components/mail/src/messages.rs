@@ -48,6 +48,7 @@ pub(crate) fn list_messages(
 #[cfg(test)]
 mod tests {
     use latchmail_sdk::capability::Error;
+    use latchmail_sdk::codes;
     use latchmail_sdk::testing::{FakeHost, Letter, json, request};
 
     use super::*;
@@ -75,7 +76,13 @@ mod tests {
         let host = FakeHost::new();
         let request = request(&[("folder", "INBOX")], &[("limit", "101")], "");
         let refused = list_messages(&host, &request).unwrap_err();
-        assert_eq!(refused, Failure::bad_request("Invalid paging parameters"));
+        assert_eq!(
+            refused,
+            Failure::bad_request(
+                codes::INVALID_PAGING_PARAMETERS,
+                "Invalid paging parameters"
+            )
+        );
         assert_eq!(host.calls(), 0);
     }
 
@@ -83,7 +90,10 @@ mod tests {
     fn a_missing_folder_is_404_and_an_unavailable_mail_server_is_503() {
         let host = FakeHost::new();
         let refused = || list_messages(&host, &request(&[("folder", "x")], &[], "")).unwrap_err();
-        assert_eq!(refused(), Failure::not_found("Folder not found"));
+        assert_eq!(
+            refused(),
+            Failure::not_found(codes::FOLDER_NOT_FOUND, "Folder not found")
+        );
         host.fail(Error::Unavailable);
         let away = refused();
         assert_eq!((away.status, away.retry_after), (503, Some(2)));

@@ -46,7 +46,7 @@ pub use self::teams::{
     Grant, InvitedMember, Missing, NewGrant, Refused, Right, Target, Team, TeamMember, TeamRole,
     TeamSummary, Teams,
 };
-pub use crate::bindings::latchmail::host::types::{Error, Scope, Timestamp};
+pub use crate::bindings::latchmail::host::types::{Error, Problem, Scope, Timestamp};
 
 /// The real host. Outside a component, the functions of `Host` panic.
 #[derive(Clone, Copy, Debug, Default)]

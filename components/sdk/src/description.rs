@@ -15,6 +15,8 @@ use crate::bindings::exports::latchmail::host::module::Method;
 pub struct Failed {
     /// The error message, as a sentence for people.
     pub error: String,
+    /// The error code, for programs.
+    pub code: String,
 }
 
 /// A response that only reports success.

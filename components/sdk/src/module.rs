@@ -1,5 +1,6 @@
 //! Modules and their routes.
 
+use latchmail_shape::codes;
 use utoipa::openapi::OpenApi;
 
 use crate::bindings::exports::latchmail::host::module as wit;
@@ -184,7 +185,7 @@ impl<H> Module<H> {
             .find(|route| route.operation == operation);
         let response = match route {
             Some(route) => (route.handler)(host, request),
-            None => Err(Failure::not_found("Not found")),
+            None => Err(Failure::not_found(codes::NOT_FOUND, "Not found")),
         };
         response.unwrap_or_else(Reply::from)
     }

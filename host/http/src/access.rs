@@ -3,6 +3,7 @@
 
 use http::{HeaderValue, header};
 use latchmail_core::caller::{Audience, Caller, Credential, SESSION_ONLY, Scope, missing};
+use latchmail_core::codes;
 use latchmail_core::error::Failure;
 use latchmail_runtime::modules::Access;
 
@@ -27,8 +28,12 @@ pub fn authorize(access: Access, caller: &Caller) -> Result<(), Rejection> {
             },
         ) => Ok(()),
         (Access::Admin, Credential::Session { .. }) if caller.admin => Ok(()),
-        (Access::Admin, Credential::Session { .. }) => Err(Failure::forbidden(ADMINS_ONLY).into()),
-        (Access::Session | Access::Admin, _) => Err(Failure::forbidden(SESSION_ONLY).into()),
+        (Access::Admin, Credential::Session { .. }) => {
+            Err(Failure::forbidden(codes::ADMINISTRATOR_REQUIRED, ADMINS_ONLY).into())
+        }
+        (Access::Session | Access::Admin, _) => {
+            Err(Failure::forbidden(codes::SESSION_REQUIRED, SESSION_ONLY).into())
+        }
         (Access::Scoped { scope, .. }, Credential::ApiToken { .. })
         | (Access::Scoped { scope, oauth: true }, Credential::OAuth { .. })
             if caller.holds(scope) =>
@@ -80,7 +85,7 @@ pub fn authorize_mailbox(caller: &Caller) -> Result<(), Rejection> {
     match caller.credential {
         Credential::Session { .. } => Ok(()),
         Credential::ApiToken { .. } | Credential::OAuth { .. } => {
-            Err(Failure::forbidden(SESSION_ONLY).into())
+            Err(Failure::forbidden(codes::SESSION_REQUIRED, SESSION_ONLY).into())
         }
     }
 }
@@ -88,7 +93,7 @@ pub fn authorize_mailbox(caller: &Caller) -> Result<(), Rejection> {
 /// Returns a 403 error. The body and the header `WWW-Authenticate` (RFC 6750, section 3.1) contain
 /// the missing scope.
 fn insufficient_scope(scope: Scope) -> Rejection {
-    let rejection = Rejection::from(Failure::forbidden(missing(scope)));
+    let rejection = Rejection::from(Failure::forbidden(codes::MISSING_SCOPE, missing(scope)));
     let challenge = format!("Bearer error=\"insufficient_scope\", scope=\"{scope}\"");
     match HeaderValue::try_from(challenge) {
         Ok(challenge) => rejection.with(header::WWW_AUTHENTICATE, challenge),
@@ -100,7 +105,11 @@ fn insufficient_scope(scope: Scope) -> Rejection {
 /// `WWW-Authenticate`.
 #[must_use]
 pub fn unauthorized() -> Rejection {
-    Failure::unauthorized("Missing or invalid Authorization header").into()
+    Failure::unauthorized(
+        codes::INVALID_AUTHORIZATION_HEADER,
+        "Missing or invalid Authorization header",
+    )
+    .into()
 }
 
 #[cfg(test)]

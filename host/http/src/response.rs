@@ -90,10 +90,11 @@ pub(crate) fn add_common_headers(id: &str, hsts: Option<&HeaderValue>, headers: 
     }
 }
 
-/// Returns a response with the body `{"error": text}`, and with the status and the headers of the
+/// Returns a response with the body `{"error": text, "code": code}`, and with the status and the headers of the
 /// rejection.
 fn error_response(rejection: Rejection) -> Response {
-    let body = serde_json::json!({ "error": rejection.text }).to_string();
+    let body =
+        serde_json::json!({ "error": rejection.text, "code": rejection.code.as_str() }).to_string();
     let mut response = message::serialized_json(rejection.status, body.into());
     response.headers.extend(rejection.headers);
     response

@@ -17,6 +17,8 @@ use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
+use latchmail_shape::codes;
+
 pub use outbox::SentMessage;
 
 use super::NOW;
@@ -268,14 +270,14 @@ impl FakeHost {
         self.calls.set(self.calls.get() + 1);
         let caller = self.caller.borrow();
         if caller.kind == Kind::Anonymous {
-            return Err(Error::Denied("There is no caller".into()));
+            return Err(Error::denied(codes::NO_CALLER, "There is no caller"));
         }
         match need {
             Need::Scope(scope) if !caller.scopes.contains(&scope) => {
-                return Err(Error::Denied(missing(scope)));
+                return Err(Error::denied(codes::MISSING_SCOPE, missing(scope)));
             }
             Need::Session if caller.kind != Kind::Session => {
-                return Err(Error::Denied(SESSION_ONLY.into()));
+                return Err(Error::denied(codes::SESSION_REQUIRED, SESSION_ONLY));
             }
             Need::Caller | Need::Scope(_) | Need::Session => {}
         }

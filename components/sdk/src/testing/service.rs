@@ -3,6 +3,7 @@
 
 use std::cell::RefCell;
 
+use latchmail_shape::codes;
 use serde::Serialize;
 use serde_json::Value;
 
@@ -104,18 +105,32 @@ impl Service {
         let (path, query) = path.split_once('?').unwrap_or((path, ""));
         let routes = route::at(&self.manifest.routes, path);
         if routes.is_empty() {
-            return Err(Failure::not_found("There is no such route"));
+            return Err(Failure::not_found(
+                codes::ROUTE_NOT_FOUND,
+                "There is no such route",
+            ));
         }
         let route = routes
             .into_iter()
             .find(|r| route::method(r.method) == method);
-        let route =
-            route.ok_or_else(|| Failure::new(405, "This route does not support this method"))?;
+        let route = route.ok_or_else(|| {
+            Failure::new(
+                405,
+                codes::METHOD_NOT_ALLOWED,
+                "This route does not support this method",
+            )
+        })?;
         self.admit(route)?;
-        let undecoded =
-            |what| Failure::bad_request(format!("The {what} is not valid percent-encoded UTF-8"));
-        let values = route::values(&route.path, path).ok_or_else(|| undecoded("path"))?;
-        let query = latchmail_shape::decode_query(query).ok_or_else(|| undecoded("query"))?;
+        let undecoded = |code, what| {
+            Failure::bad_request(
+                code,
+                format!("The {what} is not valid percent-encoded UTF-8"),
+            )
+        };
+        let values = route::values(&route.path, path)
+            .ok_or_else(|| undecoded(codes::INVALID_PATH_ENCODING, "path"))?;
+        let query = latchmail_shape::decode_query(query)
+            .ok_or_else(|| undecoded(codes::INVALID_QUERY_ENCODING, "query"))?;
         if body.len() > route.max_body as usize {
             return Err(too_large(route.max_body));
         }
@@ -151,19 +166,27 @@ impl Service {
         }
         match (route.access, caller.kind) {
             (_, Kind::Anonymous) | (Access::Oauth, Kind::Session | Kind::ApiToken) => {
-                Err(Failure::new(401, "Missing or invalid Authorization header"))
+                Err(Failure::new(
+                    401,
+                    codes::INVALID_AUTHORIZATION_HEADER,
+                    "Missing or invalid Authorization header",
+                ))
             }
             (Access::Public, _)
             | (Access::Session | Access::Scoped(_), Kind::Session)
             | (Access::Oauth, Kind::Oauth) => Ok(()),
-            (Access::Session, _) => Err(Failure::new(403, SESSION_ONLY)),
+            (Access::Session, _) => Err(Failure::new(403, codes::SESSION_REQUIRED, SESSION_ONLY)),
             (Access::Scoped(scoped), kind) => {
                 let has_scope = caller.scopes.contains(&scoped.scope);
                 let open = scoped.oauth && OPEN_TO_OAUTH.contains(&scoped.scope);
                 if has_scope && (kind == Kind::ApiToken || open) {
                     Ok(())
                 } else {
-                    Err(Failure::new(403, missing(scoped.scope)))
+                    Err(Failure::new(
+                        403,
+                        codes::MISSING_SCOPE,
+                        missing(scoped.scope),
+                    ))
                 }
             }
         }
@@ -181,10 +204,15 @@ fn passed_headers(headers: &[(&str, &str)]) -> Vec<(String, String)> {
 
 fn too_large(most: u32) -> Failure {
     if most == 0 {
-        return Failure::new(413, "This route accepts no request body");
+        return Failure::new(
+            413,
+            codes::BODY_NOT_ALLOWED,
+            "This route accepts no request body",
+        );
     }
     Failure::new(
         413,
+        codes::BODY_TOO_LARGE,
         format!("The request's body is larger than {most} bytes"),
     )
 }

@@ -4,6 +4,8 @@
 
 use bytes::Bytes;
 use latchmail_core::clock::Timestamp;
+use latchmail_core::codes;
+use latchmail_core::error::Problem;
 use latchmail_shape::{MAX_HEADER_FIELDS, check_header_field, is_repeatable};
 use mail_builder::MessageBuilder;
 use mail_builder::headers::date::Date;
@@ -289,7 +291,10 @@ impl Draft {
 }
 
 pub(super) fn invalid(what: &str) -> Error {
-    Error::Invalid(format!("Invalid {what}"))
+    Error::Invalid(Problem::new(
+        codes::INVALID_DRAFT,
+        format!("Invalid {what}"),
+    ))
 }
 
 /// Removes the angle brackets from a Message-ID.

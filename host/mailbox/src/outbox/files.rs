@@ -3,6 +3,8 @@
 
 use bytes::{Bytes, BytesMut};
 use futures_util::StreamExt as _;
+use latchmail_core::codes;
+use latchmail_core::error::Problem;
 use latchmail_core::message_number::MessageNumber;
 use sha2::{Digest as _, Sha256};
 
@@ -304,7 +306,9 @@ fn no_upload() -> Error {
 /// for reading the message.
 fn reading_error(error: MailboxError) -> Error {
     match error {
-        MailboxError::Denied(_) => Error::Denied(error.to_string().into()),
+        MailboxError::Denied(_) => {
+            Error::Denied(Problem::new(codes::PERMISSION_DENIED, error.to_string()))
+        }
         other => other.into(),
     }
 }

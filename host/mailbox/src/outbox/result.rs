@@ -1,8 +1,7 @@
 //! The result of sending a message.
 
-use std::borrow::Cow;
-
 use crate::error::Error as MailboxError;
+use latchmail_core::error::Problem;
 
 /// A message that was sent.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -20,10 +19,10 @@ pub struct Sent {
 pub enum Error {
     /// The caller is not allowed to use the sender address. The text can be shown to users.
     #[error("{0}")]
-    Denied(Cow<'static, str>),
-    /// The draft contains an invalid value. The text can be shown to users.
+    Denied(Problem),
+    /// The draft contains an invalid value.
     #[error("{0}")]
-    Invalid(String),
+    Invalid(Problem),
     /// The finished message exceeds 25 MB.
     #[error("the message exceeds the 25 MB limit")]
     TooLarge,
@@ -35,7 +34,7 @@ pub enum Error {
     #[error("An upload must be at most 25 MB")]
     UploadTooLarge,
     /// All uploads of the account together would exceed their maximum size.
-    #[error("The uploads of an account must be at most 100 MB together")]
+    #[error("The uploads of the account exceed 100 MB")]
     UploadsFull,
     /// The mail server rejected a recipient or the message. The text contains the address of the
     /// rejected recipient and the mail server's reply. The text can be shown to users.
@@ -44,7 +43,7 @@ pub enum Error {
     /// The idempotency key was used for another message, or a request with the key is in progress.
     /// The text can be shown to users.
     #[error("{0}")]
-    Conflict(&'static str),
+    Conflict(Problem),
     /// The mail server rejected the credential.
     #[error("the mail server rejected the credential")]
     CredentialRefused,

@@ -12,6 +12,7 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use latchmail_accounts::auth::administrator::Administrator;
 use latchmail_core::caller::Origin;
+use latchmail_core::codes;
 use latchmail_core::error::Failure;
 use latchmail_core::sealing::Purpose;
 use latchmail_core::secrets;
@@ -220,8 +221,8 @@ impl Fields {
     /// Returns 403 if the token of the form is missing or is not the token of the browser. Returns
     /// 400 if the body is not a form.
     pub(super) fn read(request: &Request, browser: &Browser) -> Result<Self, Rejection> {
-        let fields =
-            form(request).map_err(|refusal| Rejection::bad_request(refusal.description))?;
+        let fields = form(request)
+            .map_err(|refusal| Rejection::bad_request(codes::INVALID_FIELD, refusal.description))?;
         let fields = Self(Parameters::new(fields));
         let expected = Sha256::digest(&browser.csrf);
         let sent = fields.one("csrf")?.map(Sha256::digest);
@@ -238,9 +239,12 @@ impl Fields {
     /// # Errors
     /// Returns 400 if the field is repeated.
     pub(super) fn one(&self, name: &str) -> Result<Option<&str>, Rejection> {
-        self.0
-            .one(name)
-            .map_err(|_| Rejection::bad_request(format!("{name} must not be repeated")))
+        self.0.one(name).map_err(|_| {
+            Rejection::bad_request(
+                codes::PARAMETER_REPEATED,
+                format!("{name} must not be repeated"),
+            )
+        })
     }
 
     /// Returns `true` if the form contains the user's confirmation of the action.
@@ -275,7 +279,7 @@ pub(super) fn require_same_origin(state: &PageState, headers: &HeaderMap) -> Res
 }
 
 fn forbidden(text: &'static str) -> Rejection {
-    Rejection::new(StatusCode::FORBIDDEN, text)
+    Rejection::new(StatusCode::FORBIDDEN, codes::FOREIGN_ORIGIN, text)
 }
 
 /// Returns `true` if a browser loads the page into a frame.

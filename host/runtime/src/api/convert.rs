@@ -1,8 +1,10 @@
 //! Conversion between the host's types and the generated WIT types.
 
+use crate::api::problem;
 use latchmail_accounts::mail_server;
 use latchmail_bindings::latchmail::host::types as wit;
 use latchmail_core::caller::Scope;
+use latchmail_core::codes;
 use latchmail_core::error::{Failure, Kind};
 
 pub(super) fn scope_to_wit(scope: Scope) -> wit::Scope {
@@ -32,8 +34,8 @@ pub(crate) fn scope_from_wit(scope: wit::Scope) -> Scope {
 /// refused credential.
 pub(crate) fn account_error(failure: Failure) -> wit::Error {
     match failure.kind {
-        Kind::Invalid => wit::Error::Invalid(failure.text.into_owned()),
-        Kind::Forbidden => wit::Error::Denied(failure.text.into_owned()),
+        Kind::Invalid => problem::invalid(failure.code, failure.text),
+        Kind::Forbidden => problem::denied(failure.code, failure.text),
         Kind::Unauthorized => wit::Error::CredentialRefused,
         Kind::Unavailable => {
             tracing::warn!("mail server or database unavailable: {failure}");
@@ -60,12 +62,18 @@ pub(super) fn mailbox_error(error: latchmail_mailbox::Error) -> wit::Error {
             tracing::warn!("mail server or database unavailable: {detail}");
             wit::Error::Unavailable
         }
-        latchmail_mailbox::Error::Denied(_) => wit::Error::Denied(error.to_string()),
-        latchmail_mailbox::Error::TooLarge(sentence) => wit::Error::TooLarge(sentence),
-        latchmail_mailbox::Error::InvalidQuery(sentence) => wit::Error::Invalid(sentence),
-        latchmail_mailbox::Error::CursorExpired => wit::Error::Invalid(error.to_string()),
+        latchmail_mailbox::Error::Denied(_) => {
+            problem::denied(codes::MISSING_RIGHT, error.to_string())
+        }
+        latchmail_mailbox::Error::TooLarge(why) => wit::Error::TooLarge(problem::of(why)),
+        latchmail_mailbox::Error::InvalidQuery(sentence) => {
+            problem::invalid(codes::INVALID_SEARCH_QUERY, sentence)
+        }
+        latchmail_mailbox::Error::CursorExpired => {
+            problem::invalid(codes::CURSOR_EXPIRED, error.to_string())
+        }
         latchmail_mailbox::Error::IndexNotReady => wit::Error::Unavailable,
-        latchmail_mailbox::Error::Rejected(sentence) => wit::Error::Rejected(sentence),
+        latchmail_mailbox::Error::Rejected(sentence) => problem::rejected(sentence),
         latchmail_mailbox::Error::Unknown(detail) => {
             tracing::error!("outcome of a mailbox change is unknown: {detail}");
             wit::Error::OutcomeUnknown
@@ -86,7 +94,7 @@ pub(super) fn mail_server_error(error: mail_server::Error) -> wit::Error {
             tracing::warn!("mail server unavailable: {detail}");
             wit::Error::Unavailable
         }
-        mail_server::Error::Rejected(sentence) => wit::Error::Rejected(sentence),
+        mail_server::Error::Rejected(sentence) => problem::rejected(sentence),
         mail_server::Error::Internal(detail) => {
             tracing::error!("mail server operation failed: {detail}");
             wit::Error::Internal

@@ -6,6 +6,7 @@ use crate::capability::{
     Scope, Timestamp, Token, TokenReference,
 };
 use crate::scope;
+use latchmail_shape::codes;
 
 const DAY: Timestamp = 24 * 60 * 60 * 1000;
 
@@ -52,14 +53,20 @@ impl Credentials for FakeHost {
         self.allow(Need::Session, |account| {
             check_label(label)?;
             if scopes.is_empty() {
-                return Err(Error::Invalid("scopes must not be empty".into()));
+                return Err(Error::invalid(
+                    codes::SCOPE_REQUIRED,
+                    "scopes must not be empty",
+                ));
             }
             if days.is_some_and(|days| !(1..=365).contains(&days)) {
-                return Err(Error::Invalid("days must be from 1 to 365".into()));
+                return Err(Error::invalid(
+                    codes::INVALID_EXPIRY,
+                    "days must be from 1 to 365",
+                ));
             }
             if account.tokens.len() >= at_most as usize {
                 let text = "The account has reached its limit of API tokens";
-                return Err(Error::Conflict(text.into()));
+                return Err(Error::conflict(codes::TOO_MANY_TOKENS, text));
             }
             let id = format!("credential-{}", self.next_number("credential"));
             let canonical = scope::ALL.iter().map(|(scope, _)| *scope);
@@ -118,7 +125,7 @@ impl Credentials for FakeHost {
             check_label(label)?;
             let kind = |one: &&Credential| matches!(one.kind, CredentialKind::AppPassword);
             if account.credentials.iter().filter(kind).count() >= MAX_APP_PASSWORDS {
-                return Err(Error::Conflict(format!(
+                return Err(Error::conflict(codes::TOO_MANY_APP_PASSWORDS, format!(
                     "You already have {MAX_APP_PASSWORDS} app passwords; revoke one before creating another"
                 )));
             }
@@ -154,7 +161,10 @@ impl Credentials for FakeHost {
 
 fn check_label(label: &str) -> Result<(), Error> {
     if label.is_empty() || label.chars().count() > 64 {
-        return Err(Error::Invalid("label must be 1 to 64 characters".into()));
+        return Err(Error::invalid(
+            codes::INVALID_LABEL,
+            "label must be 1 to 64 characters",
+        ));
     }
     Ok(())
 }
