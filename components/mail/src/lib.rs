@@ -13,6 +13,7 @@ mod messages;
 mod search;
 mod send;
 mod threads;
+mod uploads;
 
 use latchmail_sdk::capability::{Caller, Mailbox, Outbox, Scope};
 use latchmail_sdk::{Module, Route};
@@ -23,6 +24,8 @@ const SMALL: u32 = 64 * 1024;
 /// The maximum size of the request body for sending a message, in bytes. The limit is sufficient
 /// for a message of 25 MB with attachments in base64.
 const LARGE: u32 = 40 * 1024 * 1024;
+/// The maximum size of an uploaded file, in bytes.
+const UPLOAD: u32 = 25 * 1024 * 1024;
 
 #[derive(OpenApi)]
 #[openapi(
@@ -41,7 +44,8 @@ const LARGE: u32 = 40 * 1024 * 1024;
         bulk::bulk_delete,
         changes::list_changes,
         threads::list_threads,
-        threads::get_thread
+        threads::get_thread,
+        uploads::upload_file
     ),
     tags((name = "Mail", description = "Folders, messages and attachments"))
 )]
@@ -84,6 +88,15 @@ pub fn module<H: Mailbox + Outbox + Caller>() -> Module<H> {
         .route(changing(Route::new("bulkFlagMessages", bulk::bulk_flag)).takes(SMALL))
         .route(changing(Route::new("bulkMoveMessages", bulk::bulk_move)).takes(SMALL))
         .route(changing(Route::new("bulkDeleteMessages", bulk::bulk_delete)).takes(SMALL))
+        .route(
+            Route::new("uploadFile", uploads::upload_file)
+                .scoped(Scope::MailSend)
+                .with_oauth()
+                .bucket("mail")
+                .takes(UPLOAD)
+                .blob_body()
+                .within(120),
+        )
 }
 
 latchmail_sdk::export!(module);

@@ -39,7 +39,9 @@ pub use self::mailbox::{
     SearchError, SearchResult, Snippet, SortOrder, Summary, Thread, ThreadList, ThreadMessages,
     ThreadsError, Verdict,
 };
-pub use self::outbox::{Draft, File, Outbox, Sent};
+pub use self::outbox::{
+    Draft, File, FileSource, Header, MessagePart, Outbox, SendError, Sent, UploadedFile,
+};
 pub use self::profile::{Changes, Details, PasswordChange, Profile};
 pub use self::store::Store;
 pub use self::teams::{

@@ -26,8 +26,8 @@ pub struct Request {
     pub headers: Vec<(String, String)>,
     /// Bytes of the body. Empty if the body is a blob in the host.
     pub body: Vec<u8>,
-    /// Decoded values of the route's blob fields. [`Request::take_blob`] removes a value from this
-    /// list.
+    /// Decoded values of the route's blob fields, or the body of a route with a blob body.
+    /// [`Request::take_blob`] removes a value from this list.
     pub blobs: RefCell<Vec<Option<Blob>>>,
 }
 
@@ -60,7 +60,8 @@ impl Request {
         latchmail_shape::read(&self.body).map_err(Failure::from)
     }
 
-    /// Removes and returns the decoded value of a blob field. In the body, the field contains
+    /// Removes and returns the decoded value of a blob field, or the body of a route with a blob
+    /// body, which has the index 0. In the body, the field contains
     /// `index` instead of the value. Returns `None` if the index is invalid or the value was
     /// already removed.
     #[must_use]
@@ -139,16 +140,21 @@ impl Paging {
 
 impl From<wit::Request> for Request {
     fn from(request: wit::Request) -> Self {
+        let mut blobs: Vec<_> = request.blobs.into_iter().map(Some).collect();
+        let body = match request.body {
+            Body::Bytes(bytes) => bytes,
+            Body::Blob(blob) => {
+                blobs.push(Some(blob));
+                Vec::new()
+            }
+        };
         Self {
             id: request.id,
             path: request.path,
             query: request.query,
             headers: request.headers,
-            body: match request.body {
-                Body::Bytes(bytes) => bytes,
-                Body::Blob(_) => Vec::new(),
-            },
-            blobs: RefCell::new(request.blobs.into_iter().map(Some).collect()),
+            body,
+            blobs: RefCell::new(blobs),
         }
     }
 }

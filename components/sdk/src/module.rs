@@ -23,6 +23,7 @@ pub struct Route<H> {
     access: wit::Access,
     bucket: &'static str,
     max_body: u32,
+    body: wit::BodyForm,
     blob_fields: Vec<&'static str>,
     /// The deadline in milliseconds.
     deadline: u32,
@@ -40,6 +41,7 @@ impl<H> Route<H> {
             access: wit::Access::Session,
             bucket: DEFAULT_BUCKET,
             max_body: 0,
+            body: wit::BodyForm::Bytes,
             blob_fields: Vec::new(),
             deadline: 30_000,
             handler,
@@ -60,6 +62,14 @@ impl<H> Route<H> {
     #[must_use]
     pub fn blob_field(mut self, pointer: &'static str) -> Self {
         self.blob_fields.push(pointer);
+        self
+    }
+
+    /// Keeps the body of requests in the host as a blob. [`Request::take_blob`] with index 0
+    /// returns the body. Such a route cannot have blob fields.
+    #[must_use]
+    pub fn blob_body(mut self) -> Self {
+        self.body = wit::BodyForm::Blob;
         self
     }
 
@@ -162,7 +172,7 @@ impl<H> Module<H> {
                 access: route.access,
                 bucket: route.bucket.into(),
                 max_body: route.max_body,
-                body: wit::BodyForm::Bytes,
+                body: route.body,
                 blob_fields: blob_fields.collect(),
                 deadline: route.deadline,
             }

@@ -373,8 +373,8 @@ fn warn_about(column: SealedColumn, row: &str) {
         ),
         // These columns need no warning. A web session whose app password cannot be decrypted has
         // ended. A session without the identity provider's token ends at its maximum age. The next
-        // use of an undecryptable search index credential replaces the credential. An upload expires
-        // after an hour.
+        // use of an undecryptable search index credential replaces the credential. An upload
+        // expires after an hour.
         SealedColumn::Session
         | SealedColumn::ProviderToken
         | SealedColumn::IndexKey

@@ -9,8 +9,8 @@ use serde_json::Value;
 
 use super::host::{SESSION_ONLY, missing};
 use super::{FakeHost, Response, blob_fields, manifest, route};
-use crate::bindings::exports::latchmail::host::module::{Access, Manifest, Route};
-use crate::capability::{Caller as _, Kind, Scope};
+use crate::bindings::exports::latchmail::host::module::{Access, BodyForm, Manifest, Route};
+use crate::capability::{Blob, Caller as _, Kind, Scope};
 use crate::failure::Failure;
 use crate::message::{Reply, Request};
 use crate::module::Module;
@@ -140,6 +140,9 @@ impl Service {
         {
             blobs = blob_fields::take(&mut value, &route.blob_fields)?;
             body = value.to_string().into_bytes();
+        }
+        if matches!(route.body, BodyForm::Blob) {
+            blobs.push(Blob::Bytes(std::mem::take(&mut body)));
         }
         let request = Request {
             id: "a-request".into(),

@@ -307,7 +307,7 @@ fn no_upload() -> Error {
 fn reading_error(error: MailboxError) -> Error {
     match error {
         MailboxError::Denied(_) => {
-            Error::Denied(Problem::new(codes::PERMISSION_DENIED, error.to_string()))
+            Error::Denied(Problem::new(codes::MISSING_RIGHT, error.to_string()))
         }
         other => other.into(),
     }

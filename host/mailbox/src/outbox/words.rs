@@ -9,9 +9,9 @@ use mail_builder::headers::raw::Raw;
 
 use super::draft::Recipient;
 
-/// Returns the value of a field with addresses. Encodes all names of the field if a name contains text
-/// like an encoded word (RFC 2047). mail-builder would write an ASCII name unchanged in quotes, and
-/// many receivers decode encoded words even in quotes.
+/// Returns the value of a field with addresses. Encodes all names of the field if a name contains
+/// text like an encoded word (RFC 2047). mail-builder would write an ASCII name unchanged in
+/// quotes, and many receivers decode encoded words even in quotes.
 pub(super) fn address_list(recipients: &[Recipient]) -> HeaderType<'_> {
     if recipients.iter().any(|one| one.name.contains("=?")) {
         let field: Vec<String> = recipients

@@ -24,6 +24,7 @@ fn expected_access() -> BTreeMap<&'static str, Access> {
     let scoped = |scope, oauth| Access::Scoped { scope, oauth };
     let read = scoped(Scope::MailRead, true);
     let write = scoped(Scope::MailWrite, true);
+    let aliases = scoped(Scope::AliasesRead, true);
     BTreeMap::from([
         ("GET /", Access::Public),
         ("GET /docs", Access::Public),
@@ -52,12 +53,10 @@ fn expected_access() -> BTreeMap<&'static str, Access> {
         ("POST /api/v1/mail/messages/bulk/flag", write),
         ("POST /api/v1/mail/messages/bulk/move", write),
         ("POST /api/v1/mail/messages/bulk/delete", write),
+        ("POST /api/v1/mail/uploads", scoped(Scope::MailSend, true)),
         ("GET /api/v1/aliases", scoped(Scope::AliasesRead, true)),
         ("POST /api/v1/aliases", scoped(Scope::AliasesWrite, false)),
-        (
-            "GET /api/v1/aliases/domains",
-            scoped(Scope::AliasesRead, true),
-        ),
+        ("GET /api/v1/aliases/domains", aliases),
         (
             "GET /api/v1/aliases/check",
             scoped(Scope::AliasesRead, true),
