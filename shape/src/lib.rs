@@ -1,8 +1,9 @@
 //! Code that the host and the modules share: the parser of JSON bodies ([`read`]), the parser of
 //! addresses (`addresses`, only with the feature of this name), the error codes ([`codes`]), the
-//! table of invisible characters ([`invisible`]), the rules for manifests of modules
-//! ([`check_manifest`], [`check_route`]) and for path patterns ([`check_path`]), the decoders of
-//! paths and queries ([`decode_segment`], [`decode_query`]), and the request headers of modules
+//! table of invisible characters ([`invisible`]), the header fields that clients add to messages
+//! ([`check_header_field`]), the rules for manifests of modules ([`check_manifest`],
+//! [`check_route`]) and for path patterns ([`check_path`]), the decoders of paths and queries
+//! ([`decode_segment`], [`decode_query`]), and the request headers of modules
 //! ([`REQUEST_HEADERS`]).
 //!
 //! The error text for an invalid body names the invalid field. The
@@ -16,6 +17,7 @@
 pub mod addresses;
 mod characters;
 pub mod codes;
+mod header_fields;
 mod manifest;
 mod path;
 mod query;
@@ -31,6 +33,7 @@ use serde_path_to_error::Path;
 
 pub use characters::{Invisible, invisible};
 pub use codes::Code;
+pub use header_fields::{HeaderFieldError, MAX_HEADER_FIELDS, check_header_field, is_repeatable};
 pub use manifest::{
     AGENT, API_TOKEN, APP_PASSWORD, Accepted, DeclaredRoute, METHODS, OAUTH, SCOPES, SESSION,
     check_manifest, check_route,

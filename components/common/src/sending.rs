@@ -1,7 +1,10 @@
 //! Validates and sends a message. The host composes and transmits the message, and files a copy in
 //! Sent.
 
-use latchmail_sdk::capability::{Blob, Caller, Draft, Error, File, Outbox};
+mod attachments;
+mod headers;
+
+use latchmail_sdk::capability::{Address, Blob, Caller, Draft, Error, Outbox, SendError};
 use latchmail_sdk::{Failure, Object, codes};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -9,12 +12,17 @@ use utoipa::ToSchema;
 use crate::message_ids::{self, MessageIds};
 use crate::recipients::{self, Recipients};
 
+use attachments::{AttachmentForms, Missing};
+pub use attachments::{SendAttachment, is_media_type, is_name};
+
 /// The maximum number of recipients of a message in `to`, `cc` and `bcc` together.
 const MAX_RECIPIENTS: usize = 50;
 /// The maximum number of attachments of a message.
 const MAX_ATTACHMENTS: usize = 20;
 /// The maximum length of a subject, in characters.
 const MAX_SUBJECT: usize = 998;
+/// The maximum length of the name of a sender or of a file, in characters.
+const MAX_NAME: usize = 255;
 /// The maximum length of an `Idempotency-Key`, in bytes.
 const MAX_KEY: usize = 255;
 
@@ -25,6 +33,20 @@ pub struct SendRequest {
     /// The account's address or one of its active aliases, without a name.
     #[schema(min_length = 1)]
     pub from: String,
+    /// The display name of the sender, at most 255 characters without control characters.
+    // An addition of Latchmail.
+    #[serde(default)]
+    #[schema(
+        max_length = 255,
+        pattern = r"^[^\u0000-\u001f\u007f-\u009f]*$",
+        extensions(("x-latchmail" = json!(true)))
+    )]
+    pub from_name: Option<String>,
+    /// The addresses for replies (`Reply-To`), at most 50: addresses separated by commas, each with
+    /// or without a name, or an array of such strings.
+    #[serde(default)]
+    #[schema(extensions(("x-latchmail" = json!(true))))]
+    pub reply_to: Recipients,
     /// The recipients: addresses separated by commas, each with or without a name
     /// (`Name <address>`), or an array of such strings.
     pub to: Recipients,
@@ -54,39 +76,41 @@ pub struct SendRequest {
     /// spaces, or an array like `references` of a message.
     #[serde(default)]
     pub references: Option<MessageIds>,
+    /// Additional header fields, at most 50. Only fields whose names begin with `X-` can be
+    /// repeated.
+    #[serde(default)]
+    #[schema(
+        max_items = 50,
+        value_type = Option<Vec<SendHeader>>,
+        extensions(("x-latchmail" = json!(true)))
+    )]
+    pub headers: Option<Vec<Object<SendHeader>>>,
     /// The attachments, at most 20.
     #[serde(default)]
     #[schema(max_items = 20)]
-    #[schema(value_type = Option<Vec<SendAttachment>>)]
+    #[schema(value_type = Option<Vec<AttachmentForms>>)]
     pub attachments: Option<Vec<Object<SendAttachment>>>,
 }
 
-/// An attached file.
+/// An additional header field.
 #[derive(Deserialize, ToSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct SendAttachment {
-    /// The file name, 1 to 255 characters without control characters.
+pub struct SendHeader {
+    /// The name: `X-…`, `List-…`, `Auto-Submitted`, `Importance` or `Precedence`, at most 70
+    /// characters. Names with which mail servers record results, such as `X-Spam-Status`, are not
+    /// allowed.
+    #[schema(
+        max_length = 70,
+        pattern = "^(?:[Xx]-[A-Za-z0-9_-]+|[Ll][Ii][Ss][Tt]-[A-Za-z0-9_-]+|[A-Za-z]+-?[A-Za-z]+)$"
+    )]
+    pub name: String,
+    /// The value on one line, 1 to 900 characters without control characters. The values of
+    /// `Auto-Submitted`, `Importance` and `Precedence` consist of ASCII characters.
     #[schema(
         min_length = 1,
-        max_length = 255,
-        pattern = r"^[^\u0000-\u001f\u007f-\u009f]*$"
+        max_length = 900,
+        pattern = r"^[^\u0000-\u001f\u007f-\u009f]+$"
     )]
-    pub filename: String,
-    /// The media type without parameters. If the media type is absent, it is
-    /// `application/octet-stream`.
-    #[serde(default)]
-    #[schema(
-        pattern = "^(?:(?![Mm][Uu][Ll][Tt][Ii][Pp][Aa][Rr][Tt]/)[A-Za-z0-9][A-Za-z0-9!#$&^_.+-]{0,126}/[A-Za-z0-9][A-Za-z0-9!#$&^_.+-]{0,126})?$"
-    )]
-    pub content_type: Option<String>,
-    /// The content of the file, in standard base64.
-    // The host decodes the content, and replaces the content in the body with an index for `take`.
-    #[schema(
-        value_type = String,
-        content_encoding = "base64",
-        pattern = "^(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/][AQgw]==|[A-Za-z0-9+/]{2}[AEIMQUYcgkosw048]=)?$"
-    )]
-    pub content: usize,
+    pub value: String,
 }
 
 /// A message that was sent.
@@ -124,8 +148,10 @@ pub fn check_key(key: Option<&str>, field: &str) -> Result<(), Failure> {
 ///
 /// # Errors
 /// Returns 400 for invalid input. Returns 403 if the caller is not allowed to send from the address
-/// in `from`. Returns 409 if an earlier call used the same key for a different message. Returns 413
-/// if the message is too large. Returns 500 if it is unknown whether the message was sent.
+/// in `from`, or is not allowed to read the source of an attachment. Returns 404 if the source of
+/// an attachment does not exist. Returns 409 if an earlier call used the same key for a different
+/// message. Returns 413 if the message is too large. Returns 500 if it is unknown whether the
+/// message was sent.
 pub fn send(
     host: &(impl Outbox + Caller),
     body: SendRequest,
@@ -134,18 +160,29 @@ pub fn send(
 ) -> Result<(SendResult, bool), Failure> {
     check_key(key, "Idempotency-Key")?;
     let draft = draft(body, &take)?;
+    let sources: Vec<_> = draft
+        .files
+        .iter()
+        .map(|file| Missing::of(&file.source))
+        .collect();
     let sent = host.send(draft, key).map_err(|error| match error {
-        Error::TooLarge(_) => Failure::new(
+        SendError::FileNotFound(index) => {
+            let missing = usize::try_from(index)
+                .ok()
+                .and_then(|index| sources.get(index));
+            missing.map_or_else(Failure::internal, Missing::failure)
+        }
+        SendError::Failed(Error::TooLarge(_)) => Failure::new(
             413,
             codes::MESSAGE_TOO_LARGE,
             "Message exceeds the 25 MB limit",
         ),
-        Error::OutcomeUnknown => Failure::new(
+        SendError::Failed(Error::OutcomeUnknown) => Failure::new(
             500,
             codes::OUTCOME_UNKNOWN,
             "The message may have been sent; check the Sent folder before you send it again",
         ),
-        other => Failure::of(other, (codes::NOT_FOUND, "Not found"), host)
+        SendError::Failed(other) => Failure::of(other, (codes::NOT_FOUND, "Not found"), host)
             .failing(codes::SEND_FAILED, "The message could not be sent"),
     })?;
     let result = SendResult {
@@ -196,6 +233,13 @@ fn draft(body: SendRequest, take: &impl Fn(usize) -> Option<Blob>) -> Result<Dra
             "Too many recipients (max 50 across to, cc and bcc)",
         ));
     }
+    let reply_to = body.reply_to.addresses("replyTo", MAX_RECIPIENTS)?;
+    if reply_to.len() > MAX_RECIPIENTS {
+        return Err(Failure::bad_request(
+            codes::INVALID_RECIPIENT,
+            "replyTo must be at most 50 addresses",
+        ));
+    }
     let in_reply_to = body
         .in_reply_to
         .as_deref()
@@ -208,21 +252,34 @@ fn draft(body: SendRequest, take: &impl Fn(usize) -> Option<Blob>) -> Result<Dra
         ));
     }
     Ok(Draft {
-        from: sender(&body.from)?,
+        from: Some(Address {
+            name: sender_name(body.from_name)?,
+            address: sender(&body.from)?,
+        }),
         to,
         cc,
         bcc,
+        reply_to,
         subject: body.subject,
         text: body.text,
         html: body.html,
         in_reply_to: (!in_reply_to.is_empty()).then(|| in_reply_to.to_owned()),
         references: body.references.unwrap_or_default().ids("references")?,
-        files: attachments
-            .into_iter()
-            .enumerate()
-            .map(|(index, Object(attachment))| file(index, attachment, take))
-            .collect::<Result<_, _>>()?,
+        headers: headers::headers(body.headers.unwrap_or_default())?,
+        files: attachments::files(attachments, take)?,
     })
+}
+
+/// Returns the display name of the sender, or an empty text.
+fn sender_name(name: Option<String>) -> Result<String, Failure> {
+    let name = name.unwrap_or_default();
+    if name.chars().count() <= MAX_NAME && !name.chars().any(char::is_control) {
+        return Ok(name.trim().to_owned());
+    }
+    Err(Failure::bad_request(
+        codes::INVALID_SENDER,
+        "fromName must be at most 255 characters without control characters",
+    ))
 }
 
 /// Returns the address in `from`. Returns 400 if the text is not one address without a display
@@ -236,50 +293,4 @@ fn sender(from: &str) -> Result<String, Failure> {
         codes::INVALID_SENDER,
         "from must be one mail address without a name",
     ))
-}
-
-fn file(
-    index: usize,
-    attachment: SendAttachment,
-    take: &impl Fn(usize) -> Option<Blob>,
-) -> Result<File, Failure> {
-    let of = |field: &str, what: &str| {
-        Failure::bad_request(
-            codes::INVALID_ATTACHMENT,
-            format!("attachments[{index}].{field} must {what}"),
-        )
-    };
-    let name = &attachment.filename;
-    if name.is_empty() || name.chars().count() > 255 || name.chars().any(char::is_control) {
-        return Err(of(
-            "filename",
-            "be 1 to 255 characters without control characters",
-        ));
-    }
-    let content_type = match attachment.content_type.as_deref() {
-        None | Some("") => "application/octet-stream",
-        Some(given) if is_media_type(given) => given,
-        Some(_) => return Err(of("contentType", "be a media type without parameters")),
-    };
-    Ok(File {
-        content_type: content_type.to_ascii_lowercase(),
-        content: take(attachment.content).ok_or_else(|| of("content", "be standard base64"))?,
-        filename: attachment.filename,
-    })
-}
-
-/// Returns whether a text is a media type without parameters, such as `image/png` (RFC 6838,
-/// section 4.2). Returns `false` for `multipart` types.
-fn is_media_type(text: &str) -> bool {
-    let Some((kind, subtype)) = text.split_once('/') else {
-        return false;
-    };
-    let is_name = |name: &str| {
-        (1..=127).contains(&name.len())
-            && name.starts_with(|c: char| c.is_ascii_alphanumeric())
-            && name
-                .bytes()
-                .all(|b| b.is_ascii_alphanumeric() || b"!#$&-^_.+".contains(&b))
-    };
-    is_name(kind) && is_name(subtype) && !kind.eq_ignore_ascii_case("multipart")
 }

@@ -21,6 +21,7 @@ mod search;
 mod send;
 mod threads;
 mod trash;
+mod uploads;
 
 use latchmail_sdk::capability::{Caller, Mailbox, Outbox, Scope};
 use latchmail_sdk::{Module, Route};
@@ -33,6 +34,8 @@ const MESSAGE: u32 = 50 * 1024 * 1024;
 /// The maximum size of the request body for sending a message, in bytes. The limit is sufficient
 /// for a message of 25 MB with attachments in base64.
 const LARGE: u32 = 40 * 1024 * 1024;
+/// The maximum size of an uploaded file, in bytes.
+const UPLOAD: u32 = 25 * 1024 * 1024;
 
 #[derive(OpenApi)]
 #[openapi(
@@ -51,7 +54,7 @@ const LARGE: u32 = 40 * 1024 * 1024;
         bulk::bulk_delete,
         changes::list_changes,
         threads::list_threads,
-        batch::get_messages, copy::bulk_copy, copy::copy_message, folder_change::create_folder, folder_change::delete_folder, folder_change::rename_folder, import::import_message, quota::get_quota, raw::get_raw_message, replace_flags::replace_flags, threads::get_thread, trash::bulk_restore, trash::bulk_trash, trash::restore_message, trash::trash_message,
+        batch::get_messages, copy::bulk_copy, copy::copy_message, folder_change::create_folder, folder_change::delete_folder, folder_change::rename_folder, import::import_message, quota::get_quota, raw::get_raw_message, replace_flags::replace_flags, threads::get_thread, trash::bulk_restore, trash::bulk_trash, trash::restore_message, trash::trash_message, uploads::upload_file,
     ),
     tags((name = "Mail", description = "Folders, messages and attachments"))
 )]
@@ -116,6 +119,15 @@ pub fn module<H: Mailbox + Outbox + Caller>() -> Module<H> {
         .route(changing(Route::new("bulkRestoreMessages", trash::bulk_restore)).takes(SMALL))
         .route(changing(Route::new("copyMessage", copy::copy_message)).takes(SMALL))
         .route(changing(Route::new("bulkCopyMessages", copy::bulk_copy)).takes(SMALL))
+        .route(
+            Route::new("uploadFile", uploads::upload_file)
+                .scoped(Scope::MailSend)
+                .with_oauth()
+                .bucket("mail")
+                .takes(UPLOAD)
+                .blob_body()
+                .within(120),
+        )
 }
 
 latchmail_sdk::export!(module);

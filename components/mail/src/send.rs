@@ -26,8 +26,9 @@ use latchmail_sdk::{Failure, Reply, Request};
             body = SendResult,
             headers(("Idempotent-Replayed" = Option<String>, description = "`true` if the response repeats an earlier one and nothing was sent now"))
         ),
-        (status = 400, description = "`Invalid JSON body`; an invalid field; too many recipients; a recipient that the mail server rejects", body = latchmail_sdk::Failed),
-        (status = 403, description = "`You can only send from your own address or active aliases`, `You do not have permission to send from this domain`", body = latchmail_sdk::Failed),
+        (status = 400, description = "`Invalid JSON body`; an invalid field; a header field that is not allowed; too many recipients; a recipient that the mail server rejects", body = latchmail_sdk::Failed),
+        (status = 403, description = "`You can only send from your own address or active aliases`, `You do not have permission to send from this domain`; an attachment of a message without the scope `mail:read`", body = latchmail_sdk::Failed),
+        (status = 404, description = "`Upload not found`, `Attachment not found`, `Message not found`", body = latchmail_sdk::Failed),
         (status = 409, description = "The `Idempotency-Key` was used for another request, or its request is still in progress", body = latchmail_sdk::Failed),
         (status = 413, description = "`Message exceeds the 25 MB limit`", body = latchmail_sdk::Failed),
         (status = 500, description = "`The message could not be sent`, or it is not known whether the message was sent", body = latchmail_sdk::Failed)

@@ -41,7 +41,9 @@ pub use self::mailbox::{
     RenamedFolder, Role, Search, SearchError, SearchResult, Snippet, SortOrder, Spam, Summary,
     Thread, ThreadList, ThreadMessages, ThreadsError, Verdict,
 };
-pub use self::outbox::{Draft, File, Outbox, Sent};
+pub use self::outbox::{
+    Draft, File, FileSource, Header, MessagePart, Outbox, SendError, Sent, UploadedFile,
+};
 pub use self::profile::{Changes, Details, PasswordChange, Profile};
 pub use self::store::Store;
 pub use self::teams::{

@@ -27,9 +27,8 @@ pub struct Request {
     pub headers: Vec<(String, String)>,
     /// Bytes of the body. Empty if the body is a blob in the host.
     pub body: Vec<u8>,
-    /// Decoded values of the route's blob fields, or the body if the body is a blob.
-    /// [`Request::take_blob`] removes a value from this
-    /// list.
+    /// Decoded values of the route's blob fields, or the body of a route with a blob body.
+    /// [`Request::take_blob`] removes a value from this list.
     pub blobs: RefCell<Vec<Option<Blob>>>,
 }
 
@@ -68,7 +67,8 @@ impl Request {
         latchmail_shape::read(&self.body).map_err(Failure::from)
     }
 
-    /// Removes and returns the decoded value of a blob field. In the body, the field contains
+    /// Removes and returns the decoded value of a blob field, or the body of a route with a blob
+    /// body, which has the index 0. In the body, the field contains
     /// `index` instead of the value. Returns `None` if the index is invalid or the value was
     /// already removed.
     #[must_use]

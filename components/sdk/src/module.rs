@@ -97,6 +97,14 @@ impl<H> Route<H> {
         self
     }
 
+    /// Keeps the body of requests in the host as a blob. [`Request::take_blob`] with index 0
+    /// returns the body. Such a route cannot have blob fields.
+    #[must_use]
+    pub fn blob_body(mut self) -> Self {
+        self.body = wit::BodyForm::Blob;
+        self
+    }
+
     /// Sets the deadline in seconds. The deadline includes the time of calls to the host.
     #[must_use]
     pub fn within(mut self, seconds: u32) -> Self {

@@ -353,6 +353,7 @@ const fn purpose(column: SealedColumn) -> Purpose {
         SealedColumn::TeamKey => Purpose::TeamKey,
         SealedColumn::IndexKey => Purpose::IndexKey,
         SealedColumn::DkimKey => Purpose::DkimKey,
+        SealedColumn::UploadKey => Purpose::UploadKey,
     }
 }
 
@@ -372,8 +373,12 @@ fn warn_about(column: SealedColumn, row: &str) {
         ),
         // These columns need no warning. A web session whose app password cannot be decrypted has
         // ended. A session without the identity provider's token ends at its maximum age. The next
-        // use of an undecryptable search index credential replaces the credential.
-        SealedColumn::Session | SealedColumn::ProviderToken | SealedColumn::IndexKey => {}
+        // use of an undecryptable search index credential replaces the credential. An upload
+        // expires after an hour.
+        SealedColumn::Session
+        | SealedColumn::ProviderToken
+        | SealedColumn::IndexKey
+        | SealedColumn::UploadKey => {}
     }
 }
 

@@ -1,6 +1,7 @@
 //! The error type of host functions.
 
 use crate::latchmail::host::mailbox::{ChangesError, ConditionalError, SearchError, ThreadsError};
+use crate::latchmail::host::outbox::SendError;
 use crate::latchmail::host::teams::Refused;
 use crate::latchmail::host::types::Error;
 
@@ -53,5 +54,12 @@ from_error!(
     ThreadsError::Failed => ThreadsError,
     ChangesError::Failed => ChangesError,
     ConditionalError::Failed => ConditionalError,
-    Refused::Failed => Refused
+    Refused::Failed => Refused,
+    SendError::Failed => SendError
 );
+
+impl From<Error> for SendError {
+    fn from(error: Error) -> Self {
+        Self::Failed(error)
+    }
+}

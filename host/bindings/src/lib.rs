@@ -52,6 +52,8 @@ wasmtime::component::bindgen!({
             crate::HostError<crate::latchmail::host::mailbox::ChangesError>,
         "latchmail:host/mailbox.conditional-error" =>
             crate::HostError<crate::latchmail::host::mailbox::ConditionalError>,
+        "latchmail:host/outbox.send-error" =>
+            crate::HostError<crate::latchmail::host::outbox::SendError>,
         "latchmail:host/teams.refused" => crate::HostError<crate::latchmail::host::teams::Refused>,
     },
 });

@@ -237,6 +237,7 @@ fn still_sealed(kid: &str, counts: &[(SealedColumn, u64)], last: Option<Timestam
                 format!("credentials of the search index: {count}")
             }
             (SealedColumn::DkimKey, _) => format!("DKIM keys: {count}"),
+            (SealedColumn::UploadKey, _) => format!("keys of uploads: {count}"),
         })
         .collect();
     format!(

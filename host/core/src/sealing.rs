@@ -57,6 +57,10 @@ pub enum Purpose {
     /// The cookie of the operator's page. The cookie has no database row, so the row is the
     /// constant name of the cookie.
     OperatorPage,
+    /// The key of an upload. The row is the id of the upload.
+    UploadKey,
+    /// The name or a chunk of an upload. The row is the id of the upload and the name of the value.
+    Upload,
 }
 
 impl Purpose {
@@ -73,6 +77,8 @@ impl Purpose {
             Self::SignInPage => "sign_in_page",
             Self::ChangeCursor => "change_cursor",
             Self::OperatorPage => "operator_page",
+            Self::UploadKey => "upload_key",
+            Self::Upload => "upload",
         }
     }
 
@@ -113,7 +119,11 @@ impl SealingKey {
         self.seal_bytes(purpose, row, secret.expose_secret().as_bytes())
     }
 
-    pub(crate) fn seal_bytes(
+    /// Seals bytes, like [`SealingKey::seal`].
+    ///
+    /// # Errors
+    /// Returns an internal error if the operating system provides no randomness.
+    pub fn seal_bytes(
         &self,
         purpose: Purpose,
         row: &str,
@@ -171,7 +181,9 @@ impl SealingKey {
         text(&self.open_bytes(purpose, row, sealed)?)
     }
 
-    pub(crate) fn open_bytes(
+    /// Opens sealed bytes. Returns `None` if the bytes cannot be opened for this purpose and row.
+    #[must_use]
+    pub fn open_bytes(
         &self,
         purpose: Purpose,
         row: &str,

@@ -38,6 +38,7 @@ pub mod teams;
 pub mod testing;
 pub mod tokens;
 pub mod two_factor;
+pub mod uploads;
 
 use std::sync::Arc;
 
@@ -64,6 +65,7 @@ use crate::single_sign_on::SingleSignOn;
 use crate::teams::Teams;
 use crate::tokens::ApiTokens;
 use crate::two_factor::SecondFactors;
+use crate::uploads::Uploads;
 
 /// The service's database, with one repository for each kind of data. A repository can be cloned,
 /// so that a caller holds only the repositories that the caller needs.
@@ -91,6 +93,7 @@ pub struct Directory {
     pub single_sign_on: SingleSignOn,
     pub teams: Teams,
     pub tokens: ApiTokens,
+    pub uploads: Uploads,
 }
 
 impl Directory {
@@ -176,6 +179,7 @@ impl Directory {
                 db: db.clone(),
                 lookup: lookup.clone(),
             },
+            uploads: Uploads { db: db.clone() },
             db,
             lookup,
         })

@@ -5,6 +5,7 @@
 //! - unused OAuth clients
 //! - sendings and imports that are older than a day
 //! - the marks of imported messages that no longer exist
+//! - expired uploads
 //! - old changes in the change logs of mailboxes
 //! - the last log-ins of deleted app passwords
 //! - the rows of stopped hosts, and events of hosts that are older than an hour
@@ -30,6 +31,7 @@ impl Directory {
         self.single_sign_on.sweep(now).await?;
         self.sendings.sweep(now).await?;
         self.imports.sweep(now).await?;
+        self.uploads.sweep(now).await?;
         self.message_index.sweep(now).await?;
         self.credentials.sweep_last_logins().await?;
         self.aliases.sweep_receipts().await?;

@@ -65,7 +65,9 @@ pub use mail::{Mail, MailSettings};
 pub use message::authentication::{Authentication, TrustedResults, Verdict, parse_addresses};
 pub use message::mark::MarkedContent;
 pub use message::spam::{Spam, SpamVerdict};
-pub use message::types::{Address, Attachment, Detail, Field, Fields, Listing, MailingList, Summary};
+pub use message::types::{
+    Address, Attachment, Detail, Field, Fields, Listing, MailingList, Summary,
+};
 pub use message::version::{MessageVersion, content_version};
 pub use reading::Reader;
 pub use reading::attachment::AttachmentContent;

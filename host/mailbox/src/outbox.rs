@@ -5,24 +5,30 @@
 
 mod draft;
 mod envelope;
+mod files;
 #[cfg(any(test, feature = "testing"))]
 pub mod fuzzing;
 mod idempotency;
 mod login;
 mod memory;
+mod parts;
 mod probe;
 mod random;
 mod result;
 mod send;
 mod smtp;
 mod starttls;
+mod uploads;
+mod words;
 
-pub use draft::{Draft, File, Recipient};
+pub use draft::{Draft, HeaderField, Recipient};
 pub use envelope::Sender;
+pub use files::{File, Source};
 pub use probe::{Probe, probe};
 pub use result::{Error, Sent};
 pub use send::Outbox;
 pub use smtp::submit;
+pub use uploads::{MAX_UPLOAD, UploadedFile, Uploads};
 
 #[cfg(test)]
 mod tests;

@@ -5,8 +5,8 @@ mod batch;
 pub(crate) mod download;
 mod header;
 pub(crate) mod message;
-mod version;
 pub(crate) mod raw;
+mod version;
 
 use std::sync::Arc;
 use std::time::Duration;

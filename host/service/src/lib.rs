@@ -231,6 +231,7 @@ async fn build(
         Arc::clone(&dkim),
         clock.clone(),
         &host_id,
+        auth.keys(),
     )?);
     let imports = Importer::new(
         directory.clone(),

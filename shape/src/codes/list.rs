@@ -239,7 +239,10 @@ codes! {
         ["You can only send from your own address or active aliases"];
     SENDER_DOMAIN_NOT_ALLOWED = "sender_domain_not_allowed", [403],
         ["You do not have permission to send from this domain"];
-    INVALID_SENDER = "invalid_sender", [400], ["from must be one mail address without a name"];
+    INVALID_SENDER = "invalid_sender", [400], [
+        "from must be one mail address without a name",
+        "fromName must be at most 255 characters without control characters",
+    ];
     INVALID_RECIPIENT = "invalid_recipient", [400], [
         "{} must contain only mail addresses",
         "to must name at least one recipient",

@@ -1,6 +1,6 @@
 use latchmail_sdk::capability::{Blob, Error};
 use latchmail_sdk::codes;
-use latchmail_sdk::testing::{FakeHost, json, request};
+use latchmail_sdk::testing::{FakeHost, Letter, json, request};
 
 use super::*;
 
@@ -43,8 +43,8 @@ fn a_message_is_sent_unchanged() {
     );
     let sent = host.sent().remove(0);
     assert_eq!(sent.key, None);
-    let sent = &sent.draft;
-    assert_eq!(sent.from, "ada@example.test");
+    let (sent, files) = (&sent.draft, &sent.files);
+    assert_eq!(sent.from.as_ref().unwrap().address, "ada@example.test");
     let cc: Vec<_> = sent
         .cc
         .iter()
@@ -60,20 +60,13 @@ fn a_message_is_sent_unchanged() {
     );
     assert_eq!(sent.references, ["<0@x>", "<1@x>"]);
     assert_eq!(sent.in_reply_to.as_deref(), Some("<1@x>"));
-    let files: Vec<_> = sent
-        .files
+    let files: Vec<_> = files
         .iter()
-        .map(|file| {
-            (
-                &*file.filename,
-                &*file.content_type,
-                file.content.in_memory(),
-            )
-        })
+        .map(|file| (&*file.filename, &*file.content_type, &*file.content))
         .collect();
     let expected = [
-        ("ü.txt", "application/octet-stream", Some(&b"one"[..])),
-        ("b", "text/csv", Some(b"zero")),
+        ("ü.txt", "application/octet-stream", &b"one"[..]),
+        ("b", "text/csv", b"zero"),
     ];
     assert_eq!(files, expected);
 }
@@ -169,6 +162,70 @@ fn an_invalid_field_is_named() {
             r#", "attachments": [{"filename": "a", "contentType": "multipart/mixed", "content": 0}]"#,
             "attachments[0].contentType must be a media type without parameters",
         ),
+        (
+            r#", "fromName": "a\r\nBcc: b""#,
+            "fromName must be at most 255 characters without control characters",
+        ),
+        (
+            r#", "replyTo": ["a@b.example", "no address"]"#,
+            "replyTo must contain only mail addresses",
+        ),
+        (
+            r#", "replyTo": 7"#,
+            "replyTo must be a string or an array of strings",
+        ),
+        (
+            r#", "headers": [{"name": "X-A", "value": "v"}, {"name": "References", "value": "v"}]"#,
+            "headers[1].name must be X-*, List-*, Auto-Submitted, Importance or Precedence",
+        ),
+        (
+            r#", "headers": [{"name": "X-Spam-Flag", "value": "NO"}]"#,
+            "headers[0].name must not be a name that mail servers trust",
+        ),
+        (
+            r#", "headers": [{"name": "X-A", "value": "v\r\nBcc: b"}]"#,
+            "headers[0].value must be 1 to 900 characters on one line without control characters",
+        ),
+        (
+            r#", "headers": [{"name": "Importance", "value": "\u00fc"}]"#,
+            "headers[0].value must be ASCII characters",
+        ),
+        (
+            r#", "headers": [{"name": "List-Id", "value": "a"}, {"name": "list-id", "value": "b"}]"#,
+            "headers[1].name must not be repeated",
+        ),
+        (
+            r#", "headers": [{"name": "X-A"}]"#,
+            "headers[0].value is required",
+        ),
+        (
+            r#", "attachments": [{"uid": 0}]"#,
+            "attachments[0].uid must be at least 1",
+        ),
+        (
+            r#", "attachments": [{"uid": 1, "uploadId": "a"}]"#,
+            "attachments[0].uid must be the only source: content, uploadId or uid",
+        ),
+        (
+            r#", "attachments": [{"uploadId": "a", "content": 0}]"#,
+            "attachments[0].uploadId must be the only source: content, uploadId or uid",
+        ),
+        (
+            r#", "attachments": [{"uploadId": "a", "index": 0}]"#,
+            "attachments[0].index must be absent without uid",
+        ),
+        (
+            r#", "attachments": [{"uid": 1, "contentType": "text/plain"}]"#,
+            "attachments[0].contentType must be absent for a complete message",
+        ),
+        (
+            r#", "attachments": [{"uid": 1, "contentId": "<a@b>"}]"#,
+            "attachments[0].contentId must be 1 to 255 visible ASCII characters without angle brackets",
+        ),
+        (
+            r#", "attachments": [{"uid": 1, "contentId": "a"}, {"uid": 2, "contentId": "a"}]"#,
+            "attachments[1].contentId must be different for each attachment",
+        ),
     ] {
         assert_eq!(refused(&body(fields)), text);
     }
@@ -253,4 +310,64 @@ fn the_idempotency_key_is_passed_on_and_a_replay_is_reported() {
         let failure = send_message(&host, &with(bad)).unwrap_err();
         assert_eq!(failure.status, 400, "{bad:?}");
     }
+}
+
+#[test]
+fn the_sender_has_a_name_and_the_message_has_header_fields() {
+    let host = FakeHost::new();
+    let fields = r#", "fromName": " Ada ", "replyTo": "Team <team@c.example>, b@c.example",
+        "headers": [{"name": "X-Ticket", "value": " 7 "}]"#;
+    json(send_message(&host, &posted(&body(fields))));
+    let sent = host.sent().remove(0);
+    assert_eq!(sent.draft.from.as_ref().unwrap().name, "Ada");
+    let reply_to: Vec<_> = sent
+        .draft
+        .reply_to
+        .iter()
+        .map(|one| &*one.address)
+        .collect();
+    assert_eq!(reply_to, ["team@c.example", "b@c.example"]);
+    assert_eq!(
+        (&*sent.draft.headers[0].name, &*sent.draft.headers[0].value),
+        ("X-Ticket", "7")
+    );
+}
+
+#[test]
+fn a_message_and_its_attachment_can_be_attached() {
+    let host = FakeHost::new();
+    let letter = Letter::from("grace@example.org").subject("Plan");
+    let uid = host.deliver(letter.file("a.csv", "text/csv", b"a,b"));
+    let fields = format!(
+        r#", "html": "<img src='cid:a'>", "attachments": [{{"uid": {uid}}},
+            {{"uid": {uid}, "index": 0, "contentId": "a", "inline": true, "filename": "b.csv"}}]"#
+    );
+    json(send_message(&host, &posted(&body(&fields))));
+    let sent = host.sent().remove(0);
+    let files: Vec<_> = sent
+        .files
+        .iter()
+        .map(|file| (&*file.filename, &*file.content_type))
+        .collect();
+    assert_eq!(
+        files,
+        [("Plan.eml", "message/rfc822"), ("b.csv", "text/csv")]
+    );
+    assert!(sent.draft.files[1].inline);
+    for (attachment, text) in [
+        (
+            format!(r#"{{"uid": {uid}, "index": 1}}"#),
+            "Attachment not found",
+        ),
+        (r#"{"uid": 77}"#.to_owned(), "Message not found"),
+        (r#"{"uploadId": "none"}"#.to_owned(), "Upload not found"),
+    ] {
+        let fields = format!(r#", "attachments": [{attachment}]"#);
+        let failure = send_message(&host, &posted(&body(&fields))).unwrap_err();
+        assert_eq!((failure.status, &*failure.text), (404, text));
+    }
+    host.use_token(&[latchmail_sdk::capability::Scope::MailSend]);
+    let fields = format!(r#", "attachments": [{{"uid": {uid}}}]"#);
+    let failure = send_message(&host, &posted(&body(&fields))).unwrap_err();
+    assert_eq!(failure.status, 403);
 }

@@ -71,6 +71,9 @@ fn call(host: &impl Capabilities, json: &[u8]) -> Result<Outcome, Failure> {
     sending::check_key(key, "idempotencyKey")?;
     let message = SendRequest {
         from: arguments.from.unwrap_or_else(|| host.current().address),
+        from_name: None,
+        reply_to: Recipients::default(),
+        headers: None,
         to: arguments.to,
         cc: arguments.cc,
         bcc: arguments.bcc,

@@ -22,7 +22,7 @@ use std::rc::Rc;
 
 use latchmail_shape::codes;
 
-pub use outbox::SentMessage;
+pub use outbox::{SentFile, SentMessage};
 
 use super::NOW;
 use crate::capability::{
@@ -66,6 +66,7 @@ struct Account {
     mail: mailbox::Mail,
     sent: Vec<(Rc<SentMessage>, Sent)>,
     sending_fault: Option<Error>,
+    uploads: Vec<outbox::Upload>,
     aliases: Vec<Alias>,
     domains: Vec<Domain>,
     /// The names of domains with a published challenge.

@@ -1,6 +1,7 @@
 //! Builds messages for tests.
 
 use super::NOW;
+use super::host::SentFile;
 use crate::capability::{
     Address, Attachment, Authentication, Detail, Draft, MailingList, Spam, Summary, Timestamp,
     Verdict,
@@ -179,19 +180,20 @@ impl Letter {
     }
 
     /// Returns the copy of a sent message.
-    pub(super) fn sent(draft: &Draft) -> Self {
-        let mut letter = Self::from(&draft.from).flag("\\Seen");
+    pub(super) fn sent(draft: &Draft, files: &[SentFile]) -> Self {
+        let from = draft.from.as_ref();
+        let mut letter = Self::from(from.map_or("", |from| &from.address)).flag("\\Seen");
+        letter.detail.summary.from = from.cloned().into_iter().collect();
         letter.detail.summary.subject.clone_from(&draft.subject);
         letter.detail.summary.to.clone_from(&draft.to);
         letter.detail.cc.clone_from(&draft.cc);
+        letter.detail.reply_to.clone_from(&draft.reply_to);
         letter.detail.in_reply_to.clone_from(&draft.in_reply_to);
         letter.detail.references.clone_from(&draft.references);
         letter.detail.text.clone_from(&draft.text);
         letter.detail.html.clone_from(&draft.html);
-        let files = draft.files.iter();
-        files.fold(letter, |letter, file| {
-            let content = file.content.in_memory().unwrap_or_default();
-            letter.file(&file.filename, &file.content_type, content)
+        files.iter().fold(letter, |letter, file| {
+            letter.file(&file.filename, &file.content_type, &file.content)
         })
     }
 

@@ -95,6 +95,13 @@ const STEPS: &[Step] = &[
         sqlite: include_str!("../../migrations/sqlite/0009_grants_and_aliases.sql"),
         postgres: include_str!("../../migrations/postgres/0009_grants_and_aliases.sql"),
     },
+    Step {
+        version: 10,
+        description: "uploads",
+        oldest: 1,
+        sqlite: include_str!("../../migrations/sqlite/0010_uploads.sql"),
+        postgres: include_str!("../../migrations/postgres/0010_uploads.sql"),
+    },
 ];
 
 /// Runs the missing migrations. The caller must begin a write transaction first, because the

@@ -26,6 +26,8 @@ pub enum SealedColumn {
     IndexKey,
     /// The DKIM keys of verified domains. A row is identified by the domain.
     DkimKey,
+    /// The keys of uploads.
+    UploadKey,
 }
 
 /// The queries for one [`SealedColumn`].
@@ -93,6 +95,7 @@ const DKIM_KEYS: Queries = queries!(
     "dkim_private_key",
     "verified_at IS NOT NULL"
 );
+const UPLOAD_KEYS: Queries = queries!("uploads", "id", "sealed_key", "TRUE");
 
 /// Returns the latest expiry of the sessions whose app passwords are sealed with the key $1.
 const LAST_SESSION: &str =
@@ -102,19 +105,21 @@ const COUNT_EXPIRED: &str =
 
 impl SealedColumn {
     /// All columns except the columns of the table `sessions`.
-    pub const WITHOUT_SESSIONS: [Self; 4] = [
+    pub const WITHOUT_SESSIONS: [Self; 5] = [
         Self::TwoFactor,
         Self::TeamKey,
         Self::IndexKey,
         Self::DkimKey,
+        Self::UploadKey,
     ];
 
     /// All columns.
-    pub const ALL: [Self; 6] = [
+    pub const ALL: [Self; 7] = [
         Self::TwoFactor,
         Self::TeamKey,
         Self::IndexKey,
         Self::DkimKey,
+        Self::UploadKey,
         Self::Session,
         Self::ProviderToken,
     ];
@@ -127,6 +132,7 @@ impl SealedColumn {
             Self::TeamKey => TEAM_KEYS,
             Self::IndexKey => INDEX_KEYS,
             Self::DkimKey => DKIM_KEYS,
+            Self::UploadKey => UPLOAD_KEYS,
         }
     }
 }

@@ -84,6 +84,8 @@ pub struct Detail {
     pub auto_submitted: Option<String>,
     /// The result of the mail server's spam filter.
     pub spam: Spam,
+    /// The version of the message's state. See [`MessageVersion::state`].
+    pub version: String,
 }
 
 impl Detail {
@@ -96,6 +98,4 @@ impl Detail {
             self.spam = Spam::default();
         }
     }
-    /// The version of the message's state. See [`MessageVersion::state`].
-    pub version: String,
 }

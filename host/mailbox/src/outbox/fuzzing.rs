@@ -6,8 +6,9 @@ use latchmail_core::clock::Timestamp;
 use latchmail_mime::fuzzing::read;
 use secrecy::SecretString;
 
-use super::draft::{Draft, File, Recipient};
+use super::draft::{Draft, Recipient};
 use super::envelope::{EnvelopeAddress, Sender};
+use super::files::{AttachedFile, File, Source};
 use crate::access::Access;
 
 /// Checks that each accepted address is on one line, without brackets and spaces outside quotes. A
@@ -41,6 +42,20 @@ pub(super) fn sender() -> Sender {
     }
 }
 
+/// Returns a file whose bytes are in memory.
+pub(super) fn attached(file: &File) -> AttachedFile {
+    let Source::Bytes(content) = &file.source else {
+        unreachable!("the bytes are in memory")
+    };
+    AttachedFile {
+        filename: file.filename.clone().unwrap_or_default(),
+        content_type: file.content_type.clone().unwrap_or_default(),
+        content_id: file.content_id.clone(),
+        inline: file.inline,
+        content: content.clone(),
+    }
+}
+
 /// Writes a message and checks its lines. Checks that client input creates no header field, and
 /// that a reader gets the client's values.
 ///
@@ -52,24 +67,30 @@ pub fn draft(name: &str, subject: &str, filename: &str, text: &str, content: &[u
     };
     let draft = Draft {
         from: sender(),
+        from_name: String::new(),
         to: vec![recipient],
         cc: Vec::new(),
         bcc: Vec::new(),
+        reply_to: Vec::new(),
         subject: subject.into(),
         text: Some(text.into()),
         html: Some(text.into()),
         files: vec![File {
-            filename: filename.into(),
-            content_type: "application/x-any".into(),
-            content: Bytes::copy_from_slice(content),
+            source: Source::Bytes(Bytes::copy_from_slice(content)),
+            filename: Some(filename.into()),
+            content_type: Some("application/x-any".into()),
+            content_id: None,
+            inline: false,
         }],
+        headers: Vec::new(),
         in_reply_to: None,
         references: Vec::new(),
     };
     if draft.envelope().is_err() {
         return;
     }
-    let Ok(written) = draft.write("<id@example.org>", Timestamp::from_millis(0)) else {
+    let files: Vec<_> = draft.files.iter().map(attached).collect();
+    let Ok(written) = draft.write(&files, "<id@example.org>", Timestamp::from_millis(0)) else {
         return;
     };
     for line in written.split_inclusive(|byte| *byte == b'\n') {

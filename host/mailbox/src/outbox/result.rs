@@ -26,6 +26,16 @@ pub enum Error {
     /// The finished message exceeds 25 MB.
     #[error("the message exceeds the 25 MB limit")]
     TooLarge,
+    /// The source of the file with this index does not exist, or the caller must not learn that the
+    /// source exists.
+    #[error("the source of file {0} does not exist")]
+    FileNotFound(usize),
+    /// An upload exceeds its maximum size.
+    #[error("An upload must be at most 25 MB")]
+    UploadTooLarge,
+    /// All uploads of the account together would exceed their maximum size.
+    #[error("The uploads of the account exceed 100 MB")]
+    UploadsFull,
     /// The mail server rejected a recipient or the message. The text contains the address of the
     /// rejected recipient and the mail server's reply. The text can be shown to users.
     #[error("the mail server rejected the message: {0}")]
@@ -57,6 +67,7 @@ impl From<MailboxError> for Error {
         match error {
             MailboxError::CredentialRefused => Self::CredentialRefused,
             MailboxError::Unavailable(why) => Self::Unavailable(why),
+            MailboxError::TooLarge(_) => Self::TooLarge,
             other => Self::Internal(other.to_string()),
         }
     }

@@ -11,6 +11,7 @@ use latchmail_core::config;
 use latchmail_core::detached_tasks::DetachedTasks;
 use latchmail_core::error::Problem;
 use latchmail_core::error::StartError;
+use latchmail_core::keyring::Keyring;
 use latchmail_core::metrics;
 use latchmail_core::permissions::Right;
 use latchmail_directory::Directory;
@@ -20,13 +21,14 @@ use latchmail_directory::sendings::{Key, Sending};
 use latchmail_dkim::Signer;
 use tokio::time::{Instant, timeout};
 
-use super::draft::Draft;
+use super::draft::{Draft, MAX_MESSAGE};
 use super::envelope::{Envelope, EnvelopeAddress, Sender};
 use super::idempotency::IdempotencyKeys;
 use super::memory::{MemoryPermit, MessageMemory};
 use super::random::random_hex;
 use super::result::{Error, Sent};
 use super::smtp::Connector;
+use super::uploads::Uploads;
 use crate::access::{Access, Member};
 use crate::blocking;
 use crate::changing::sent_copy::UploadedCopy;
@@ -44,6 +46,8 @@ const MAX_SEND_DURATION: Duration = Duration::from_mins(3);
 pub struct Outbox {
     directory: Directory,
     pub(super) mail: Arc<Mail>,
+    /// The files that clients upload for later messages.
+    pub uploads: Uploads,
     pool: Pool<Connector>,
     clock: Clock,
     keys: IdempotencyKeys,
@@ -58,6 +62,8 @@ impl Outbox {
     /// Creates the service. Does not connect. `host_id` identifies this process among the hosts
     /// that share the database.
     ///
+    /// `service_keys` encrypts uploads.
+    ///
     /// # Errors
     /// Returns an error if the address or the TLS configuration is invalid.
     pub fn new(
@@ -67,6 +73,7 @@ impl Outbox {
         signing: Arc<latchmail_dkim::Keys>,
         clock: Clock,
         host_id: &str,
+        service_keys: Arc<Keyring>,
     ) -> Result<Self, StartError> {
         let pool = Pool::new(
             Connector::new(config)?,
@@ -81,6 +88,7 @@ impl Outbox {
             .on_close(move |revoked| closing.close(revoked));
         Ok(Self {
             pool,
+            uploads: Uploads::new(directory.uploads.clone(), service_keys, clock.clone()),
             keys: IdempotencyKeys::new(host_id),
             directory,
             mail,
@@ -198,7 +206,7 @@ impl Outbox {
         let _in_use = self.keys.start(&key)?;
         let message_id = self.message_id(&draft)?;
         let hashed = Arc::clone(&draft);
-        let fingerprint = blocking::run_sized(draft.min_size(), move || hashed.fingerprint())
+        let fingerprint = blocking::run_sized(draft.input_size(), move || hashed.fingerprint())
             .await
             .map_err(Error::Internal)?;
         let (directory, process) = (&self.directory, self.keys.process());
@@ -265,14 +273,19 @@ impl Outbox {
         message_id: &str,
     ) -> Result<UploadResult, Error> {
         let access = &draft.from.access;
-        let size = draft.min_size();
+        let found = self.find_files(draft).await?;
+        let size = draft.min_size(&found);
+        if size > MAX_MESSAGE {
+            return Err(Error::TooLarge);
+        }
         let _memory = self.acquire_memory(access, size).await?;
+        let files = self.read_files(draft, found).await?;
         let now = self.clock.now();
         let (writer, id) = (Arc::clone(draft), message_id.to_owned());
         // Query the signing key in the database concurrently with writing the message.
         let (signer, message) = tokio::join!(
             self.signing.signer(envelope.from.domain()),
-            blocking::run_sized(size, move || writer.write(&id, now))
+            blocking::run_sized(size, move || writer.write(&files, &id, now))
         );
         let mut message = message.map_err(Error::Internal)??;
         if let Some(signer) = signer? {

@@ -67,8 +67,12 @@ fn outbox(fresh: &Fresh, imap_port: u16, smtp_port: u16) -> Arc<Outbox> {
     let directory = fresh.directory.clone();
     let mail = Arc::new(Mail::new(&imap, directory.clone(), MailSettings::default()).unwrap());
     let keys = Arc::new(keyring(&[1]));
-    let signing =
-        latchmail_dkim::Keys::new(&config::Dkim::default(), directory.clone(), keys).unwrap();
+    let signing = latchmail_dkim::Keys::new(
+        &config::Dkim::default(),
+        directory.clone(),
+        Arc::clone(&keys),
+    )
+    .unwrap();
     Arc::new(
         Outbox::new(
             &smtp,
@@ -77,6 +81,7 @@ fn outbox(fresh: &Fresh, imap_port: u16, smtp_port: u16) -> Arc<Outbox> {
             Arc::new(signing),
             Clock::system(),
             HOST,
+            keys,
         )
         .unwrap(),
     )
@@ -126,14 +131,17 @@ fn recipient(address: &str) -> Recipient {
 fn draft() -> Draft {
     Draft {
         from: sender(),
+        from_name: String::new(),
         to: vec![recipient("bo@example.net")],
         cc: Vec::new(),
         bcc: vec![recipient("secret@example.com")],
+        reply_to: Vec::new(),
         subject: "s".into(),
         text: Some(".\r\n..\r\nend\r\n".into()),
         html: None,
         in_reply_to: None,
         references: Vec::new(),
+        headers: Vec::new(),
         files: Vec::new(),
     }
 }

@@ -1,6 +1,7 @@
 //! What a member may do in a shared mailbox, and what it cannot learn
 //! about the rest.
 
+mod attached;
 mod changing_folders;
 mod connections;
 mod folders;

@@ -61,6 +61,7 @@ fn expected_access() -> BTreeMap<&'static str, Access> {
         ("PATCH /api/v1/mail/folders/{folder}", write),
         ("DELETE /api/v1/mail/folders/{folder}", write),
         ("GET /api/v1/mail/quota", read),
+        ("POST /api/v1/mail/uploads", scoped(Scope::MailSend, true)),
         ("GET /api/v1/aliases", read_aliases),
         ("POST /api/v1/aliases", write_aliases),
         ("GET /api/v1/aliases/domains", read_aliases),

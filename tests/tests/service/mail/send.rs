@@ -5,10 +5,12 @@
 mod addresses;
 mod attachments;
 mod delivery;
+mod fields;
 mod hostile;
 mod memory;
 mod outage;
 mod refusals;
+mod sources;
 
 use std::collections::BTreeSet;
 use std::time::Duration;

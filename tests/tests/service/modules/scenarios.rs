@@ -140,9 +140,17 @@ impl Run<'_> {
         let files = with
             .pointer_mut("/draft/files")
             .and_then(Value::as_array_mut);
+        let encode = |content: &mut Value| {
+            let text = content.as_str().unwrap_or_default();
+            *content = STANDARD.encode(text).into();
+        };
         for file in files.into_iter().flatten() {
-            let content = file["content"].as_str().unwrap_or_default();
-            file["content"] = STANDARD.encode(content).into();
+            if let Some(content) = file.pointer_mut("/source/blob") {
+                encode(content);
+            }
+        }
+        if let Some(content) = with.get_mut("content") {
+            encode(content);
         }
         let mut body = json!({ "call": call, "with": with });
         if call == "mailbox.import-message" {

@@ -221,6 +221,19 @@ impl Mail {
         self.last_uid
     }
 
+    /// Returns a message.
+    pub(super) fn detail(&self, uid: u64) -> Option<&Detail> {
+        self.find(uid).ok().map(|found| &found.detail)
+    }
+
+    /// Returns an attachment of a message with its content.
+    pub(super) fn attachment(&self, uid: u64, index: u32) -> Option<(&Attachment, &[u8])> {
+        let found = self.find(uid).ok()?;
+        let position = usize::try_from(index).ok()?;
+        let attachment = found.detail.attachments.get(position)?;
+        Some((attachment, found.files.get(position)?))
+    }
+
     /// Returns a message with its current folder and position.
     fn located(&self, uid: u64) -> Result<Detail, Error> {
         let folder = &self.find(uid)?.folder;

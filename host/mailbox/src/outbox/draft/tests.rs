@@ -2,6 +2,7 @@ use mail_parser::MimeHeaders as _;
 use proptest::prelude::*;
 
 use super::*;
+use crate::outbox::files::Source;
 use crate::outbox::fuzzing::sender;
 
 fn recipient(name: &str, address: &str) -> Recipient {
@@ -11,30 +12,44 @@ fn recipient(name: &str, address: &str) -> Recipient {
 fn draft() -> Draft {
     Draft {
         from: sender(),
+        from_name: String::new(),
         to: vec![recipient("", "bo@example.net")],
         cc: Vec::new(),
         bcc: Vec::new(),
+        reply_to: Vec::new(),
         subject: "s".into(),
         text: None,
         html: None,
         in_reply_to: None,
         references: Vec::new(),
+        headers: Vec::new(),
         files: Vec::new(),
     }
 }
 
 fn file(filename: &str, content_type: &str, content: &[u8]) -> File {
     File {
-        filename: filename.into(),
-        content_type: content_type.into(),
-        content: Bytes::copy_from_slice(content),
+        source: Source::Bytes(Bytes::copy_from_slice(content)),
+        filename: Some(filename.into()),
+        content_type: Some(content_type.into()),
+        content_id: None,
+        inline: false,
     }
+}
+
+fn attached(draft: &Draft) -> Vec<AttachedFile> {
+    draft
+        .files
+        .iter()
+        .map(crate::outbox::fuzzing::attached)
+        .collect()
 }
 
 fn write(draft: &Draft) -> Bytes {
     draft.envelope().unwrap();
     draft
         .write(
+            &attached(draft),
             "<id@example.org>",
             Timestamp::from_millis(1_795_161_600_000),
         )
@@ -198,26 +213,30 @@ fn invalid_values_are_rejected() {
         |d| d.in_reply_to = Some(format!("<{}@x>", "i".repeat(982))),
         |d| d.references = vec!["a@b".into()],
         |d| d.references = vec!["<a b@c>".into()],
+        |d| d.files.push(file("a\nb", "text/plain", b"")),
+        |d| d.files.push(file("", "text/plain", b"")),
+        |d| d.files.push(file("a", "text/plain\r\nX: y", b"")),
+        |d| d.files.push(file("a", "text/plain; a=b", b"")),
+        |d| d.from_name = "a\r\nBcc: x@y.example".into(),
+        |d| d.headers = vec![field("X-A", "a\r\nBcc: x@y.example")],
+        |d| d.headers = vec![field("X-A: b\r\nBcc", "x@y.example")],
+        |d| d.headers = vec![field("Received", "a")],
+        |d| d.headers = vec![field("X-Spam-Status", "No")],
+        |d| d.headers = vec![field("List-Id", "a"), field("LIST-ID", "b")],
+        |d| d.headers = vec![field("X-A", "a"); 51],
         |d| {
+            let id = Some("<a>".into());
             d.files.push(File {
-                filename: "a\nb".into(),
-                content_type: "text/plain".into(),
-                content: Bytes::new(),
+                content_id: id,
+                ..file("a", "text/plain", b"")
             });
         },
         |d| {
-            d.files.push(File {
-                filename: "a".into(),
-                content_type: "text/plain\r\nX: y".into(),
-                content: Bytes::new(),
-            });
-        },
-        |d| {
-            d.files.push(File {
-                filename: "a".into(),
-                content_type: "text/plain; a=b".into(),
-                content: Bytes::new(),
-            });
+            let file = File {
+                content_id: Some("a".into()),
+                ..file("a", "text/plain", b"")
+            };
+            d.files = vec![file.clone(), file];
         },
     ] {
         let draft = with(change);
@@ -233,7 +252,7 @@ fn a_message_over_25_mb_is_rejected() {
             ..draft()
         };
         draft
-            .write("<a@b>", Timestamp::from_millis(0))
+            .write(&attached(&draft), "<a@b>", Timestamp::from_millis(0))
             .map(|m| m.len())
     };
     // Base64 needs four letters for three bytes, and a line break of two bytes for every 76
@@ -273,6 +292,188 @@ fn an_attached_message_is_unencoded_or_an_octet_stream() {
     }
 }
 
+fn field(name: &str, value: &str) -> HeaderField {
+    HeaderField {
+        name: name.into(),
+        value: value.into(),
+    }
+}
+
+#[test]
+fn a_message_has_the_name_of_the_sender_and_additional_fields() {
+    let message = write(&Draft {
+        from_name: "M\u{fc}ller, Ada".into(),
+        reply_to: vec![
+            recipient("Team", "team@b\u{fc}cher.example"),
+            recipient("", "b@c.example"),
+        ],
+        headers: vec![
+            field("X-Ticket", "7"),
+            field("X-Ticket", "M\u{fc}ller  J\u{f6}rg, =?utf-8?Q?a?= end"),
+            field("List-Id", "B\u{fc}cher <list.example.org>"),
+            field("List-Unsubscribe", "<https://a.example/?b=?c>"),
+            field("Precedence", "bulk"),
+        ],
+        ..draft()
+    });
+    let parsed = mail_parser::MessageParser::new()
+        .parse(&message[..])
+        .unwrap();
+    let from = parsed.from().unwrap().first().unwrap();
+    assert_eq!(
+        (from.name(), from.address()),
+        (Some("M\u{fc}ller, Ada"), Some("ada@example.org"))
+    );
+    let headers = headers(&message);
+    for line in [
+        "Reply-To: \"Team\" <team@xn--bcher-kva.example>, <b@c.example>",
+        "X-Ticket: 7",
+        "List-Id: =?utf-8?B?QsO8Y2hlcg==?= <list.example.org>",
+        "List-Unsubscribe: <https://a.example/?b=?c>",
+        "Precedence: bulk",
+    ] {
+        assert!(headers.lines().any(|l| l == line), "{line}\n{headers}");
+    }
+    assert!(headers.is_ascii());
+    let read = latchmail_mime::fuzzing::read(&message, true);
+    assert_eq!(read.to.len(), 1);
+    let ticket = parsed.header_values("X-Ticket").nth(1).unwrap();
+    assert_eq!(
+        ticket.as_text(),
+        Some("M\u{fc}ller  J\u{f6}rg, =?utf-8?Q?a?= end")
+    );
+}
+
+#[test]
+fn long_additional_fields_are_folded() {
+    for value in [
+        "x".repeat(900),
+        "word ".repeat(179) + "end",
+        "\u{65e5}".repeat(900),
+    ] {
+        let headers = vec![field(&format!("X-{}", "a".repeat(68)), &value)];
+        let message = write(&Draft { headers, ..draft() });
+        for line in crate::outbox::draft::tests::headers(&message).lines() {
+            assert!(line.len() <= 998, "{} bytes", line.len());
+        }
+        let parsed = mail_parser::MessageParser::new()
+            .parse(&message[..])
+            .unwrap();
+        let mut values = parsed.header_values(format!("X-{}", "a".repeat(68)));
+        assert_eq!(values.next().unwrap().as_text(), Some(&*value));
+    }
+}
+
+/// Returns a message with HTML and a picture, and optionally plain text and an attached file.
+fn with_picture(text: Option<&str>, other: Option<File>) -> Draft {
+    let picture = File {
+        content_id: Some("logo@example.org".into()),
+        inline: true,
+        ..file("logo.png", "image/png", b"png")
+    };
+    Draft {
+        text: text.map(Into::into),
+        html: Some("<img src=\"cid:logo@example.org\">".into()),
+        files: other.into_iter().chain([picture]).collect(),
+        ..draft()
+    }
+}
+
+#[test]
+fn inline_files_are_related_to_the_html() {
+    let types = |draft: &Draft| {
+        let message = String::from_utf8(write(draft).to_vec()).unwrap();
+        let types = message
+            .lines()
+            .filter_map(|line| line.strip_prefix("Content-Type: "));
+        let types = types.map(|line| line.split(';').next().unwrap_or_default().to_owned());
+        (types.collect::<Vec<_>>().join(" "), message)
+    };
+    let (found, message) = types(&with_picture(Some("t"), Some(file("a", "text/csv", b"a"))));
+    let expected = "multipart/mixed multipart/alternative text/plain multipart/related text/html \
+        image/png text/csv";
+    assert_eq!(found, expected);
+    assert!(message.contains("type=\"text/html\""), "{message}");
+    assert!(
+        message.contains("Content-ID: <logo@example.org>\r\n"),
+        "{message}"
+    );
+    assert!(
+        message.contains("Content-Disposition: inline; filename=\"logo.png\"\r\n"),
+        "{message}"
+    );
+    let (found, _) = types(&with_picture(None, None));
+    assert_eq!(found, "multipart/related text/html image/png");
+    let without_html = Draft {
+        html: None,
+        ..with_picture(Some("t"), None)
+    };
+    assert_eq!(
+        types(&without_html).0,
+        "multipart/mixed text/plain image/png"
+    );
+    let parsed = with_picture(Some("t"), None);
+    let message = write(&parsed);
+    let parsed = mail_parser::MessageParser::new()
+        .parse(&message[..])
+        .unwrap();
+    assert_eq!(parsed.attachment(0).unwrap().contents(), b"png");
+}
+
+#[test]
+fn a_multipart_with_an_8bit_message_is_8bit() {
+    let attached = File {
+        inline: true,
+        content_id: Some("m".into()),
+        ..file(
+            "a.eml",
+            "message/rfc822",
+            b"Subject: a\r\n\r\nb\xc3\xa9\r\n",
+        )
+    };
+    let message = write(&Draft {
+        html: Some("h".into()),
+        text: Some("t".into()),
+        files: vec![attached, file("a", "text/csv", b"a")],
+        ..draft()
+    });
+    let message = String::from_utf8_lossy(&message);
+    // The outer multipart, the alternative, the related multipart and the message.
+    assert_eq!(
+        message
+            .matches("Content-Transfer-Encoding: 8bit\r\n")
+            .count(),
+        4,
+        "{message}"
+    );
+}
+
+#[test]
+fn names_of_all_scripts_arrive_unchanged() {
+    for name in [
+        "R\u{e9}sum\u{e9} d'\u{e9}t\u{e9}.pdf",
+        "\u{41e}\u{442}\u{447}\u{451}\u{442}.pdf",
+        "\u{65e5}\u{672c}\u{8a9e}\u{306e}\u{8cc7}\u{6599}.pdf",
+        "\u{62a}\u{642}\u{631}\u{64a}\u{631}.pdf",
+        "\u{930}\u{93f}\u{92a}\u{94b}\u{930}\u{94d}\u{91f}.pdf",
+        "\u{5d3}\u{5d5}\u{5d7}.pdf",
+    ] {
+        let message = write(&Draft {
+            from_name: name.into(),
+            files: vec![file(name, "application/pdf", b"x")],
+            ..draft()
+        });
+        assert!(message.is_ascii());
+        let parsed = mail_parser::MessageParser::new()
+            .parse(&message[..])
+            .unwrap();
+        assert_eq!(parsed.from().unwrap().first().unwrap().name(), Some(name));
+        assert_eq!(parsed.attachment(0).unwrap().attachment_name(), Some(name));
+        let read = latchmail_mime::fuzzing::read(&message, true);
+        assert_eq!(read.files[0].0, name);
+    }
+}
+
 #[test]
 fn different_messages_have_different_fingerprints() {
     let with_cc = Draft {
@@ -287,7 +488,54 @@ fn different_messages_have_different_fingerprints() {
         files: vec![file("a", "a/b", b"c")],
         ..draft()
     };
-    let all = [draft(), with_cc, with_text, with_file].map(|draft| draft.fingerprint());
+    let with_source = |source| Draft {
+        files: vec![File {
+            source,
+            ..file("a", "a/b", b"")
+        }],
+        ..draft()
+    };
+    let number = latchmail_core::message_number::MessageNumber(7);
+    let with_name = Draft {
+        from_name: "a".into(),
+        ..draft()
+    };
+    let with_reply_to = Draft {
+        reply_to: vec![recipient("", "bo@example.net")],
+        ..draft()
+    };
+    let with_field = Draft {
+        headers: vec![field("X-A", "b")],
+        ..draft()
+    };
+    let with_inline = Draft {
+        files: vec![File {
+            inline: true,
+            ..file("a", "a/b", b"c")
+        }],
+        ..draft()
+    };
+    let all = [
+        draft(),
+        with_cc,
+        with_text,
+        with_file,
+        with_name,
+        with_reply_to,
+        with_field,
+        with_inline,
+        with_source(Source::Upload("7".into())),
+        with_source(Source::Message(number)),
+        with_source(Source::Part {
+            message: number,
+            index: 0,
+        }),
+        with_source(Source::Part {
+            message: number,
+            index: 1,
+        }),
+    ];
+    let all = all.map(|draft| draft.fingerprint());
     assert_eq!(all[0], draft().fingerprint());
     for (n, one) in all.iter().enumerate() {
         assert!(!all[..n].contains(one));

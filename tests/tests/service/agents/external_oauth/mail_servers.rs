@@ -139,14 +139,17 @@ async fn sends(service: &Service, token: &str) -> Result<(), SendError> {
     };
     let draft = Draft {
         from: app.outbox.check_sender(access, ADA).await?,
+        from_name: String::new(),
         to: vec![Recipient::new(String::new(), ADA)?],
         cc: Vec::new(),
         bcc: Vec::new(),
+        reply_to: Vec::new(),
         subject: "by a token".into(),
         text: Some("text".into()),
         html: None,
         in_reply_to: None,
         references: Vec::new(),
+        headers: Vec::new(),
         files: Vec::new(),
     };
     app.outbox.send(draft, None).await.map(drop)
