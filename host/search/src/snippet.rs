@@ -371,19 +371,28 @@ mod tests {
     /// The limit is generous, because tests run without optimization and next to other programs.
     #[test]
     fn the_time_does_not_depend_on_the_number_of_phrases() {
-        let started = std::time::Instant::now();
-        let terms: Vec<_> = (0..151).map(|number| format!("w{number}")).collect();
         let text = "some other words of a message ".repeat(64 * 1024 / 30);
         let same = "a ".repeat(32 * 1024);
-        let phrases: Vec<_> = (0..60)
-            .map(|number| format!("\"a a a a b{number}\""))
-            .collect();
-        for (query, text) in [(&terms, &text), (&phrases, &same)] {
-            for _ in 0..5 {
-                assert_eq!(snippet(&query.join(" OR "), text).1, [""; 0]);
-            }
+        let join = |count, phrase: fn(usize) -> String| {
+            let phrases: Vec<_> = (0..count).map(phrase).collect();
+            phrases.join(" OR ")
+        };
+        let terms = |count| join(count, |number| format!("w{number}"));
+        let phrases = |count| join(count, |number| format!("\"a a a a b{number}\""));
+        let time = |query: &str, text: &str| {
+            let started = std::time::Instant::now();
+            assert_eq!(snippet(query, text).1, [""; 0]);
+            started.elapsed()
+        };
+        for (one, many, text) in [
+            (terms(1), terms(151), &text),
+            (phrases(1), phrases(60), &same),
+        ] {
+            // The shortest times count, because tests run next to other programs.
+            let times = (0..9).map(|_| (time(&one, text), time(&many, text)));
+            let (of_one, of_many): (Vec<_>, Vec<_>) = times.unzip();
+            let (one, many) = (of_one.iter().min().unwrap(), of_many.iter().min().unwrap());
+            assert!(*many < *one * 8, "{many:?} instead of {one:?}");
         }
-        let elapsed = started.elapsed();
-        assert!(elapsed < std::time::Duration::from_secs(8), "{elapsed:?}");
     }
 }

@@ -3,7 +3,7 @@
 use super::{Error, Host, Scope};
 use crate::bindings::latchmail::host::credentials;
 pub use crate::bindings::latchmail::host::credentials::{
-    AccountGrant, CreatedAppPassword, CreatedToken, Credential, Grant, Revocation, Token,
+    CreatedAppPassword, CreatedToken, Credential, Grant as AccountGrant, Revocation, Token,
     TokenReference,
 };
 use crate::scope;

@@ -522,6 +522,30 @@ async fn the_folder_before_the_last_move_is_known_by_its_current_path(fresh: Fre
     assert!(previous().await.is_empty());
 }
 
+async fn each_batch_of_merged_threads_is_one_transaction(fresh: Fresh) {
+    fresh.directory.with("ada", "ada@example.org", &[]).await;
+    let message_index = &fresh.directory.message_index;
+    let uids: Vec<u32> = (1..=1200).collect();
+    let numbers = numbered(&fresh, "INBOX", FIRST, &uids).await;
+    assert_eq!(numbers.last(), Some(&1200));
+    let numbers: Vec<MessageNumber> = numbers.into_iter().map(MessageNumber).collect();
+    let refuse_last = match fresh.directory.db() {
+        Db::Sqlite(_) => {
+            "CREATE TRIGGER refuse_last BEFORE INSERT ON merged_threads WHEN NEW.uid = 1200 \
+             BEGIN SELECT RAISE(ABORT, 'refused'); END"
+        }
+        Db::Postgres(_) => {
+            "ALTER TABLE merged_threads ADD CONSTRAINT refuse_last CHECK (uid <> 1200)"
+        }
+    };
+    fresh.execute(refuse_last).await;
+    let threads = numbers.iter().map(|number| (*number, 1)).collect();
+    let refused = message_index.set_merged_threads("ada", threads).await;
+    assert!(refused.is_err());
+    let stored = message_index.merged_threads("ada", &numbers).await.unwrap();
+    assert_eq!(stored.len(), 2 * MAX_PER_STATEMENT);
+}
+
 both!(
     numbers_are_given_once_in_the_order_of_the_uids,
     a_folder_is_noted_as_it_stood_at_the_survey_or_from_its_beginning,
@@ -535,5 +559,6 @@ both!(
     more_messages_than_fit_one_statement_are_numbered,
     a_folder_with_the_longest_path_is_indexed,
     merged_threads_are_replaced_in_batches,
+    each_batch_of_merged_threads_is_one_transaction,
     the_folder_before_the_last_move_is_known_by_its_current_path,
 );

@@ -1,4 +1,4 @@
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::LazyLock;
 use std::time::Duration;
 
@@ -338,10 +338,8 @@ async fn of_two_that_use_a_refresh_token_at_once_neither_keeps_the_grant(fresh: 
     assert_eq!(fresh.number("SELECT COUNT(*) FROM oauth_grants").await, 0);
 }
 
-async fn a_device_is_told_how_it_stands_and_gets_its_grant_once(fresh: Fresh) {
-    let directory = &fresh.directory;
-    directory.with("ada", "ada@example.org", &[]).await;
-    let device = |name: &str| NewDevice {
+fn device(name: &str) -> NewDevice {
+    NewDevice {
         hash: format!("{name}-hash"),
         user_code: name.into(),
         client_id: "c".into(),
@@ -350,7 +348,39 @@ async fn a_device_is_told_how_it_stands_and_gets_its_grant_once(fresh: Fresh) {
         scope: "mail:read".into(),
         patience: Duration::from_secs(5),
         expires_at: NOW.plus(10 * MINUTE),
+    }
+}
+
+async fn a_flood_displaces_only_the_devices_of_its_own_network(fresh: Fresh) {
+    // These devices expire later than the oldest one.
+    const FILL: &str = "WITH RECURSIVE n(i) AS \
+        (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 9997) \
+        INSERT INTO oauth_devices (device_hash, user_code, client_id, client_name, resource, scope, denied, patience, expires_at, network, region) \
+        SELECT 'flood-' || i, 'flood-' || i, 'c', 'c', 'r', 's', FALSE, 5000, 4070910000000 + i, '2001:db8::' || i, '2001:db8::' FROM n";
+    let add = async |name: &str, minutes: u32, from| {
+        let device = NewDevice {
+            expires_at: NOW.plus(minutes * MINUTE),
+            ..device(name)
+        };
+        let added = fresh.directory.oauth.add_device(&device, from);
+        added.await.unwrap();
     };
+    add("oldest", 10, CLIENT).await;
+    fresh.execute(FILL).await;
+    for last in 1..=5 {
+        let attacker = Ipv6Addr::new(0x2001, 0xdb8, 0, last, 0, 0, 0, 1);
+        add(&format!("attack-{last}"), 30, attacker.into()).await;
+    }
+    let total = fresh.number("SELECT COUNT(*) FROM oauth_devices").await;
+    assert_eq!(total, crate::crowd::MAX_ROWS);
+    let oldest =
+        fresh.number("SELECT COUNT(*) FROM oauth_devices WHERE device_hash = 'oldest-hash'");
+    assert_eq!(oldest.await, 1);
+}
+
+async fn a_device_is_told_how_it_stands_and_gets_its_grant_once(fresh: Fresh) {
+    let directory = &fresh.directory;
+    directory.with("ada", "ada@example.org", &[]).await;
     for name in ["one", "two", "three"] {
         directory
             .oauth
@@ -514,6 +544,7 @@ both!(
     refresh_tokens_rotate_and_one_that_comes_again_ends_the_grant,
     scopes_belong_to_the_grant_and_a_refresh_can_narrow_an_access_token,
     of_two_that_use_a_refresh_token_at_once_neither_keeps_the_grant,
+    a_flood_displaces_only_the_devices_of_its_own_network,
     a_device_is_told_how_it_stands_and_gets_its_grant_once,
     the_operator_ends_a_grant_and_nothing_else_by_its_id,
     an_account_has_a_hundred_grants_and_the_oldest_make_room,

@@ -99,10 +99,11 @@ async fn an_unfinished_sign_in_is_taken_once_and_before_it_expires(fresh: Fresh)
 }
 
 async fn a_flood_displaces_only_the_sign_ins_of_its_own_network(fresh: Fresh) {
+    // These sign-ins end later than the oldest one.
     const FILL: &str = "WITH RECURSIVE n(i) AS \
         (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 9997) \
         INSERT INTO provider_sign_ins (state_hash, sealed, expires_at, network, region) \
-        SELECT 'flood-' || i, 's', 2000000000000 + i, '2001:db8::' || i, '2001:db8::' FROM n";
+        SELECT 'flood-' || i, 's', 4070908810000 + i, '2001:db8::' || i, '2001:db8::' FROM n";
     let directory = &fresh.directory;
     let add = async |state: &str, seconds, from| {
         let end = NOW.plus(Duration::from_secs(seconds));
@@ -117,7 +118,7 @@ async fn a_flood_displaces_only_the_sign_ins_of_its_own_network(fresh: Fresh) {
     fresh.execute(FILL).await;
     let attacker = |last| Ipv6Addr::new(0x2001, 0xdb8, 0, last, 0, 0, 0, 1).into();
     for last in 1..=5 {
-        add(&format!("attack-{last}"), 3, attacker(last)).await;
+        add(&format!("attack-{last}"), 30, attacker(last)).await;
     }
     let total = fresh.number("SELECT COUNT(*) FROM provider_sign_ins").await;
     assert_eq!(total, crate::crowd::MAX_ROWS);

@@ -12,6 +12,9 @@ use super::*;
 /// Minimum number of replies with the expected text, in percent.
 const REQUIRED: usize = 97;
 
+/// The replies with another text than the expected one.
+const KNOWN_FAILURES: [&str; 2] = ["de: aufzählung", "ko: outlook 모바일"];
+
 struct Reply {
     name: String,
     text: Option<String>,
@@ -81,11 +84,11 @@ fn corpus() -> Vec<Reply> {
 #[expect(clippy::print_stdout, reason = "prints the failures")]
 fn the_new_text_of_replies_in_fifteen_languages_is_found() {
     let replies = corpus();
-    let mut failures = 0;
+    let mut failures = Vec::new();
     for reply in &replies {
         let found = new_text(reply.text.as_deref(), reply.html.as_deref()).unwrap();
         if found.trim_end() != reply.expected.trim_end() {
-            failures += 1;
+            failures.push(reply.name.as_str());
             println!(
                 "{}\nexpected:\n{}\nfound:\n{found}\n",
                 reply.name, reply.expected
@@ -98,13 +101,17 @@ fn the_new_text_of_replies_in_fifteen_languages_is_found() {
             Some(found)
         );
     }
-    let correct = replies.len() - failures;
+    let correct = replies.len() - failures.len();
     println!("{correct} of {} replies are correct", replies.len());
     assert!(
         correct * 100 >= replies.len() * REQUIRED,
         "{correct} of {}",
         replies.len()
     );
+    // Some languages have so few replies that the percentage does not show whether their phrases
+    // are known.
+    failures.retain(|name| !KNOWN_FAILURES.contains(name));
+    assert!(failures.is_empty(), "{failures:?}");
 }
 
 fn of_text(text: &str) -> String {

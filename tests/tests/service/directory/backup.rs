@@ -12,8 +12,8 @@ use std::time::Duration;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use latchmail_tests::{
-    DOMAIN, PASSWORD, Person, ProgramOutput, Response, Service, append_message, imap, program,
-    wait_until,
+    DOMAIN, PASSWORD, Person, ProgramOutput, Response, Service, app_password, append_message, imap,
+    program, wait_until,
 };
 use serde_json::{Value, json};
 use tokio::process::Command;
@@ -355,6 +355,45 @@ async fn a_backup_that_does_not_fit_is_refused_and_changes_nothing() {
     restore(&service, &dir, &keys, &arguments).await.succeeds();
     service.restart().await;
     assert_has_account(&service).await;
+}
+
+#[tokio::test]
+async fn a_restore_ends_the_app_passwords_that_were_revoked_after_the_backup() {
+    const COUNT: &str = "SELECT COUNT(*) FROM app_passwords";
+    const KEPT: &str = "SELECT COUNT(*) FROM app_passwords WHERE label = 'kept'";
+    let mut service = Service::start().await;
+    let url = service.database().url;
+    // A PostgreSQL server would need a second database. The tests of `latchmail-directory` read the
+    // replaced database on both.
+    let Some(database) = url.strip_prefix("sqlite:") else {
+        return;
+    };
+    let address = format!("ada@{DOMAIN}");
+    service.create_account(&address).await;
+    for _ in 0..2 {
+        app_password(&service.database(), &address, service.clock.now()).await;
+    }
+    let label = "UPDATE app_passwords SET kind = 'app_password', label = CASE \
+        WHEN id = (SELECT MIN(id) FROM app_passwords) THEN 'revoked' ELSE 'kept' END";
+    service.execute(label).await;
+    let (dir, keys) = (service.state.join("backup"), service.state.join("key.copy"));
+    backup(&service, &dir, &keys).await.succeeds();
+    service
+        .execute("DELETE FROM app_passwords WHERE label = 'revoked'")
+        .await;
+    service.stop().await;
+    let replaced = service.state.join("replaced.db");
+    fs::rename(database, &replaced).unwrap();
+    let options = ["--replaced", replaced.to_str().unwrap()];
+    let restored = restore(&service, &dir, &keys, &options).await.succeeds();
+    let (ended, valid) = restored.split_once("Valid app passwords").unwrap();
+    assert!(
+        ended.contains("revoked ") && valid.contains("kept"),
+        "{restored}"
+    );
+    service.restart().await;
+    assert_eq!(service.number(COUNT).await, 1);
+    assert_eq!(service.number(KEPT).await, 1);
 }
 
 #[tokio::test]

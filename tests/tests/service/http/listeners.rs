@@ -193,9 +193,10 @@ async fn the_limit_on_connections_applies_to_the_client_in_the_header() {
 fn activate(arguments: &[&str], socket: &str, config: &Path) -> Child {
     let script = "import os, socket, sys
 kind, address = sys.argv[1].split('=', 1)
-if kind == 'unix':
+if kind.startswith('unix'):
     s = socket.socket(socket.AF_UNIX)
     s.bind(address)
+    os.chmod(address, 0o666 if kind == 'unix-open' else 0o660)
 else:
     host, port = address.split(':')
     s = socket.socket()
@@ -269,6 +270,12 @@ async fn sockets_of_a_service_manager_replace_the_configured_address() {
     .unwrap();
     assert!(program.wait().await.unwrap().success());
     assert!(socket.exists(), "the file belongs to the service manager");
+
+    // Every local user could connect to this socket.
+    let open = folder.path().join("open.sock");
+    let mut program = activate(&["0"], &format!("unix-open={}", open.display()), &config);
+    let exit = timeout(TEST_TIMEOUT, program.wait()).await;
+    assert!(!exit.unwrap().unwrap().success());
 
     // The variables of a parent process are ignored.
     let other = inherited;

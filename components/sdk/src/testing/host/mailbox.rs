@@ -5,11 +5,11 @@ use super::folders::StoredFolder;
 use super::message_changes::versions;
 use super::{FakeHost, Need};
 use crate::capability::{
-    AttachmentContent, Blob, Change, ChangeList, ChangedMessage, ChangesError, ConditionalError,
-    CopiedMessage, Detail, DetailWithBlobs, Error, FlagAction, Folder, HeaderField, Hit, Import,
-    ImportedMessage, IndexState, Listing, Mailbox, MessageDisposal, MessageHeader, MessageQuery,
-    MessageVersion, Page, PageStart, Quota, QuotaUsage, RawMessage, Scope, Search, SearchError,
-    SearchResult, Summary, ThreadList, ThreadMessages, ThreadsError,
+    Attachment, AttachmentContent, Blob, Change, ChangeList, ChangedMessage, ChangesError,
+    ConditionalError, CopiedMessage, Detail, DetailWithBlobs, Error, FlagAction, Folder,
+    HeaderField, Hit, Import, ImportedMessage, IndexState, Listing, Mailbox, MessageDisposal,
+    MessageHeader, MessageQuery, MessageVersion, Page, PageStart, Quota, QuotaUsage, RawMessage,
+    Scope, Search, SearchError, SearchResult, Summary, ThreadList, ThreadMessages, ThreadsError,
 };
 use crate::testing::letter::Letter;
 use crate::testing::raw;

@@ -84,7 +84,7 @@ impl Account {
 impl Outbox for FakeHost {
     fn send(&self, draft: Draft, key: Option<&str>) -> Result<Sent, SendError> {
         let now = self.now();
-        let can_read = self.current().scopes.contains(&Scope::MailRead);
+        let can_read = self.current().holds(Scope::MailRead);
         let send = |account: &mut Account| Ok(account.send(draft, key, now, can_read));
         self.allow(Need::Scope(Scope::MailSend), send)?
     }
@@ -151,7 +151,7 @@ impl Account {
         let is_in_mailbox =
             |file: &File| matches!(file.source, FileSource::Part(_) | FileSource::Message(_));
         if !can_read && draft.files.iter().any(is_in_mailbox) {
-            return Err(Error::denied(codes::MISSING_SCOPE, missing(Scope::MailRead)).into());
+            return Err(Error::denied(codes::MISSING_SCOPE, missing("mail:read")).into());
         }
         if let Some(error) = &self.sending_fault {
             return Err(error.clone().into());
