@@ -278,7 +278,11 @@ impl sdk::Mailbox for Memory {
 }
 
 impl sdk::Outbox for Memory {
-    fn send(&self, _: sdk::Draft, _: Option<&str>) -> Result<sdk::Sent, sdk::Error> {
+    fn send(&self, _: sdk::Draft, _: Option<&str>) -> Result<sdk::Sent, sdk::SendError> {
+        Err(sdk::Error::Internal.into())
+    }
+
+    fn upload(&self, _: &str, _: &str, _: sdk::Blob) -> Result<sdk::UploadedFile, sdk::Error> {
         Err(sdk::Error::Internal)
     }
 }
@@ -620,7 +624,23 @@ impl host::outbox::Host for Memory {
         &mut self,
         _: host::outbox::Draft,
         _: Option<String>,
-    ) -> Result<host::outbox::Sent, HostError<Error>> {
+    ) -> Result<host::outbox::Sent, HostError<host::outbox::SendError>> {
         Err(Error::Internal.into())
+    }
+
+    async fn upload(
+        &mut self,
+        _: String,
+        _: String,
+        _: Resource<Blob>,
+    ) -> Result<host::outbox::UploadedFile, HostError<Error>> {
+        Err(Error::Internal.into())
+    }
+
+    fn convert_send_error(
+        &mut self,
+        error: HostError<host::outbox::SendError>,
+    ) -> wasmtime::Result<host::outbox::SendError> {
+        error.into_result()
     }
 }

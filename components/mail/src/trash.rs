@@ -4,7 +4,7 @@
 use latchmail_common::reading::{self, NO_MESSAGE};
 use latchmail_common::versions;
 use latchmail_sdk::capability::{Caller, Error, Mailbox};
-use latchmail_sdk::{Failure, Reply, Request, codes};
+use latchmail_sdk::{Failure, Reply, Request};
 use serde::Deserialize;
 use serde_json::Value;
 use utoipa::ToSchema;

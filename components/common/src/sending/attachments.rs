@@ -91,7 +91,7 @@ pub(crate) struct ContentAttachment {
 
 /// A file that was uploaded before.
 #[derive(ToSchema)]
-#[schema(rename_all = "camelCase", extensions(("x-latchmail" = json!(true))))]
+#[schema(rename_all = "camelCase")]
 #[expect(dead_code, reason = "used only for the API description")]
 pub(crate) struct UploadAttachment {
     /// The id of the upload.
@@ -111,7 +111,7 @@ pub(crate) struct UploadAttachment {
 
 /// An attachment of a message of the mailbox, or a complete message.
 #[derive(ToSchema)]
-#[schema(rename_all = "camelCase", extensions(("x-latchmail" = json!(true))))]
+#[schema(rename_all = "camelCase")]
 #[expect(dead_code, reason = "used only for the API description")]
 pub(crate) struct MessageAttachment {
     /// The `uid` of the message.

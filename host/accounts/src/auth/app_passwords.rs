@@ -106,7 +106,7 @@ impl Auth {
         };
         let is_expired = found.expires_at.is_some_and(|end| end <= self.clock.now());
         if is_expired || found.address != credential.address {
-            return Err(Failure::unauthorized(INVALID));
+            return Err(Failure::unauthorized(codes::INVALID_APP_PASSWORD, INVALID));
         }
         self.known_app_passwords
             .insert(credential.hash, found.id.as_str().into());

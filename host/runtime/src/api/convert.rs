@@ -74,7 +74,6 @@ pub(super) fn mailbox_error(error: latchmail_mailbox::Error) -> wit::Error {
         latchmail_mailbox::Error::Folder(conflict) => {
             problem::conflict(conflict.code(), conflict.to_string())
         }
-        latchmail_mailbox::Error::OverQuota => wit::Error::OverQuota,
         latchmail_mailbox::Error::InvalidQuery(sentence) => {
             problem::invalid(codes::INVALID_SEARCH_QUERY, sentence)
         }

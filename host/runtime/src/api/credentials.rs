@@ -197,11 +197,7 @@ fn grant(grant: Grant) -> wit::Grant {
         kind: kind.into(),
         name: grant.name,
         client_id: grant.client_id,
-        scopes: grant
-            .scopes
-            .into_iter()
-            .map(convert::scope_to_wit)
-            .collect(),
+        scopes: convert::scopes_to_wit(grant.scopes),
         created_at: grant.created_at.millis(),
         last_used_at: grant.last_used_at.map(Timestamp::millis),
         expires_at: grant.expires_at.map(Timestamp::millis),

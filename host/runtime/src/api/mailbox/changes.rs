@@ -15,11 +15,11 @@ use crate::api::problem;
 /// The maximum number of messages in one change. `MAX_FLAGS` is the maximum number of flags in one
 /// change.
 const MAX_UIDS: usize = 1000;
-const MAX_FLAGS: usize = 100;
+pub(super) const MAX_FLAGS: usize = 100;
 
 impl Call {
     pub(super) async fn change_flags(
-        &self,
+        &mut self,
         uids: Vec<u64>,
         flags: &[String],
         action: wit::FlagAction,
@@ -41,61 +41,67 @@ impl Call {
             let text = "The flags are empty or contain a flag that clients cannot set";
             problem::invalid(codes::INVALID_FLAG_DATA, text)
         })?;
+        let uids = numbers(uids);
         let changing = &self.services.mail.changing;
-        let changed = changing.flag(&access, &numbers(uids), (flags, mode), if_version);
+        let changed = changing.flag(&access, &uids, (flags, mode), if_version);
         Ok(self::uids(changed.await.map_err(conditional_error)?))
     }
 
     pub(super) async fn move_to(
-        &self,
+        &mut self,
         uids: Vec<u64>,
         destination: &str,
         if_version: Option<String>,
     ) -> Result<Vec<u64>, HostError<wit::ConditionalError>> {
         let access = self.conditional_access(&uids, if_version.as_ref())?;
+        let uids = numbers(uids);
         let changing = &self.services.mail.changing;
-        let moved = changing.move_to(&access, &numbers(uids), destination, if_version);
+        let moved = changing.move_to(&access, &uids, destination, if_version);
         let moved = moved.await.map_err(conditional_error)?;
         Ok(self::uids(moved.ok_or(Error::NotFound)?))
     }
 
     pub(super) async fn delete(
-        &self,
+        &mut self,
         uids: Vec<u64>,
         if_version: Option<String>,
     ) -> Result<Vec<u64>, HostError<wit::ConditionalError>> {
         let access = self.conditional_access(&uids, if_version.as_ref())?;
+        let uids = numbers(uids);
         let changing = &self.services.mail.changing;
-        let deleted = changing.delete(&access, &numbers(uids), if_version).await;
+        let deleted = changing.delete(&access, &uids, if_version).await;
         Ok(self::uids(deleted.map_err(conditional_error)?))
     }
 
     pub(super) async fn trash(
-        &self,
+        &mut self,
         uids: Vec<u64>,
         if_version: Option<String>,
     ) -> Result<Vec<u64>, HostError<wit::ConditionalError>> {
         let access = self.conditional_access(&uids, if_version.as_ref())?;
+        let uids = numbers(uids);
         let changing = &self.services.mail.changing;
-        let moved = changing.trash(&access, &numbers(uids), if_version).await;
+        let moved = changing.trash(&access, &uids, if_version).await;
         Ok(self::uids(moved.map_err(conditional_error)?))
     }
 
-    pub(super) async fn restore(&self, uids: Vec<u64>) -> Result<Vec<u64>, Error> {
+    pub(super) async fn restore(&mut self, uids: Vec<u64>) -> Result<Vec<u64>, Error> {
         let access = self.change_access(&uids)?;
+        let uids = numbers(uids);
         let changing = &self.services.mail.changing;
-        let restored = changing.restore(&access, &numbers(uids)).await;
+        let restored = changing.restore(&access, &uids).await;
         Ok(self::uids(restored.map_err(mailbox_error)?))
     }
 
     pub(super) async fn copy_to(
-        &self,
+        &mut self,
         uids: Vec<u64>,
         destination: &str,
     ) -> Result<Vec<wit::CopiedMessage>, Error> {
         let access = self.change_access(&uids)?;
+        let uids = numbers(uids);
         let changing = &self.services.mail.changing;
-        let copied = changing.copy_to(&access, &numbers(uids), destination).await;
+        let copied = changing.copy_to(&access, &uids, destination).await;
         let copied = copied.map_err(mailbox_error)?.ok_or(Error::NotFound)?;
         let copied = copied.into_iter().map(|copied| wit::CopiedMessage {
             uid: copied.original.0,
@@ -105,7 +111,7 @@ impl Call {
     }
 
     pub(super) async fn version(
-        &self,
+        &mut self,
         number: MessageNumber,
     ) -> Result<wit::MessageVersion, Error> {
         let access = self.mailbox_access(Scope::MailRead)?;
@@ -153,7 +159,7 @@ fn conditional_error(error: latchmail_mailbox::Error) -> wit::ConditionalError {
 }
 
 /// Converts the `uid` values of the API to message numbers.
-fn numbers(uids: Vec<u64>) -> Vec<MessageNumber> {
+pub(super) fn numbers(uids: Vec<u64>) -> Vec<MessageNumber> {
     uids.into_iter().map(MessageNumber).collect()
 }
 

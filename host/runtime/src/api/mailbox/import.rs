@@ -9,7 +9,7 @@ use latchmail_core::codes;
 use latchmail_mailbox::Flag;
 use latchmail_mailbox::importing::{self, Import, MAX_SIZE};
 
-use super::MAX_FLAGS;
+use super::changes::MAX_FLAGS;
 use crate::api::call::Call;
 use crate::api::convert::mailbox_error;
 use crate::api::outbox::read_all;

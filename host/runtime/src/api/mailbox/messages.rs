@@ -10,8 +10,9 @@ use latchmail_core::codes;
 use latchmail_core::message_number::MessageNumber;
 use latchmail_mailbox::{Detail, SpamVerdict};
 
+use super::AttachmentSource;
+use super::changes::numbers;
 use super::found::hit;
-use super::{AttachmentSource, numbers};
 use crate::api::call::Call;
 use crate::api::convert::mailbox_error;
 use crate::api::problem;
