@@ -2,6 +2,7 @@
 
 import json
 import os
+import pathlib
 import re
 import threading
 import time
@@ -14,6 +15,9 @@ KIND = credentials.Kind.from_json(os.environ["FUZZ_CREDENTIAL"])
 EXCEPTIONS = tomllib.loads(open(os.environ["FUZZ_EXCEPTIONS"]).read())["exception"]
 RECORD = open(os.environ["FUZZ_RECORD"], "a")
 LOCK = threading.Lock()
+ERRORS = (pathlib.Path(__file__).parents[2] / "docs/errors.md").read_text()
+# The statuses of each error code.
+CODES = {code: statuses.split(", ") for code, statuses in re.findall(r"^\| `(\w+)` \| ([\d, ]+) \|", ERRORS, re.MULTILINE)}
 # The names of checks by the codes of their failures.
 CHECKS = {"ST201": "negative_data_rejection", "ST202": "positive_data_acceptance", "ST205": "allow_header_conformance"}
 # Seconds after which a credential is renewed. The access token of a web session is valid for 15
@@ -75,6 +79,20 @@ def text(body):
         return body.decode()
     except UnicodeDecodeError:
         return ""
+
+
+@schemathesis.check
+def error_code_is_listed(context, response, case):
+    """Checks that a failure has an error code that docs/errors.md lists with the status. The OAuth endpoints have the errors of RFC 6749."""
+    if response.status_code < 400 or case.operation.path.startswith("/auth/"):
+        return
+    try:
+        body = json.loads(text(response.content))
+    except ValueError:
+        return
+    if isinstance(body, dict) and isinstance(body.get("error"), str):
+        code = body.get("code")
+        assert str(response.status_code) in CODES.get(code, []), f"{response.status_code} {body}: the code is not listed with this status"
 
 
 @schemathesis.hook
