@@ -1,8 +1,9 @@
 //! Code that the host and the modules share: the parser of JSON bodies ([`read`]), the parser of
-//! addresses (`addresses`, only with the feature of this name), the table of invisible characters
-//! ([`invisible`]), the rules for manifests of modules ([`check_manifest`], [`check_route`]) and
-//! for path patterns ([`check_path`]), the decoders of paths and queries ([`decode_segment`],
-//! [`decode_query`]), and the request headers of modules ([`REQUEST_HEADERS`]).
+//! addresses (`addresses`, only with the feature of this name), the error codes ([`codes`]), the
+//! table of invisible characters ([`invisible`]), the rules for manifests of modules
+//! ([`check_manifest`], [`check_route`]) and for path patterns ([`check_path`]), the decoders of
+//! paths and queries ([`decode_segment`], [`decode_query`]), and the request headers of modules
+//! ([`REQUEST_HEADERS`]).
 //!
 //! The error text for an invalid body names the invalid field. The
 //! host's own routes and the routes of modules use the same parser, so clients get the same error
@@ -14,6 +15,7 @@
 #[cfg(feature = "addresses")]
 pub mod addresses;
 mod characters;
+pub mod codes;
 mod manifest;
 mod path;
 mod query;
@@ -28,6 +30,7 @@ use serde_json::error::Category;
 use serde_path_to_error::Path;
 
 pub use characters::{Invisible, invisible};
+pub use codes::Code;
 pub use manifest::{
     AGENT, API_TOKEN, APP_PASSWORD, Accepted, DeclaredRoute, METHODS, OAUTH, SCOPES, SESSION,
     check_manifest, check_route,
@@ -69,6 +72,21 @@ impl ValidationError {
         match self {
             Self::Syntax => "Invalid JSON body".into(),
             Self::Shape(message) => message.into(),
+        }
+    }
+}
+
+impl ValidationError {
+    /// Returns the code of the error.
+    #[must_use]
+    pub fn code(&self) -> Code {
+        match self {
+            Self::Syntax => codes::INVALID_JSON_BODY,
+            Self::Shape(text) => match codes::of_text(text) {
+                Some(known) => known.code.clone(),
+                None if text.ends_with(" is required") => codes::FIELD_REQUIRED,
+                None => codes::INVALID_FIELD,
+            },
         }
     }
 }

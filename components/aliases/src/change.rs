@@ -1,7 +1,7 @@
 //! PATCH and DELETE `/api/v1/aliases/{id}`: activates, deactivates or deletes an alias.
 
 use latchmail_sdk::capability::{Aliases, Caller};
-use latchmail_sdk::{Failure, Reply, Request};
+use latchmail_sdk::{Failure, Reply, Request, codes};
 use serde::Deserialize;
 use utoipa::ToSchema;
 
@@ -36,9 +36,9 @@ pub(crate) fn update_alias(
     request: &Request,
 ) -> Result<Reply, Failure> {
     let id = named(request)?;
-    let body: AliasChange = request
-        .json()
-        .map_err(|_| Failure::bad_request("active (boolean) is required"))?;
+    let body: AliasChange = request.json().map_err(|_| {
+        Failure::bad_request(codes::ACTIVE_REQUIRED, "active (boolean) is required")
+    })?;
     host.set_alias_active(id, body.active)
         .map_err(|error| Failure::of(error, MISSING, host))?;
     Reply::success()
@@ -75,13 +75,16 @@ fn named(request: &Request) -> Result<u64, Failure> {
     request
         .path_number::<u64>("id")
         .filter(|id| (1..1 << 53).contains(id))
-        .ok_or(Failure::bad_request("Invalid alias ID"))
+        .ok_or(Failure::bad_request(
+            codes::INVALID_ALIAS_ID,
+            "Invalid alias ID",
+        ))
 }
 
 #[cfg(test)]
 mod tests {
     use latchmail_sdk::capability::Error;
-    use latchmail_sdk::testing::{FakeHost, json, request};
+    use latchmail_sdk::testing::{FakeHost, failure, json, request};
 
     use super::*;
 
@@ -124,9 +127,17 @@ mod tests {
             "99999999999999999999",
         ] {
             let refused = delete_alias(&host, &with_id(id, "")).unwrap_err();
-            assert_eq!(refused, Failure::bad_request("Invalid alias ID"), "{id}");
+            assert_eq!(
+                refused,
+                Failure::bad_request(codes::INVALID_ALIAS_ID, "Invalid alias ID"),
+                "{id}"
+            );
             let refused = update_alias(&host, &with_id(id, r#"{"active": true}"#)).unwrap_err();
-            assert_eq!(refused, Failure::bad_request("Invalid alias ID"), "{id}");
+            assert_eq!(
+                refused,
+                Failure::bad_request(codes::INVALID_ALIAS_ID, "Invalid alias ID"),
+                "{id}"
+            );
         }
         assert_eq!(host.calls(), 0);
     }
@@ -145,7 +156,7 @@ mod tests {
         ] {
             let refused = update_alias(&host, &with_id("7", body)).unwrap_err();
             let text = "active (boolean) is required";
-            assert_eq!(refused, Failure::bad_request(text), "{body}");
+            assert_eq!(refused, failure(400, text), "{body}");
         }
         assert_eq!(host.calls(), 0);
     }
@@ -157,7 +168,10 @@ mod tests {
             update_alias(&host, &with_id("7", r#"{"active": true}"#)),
             delete_alias(&host, &with_id("7", "")),
         ] {
-            assert_eq!(refused.unwrap_err(), Failure::not_found(MISSING));
+            assert_eq!(
+                refused.unwrap_err(),
+                Failure::not_found(MISSING.0, MISSING.1)
+            );
         }
     }
 }

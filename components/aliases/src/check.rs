@@ -1,7 +1,7 @@
 //! GET `/api/v1/aliases/check`: checks whether an alias can be created.
 
 use latchmail_sdk::capability::{Aliases, Caller, Error};
-use latchmail_sdk::{Failure, Reply, Request};
+use latchmail_sdk::{Failure, Reply, Request, codes};
 use serde::Serialize;
 use utoipa::ToSchema;
 
@@ -43,12 +43,15 @@ pub(crate) fn check_alias(
     let parameter = |name| request.query(name).filter(|value| !value.is_empty());
     let (Some(name), Some(domain)) = (parameter("name"), parameter("domain")) else {
         return Err(Failure::bad_request(
+            codes::NAME_AND_DOMAIN_REQUIRED,
             "name and domain query params required",
         ));
     };
     let error = match host.check_alias(name, domain) {
         Ok(()) => None,
-        Err(Error::Invalid(text) | Error::Conflict(text) | Error::TooLarge(text)) => Some(text),
+        Err(Error::Invalid(problem) | Error::Conflict(problem) | Error::TooLarge(problem)) => {
+            Some(problem.text)
+        }
         Err(error) => return Err(Failure::of(error, MISSING, host)),
     };
     Reply::json(&AliasCheck {
@@ -59,7 +62,8 @@ pub(crate) fn check_alias(
 
 #[cfg(test)]
 mod tests {
-    use latchmail_sdk::testing::{FakeHost, json, request};
+    use latchmail_sdk::capability::Problem;
+    use latchmail_sdk::testing::{FakeHost, failure, json, request};
 
     use super::*;
 
@@ -77,17 +81,17 @@ mod tests {
         let taken = json(check_alias(&host, &query));
         assert_eq!(taken["error"], "shop@example.test is already taken");
         for refused in [
-            Error::Invalid as fn(String) -> Error,
+            Error::Invalid as fn(Problem) -> Error,
             Error::Conflict,
             Error::TooLarge,
         ] {
-            let host = FakeHost::failing(refused("No.".into()));
+            let host = FakeHost::failing(refused(Problem::new(codes::INVALID_FIELD, "No.")));
             let expected = serde_json::json!({ "available": false, "error": "No." });
             assert_eq!(json(check_alias(&host, &query)), expected);
         }
-        let denied = FakeHost::failing(Error::Denied("No.".into()));
+        let denied = FakeHost::failing(Error::denied(codes::PERMISSION_DENIED, "No."));
         let refused = check_alias(&denied, &query).unwrap_err();
-        assert_eq!(refused, Failure::new(403, "No."));
+        assert_eq!(refused, Failure::new(403, codes::PERMISSION_DENIED, "No."));
         let broken = check_alias(&FakeHost::failing(Error::Internal), &query);
         assert_eq!(broken.unwrap_err().status, 500);
     }
@@ -104,7 +108,7 @@ mod tests {
         ] {
             let refused = check_alias(&host, &with_query(query)).unwrap_err();
             let text = "name and domain query params required";
-            assert_eq!(refused, Failure::bad_request(text), "{query:?}");
+            assert_eq!(refused, failure(400, text), "{query:?}");
         }
         assert_eq!(host.calls(), 0);
     }

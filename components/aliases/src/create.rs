@@ -65,7 +65,8 @@ pub(crate) fn create_alias(
 mod tests {
     use latchmail_common::aliases::ATTEMPTS;
     use latchmail_sdk::capability::Error;
-    use latchmail_sdk::testing::{FakeHost, json, request};
+    use latchmail_sdk::codes;
+    use latchmail_sdk::testing::{FakeHost, failure, json, request};
 
     use super::*;
 
@@ -102,13 +103,20 @@ mod tests {
 
     #[test]
     fn a_taken_random_name_is_retried_a_limited_number_of_times() {
-        let host = FakeHost::failing(Error::Conflict("It is taken".into()));
+        let host = FakeHost::failing(Error::conflict(codes::ALIAS_TAKEN, "It is taken"));
         let refused = create_alias(&host, &posted(r#"{"domain": "example.test"}"#));
-        assert_eq!(refused.unwrap_err(), Failure::bad_request("It is taken"));
+        assert_eq!(
+            refused.unwrap_err(),
+            Failure::bad_request(codes::ALIAS_TAKEN, "It is taken")
+        );
         assert_eq!(host.calls(), ATTEMPTS);
-        let foreign = FakeHost::failing(Error::Invalid("Not yours".into()));
+        let foreign =
+            FakeHost::failing(Error::invalid(codes::ALIAS_DOMAIN_NOT_ALLOWED, "Not yours"));
         let refused = create_alias(&foreign, &posted(r#"{"domain": "example.test"}"#));
-        assert_eq!(refused.unwrap_err(), Failure::bad_request("Not yours"));
+        assert_eq!(
+            refused.unwrap_err(),
+            Failure::bad_request(codes::ALIAS_DOMAIN_NOT_ALLOWED, "Not yours")
+        );
         assert_eq!(foreign.calls(), 1);
     }
 
@@ -128,7 +136,7 @@ mod tests {
             ("[]", "The body must be an object"),
         ] {
             let refused = create_alias(&host, &posted(body)).unwrap_err();
-            assert_eq!(refused, Failure::bad_request(text), "{body}");
+            assert_eq!(refused, failure(400, text), "{body}");
         }
         assert_eq!(host.calls(), 0);
     }
@@ -137,18 +145,18 @@ mod tests {
     fn each_error_of_the_host_has_its_status() {
         let body = posted(r#"{"domain": "example.test", "name": "shop"}"#);
         for (error, status) in [
-            (Error::Invalid("No.".into()), 400),
-            (Error::Denied("No.".into()), 403),
-            (Error::Conflict("No.".into()), 400),
-            (Error::TooLarge("No.".into()), 409),
+            (Error::invalid(codes::ALIAS_TAKEN, "No."), 400),
+            (Error::denied(codes::ALIAS_TAKEN, "No."), 403),
+            (Error::conflict(codes::ALIAS_TAKEN, "No."), 400),
+            (Error::too_large(codes::ALIAS_TAKEN, "No."), 409),
         ] {
             let refused = create_alias(&FakeHost::failing(error), &body).unwrap_err();
-            assert_eq!(refused, Failure::new(status, "No."));
+            assert_eq!(refused, Failure::new(status, codes::ALIAS_TAKEN, "No."));
         }
         let over = FakeHost::failing(Error::CredentialRefused);
         let refused = create_alias(&over, &body).unwrap_err();
         let text = "Mail session expired, please log in again";
-        assert_eq!(refused, Failure::new(401, text));
+        assert_eq!(refused, failure(401, text));
         let broken = FakeHost::failing(Error::Internal);
         assert_eq!(create_alias(&broken, &body).unwrap_err().status, 500);
     }

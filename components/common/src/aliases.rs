@@ -2,12 +2,15 @@
 
 use latchmail_sdk::capability::{self, Aliases, Caller, Error};
 use latchmail_sdk::time::sql;
-use latchmail_sdk::{Failure, name};
+use latchmail_sdk::{Code, Failure, codes, name};
 use serde::Serialize;
 use utoipa::ToSchema;
 
-/// The error message if the caller has no alias with the requested id.
-pub const MISSING: &str = "Alias not found or not owned by you";
+/// The code and the error message if the caller has no alias with the requested id.
+pub const MISSING: (Code, &str) = (
+    codes::ALIAS_NOT_FOUND,
+    "Alias not found or not owned by you",
+);
 
 /// The maximum number of attempts to create an alias with a random name. A name has 64 random bits,
 /// so repeated collisions indicate a fault.
@@ -94,14 +97,14 @@ pub fn create(
 ) -> Result<CreatedAlias, Failure> {
     let domain = domain
         .filter(|domain| !domain.is_empty())
-        .ok_or_else(|| Failure::bad_request("domain is required"))?;
+        .ok_or_else(|| Failure::bad_request(codes::DOMAIN_REQUIRED, "domain is required"))?;
     let created = match name {
         Some(name) => host.create_alias(name, domain),
         None => create_random(host, domain)?,
     };
     let created = created.map_err(|error| match error {
-        Error::Invalid(text) | Error::Conflict(text) => Failure::bad_request(text),
-        Error::TooLarge(text) => Failure::conflict(text),
+        Error::Invalid(problem) | Error::Conflict(problem) => Failure::of_problem(400, problem),
+        Error::TooLarge(problem) => Failure::of_problem(409, problem),
         error => Failure::of(error, MISSING, host),
     })?;
     Ok(CreatedAlias {

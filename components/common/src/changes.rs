@@ -1,14 +1,17 @@
 //! The changes of a mailbox as JSON.
 
-use latchmail_sdk::Failure;
 use latchmail_sdk::capability::{self, Caller, ChangesError, Error, Mailbox};
+use latchmail_sdk::{Code, Failure, codes};
 use serde::Serialize;
 use utoipa::ToSchema;
 
 use crate::reading::NO_FOLDER;
 
-/// The error message for an invalid parameter of a route that lists changes.
-pub const BAD_CHANGES: &str = "Invalid changes parameters";
+/// The code and the error message for an invalid parameter of a route that lists changes.
+pub const BAD_CHANGES: (Code, &str) = (
+    codes::INVALID_CHANGES_PARAMETERS,
+    "Invalid changes parameters",
+);
 
 /// A list of consecutive changes of the mailbox.
 #[derive(Serialize, ToSchema)]
@@ -154,8 +157,12 @@ pub fn list(
     let list = host
         .list_changes(since, folder, limit)
         .map_err(|error| match error {
-            ChangesError::CursorExpired => Failure::new(410, "Cursor expired"),
-            ChangesError::Failed(Error::Invalid(_)) => Failure::bad_request(BAD_CHANGES),
+            ChangesError::CursorExpired => {
+                Failure::new(410, codes::CURSOR_EXPIRED, "Cursor expired")
+            }
+            ChangesError::Failed(Error::Invalid(_)) => {
+                Failure::bad_request(BAD_CHANGES.0, BAD_CHANGES.1)
+            }
             ChangesError::Failed(other) => Failure::of(other, NO_FOLDER, host),
         })?;
     Ok(ChangeList {

@@ -1,6 +1,6 @@
 //! Parses Message-IDs in requests (RFC 5322, section 3.6.4).
 
-use latchmail_sdk::Failure;
+use latchmail_sdk::{Failure, codes};
 use serde::Deserialize;
 use utoipa::ToSchema;
 
@@ -49,9 +49,12 @@ impl MessageIds {
                 let ids = list.split(' ').filter(|id| !id.is_empty());
                 let ids: Vec<String> = ids.map(ToOwned::to_owned).collect();
                 if !ids.iter().all(|id| is_id(id)) {
-                    return Err(Failure::bad_request(format!(
-                        "{field} must be Message-IDs in angle brackets, separated by spaces"
-                    )));
+                    return Err(Failure::bad_request(
+                        codes::INVALID_MESSAGE_ID,
+                        format!(
+                            "{field} must be Message-IDs in angle brackets, separated by spaces"
+                        ),
+                    ));
                 }
                 ids
             }
@@ -60,9 +63,10 @@ impl MessageIds {
                     return Err(too_long(field));
                 }
                 if let Some(at) = ids.iter().position(|id| !is_id(id)) {
-                    return Err(Failure::bad_request(format!(
-                        "{field}[{at}] must be one Message-ID in angle brackets"
-                    )));
+                    return Err(Failure::bad_request(
+                        codes::INVALID_MESSAGE_ID,
+                        format!("{field}[{at}] must be one Message-ID in angle brackets"),
+                    ));
                 }
                 ids
             }
@@ -72,7 +76,7 @@ impl MessageIds {
 }
 
 fn too_long(field: &str) -> Failure {
-    Failure::bad_request(format!("{field} is too long"))
+    Failure::bad_request(codes::INVALID_MESSAGE_ID, format!("{field} is too long"))
 }
 
 /// Returns `true` if `text` is one Message-ID in angle brackets.

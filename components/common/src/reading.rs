@@ -4,23 +4,30 @@ use latchmail_sdk::capability::{
     Blob, Caller, Error, IndexState, Mailbox, MessageQuery, Page, QuerySyntax, Search, SearchError,
     SortOrder,
 };
-use latchmail_sdk::{Failure, Paging};
+use latchmail_sdk::{Code, Failure, Paging, codes};
 use serde::Serialize;
 use utoipa::ToSchema;
 
 use crate::model::{Detail, Folder, FoundMessage, NewText, Summary};
 
-/// The error message for an invalid page number or limit of a list.
-pub const BAD_PAGING: &str = "Invalid paging parameters";
-/// The error message for an invalid page number, limit, order or syntax of a search.
-pub const BAD_SEARCH: &str = "Invalid search parameters";
+/// The code and the error message for an invalid page number or limit of a list.
+pub const BAD_PAGING: (Code, &str) = (
+    codes::INVALID_PAGING_PARAMETERS,
+    "Invalid paging parameters",
+);
+/// The code and the error message for an invalid page number, limit, order or syntax of a search.
+pub const BAD_SEARCH: (Code, &str) = (
+    codes::INVALID_SEARCH_PARAMETERS,
+    "Invalid search parameters",
+);
 
 /// The value of a parameter `folder` that selects all folders.
 pub const ALL_FOLDERS: &str = "*";
 
-/// The error message for a folder that does not exist.
-pub const NO_FOLDER: &str = "Folder not found";
-const NO_MESSAGE: &str = "Message not found";
+/// The code and the error message for a folder that does not exist.
+pub const NO_FOLDER: (Code, &str) = (codes::FOLDER_NOT_FOUND, "Folder not found");
+/// The code and the error message for a message that does not exist.
+pub const NO_MESSAGE: (Code, &str) = (codes::MESSAGE_NOT_FOUND, "Message not found");
 
 /// The folders of a mailbox.
 #[derive(Serialize, ToSchema)]
@@ -128,7 +135,10 @@ pub fn messages(
 pub fn term(given: &str) -> Result<&str, Failure> {
     let term = given.trim_matches(' ');
     if term.is_empty() {
-        return Err(Failure::bad_request("Missing search term"));
+        return Err(Failure::bad_request(
+            codes::MISSING_SEARCH_TERM,
+            "Missing search term",
+        ));
     }
     Ok(term)
 }
@@ -152,9 +162,13 @@ pub fn search(
         page: page(paging),
     };
     let result = host.search_messages(&search).map_err(|error| match error {
-        SearchError::InvalidQuery(text) => Failure::bad_request(text),
-        SearchError::Failed(Error::Invalid(_)) => Failure::bad_request("Invalid search term"),
-        SearchError::Failed(Error::Internal) => Failure::new(500, "Search failed"),
+        SearchError::InvalidQuery(text) => Failure::bad_request(codes::INVALID_SEARCH_QUERY, text),
+        SearchError::Failed(Error::Invalid(_)) => {
+            Failure::bad_request(codes::INVALID_SEARCH_TERM, "Invalid search term")
+        }
+        SearchError::Failed(Error::Internal) => {
+            Failure::new(500, codes::SEARCH_FAILED, "Search failed")
+        }
         SearchError::Failed(other) => Failure::of(other, NO_FOLDER, host),
     })?;
     Ok(Found {
@@ -175,9 +189,10 @@ pub fn search(
 /// # Errors
 /// Returns 400 if the `uid` is missing or 0.
 pub fn uid(given: Option<u64>) -> Result<u64, Failure> {
-    given
-        .filter(|uid| *uid >= 1)
-        .ok_or(Failure::bad_request("Invalid message UID"))
+    given.filter(|uid| *uid >= 1).ok_or(Failure::bad_request(
+        codes::INVALID_MESSAGE_UID,
+        "Invalid message UID",
+    ))
 }
 
 /// Returns the complete message with this `uid`. The message can be in any folder.

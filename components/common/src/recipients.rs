@@ -1,8 +1,8 @@
 //! Parses the recipients in requests (RFC 5322, section 3.4). A recipient is an address, with or
 //! without a name.
 
-use latchmail_sdk::Failure;
 use latchmail_sdk::capability::Address;
+use latchmail_sdk::{Failure, codes};
 use latchmail_shape::addresses::Mailboxes;
 use serde::Deserialize;
 use utoipa::ToSchema;
@@ -47,7 +47,10 @@ impl Recipients {
         for list in lists {
             let read = read(list, limit).filter(|list| !list.is_empty());
             all.extend(read.ok_or_else(|| {
-                Failure::bad_request(format!("{field} must contain only mail addresses"))
+                Failure::bad_request(
+                    codes::INVALID_RECIPIENT,
+                    format!("{field} must contain only mail addresses"),
+                )
             })?);
             if all.len() > limit {
                 break;

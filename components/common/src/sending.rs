@@ -2,7 +2,7 @@
 //! Sent.
 
 use latchmail_sdk::capability::{Blob, Caller, Draft, Error, File, Outbox};
-use latchmail_sdk::{Failure, Object};
+use latchmail_sdk::{Failure, Object, codes};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -112,9 +112,10 @@ pub fn check_key(key: Option<&str>, field: &str) -> Result<(), Failure> {
     if key.is_none_or(is_valid) {
         return Ok(());
     }
-    Err(Failure::bad_request(format!(
-        "{field} must be 1 to 255 visible ASCII characters"
-    )))
+    Err(Failure::bad_request(
+        codes::INVALID_IDEMPOTENCY_KEY,
+        format!("{field} must be 1 to 255 visible ASCII characters"),
+    ))
 }
 
 /// Sends a message. `key` is the idempotency key. `take` returns the content of the attachment
@@ -134,12 +135,18 @@ pub fn send(
     check_key(key, "Idempotency-Key")?;
     let draft = draft(body, &take)?;
     let sent = host.send(draft, key).map_err(|error| match error {
-        Error::TooLarge(_) => Failure::new(413, "Message exceeds the 25 MB limit"),
+        Error::TooLarge(_) => Failure::new(
+            413,
+            codes::MESSAGE_TOO_LARGE,
+            "Message exceeds the 25 MB limit",
+        ),
         Error::OutcomeUnknown => Failure::new(
             500,
+            codes::OUTCOME_UNKNOWN,
             "The message may have been sent; check the Sent folder before you send it again",
         ),
-        other => Failure::of(other, "Not found", host).failing("The message could not be sent"),
+        other => Failure::of(other, (codes::NOT_FOUND, "Not found"), host)
+            .failing(codes::SEND_FAILED, "The message could not be sent"),
     })?;
     let result = SendResult {
         message_id: sent.message_id,
@@ -151,18 +158,26 @@ pub fn send(
 fn draft(body: SendRequest, take: &impl Fn(usize) -> Option<Blob>) -> Result<Draft, Failure> {
     let attachments = body.attachments.unwrap_or_default();
     if attachments.len() > MAX_ATTACHMENTS {
-        return Err(Failure::bad_request("attachments must be at most 20 files"));
+        return Err(Failure::bad_request(
+            codes::TOO_MANY_ATTACHMENTS,
+            "attachments must be at most 20 files",
+        ));
     }
     if body.subject.contains(['\r', '\n']) {
-        return Err(Failure::bad_request("subject must not have line breaks"));
+        return Err(Failure::bad_request(
+            codes::INVALID_SUBJECT,
+            "subject must not have line breaks",
+        ));
     }
     if body.subject.chars().any(|c| c.is_control() && c != '\t') {
         return Err(Failure::bad_request(
+            codes::INVALID_SUBJECT,
             "subject must not have control characters",
         ));
     }
     if body.subject.chars().count() > MAX_SUBJECT {
         return Err(Failure::bad_request(
+            codes::INVALID_SUBJECT,
             "subject must be at most 998 characters",
         ));
     }
@@ -170,10 +185,14 @@ fn draft(body: SendRequest, take: &impl Fn(usize) -> Option<Blob>) -> Result<Dra
     let cc = body.cc.addresses("cc", MAX_RECIPIENTS)?;
     let bcc = body.bcc.addresses("bcc", MAX_RECIPIENTS)?;
     if to.is_empty() {
-        return Err(Failure::bad_request("to must name at least one recipient"));
+        return Err(Failure::bad_request(
+            codes::INVALID_RECIPIENT,
+            "to must name at least one recipient",
+        ));
     }
     if to.len() + cc.len() + bcc.len() > MAX_RECIPIENTS {
         return Err(Failure::bad_request(
+            codes::TOO_MANY_RECIPIENTS,
             "Too many recipients (max 50 across to, cc and bcc)",
         ));
     }
@@ -184,6 +203,7 @@ fn draft(body: SendRequest, take: &impl Fn(usize) -> Option<Blob>) -> Result<Dra
         .trim_matches(' ');
     if !in_reply_to.is_empty() && !message_ids::is_id(in_reply_to) {
         return Err(Failure::bad_request(
+            codes::INVALID_MESSAGE_ID,
             "inReplyTo must be one Message-ID in angle brackets",
         ));
     }
@@ -213,6 +233,7 @@ fn sender(from: &str) -> Result<String, Failure> {
         .and_then(|mut all| all.pop())
         .filter(|one| one.address == from);
     bare.map(|one| one.address).ok_or(Failure::bad_request(
+        codes::INVALID_SENDER,
         "from must be one mail address without a name",
     ))
 }
@@ -223,7 +244,10 @@ fn file(
     take: &impl Fn(usize) -> Option<Blob>,
 ) -> Result<File, Failure> {
     let of = |field: &str, what: &str| {
-        Failure::bad_request(format!("attachments[{index}].{field} must {what}"))
+        Failure::bad_request(
+            codes::INVALID_ATTACHMENT,
+            format!("attachments[{index}].{field} must {what}"),
+        )
     };
     let name = &attachment.filename;
     if name.is_empty() || name.chars().count() > 255 || name.chars().any(char::is_control) {

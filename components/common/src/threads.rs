@@ -1,14 +1,14 @@
 //! Threads as JSON: a page of threads, and the messages of a thread.
 
 use latchmail_sdk::capability::{self, Caller, Mailbox, Page, ThreadsError};
-use latchmail_sdk::{Failure, Paging};
+use latchmail_sdk::{Code, Failure, Paging, codes};
 use serde::Serialize;
 use utoipa::ToSchema;
 
 use crate::model::{Address, FoundMessage, addresses};
 use crate::reading::{NO_FOLDER, page};
 
-const NO_THREAD: &str = "Thread not found";
+const NO_THREAD: (Code, &str) = (codes::THREAD_NOT_FOUND, "Thread not found");
 
 /// The number of messages of a thread that are returned if the request has neither `page` nor
 /// `limit`.
@@ -131,12 +131,13 @@ pub fn get(
     })
 }
 
-fn failure(error: ThreadsError, missing: &'static str, host: &impl Caller) -> Failure {
+fn failure(error: ThreadsError, missing: (Code, &'static str), host: &impl Caller) -> Failure {
     match error {
         ThreadsError::IndexNotReady => Failure {
             retry_after: Some(RETRY_AFTER),
             ..Failure::new(
                 503,
+                codes::SEARCH_INDEX_NOT_READY,
                 "Threads need the search index, which is disabled or being built",
             )
         },

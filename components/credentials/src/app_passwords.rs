@@ -2,7 +2,7 @@
 //! for mail clients.
 
 use latchmail_sdk::capability::{Caller, Config, Credentials, Error, Revocation};
-use latchmail_sdk::{Failure, Reply, Request};
+use latchmail_sdk::{Code, Failure, Reply, Request, codes};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -77,7 +77,15 @@ pub(crate) fn create_app_password(
     let body: AppPasswordRequest = request.json()?;
     let label = label(body.label.as_deref())?;
     let created = host.create_app_password(label).map_err(|error| {
-        Failure::of(error, "App password not found", host).failing("Failed to create app password")
+        Failure::of(
+            error,
+            (codes::APP_PASSWORD_NOT_FOUND, "App password not found"),
+            host,
+        )
+        .failing(
+            codes::APP_PASSWORD_CREATE_FAILED,
+            "Failed to create app password",
+        )
     })?;
     let created = CreatedAppPassword {
         id: created.id,
@@ -118,33 +126,41 @@ pub(crate) fn delete_app_password(
     revoke(
         host,
         request.path("id"),
-        "App password not found",
-        "Failed to revoke app password",
+        (codes::APP_PASSWORD_NOT_FOUND, "App password not found"),
+        (
+            codes::APP_PASSWORD_REVOKE_FAILED,
+            "Failed to revoke app password",
+        ),
     )
 }
 
-/// Revokes an app password. `missing` is the error message for status 404, and `failed` is the
-/// error message for status 500.
+/// Revokes an app password. `missing` is the code and the error message for status 404, and
+/// `failed` for status 500.
 pub(crate) fn revoke(
     host: &(impl Credentials + Caller),
     id: &str,
-    missing: &'static str,
-    failed: &'static str,
+    missing: (Code, &'static str),
+    failed: (Code, &'static str),
 ) -> Result<Reply, Failure> {
-    let failure = |error: Error| Failure::of(error, missing, host).failing(failed);
+    let failure = |error: Error| {
+        Failure::of(error, missing.clone(), host).failing(failed.0.clone(), failed.1)
+    };
     match host.revoke_app_password(id).map_err(failure)? {
         Revocation::Revoked => Reply::success(),
-        Revocation::BacksToken(token) => Err(Failure::conflict(format!(
-            "This credential backs the API token \"{}\"; revoke it with DELETE /api/v1/tokens/{}",
-            token.label, token.id
-        ))),
+        Revocation::BacksToken(token) => Err(Failure::conflict(
+            codes::APP_PASSWORD_BACKS_TOKEN,
+            format!(
+                "This credential backs the API token \"{}\"; revoke it with DELETE /api/v1/tokens/{}",
+                token.label, token.id
+            ),
+        )),
     }
 }
 
 #[cfg(test)]
 mod tests {
     use latchmail_sdk::capability::Scope;
-    use latchmail_sdk::testing::{FakeHost, json, request};
+    use latchmail_sdk::testing::{FakeHost, failure, json, request};
 
     use super::*;
 
@@ -175,7 +191,11 @@ mod tests {
         let host = FakeHost::new();
         for body in ["{}", r#"{"label": ""}"#, r#"{"label": null}"#] {
             let refused = create_app_password(&host, &posted(body)).unwrap_err();
-            assert_eq!(refused, Failure::bad_request("label is required"), "{body}");
+            assert_eq!(
+                refused,
+                Failure::bad_request(codes::LABEL_REQUIRED, "label is required"),
+                "{body}"
+            );
         }
         assert_eq!(host.calls(), 0);
     }
@@ -189,7 +209,7 @@ mod tests {
         let delete = request(&[("id", id.as_str())], &[], "");
         let refused = delete_app_password(&host, &delete).unwrap_err();
         let text = "This credential backs the API token \"CI\"; revoke it with DELETE /api/v1/tokens/credential-1";
-        assert_eq!(refused, Failure::conflict(text));
+        assert_eq!(refused, failure(409, text));
         assert_eq!(host.list_credentials().unwrap().len(), 2);
     }
 
@@ -197,11 +217,28 @@ mod tests {
     fn a_missing_app_password_is_404_and_a_failing_host_is_500() {
         let delete = request(&[("id", "p")], &[], "");
         let gone = delete_app_password(&FakeHost::new(), &delete).unwrap_err();
-        assert_eq!(gone, Failure::not_found("App password not found"));
+        assert_eq!(
+            gone,
+            Failure::not_found(codes::APP_PASSWORD_NOT_FOUND, "App password not found")
+        );
         let failing = FakeHost::failing(Error::Internal);
         let broken = delete_app_password(&failing, &delete).unwrap_err();
-        assert_eq!(broken, Failure::new(500, "Failed to revoke app password"));
+        assert_eq!(
+            broken,
+            Failure::new(
+                500,
+                codes::APP_PASSWORD_REVOKE_FAILED,
+                "Failed to revoke app password"
+            )
+        );
         let broken = create_app_password(&failing, &posted(r#"{"label": "a"}"#)).unwrap_err();
-        assert_eq!(broken, Failure::new(500, "Failed to create app password"));
+        assert_eq!(
+            broken,
+            Failure::new(
+                500,
+                codes::APP_PASSWORD_CREATE_FAILED,
+                "Failed to create app password"
+            )
+        );
     }
 }

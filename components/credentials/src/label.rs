@@ -1,6 +1,6 @@
 //! Labels of tokens and app passwords.
 
-use latchmail_sdk::Failure;
+use latchmail_sdk::{Failure, codes};
 
 const MAX_LABEL: usize = 64;
 
@@ -9,13 +9,20 @@ const MAX_LABEL: usize = 64;
 pub(crate) fn label(given: Option<&str>) -> Result<&str, Failure> {
     let label = given.map(str::trim).unwrap_or_default();
     if label.is_empty() {
-        return Err(Failure::bad_request("label is required"));
+        return Err(Failure::bad_request(
+            codes::LABEL_REQUIRED,
+            "label is required",
+        ));
     }
     if label.chars().count() > MAX_LABEL {
-        return Err(Failure::bad_request("label must be 1 to 64 characters"));
+        return Err(Failure::bad_request(
+            codes::INVALID_LABEL,
+            "label must be 1 to 64 characters",
+        ));
     }
     if label.chars().any(char::is_control) {
         return Err(Failure::bad_request(
+            codes::INVALID_LABEL,
             "label must not contain control characters",
         ));
     }
@@ -24,6 +31,8 @@ pub(crate) fn label(given: Option<&str>) -> Result<&str, Failure> {
 
 #[cfg(test)]
 mod tests {
+    use latchmail_sdk::testing::failure;
+
     use super::*;
 
     #[test]
@@ -38,7 +47,7 @@ mod tests {
             (Some("a\nb"), "label must not contain control characters"),
             (Some("a\0"), "label must not contain control characters"),
         ] {
-            assert_eq!(label(given), Err(Failure::bad_request(text)), "{given:?}");
+            assert_eq!(label(given), Err(failure(400, text)), "{given:?}");
         }
     }
 }

@@ -1,7 +1,7 @@
 //! POST `/api/v1/profile/password`: changes the password.
 
 use latchmail_sdk::capability::{Caller, PasswordChange, Profile};
-use latchmail_sdk::{Failure, Reply, Request};
+use latchmail_sdk::{Failure, Reply, Request, codes};
 use serde::Deserialize;
 use utoipa::ToSchema;
 
@@ -46,7 +46,10 @@ pub(crate) fn change_password(
 ) -> Result<Reply, Failure> {
     let body: PasswordRequest = request.json()?;
     if body.current_password.is_empty() {
-        return Err(Failure::bad_request("current_password is required"));
+        return Err(Failure::bad_request(
+            codes::CURRENT_PASSWORD_REQUIRED,
+            "current_password is required",
+        ));
     }
     if let Some(code) = &body.code {
         host.present_code(code);
@@ -54,21 +57,27 @@ pub(crate) fn change_password(
     let changed = host
         .change_password(&body.current_password, &body.new_password)
         .map_err(|error| {
-            Failure::of(error, "Profile not found", host).failing("Failed to update password")
+            Failure::of(error, (codes::PROFILE_NOT_FOUND, "Profile not found"), host)
+                .failing(codes::PASSWORD_UPDATE_FAILED, "Failed to update password")
         })?;
     match changed {
         PasswordChange::Changed => Reply::success(),
         PasswordChange::Same => Err(Failure::bad_request(
+            codes::SAME_PASSWORD,
             "New password must be different from current password",
         )),
-        PasswordChange::Wrong => Err(Failure::new(401, "Current password is incorrect")),
+        PasswordChange::Wrong => Err(Failure::new(
+            401,
+            codes::WRONG_PASSWORD,
+            "Current password is incorrect",
+        )),
     }
 }
 
 #[cfg(test)]
 mod tests {
     use latchmail_sdk::capability::Error;
-    use latchmail_sdk::testing::{FakeHost, json, request};
+    use latchmail_sdk::testing::{FakeHost, failure, json, request};
 
     use super::*;
 
@@ -86,9 +95,12 @@ mod tests {
         let change = |current, new| change_password(&host, &posted(&body(current, new)));
         let same = change("Correct-Horse-7", "Correct-Horse-7").unwrap_err();
         let text = "New password must be different from current password";
-        assert_eq!(same, Failure::bad_request(text));
+        assert_eq!(same, failure(400, text));
         let wrong = change("Old-Horse-7", "New-Horse-8").unwrap_err();
-        assert_eq!(wrong, Failure::new(401, "Current password is incorrect"));
+        assert_eq!(
+            wrong,
+            Failure::new(401, codes::WRONG_PASSWORD, "Current password is incorrect")
+        );
         let done = json(change("Correct-Horse-7", "New-Horse-8"));
         assert_eq!(done, serde_json::json!({"success": true}));
     }
@@ -112,11 +124,18 @@ mod tests {
             ),
         ] {
             let refused = change_password(&host, &posted(body)).unwrap_err();
-            assert_eq!(refused, Failure::bad_request(text), "{body}");
+            assert_eq!(refused, failure(400, text), "{body}");
         }
         let host = FakeHost::failing(Error::Internal);
         let change = posted(&body("Old-Horse-7", "New-Horse-8"));
         let failed = change_password(&host, &change).unwrap_err();
-        assert_eq!(failed, Failure::new(500, "Failed to update password"));
+        assert_eq!(
+            failed,
+            Failure::new(
+                500,
+                codes::PASSWORD_UPDATE_FAILED,
+                "Failed to update password"
+            )
+        );
     }
 }

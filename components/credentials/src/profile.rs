@@ -2,7 +2,7 @@
 
 use latchmail_sdk::capability::{self, Caller, Changes, Error};
 use latchmail_sdk::time::sql;
-use latchmail_sdk::{Failure, Reply, Request};
+use latchmail_sdk::{Failure, Reply, Request, codes};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -70,9 +70,9 @@ pub(crate) fn get_profile(
     host: &(impl capability::Profile + Caller),
     _: &Request,
 ) -> Result<Reply, Failure> {
-    let details = host
-        .get()
-        .map_err(|error| Failure::of(error, "Profile not found", host))?;
+    let details = host.get().map_err(|error| {
+        Failure::of(error, (codes::PROFILE_NOT_FOUND, "Profile not found"), host)
+    })?;
     Reply::json(&Profile {
         email: details.address,
         first_name: details.first_name,
@@ -108,18 +108,21 @@ pub(crate) fn update_profile(
         dob: body.dob,
     };
     if let (None, None, None) = (&changes.first_name, &changes.last_name, &changes.dob) {
-        return Err(Failure::bad_request("Nothing to update"));
+        return Err(Failure::bad_request(
+            codes::NOTHING_TO_UPDATE,
+            "Nothing to update",
+        ));
     }
     host.update(&changes).map_err(|error| match error {
-        Error::NotFound => Failure::bad_request(INCOMPLETE),
-        error => Failure::of(error, "Profile not found", host),
+        Error::NotFound => Failure::bad_request(codes::PROFILE_INCOMPLETE, INCOMPLETE),
+        error => Failure::of(error, (codes::PROFILE_NOT_FOUND, "Profile not found"), host),
     })?;
     Reply::success()
 }
 
 #[cfg(test)]
 mod tests {
-    use latchmail_sdk::testing::{FakeHost, json, request};
+    use latchmail_sdk::testing::{FakeHost, failure, json, request};
 
     use super::*;
 
@@ -146,14 +149,18 @@ mod tests {
         let host = FakeHost::new();
         for body in ["{}", r#"{"first_name": null}"#, r#"{"email": "x"}"#] {
             let refused = update_profile(&host, &posted(body)).unwrap_err();
-            assert_eq!(refused, Failure::bad_request("Nothing to update"), "{body}");
+            assert_eq!(
+                refused,
+                Failure::bad_request(codes::NOTHING_TO_UPDATE, "Nothing to update"),
+                "{body}"
+            );
         }
         let refused = update_profile(&host, &posted(r#"{"dob": 1990}"#)).unwrap_err();
-        assert_eq!(refused, Failure::bad_request("dob must be a string"));
+        assert_eq!(refused, failure(400, "dob must be a string"));
         let text = "dob must not be in the future";
-        let host = FakeHost::failing(Error::Invalid(text.into()));
+        let host = FakeHost::failing(Error::invalid(codes::INVALID_DATE_OF_BIRTH, text));
         let refused = update_profile(&host, &posted(r#"{"dob": "2099-01-01"}"#)).unwrap_err();
-        assert_eq!(refused, Failure::bad_request(text));
+        assert_eq!(refused, failure(400, text));
     }
 
     #[test]
@@ -161,8 +168,14 @@ mod tests {
         let host = FakeHost::new();
         host.forget_profile();
         let missing = get_profile(&host, &Request::default()).unwrap_err();
-        assert_eq!(missing, Failure::not_found("Profile not found"));
+        assert_eq!(
+            missing,
+            Failure::not_found(codes::PROFILE_NOT_FOUND, "Profile not found")
+        );
         let refused = update_profile(&host, &posted(r#"{"last_name": "King"}"#)).unwrap_err();
-        assert_eq!(refused, Failure::bad_request(INCOMPLETE));
+        assert_eq!(
+            refused,
+            Failure::bad_request(codes::PROFILE_INCOMPLETE, INCOMPLETE)
+        );
     }
 }

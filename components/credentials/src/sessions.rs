@@ -2,7 +2,7 @@
 //! the account, and ends sessions.
 
 use latchmail_sdk::capability::{Caller, Credentials};
-use latchmail_sdk::{Failure, Reply, Request};
+use latchmail_sdk::{Failure, Reply, Request, codes};
 use serde::Serialize;
 use utoipa::ToSchema;
 
@@ -41,7 +41,8 @@ pub(crate) fn list_sessions(
     _: &Request,
 ) -> Result<Reply, Failure> {
     let credentials = host.list_credentials().map_err(|error| {
-        Failure::of(error, "Session not found", host).failing("Unable to fetch sessions")
+        Failure::of(error, (codes::SESSION_NOT_FOUND, "Session not found"), host)
+            .failing(codes::SESSIONS_UNAVAILABLE, "Unable to fetch sessions")
     })?;
     Reply::json(&SessionList {
         sessions: credentials.iter().map(Session::from).collect(),
@@ -72,8 +73,8 @@ pub(crate) fn delete_session(
     revoke(
         host,
         request.path("id"),
-        "Session not found",
-        "Failed to revoke session",
+        (codes::SESSION_NOT_FOUND, "Session not found"),
+        (codes::SESSION_REVOKE_FAILED, "Failed to revoke session"),
     )
 }
 
@@ -127,11 +128,24 @@ mod tests {
     fn a_missing_app_password_is_404_and_a_failing_host_is_500() {
         let delete = request(&[("id", "p")], &[], "");
         let gone = delete_session(&FakeHost::new(), &delete).unwrap_err();
-        assert_eq!(gone, Failure::not_found("Session not found"));
+        assert_eq!(
+            gone,
+            Failure::not_found(codes::SESSION_NOT_FOUND, "Session not found")
+        );
         let failing = FakeHost::failing(Error::Internal);
         let broken = delete_session(&failing, &delete).unwrap_err();
-        assert_eq!(broken, Failure::new(500, "Failed to revoke session"));
+        assert_eq!(
+            broken,
+            Failure::new(
+                500,
+                codes::SESSION_REVOKE_FAILED,
+                "Failed to revoke session"
+            )
+        );
         let broken = list_sessions(&failing, &Request::default()).unwrap_err();
-        assert_eq!(broken, Failure::new(500, "Unable to fetch sessions"));
+        assert_eq!(
+            broken,
+            Failure::new(500, codes::SESSIONS_UNAVAILABLE, "Unable to fetch sessions")
+        );
     }
 }

@@ -2,7 +2,7 @@
 //! API tokens.
 
 use latchmail_sdk::capability::{Caller, Credentials, Error, Scope};
-use latchmail_sdk::{Failure, Reply, Request, scope};
+use latchmail_sdk::{Failure, Reply, Request, codes, scope};
 use serde::{Deserialize, Serialize};
 use serde_json::Number;
 use utoipa::ToSchema;
@@ -90,9 +90,10 @@ pub(crate) fn create_token(
         .create_token(label, &scopes, days, MAX_TOKENS)
         .map_err(|error| match error {
             Error::Conflict(_) => Failure::conflict(
+                codes::TOO_MANY_TOKENS,
                 "You already have 20 API tokens; revoke one before creating another",
             ),
-            error => Failure::of(error, "Token not found", host),
+            error => Failure::of(error, (codes::TOKEN_NOT_FOUND, "Token not found"), host),
         })?;
     let created = CreatedToken {
         token: created.token.into(),
@@ -105,14 +106,18 @@ pub(crate) fn create_token(
 /// unknown.
 fn scopes(names: &[String]) -> Result<Vec<Scope>, Failure> {
     if names.is_empty() {
-        return Err(Failure::bad_request("At least one scope is required"));
+        return Err(Failure::bad_request(
+            codes::SCOPE_REQUIRED,
+            "At least one scope is required",
+        ));
     }
     let known = |name: &String| {
         scope::named(name).ok_or_else(|| {
             let available = scope::ALL.map(|(_, name)| name).join(", ");
-            Failure::bad_request(format!(
-                "Unknown scope \"{name}\". Available scopes: {available}"
-            ))
+            Failure::bad_request(
+                codes::UNKNOWN_SCOPE,
+                format!("Unknown scope \"{name}\". Available scopes: {available}"),
+            )
         })
     };
     names.iter().map(known).collect()
@@ -126,7 +131,7 @@ fn days(number: &Number) -> Result<u32, Failure> {
     whole
         .or_else(shortest)
         .filter(|days| (1..=365).contains(days))
-        .ok_or_else(|| Failure::bad_request(EXPIRY))
+        .ok_or_else(|| Failure::bad_request(codes::INVALID_EXPIRY, EXPIRY))
 }
 
 /// List API tokens
@@ -152,7 +157,7 @@ pub(crate) fn list_tokens(
 ) -> Result<Reply, Failure> {
     let tokens = host
         .list_tokens()
-        .map_err(|error| Failure::of(error, "Token not found", host))?;
+        .map_err(|error| Failure::of(error, (codes::TOKEN_NOT_FOUND, "Token not found"), host))?;
     Reply::json(&TokenList {
         tokens: tokens.into_iter().map(Token::from).collect(),
     })
@@ -177,14 +182,15 @@ pub(crate) fn revoke_token(
     request: &Request,
 ) -> Result<Reply, Failure> {
     host.revoke_token(request.path("id")).map_err(|error| {
-        Failure::of(error, "Token not found", host).failing("Failed to revoke token")
+        Failure::of(error, (codes::TOKEN_NOT_FOUND, "Token not found"), host)
+            .failing(codes::TOKEN_REVOKE_FAILED, "Failed to revoke token")
     })?;
     Reply::success()
 }
 
 #[cfg(test)]
 mod tests {
-    use latchmail_sdk::testing::{FakeHost, json, request};
+    use latchmail_sdk::testing::{FakeHost, failure, json, request};
 
     use super::*;
 
@@ -252,7 +258,7 @@ mod tests {
             ),
         ] {
             let refused = create_token(&host, &posted(body)).unwrap_err();
-            assert_eq!(refused, Failure::bad_request(text), "{body}");
+            assert_eq!(refused, failure(400, &text), "{body}");
         }
         for days in ["1.5", "\"30\"", "true", "99999999999999999999"] {
             let body =
@@ -277,11 +283,17 @@ mod tests {
         }
         let full = create_token(&host, &body).unwrap_err();
         let text = "You already have 20 API tokens; revoke one before creating another";
-        assert_eq!(full, Failure::conflict(text));
+        assert_eq!(full, failure(409, text));
         let revoke = request(&[("id", "t")], &[], "");
         let gone = revoke_token(&host, &revoke).unwrap_err();
-        assert_eq!(gone, Failure::not_found("Token not found"));
+        assert_eq!(
+            gone,
+            Failure::not_found(codes::TOKEN_NOT_FOUND, "Token not found")
+        );
         let broken = revoke_token(&FakeHost::failing(Error::Internal), &revoke).unwrap_err();
-        assert_eq!(broken, Failure::new(500, "Failed to revoke token"));
+        assert_eq!(
+            broken,
+            Failure::new(500, codes::TOKEN_REVOKE_FAILED, "Failed to revoke token")
+        );
     }
 }

@@ -1,7 +1,7 @@
 //! POST `/api/v1/domains`: claims a domain.
 
 use latchmail_sdk::capability::{Caller, Claimed, Domains, Error};
-use latchmail_sdk::{Failure, Reply, Request};
+use latchmail_sdk::{Failure, Reply, Request, codes};
 use serde::Deserialize;
 use utoipa::ToSchema;
 
@@ -59,12 +59,18 @@ pub(crate) fn claim_domain(
     request: &Request,
 ) -> Result<Reply, Failure> {
     let body: DomainRequest = request.json()?;
-    let name = body.domain.ok_or_else(|| Failure::bad_request(INVALID))?;
+    let name = body
+        .domain
+        .ok_or_else(|| Failure::bad_request(codes::INVALID_DOMAIN, INVALID))?;
     let claimed = host
         .claim_domain(name.trim())
         .map_err(|error| match error {
-            Error::Conflict(_) => Failure::conflict(TAKEN),
-            Error::TooLarge(_) => Failure::new(403, "Your plan's custom domains are all in use"),
+            Error::Conflict(_) => Failure::conflict(codes::DOMAIN_TAKEN, TAKEN),
+            Error::TooLarge(_) => Failure::new(
+                403,
+                codes::TOO_MANY_DOMAINS,
+                "Your plan's custom domains are all in use",
+            ),
             error => failure_of(error, host),
         })?;
     match claimed {
@@ -75,7 +81,7 @@ pub(crate) fn claim_domain(
 
 #[cfg(test)]
 mod tests {
-    use latchmail_sdk::testing::{FakeHost, json, request};
+    use latchmail_sdk::testing::{FakeHost, failure, json, request};
 
     use super::*;
 
@@ -117,7 +123,7 @@ mod tests {
             (r#"{"domain": ["ada.example"]}"#, "domain must be a string"),
         ] {
             let refused = claim_domain(&host, &posted(body)).unwrap_err();
-            assert_eq!(refused, Failure::bad_request(text), "{body}");
+            assert_eq!(refused, failure(400, text), "{body}");
         }
         assert_eq!(host.calls(), 0);
     }
@@ -125,15 +131,18 @@ mod tests {
     #[test]
     fn each_error_of_the_host_has_its_text() {
         for (error, status, text) in [
-            (Error::Invalid("x".into()), 400, INVALID),
-            (Error::Conflict("x".into()), 409, TAKEN),
+            (Error::invalid(codes::INVALID_DOMAIN, "x"), 400, INVALID),
+            (Error::conflict(codes::DOMAIN_TAKEN, "x"), 409, TAKEN),
             (
-                Error::Denied("Custom domains aren't included in your plan".into()),
+                Error::denied(
+                    codes::CUSTOM_DOMAINS_NOT_INCLUDED,
+                    "Custom domains aren't included in your plan",
+                ),
                 403,
                 "Custom domains aren't included in your plan",
             ),
             (
-                Error::TooLarge("x".into()),
+                Error::too_large(codes::TOO_MANY_DOMAINS, "x"),
                 403,
                 "Your plan's custom domains are all in use",
             ),
@@ -141,7 +150,7 @@ mod tests {
         ] {
             let host = FakeHost::failing(error);
             let refused = claim_domain(&host, &posted(BODY)).unwrap_err();
-            assert_eq!(refused, Failure::new(status, text));
+            assert_eq!(refused, failure(status, text));
         }
     }
 }

@@ -44,6 +44,7 @@ mod tests {
     use std::time::Duration;
 
     use latchmail_sdk::capability::Expected;
+    use latchmail_sdk::codes;
     use latchmail_sdk::testing::{FakeHost, json, request};
 
     use super::*;
@@ -93,6 +94,9 @@ mod tests {
     fn an_unknown_domain_is_not_found() {
         let read = request(&[("domain", "ada.example")], &[], "");
         let missing = get_domain(&FakeHost::new(), &read).unwrap_err();
-        assert_eq!(missing, Failure::not_found("Domain not found"));
+        assert_eq!(
+            missing,
+            Failure::not_found(codes::DOMAIN_NOT_FOUND, "Domain not found")
+        );
     }
 }

@@ -1,7 +1,7 @@
 //! DELETE `/api/v1/domains/{domain}`: releases a domain.
 
 use latchmail_sdk::capability::{Caller, Domains, Error};
-use latchmail_sdk::{Failure, Reply, Request};
+use latchmail_sdk::{Failure, Reply, Request, codes};
 
 use crate::failure::failure_of;
 
@@ -27,15 +27,19 @@ pub(crate) fn release_domain(
 ) -> Result<Reply, Failure> {
     host.release_domain(request.path("domain"))
         .map_err(|error| match error {
-            Error::Conflict(_) => Failure::conflict("Remove all aliases on this domain first"),
-            error => failure_of(error, host).failing("Failed to delete domain"),
+            Error::Conflict(_) => Failure::conflict(
+                codes::DOMAIN_HAS_ALIASES,
+                "Remove all aliases on this domain first",
+            ),
+            error => failure_of(error, host)
+                .failing(codes::DOMAIN_DELETE_FAILED, "Failed to delete domain"),
         })?;
     Reply::success()
 }
 
 #[cfg(test)]
 mod tests {
-    use latchmail_sdk::testing::{FakeHost, json, request};
+    use latchmail_sdk::testing::{FakeHost, failure, json, request};
 
     use super::*;
 
@@ -53,7 +57,7 @@ mod tests {
     fn each_error_of_the_host_has_its_status() {
         for (error, status, text) in [
             (
-                Error::Conflict("x".into()),
+                Error::conflict(codes::DOMAIN_HAS_ALIASES, "x"),
                 409,
                 "Remove all aliases on this domain first",
             ),
@@ -62,7 +66,7 @@ mod tests {
         ] {
             let release = request(&[("domain", "ada.example")], &[], "");
             let refused = release_domain(&FakeHost::failing(error), &release).unwrap_err();
-            assert_eq!(refused, Failure::new(status, text));
+            assert_eq!(refused, failure(status, text));
         }
     }
 }

@@ -1,7 +1,7 @@
 //! POST `/api/v1/domains/{domain}/verify`: verifies a claim.
 
 use latchmail_sdk::capability::{Caller, Domains, Verification};
-use latchmail_sdk::{Failure, Reply, Request};
+use latchmail_sdk::{Failure, Reply, Request, codes};
 
 use crate::failure::{TAKEN, failure_of};
 use crate::model::InspectedDomain;
@@ -44,8 +44,11 @@ pub(crate) fn verify_domain(
         .map_err(|error| failure_of(error, host))?;
     match verification {
         Verification::Active(inspected) => Reply::json(&InspectedDomain::from(inspected)),
-        Verification::Missing => Err(Failure::bad_request(MISSING)),
-        Verification::Taken => Err(Failure::conflict(TAKEN)),
+        Verification::Missing => Err(Failure::bad_request(
+            codes::VERIFICATION_RECORD_NOT_FOUND,
+            MISSING,
+        )),
+        Verification::Taken => Err(Failure::conflict(codes::DOMAIN_TAKEN, TAKEN)),
     }
 }
 
@@ -67,12 +70,18 @@ mod tests {
             host.sign_in(account);
             host.claim_domain("ada.example").unwrap();
             let missing = verify(&host).unwrap_err();
-            assert_eq!(missing, Failure::bad_request(MISSING));
+            assert_eq!(
+                missing,
+                Failure::bad_request(codes::VERIFICATION_RECORD_NOT_FOUND, MISSING)
+            );
             host.prove_domain("ada.example");
         }
         assert_eq!(json(verify(&host))["status"], "active");
         host.sign_in("ada@example.test");
-        assert_eq!(verify(&host).unwrap_err(), Failure::conflict(TAKEN));
+        assert_eq!(
+            verify(&host).unwrap_err(),
+            Failure::conflict(codes::DOMAIN_TAKEN, TAKEN)
+        );
     }
 
     #[test]

@@ -3,11 +3,13 @@
 //
 // The host's interfaces are parameters, so that tests can use fake ones.
 
-// A response that is not a success: `{"error": text}` with a status.
+// A response that is not a success: `{"error": text, "code": code}` with a status.
+// `code` is for programs, in lower-case words that `_` joins, and `text` is for people.
 export class Failure extends Error {
-  constructor(status, text, headers = []) {
+  constructor(status, code, text, headers = []) {
     super(text);
     this.status = status;
+    this.code = code;
     this.headers = headers;
   }
 }
@@ -84,8 +86,8 @@ export function serve(host, { name, version, description, routes }) {
         const answer = actions.get(operation)(host, new Request(request));
         return answer instanceof Answer ? json(answer.status, answer.value) : json(200, answer);
       } catch (error) {
-        const { status, message, headers } = error instanceof Failure ? error : failed(refusal(error), host);
-        return json(status, { error: message }, headers);
+        const { status, code, message, headers } = error instanceof Failure ? error : failed(refusal(error), host);
+        return json(status, { error: message, code }, headers);
       }
     },
   };
@@ -103,29 +105,35 @@ function json(status, value, headers = []) {
 function failed({ tag, val }, host) {
   switch (tag) {
     case 'not-found':
-      return new Failure(404, 'Not found');
+      return new Failure(404, 'not_found', 'Not found');
     case 'denied':
-      return new Failure(403, val);
+      return new Failure(403, val.code, val.text);
     case 'invalid':
     case 'rejected':
-      return new Failure(400, val);
+      return new Failure(400, val.code, val.text);
     case 'conflict':
-      return new Failure(409, val);
+      return new Failure(409, val.code, val.text);
     case 'too-large':
-      return new Failure(413, val);
+      return new Failure(413, val.code, val.text);
     case 'credential-refused':
-      return new Failure(
-        401,
-        host.caller.current().kind === 'session'
-          ? 'Mail session expired, please log in again'
-          : 'This credential is no longer valid for mail access',
-      );
+      return host.caller.current().kind === 'session'
+        ? new Failure(401, 'mail_session_expired', 'Mail session expired, please log in again')
+        : new Failure(401, 'mail_credential_refused', 'This credential is no longer valid for mail access');
     case 'unavailable':
-      return new Failure(503, 'Mail server is initializing, please try again in a moment', [['retry-after', '2']]);
+      return new Failure(
+        503,
+        'mail_server_unavailable',
+        'Mail server is unavailable, please try again in a moment',
+        [['retry-after', '2']],
+      );
     case 'outcome-unknown':
-      return new Failure(500, 'The operation was begun and its outcome is not known; check before you repeat it');
+      return new Failure(
+        500,
+        'outcome_unknown',
+        'The operation was begun and its outcome is not known; check before you repeat it',
+      );
     default:
-      return new Failure(500, 'The operation could not be completed');
+      return new Failure(500, 'internal_error', 'The operation could not be completed');
   }
 }
 
@@ -156,10 +164,10 @@ class Request {
       const text = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(this.#wit.body.val);
       value = JSON.parse(text);
     } catch {
-      throw new Failure(400, 'Invalid JSON body');
+      throw new Failure(400, 'invalid_json_body', 'Invalid JSON body');
     }
     if (value === null || typeof value !== 'object' || Array.isArray(value)) {
-      throw new Failure(400, 'The body must be an object');
+      throw new Failure(400, 'invalid_field', 'The body must be an object');
     }
     return new Fields(value);
   }
@@ -178,7 +186,7 @@ class Fields {
     const value = this.#typed(name, 'string');
     // Half of a surrogate pair is not valid text.
     if (value?.isWellFormed() === false) {
-      throw new Failure(400, 'Invalid JSON body');
+      throw new Failure(400, 'invalid_json_body', 'Invalid JSON body');
     }
     return value;
   }
@@ -191,7 +199,7 @@ class Fields {
   integer(name) {
     const value = this.#typed(name, 'number');
     if (value !== undefined && !Number.isSafeInteger(value)) {
-      throw new Failure(400, `${name} must be an integer`);
+      throw new Failure(400, 'invalid_field', `${name} must be an integer`);
     }
     return value;
   }
@@ -202,7 +210,7 @@ class Fields {
       return undefined;
     }
     if (typeof value !== type) {
-      throw new Failure(400, `${name} must be a ${type}`);
+      throw new Failure(400, 'invalid_field', `${name} must be a ${type}`);
     }
     return value;
   }

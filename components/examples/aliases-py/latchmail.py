@@ -22,11 +22,15 @@ SUCCESS = {"success": True}
 
 
 class Failure(Exception):
-    """A response that is not a success: `{"error": text}` with a status."""
+    """A response that is not a success: `{"error": text, "code": code}` with a status.
 
-    def __init__(self, status, text, headers=()):
+    `code` is for programs, in lower-case words that `_` joins, and `text` is for people.
+    """
+
+    def __init__(self, status, code, text, headers=()):
         super().__init__(text)
         self.status = status
+        self.code = code
         self.text = text
         self.headers = headers
 
@@ -91,13 +95,16 @@ class Routes:
         try:
             answer = self._actions[operation](self._host, Request(request))
         except Failure as failure:
-            return _answer(failure.status, {"error": failure.text}, failure.headers)
+            return _failure(failure)
         except Err as refused:
-            failure = _failed(refused.value, self._host)
-            return _answer(failure.status, {"error": failure.text}, failure.headers)
+            return _failure(_failed(refused.value, self._host))
         if isinstance(answer, Created):
             return _answer(201, answer.value)
         return _answer(200, answer)
+
+
+def _failure(failure):
+    return _answer(failure.status, {"error": failure.text, "code": failure.code}, failure.headers)
 
 
 def _answer(status, value, headers=()):
@@ -109,29 +116,27 @@ def _failed(error, host):
     """Converts a capability's error to a failure for the client."""
     match error:
         case types.Error_NotFound():
-            return Failure(404, "Not found")
-        case types.Error_Denied(text):
-            return Failure(403, text)
-        case types.Error_Invalid(text) | types.Error_Rejected(text):
-            return Failure(400, text)
-        case types.Error_Conflict(text):
-            return Failure(409, text)
-        case types.Error_TooLarge(text):
-            return Failure(413, text)
+            return Failure(404, "not_found", "Not found")
+        case types.Error_Denied(problem):
+            return Failure(403, problem.code, problem.text)
+        case types.Error_Invalid(problem) | types.Error_Rejected(problem):
+            return Failure(400, problem.code, problem.text)
+        case types.Error_Conflict(problem):
+            return Failure(409, problem.code, problem.text)
+        case types.Error_TooLarge(problem):
+            return Failure(413, problem.code, problem.text)
         case types.Error_CredentialRefused():
-            signed_in = host.caller.current().kind == "session"
-            return Failure(
-                401,
-                "Mail session expired, please log in again"
-                if signed_in
-                else "This credential is no longer valid for mail access",
-            )
+            if host.caller.current().kind == "session":
+                return Failure(401, "mail_session_expired", "Mail session expired, please log in again")
+            return Failure(401, "mail_credential_refused", "This credential is no longer valid for mail access")
         case types.Error_Unavailable():
-            return Failure(503, "Mail server is unavailable, please try again in a moment", [("retry-after", "2")])
+            text = "Mail server is unavailable, please try again in a moment"
+            return Failure(503, "mail_server_unavailable", text, [("retry-after", "2")])
         case types.Error_OutcomeUnknown():
-            return Failure(500, "The operation was begun and its outcome is not known; check before you repeat it")
+            text = "The operation was begun and its outcome is not known; check before you repeat it"
+            return Failure(500, "outcome_unknown", text)
         case _:
-            return Failure(500, "The operation could not be completed")
+            return Failure(500, "internal_error", "The operation could not be completed")
 
 
 class Request:
@@ -157,9 +162,9 @@ class Request:
             # Half of a surrogate pair is not valid text.
             json.dumps(value, ensure_ascii=False).encode()
         except (ValueError, RecursionError):
-            raise Failure(400, "Invalid JSON body") from None
+            raise Failure(400, "invalid_json_body", "Invalid JSON body") from None
         if not isinstance(value, dict):
-            raise Failure(400, "The body must be an object")
+            raise Failure(400, "invalid_field", "The body must be an object")
         return Fields(value)
 
 
@@ -180,5 +185,5 @@ class Fields:
         value = self._fields.get(name)
         # `True` is an instance of `int`.
         if value is not None and type(value) is not kind:
-            raise Failure(400, f"{name} must be {self._WORDS[kind]}")
+            raise Failure(400, "invalid_field", f"{name} must be {self._WORDS[kind]}")
         return value

@@ -3,7 +3,7 @@
 
 use latchmail_common::reading;
 use latchmail_sdk::capability::{Caller, Mailbox};
-use latchmail_sdk::{Failure, Reply, Request};
+use latchmail_sdk::{Failure, Reply, Request, codes};
 use utoipa::ToSchema;
 
 /// The bytes of the file.
@@ -52,21 +52,27 @@ pub(crate) fn get_attachment(
     let uid = reading::uid(request.path_number("uid"))?;
     let index = request
         .path_number::<u64>("index")
-        .ok_or(Failure::bad_request("Invalid attachment index"))?;
+        .ok_or(Failure::bad_request(
+            codes::INVALID_ATTACHMENT_INDEX,
+            "Invalid attachment index",
+        ))?;
     // An index above `u32::MAX` becomes `u32::MAX`. Such an attachment does not exist, so the
     // response is 404.
     let index = u32::try_from(index).unwrap_or(u32::MAX);
     let (attachment, content) = host
         .get_attachment(uid, index)
-        .map_err(|error| Failure::of(error, "Message not found", host))?
-        .ok_or(Failure::not_found("Attachment not found"))?;
+        .map_err(|error| Failure::of(error, (codes::MESSAGE_NOT_FOUND, "Message not found"), host))?
+        .ok_or(Failure::not_found(
+            codes::ATTACHMENT_NOT_FOUND,
+            "Attachment not found",
+        ))?;
     Ok(Reply::download(&attachment.filename, content))
 }
 
 #[cfg(test)]
 mod tests {
     use latchmail_sdk::capability::Error;
-    use latchmail_sdk::testing::{FakeHost, Letter, Response, request};
+    use latchmail_sdk::testing::{FakeHost, Letter, Response, failure, request};
 
     use super::*;
 
@@ -100,7 +106,7 @@ mod tests {
             ("1", "99999999999999999999", "Invalid attachment index"),
         ] {
             let refused = get_attachment(&host, &read(uid, index)).unwrap_err();
-            assert_eq!(refused, Failure::bad_request(text));
+            assert_eq!(refused, failure(400, text));
         }
         assert_eq!(host.calls(), 0);
     }
@@ -110,9 +116,15 @@ mod tests {
         let host = FakeHost::new();
         host.deliver(Letter::from("grace@example.org"));
         let refused = |uid| get_attachment(&host, &read(uid, "99999999999")).unwrap_err();
-        assert_eq!(refused("7"), Failure::not_found("Message not found"));
-        assert_eq!(refused("1"), Failure::not_found("Attachment not found"));
-        host.fail(Error::TooLarge("So large".into()));
+        assert_eq!(
+            refused("7"),
+            Failure::not_found(codes::MESSAGE_NOT_FOUND, "Message not found")
+        );
+        assert_eq!(
+            refused("1"),
+            Failure::not_found(codes::ATTACHMENT_NOT_FOUND, "Attachment not found")
+        );
+        host.fail(Error::too_large(codes::MESSAGE_TOO_LARGE, "So large"));
         let large = refused("1");
         assert_eq!((large.status, &*large.text), (413, "So large"));
     }

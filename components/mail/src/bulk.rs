@@ -5,7 +5,7 @@ use std::collections::HashSet;
 
 use latchmail_common::reading;
 use latchmail_sdk::capability::{Caller, Mailbox};
-use latchmail_sdk::{Failure, Reply, Request};
+use latchmail_sdk::{Failure, Reply, Request, codes};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use utoipa::ToSchema;
@@ -164,10 +164,18 @@ fn numbers(uids: &Value) -> Result<Vec<u64>, Failure> {
     let uids = match uids {
         Value::Null => &[][..],
         Value::Array(uids) => uids,
-        _ => return Err(Failure::bad_request("uids must be an array of integers")),
+        _ => {
+            return Err(Failure::bad_request(
+                codes::INVALID_FIELD,
+                "uids must be an array of integers",
+            ));
+        }
     };
     if uids.is_empty() {
-        return Err(Failure::bad_request("At least one uid is required"));
+        return Err(Failure::bad_request(
+            codes::UIDS_REQUIRED,
+            "At least one uid is required",
+        ));
     }
     let mut seen = HashSet::new();
     let mut numbers = Vec::new();
@@ -179,6 +187,7 @@ fn numbers(uids: &Value) -> Result<Vec<u64>, Failure> {
     }
     if numbers.len() > MAX_MESSAGES {
         return Err(Failure::bad_request(
+            codes::TOO_MANY_MESSAGES,
             "Too many messages (max 200 per request)",
         ));
     }

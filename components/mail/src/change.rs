@@ -3,7 +3,7 @@
 
 use latchmail_common::reading;
 use latchmail_sdk::capability::{Caller, Error, FlagAction, Mailbox};
-use latchmail_sdk::{Failure, Reply, Request};
+use latchmail_sdk::{Failure, Reply, Request, codes};
 use serde::Deserialize;
 use utoipa::ToSchema;
 
@@ -103,12 +103,12 @@ pub(crate) fn set_flags(
     host.set_flags(uids, flags, action.into())
         .map_err(|error| match error {
             Error::Invalid(_) => bad_flags(),
-            other => Failure::of(other, "Message not found", host),
+            other => Failure::of(other, (codes::MESSAGE_NOT_FOUND, "Message not found"), host),
         })
 }
 
 pub(crate) fn bad_flags() -> Failure {
-    Failure::bad_request("Invalid flag data")
+    Failure::bad_request(codes::INVALID_FLAG_DATA, "Invalid flag data")
 }
 
 /// Move a message
@@ -147,11 +147,11 @@ pub(crate) fn move_to(
         return Err(bad_move());
     }
     host.move_messages(uids, destination)
-        .map_err(|error| Failure::of(error, "Folder not found", host))
+        .map_err(|error| Failure::of(error, (codes::FOLDER_NOT_FOUND, "Folder not found"), host))
 }
 
 pub(crate) fn bad_move() -> Failure {
-    Failure::bad_request("Invalid move data")
+    Failure::bad_request(codes::INVALID_MOVE_DATA, "Invalid move data")
 }
 
 /// Delete a message
@@ -184,12 +184,15 @@ pub(crate) fn delete_message(
 /// Deletes messages permanently. Returns the `uid`s of the messages that existed.
 pub(crate) fn delete(host: &(impl Mailbox + Caller), uids: &[u64]) -> Result<Vec<u64>, Failure> {
     host.delete_messages(uids)
-        .map_err(|error| Failure::of(error, "Message not found", host))
+        .map_err(|error| Failure::of(error, (codes::MESSAGE_NOT_FOUND, "Message not found"), host))
 }
 
 fn done(found: &[u64]) -> Result<Reply, Failure> {
     if found.is_empty() {
-        return Err(Failure::not_found("Message not found"));
+        return Err(Failure::not_found(
+            codes::MESSAGE_NOT_FOUND,
+            "Message not found",
+        ));
     }
     Reply::success()
 }
@@ -248,11 +251,19 @@ mod tests {
             r#"{"flags": ["a"], "action": "add", "folder": 1}"#,
         ] {
             let refused = flag_message(&host, &posted("7", body)).unwrap_err();
-            assert_eq!(refused, Failure::bad_request("Invalid flag data"), "{body}");
+            assert_eq!(
+                refused,
+                Failure::bad_request(codes::INVALID_FLAG_DATA, "Invalid flag data"),
+                "{body}"
+            );
         }
         for body in ["", "{}", r#"{"destination": ""}"#, r#"{"destination": 1}"#] {
             let refused = move_message(&host, &posted("7", body)).unwrap_err();
-            assert_eq!(refused, Failure::bad_request("Invalid move data"), "{body}");
+            assert_eq!(
+                refused,
+                Failure::bad_request(codes::INVALID_MOVE_DATA, "Invalid move data"),
+                "{body}"
+            );
         }
         assert_eq!(host.calls(), 0);
     }
@@ -271,11 +282,17 @@ mod tests {
             delete_message(&host, &posted("7", "")),
         ] {
             let refused = missing.unwrap_err();
-            assert_eq!(refused, Failure::not_found("Message not found"));
+            assert_eq!(
+                refused,
+                Failure::not_found(codes::MESSAGE_NOT_FOUND, "Message not found")
+            );
         }
         let r#move = posted("1", r#"{"destination": "x"}"#);
         let nowhere = move_message(&host, &r#move);
-        assert_eq!(nowhere.unwrap_err(), Failure::not_found("Folder not found"));
+        assert_eq!(
+            nowhere.unwrap_err(),
+            Failure::not_found(codes::FOLDER_NOT_FOUND, "Folder not found")
+        );
         let unknown = move_message(&FakeHost::failing(Error::OutcomeUnknown), &r#move);
         assert_eq!(unknown.unwrap_err().status, 500);
     }

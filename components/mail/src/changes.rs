@@ -52,6 +52,7 @@ pub(crate) fn list_changes(
 #[cfg(test)]
 mod tests {
     use latchmail_sdk::capability::{Error, FlagAction};
+    use latchmail_sdk::codes;
     use latchmail_sdk::testing::{FakeHost, Letter, json, request};
     use serde_json::{Value, json};
 
@@ -109,7 +110,10 @@ mod tests {
             &[("since", "")],
         ] {
             let refused = list_changes(&host, &request(&[], query, "")).unwrap_err();
-            assert_eq!(refused, Failure::new(410, "Cursor expired"));
+            assert_eq!(
+                refused,
+                Failure::new(410, codes::CURSOR_EXPIRED, "Cursor expired")
+            );
         }
     }
 

@@ -45,6 +45,7 @@ pub(crate) fn get_message(
 
 #[cfg(test)]
 mod tests {
+    use latchmail_sdk::codes;
     use latchmail_sdk::testing::{FakeHost, Letter, json, request};
 
     use super::*;
@@ -86,11 +87,14 @@ mod tests {
             let refused = get_message(&host, &read(uid)).unwrap_err();
             assert_eq!(
                 refused,
-                Failure::bad_request("Invalid message UID"),
+                Failure::bad_request(codes::INVALID_MESSAGE_UID, "Invalid message UID"),
                 "{uid}"
             );
         }
         let missing = get_message(&host, &read("12")).unwrap_err();
-        assert_eq!(missing, Failure::not_found("Message not found"));
+        assert_eq!(
+            missing,
+            Failure::not_found(codes::MESSAGE_NOT_FOUND, "Message not found")
+        );
     }
 }

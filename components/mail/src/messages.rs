@@ -3,12 +3,12 @@
 
 use latchmail_common::{Summary, reading};
 use latchmail_sdk::capability::{Caller, Mailbox, MessageQuery, PageStart};
-use latchmail_sdk::{Failure, Reply, Request};
+use latchmail_sdk::{Code, Failure, Reply, Request, codes};
 use serde::Serialize;
 use utoipa::ToSchema;
 
-/// The error message for an invalid filter.
-const BAD_FILTER: &str = "unread and flagged must be true";
+/// The code and the error message for an invalid filter.
+const BAD_FILTER: (Code, &str) = (codes::INVALID_FIELD, "unread and flagged must be true");
 
 /// A page of the messages in a folder.
 #[derive(Serialize, ToSchema)]
@@ -84,7 +84,8 @@ fn query(request: &Request) -> Result<MessageQuery, Failure> {
     let paging = request.paging(50, reading::BAD_PAGING)?;
     let start = match request.query("cursor") {
         Some(_) if request.query("page").is_some() => {
-            return Err(Failure::bad_request(reading::BAD_PAGING));
+            let (code, text) = reading::BAD_PAGING;
+            return Err(Failure::bad_request(code, text));
         }
         Some(cursor) => PageStart::Cursor(cursor.into()),
         None => PageStart::Offset(paging.offset),
@@ -94,7 +95,7 @@ fn query(request: &Request) -> Result<MessageQuery, Failure> {
         match request.query(name) {
             None => {}
             Some("true") => filters.push(name.into()),
-            Some(_) => return Err(Failure::bad_request(BAD_FILTER)),
+            Some(_) => return Err(Failure::bad_request(BAD_FILTER.0, BAD_FILTER.1)),
         }
     }
     Ok(MessageQuery {
@@ -200,7 +201,7 @@ mod tests {
             invalid
         );
         assert_eq!(refused("INBOX", &[("cursor", "")]), invalid);
-        let paging = (400, reading::BAD_PAGING.to_owned());
+        let paging = (400, reading::BAD_PAGING.1.to_owned());
         assert_eq!(
             refused("INBOX", &[("cursor", cursor), ("page", "1")]),
             paging
@@ -208,7 +209,7 @@ mod tests {
         for value in ["false", "1", ""] {
             assert_eq!(
                 refused("INBOX", &[("unread", value)]),
-                (400, BAD_FILTER.into())
+                (400, BAD_FILTER.1.into())
             );
         }
     }
@@ -218,7 +219,13 @@ mod tests {
         let host = FakeHost::new();
         let request = request(&[("folder", "INBOX")], &[("limit", "101")], "");
         let refused = list_messages(&host, &request).unwrap_err();
-        assert_eq!(refused, Failure::bad_request("Invalid paging parameters"));
+        assert_eq!(
+            refused,
+            Failure::bad_request(
+                codes::INVALID_PAGING_PARAMETERS,
+                "Invalid paging parameters"
+            )
+        );
         assert_eq!(host.calls(), 0);
     }
 
@@ -226,7 +233,10 @@ mod tests {
     fn a_missing_folder_is_404_and_an_unavailable_mail_server_is_503() {
         let host = FakeHost::new();
         let refused = || list_messages(&host, &request(&[("folder", "x")], &[], "")).unwrap_err();
-        assert_eq!(refused(), Failure::not_found("Folder not found"));
+        assert_eq!(
+            refused(),
+            Failure::not_found(codes::FOLDER_NOT_FOUND, "Folder not found")
+        );
         host.fail(Error::Unavailable);
         let away = refused();
         assert_eq!((away.status, away.retry_after), (503, Some(2)));

@@ -57,12 +57,22 @@ pub(crate) fn search_messages(
         sort: match request.query("sort") {
             None | Some("newest") => SortOrder::Newest,
             Some("relevance") => SortOrder::Relevance,
-            Some(_) => return Err(Failure::bad_request(reading::BAD_SEARCH)),
+            Some(_) => {
+                return Err(Failure::bad_request(
+                    reading::BAD_SEARCH.0,
+                    reading::BAD_SEARCH.1,
+                ));
+            }
         },
         syntax: match request.query("syntax") {
             None => QuerySyntax::Operators,
             Some("plain") => QuerySyntax::Plain,
-            Some(_) => return Err(Failure::bad_request(reading::BAD_SEARCH)),
+            Some(_) => {
+                return Err(Failure::bad_request(
+                    reading::BAD_SEARCH.0,
+                    reading::BAD_SEARCH.1,
+                ));
+            }
         },
     };
     Reply::json(&reading::search(host, term, options, paging)?)
@@ -88,6 +98,7 @@ enum Syntax {
 #[cfg(test)]
 mod tests {
     use latchmail_sdk::capability::{Error, IndexState};
+    use latchmail_sdk::codes;
     use latchmail_sdk::testing::{FakeHost, Letter, json, request};
     use serde_json::json;
 
@@ -177,7 +188,7 @@ mod tests {
         };
         assert_eq!(answered(Error::Internal), (500, "Search failed".into()));
         assert_eq!(answered(Error::NotFound), (404, "Folder not found".into()));
-        let term = answered(Error::Invalid("x".into()));
+        let term = answered(Error::invalid(codes::INVALID_SEARCH_TERM, "x"));
         assert_eq!(term, (400, "Invalid search term".into()));
     }
 }

@@ -89,6 +89,7 @@ pub(crate) fn get_thread(
 #[cfg(test)]
 mod tests {
     use latchmail_sdk::capability::IndexState;
+    use latchmail_sdk::codes;
     use latchmail_sdk::testing::{FakeHost, Letter, json, request};
     use serde_json::{Value, json};
 
@@ -151,7 +152,10 @@ mod tests {
         let fields: Vec<_> = response.as_object().unwrap().keys().collect();
         assert_eq!(fields, ["id", "messages", "total"]);
         let missing = get("none").unwrap_err();
-        assert_eq!(missing, Failure::not_found("Thread not found"));
+        assert_eq!(
+            missing,
+            Failure::not_found(codes::THREAD_NOT_FOUND, "Thread not found")
+        );
     }
 
     #[test]
@@ -199,7 +203,10 @@ mod tests {
             ("limit", "101"),
             ("limit", "x"),
         ] {
-            let failure = Failure::bad_request("Invalid paging parameters");
+            let failure = Failure::bad_request(
+                codes::INVALID_PAGING_PARAMETERS,
+                "Invalid paging parameters",
+            );
             assert_eq!(get(&[invalid]).unwrap_err(), failure);
         }
     }
@@ -224,10 +231,16 @@ mod tests {
         let host = host();
         let refused = |query| list_threads(&host, &request(&[], &[query], "")).unwrap_err();
         for invalid in [("page", "0"), ("limit", "101"), ("limit", "x")] {
-            let failure = Failure::bad_request("Invalid paging parameters");
+            let failure = Failure::bad_request(
+                codes::INVALID_PAGING_PARAMETERS,
+                "Invalid paging parameters",
+            );
             assert_eq!(refused(invalid), failure);
         }
         let missing = refused(("folder", "Nowhere"));
-        assert_eq!(missing, Failure::not_found("Folder not found"));
+        assert_eq!(
+            missing,
+            Failure::not_found(codes::FOLDER_NOT_FOUND, "Folder not found")
+        );
     }
 }

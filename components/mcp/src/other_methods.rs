@@ -1,7 +1,7 @@
 //! GET and DELETE `/mcp`: return 405, because there is no event stream to open and no session to
 //! end.
 
-use latchmail_sdk::{Failure, Reply, Request};
+use latchmail_sdk::{Failure, Reply, Request, codes};
 
 use crate::{Capabilities, origin};
 
@@ -36,8 +36,12 @@ pub(crate) fn delete(host: &impl Capabilities, request: &Request) -> Result<Repl
 
 fn not_allowed(host: &impl Capabilities, request: &Request) -> Result<Reply, Failure> {
     if !origin::may_call(request, host) {
-        return Err(Failure::new(403, origin::REFUSAL));
+        return Err(Failure::new(403, codes::FOREIGN_ORIGIN, origin::REFUSAL));
     }
-    let failure = Failure::new(405, "The agent endpoint supports only POST");
+    let failure = Failure::new(
+        405,
+        codes::METHOD_NOT_ALLOWED,
+        "The agent endpoint supports only POST",
+    );
     Ok(Reply::from(failure).with("allow", "POST"))
 }

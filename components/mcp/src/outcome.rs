@@ -71,7 +71,7 @@ impl Outcome {
 }
 
 fn serialization_failed(_: serde_json::Error) -> Failure {
-    Failure::new(500, "The operation could not be completed")
+    Failure::internal()
 }
 
 /// The result of a tool call in the format of the protocol.

@@ -123,7 +123,7 @@ impl Hints {
 /// # Errors
 /// Returns 400 if an argument is invalid. The error message contains the name of the argument.
 fn parse<T: DeserializeOwned>(json: &[u8]) -> Result<T, Failure> {
-    latchmail_shape::read(json).map_err(|error| Failure::bad_request(error.message()))
+    latchmail_shape::read(json).map_err(Failure::from)
 }
 
 /// Returns the requested folder, or the inbox if the call requests no folder.

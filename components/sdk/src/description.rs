@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 
+use latchmail_shape::Code;
 use serde::Serialize;
 use utoipa::ToSchema;
 use utoipa::openapi::OpenApi;
@@ -13,6 +14,8 @@ use utoipa::openapi::OpenApi;
 pub struct Failed {
     /// The error message, as a sentence for people.
     pub error: String,
+    /// The error code, for programs.
+    pub code: String,
 }
 
 /// A response that only reports success.
@@ -23,9 +26,9 @@ pub struct Succeeded {
     pub success: bool,
 }
 
-/// Returns the `paths` and `components` of a description as JSON. Removes the schema `Error`,
-/// because the host defines this schema.
-pub(crate) fn fragment(description: &OpenApi) -> String {
+/// Returns the `paths` and `components` of a description and the module's error codes as JSON.
+/// Removes the schema `Error`, because the host defines this schema.
+pub(crate) fn fragment(description: &OpenApi, codes: &[Code]) -> String {
     let mut components = description.components.clone();
     if let Some(components) = &mut components {
         components.schemas.remove("Error");
@@ -33,6 +36,7 @@ pub(crate) fn fragment(description: &OpenApi) -> String {
     serde_json::json!({
         "paths": description.paths,
         "components": components,
+        "x-error-codes": codes.iter().map(Code::as_str).collect::<Vec<_>>(),
     })
     .to_string()
 }

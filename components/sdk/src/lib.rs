@@ -7,7 +7,7 @@
 //!
 //! ```
 //! use latchmail_sdk::capability::{Caller, Scope, Store};
-//! use latchmail_sdk::{Failure, Module, Reply, Request, Route, stored};
+//! use latchmail_sdk::{Failure, Module, Reply, Request, Route, codes, stored};
 //! use serde::{Deserialize, Serialize};
 //! use utoipa::{OpenApi, ToSchema};
 //!
@@ -26,7 +26,8 @@
 //!     let counted = stored::change(host, "count", |was: Option<Count>| {
 //!         Some(Count { count: was.map_or(0, |was| was.count) + 1 })
 //!     });
-//!     Reply::json(&counted.map_err(|error| Failure::of(error, "Not found", host))?)
+//!     let missing = (codes::NOT_FOUND, "Not found");
+//!     Reply::json(&counted.map_err(|error| Failure::of(error, missing, host))?)
 //! }
 //!
 //! #[derive(OpenApi)]
@@ -50,6 +51,7 @@
 //! |---|---|
 //! | [`Module`], [`Route`] | the list of routes, with access, body and deadline of each |
 //! | [`Request`], [`Reply`], [`Failure`] | the input and the output of a handler |
+//! | [`Code`], [`codes`] | the codes of errors |
 //! | [`capability`] | the host's functions, one trait per interface of the contract |
 //! | [`stored`] | values of the module's own types, stored per account |
 //! | [`testing`] | calls the module's routes in unit tests |
@@ -94,6 +96,6 @@ pub mod time;
 
 pub use description::{Failed, Succeeded};
 pub use failure::Failure;
-pub use latchmail_shape::Object;
+pub use latchmail_shape::{Code, Object, codes};
 pub use message::{Content, Paging, Reply, Request};
 pub use module::{Handler, Module, Route};

@@ -3,12 +3,14 @@
 use std::cell::RefCell;
 use std::str::FromStr;
 
+use latchmail_shape::Code;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::bindings::exports::latchmail::host::module::{self as wit, Body};
 use crate::bindings::handles::blobs;
 use crate::capability::Blob;
+use crate::description::Failed;
 use crate::disposition;
 use crate::failure::Failure;
 
@@ -56,7 +58,7 @@ impl Request {
     /// Returns 400 `Invalid JSON body` if the body is not JSON. Returns 400 with the name of the
     /// field if a field is missing or has the wrong type.
     pub fn json<T: DeserializeOwned>(&self) -> Result<T, Failure> {
-        latchmail_shape::read(&self.body).map_err(|error| Failure::bad_request(error.message()))
+        latchmail_shape::read(&self.body).map_err(Failure::from)
     }
 
     /// Removes and returns the decoded value of a blob field. In the body, the field contains
@@ -75,19 +77,24 @@ impl Request {
     }
 
     /// Parses the query parameters `page` and `limit` of a list. The default page is 1. `limit` is
-    /// 1 to 100. `complaint` is the error message for invalid values.
+    /// 1 to 100. `complaint` is the code and the error message for invalid
+    /// values.
     ///
     /// # Errors
     /// Returns 400 if a value is not an integer or is out of range. A page after the last page is
     /// valid and empty.
-    pub fn paging(&self, default_limit: u32, complaint: &'static str) -> Result<Paging, Failure> {
-        let page = self.query_number("page", 1, complaint)?;
-        let limit = self.query_number("limit", default_limit, complaint)?;
-        Paging::of(page, limit).ok_or(Failure::bad_request(complaint))
+    pub fn paging(
+        &self,
+        default_limit: u32,
+        complaint: (Code, &'static str),
+    ) -> Result<Paging, Failure> {
+        let page = self.query_number("page", 1, complaint.clone())?;
+        let limit = self.query_number("limit", default_limit, complaint.clone())?;
+        Paging::of(page, limit).ok_or(Failure::bad_request(complaint.0, complaint.1))
     }
 
-    /// Returns a query parameter as a number. `complaint` is the error message for a value that is
-    /// not a number. A number that is too large becomes `u32::MAX`.
+    /// Returns a query parameter as a number. `complaint` is the code and the error message for a
+    /// value that is not a number. A number that is too large becomes `u32::MAX`.
     ///
     /// # Errors
     /// Returns 400 if the value does not consist of digits.
@@ -95,11 +102,13 @@ impl Request {
         &self,
         name: &str,
         default: u32,
-        complaint: &'static str,
+        complaint: (Code, &'static str),
     ) -> Result<u32, Failure> {
         match self.query(name) {
             None => Ok(default),
-            Some(text) => integer(text).ok_or_else(|| Failure::bad_request(complaint)),
+            Some(text) => {
+                integer(text).ok_or_else(|| Failure::bad_request(complaint.0, complaint.1))
+            }
         }
     }
 }
@@ -310,12 +319,15 @@ fn serialize<T: Serialize + ?Sized>(value: &T) -> Result<Vec<u8>, Failure> {
 }
 
 fn cannot_serialize() -> Failure {
-    Failure::new(500, "The operation could not be completed")
+    Failure::internal()
 }
 
 impl From<Failure> for Reply {
     fn from(failure: Failure) -> Self {
-        let body = serde_json::json!({ "error": failure.text });
+        let body = Failed {
+            error: failure.text.into_owned(),
+            code: failure.code.into(),
+        };
         Self {
             status: failure.status,
             content_type: JSON,
@@ -324,7 +336,7 @@ impl From<Failure> for Reply {
                 .map(|seconds| ("retry-after".into(), seconds.to_string()))
                 .into_iter()
                 .collect(),
-            body: Content::Bytes(body.to_string().into_bytes()),
+            body: Content::Bytes(serde_json::to_vec(&body).unwrap_or_default()),
         }
     }
 }
@@ -356,6 +368,8 @@ impl From<Reply> for wit::Response {
 
 #[cfg(test)]
 mod tests {
+    use latchmail_shape::codes;
+
     use super::*;
 
     fn with_query(query: &[(&str, &str)]) -> Request {
@@ -370,7 +384,11 @@ mod tests {
 
     #[test]
     fn a_page_begins_after_the_previous_page() {
-        let paging = |query: &[(&str, &str)]| with_query(query).paging(50, "no").unwrap();
+        let paging = |query: &[(&str, &str)]| {
+            with_query(query)
+                .paging(50, (codes::NOT_FOUND, "no"))
+                .unwrap()
+        };
         assert_eq!((paging(&[]).offset, paging(&[]).limit), (0, 50));
         assert_eq!(paging(&[("page", "3"), ("limit", "7")]).offset, 14);
         assert_eq!(paging(&[("page", "99999999999999999999")]).offset, u32::MAX);
@@ -390,8 +408,14 @@ mod tests {
             ("limit", "99999999999999999999"),
             ("limit", " 5"),
         ] {
-            let refused = with_query(&[(name, value)]).paging(50, "no").unwrap_err();
-            assert_eq!(refused, Failure::bad_request("no"), "{name}={value}");
+            let refused = with_query(&[(name, value)])
+                .paging(50, (codes::INVALID_FIELD, "no"))
+                .unwrap_err();
+            assert_eq!(
+                refused,
+                Failure::bad_request(codes::INVALID_FIELD, "no"),
+                "{name}={value}"
+            );
         }
     }
 

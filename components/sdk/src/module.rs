@@ -1,6 +1,6 @@
 //! Modules and their routes.
 
-use latchmail_shape::{AGENT, API_TOKEN, APP_PASSWORD, OAUTH, SESSION};
+use latchmail_shape::{AGENT, API_TOKEN, APP_PASSWORD, Code, OAUTH, SESSION, codes};
 use utoipa::openapi::OpenApi;
 
 use crate::bindings::exports::latchmail::host::module as wit;
@@ -164,6 +164,7 @@ pub struct Module<H> {
     name: &'static str,
     version: &'static str,
     description: fn() -> OpenApi,
+    codes: Vec<Code>,
     routes: Vec<Route<H>>,
 }
 
@@ -177,8 +178,17 @@ impl<H> Module<H> {
             name,
             version,
             description,
+            codes: Vec::new(),
             routes: Vec::new(),
         }
+    }
+
+    /// Declares an error code that only this module uses. The API description lists the code.
+    /// [`crate::codes`] need no declaration.
+    #[must_use]
+    pub fn code(mut self, code: Code) -> Self {
+        self.codes.push(code);
+        self
     }
 
     /// Adds a route.
@@ -217,7 +227,7 @@ impl<H> Module<H> {
             name: self.name.into(),
             version: self.version.into(),
             routes: routes.collect(),
-            description: description::fragment(&description),
+            description: description::fragment(&description, &self.codes),
             options: Vec::new(),
         }
     }
@@ -232,7 +242,7 @@ impl<H> Module<H> {
             .find(|route| route.operation == operation);
         let response = match route {
             Some(route) => (route.handler)(host, request),
-            None => Err(Failure::not_found("Not found")),
+            None => Err(Failure::not_found(codes::NOT_FOUND, "Not found")),
         };
         response.unwrap_or_else(Reply::from)
     }

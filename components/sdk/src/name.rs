@@ -1,6 +1,7 @@
 //! Random names that people can pronounce. A name has enough random bits to be unguessable.
 
 use crate::failure::Failure;
+use latchmail_shape::codes;
 
 /// Consonants with distinct sounds, so that people can read a name aloud.
 const CONSONANTS: &[u8; 16] = b"bdfghjklmnprstvz";
@@ -15,8 +16,13 @@ const WORDS: u32 = 4;
 /// # Errors
 /// Returns 500 if no random bytes are available.
 pub fn pronounceable() -> Result<String, Failure> {
-    let random =
-        getrandom::u64().map_err(|_| Failure::new(500, "The operation could not be completed"))?;
+    let random = getrandom::u64().map_err(|_| {
+        Failure::new(
+            500,
+            codes::INTERNAL_ERROR,
+            "The operation could not be completed",
+        )
+    })?;
     Ok(spelt(random))
 }
 

@@ -22,6 +22,7 @@
 //! default (`#[serde(default)]`). If a value cannot be parsed, reading returns [`Error::Internal`]
 //! and the value does not change.
 
+use latchmail_shape::codes;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -79,7 +80,7 @@ pub fn try_change<T: Serialize + DeserializeOwned>(
     key: &str,
     change: impl FnMut(Option<T>) -> Result<Option<T>, Failure>,
 ) -> Result<Option<T>, Failure> {
-    let convert_error = |error| Failure::of(error, "Not found", host);
+    let convert_error = |error| Failure::of(error, (codes::NOT_FOUND, "Not found"), host);
     attempt(host, key, change, convert_error)
 }
 
@@ -112,8 +113,9 @@ fn attempt<T: Serialize + DeserializeOwned, E>(
             return Ok(value);
         }
     }
-    Err(convert_error(Error::Conflict(
-        "The value is being changed; try again in a moment".into(),
+    Err(convert_error(Error::conflict(
+        codes::STORE_CONFLICT,
+        "The value is being changed; try again in a moment",
     )))
 }
 

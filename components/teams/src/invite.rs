@@ -1,7 +1,7 @@
 //! POST `/api/v1/teams/{id}/invitations`: adds a member to a team.
 
 use latchmail_sdk::capability::{Caller, Teams};
-use latchmail_sdk::{Failure, Reply, Request};
+use latchmail_sdk::{Failure, Reply, Request, codes};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -79,7 +79,10 @@ pub(crate) fn invite_member(
 ) -> Result<Reply, Failure> {
     let body: Body = request.json()?;
     if body.password.as_deref() == Some("") {
-        return Err(Failure::bad_request("password must not be empty"));
+        return Err(Failure::bad_request(
+            codes::INVALID_PASSWORD,
+            "password must not be empty",
+        ));
     }
     if let Some(code) = &body.code {
         host.present_code(code);

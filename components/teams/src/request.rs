@@ -1,7 +1,7 @@
 //! Parses grants in requests.
 
-use latchmail_sdk::Failure;
 use latchmail_sdk::capability::{self, NewGrant, Target};
+use latchmail_sdk::{Failure, codes};
 
 use crate::model::{ResourceKind, Right};
 
@@ -31,10 +31,16 @@ fn target(kind: ResourceKind, id: Option<String>) -> Result<Target, Failure> {
         (ResourceKind::Mailbox, None) => return Ok(Target::Mailbox),
         (ResourceKind::Mailbox, Some(_)) => {
             return Err(Failure::bad_request(
+                codes::INVALID_RESOURCE,
                 "resource_id must be null for the mailbox",
             ));
         }
-        (_, None) => return Err(Failure::bad_request("resource_id is required")),
+        (_, None) => {
+            return Err(Failure::bad_request(
+                codes::FIELD_REQUIRED,
+                "resource_id is required",
+            ));
+        }
         (_, Some(id)) => id,
     };
     Ok(match (kind, id.as_str()) {
@@ -43,7 +49,8 @@ fn target(kind: ResourceKind, id: Option<String>) -> Result<Target, Failure> {
         (ResourceKind::AliasSet, "own") => Target::OwnAliases,
         (ResourceKind::AliasSet, set) => {
             let domain = set.strip_prefix("domain:");
-            let domain = domain.ok_or_else(|| Failure::bad_request(SETS))?;
+            let domain =
+                domain.ok_or_else(|| Failure::bad_request(codes::INVALID_RESOURCE, SETS))?;
             Target::AliasesOf(domain.to_owned())
         }
         (ResourceKind::Alias | ResourceKind::Mailbox, _) => Target::Alias(id),
@@ -53,7 +60,10 @@ fn target(kind: ResourceKind, id: Option<String>) -> Result<Target, Failure> {
 /// Sorts rights in canonical order and removes duplicates. Returns 400 if there are no rights.
 pub(crate) fn in_order(mut rights: Vec<Right>) -> Result<Vec<Right>, Failure> {
     if rights.is_empty() {
-        return Err(Failure::bad_request("rights must not be empty"));
+        return Err(Failure::bad_request(
+            codes::INVALID_RIGHTS,
+            "rights must not be empty",
+        ));
     }
     rights.sort_unstable();
     rights.dedup();
@@ -66,6 +76,8 @@ pub(crate) fn for_the_host(rights: &[Right]) -> Vec<capability::Right> {
 
 #[cfg(test)]
 mod tests {
+    use latchmail_sdk::testing::failure;
+
     use super::*;
 
     #[test]
@@ -101,7 +113,7 @@ mod tests {
             (AliasSet, Some(""), SETS),
         ] {
             let refused = named(kind, id).unwrap_err();
-            assert_eq!(refused, Failure::bad_request(text), "{id:?}");
+            assert_eq!(refused, failure(400, text), "{id:?}");
         }
     }
 }

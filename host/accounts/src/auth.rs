@@ -61,6 +61,7 @@ use std::sync::Arc;
 use http::HeaderMap;
 use latchmail_core::caller::{Caller, Credential};
 use latchmail_core::clock::Clock;
+use latchmail_core::codes;
 use latchmail_core::config::{self, Config};
 use latchmail_core::detached_tasks::DetachedTasks;
 use latchmail_core::error::{Failure, Kind, StartError};
@@ -372,8 +373,9 @@ impl Auth {
                 Ok(ParsedCredential::Session(claims))
             }
             BearerCredential::ApiToken(token) => {
-                let token = ApiToken::parse(token)
-                    .ok_or_else(|| Failure::unauthorized("Invalid API token"))?;
+                let token = ApiToken::parse(token).ok_or_else(|| {
+                    Failure::unauthorized(codes::INVALID_API_TOKEN, "Invalid API token")
+                })?;
                 let known = self.api_tokens.known.get(token.hash());
                 Ok(ParsedCredential::ApiToken { token, known })
             }
@@ -383,8 +385,9 @@ impl Auth {
                 Ok(ParsedCredential::External { token, known })
             }
             BearerCredential::Opaque(token) => {
-                let token = IssuedToken::parse(Use::Access, token)
-                    .ok_or_else(|| Failure::unauthorized(BAD_ACCESS_TOKEN))?;
+                let token = IssuedToken::parse(Use::Access, token).ok_or_else(|| {
+                    Failure::unauthorized(codes::INVALID_ACCESS_TOKEN, BAD_ACCESS_TOKEN)
+                })?;
                 let known = self.known_grants.get(token.hash());
                 Ok(ParsedCredential::OAuth { token, known })
             }
@@ -415,7 +418,12 @@ impl Auth {
                     let caller = self.by_external_token(external, &token).await;
                     self.remember(token.hash(), caller)?
                 }
-                None => return Err(Failure::unauthorized(BAD_ACCESS_TOKEN)),
+                None => {
+                    return Err(Failure::unauthorized(
+                        codes::INVALID_ACCESS_TOKEN,
+                        BAD_ACCESS_TOKEN,
+                    ));
+                }
             },
         };
         if let Some(app_password) = caller.mail.app_password_id() {

@@ -15,8 +15,10 @@ use std::sync::Arc;
 
 use latchmail_core::caller::{MailCredential, Origin};
 use latchmail_core::clock::Clock;
+use latchmail_core::codes;
 use latchmail_core::config::Config;
 use latchmail_core::error::Failure;
+use latchmail_core::error::Problem;
 use latchmail_core::keyring::Keyring;
 use latchmail_core::permissions::{Resource, Rights};
 use latchmail_directory::Directory;
@@ -37,7 +39,7 @@ pub enum Error {
     /// The directory refused the change.
     Refused(Refusal),
     /// The request is not valid. The text can be shown to users.
-    Invalid(String),
+    Invalid(Problem),
     /// The password with which the caller confirms the change is wrong.
     WrongPassword,
     /// The mail server failed or is unavailable.
@@ -50,7 +52,10 @@ impl From<Refusal> for Error {
     fn from(refusal: Refusal) -> Self {
         match refusal {
             Refusal::SessionOver => session_over().into(),
-            Refusal::NotApplicable(resource) => Self::Invalid(validation::not_taken(&resource)),
+            Refusal::NotApplicable(resource) => {
+                let text = validation::not_taken(&resource);
+                Self::Invalid(Problem::new(codes::INVALID_RIGHTS, text))
+            }
             Refusal::Directory(error) => error.into(),
             refusal => Self::Refused(refusal),
         }

@@ -1,6 +1,8 @@
 //! Checks the syntax of mail addresses, user names and domains. Does not check whether an address
 //! or a domain exists.
 
+use crate::{Code, codes};
+
 /// Names that users cannot register. The list contains the mailbox names of RFC 2142 and other
 /// names that users expect to belong to the operator.
 const RESERVED: [&str; 21] = [
@@ -76,20 +78,25 @@ fn fault(name: &str) -> Option<Fault> {
 /// Checks a user name for registration. Returns the name in lower case.
 ///
 /// # Errors
-/// Returns the error text for the client if the syntax is invalid or the name is reserved.
-pub fn username(name: &str) -> Result<String, &'static str> {
+/// Returns the code and the error text for the client if the syntax is invalid or the name is
+/// reserved.
+pub fn username(name: &str) -> Result<String, (Code, &'static str)> {
     let name = name.to_ascii_lowercase();
-    match fault(&name) {
-        None => Ok(name),
-        Some(Fault::Short) => Err("Username must be at least 2 characters"),
-        Some(Fault::Long) => Err("Username must be at most 64 characters"),
-        Some(Fault::Characters) => {
-            Err("Username may contain only letters, digits, dots, hyphens and underscores")
+    let text = match fault(&name) {
+        None => return Ok(name),
+        Some(Fault::Short) => {
+            let text = "Username must be at least 2 characters";
+            return Err((codes::USERNAME_TOO_SHORT, text));
         }
-        Some(Fault::Ends) => Err("Username must start and end with a letter or a digit"),
-        Some(Fault::Dots) => Err("Username must not contain two dots in a row"),
-        Some(Fault::Reserved) => Err("Username is reserved"),
-    }
+        Some(Fault::Long) => "Username must be at most 64 characters",
+        Some(Fault::Characters) => {
+            "Username may contain only letters, digits, dots, hyphens and underscores"
+        }
+        Some(Fault::Ends) => "Username must start and end with a letter or a digit",
+        Some(Fault::Dots) => "Username must not contain two dots in a row",
+        Some(Fault::Reserved) => "Username is reserved",
+    };
+    Err((codes::INVALID_USERNAME, text))
 }
 
 /// Checks the local part of an alias. Rejects upper case, because the service does not change the
@@ -159,7 +166,7 @@ mod tests {
             ("admins", "admins"),
             (&"x".repeat(64), &"x".repeat(64)),
         ] {
-            assert_eq!(username(name).as_deref(), Ok(folded));
+            assert_eq!(username(name).ok().as_deref(), Some(folded));
         }
     }
 
@@ -188,7 +195,7 @@ mod tests {
             ("No-Reply", "reserved"),
             ("www", "reserved"),
         ] {
-            let answer = username(name).unwrap_err();
+            let (_, answer) = username(name).unwrap_err();
             assert!(answer.contains(reason), "{name:?}: {answer}");
         }
     }

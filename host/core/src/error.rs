@@ -3,8 +3,9 @@
 //! - A module below the HTTP server has error enums with few cases, for example
 //!   `latchmail_directory::Error` and `latchmail_mailbox::Error`. If a resource is not found, the
 //!   result is `Ok(None)` and not an error.
-//! - An operation that a client requested returns a [`Failure`]: a kind, a message for the client,
-//!   and a cause for the log. Only the HTTP server maps kinds to status codes.
+//! - An operation that a client requested returns a [`Failure`]: a kind, a code and a message for
+//!   the client, and a cause for the log. All codes are in [`latchmail_shape::codes`]. Only the
+//!   HTTP server maps kinds to status codes.
 //! - An error that prevents the start of the service is a [`StartError`]: one sentence for the
 //!   operator.
 //! - `anyhow` is used only in programs that report the error to an operator or developer, and in
@@ -18,6 +19,33 @@ use std::time::Duration;
 use crate::clock::Timestamp;
 use crate::mail_server_start;
 use crate::rate_limit::RateLimitStatus;
+use crate::{Code, codes};
+
+/// The code and the text of an error. Both are for the client.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Problem {
+    /// The error code.
+    pub code: Code,
+    /// The error text. The text contains no secrets and no internal details.
+    pub text: Cow<'static, str>,
+}
+
+impl Problem {
+    /// Creates the code and the text of an error.
+    #[must_use]
+    pub fn new(code: Code, text: impl Into<Cow<'static, str>>) -> Self {
+        Self {
+            code,
+            text: text.into(),
+        }
+    }
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
 
 /// The kind of a failure. Clients can see the kind, for example as the status of an HTTP response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,6 +76,8 @@ pub enum Kind {
 pub struct Failure {
     /// The kind of the failure.
     pub kind: Kind,
+    /// The error code for the client.
+    pub code: Code,
     /// The error text for the client. The text contains no secrets and no internal details.
     pub text: Cow<'static, str>,
     /// The internal cause. The cause is logged once, when the response is written. It is never sent
@@ -56,9 +86,10 @@ pub struct Failure {
 }
 
 impl Failure {
-    fn new(kind: Kind, text: impl Into<Cow<'static, str>>) -> Self {
+    fn new(kind: Kind, code: Code, text: impl Into<Cow<'static, str>>) -> Self {
         Self {
             kind,
+            code,
             text: text.into(),
             cause: None,
         }
@@ -67,38 +98,38 @@ impl Failure {
     /// Creates a failure for a malformed request, or for a field that is missing or out of range.
     /// `text` must name the field.
     #[must_use]
-    pub fn invalid(text: impl Into<Cow<'static, str>>) -> Self {
-        Self::new(Kind::Invalid, text)
+    pub fn invalid(code: Code, text: impl Into<Cow<'static, str>>) -> Self {
+        Self::new(Kind::Invalid, code, text)
     }
 
     /// Creates a failure for a missing or unusable credential.
     #[must_use]
-    pub fn unauthorized(text: impl Into<Cow<'static, str>>) -> Self {
-        Self::new(Kind::Unauthorized, text)
+    pub fn unauthorized(code: Code, text: impl Into<Cow<'static, str>>) -> Self {
+        Self::new(Kind::Unauthorized, code, text)
     }
 
     /// Creates a failure for a valid credential that does not permit the action.
     #[must_use]
-    pub fn forbidden(text: impl Into<Cow<'static, str>>) -> Self {
-        Self::new(Kind::Forbidden, text)
+    pub fn forbidden(code: Code, text: impl Into<Cow<'static, str>>) -> Self {
+        Self::new(Kind::Forbidden, code, text)
     }
 
     /// Creates a failure for a resource that does not exist or is not visible to the caller.
     #[must_use]
-    pub fn not_found(text: impl Into<Cow<'static, str>>) -> Self {
-        Self::new(Kind::NotFound, text)
+    pub fn not_found(code: Code, text: impl Into<Cow<'static, str>>) -> Self {
+        Self::new(Kind::NotFound, code, text)
     }
 
     /// Creates a failure for a mailbox that does not exist or is not shared with the caller.
     #[must_use]
     pub fn no_mailbox() -> Self {
-        Self::not_found("Mailbox not found")
+        Self::not_found(codes::MAILBOX_NOT_FOUND, "Mailbox not found")
     }
 
     /// Creates a failure for a resource that already exists, or on which another resource depends.
     #[must_use]
-    pub fn conflict(text: impl Into<Cow<'static, str>>) -> Self {
-        Self::new(Kind::Conflict, text)
+    pub fn conflict(code: Code, text: impl Into<Cow<'static, str>>) -> Self {
+        Self::new(Kind::Conflict, code, text)
     }
 
     /// Creates a failure for an exceeded rate limit.
@@ -106,6 +137,7 @@ impl Failure {
     pub fn rate_limited(status: RateLimitStatus) -> Self {
         Self::new(
             Kind::RateLimited(status),
+            codes::RATE_LIMITED,
             "Too many requests, please try again later",
         )
     }
@@ -121,7 +153,8 @@ impl Failure {
     /// Creates a failure for an operation that could not be completed. The cause is logged.
     #[must_use]
     pub fn internal(cause: impl Into<Box<dyn StdError + Send + Sync>>) -> Self {
-        Self::new(Kind::Internal, "The operation could not be completed").because(cause)
+        let text = "The operation could not be completed";
+        Self::new(Kind::Internal, codes::INTERNAL_ERROR, text).because(cause)
     }
 
     /// Creates a failure for a change whose outcome is unknown. The cause is logged.
@@ -129,25 +162,31 @@ impl Failure {
     pub fn unknown(cause: impl Into<Box<dyn StdError + Send + Sync>>) -> Self {
         let text =
             "The operation was begun and its outcome is not known; check before you repeat it";
-        Self::new(Kind::Unknown, text).because(cause)
+        Self::new(Kind::Unknown, codes::OUTCOME_UNKNOWN, text).because(cause)
     }
 
     /// Creates a failure for an operation that needs an unreachable server. The operation must not
     /// have changed anything.
     #[must_use]
-    pub fn unavailable(text: impl Into<Cow<'static, str>>) -> Self {
-        Self::new(Kind::Unavailable, text)
+    pub fn unavailable(code: Code, text: impl Into<Cow<'static, str>>) -> Self {
+        Self::new(Kind::Unavailable, code, text)
     }
 
     /// Creates a failure for an operation that needs the mail server, which is starting or
     /// unreachable ([`mail_server_start`]). The operation must not have changed anything.
     #[must_use]
     pub fn mail_unavailable() -> Self {
-        Self::unavailable(if mail_server_start::is_starting() {
-            "Mail server is initializing, please try again in a moment"
+        if mail_server_start::is_starting() {
+            Self::unavailable(
+                codes::MAIL_SERVER_INITIALIZING,
+                "Mail server is initializing, please try again in a moment",
+            )
         } else {
-            "Mail server is unavailable, please try again in a moment"
-        })
+            Self::unavailable(
+                codes::MAIL_SERVER_UNAVAILABLE,
+                "Mail server is unavailable, please try again in a moment",
+            )
+        }
     }
 
     /// Sets the internal cause, which is logged.
@@ -211,6 +250,7 @@ mod tests {
     #[test]
     fn the_text_distinguishes_a_starting_mail_server_from_an_outage() {
         let starting = Failure::mail_unavailable();
+        assert_eq!(starting.code, codes::MAIL_SERVER_INITIALIZING);
         assert_eq!(
             starting.text,
             "Mail server is initializing, please try again in a moment"

@@ -1,8 +1,8 @@
 //! Types that all crates of Latchmail use: callers, permissions, errors, the clock, the
 //! configuration, rate limits, and the service's keys.
 //!
-//! This crate does no network I/O, has no database, and does not depend on any other crate of the
-//! service. It reads the environment, the configuration file and the key files.
+//! This crate does no network I/O, has no database, and depends only on the crate that modules use
+//! too. It reads the environment, the configuration file and the key files.
 
 pub mod account_permits;
 pub mod address;
@@ -33,3 +33,5 @@ pub mod secret_file;
 pub mod secrets;
 pub mod traces;
 pub mod work_queue;
+
+pub use latchmail_shape::{Code, codes};

@@ -15,6 +15,7 @@ use tokio::sync::oneshot;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
+use crate::codes;
 use crate::error::Failure;
 use crate::network::site;
 
@@ -109,10 +110,10 @@ impl WorkQueue {
             started = timeout(MAX_WAIT, started) => {
                 let permit = started.ok().and_then(Result::ok);
                 permit.ok_or_else(|| {
-                    Failure::unavailable("The service is busy, please try again in a moment")
+                    Failure::unavailable(codes::SERVICE_BUSY, "The service is busy, please try again in a moment")
                 })
             }
-            () = disconnected() => Err(Failure::unavailable("The client disconnected")),
+            () = disconnected() => Err(Failure::unavailable(codes::CLIENT_DISCONNECTED, "The client disconnected")),
         }
     }
 

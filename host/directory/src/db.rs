@@ -24,6 +24,7 @@ mod sqlite;
 
 use std::time::Duration;
 
+use latchmail_core::codes;
 use latchmail_core::config;
 use latchmail_core::error::Failure;
 use latchmail_core::metrics;
@@ -136,7 +137,7 @@ impl From<Error> for Failure {
             Error::Unknown(_) => Self::unknown(error),
             error if error.is_unavailable() => {
                 let text = "The service is temporarily unavailable, please try again in a moment";
-                Self::unavailable(text).because(error)
+                Self::unavailable(codes::DATABASE_UNAVAILABLE, text).because(error)
             }
             error => Self::internal(error),
         }

@@ -3,6 +3,7 @@
 
 use http::{HeaderValue, header};
 use latchmail_core::caller::{Audience, Caller, Credential, SESSION_ONLY, Scope, missing};
+use latchmail_core::codes;
 use latchmail_core::error::Failure;
 use latchmail_runtime::modules::{Accepts, Access, Requirement};
 
@@ -29,8 +30,12 @@ pub fn authorize(access: Access, caller: &Caller) -> Result<(), Rejection> {
             },
         ) => Ok(()),
         (Access::Admin, Credential::Session { .. }) if caller.admin => Ok(()),
-        (Access::Admin, Credential::Session { .. }) => Err(Failure::forbidden(ADMINS_ONLY).into()),
-        (Access::Session | Access::Admin, _) => Err(Failure::forbidden(SESSION_ONLY).into()),
+        (Access::Admin, Credential::Session { .. }) => {
+            Err(Failure::forbidden(codes::ADMINISTRATOR_REQUIRED, ADMINS_ONLY).into())
+        }
+        (Access::Session | Access::Admin, _) => {
+            Err(Failure::forbidden(codes::SESSION_REQUIRED, SESSION_ONLY).into())
+        }
         (Access::Scoped { scope, .. }, Credential::ApiToken { .. })
         | (Access::Scoped { scope, oauth: true }, Credential::OAuth { .. })
             if caller.holds(scope) =>
@@ -43,7 +48,9 @@ pub fn authorize(access: Access, caller: &Caller) -> Result<(), Rejection> {
             Requirement::AnyScope => Ok(()),
             Requirement::Scope(scope) if caller.holds(scope) => Ok(()),
             Requirement::Scope(scope) => Err(insufficient_scope(scope)),
-            Requirement::Refused => Err(Failure::forbidden(NOT_ACCEPTED).into()),
+            Requirement::Refused => {
+                Err(Failure::forbidden(codes::CREDENTIAL_NOT_ACCEPTED, NOT_ACCEPTED).into())
+            }
         },
     }
 }
@@ -113,7 +120,7 @@ pub fn authorize_mailbox(caller: &Caller) -> Result<(), Rejection> {
     match caller.credential {
         Credential::Session { .. } => Ok(()),
         Credential::ApiToken { .. } | Credential::OAuth { .. } | Credential::AppPassword { .. } => {
-            Err(Failure::forbidden(SESSION_ONLY).into())
+            Err(Failure::forbidden(codes::SESSION_REQUIRED, SESSION_ONLY).into())
         }
     }
 }
@@ -121,7 +128,7 @@ pub fn authorize_mailbox(caller: &Caller) -> Result<(), Rejection> {
 /// Returns a 403 error. The body and the header `WWW-Authenticate` (RFC 6750, section 3.1) contain
 /// the missing scope.
 fn insufficient_scope(scope: Scope) -> Rejection {
-    let rejection = Rejection::from(Failure::forbidden(missing(scope)));
+    let rejection = Rejection::from(Failure::forbidden(codes::MISSING_SCOPE, missing(scope)));
     let challenge = format!("Bearer error=\"insufficient_scope\", scope=\"{scope}\"");
     match HeaderValue::try_from(challenge) {
         Ok(challenge) => rejection.with(header::WWW_AUTHENTICATE, challenge),
@@ -133,7 +140,11 @@ fn insufficient_scope(scope: Scope) -> Rejection {
 /// `WWW-Authenticate`.
 #[must_use]
 pub fn unauthorized() -> Rejection {
-    Failure::unauthorized("Missing or invalid Authorization header").into()
+    Failure::unauthorized(
+        codes::INVALID_AUTHORIZATION_HEADER,
+        "Missing or invalid Authorization header",
+    )
+    .into()
 }
 
 #[cfg(test)]

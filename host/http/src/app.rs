@@ -10,6 +10,7 @@ use latchmail_accounts::auth::{Auth, ParsedCredential};
 use latchmail_accounts::service_keys::ServiceKeys;
 use latchmail_core::caller::{Caller, Credential, SESSION_ONLY};
 use latchmail_core::clock::Clock;
+use latchmail_core::codes;
 use latchmail_core::config::Config;
 use latchmail_core::error::{Failure, StartError};
 use latchmail_core::limits::Key;
@@ -140,7 +141,7 @@ impl State for App {
 
     async fn check_administrator(&self, caller: &Caller, is_change: bool) -> Result<(), Failure> {
         let Credential::Session { sid } = &caller.credential else {
-            return Err(Failure::forbidden(SESSION_ONLY));
+            return Err(Failure::forbidden(codes::SESSION_REQUIRED, SESSION_ONLY));
         };
         self.auth
             .administrators

@@ -1,6 +1,7 @@
 //! Converts failed calls of modules to error responses.
 
 use http::{Method, StatusCode};
+use latchmail_core::codes;
 use latchmail_runtime::modules::CallError;
 
 use crate::rejection::Rejection;
@@ -12,13 +13,15 @@ use crate::rejection::Rejection;
 pub fn rejection(method: &Method, error: CallError) -> Rejection {
     match error {
         CallError::EndedByHost { failure, .. } => return failure.into(),
-        CallError::Busy { .. } => {
-            Rejection::unavailable("The service is busy, please try again in a moment")
-        }
+        CallError::Busy { .. } => Rejection::unavailable(
+            codes::SERVICE_BUSY,
+            "The service is busy, please try again in a moment",
+        ),
         CallError::Deadline { .. } if method.is_safe() => deadline_exceeded(),
         CallError::Deadline { .. } => outcome_unknown(),
         CallError::Trapped { .. } | CallError::InvalidResponse { .. } => Rejection::new(
             StatusCode::INTERNAL_SERVER_ERROR,
+            codes::INTERNAL_ERROR,
             "The operation could not be completed",
         ),
     }
@@ -28,7 +31,10 @@ pub fn rejection(method: &Method, error: CallError) -> Rejection {
 /// Returns the 503 error for a call that exceeded its deadline and cannot change data.
 #[must_use]
 pub fn deadline_exceeded() -> Rejection {
-    Rejection::unavailable("The operation took too long, please try again in a moment")
+    Rejection::unavailable(
+        codes::OPERATION_TIMEOUT,
+        "The operation took too long, please try again in a moment",
+    )
 }
 
 /// Returns the 500 error for a call that exceeded its deadline. The call might have changed data,
@@ -37,6 +43,7 @@ pub fn deadline_exceeded() -> Rejection {
 pub fn outcome_unknown() -> Rejection {
     Rejection::new(
         StatusCode::INTERNAL_SERVER_ERROR,
+        codes::OUTCOME_UNKNOWN,
         "The operation took too long and may still complete; check before trying again",
     )
 }

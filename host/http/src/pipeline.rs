@@ -16,6 +16,7 @@ use bytes::Bytes;
 use http::request::Parts;
 use http::uri::Authority;
 use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
+use latchmail_core::codes;
 use latchmail_core::error::Failure;
 use latchmail_core::limits::Key;
 use latchmail_core::logging::REQUEST_SPAN;
@@ -160,11 +161,16 @@ where
 {
     let http = state.http();
     if registers_service_worker(&parts.headers) {
-        return Err(Failure::forbidden("Service workers are not allowed").into());
+        return Err(Failure::forbidden(
+            codes::SERVICE_WORKERS_NOT_ALLOWED,
+            "Service workers are not allowed",
+        )
+        .into());
     }
     if !state.serves_host(&host(parts)) {
         return Err(Rejection::new(
             StatusCode::MISDIRECTED_REQUEST,
+            codes::WRONG_HOST,
             "This server does not serve this host",
         ));
     }
@@ -173,7 +179,11 @@ where
         Lookup::MethodNotAllowed { allow } => {
             return preflight_or_405(state.as_ref(), parts, &allow);
         }
-        Lookup::NotFound => return Err(Failure::not_found("There is no such route").into()),
+        Lookup::NotFound => {
+            return Err(
+                Failure::not_found(codes::ROUTE_NOT_FOUND, "There is no such route").into(),
+            );
+        }
     };
     let route = &entry.route;
     progress.set_route(&parts.method, &route.path);
@@ -312,6 +322,7 @@ fn preflight_or_405<S: State>(
     }
     Err(Rejection::new(
         StatusCode::METHOD_NOT_ALLOWED,
+        codes::METHOD_NOT_ALLOWED,
         "This route does not support this method",
     )
     .with(header::ALLOW, allow.clone()))

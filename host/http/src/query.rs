@@ -2,14 +2,19 @@
 //! encodings.
 
 use crate::rejection::Rejection;
+use latchmail_core::codes;
 
 /// Decodes the value of one named segment of a path.
 ///
 /// # Errors
 /// Returns 400 if the value has an invalid encoding (see [`latchmail_shape::decode_segment`]).
 pub fn decode_segment(raw: &str) -> Result<String, Rejection> {
-    latchmail_shape::decode_segment(raw)
-        .ok_or_else(|| Rejection::bad_request("The path is not valid percent-encoded UTF-8"))
+    latchmail_shape::decode_segment(raw).ok_or_else(|| {
+        Rejection::bad_request(
+            codes::INVALID_PATH_ENCODING,
+            "The path is not valid percent-encoded UTF-8",
+        )
+    })
 }
 
 /// Decodes the names and values of a query string (see [`latchmail_shape::decode_query`]).
@@ -17,8 +22,12 @@ pub fn decode_segment(raw: &str) -> Result<String, Rejection> {
 /// # Errors
 /// Returns 400 if a name or a value has an invalid encoding.
 pub fn parse(raw: &str) -> Result<Vec<(String, String)>, Rejection> {
-    latchmail_shape::decode_query(raw)
-        .ok_or_else(|| Rejection::bad_request("The query is not valid percent-encoded UTF-8"))
+    latchmail_shape::decode_query(raw).ok_or_else(|| {
+        Rejection::bad_request(
+            codes::INVALID_QUERY_ENCODING,
+            "The query is not valid percent-encoded UTF-8",
+        )
+    })
 }
 
 /// Removes a parameter from a query and returns its value.
@@ -31,9 +40,10 @@ pub fn take(query: &mut Vec<(String, String)>, name: &str) -> Result<Option<Stri
     let value = values.next().map(|(_, value)| value);
     let is_repeated = values.count() > 0;
     if is_repeated {
-        return Err(Rejection::bad_request(format!(
-            "{name} must not be repeated"
-        )));
+        return Err(Rejection::bad_request(
+            codes::PARAMETER_REPEATED,
+            format!("{name} must not be repeated"),
+        ));
     }
     Ok(value)
 }

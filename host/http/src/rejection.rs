@@ -1,4 +1,5 @@
-//! The error response to a failed request. It has a status and the body `{"error": text}`.
+//! The error response to a failed request. It has a status and the body `{"error": text,
+//! "code": code}`.
 
 use std::borrow::Cow;
 use std::error::Error as StdError;
@@ -6,6 +7,7 @@ use std::fmt;
 
 use http::{HeaderName, HeaderValue, StatusCode, header};
 use latchmail_core::error::{Failure, Kind};
+use latchmail_core::{Code, codes};
 use latchmail_runtime::manager;
 use latchmail_transport::RequestError;
 
@@ -19,6 +21,8 @@ const RETRY_AFTER: HeaderValue = HeaderValue::from_static("2");
 pub struct Rejection {
     /// The status of the response.
     pub status: StatusCode,
+    /// The error code for the client.
+    pub code: Code,
     /// The message for the client. It contains no secrets and no internal details.
     pub text: Cow<'static, str>,
     /// Additional headers of the response (`Allow`, `Retry-After`, …).
@@ -31,9 +35,10 @@ pub struct Rejection {
 impl Rejection {
     /// Creates a rejection with a status.
     #[must_use]
-    pub fn new(status: StatusCode, text: impl Into<Cow<'static, str>>) -> Self {
+    pub fn new(status: StatusCode, code: Code, text: impl Into<Cow<'static, str>>) -> Self {
         Self {
             status,
+            code,
             text: text.into(),
             headers: Vec::new(),
             cause: None,
@@ -43,15 +48,16 @@ impl Rejection {
     /// Creates a rejection with the status 400. The request is malformed, or a field is missing or
     /// out of range. `text` contains the name of the field.
     #[must_use]
-    pub fn bad_request(text: impl Into<Cow<'static, str>>) -> Self {
-        Self::new(StatusCode::BAD_REQUEST, text)
+    pub fn bad_request(code: Code, text: impl Into<Cow<'static, str>>) -> Self {
+        Self::new(StatusCode::BAD_REQUEST, code, text)
     }
 
     /// Creates a rejection with the status 503 and the header `Retry-After`. The request has
     /// changed nothing, so the client can retry.
     #[must_use]
-    pub fn unavailable(text: impl Into<Cow<'static, str>>) -> Self {
-        Self::new(StatusCode::SERVICE_UNAVAILABLE, text).with(header::RETRY_AFTER, RETRY_AFTER)
+    pub fn unavailable(code: Code, text: impl Into<Cow<'static, str>>) -> Self {
+        Self::new(StatusCode::SERVICE_UNAVAILABLE, code, text)
+            .with(header::RETRY_AFTER, RETRY_AFTER)
     }
 
     /// Adds a header.
@@ -88,6 +94,7 @@ impl From<Failure> for Rejection {
         };
         Self {
             status,
+            code: failure.code,
             text: failure.text,
             headers,
             cause: failure.cause,
@@ -96,17 +103,17 @@ impl From<Failure> for Rejection {
 }
 
 impl From<RequestError> for Rejection {
-    fn from(RequestError { status, text }: RequestError) -> Self {
+    fn from(RequestError { status, code, text }: RequestError) -> Self {
         match status {
-            StatusCode::SERVICE_UNAVAILABLE => Self::unavailable(text),
-            status => Self::new(status, text),
+            StatusCode::SERVICE_UNAVAILABLE => Self::unavailable(code, text),
+            status => Self::new(status, code, text),
         }
     }
 }
 
 impl From<latchmail_shape::ValidationError> for Rejection {
     fn from(error: latchmail_shape::ValidationError) -> Self {
-        Self::bad_request(error.message())
+        Self::bad_request(error.code(), error.message())
     }
 }
 
@@ -122,15 +129,18 @@ impl From<manager::Error> for Rejection {
             manager::Error::Directory(error) => return error.into(),
             other => other,
         };
-        let status = match &error {
-            manager::Error::Invalid(_) => StatusCode::BAD_REQUEST,
-            manager::Error::NotFound(_) => StatusCode::NOT_FOUND,
-            manager::Error::Conflict(_) | manager::Error::ConsentRequired(_) => {
-                StatusCode::CONFLICT
+        let (status, code) = match &error {
+            manager::Error::Invalid(_) => (StatusCode::BAD_REQUEST, codes::MODULE_INVALID),
+            manager::Error::NotFound(_) => (StatusCode::NOT_FOUND, codes::MODULE_NOT_FOUND),
+            manager::Error::Conflict(_) => (StatusCode::CONFLICT, codes::MODULE_CONFLICT),
+            manager::Error::ConsentRequired(_) => {
+                (StatusCode::CONFLICT, codes::MODULE_CONSENT_REQUIRED)
             }
-            manager::Error::Directory(_) => StatusCode::INTERNAL_SERVER_ERROR,
+            manager::Error::Directory(_) => {
+                (StatusCode::INTERNAL_SERVER_ERROR, codes::INTERNAL_ERROR)
+            }
         };
-        Self::new(status, capitalize(&error.to_string()))
+        Self::new(status, code, capitalize(&error.to_string()))
     }
 }
 
@@ -163,7 +173,7 @@ mod tests {
     fn a_client_can_repeat_a_request_that_the_transport_cannot_serve_now() {
         for (status, expected) in [(503, Some("retry-after")), (413, None)] {
             let status = StatusCode::from_u16(status).unwrap();
-            let rejection = Rejection::from(RequestError::new(status, "busy"));
+            let rejection = Rejection::from(RequestError::new(status, codes::SERVICE_BUSY, "busy"));
             let first = rejection.headers.first().map(|(name, _)| name.as_str());
             assert_eq!((rejection.status, first), (status, expected));
         }

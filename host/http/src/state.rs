@@ -10,6 +10,7 @@ use arc_swap::{ArcSwap, Guard};
 use http::{HeaderMap, HeaderValue};
 use latchmail_core::caller::{Caller, SESSION_ONLY};
 use latchmail_core::clock::Clock;
+use latchmail_core::codes;
 use latchmail_core::config::Config;
 use latchmail_core::error::{Failure, StartError};
 use latchmail_core::limits::{Key, Limits, SharedBudgets};
@@ -98,7 +99,10 @@ pub trait State: Sized + Send + Sync + 'static {
         _caller: &Caller,
         _is_change: bool,
     ) -> impl Future<Output = Result<(), Failure>> + Send {
-        ready(Err(Failure::forbidden(SESSION_ONLY)))
+        ready(Err(Failure::forbidden(
+            codes::SESSION_REQUIRED,
+            SESSION_ONLY,
+        )))
     }
 
     /// Returns the rate-limit key for requests to the agent endpoint. Returns `None` if the form of
@@ -130,7 +134,10 @@ pub trait State: Sized + Send + Sync + 'static {
 
 /// Returns the failure of routes that need a credential, on a server without credentials.
 fn no_credentials() -> Failure {
-    Failure::unauthorized("Missing or invalid Authorization header")
+    Failure::unauthorized(
+        codes::INVALID_AUTHORIZATION_HEADER,
+        "Missing or invalid Authorization header",
+    )
 }
 
 /// The state of an HTTP server.

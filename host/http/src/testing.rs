@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use http::{HeaderMap, Method, header};
 use latchmail_core::caller::{Audience, Caller, Credential, MailCredential, Scope};
 use latchmail_core::clock::{Clock, Timestamp};
+use latchmail_core::codes;
 use latchmail_core::config::Config;
 use latchmail_core::error::Failure;
 use latchmail_core::limits::Key;
@@ -152,7 +153,12 @@ impl State for TestService {
                 scopes: vec![Scope::MailRead],
             },
             "broken" => panic!("broken credential"),
-            _ => return Err(Failure::unauthorized("Invalid API token")),
+            _ => {
+                return Err(Failure::unauthorized(
+                    codes::INVALID_API_TOKEN,
+                    "Invalid API token",
+                ));
+            }
         };
         Ok(caller(credential))
     }
@@ -225,7 +231,7 @@ pub(crate) fn routes() -> Vec<(Route, Handler<TestService>)> {
 /// A handler that verifies the credential in the body. Only the body `valid` is a valid credential.
 fn verify(request: &Request) -> Result<Response, Rejection> {
     if request.body != "valid" {
-        return Err(Rejection::bad_request("invalid"));
+        return Err(Rejection::bad_request(codes::INVALID_FIELD, "invalid"));
     }
     request.set_verified();
     message::success()

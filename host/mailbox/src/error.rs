@@ -1,5 +1,7 @@
 //! The error type of operations on mailboxes.
 
+use latchmail_core::codes;
+use latchmail_core::error::Problem;
 use latchmail_core::permissions::{self, Right};
 
 /// The reason why an operation failed. A missing resource is not an error: the operation then
@@ -23,9 +25,9 @@ pub enum Error {
     /// The member can see the folder but does not have this right on the folder.
     #[error("{}", permissions::lacking(*.0))]
     Denied(Right),
-    /// The message or the mailbox exceeds a size limit. The text can be shown to users.
+    /// The message or the mailbox exceeds a size limit.
     #[error("{0}")]
-    TooLarge(String),
+    TooLarge(Problem),
     /// The search query is invalid. The text can be shown to users.
     #[error("{0}")]
     InvalidQuery(String),
@@ -62,7 +64,9 @@ impl From<latchmail_imap::Error> for Error {
             latchmail_imap::Error::Refused => Self::CredentialRefused,
             latchmail_imap::Error::Unavailable(why) => Self::Unavailable(why),
             latchmail_imap::Error::Lost(_) => Self::Unavailable(error.to_string()),
-            latchmail_imap::Error::TooManyFolders => Self::TooLarge(error.to_string()),
+            latchmail_imap::Error::TooManyFolders => {
+                Self::TooLarge(Problem::new(codes::TOO_MANY_FOLDERS, error.to_string()))
+            }
             // Dovecot 2.3 returns this text without a code if another client deletes the open
             // folder.
             latchmail_imap::Error::No(text) if text.contains("deleted under us") => {

@@ -6,6 +6,7 @@ use latchmail_accounts::auth::SignedIn;
 use latchmail_accounts::auth::oauth_tokens::{IssuedToken, Use};
 use latchmail_accounts::auth::single_sign_on::Owner;
 use latchmail_core::caller::Origin;
+use latchmail_core::codes;
 use latchmail_core::config::OidcSignIn;
 use latchmail_core::error::{Failure, StartError};
 use latchmail_directory::oauth::Approval;
@@ -129,7 +130,7 @@ impl OAuth {
         origin: &Origin,
     ) -> Result<SignedIn, Failure> {
         let code = IssuedToken::parse(Use::SignIn, code)
-            .ok_or_else(|| Failure::invalid("code is malformed"))?;
+            .ok_or_else(|| Failure::invalid(codes::INVALID_SIGN_IN_CODE, "code is malformed"))?;
         let matches = |challenge: &str| pkce::verifies(verifier, challenge);
         self.auth
             .single_sign_on

@@ -2,7 +2,7 @@
 
 use http::StatusCode;
 use latchmail_accounts::auth::passwords;
-use latchmail_accounts::auth::verifier::CODE_REQUIRED;
+use latchmail_core::codes;
 use latchmail_core::limits::Attempt;
 use latchmail_http::App;
 use latchmail_http::auth::login::start_attempt;
@@ -67,11 +67,21 @@ pub(crate) async fn begin_attempt<'a>(
 ) -> Result<(String, &'a Credentials, Attempt<'a>), Rejection> {
     let credentials = credentials
         .filter(|credentials| passwords::has_valid_length(&credentials.password))
-        .ok_or_else(|| Rejection::bad_request("Invalid email or password format"))?;
+        .ok_or_else(|| {
+            Rejection::bad_request(
+                codes::INVALID_LOGIN_FORMAT,
+                "Invalid email or password format",
+            )
+        })?;
     let address = app
         .auth
         .sign_in_address(credentials.address.trim())
-        .ok_or_else(|| Rejection::bad_request("Invalid email or password format"))?;
+        .ok_or_else(|| {
+            Rejection::bad_request(
+                codes::INVALID_LOGIN_FORMAT,
+                "Invalid email or password format",
+            )
+        })?;
     let attempt = start_attempt(app, &address, request.client).await?;
     Ok((address, credentials, attempt))
 }
@@ -97,7 +107,7 @@ pub(crate) fn show_again(
 
 /// Returns `true` if the sign-in failed only because the two-factor code is missing.
 pub(crate) fn needs_code(rejection: Option<&Rejection>) -> bool {
-    rejection.is_some_and(|rejection| rejection.text == CODE_REQUIRED)
+    rejection.is_some_and(|rejection| rejection.code == codes::TWO_FACTOR_CODE_REQUIRED)
 }
 
 /// Returns the HTTP status and the error message of a sign-in page. Wrong credentials get the
@@ -108,7 +118,7 @@ pub(crate) fn status_and_message(rejection: Option<&Rejection>) -> (StatusCode, 
         return (StatusCode::OK, None);
     };
     let (status, message) = match rejection.status {
-        StatusCode::UNAUTHORIZED if rejection.text == CODE_REQUIRED => (
+        StatusCode::UNAUTHORIZED if rejection.code == codes::TWO_FACTOR_CODE_REQUIRED => (
             StatusCode::FORBIDDEN,
             "Enter your two-factor code, and enter your password again",
         ),

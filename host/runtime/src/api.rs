@@ -18,6 +18,7 @@ mod http_client;
 mod log;
 mod mailbox;
 mod outbox;
+mod problem;
 mod profile;
 mod services;
 mod session;

@@ -10,6 +10,7 @@ use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use latchmail_core::account_permits::AccountPermits;
+use latchmail_core::codes;
 use latchmail_core::network::{network, site};
 use tokio::sync::OwnedSemaphorePermit;
 
@@ -172,6 +173,7 @@ impl Pool {
     ) -> Result<(), RequestError> {
         if self.used.saturating_add(kibibytes) > self.size {
             return Err(RequestError::unavailable(
+                codes::SERVICE_BUSY,
                 "The service is busy, please try again in a moment",
             ));
         }
@@ -306,7 +308,10 @@ impl Reservation {
 
 /// Returns the 503 error for a client that already uses its part of the memory.
 pub(crate) fn too_many_large_bodies() -> RequestError {
-    RequestError::unavailable("Too many requests with large bodies, please try again in a moment")
+    RequestError::unavailable(
+        codes::TOO_MANY_LARGE_BODIES,
+        "Too many requests with large bodies, please try again in a moment",
+    )
 }
 
 impl Drop for Reservation {

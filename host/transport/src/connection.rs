@@ -15,6 +15,7 @@ use hyper::body::{Body, Incoming};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
+use latchmail_core::codes;
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::time::{Instant, timeout, timeout_at};
 use tokio_util::sync::CancellationToken;
@@ -180,12 +181,17 @@ async fn close(mut stream: impl AsyncRead + AsyncWrite + Unpin, unread: bool) {
 
 /// Returns the head and the body of the response to data that is not a valid request.
 fn rejection<H: Handler>(handler: &H, role: Role, status: StatusCode) -> Bytes {
-    let text = match status {
-        StatusCode::REQUEST_TIMEOUT => "The request did not arrive in time",
-        StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE => "The request's headers are too large",
-        _ => "The request is not valid HTTP",
+    let (code, text) = match status {
+        StatusCode::REQUEST_TIMEOUT => {
+            (codes::REQUEST_TIMEOUT, "The request did not arrive in time")
+        }
+        StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE => (
+            codes::HEADERS_TOO_LARGE,
+            "The request's headers are too large",
+        ),
+        _ => (codes::MALFORMED_REQUEST, "The request is not valid HTTP"),
     };
-    let mut response = handler.reject(role, RequestError::new(status, text));
+    let mut response = handler.reject(role, RequestError::new(status, code, text));
     let headers = response.headers_mut();
     headers.insert(header::CONNECTION, HeaderValue::from_static("close"));
     if let Ok(date) = HeaderValue::from_str(&handler.server().clock.now().http()) {

@@ -13,6 +13,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use http::StatusCode;
+use latchmail_core::codes;
 
 use crate::error::RequestError;
 
@@ -138,6 +139,7 @@ impl Fields {
         if self.remainder.len() > MAX_REMAINDER {
             return Err(RequestError::new(
                 StatusCode::PAYLOAD_TOO_LARGE,
+                codes::BODY_TOO_LARGE,
                 format!(
                     "The request's body without its files is larger than {MAX_REMAINDER} bytes"
                 ),
@@ -225,7 +227,7 @@ impl Fields {
             b'"' if is_field(self) => {
                 if self.extracted.len() >= MAX_FIELDS {
                     let text = format!("The body has more than {MAX_FIELDS} files");
-                    return Err(RequestError::bad_request(text));
+                    return Err(RequestError::bad_request(codes::TOO_MANY_FILES, text));
                 }
                 self.state = State::Field(Field::default());
                 return Ok(true);
@@ -416,7 +418,10 @@ fn not_base64(path: &[Container]) -> RequestError {
             }
         }
     }
-    RequestError::bad_request(format!("{name} must be a string of standard base64"))
+    RequestError::bad_request(
+        codes::INVALID_BASE64,
+        format!("{name} must be a string of standard base64"),
+    )
 }
 
 #[cfg(test)]

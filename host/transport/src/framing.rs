@@ -21,6 +21,7 @@
 use http::request::Parts;
 use http::uri::Authority;
 use http::{HeaderMap, StatusCode, Version, header};
+use latchmail_core::codes;
 
 use crate::error::RequestError;
 
@@ -75,11 +76,12 @@ pub fn check(parts: &Parts) -> Result<(), RequestError> {
         return check_http2(parts);
     }
     if let Some(Ambiguity(text)) = parts.extensions.get() {
-        return Err(RequestError::bad_request(*text));
+        return Err(RequestError::bad_request(codes::MALFORMED_REQUEST, *text));
     }
     if !is_transfer_encoding_supported(&parts.headers) {
         return Err(RequestError::new(
             StatusCode::NOT_IMPLEMENTED,
+            codes::UNSUPPORTED_TRANSFER_ENCODING,
             "The only supported Transfer-Encoding is chunked",
         ));
     }
@@ -91,6 +93,7 @@ pub fn check(parts: &Parts) -> Result<(), RequestError> {
     };
     if !is_valid {
         return Err(RequestError::bad_request(
+            codes::MALFORMED_REQUEST,
             "A request must have exactly one Host header that names a host",
         ));
     }
@@ -104,11 +107,13 @@ fn check_http2(parts: &Parts) -> Result<(), RequestError> {
     if headers.len() > MAX_HEADERS {
         return Err(RequestError::new(
             StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE,
+            codes::HEADERS_TOO_LARGE,
             "The request's headers are too large",
         ));
     }
     if headers.get_all(header::CONTENT_LENGTH).iter().count() > 1 {
         return Err(RequestError::bad_request(
+            codes::MALFORMED_REQUEST,
             "A request must have at most one Content-Length",
         ));
     }
@@ -127,6 +132,7 @@ fn check_http2(parts: &Parts) -> Result<(), RequestError> {
         };
     if !is_valid {
         return Err(RequestError::bad_request(
+            codes::MALFORMED_REQUEST,
             "A request must have exactly one :authority or Host that names a host",
         ));
     }

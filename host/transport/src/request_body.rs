@@ -12,6 +12,7 @@ use bytes::{Bytes, BytesMut};
 use http::StatusCode;
 use http_body_util::BodyExt as _;
 use hyper::body::Body;
+use latchmail_core::codes;
 use tokio::time::{Instant, timeout, timeout_at};
 
 use crate::body_memory::{self, LARGE, Reservation};
@@ -216,12 +217,17 @@ where
             .map_err(|_| {
                 RequestError::new(
                     StatusCode::REQUEST_TIMEOUT,
+                    codes::REQUEST_TIMEOUT,
                     "The request's body did not arrive in time",
                 )
             })?;
         let Some(chunk) = chunk else { break };
-        let chunk =
-            chunk.map_err(|_| RequestError::bad_request("The request's body could not be read"))?;
+        let chunk = chunk.map_err(|_| {
+            RequestError::bad_request(
+                codes::MALFORMED_REQUEST,
+                "The request's body could not be read",
+            )
+        })?;
         length += chunk.len();
         recent += chunk.len() as u128;
         if length > max_size {
@@ -269,14 +275,13 @@ where
 }
 
 fn too_large(max_size: usize) -> RequestError {
-    RequestError::new(
-        StatusCode::PAYLOAD_TOO_LARGE,
-        if max_size == 0 {
-            "This route accepts no request body".into()
-        } else {
-            format!("The request's body is larger than {max_size} bytes")
-        },
-    )
+    let status = StatusCode::PAYLOAD_TOO_LARGE;
+    if max_size == 0 {
+        let text = "This route accepts no request body";
+        return RequestError::new(status, codes::BODY_NOT_ALLOWED, text);
+    }
+    let text = format!("The request's body is larger than {max_size} bytes");
+    RequestError::new(status, codes::BODY_TOO_LARGE, text)
 }
 
 #[cfg(test)]

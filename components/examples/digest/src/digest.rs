@@ -2,7 +2,7 @@
 
 use latchmail_sdk::capability::{Caller, Error, Mailbox, MessageQuery, Page, Store, Summary};
 use latchmail_sdk::time::iso8601;
-use latchmail_sdk::{Failure, Reply, Request};
+use latchmail_sdk::{Failure, Reply, Request, codes};
 use serde::Serialize;
 use utoipa::ToSchema;
 
@@ -62,7 +62,8 @@ pub(crate) fn get_digest(
     host: &(impl Caller + Mailbox + Store),
     _: &Request,
 ) -> Result<Reply, Failure> {
-    let digest = digest(host).map_err(|error| Failure::of(error, "Folder not found", host))?;
+    let digest = digest(host)
+        .map_err(|error| Failure::of(error, (codes::FOLDER_NOT_FOUND, "Folder not found"), host))?;
     Reply::json(&digest)
 }
 

@@ -1,7 +1,7 @@
 //! POST `/api/v1/digest/mark`: records the number of the newest message that the caller has read.
 
 use latchmail_sdk::capability::{Caller, Error, Store};
-use latchmail_sdk::{Failure, Reply, Request, stored};
+use latchmail_sdk::{Failure, Reply, Request, codes, stored};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -47,7 +47,7 @@ pub(crate) fn mark_digest(
             upto: requested.upto.max(was),
         })
     });
-    Reply::json(&mark.map_err(|error| Failure::of(error, "Not found", host))?)
+    Reply::json(&mark.map_err(|error| Failure::of(error, (codes::NOT_FOUND, "Not found"), host))?)
 }
 
 #[cfg(test)]

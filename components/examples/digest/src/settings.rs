@@ -1,9 +1,14 @@
 //! GET and PUT `/api/v1/digest/settings`: reads and changes the caller's settings of the digest.
 
 use latchmail_sdk::capability::{Caller, Error, Store};
-use latchmail_sdk::{Failure, Reply, Request, stored};
+use latchmail_sdk::{Code, Failure, Reply, Request, codes, stored};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
+
+/// The error code for a list of folders that is empty or too long.
+pub(crate) const FOLDERS_INVALID: Code = Code::new("digest_folders_invalid");
+/// The error code for a limit that is out of range.
+pub(crate) const LIMIT_INVALID: Code = Code::new("digest_limit_invalid");
 
 /// The key of the settings in the store.
 const KEY: &str = "settings";
@@ -44,11 +49,15 @@ impl Settings {
     fn check(&self) -> Result<(), Failure> {
         if !(1..=MAX_FOLDERS).contains(&self.folders.len()) {
             return Err(Failure::bad_request(
+                FOLDERS_INVALID,
                 "`folders` must contain 1 to 10 folders",
             ));
         }
         if !(1..=MAX_MESSAGES).contains(&self.limit) {
-            return Err(Failure::bad_request("limit must be 1 to 100"));
+            return Err(Failure::bad_request(
+                LIMIT_INVALID,
+                "limit must be 1 to 100",
+            ));
         }
         Ok(())
     }
@@ -66,7 +75,8 @@ pub(crate) fn get_digest_settings(
     host: &(impl Caller + Store),
     _: &Request,
 ) -> Result<Reply, Failure> {
-    let settings = Settings::read(host).map_err(|error| Failure::of(error, "Not found", host))?;
+    let settings = Settings::read(host)
+        .map_err(|error| Failure::of(error, (codes::NOT_FOUND, "Not found"), host))?;
     Reply::json(&settings)
 }
 
@@ -88,7 +98,8 @@ pub(crate) fn set_digest_settings(
 ) -> Result<Reply, Failure> {
     let settings: Settings = request.json()?;
     settings.check()?;
-    stored::write(host, KEY, &settings).map_err(|error| Failure::of(error, "Not found", host))?;
+    stored::write(host, KEY, &settings)
+        .map_err(|error| Failure::of(error, (codes::NOT_FOUND, "Not found"), host))?;
     Reply::json(&settings)
 }
 

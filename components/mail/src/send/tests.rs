@@ -1,4 +1,5 @@
 use latchmail_sdk::capability::{Blob, Error};
+use latchmail_sdk::codes;
 use latchmail_sdk::testing::{FakeHost, json, request};
 
 use super::*;
@@ -217,9 +218,12 @@ fn a_sender_of_another_account_is_refused_before_sending() {
 #[test]
 fn each_error_of_the_host_has_its_status() {
     for (error, status) in [
-        (Error::TooLarge("x".into()), 413),
-        (Error::Rejected("bo@c.example: no such user".into()), 400),
-        (Error::Conflict("x".into()), 409),
+        (Error::too_large(codes::MESSAGE_TOO_LARGE, "x"), 413),
+        (
+            Error::rejected(codes::MAIL_SERVER_REJECTED, "bo@c.example: no such user"),
+            400,
+        ),
+        (Error::conflict(codes::IDEMPOTENCY_KEY_REUSED, "x"), 409),
         (Error::Unavailable, 503),
         (Error::OutcomeUnknown, 500),
     ] {

@@ -1,6 +1,6 @@
 //! Parses the page number and the page size of a call.
 
-use latchmail_sdk::{Failure, Paging};
+use latchmail_sdk::{Code, Failure, Paging};
 
 /// The default number of messages per page.
 pub(super) const DEFAULT_LIMIT: u32 = 20;
@@ -13,11 +13,10 @@ pub(super) const DEFAULT_LIMIT: u32 = 20;
 pub(super) fn read(
     page: Option<u32>,
     limit: Option<u32>,
-    complaint: &str,
+    (code, complaint): (Code, &'static str),
 ) -> Result<Paging, Failure> {
     Paging::of(page.unwrap_or(1), limit.unwrap_or(DEFAULT_LIMIT)).ok_or_else(|| {
-        Failure::bad_request(format!(
-            "{complaint}: page must be at least 1, limit 1 to 100"
-        ))
+        let text = format!("{complaint}: page must be at least 1, limit 1 to 100");
+        Failure::bad_request(code, text)
     })
 }

@@ -3,6 +3,7 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use latchmail_shape::codes;
 use serde_json::Value;
 
 use crate::capability::Blob;
@@ -21,7 +22,8 @@ pub(super) fn take(body: &mut Value, pointers: &[String]) -> Result<Vec<Blob>, F
 
 fn descend(value: &mut Value, steps: &[&str], found: &mut Vec<Blob>) -> Result<(), Failure> {
     let Some((step, rest)) = steps.split_first() else {
-        let refused = || Failure::bad_request("A file must be a string of base64");
+        let refused =
+            || Failure::bad_request(codes::INVALID_BASE64, "A file must be a string of base64");
         let text = value.as_str().ok_or_else(refused)?;
         let bytes = STANDARD.decode(text).map_err(|_| refused())?;
         *value = found.len().into();

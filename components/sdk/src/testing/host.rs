@@ -17,6 +17,8 @@ use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
+use latchmail_shape::codes;
+
 pub use outbox::SentMessage;
 
 use super::NOW;
@@ -273,14 +275,15 @@ impl FakeHost {
         self.calls.set(self.calls.get() + 1);
         let caller = self.caller.borrow();
         if caller.kind() == Kind::Anonymous {
-            return Err(Error::Denied("There is no caller".into()));
+            return Err(Error::denied(codes::NO_CALLER, "There is no caller"));
         }
         match need {
             Need::Scope(scope) if !caller.holds(scope) => {
-                return Err(Error::Denied(missing(scope::name(scope))));
+                let text = missing(scope::name(scope));
+                return Err(Error::denied(codes::MISSING_SCOPE, text));
             }
             Need::Session if caller.kind() != Kind::Session => {
-                return Err(Error::Denied(SESSION_ONLY.into()));
+                return Err(Error::denied(codes::SESSION_REQUIRED, SESSION_ONLY));
             }
             Need::Caller | Need::Scope(_) | Need::Session => {}
         }

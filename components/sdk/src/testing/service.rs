@@ -3,7 +3,7 @@
 
 use std::cell::RefCell;
 
-use latchmail_shape::{AGENT, API_TOKEN, APP_PASSWORD, OAUTH, SESSION};
+use latchmail_shape::{AGENT, API_TOKEN, APP_PASSWORD, OAUTH, SESSION, codes};
 use serde::Serialize;
 use serde_json::Value;
 
@@ -108,16 +108,30 @@ impl Service {
         let (path, query) = path.split_once('?').unwrap_or((path, ""));
         let routes = route::at(&self.manifest.routes, path);
         if routes.is_empty() {
-            return Err(Failure::not_found("There is no such route"));
+            return Err(Failure::not_found(
+                codes::ROUTE_NOT_FOUND,
+                "There is no such route",
+            ));
         }
         let route = routes.into_iter().find(|r| r.method == method);
-        let route =
-            route.ok_or_else(|| Failure::new(405, "This route does not support this method"))?;
+        let route = route.ok_or_else(|| {
+            Failure::new(
+                405,
+                codes::METHOD_NOT_ALLOWED,
+                "This route does not support this method",
+            )
+        })?;
         self.admit(route)?;
-        let undecoded =
-            |what| Failure::bad_request(format!("The {what} is not valid percent-encoded UTF-8"));
-        let values = route::values(&route.path, path).ok_or_else(|| undecoded("path"))?;
-        let query = latchmail_shape::decode_query(query).ok_or_else(|| undecoded("query"))?;
+        let undecoded = |code, what| {
+            Failure::bad_request(
+                code,
+                format!("The {what} is not valid percent-encoded UTF-8"),
+            )
+        };
+        let values = route::values(&route.path, path)
+            .ok_or_else(|| undecoded(codes::INVALID_PATH_ENCODING, "path"))?;
+        let query = latchmail_shape::decode_query(query)
+            .ok_or_else(|| undecoded(codes::INVALID_QUERY_ENCODING, "query"))?;
         if body.len() > route.max_body as usize {
             return Err(too_large(route.max_body));
         }
@@ -162,15 +176,15 @@ impl Service {
             }
             _ => {
                 let text = "Missing or invalid Authorization header";
-                return Err(Failure::new(401, text));
+                return Err(Failure::new(401, codes::INVALID_AUTHORIZATION_HEADER, text));
             }
         };
         let Some(one) = accepted.iter().find(|one| one.kind == kind) else {
             let needed = accepted.iter().find_map(|one| one.scope.as_deref());
             return Err(match needed {
-                _ if only(SESSION) => Failure::new(403, SESSION_ONLY),
-                Some(scope) => Failure::new(403, missing(scope)),
-                None => Failure::new(403, NOT_ACCEPTED),
+                _ if only(SESSION) => Failure::new(403, codes::SESSION_REQUIRED, SESSION_ONLY),
+                Some(scope) => Failure::new(403, codes::MISSING_SCOPE, missing(scope)),
+                None => Failure::new(403, codes::CREDENTIAL_NOT_ACCEPTED, NOT_ACCEPTED),
             });
         };
         match one.scope.as_deref() {
@@ -181,7 +195,7 @@ impl Service {
             {
                 Ok(())
             }
-            Some(scope) => Err(Failure::new(403, missing(scope))),
+            Some(scope) => Err(Failure::new(403, codes::MISSING_SCOPE, missing(scope))),
         }
     }
 }
@@ -197,10 +211,15 @@ fn passed_headers(headers: &[(&str, &str)]) -> Vec<(String, String)> {
 
 fn too_large(most: u32) -> Failure {
     if most == 0 {
-        return Failure::new(413, "This route accepts no request body");
+        return Failure::new(
+            413,
+            codes::BODY_NOT_ALLOWED,
+            "This route accepts no request body",
+        );
     }
     Failure::new(
         413,
+        codes::BODY_TOO_LARGE,
         format!("The request's body is larger than {most} bytes"),
     )
 }

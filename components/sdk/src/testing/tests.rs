@@ -1,6 +1,7 @@
 //! Tests of [`Service`], and of the functions with which a test controls a [`FakeHost`]. The
 //! scenarios of the contract test the capabilities of a [`FakeHost`].
 
+use latchmail_shape::codes;
 use serde_json::{Value, json};
 use utoipa::OpenApi;
 
@@ -37,7 +38,7 @@ fn files(_: &impl Caller, request: &Request) -> Result<Reply, Failure> {
     let index = body["file"].as_u64().unwrap_or_default();
     match request.take_blob(usize::try_from(index).unwrap_or_default()) {
         Some(Blob::Bytes(bytes)) => Reply::json(&String::from_utf8_lossy(&bytes)),
-        _ => Err(Failure::not_found("No such file")),
+        _ => Err(Failure::not_found(codes::NOT_FOUND, "No such file")),
     }
 }
 

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use latchmail_core::caller::Origin;
 use latchmail_core::clock::{Clock, Timestamp};
+use latchmail_core::codes;
 use latchmail_core::detached_tasks::DetachedTasks;
 use latchmail_core::error::Failure;
 use latchmail_core::limits::{Bucket, Key, record_rejection};
@@ -69,7 +70,10 @@ impl<'a> Session<'a> {
 
 /// Returns the error for a request whose session ended before the request was completed.
 pub(crate) fn session_over() -> Failure {
-    Failure::unauthorized("Mail session expired, please log in again")
+    Failure::unauthorized(
+        codes::MAIL_SESSION_EXPIRED,
+        "Mail session expired, please log in again",
+    )
 }
 
 /// A new app password.
@@ -288,11 +292,17 @@ impl Verifier {
                 let failed = Event::of(failed, confirmation.session.account, self.clock.now())
                     .detail("no recent sign-in at the identity provider");
                 self.directory.events.record(failed, origin).await?;
-                Err(Failure::forbidden(SIGN_IN_AGAIN))
+                Err(Failure::forbidden(
+                    codes::RECENT_SIGN_IN_REQUIRED,
+                    SIGN_IN_AGAIN,
+                ))
             };
         }
         if confirmation.password.expose_secret().is_empty() {
-            return Err(Failure::invalid("password is required"));
+            return Err(Failure::invalid(
+                codes::FIELD_REQUIRED,
+                "password is required",
+            ));
         }
         let verified = self.verified(confirmation, failed, origin).await?;
         Ok(verified.is_some())
@@ -340,7 +350,7 @@ impl Verifier {
             match second_factor(&self.directory, &self.keys, account, code, now).await? {
                 Checked::Missing => {
                     attempt.succeeded().await;
-                    return Err(Failure::unauthorized(CODE_REQUIRED));
+                    return Err(Failure::unauthorized(CODE_REQUIRED.0, CODE_REQUIRED.1));
                 }
                 Checked::Passed(factor) => {
                     let person = Person {
@@ -443,7 +453,7 @@ impl Verifier {
             .await?;
         let hint = found.and_then(|found| self.users.settings().password_hint(&found.address));
         if let Some(hint) = hint {
-            return Err(Failure::forbidden(hint));
+            return Err(Failure::forbidden(codes::PASSWORD_MANAGED_ELSEWHERE, hint));
         }
         person::new_password("new_password", new.expose_secret())?;
         let Session { account, sid } = confirmation.session;

@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use latchmail_core::caller::Origin;
 use latchmail_core::clock::Clock;
+use latchmail_core::codes;
 use latchmail_core::detached_tasks::DetachedTasks;
 use latchmail_core::error::Failure;
 use latchmail_directory::Directory;
@@ -98,17 +99,23 @@ impl Administrators {
             self.verifier
                 .reject_changed(account, reason, origin)
                 .await?;
-            return Err(Failure::forbidden("This account is not an administrator"));
+            return Err(Failure::forbidden(
+                codes::ADMINISTRATOR_REQUIRED,
+                "This account is not an administrator",
+            ));
         }
         if matches!(identified.factor, Factor::None) {
             let reason = "an administrator without a second factor";
             self.verifier
                 .reject_changed(account, reason, origin)
                 .await?;
-            return Err(Failure::forbidden(format!(
-                "This page needs two-factor sign-in, and it is off for this account. To enable it, run on the service's machine: latchmail account two-factor {} on",
-                account.address
-            )));
+            return Err(Failure::forbidden(
+                codes::TWO_FACTOR_REQUIRED,
+                format!(
+                    "This page needs two-factor sign-in, and it is off for this account. To enable it, run on the service's machine: latchmail account two-factor {} on",
+                    account.address
+                ),
+            ));
         }
         let (mut session, _) = self.sessions.new_session(&account.id, origin, now)?;
         session.expires_at = now.plus(LIFETIME);
@@ -172,10 +179,16 @@ impl Administrators {
         let sign_in = self.directory.sessions.sign_in(account, sid).await?;
         let sign_in = sign_in.filter(|sign_in| sign_in.has_second_factor);
         let Some(sign_in) = sign_in else {
-            return Err(Failure::forbidden(SECOND_FACTOR_REQUIRED));
+            return Err(Failure::forbidden(
+                codes::TWO_FACTOR_REQUIRED,
+                SECOND_FACTOR_REQUIRED,
+            ));
         };
         if is_change && self.clock.now().since(sign_in.at) > RECENT {
-            return Err(Failure::forbidden(RECENT_SIGN_IN_REQUIRED));
+            return Err(Failure::forbidden(
+                codes::RECENT_SIGN_IN_REQUIRED,
+                RECENT_SIGN_IN_REQUIRED,
+            ));
         }
         Ok(())
     }

@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use latchmail_core::caller::{Caller, Credential, MailCredential, Origin, Scope};
 use latchmail_core::clock::Clock;
+use latchmail_core::codes;
 use latchmail_core::detached_tasks::DetachedTasks;
 use latchmail_core::error::Failure;
 use latchmail_core::sealing::{Purpose, SealingKey};
@@ -134,15 +135,24 @@ impl ApiTokens {
         let same = bool::from(token.hash().as_bytes().ct_eq(expected.as_bytes()));
         let key = token.key()?;
         let Some(found) = found.filter(|_| same) else {
-            return Err(Failure::unauthorized("Invalid API token"));
+            return Err(Failure::unauthorized(
+                codes::INVALID_API_TOKEN,
+                "Invalid API token",
+            ));
         };
         self.known
             .insert(token.hash().to_owned(), found.id.as_str().into());
         if found.revoked {
-            return Err(Failure::unauthorized("This API token has been revoked"));
+            return Err(Failure::unauthorized(
+                codes::API_TOKEN_REVOKED,
+                "This API token has been revoked",
+            ));
         }
         if found.expires_at.is_some_and(|end| end <= now) {
-            return Err(Failure::unauthorized("This API token has expired"));
+            return Err(Failure::unauthorized(
+                codes::API_TOKEN_EXPIRED,
+                "This API token has expired",
+            ));
         }
         let opened = found.app_password.and_then(|(id, sealed)| {
             let password = key.open(Purpose::ApiToken, &found.id, &sealed)?;
@@ -150,6 +160,7 @@ impl ApiTokens {
         });
         let Some((id, password)) = opened else {
             return Err(Failure::unauthorized(
+                codes::API_TOKEN_UNUSABLE,
                 "This API token's mail credential is no longer usable, please create a new token",
             ));
         };

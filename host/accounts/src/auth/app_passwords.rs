@@ -8,6 +8,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use http::{HeaderMap, header};
 use latchmail_core::caller::{Caller, Credential, MailCredential};
+use latchmail_core::codes;
 use latchmail_core::error::Failure;
 use latchmail_core::secrets::AppPassword;
 use secrecy::SecretString;
@@ -78,7 +79,8 @@ impl Auth {
                 password,
             })
         });
-        let credential = parsed.ok_or_else(|| Failure::unauthorized(INVALID))?;
+        let credential =
+            parsed.ok_or_else(|| Failure::unauthorized(codes::INVALID_APP_PASSWORD, INVALID))?;
         let known = self.known_app_passwords.get(&credential.hash);
         Ok(ParsedCredential::AppPassword { credential, known })
     }
@@ -100,11 +102,11 @@ impl Auth {
         let same = bool::from(credential.hash.as_bytes().ct_eq(expected.as_bytes()));
         let Some(found) = found.filter(|_| same) else {
             self.known_app_passwords.remove(&credential.hash);
-            return Err(Failure::unauthorized(INVALID));
+            return Err(Failure::unauthorized(codes::INVALID_APP_PASSWORD, INVALID));
         };
         let is_expired = found.expires_at.is_some_and(|end| end <= self.clock.now());
         if is_expired || found.address != credential.address {
-            return Err(Failure::unauthorized(INVALID));
+            return Err(Failure::unauthorized(codes::INVALID_APP_PASSWORD, INVALID));
         }
         self.known_app_passwords
             .insert(credential.hash, found.id.as_str().into());

@@ -3,6 +3,7 @@
 use std::net::IpAddr;
 
 use latchmail_core::caller::{Caller, Credential, MailCredential};
+use latchmail_core::codes;
 use latchmail_core::error::Failure;
 use latchmail_core::limits::{Bucket, Key, record_rejection};
 use latchmail_core::sealing::Purpose;
@@ -27,7 +28,7 @@ impl Sessions {
             .inspect_err(|_| {
                 record_rejection(Bucket::Unproven.name(), self.clock.now());
             })?
-            .ok_or_else(|| Failure::unauthorized(BAD_ACCESS_TOKEN))
+            .ok_or_else(|| Failure::unauthorized(codes::INVALID_ACCESS_TOKEN, BAD_ACCESS_TOKEN))
     }
 
     /// Returns the caller of a verified access token. Returns 401 if the token's session does not

@@ -1,6 +1,7 @@
 //! Finds the caller to whom an access token of an external authorization server belongs.
 
 use latchmail_core::caller::{Caller, Credential, MailCredential, Proof};
+use latchmail_core::codes;
 use latchmail_core::error::Failure;
 
 use super::Auth;
@@ -19,7 +20,8 @@ impl Auth {
         external: &External,
         token: &OpaqueToken,
     ) -> Result<Caller, Failure> {
-        let refused = |why| Failure::unauthorized(BAD_ACCESS_TOKEN).because(why);
+        let refused =
+            |why| Failure::unauthorized(codes::INVALID_ACCESS_TOKEN, BAD_ACCESS_TOKEN).because(why);
         let subject = match external.check(token).await? {
             TokenStatus::Active(subject) => subject,
             TokenStatus::Rejected(why) => return Err(refused(why)),

@@ -25,6 +25,7 @@ use std::time::Duration;
 use futures_util::FutureExt as _;
 use futures_util::future::{BoxFuture, Shared};
 use latchmail_core::clock::{Clock, Timestamp};
+use latchmail_core::codes;
 use latchmail_core::config::Config;
 use latchmail_core::error::{Failure, StartError};
 use latchmail_core::traces::in_request;
@@ -218,6 +219,9 @@ impl Drop for RemoveOnDrop<'_> {
 }
 
 fn unavailable(why: &str) -> Failure {
-    Failure::unavailable("The authorization server cannot be reached, please try again in a moment")
-        .because(format!("cannot query the authorization server: {why}"))
+    Failure::unavailable(
+        codes::AUTHORIZATION_SERVER_UNAVAILABLE,
+        "The authorization server cannot be reached, please try again in a moment",
+    )
+    .because(format!("cannot query the authorization server: {why}"))
 }

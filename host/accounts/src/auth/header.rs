@@ -4,6 +4,7 @@
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use http::{HeaderMap, header};
+use latchmail_core::codes;
 use latchmail_core::error::Failure;
 use serde_json::{Map, Value};
 
@@ -28,9 +29,12 @@ pub enum BearerCredential<'a> {
 /// Returns 401 if there is not exactly one Authorization header, if the scheme is not `Bearer`, or
 /// if the credential contains forbidden characters.
 pub fn bearer_credential(headers: &HeaderMap) -> Result<BearerCredential<'_>, Failure> {
-    only_bearer(headers)
-        .map(kind)
-        .ok_or_else(|| Failure::unauthorized("Missing or invalid Authorization header"))
+    only_bearer(headers).map(kind).ok_or_else(|| {
+        Failure::unauthorized(
+            codes::INVALID_AUTHORIZATION_HEADER,
+            "Missing or invalid Authorization header",
+        )
+    })
 }
 
 fn only_bearer(headers: &HeaderMap) -> Option<&str> {

@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use latchmail_core::caller::{Audience, Caller, Credential, MailCredential, Origin, Scope};
 use latchmail_core::clock::{Clock, Timestamp};
+use latchmail_core::codes;
 use latchmail_core::error::Failure;
 use latchmail_core::limits::BoxFuture;
 use latchmail_core::metrics;
@@ -236,7 +237,7 @@ impl OAuthTokens {
     /// Returns 401 if the token's app password cannot be decrypted. Returns 500 for an internal
     /// error.
     pub(super) async fn by_oauth_token(&self, token: &IssuedToken) -> Result<Caller, Failure> {
-        let refused = || Failure::unauthorized(BAD_ACCESS_TOKEN);
+        let refused = || Failure::unauthorized(codes::INVALID_ACCESS_TOKEN, BAD_ACCESS_TOKEN);
         let found = self
             .directory
             .oauth
@@ -338,7 +339,10 @@ impl OAuthTokens {
                 return Ok(());
             }
             ApprovalOutcome::NoDevice => {
-                return Err(Failure::not_found("The code is no longer valid"));
+                return Err(Failure::not_found(
+                    codes::DEVICE_CODE_EXPIRED,
+                    "The code is no longer valid",
+                ));
             }
             ApprovalOutcome::CodeUsed => CODE_USED,
             ApprovalOutcome::AccountChanged => ACCOUNT_CHANGED,

@@ -2,6 +2,7 @@
 //! field. An error has the status 400 and names the field.
 
 use chrono::{Datelike, NaiveDate};
+use latchmail_core::codes;
 use latchmail_core::error::Failure;
 
 use super::passwords;
@@ -17,7 +18,12 @@ const YOUNGEST: i32 = 13;
 /// Returns 400 if the password is too short or too long, or if it does not contain an upper-case
 /// letter, a lower-case letter and a digit.
 pub fn new_password(field: &str, password: &str) -> Result<(), Failure> {
-    let invalid = |text| Err(Failure::invalid(format!("{field} {text}")));
+    let invalid = |text| {
+        Err(Failure::invalid(
+            codes::INVALID_PASSWORD,
+            format!("{field} {text}"),
+        ))
+    };
     if password.chars().count() < SHORTEST_PASSWORD {
         return invalid("must be at least 8 characters");
     }
@@ -45,14 +51,16 @@ pub fn new_password(field: &str, password: &str) -> Result<(), Failure> {
 pub fn name(field: &str, text: &str) -> Result<String, Failure> {
     let text = text.trim();
     if text.is_empty() || text.chars().count() > LONGEST_NAME {
-        return Err(Failure::invalid(format!(
-            "{field} must be 1 to 64 characters"
-        )));
+        return Err(Failure::invalid(
+            codes::INVALID_NAME,
+            format!("{field} must be 1 to 64 characters"),
+        ));
     }
     if text.chars().any(char::is_control) {
-        return Err(Failure::invalid(format!(
-            "{field} must not contain control characters"
-        )));
+        return Err(Failure::invalid(
+            codes::INVALID_NAME,
+            format!("{field} must not contain control characters"),
+        ));
     }
     Ok(text.to_owned())
 }
@@ -64,15 +72,25 @@ pub fn name(field: &str, text: &str) -> Result<String, Failure> {
 /// Returns 400 if the text is not a date of this form, if the date is in the future, or if the
 /// person is younger than 13.
 pub fn date_of_birth(text: &str, today: NaiveDate) -> Result<(), Failure> {
-    let born =
-        date(text).ok_or_else(|| Failure::invalid("dob must be a date in the form YYYY-MM-DD"))?;
+    let born = date(text).ok_or_else(|| {
+        Failure::invalid(
+            codes::INVALID_DATE_OF_BIRTH,
+            "dob must be a date in the form YYYY-MM-DD",
+        )
+    })?;
     if born > today {
-        return Err(Failure::invalid("dob must not be in the future"));
+        return Err(Failure::invalid(
+            codes::INVALID_DATE_OF_BIRTH,
+            "dob must not be in the future",
+        ));
     }
     let had_birthday = (today.month(), today.day()) >= (born.month(), born.day());
     let age = today.year() - born.year() - i32::from(!had_birthday);
     if age < YOUNGEST {
-        return Err(Failure::invalid("dob must be at least 13 years ago"));
+        return Err(Failure::invalid(
+            codes::TOO_YOUNG,
+            "dob must be at least 13 years ago",
+        ));
     }
     Ok(())
 }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use latchmail_core::address;
 use latchmail_core::caller::Origin;
 use latchmail_core::clock::Clock;
+use latchmail_core::codes;
 use latchmail_core::config::{self, PasswordSource};
 use latchmail_core::error::Failure;
 use latchmail_core::secrets;
@@ -94,7 +95,7 @@ impl Registration {
         if self.settings.enabled {
             Ok(())
         } else {
-            Err(Failure::forbidden(CLOSED))
+            Err(Failure::forbidden(codes::REGISTRATION_DISABLED, CLOSED))
         }
     }
 
@@ -102,7 +103,9 @@ impl Registration {
     fn require_own_passwords(&self, domain: &str) -> Result<(), Failure> {
         match self.verifier.users.settings().source(domain) {
             PasswordSource::Accounts => Ok(()),
-            PasswordSource::Mailserver | PasswordSource::Oidc => Err(Failure::forbidden(CLOSED)),
+            PasswordSource::Mailserver | PasswordSource::Oidc => {
+                Err(Failure::forbidden(codes::REGISTRATION_DISABLED, CLOSED))
+            }
         }
     }
 
@@ -121,7 +124,8 @@ impl Registration {
     /// Returns 500 for an internal error.
     pub async fn register(&self, form: Form, origin: &Origin) -> Result<Registered, Failure> {
         self.registration_open()?;
-        let username = address::username(&form.local_part).map_err(Failure::invalid)?;
+        let username = address::username(&form.local_part)
+            .map_err(|(code, text)| Failure::invalid(code, text))?;
         let domain = self.registration_domain(&form.domain)?;
         self.require_own_passwords(domain)?;
         person::new_password("password", form.password.expose_secret())?;
@@ -167,7 +171,7 @@ impl Registration {
                 first_name: profile.first_name,
                 last_name: profile.last_name,
             }),
-            Creation::AddressTaken => Err(Failure::conflict(TAKEN)),
+            Creation::AddressTaken => Err(Failure::conflict(codes::EMAIL_TAKEN, TAKEN)),
         }
     }
 
@@ -187,7 +191,7 @@ impl Registration {
         }
         let username = match address::username(username) {
             Ok(username) => username,
-            Err(reason) => return unavailable(reason),
+            Err((_, reason)) => return unavailable(reason),
         };
         let address = format!("{username}@{domain}");
         if self
@@ -213,12 +217,19 @@ impl Registration {
         address: &str,
         password: SecretString,
     ) -> Result<Provision, Failure> {
-        let address = address::fold(address)
-            .ok_or_else(|| Failure::invalid(format!("`{address}` is not an address")))?;
+        let address = address::fold(address).ok_or_else(|| {
+            Failure::invalid(
+                codes::INVALID_FIELD,
+                format!("`{address}` is not an address"),
+            )
+        })?;
         let (_, domain) = address.rsplit_once('@').unwrap_or_default();
         self.registration_domain(domain)?;
         if !passwords::has_valid_length(&password) {
-            return Err(Failure::invalid("password must be 1 to 1024 bytes"));
+            return Err(Failure::invalid(
+                codes::INVALID_PASSWORD,
+                "password must be 1 to 1024 bytes",
+            ));
         }
         if let Some(account) = self.directory.accounts.by_address(&address).await? {
             let permit = self.verifier.passwords.permit(None).await?;
@@ -263,10 +274,13 @@ impl Registration {
             .find(|domain| **domain == requested)
             .map(String::as_str)
             .ok_or_else(|| {
-                Failure::invalid(format!(
-                    "domain must be one of the registration domains: {}",
-                    self.settings.domains.join(", ")
-                ))
+                Failure::invalid(
+                    codes::INVALID_REGISTRATION_DOMAIN,
+                    format!(
+                        "domain must be one of the registration domains: {}",
+                        self.settings.domains.join(", ")
+                    ),
+                )
             })
     }
 }

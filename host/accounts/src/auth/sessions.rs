@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use latchmail_core::caller::Origin;
 use latchmail_core::clock::{Clock, Timestamp};
+use latchmail_core::codes;
 use latchmail_core::config::Config;
 use latchmail_core::detached_tasks::DetachedTasks;
 use latchmail_core::error::Failure;
@@ -270,5 +271,8 @@ impl Sessions {
 }
 
 fn bad_refresh_token() -> Failure {
-    Failure::unauthorized("Invalid or expired refresh token")
+    Failure::unauthorized(
+        codes::INVALID_REFRESH_TOKEN,
+        "Invalid or expired refresh token",
+    )
 }

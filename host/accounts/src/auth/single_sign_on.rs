@@ -10,6 +10,7 @@ use std::time::Duration;
 use latchmail_core::address;
 use latchmail_core::caller::Origin;
 use latchmail_core::clock::Clock;
+use latchmail_core::codes;
 use latchmail_core::detached_tasks::DetachedTasks;
 use latchmail_core::error::Failure;
 use latchmail_core::keyring::Keyring;
@@ -302,7 +303,7 @@ impl SingleSignOn {
         verifies: impl Fn(&str) -> bool,
         origin: &Origin,
     ) -> Result<SignedIn, Failure> {
-        let invalid = || Failure::invalid(INVALID_CODE);
+        let invalid = || Failure::invalid(codes::INVALID_SIGN_IN_CODE, INVALID_CODE);
         let now = self.clock.now();
         let found = self
             .directory
@@ -315,7 +316,10 @@ impl SingleSignOn {
                 .single_sign_on
                 .delete_sign_in_code(code.hash())
                 .await?;
-            return Err(Failure::invalid("codeVerifier is wrong"));
+            return Err(Failure::invalid(
+                codes::INVALID_CODE_VERIFIER,
+                "codeVerifier is wrong",
+            ));
         }
         let pinged = self.mail_server.ping().await;
         pinged.map_err(|error| Failure::mail_unavailable().because(error))?;

@@ -14,6 +14,7 @@ use latchmail_core::keyring::Keyring;
 use latchmail_core::limits::{Failures, Limit};
 use latchmail_core::metrics;
 use latchmail_core::work_queue::WorkPermit;
+use latchmail_core::{Code, codes};
 use latchmail_directory::Directory;
 use latchmail_directory::accounts::Account;
 use latchmail_directory::events::{Event, Kind};
@@ -27,11 +28,12 @@ use super::two_factor::{Checked, second_factor};
 use crate::mail_server::MailServer;
 use crate::mail_server_users::{MailServerUsers, WRONG_PASSWORD};
 
-const INVALID: &str = "Invalid credentials";
+const INVALID: (Code, &str) = (codes::INVALID_CREDENTIALS, "Invalid credentials");
 /// The path of the URL at which clients start a sign-in at the identity provider.
 pub const START_PATH: &str = "/auth/oidc/start";
 /// Error text if the password is correct but a two-factor code is required.
-pub const CODE_REQUIRED: &str = "Two-factor code required";
+pub(super) const CODE_REQUIRED: (Code, &str) =
+    (codes::TWO_FACTOR_CODE_REQUIRED, "Two-factor code required");
 
 /// An attempt to sign in.
 struct Attempt<'a> {
@@ -117,10 +119,13 @@ impl Verifier {
         if !self.users.settings().is_at_provider(address) {
             return Ok(());
         }
-        Err(Failure::forbidden(format!(
-            "This account signs in at the identity provider. Start at {}",
-            self.provider_start_url
-        )))
+        Err(Failure::forbidden(
+            codes::IDENTITY_PROVIDER_REQUIRED,
+            format!(
+                "This account signs in at the identity provider. Start at {}",
+                self.provider_start_url
+            ),
+        ))
     }
 
     /// Waits for a permit to verify the password of an address.
@@ -196,7 +201,7 @@ impl Verifier {
                         .second_factors
                         .wrong_code(&account.id, now, origin)
                         .await?;
-                    return Err(Failure::unauthorized(INVALID));
+                    return Err(Failure::unauthorized(INVALID.0, INVALID.1));
                 }
                 Checked::Wrong(reason) => {
                     metrics::SIGN_INS.increment(["wrong_code"]);
@@ -256,7 +261,7 @@ impl Verifier {
         &self,
         attempt: &Attempt<'_>,
         reason: &'static str,
-        text: &'static str,
+        (code, text): (Code, &'static str),
         now: Timestamp,
     ) -> Result<Failure, Failure> {
         let failed = Event {
@@ -265,6 +270,6 @@ impl Verifier {
             ..Event::of(Kind::SignInFailed, "", now).detail(reason)
         };
         self.directory.events.record(failed, attempt.origin).await?;
-        Ok(Failure::unauthorized(text))
+        Ok(Failure::unauthorized(code, text))
     }
 }

@@ -3,6 +3,8 @@
 //! mailbox has no key.
 
 use latchmail_core::caller::{MailCredential, Origin};
+use latchmail_core::codes;
+use latchmail_core::error::Problem;
 use latchmail_core::{address, secrets};
 use latchmail_directory::events::Kind;
 use latchmail_directory::teams::{Invitation, Refusal};
@@ -93,9 +95,10 @@ impl Teams {
             ),
         };
         if !USERNAME.contains(&name.chars().count()) {
-            return Err(Error::Invalid(
-                "username must be 3 to 32 characters, not counting the domain".into(),
-            ));
+            return Err(Error::Invalid(Problem::new(
+                codes::INVALID_MEMBER,
+                "username must be 3 to 32 characters, not counting the domain",
+            )));
         }
         Ok(domain.and_then(|domain| address::fold(&format!("{name}@{domain}"))))
     }

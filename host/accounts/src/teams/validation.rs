@@ -4,6 +4,8 @@
 //! This module does not check whether the caller is allowed to make the grant. The directory makes
 //! this check.
 
+use latchmail_core::codes;
+use latchmail_core::error::Problem;
 use latchmail_core::permissions::{AliasSet, Resource, Right, Rights};
 use latchmail_core::{address, secrets};
 use latchmail_directory::teams::{Grant, Refusal};
@@ -33,13 +35,17 @@ impl GrantRequest {
     pub(super) fn validated(self) -> Result<Grant, Error> {
         some(self.rights)?;
         if !self.rights.within(self.resource.takes()) {
-            return Err(Error::Invalid(not_taken(&self.resource)));
+            return Err(Error::Invalid(Problem::new(
+                codes::INVALID_RIGHTS,
+                not_taken(&self.resource),
+            )));
         }
         let label = self.label.as_deref().unwrap_or_default();
         if label.chars().count() > LONGEST_LABEL || label.chars().any(char::is_control) {
-            return Err(Error::Invalid(
-                "resource_label must be at most 200 characters on one line".into(),
-            ));
+            return Err(Error::Invalid(Problem::new(
+                codes::INVALID_FIELD,
+                "resource_label must be at most 200 characters on one line",
+            )));
         }
         Ok(Grant {
             id: secrets::id()?,
@@ -73,7 +79,10 @@ fn folded(resource: Resource) -> Result<Resource, Error> {
 /// Checks that `rights` contains at least one right.
 pub(super) fn some(rights: Rights) -> Result<(), Error> {
     if rights.is_none() {
-        return Err(Error::Invalid("rights must not be empty".into()));
+        return Err(Error::Invalid(Problem::new(
+            codes::INVALID_RIGHTS,
+            "rights must not be empty",
+        )));
     }
     Ok(())
 }
@@ -117,7 +126,7 @@ mod tests {
     #[track_caller]
     fn invalid(request: GrantRequest) -> String {
         match request.validated() {
-            Err(Error::Invalid(sentence)) => sentence,
+            Err(Error::Invalid(problem)) => problem.text.into_owned(),
             other => panic!("{other:?}"),
         }
     }

@@ -1,6 +1,7 @@
 //! Operations on an installed module: enable, disable, roll back and remove.
 
 use http::StatusCode;
+use latchmail_core::codes;
 use latchmail_runtime::manager::report::Report;
 use serde::Deserialize;
 use utoipa::ToSchema;
@@ -147,7 +148,12 @@ pub(super) async fn remove_module<S: AdminState>(
     let purge = match request.query("purge") {
         None | Some("false") => false,
         Some("true") => true,
-        Some(_) => return Err(Rejection::bad_request("purge must be true or false")),
+        Some(_) => {
+            return Err(Rejection::bad_request(
+                codes::INVALID_FIELD,
+                "purge must be true or false",
+            ));
+        }
     };
     app.module_manager
         .remove(app, module_name(request), purge, &origin)

@@ -1,6 +1,7 @@
 //! The parts of requests that several operations of module administration use.
 
 use bytes::Bytes;
+use latchmail_core::codes;
 use serde::Deserialize;
 use utoipa::ToSchema;
 
@@ -31,7 +32,8 @@ pub(super) fn component_bytes(
 ) -> Result<Vec<Bytes>, Rejection> {
     let bytes = |component: &Component| request.blobs.get(component.component).cloned();
     let bytes: Option<Vec<_>> = components.iter().map(bytes).collect();
-    bytes.ok_or_else(|| Rejection::bad_request("component must be in base64"))
+    bytes
+        .ok_or_else(|| Rejection::bad_request(codes::INVALID_BASE64, "component must be in base64"))
 }
 
 /// Returns the name of the module from the path of the request.

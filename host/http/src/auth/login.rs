@@ -5,6 +5,7 @@ use std::net::IpAddr;
 
 use http::StatusCode;
 use latchmail_accounts::auth::passwords;
+use latchmail_core::codes;
 use latchmail_core::limits::{Attempt, record_rejection};
 use latchmail_core::metrics;
 use secrecy::SecretString;
@@ -73,8 +74,13 @@ fn optional_secret<'de, D: Deserializer<'de>>(
     ),
 )]
 pub async fn login(app: &App, request: &Request) -> Result<Response, Rejection> {
-    let body = credentials(&request.body, |text| app.auth.sign_in_address(text))
-        .ok_or_else(|| Rejection::bad_request("Invalid email or password format"))?;
+    let body =
+        credentials(&request.body, |text| app.auth.sign_in_address(text)).ok_or_else(|| {
+            Rejection::bad_request(
+                codes::INVALID_LOGIN_FORMAT,
+                "Invalid email or password format",
+            )
+        })?;
     let attempt = start_attempt(app, &body.email, request.client).await?;
     let signed_in = app
         .auth

@@ -4,6 +4,7 @@ use super::refresh_body::{RefreshBody, refresh_token};
 use crate::app::App;
 use crate::message::{self, Request, Response, Success};
 use crate::rejection::Rejection;
+use latchmail_core::codes;
 
 /// Signs out on every device.
 ///
@@ -27,7 +28,10 @@ use crate::rejection::Rejection;
 )]
 pub async fn logout(app: &App, request: &Request) -> Result<Response, Rejection> {
     let caller = request.caller()?;
-    let presented = refresh_token(request, "refreshToken is required")?;
+    let presented = refresh_token(
+        request,
+        (codes::REFRESH_TOKEN_REQUIRED, "refreshToken is required"),
+    )?;
     app.auth
         .sessions
         .sign_out(&caller.account, &presented, request.origin())

@@ -2,6 +2,7 @@
 //! token.
 
 use http::StatusCode;
+use latchmail_core::codes;
 use secrecy::ExposeSecret;
 use serde::Serialize;
 use utoipa::ToSchema;
@@ -42,7 +43,10 @@ pub struct RefreshedTokens {
     ),
 )]
 pub async fn refresh(app: &App, request: &Request) -> Result<Response, Rejection> {
-    let presented = refresh_token(request, "Missing refresh token")?;
+    let presented = refresh_token(
+        request,
+        (codes::MISSING_REFRESH_TOKEN, "Missing refresh token"),
+    )?;
     let tokens = app
         .auth
         .sessions
@@ -76,7 +80,7 @@ mod tests {
             caller: None,
             verified: Verified::default(),
         };
-        refresh_token(&request, "missing")
+        refresh_token(&request, (codes::MISSING_REFRESH_TOKEN, "missing"))
             .map(|token| token.expose_secret().to_owned())
             .map_err(|failure| failure.to_string())
     }

@@ -2,6 +2,7 @@
 
 use http::StatusCode;
 use latchmail_accounts::auth::Availability;
+use latchmail_core::codes;
 use serde::Serialize;
 use utoipa::ToSchema;
 
@@ -57,9 +58,9 @@ impl From<Availability> for UsernameAvailability {
     ),
 )]
 pub async fn username_available(app: &App, request: &Request) -> Result<Response, Rejection> {
-    let username = request
-        .query("username")
-        .ok_or_else(|| Rejection::bad_request("username query param is required"))?;
+    let username = request.query("username").ok_or_else(|| {
+        Rejection::bad_request(codes::USERNAME_REQUIRED, "username query param is required")
+    })?;
     let availability = app.auth.registration.availability(username).await?;
     message::json(StatusCode::OK, &UsernameAvailability::from(availability))
 }

@@ -71,6 +71,8 @@ pub fn form(request: &Request) -> Result<Vec<(String, String)>, Refusal> {
 
 #[cfg(test)]
 mod tests {
+    use latchmail_core::codes;
+
     use super::*;
     use crate::message::Content;
 
@@ -78,7 +80,7 @@ mod tests {
     fn a_failure_of_the_service_has_a_code_of_the_protocol() {
         for (failure, status, code, retry_after) in [
             (
-                Failure::unavailable("later"),
+                Failure::unavailable(codes::SERVICE_BUSY, "later"),
                 503,
                 "temporarily_unavailable",
                 Some("2"),

@@ -1,5 +1,6 @@
 //! Access to the identity provider.
 
+use latchmail_core::codes;
 use latchmail_core::error::Failure;
 use latchmail_oidc::{Error, Provider};
 
@@ -19,6 +20,9 @@ pub fn provider(app: &App) -> Result<&Provider, Rejection> {
 /// Returns the 503 error for a request that needs an unreachable identity provider.
 #[must_use]
 pub fn unavailable(error: Error) -> Rejection {
-    Rejection::unavailable("The identity provider cannot be reached, please try again in a moment")
-        .because(error)
+    Rejection::unavailable(
+        codes::IDENTITY_PROVIDER_UNAVAILABLE,
+        "The identity provider cannot be reached, please try again in a moment",
+    )
+    .because(error)
 }

@@ -8,6 +8,8 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use latchmail_core::clock::Timestamp;
+use latchmail_core::codes;
+use latchmail_core::error::Problem;
 use mail_builder::MessageBuilder;
 use mail_builder::headers::HeaderType;
 use mail_builder::headers::address::Address as HeaderAddress;
@@ -227,7 +229,10 @@ impl Draft {
 }
 
 fn invalid(what: &str) -> Error {
-    Error::Invalid(format!("Invalid {what}"))
+    Error::Invalid(Problem::new(
+        codes::INVALID_DRAFT,
+        format!("Invalid {what}"),
+    ))
 }
 
 /// Returns the value of a To or Cc field. Encodes all names of the field if a name contains text

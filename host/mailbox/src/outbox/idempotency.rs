@@ -4,6 +4,8 @@
 use std::collections::HashSet;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use latchmail_core::codes;
+use latchmail_core::error::Problem;
 use latchmail_core::hexadecimal;
 use latchmail_directory::sendings::{Key, Sending};
 use sha2::{Digest as _, Sha256};
@@ -67,9 +69,10 @@ impl IdempotencyKeys {
         is_running: bool,
     ) -> Result<Sent, Error> {
         if earlier.fingerprint != fingerprint {
-            return Err(Error::Conflict(
+            return Err(Error::Conflict(Problem::new(
+                codes::IDEMPOTENCY_KEY_REUSED,
                 "This Idempotency-Key was used for another message",
-            ));
+            )));
         }
         if earlier.is_sent() {
             return Ok(Sent {
@@ -95,7 +98,10 @@ impl Drop for KeyInUse<'_> {
 }
 
 fn in_progress() -> Error {
-    Error::Conflict("A request with this Idempotency-Key is still being processed")
+    Error::Conflict(Problem::new(
+        codes::IDEMPOTENCY_KEY_IN_PROGRESS,
+        "A request with this Idempotency-Key is still being processed",
+    ))
 }
 
 /// Returns the stored form of a client's key. Each member has separate keys. Therefore a member

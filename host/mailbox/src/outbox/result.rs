@@ -1,6 +1,7 @@
 //! The result of sending a message.
 
 use crate::error::Error as MailboxError;
+use latchmail_core::error::Problem;
 
 /// A message that was sent.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -18,10 +19,10 @@ pub struct Sent {
 pub enum Error {
     /// The caller is not allowed to use the sender address. The text can be shown to users.
     #[error("{0}")]
-    Denied(&'static str),
-    /// The draft contains an invalid value. The text can be shown to users.
+    Denied(Problem),
+    /// The draft contains an invalid value.
     #[error("{0}")]
-    Invalid(String),
+    Invalid(Problem),
     /// The finished message exceeds 25 MB.
     #[error("the message exceeds the 25 MB limit")]
     TooLarge,
@@ -32,7 +33,7 @@ pub enum Error {
     /// The idempotency key was used for another message, or a request with the key is in progress.
     /// The text can be shown to users.
     #[error("{0}")]
-    Conflict(&'static str),
+    Conflict(Problem),
     /// The mail server rejected the credential.
     #[error("the mail server rejected the credential")]
     CredentialRefused,

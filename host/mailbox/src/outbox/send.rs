@@ -6,8 +6,10 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use latchmail_core::clock::{Clock, Timestamp};
+use latchmail_core::codes;
 use latchmail_core::config;
 use latchmail_core::detached_tasks::DetachedTasks;
+use latchmail_core::error::Problem;
 use latchmail_core::error::StartError;
 use latchmail_core::metrics;
 use latchmail_core::permissions::Right;
@@ -96,14 +98,19 @@ impl Outbox {
     /// Returns [`Error::Denied`] if the caller is not allowed to send from the address. Returns
     /// [`Error::Internal`] if the directory fails.
     pub async fn check_sender(&self, access: Access, address: &str) -> Result<Sender, Error> {
-        let not_own = "You can only send from your own address or active aliases";
+        let not_own = || {
+            Error::Denied(Problem::new(
+                codes::SENDER_NOT_ALLOWED,
+                "You can only send from your own address or active aliases",
+            ))
+        };
         let account = &access.account;
-        let address = EnvelopeAddress::parse(address).ok_or(Error::Denied(not_own))?;
+        let address = EnvelopeAddress::parse(address).ok_or_else(not_own)?;
         let folded = address.to_string().to_lowercase();
         if let Some(member) = &access.member
             && !self.has_send_grant(account, member, &folded).await?
         {
-            return Err(Error::Denied(not_own));
+            return Err(not_own());
         }
         match self
             .directory
@@ -112,10 +119,11 @@ impl Outbox {
             .await?
         {
             AddressRelation::Own => Ok(Sender { access, address }),
-            AddressRelation::Foreign => Err(Error::Denied(not_own)),
-            AddressRelation::ForeignDomain => Err(Error::Denied(
+            AddressRelation::Foreign => Err(not_own()),
+            AddressRelation::ForeignDomain => Err(Error::Denied(Problem::new(
+                codes::SENDER_DOMAIN_NOT_ALLOWED,
                 "You do not have permission to send from this domain",
-            )),
+            ))),
         }
     }
 

@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use latchmail_core::codes;
+use latchmail_core::error::Problem;
 use latchmail_core::message_number::MessageNumber;
 use latchmail_directory::message_index::Location;
 use latchmail_mime::{self as mime, Attachment};
@@ -67,9 +69,10 @@ impl Reader {
             if !self.exists_at(access, &location).await? {
                 return Ok(None);
             }
-            return Err(Error::TooLarge(
-                "The message is too large to read this attachment".into(),
-            ));
+            return Err(Error::TooLarge(Problem::new(
+                codes::MESSAGE_TOO_LARGE,
+                "The message is too large to read this attachment",
+            )));
         }
         let attachment = section.attachment.clone();
         let content = Download::start(Arc::clone(self), access, location, section).await?;

@@ -4,6 +4,7 @@
 use http::StatusCode;
 use latchmail_core::address;
 use latchmail_core::clock::Timestamp;
+use latchmail_core::codes;
 use latchmail_directory::accounts::administration::Listed;
 use latchmail_directory::credentials::{AppPasswordKind, Credential};
 use latchmail_directory::events::EventFilter;
@@ -249,7 +250,13 @@ pub(super) async fn enable(state: &PageState, request: &Request) -> Result<Respo
 /// Returns the account whose address is in the path of the request.
 async fn account(visit: &Visit<'_>, request: &Request) -> Result<Listed, Refusal> {
     let text = request.path.first().map_or("", |(_, address)| address);
-    let not_found = || Rejection::new(StatusCode::NOT_FOUND, "There is no such account");
+    let not_found = || {
+        Rejection::new(
+            StatusCode::NOT_FOUND,
+            codes::ACCOUNT_NOT_FOUND,
+            "There is no such account",
+        )
+    };
     let address = address::fold(text).ok_or_else(not_found)?;
     let now = visit.app.clock.now();
     let found = visit
@@ -262,5 +269,5 @@ async fn account(visit: &Visit<'_>, request: &Request) -> Result<Listed, Refusal
 }
 
 fn conflict(text: &'static str) -> Rejection {
-    Rejection::new(StatusCode::CONFLICT, text)
+    Rejection::new(StatusCode::CONFLICT, codes::ACCOUNT_CONFLICT, text)
 }

@@ -15,6 +15,7 @@ use latchmail_core::caller::Origin;
 use latchmail_core::error::Failure;
 use latchmail_core::sealing::Purpose;
 use latchmail_core::secrets;
+use latchmail_core::{Code, codes};
 use latchmail_http::App;
 use latchmail_http::message::{Request, Response};
 use latchmail_http::oauth::form;
@@ -220,13 +221,14 @@ impl Fields {
     /// Returns 403 if the token of the form is missing or is not the token of the browser. Returns
     /// 400 if the body is not a form.
     pub(super) fn read(request: &Request, browser: &Browser) -> Result<Self, Rejection> {
-        let fields =
-            form(request).map_err(|refusal| Rejection::bad_request(refusal.description))?;
+        let fields = form(request)
+            .map_err(|refusal| Rejection::bad_request(codes::INVALID_FIELD, refusal.description))?;
         let fields = Self(Parameters::new(fields));
         let expected = Sha256::digest(&browser.csrf);
         let sent = fields.one("csrf")?.map(Sha256::digest);
         if sent != Some(expected) {
             return Err(forbidden(
+                codes::FORM_EXPIRED,
                 "This form has expired or comes from another site. Go back and reload the page.",
             ));
         }
@@ -238,9 +240,12 @@ impl Fields {
     /// # Errors
     /// Returns 400 if the field is repeated.
     pub(super) fn one(&self, name: &str) -> Result<Option<&str>, Rejection> {
-        self.0
-            .one(name)
-            .map_err(|_| Rejection::bad_request(format!("{name} must not be repeated")))
+        self.0.one(name).map_err(|_| {
+            Rejection::bad_request(
+                codes::PARAMETER_REPEATED,
+                format!("{name} must not be repeated"),
+            )
+        })
     }
 
     /// Returns `true` if the form contains the user's confirmation of the action.
@@ -271,11 +276,14 @@ pub(super) fn require_same_origin(state: &PageState, headers: &HeaderMap) -> Res
     if headers.get_all(header::ORIGIN).iter().all(is_own) && sites.iter().all(is_same_site) {
         return Ok(());
     }
-    Err(forbidden("This form was sent from another site"))
+    Err(forbidden(
+        codes::FOREIGN_ORIGIN,
+        "This form was sent from another site",
+    ))
 }
 
-fn forbidden(text: &'static str) -> Rejection {
-    Rejection::new(StatusCode::FORBIDDEN, text)
+fn forbidden(code: Code, text: &'static str) -> Rejection {
+    Rejection::new(StatusCode::FORBIDDEN, code, text)
 }
 
 /// Returns `true` if a browser loads the page into a frame.
@@ -292,7 +300,10 @@ pub(super) async fn respond(
     page: impl Future<Output = Result<Response, Refusal>>,
 ) -> Result<Response, Rejection> {
     if is_framed(&request.headers) {
-        return Err(forbidden("This page cannot be shown in a frame"));
+        return Err(forbidden(
+            codes::FOREIGN_ORIGIN,
+            "This page cannot be shown in a frame",
+        ));
     }
     match page.await {
         Err(Refusal::SignInRequired) => Ok(see_other(paths::SIGN_IN)),

@@ -1,11 +1,13 @@
 //! The interface `aliases`, for additional addresses of the caller.
 
+use crate::api::problem;
 use latchmail_accounts::aliases;
 use latchmail_bindings::HostError;
 use latchmail_bindings::latchmail::host::aliases::{self as wit, Host};
 use latchmail_bindings::latchmail::host::types::Error;
 use latchmail_core::caller::{Caller, Credential, Scope, missing};
 use latchmail_core::clock::Timestamp;
+use latchmail_core::codes;
 use latchmail_directory::aliases::Alias;
 
 use super::call::Call;
@@ -74,9 +76,10 @@ impl Call {
     fn require_change(&self) -> Result<&Caller, Error> {
         let caller = self.require_scope(Scope::AliasesWrite)?;
         match caller.credential {
-            Credential::OAuth { .. } | Credential::AppPassword { .. } => {
-                Err(Error::Denied(missing(Scope::AliasesWrite)))
-            }
+            Credential::OAuth { .. } | Credential::AppPassword { .. } => Err(problem::denied(
+                codes::MISSING_SCOPE,
+                missing(Scope::AliasesWrite),
+            )),
             Credential::Session { .. } | Credential::ApiToken { .. } => Ok(caller),
         }
     }
@@ -98,10 +101,12 @@ fn alias(alias: Alias) -> wit::Alias {
 fn alias_error(error: aliases::Error) -> Error {
     let sentence = error.to_string();
     match error {
-        aliases::Error::Invalid(_) | aliases::Error::Denied => Error::Invalid(sentence),
-        aliases::Error::Lacking(_) | aliases::Error::Managed => Error::Denied(sentence),
-        aliases::Error::Taken(_) => Error::Conflict(sentence),
-        aliases::Error::Full(_) => Error::TooLarge(sentence),
+        aliases::Error::Invalid(_) => problem::invalid(codes::INVALID_ALIAS_NAME, sentence),
+        aliases::Error::Denied => problem::invalid(codes::ALIAS_DOMAIN_NOT_ALLOWED, sentence),
+        aliases::Error::Lacking(_) => problem::denied(codes::MISSING_RIGHT, sentence),
+        aliases::Error::Managed => problem::denied(codes::ALIASES_MANAGED, sentence),
+        aliases::Error::Taken(_) => problem::conflict(codes::ALIAS_TAKEN, sentence),
+        aliases::Error::Full(_) => problem::too_large(codes::TOO_MANY_ALIASES, sentence),
         aliases::Error::Unavailable(_) => {
             tracing::warn!(
                 "failed to look up the address of a new alias at the mail server: {sentence}"

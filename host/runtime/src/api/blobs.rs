@@ -1,9 +1,11 @@
 //! The interface `blobs`, with which a module handles data that stays in the host. A handle is
 //! valid only during one request, because the table of handles is dropped at the end of the call.
 
+use crate::api::problem;
 use latchmail_bindings::latchmail::host::blobs::{Host, HostBlob};
 use latchmail_bindings::latchmail::host::types::Error;
 use latchmail_bindings::{Blob, HostError};
+use latchmail_core::codes;
 use wasmtime::component::Resource;
 
 use super::call::{Call, JsonString};
@@ -19,7 +21,7 @@ impl Host for Call {
         text: Resource<Blob>,
     ) -> Result<(), HostError<Error>> {
         let _span = host_call("blobs.insert-json-string");
-        let invalid = |text: &str| Error::Invalid(text.into());
+        let invalid = |text: &str| problem::invalid(codes::BLOB_INVALID, text);
         let text = self.table.delete(text).map_err(HostError::trap)?;
         let text = text.into_bytes();
         let text = text.map_err(|_| invalid("The text is a stream, and not a blob in memory"))?;
@@ -45,7 +47,7 @@ impl HostBlob for Call {
         let blob = self.table.get_mut(&blob).map_err(HostError::trap)?;
         if length > MAX_READ {
             let text = format!("length must be at most {MAX_READ} bytes");
-            return Err(Error::TooLarge(text).into());
+            return Err(problem::too_large(codes::READ_TOO_LARGE, text).into());
         }
         let read = blob.read(offset, length as usize).await;
         let bytes = read.map_err(|error| {

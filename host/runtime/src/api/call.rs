@@ -2,9 +2,11 @@
 
 use std::sync::Arc;
 
+use crate::api::problem;
 use latchmail_bindings::HostError;
 use latchmail_bindings::latchmail::host::types::{self, Error};
 use latchmail_core::caller::{Caller, Credential, Origin, SESSION_ONLY, Scope, missing};
+use latchmail_core::codes;
 use latchmail_mailbox::{Access, Member};
 use secrecy::SecretString;
 use wasmtime::component::ResourceTable;
@@ -111,7 +113,7 @@ impl Call {
     pub(super) fn require_caller(&self) -> Result<&Caller, Error> {
         self.caller
             .as_ref()
-            .ok_or_else(|| Error::Denied("There is no caller".into()))
+            .ok_or_else(|| problem::denied(codes::NO_CALLER, "There is no caller"))
     }
 
     /// Returns the caller if the caller's credential has `scope`. Host functions check the scope in
@@ -121,7 +123,7 @@ impl Call {
         if caller.holds(scope) {
             Ok(caller)
         } else {
-            Err(Error::Denied(missing(scope)))
+            Err(problem::denied(codes::MISSING_SCOPE, missing(scope)))
         }
     }
 
@@ -141,7 +143,9 @@ impl Call {
             }),
             Credential::ApiToken { .. }
             | Credential::OAuth { .. }
-            | Credential::AppPassword { .. } => Err(Error::Denied(SESSION_ONLY.into())),
+            | Credential::AppPassword { .. } => {
+                Err(problem::denied(codes::SESSION_REQUIRED, SESSION_ONLY))
+            }
         }
     }
 

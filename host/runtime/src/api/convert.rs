@@ -1,8 +1,10 @@
 //! Conversion between the host's types and the generated WIT types.
 
+use crate::api::problem;
 use latchmail_accounts::mail_server;
 use latchmail_bindings::latchmail::host::types as wit;
 use latchmail_core::caller::Scope;
+use latchmail_core::codes;
 use latchmail_core::error::{Failure, Kind};
 
 /// Returns the names of scopes.
@@ -15,17 +17,18 @@ pub(super) fn scopes_to_wit(scopes: impl IntoIterator<Item = Scope>) -> Vec<wit:
 
 /// Converts the names of scopes. Returns an error if the host does not know a name.
 pub(super) fn scopes_from_wit(names: &[wit::Scope]) -> Result<Vec<Scope>, wit::Error> {
-    let scope = |name: &wit::Scope| {
-        Scope::named(name).ok_or_else(|| wit::Error::Invalid(unknown("scope", name)))
-    };
+    let scope = |name: &wit::Scope| Scope::named(name).ok_or_else(|| unknown("scope", name));
     names.iter().map(scope).collect()
 }
 
-/// Returns the error text for a value that the host does not know. The value is truncated to 64
-/// characters.
-pub(super) fn unknown(what: &str, value: &str) -> String {
+/// Returns the error for a value that the host does not know. The text has at most 64 characters of
+/// the value.
+pub(super) fn unknown(what: &str, value: &str) -> wit::Error {
     let value: String = value.chars().take(64).collect();
-    format!("There is no {what} {value:?}")
+    problem::invalid(
+        codes::INVALID_FIELD,
+        format!("There is no {what} {value:?}"),
+    )
 }
 
 /// Converts a failure of an account operation to a WIT error. The module receives the text only if
@@ -33,8 +36,8 @@ pub(super) fn unknown(what: &str, value: &str) -> String {
 /// refused credential.
 pub(crate) fn account_error(failure: Failure) -> wit::Error {
     match failure.kind {
-        Kind::Invalid => wit::Error::Invalid(failure.text.into_owned()),
-        Kind::Forbidden => wit::Error::Denied(failure.text.into_owned()),
+        Kind::Invalid => problem::invalid(failure.code, failure.text),
+        Kind::Forbidden => problem::denied(failure.code, failure.text),
         Kind::Unauthorized => wit::Error::CredentialRefused,
         Kind::Unavailable => {
             tracing::warn!("mail server or database unavailable: {failure}");
@@ -61,13 +64,21 @@ pub(super) fn mailbox_error(error: latchmail_mailbox::Error) -> wit::Error {
             tracing::warn!("mail server or database unavailable: {detail}");
             wit::Error::Unavailable
         }
-        latchmail_mailbox::Error::Denied(_) => wit::Error::Denied(error.to_string()),
-        latchmail_mailbox::Error::TooLarge(sentence) => wit::Error::TooLarge(sentence),
-        latchmail_mailbox::Error::InvalidQuery(sentence) => wit::Error::Invalid(sentence),
-        latchmail_mailbox::Error::InvalidCursor => wit::Error::Invalid(error.to_string()),
-        latchmail_mailbox::Error::CursorExpired => wit::Error::Invalid(error.to_string()),
+        latchmail_mailbox::Error::Denied(_) => {
+            problem::denied(codes::MISSING_RIGHT, error.to_string())
+        }
+        latchmail_mailbox::Error::TooLarge(why) => wit::Error::TooLarge(problem::of(why)),
+        latchmail_mailbox::Error::InvalidQuery(sentence) => {
+            problem::invalid(codes::INVALID_SEARCH_QUERY, sentence)
+        }
+        latchmail_mailbox::Error::InvalidCursor => {
+            problem::invalid(codes::INVALID_CURSOR, error.to_string())
+        }
+        latchmail_mailbox::Error::CursorExpired => {
+            problem::invalid(codes::CURSOR_EXPIRED, error.to_string())
+        }
         latchmail_mailbox::Error::IndexNotReady => wit::Error::Unavailable,
-        latchmail_mailbox::Error::Rejected(sentence) => wit::Error::Rejected(sentence),
+        latchmail_mailbox::Error::Rejected(sentence) => problem::rejected(sentence),
         latchmail_mailbox::Error::Unknown(detail) => {
             tracing::error!("outcome of a mailbox change is unknown: {detail}");
             wit::Error::OutcomeUnknown
@@ -88,7 +99,7 @@ pub(super) fn mail_server_error(error: mail_server::Error) -> wit::Error {
             tracing::warn!("mail server unavailable: {detail}");
             wit::Error::Unavailable
         }
-        mail_server::Error::Rejected(sentence) => wit::Error::Rejected(sentence),
+        mail_server::Error::Rejected(sentence) => problem::rejected(sentence),
         mail_server::Error::Internal(detail) => {
             tracing::error!("mail server operation failed: {detail}");
             wit::Error::Internal

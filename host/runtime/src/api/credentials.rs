@@ -1,11 +1,13 @@
 //! The interface `credentials`, for the API tokens, app passwords and sessions of the caller's
 //! account.
 
+use crate::api::problem;
 use latchmail_accounts::auth::api_tokens::TokenRequest;
 use latchmail_bindings::HostError;
 use latchmail_bindings::latchmail::host::credentials::{self as wit, Host};
 use latchmail_bindings::latchmail::host::types::{Error, Scope};
 use latchmail_core::clock::Timestamp;
+use latchmail_core::codes;
 use latchmail_directory::credentials::{AppPasswordKind, Credential, Revocation};
 use latchmail_directory::tokens::Token;
 use latchmail_shape::{API_TOKEN, APP_PASSWORD, SESSION};
@@ -37,10 +39,12 @@ impl Host for Call {
         let account = self.require_session()?;
         check_label(&label)?;
         if scopes.is_empty() {
-            return Err(Error::Invalid("scopes must not be empty".into()).into());
+            return Err(problem::invalid(codes::SCOPE_REQUIRED, "scopes must not be empty").into());
         }
         if days.is_some_and(|days| !TOKEN_DAYS.contains(&days)) {
-            return Err(Error::Invalid("days must be from 1 to 365".into()).into());
+            return Err(
+                problem::invalid(codes::INVALID_EXPIRY, "days must be from 1 to 365").into(),
+            );
         }
         let request = TokenRequest {
             label,
@@ -51,7 +55,10 @@ impl Host for Call {
         let tokens = &account.auth.api_tokens;
         let created = tokens.create_token(account.session(), request, &account.origin);
         let created = created.await.map_err(account_error)?.ok_or_else(|| {
-            Error::Conflict("The account has reached its limit of API tokens".into())
+            problem::conflict(
+                codes::TOO_MANY_TOKENS,
+                "The account has reached its limit of API tokens",
+            )
         })?;
         Ok(wit::CreatedToken {
             token: token(created.token),
@@ -83,8 +90,9 @@ impl Host for Call {
         let credentials = &account.auth.credentials;
         let created = credentials.create_app_password(account.session(), &label, &account.origin);
         let created = created.await.map_err(account_error)?.ok_or_else(|| {
-            Error::Conflict(
-                "You already have 100 app passwords; revoke one before creating another".into(),
+            problem::conflict(
+                codes::TOO_MANY_APP_PASSWORDS,
+                "You already have 100 app passwords; revoke one before creating another",
             )
         })?;
         Ok(wit::CreatedAppPassword {
@@ -152,8 +160,9 @@ fn check_label(label: &str) -> Result<(), Error> {
     if (1..=MAX_LABEL).contains(&characters) && !label.chars().any(char::is_control) {
         Ok(())
     } else {
-        Err(Error::Invalid(
-            "label must be 1 to 64 characters on one line".into(),
+        Err(problem::invalid(
+            codes::INVALID_LABEL,
+            "label must be 1 to 64 characters on one line",
         ))
     }
 }

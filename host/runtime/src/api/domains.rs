@@ -1,9 +1,11 @@
 //! The interface `domains`, for the caller's custom domains.
 
+use crate::api::problem;
 use latchmail_accounts::domains::{Challenge, Claim, Inspected, Inspection, Verification};
 use latchmail_bindings::HostError;
 use latchmail_bindings::latchmail::host::domains::{self as wit, Host};
 use latchmail_bindings::latchmail::host::types::Error;
+use latchmail_core::codes;
 use latchmail_directory::domains::{Domain, Released};
 use latchmail_net::dns::Record;
 
@@ -33,11 +35,18 @@ impl Host for Call {
                 Claim::New(claimed) => return Ok(wit::Claimed::Created(domain(claimed))),
                 Claim::Existing(claimed) => return Ok(wit::Claimed::Existing(domain(claimed))),
                 Claim::Invalid => invalid_name(),
-                Claim::Taken => Error::Conflict("The domain is claimed by another account".into()),
-                Claim::NotInPlan => {
-                    Error::Denied("Custom domains aren't included in your plan".into())
-                }
-                Claim::Full => Error::TooLarge("Your plan's custom domains are all in use".into()),
+                Claim::Taken => problem::conflict(
+                    codes::DOMAIN_TAKEN,
+                    "The domain is claimed by another account",
+                ),
+                Claim::NotInPlan => problem::denied(
+                    codes::CUSTOM_DOMAINS_NOT_INCLUDED,
+                    "Custom domains aren't included in your plan",
+                ),
+                Claim::Full => problem::too_large(
+                    codes::TOO_MANY_DOMAINS,
+                    "Your plan's custom domains are all in use",
+                ),
             },
         ))
     }
@@ -75,16 +84,21 @@ impl Host for Call {
         let released = domains.release(account.session(), &name, &account.origin);
         match released.await.map_err(account_error)? {
             Released::Released => Ok(()),
-            Released::HasAliases => {
-                Err(Error::Conflict("There are aliases on the domain".into()).into())
-            }
+            Released::HasAliases => Err(problem::conflict(
+                codes::DOMAIN_HAS_ALIASES,
+                "There are aliases on the domain",
+            )
+            .into()),
             Released::Unknown | Released::SessionOver => Err(Error::NotFound.into()),
         }
     }
 }
 
 fn invalid_name() -> Error {
-    Error::Invalid("The name is not a domain that an account can claim".into())
+    problem::invalid(
+        codes::INVALID_DOMAIN,
+        "The name is not a domain that an account can claim",
+    )
 }
 
 fn domain(domain: Domain) -> wit::Domain {

@@ -3,9 +3,11 @@
 
 use std::time::Duration;
 
+use crate::api::problem;
 use latchmail_bindings::HostError;
 use latchmail_bindings::latchmail::host::http_client::{self as wit, Host};
 use latchmail_bindings::latchmail::host::types::Error;
+use latchmail_core::codes;
 use latchmail_core::traces;
 use latchmail_net::fetch;
 
@@ -38,12 +40,21 @@ impl Call {
     fn request_error(&mut self, error: fetch::Error) -> Error {
         let sentence = error.to_string();
         let (converted, reason) = match error {
-            fetch::Error::Denied(_) => return Error::Denied(sentence),
-            fetch::Error::Invalid(_) => return Error::Invalid(sentence),
-            fetch::Error::TooLarge(_) => return Error::TooLarge(sentence),
+            fetch::Error::Denied(_) => {
+                return problem::denied(codes::REMOTE_HOST_NOT_ALLOWED, sentence);
+            }
+            fetch::Error::Invalid(_) => {
+                return problem::invalid(codes::REMOTE_REQUEST_INVALID, sentence);
+            }
+            fetch::Error::TooLarge(_) => {
+                return problem::too_large(codes::REMOTE_REQUEST_TOO_LARGE, sentence);
+            }
             fetch::Error::Blocked { addresses, .. } => {
                 let why = format!("{sentence}: {addresses}");
-                (Error::Denied(sentence), why)
+                (
+                    problem::denied(codes::REMOTE_HOST_NOT_ALLOWED, sentence),
+                    why,
+                )
             }
             fetch::Error::Unavailable(_) => (Error::Unavailable, sentence),
             fetch::Error::OutcomeUnknown(_) => (Error::OutcomeUnknown, sentence),

@@ -5,11 +5,13 @@ mod found;
 use std::io;
 use std::sync::Arc;
 
+use crate::api::problem;
 use futures_util::{StreamExt as _, TryStreamExt as _};
 use latchmail_bindings::latchmail::host::mailbox::{self as wit, Host};
 use latchmail_bindings::latchmail::host::types::Error;
 use latchmail_bindings::{Blob, BlobSource, ByteStream, HostError};
 use latchmail_core::caller::Scope;
+use latchmail_core::codes;
 use latchmail_core::message_number::MessageNumber;
 use latchmail_mailbox::{Flag, MessageQuery, PageStart};
 
@@ -103,7 +105,7 @@ impl Host for Call {
         if self.text_bytes > MAX_TEXTS * 1024 * 1024 {
             let text =
                 format!("The texts of messages must not exceed {MAX_TEXTS} MiB in one request");
-            return Err(Error::TooLarge(text).into());
+            return Err(problem::too_large(codes::MESSAGE_TOO_LARGE, text).into());
         }
         let mut blob = |text: Option<String>| {
             let blob = text.map(|text| self.table.push(Blob::new(text.into())));
@@ -204,7 +206,7 @@ impl Host for Call {
         let access = self.mailbox_access(Scope::MailRead)?;
         if !(1..=MAX_CHANGES).contains(&limit) {
             let text = format!("limit must be between 1 and {MAX_CHANGES}");
-            return Err(Error::Invalid(text).into());
+            return Err(problem::invalid(codes::INVALID_PAGING_PARAMETERS, text).into());
         }
         let changelog = &self.services.mail.changelog;
         let page = changelog.page(&access, since.as_deref(), folder.as_deref(), limit);
@@ -227,11 +229,12 @@ impl Host for Call {
         let access = self.change_access(&uids)?;
         if flags.len() > MAX_FLAGS {
             let text = format!("At most {MAX_FLAGS} flags at once");
-            return Err(Error::Invalid(text).into());
+            return Err(problem::invalid(codes::INVALID_FLAG_DATA, text).into());
         }
         let flags: Option<Vec<Flag>> = flags.iter().map(|flag| Flag::named(flag)).collect();
         let flags = flags.filter(|flags| !flags.is_empty()).ok_or_else(|| {
-            Error::Invalid("The flags are empty or contain a flag that clients cannot set".into())
+            let text = "The flags are empty or contain a flag that clients cannot set";
+            problem::invalid(codes::INVALID_FLAG_DATA, text)
         })?;
         let add = matches!(action, wit::FlagAction::Add);
         let changing = &self.services.mail.changing;
@@ -279,9 +282,10 @@ impl Call {
     fn change_access(&self, uids: &[u64]) -> Result<latchmail_mailbox::Access, Error> {
         let access = self.mailbox_access(Scope::MailWrite)?;
         if uids.len() > MAX_UIDS {
-            return Err(Error::TooLarge(format!(
-                "At most {MAX_UIDS} messages at once"
-            )));
+            return Err(problem::too_large(
+                codes::TOO_MANY_MESSAGES,
+                format!("At most {MAX_UIDS} messages at once"),
+            ));
         }
         Ok(access)
     }
@@ -315,7 +319,7 @@ fn message_query(query: &wit::MessageQuery) -> Result<MessageQuery<'_>, Error> {
         match filter.as_str() {
             "unread" => converted.unread = true,
             "flagged" => converted.flagged = true,
-            other => return Err(Error::Invalid(unknown("filter", other))),
+            other => return Err(unknown("filter", other)),
         }
     }
     Ok(converted)
@@ -325,9 +329,10 @@ fn check_limit(limit: u32) -> Result<(), Error> {
     if (1..=MAX_PAGE_SIZE).contains(&limit) {
         Ok(())
     } else {
-        Err(Error::Invalid(format!(
-            "limit must be between 1 and {MAX_PAGE_SIZE}"
-        )))
+        Err(problem::invalid(
+            codes::INVALID_PAGING_PARAMETERS,
+            format!("limit must be between 1 and {MAX_PAGE_SIZE}"),
+        ))
     }
 }
 

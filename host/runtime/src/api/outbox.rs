@@ -2,6 +2,7 @@
 
 use std::mem;
 
+use crate::api::problem;
 use bytes::{Bytes, BytesMut};
 use futures_util::StreamExt as _;
 use latchmail_bindings::latchmail::host::mailbox::Address;
@@ -9,6 +10,7 @@ use latchmail_bindings::latchmail::host::outbox::{self as wit, Host};
 use latchmail_bindings::latchmail::host::types::Error;
 use latchmail_bindings::{Blob, HostError};
 use latchmail_core::caller::Scope;
+use latchmail_core::codes;
 use latchmail_mailbox::outbox;
 
 use super::call::Call;
@@ -109,11 +111,11 @@ fn recipients(addresses: Vec<Address>) -> Result<Vec<outbox::Recipient>, Error> 
 /// and the module receives only their kind.
 fn outbox_error(error: outbox::Error) -> Error {
     match error {
-        outbox::Error::Denied(sentence) => Error::Denied(sentence.into()),
-        outbox::Error::Invalid(sentence) => Error::Invalid(sentence),
-        outbox::Error::TooLarge => Error::TooLarge(error.to_string()),
-        outbox::Error::Rejected(sentence) => Error::Rejected(sentence),
-        outbox::Error::Conflict(sentence) => Error::Conflict(sentence.into()),
+        outbox::Error::Denied(why) => Error::Denied(problem::of(why)),
+        outbox::Error::Invalid(why) => Error::Invalid(problem::of(why)),
+        outbox::Error::TooLarge => problem::too_large(codes::MESSAGE_TOO_LARGE, error.to_string()),
+        outbox::Error::Rejected(sentence) => problem::rejected(sentence),
+        outbox::Error::Conflict(why) => Error::Conflict(problem::of(why)),
         outbox::Error::CredentialRefused => Error::CredentialRefused,
         outbox::Error::Unavailable(detail) | outbox::Error::Lost(detail) => {
             tracing::warn!("mail server or database unavailable for sending: {detail}");

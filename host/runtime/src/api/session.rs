@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use latchmail_accounts::auth::Auth;
 use latchmail_accounts::auth::account::{Confirmation, Session};
-use latchmail_accounts::auth::verifier::CODE_REQUIRED;
 use latchmail_bindings::HostError;
 use latchmail_bindings::latchmail::host::types::Error;
 use latchmail_core::caller::{MailCredential, Origin};
+use latchmail_core::codes;
 use latchmail_core::error::{Failure, Kind};
 use secrecy::SecretString;
 
@@ -53,7 +53,9 @@ pub(super) fn password_error<E>(failure: Failure) -> HostError<E>
 where
     HostError<E>: From<Error>,
 {
-    if matches!(failure.kind, Kind::RateLimited(_)) || failure.text == CODE_REQUIRED {
+    if matches!(failure.kind, Kind::RateLimited(_))
+        || failure.code == codes::TWO_FACTOR_CODE_REQUIRED
+    {
         HostError::trap(failure)
     } else {
         account_error(failure).into()

@@ -2,10 +2,12 @@
 //! module checks keys, values and sizes. The directory, which is the database of the service,
 //! stores the entries separately for each account and each module.
 
+use crate::api::problem;
 use latchmail_bindings::HostError;
 use latchmail_bindings::latchmail::host::store::Host;
 use latchmail_bindings::latchmail::host::types::Error;
 use latchmail_core::caller::Caller;
+use latchmail_core::codes;
 use latchmail_directory::aliases::AliasCaller;
 use latchmail_directory::modules::store::{Change, Entry, Expected};
 
@@ -62,12 +64,16 @@ impl Host for Call {
         let _span = host_call("store.list");
         let account = &self.storing_caller()?.account;
         if !(1..=MAX_LISTED_KEYS).contains(&limit) {
-            return Err(Error::Invalid("limit must be 1 to 1000".into()).into());
+            return Err(problem::invalid(
+                codes::INVALID_PAGING_PARAMETERS,
+                "limit must be 1 to 1000",
+            )
+            .into());
         }
         let after = after.unwrap_or_default();
         if !is_key_prefix(&prefix) || !is_key_prefix(&after) {
             let text = "`prefix` and `after` must be at most 256 bytes without control characters";
-            return Err(Error::Invalid(text.into()).into());
+            return Err(problem::invalid(codes::STORE_KEY_INVALID, text).into());
         }
         let modules = &self.services.modules;
         let keys = modules.stored_keys(account, &self.module, &prefix, &after, limit);
@@ -88,7 +94,7 @@ impl Call {
         let entry = self.entry(key)?;
         if value.is_some_and(|value| value.len() > MAX_VALUE_BYTES) {
             let text = format!("A value is at most {MAX_VALUE_BYTES} bytes");
-            return Err(Error::TooLarge(text));
+            return Err(problem::too_large(codes::STORE_VALUE_TOO_LARGE, text));
         }
         let quota = self.settings.store;
         let acting = AliasCaller::new(caller, self.services.clock.now());
@@ -97,10 +103,13 @@ impl Call {
         match change.map_err(directory_error)? {
             Change::Done => Ok(true),
             Change::Unexpected => Ok(false),
-            Change::Full => Err(Error::TooLarge(format!(
-                "The value does not fit into the {quota} bytes that the module {} can store for an account",
-                self.module
-            ))),
+            Change::Full => Err(problem::too_large(
+                codes::STORE_FULL,
+                format!(
+                    "The value does not fit into the {quota} bytes that the module {} can store for an account",
+                    self.module
+                ),
+            )),
             Change::CredentialOver => Err(Error::CredentialRefused),
             // This request started before the module was removed. New requests cannot reach a
             // removed module.
@@ -118,7 +127,7 @@ impl Call {
         let caller = self.require_caller()?;
         if caller.shared.is_some() {
             let sentence = "Modules cannot store data for a shared mailbox";
-            return Err(Error::Denied(sentence.into()));
+            return Err(problem::denied(codes::PERMISSION_DENIED, sentence));
         }
         Ok(caller)
     }
@@ -126,7 +135,7 @@ impl Call {
     fn entry<'a>(&'a self, key: &'a str) -> Result<Entry<'a>, Error> {
         if key.is_empty() || !is_key_prefix(key) {
             let text = "A key must be 1 to 256 bytes without control characters";
-            return Err(Error::Invalid(text.into()));
+            return Err(problem::invalid(codes::STORE_KEY_INVALID, text));
         }
         Ok(Entry {
             module: &self.module,

@@ -2,10 +2,12 @@
 //! accounts share with the caller. The id of a team alone gives no access, because the teams
 //! service authorizes each operation.
 
+use crate::api::problem;
 use latchmail_accounts::teams::{self, GrantRequest, Roster, TeamMember, TeamSummary};
 use latchmail_bindings::HostError;
 use latchmail_bindings::latchmail::host::teams::{self as wit, Host, Missing, Refused};
 use latchmail_bindings::latchmail::host::types::Error;
+use latchmail_core::codes;
 use latchmail_core::permissions::{AliasSet, GrantedFolder, Resource, Right, Rights};
 use latchmail_directory::teams::{Grant, Refusal};
 use secrecy::SecretString;
@@ -127,17 +129,17 @@ impl Host for Call {
 fn team_error(error: teams::Error) -> Refused {
     Refused::Failed(match error {
         teams::Error::Refused(refusal) => return refusal_error(refusal),
-        teams::Error::Invalid(sentence) => Error::Invalid(sentence),
-        teams::Error::WrongPassword => Error::Denied("Wrong password".into()),
+        teams::Error::Invalid(why) => Error::Invalid(problem::of(why)),
+        teams::Error::WrongPassword => problem::denied(codes::WRONG_PASSWORD, "Wrong password"),
         teams::Error::MailServer(error) => mail_server_error(error),
         teams::Error::Failed(failure) => account_error(failure),
     })
 }
 
 fn refusal_error(refusal: Refusal) -> Refused {
-    let denied = |sentence: &str| Refused::Failed(Error::Denied(sentence.into()));
-    let invalid = |sentence: String| Refused::Failed(Error::Invalid(sentence));
-    let conflict = |sentence: &str| Refused::Failed(Error::Conflict(sentence.into()));
+    let denied = |code, text: &str| Refused::Failed(problem::denied(code, text));
+    let invalid = |code, text: &str| Refused::Failed(problem::invalid(code, text));
+    let conflict = |code, text: &str| Refused::Failed(problem::conflict(code, text));
     match refusal {
         Refusal::NoTeam => Refused::Missing(Missing::Team),
         Refusal::NoUser => Refused::Missing(Missing::User),
@@ -145,26 +147,43 @@ fn refusal_error(refusal: Refusal) -> Refused {
         Refusal::NoGrant => Refused::Missing(Missing::Grant),
         Refusal::NoFolder => Refused::Missing(Missing::Folder),
         Refusal::NoAlias => Refused::Missing(Missing::Alias),
-        Refusal::NotManaging => denied("You may not manage the members of this mailbox"),
-        Refusal::NotHeld => denied("You can only grant rights that you hold"),
-        Refusal::Owner => denied("The mailbox's owner can be neither removed nor granted anything"),
-        Refusal::Oneself => invalid("username must not be your own".into()),
-        Refusal::OwnerInvited => invalid("username must not be the owner's".into()),
-        Refusal::NoDomain => {
-            invalid("resource_id must name a domain that the mailbox may have aliases on".into())
-        }
-        Refusal::TooManyGrants => invalid(format!(
-            "A member may have {} grants; revoke one before making another",
-            latchmail_directory::teams::MAX_GRANTS
-        )),
-        Refusal::Member => conflict("The account is already a member"),
-        Refusal::Full => conflict("The plan's limit of guests is reached"),
+        Refusal::NotManaging => denied(
+            codes::NOT_A_MANAGER,
+            "You may not manage the members of this mailbox",
+        ),
+        Refusal::NotHeld => denied(
+            codes::RIGHT_NOT_HELD,
+            "You can only grant rights that you hold",
+        ),
+        Refusal::Owner => denied(
+            codes::OWNER_NOT_CHANGEABLE,
+            "The mailbox's owner can be neither removed nor granted anything",
+        ),
+        Refusal::Oneself => invalid(codes::INVALID_MEMBER, "username must not be your own"),
+        Refusal::OwnerInvited => invalid(codes::INVALID_MEMBER, "username must not be the owner's"),
+        Refusal::NoDomain => invalid(
+            codes::INVALID_RESOURCE,
+            "resource_id must name a domain that the mailbox may have aliases on",
+        ),
+        Refusal::TooManyGrants => invalid(
+            codes::TOO_MANY_GRANTS,
+            &format!(
+                "A member may have {} grants; revoke one before making another",
+                latchmail_directory::teams::MAX_GRANTS
+            ),
+        ),
+        Refusal::Member => conflict(codes::ALREADY_A_MEMBER, "The account is already a member"),
+        Refusal::Full => conflict(
+            codes::TOO_MANY_MEMBERS,
+            "The plan's limit of guests is reached",
+        ),
         // The refusals below do not occur here, because the teams service reports other errors in
         // these cases.
         Refusal::SessionOver => Refused::Failed(Error::CredentialRefused),
-        Refusal::NotApplicable(_) => {
-            invalid("rights must be those that apply to the resource".into())
-        }
+        Refusal::NotApplicable(_) => invalid(
+            codes::INVALID_RIGHTS,
+            "rights must be those that apply to the resource",
+        ),
         Refusal::Directory(error) => Refused::Failed(account_error(error.into())),
     }
 }
@@ -176,8 +195,8 @@ fn rights(rights: Rights) -> Vec<wit::Right> {
 /// Converts the names of rights. Returns an error if the host does not know a name.
 fn rights_from_wit(names: &[wit::Right]) -> Result<Rights, Refused> {
     names.iter().try_fold(Rights::NONE, |rights, name| {
-        let right = Right::named(name)
-            .ok_or_else(|| Refused::Failed(Error::Invalid(convert::unknown("right", name))))?;
+        let right =
+            Right::named(name).ok_or_else(|| Refused::Failed(convert::unknown("right", name)))?;
         Ok(rights.and(Rights::of(&[right])))
     })
 }

@@ -8,6 +8,7 @@ use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use latchmail_bindings::Blob;
 use latchmail_core::caller::{Caller, Origin};
+use latchmail_core::codes;
 use latchmail_core::error::Failure;
 use latchmail_shape::ValidationError;
 use serde::de::DeserializeOwned;
@@ -110,7 +111,12 @@ impl Request {
     /// Returns a failure if the request has no caller. This happens only if the route is public by
     /// mistake.
     pub fn caller(&self) -> Result<&Caller, Failure> {
-        let missing = || Failure::unauthorized("Missing or invalid Authorization header");
+        let missing = || {
+            Failure::unauthorized(
+                codes::INVALID_AUTHORIZATION_HEADER,
+                "Missing or invalid Authorization header",
+            )
+        };
         self.caller.as_ref().ok_or_else(missing)
     }
 }

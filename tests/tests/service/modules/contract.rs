@@ -376,7 +376,7 @@ async fn a_module_built_for_an_older_contract_can_read_mail() {
     );
     assert_eq!(
         asked(&ada, "messages/Nowhere").await,
-        json!({ "error": "Error::NotFound" })
+        json!({ "error": "Error::NotFound", "code": "fixture_failed" })
     );
     // The host authorizes requests, as for any module.
     service.send("GET /older/folders").await.fails(

@@ -2,6 +2,7 @@
 
 use super::{FakeHost, Need};
 use crate::capability::{Alias, Aliases, Error, Scope};
+use latchmail_shape::codes;
 
 /// The platform domains.
 pub(super) const PLATFORM: [&str; 2] = ["example.test", "second.test"];
@@ -23,31 +24,38 @@ impl FakeHost {
 
 /// Returns the address of a new alias, if the account can create the alias.
 fn new_alias(host: &FakeHost, caller: &str, name: &str, domain: &str) -> Result<String, Error> {
-    let invalid = |text: &str| Err(Error::Invalid(text.into()));
+    let invalid = |code, text: &str| Err(Error::invalid(code, text));
     let domain = domain.to_lowercase();
     let domains = host.accounts.borrow()[caller].alias_domains();
     if !domains.contains(&domain) {
-        return invalid("You do not have permission to use this domain");
+        return invalid(
+            codes::ALIAS_DOMAIN_NOT_ALLOWED,
+            "You do not have permission to use this domain",
+        );
     }
     let allowed =
         |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b".-_".contains(&byte);
     if !(2..=64).contains(&name.len()) || !name.bytes().all(allowed) {
         return invalid(
+            codes::INVALID_ALIAS_NAME,
             "The name must be 2 to 64 lower-case letters, digits, dots, hyphens and underscores",
         );
     }
     if PLATFORM.contains(&domain.as_str()) && RESERVED.contains(&name) {
-        return invalid("The name is reserved");
+        return invalid(codes::INVALID_ALIAS_NAME, "This name is reserved");
     }
     let address = format!("{name}@{domain}");
     let accounts = host.accounts.borrow();
     let mut aliases = accounts.values().flat_map(|account| &account.aliases);
     if accounts.contains_key(&address) || aliases.any(|alias| alias.address == address) {
-        return Err(Error::Conflict(format!("{address} is already taken")));
+        return Err(Error::conflict(
+            codes::ALIAS_TAKEN,
+            format!("{address} is already taken"),
+        ));
     }
     if accounts[caller].aliases.len() >= MAX_ALIASES {
         let text = format!("An account may have {MAX_ALIASES} aliases");
-        return Err(Error::TooLarge(text));
+        return Err(Error::too_large(codes::TOO_MANY_ALIASES, text));
     }
     Ok(address)
 }

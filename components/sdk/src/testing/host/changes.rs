@@ -3,6 +3,7 @@
 
 use super::mailbox::Mail;
 use crate::capability::{Change, ChangeList, ChangedMessage, ChangesError, DeletedMessage, Error};
+use latchmail_shape::codes;
 
 /// Maximum number of changes in one response.
 const MAX_CHANGES: u32 = 500;
@@ -17,9 +18,10 @@ impl Mail {
         limit: u32,
     ) -> Result<ChangeList, ChangesError> {
         if !(1..=MAX_CHANGES).contains(&limit) {
-            return Err(ChangesError::Failed(Error::Invalid(format!(
-                "The limit must be 1 to {MAX_CHANGES}"
-            ))));
+            return Err(ChangesError::Failed(Error::invalid(
+                codes::INVALID_PAGING_PARAMETERS,
+                format!("The limit must be 1 to {MAX_CHANGES}"),
+            )));
         }
         if folder.is_some_and(|folder| !self.has(folder)) {
             return Err(ChangesError::Failed(Error::NotFound));

@@ -6,6 +6,7 @@ use crate::capability::{
     Timestamp, Token, TokenReference,
 };
 use crate::scope;
+use latchmail_shape::codes;
 
 const DAY: Timestamp = 24 * 60 * 60 * 1000;
 
@@ -48,21 +49,28 @@ impl Credentials for FakeHost {
         self.allow(Need::Session, |account| {
             check_label(label)?;
             if scopes.is_empty() {
-                return Err(Error::Invalid("scopes must not be empty".into()));
+                return Err(Error::invalid(
+                    codes::SCOPE_REQUIRED,
+                    "scopes must not be empty",
+                ));
             }
             if days.is_some_and(|days| !(1..=365).contains(&days)) {
-                return Err(Error::Invalid("days must be from 1 to 365".into()));
+                return Err(Error::invalid(
+                    codes::INVALID_EXPIRY,
+                    "days must be from 1 to 365",
+                ));
             }
             if account.tokens.len() >= at_most as usize {
                 let text = "The account has reached its limit of API tokens";
-                return Err(Error::Conflict(text.into()));
+                return Err(Error::conflict(codes::TOO_MANY_TOKENS, text));
             }
             let id = format!("credential-{}", self.next_number("credential"));
             if let Some(Scope::Other(name)) = scopes
                 .iter()
                 .find(|one| scope::named(scope::name(**one)).is_none())
             {
-                return Err(Error::Invalid(format!("There is no scope {name:?}")));
+                let text = format!("There is no scope {name:?}");
+                return Err(Error::invalid(codes::INVALID_FIELD, text));
             }
             let canonical = scope::ALL.iter().map(|(scope, _)| *scope);
             let scopes: Vec<Scope> = canonical.filter(|one| scopes.contains(one)).collect();
@@ -119,7 +127,7 @@ impl Credentials for FakeHost {
             check_label(label)?;
             let kind = |one: &&Credential| Kind::of(&one.kind) == Kind::AppPassword;
             if account.credentials.iter().filter(kind).count() >= MAX_APP_PASSWORDS {
-                return Err(Error::Conflict(format!(
+                return Err(Error::conflict(codes::TOO_MANY_APP_PASSWORDS, format!(
                     "You already have {MAX_APP_PASSWORDS} app passwords; revoke one before creating another"
                 )));
             }
@@ -155,7 +163,10 @@ impl Credentials for FakeHost {
 
 fn check_label(label: &str) -> Result<(), Error> {
     if label.is_empty() || label.chars().count() > 64 {
-        return Err(Error::Invalid("label must be 1 to 64 characters".into()));
+        return Err(Error::invalid(
+            codes::INVALID_LABEL,
+            "label must be 1 to 64 characters",
+        ));
     }
     Ok(())
 }

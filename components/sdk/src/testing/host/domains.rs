@@ -5,6 +5,7 @@ use super::{Account, FakeHost, Need};
 use crate::capability::{
     Challenge, Claimed, Domain, Domains, Error, Expected, HeldDomains, Inspected, Verification,
 };
+use latchmail_shape::codes;
 
 /// Maximum number of domains of an account.
 const MAX_DOMAINS: u32 = 5;
@@ -78,17 +79,20 @@ impl Domains for FakeHost {
         self.allow(Need::Session, |account| {
             if !is_claimable(&name) {
                 let text = "The name is not a domain that an account can claim";
-                return Err(Error::Invalid(text.into()));
+                return Err(Error::invalid(codes::INVALID_DOMAIN, text));
             }
             if let Ok(existing) = account.domain(&name) {
                 return Ok(Claimed::Existing(existing.clone()));
             }
             if taken {
-                return Err(Error::Conflict("Another account has the domain".into()));
+                return Err(Error::conflict(
+                    codes::DOMAIN_TAKEN,
+                    "The domain is claimed by another account",
+                ));
             }
             if account.domains.len() >= MAX_DOMAINS as usize {
                 let text = "Your plan's custom domains are all in use";
-                return Err(Error::TooLarge(text.into()));
+                return Err(Error::too_large(codes::TOO_MANY_DOMAINS, text));
             }
             let domain = Domain {
                 created_at: now,
@@ -134,7 +138,10 @@ impl Domains for FakeHost {
             let suffix = format!("@{name}");
             let mut aliases = account.aliases.iter();
             if aliases.any(|alias| alias.address.ends_with(&suffix)) {
-                return Err(Error::Conflict("There are aliases on the domain".into()));
+                return Err(Error::conflict(
+                    codes::DOMAIN_HAS_ALIASES,
+                    "There are aliases on the domain",
+                ));
             }
             account.domains.retain(|domain| domain.name != name);
             Ok(())

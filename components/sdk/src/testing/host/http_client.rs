@@ -2,6 +2,7 @@
 
 use super::FakeHost;
 use crate::capability::{Error, HttpClient, HttpRequest, HttpResponse};
+use latchmail_shape::codes;
 
 /// Some of the headers that the host sets itself.
 const SET_BY_HOST: [&str; 6] = [
@@ -34,13 +35,16 @@ impl HttpClient for FakeHost {
     fn fetch(&self, request: &HttpRequest) -> Result<HttpResponse, Error> {
         self.check_fault()?;
         if !is_valid(request) {
-            return Err(Error::Invalid("The request is malformed".into()));
+            return Err(Error::invalid(
+                codes::REMOTE_REQUEST_INVALID,
+                "The request is malformed",
+            ));
         }
         self.requests.borrow_mut().push(request.clone());
         let key = (request.method.clone(), request.url.clone());
         let defined = self.responses.borrow().get(&key).cloned();
         let text = format!("The module may not send requests to {}", request.url);
-        defined.unwrap_or(Err(Error::Denied(text)))
+        defined.unwrap_or(Err(Error::denied(codes::REMOTE_HOST_NOT_ALLOWED, text)))
     }
 }
 

@@ -8,6 +8,7 @@ use crate::capability::{
     ThreadList, ThreadMessages, ThreadsError,
 };
 use crate::testing::letter::Letter;
+use latchmail_shape::codes;
 
 /// Maximum number of messages in one change.
 const MAX_UIDS: usize = 1000;
@@ -122,7 +123,7 @@ impl FakeHost {
         self.allow(Need::Scope(Scope::MailWrite), |account| {
             if uids.len() > MAX_UIDS {
                 let text = format!("At most {MAX_UIDS} messages at once");
-                return Err(Error::TooLarge(text));
+                return Err(Error::too_large(codes::TOO_MANY_MESSAGES, text));
             }
             let mut known = uids.to_vec();
             known.sort_unstable();
@@ -222,7 +223,8 @@ impl Mail {
         })?;
         for filter in filters {
             if !["unread", "flagged"].contains(&filter.as_str()) {
-                return Err(Error::Invalid(format!("There is no filter {filter:?}")));
+                let text = format!("There is no filter {filter:?}");
+                return Err(Error::invalid(codes::INVALID_FIELD, text));
             }
         }
         if !self.has(folder) {
@@ -247,7 +249,8 @@ impl Mail {
                 let after = cursor
                     .strip_prefix(&prefix)
                     .and_then(|text| text.parse().ok());
-                let after: u64 = after.ok_or_else(|| Error::Invalid(INVALID_CURSOR.into()))?;
+                let after: u64 =
+                    after.ok_or_else(|| Error::invalid(codes::INVALID_CURSOR, INVALID_CURSOR))?;
                 let listed = |(_, stored): &&(Summary, &Stored)| stored.arrival >= after;
                 matching.iter().take_while(listed).count()
             }
@@ -354,7 +357,7 @@ impl Mailbox for FakeHost {
             let flags: Option<Vec<String>> = flags.iter().map(|flag| settable(flag)).collect();
             let flags = flags.filter(|flags| !flags.is_empty()).ok_or_else(|| {
                 let text = "The flags are empty or contain a flag that clients cannot set";
-                Error::Invalid(text.into())
+                Error::invalid(codes::INVALID_FLAG_DATA, text)
             })?;
             for one in &mut mail.stored {
                 let summary = &mut one.detail.summary;
@@ -433,7 +436,7 @@ pub(super) fn check_page(page: Page) -> Result<(), Error> {
         return Ok(());
     }
     let text = format!("limit must be between 1 and {MAX_PAGE}");
-    Err(Error::Invalid(text))
+    Err(Error::invalid(codes::INVALID_PAGING_PARAMETERS, text))
 }
 
 /// Returns the entries on a page, and the number of all entries.

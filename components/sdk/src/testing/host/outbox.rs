@@ -5,6 +5,7 @@ use std::rc::Rc;
 use super::{Account, FakeHost, Need};
 use crate::capability::{Draft, Error, Outbox, Scope, Sent};
 use crate::testing::letter::Letter;
+use latchmail_shape::codes;
 
 /// Maximum size of a complete message in bytes.
 const MAX_MESSAGE: usize = 26_214_400;
@@ -41,7 +42,7 @@ impl Account {
             return Ok(());
         }
         let text = "You can only send from your own address or active aliases";
-        Err(Error::Denied(text.into()))
+        Err(Error::denied(codes::SENDER_NOT_ALLOWED, text))
     }
 }
 
@@ -63,8 +64,8 @@ impl Outbox for FakeHost {
                 // `Draft` does not implement `PartialEq`, so the debug texts are compared. They
                 // include all fields and the content of the files.
                 if format!("{:?}", earlier.draft) != format!("{draft:?}") {
-                    let text = "This Idempotency-Key was used with another message";
-                    return Err(Error::Conflict(text.into()));
+                    let text = "This Idempotency-Key was used for another message";
+                    return Err(Error::conflict(codes::IDEMPOTENCY_KEY_REUSED, text));
                 }
                 return Ok(Sent {
                     replayed: true,
@@ -90,7 +91,7 @@ impl Outbox for FakeHost {
 
 /// Checks whether a draft is valid, has a recipient, and does not exceed the maximum size.
 fn check(draft: &Draft) -> Result<(), Error> {
-    let invalid = |text: &str| Err(Error::Invalid(text.into()));
+    let invalid = |text: &str| Err(Error::invalid(codes::INVALID_DRAFT, text));
     let line = |text: &str| !text.chars().any(char::is_control);
     let mut recipients = draft
         .to
@@ -127,8 +128,9 @@ fn check(draft: &Draft) -> Result<(), Error> {
         .map(|file| file.content.in_memory().map_or(0, <[u8]>::len));
     // A message contains files in base64, which needs 4 bytes for each 3 bytes of a file.
     if texts.map(String::len).sum::<usize>() + files.sum::<usize>() / 3 * 4 > MAX_MESSAGE {
-        return Err(Error::TooLarge(
-            "the message exceeds the 25 MB limit".into(),
+        return Err(Error::too_large(
+            codes::MESSAGE_TOO_LARGE,
+            "the message exceeds the 25 MB limit",
         ));
     }
     Ok(())

@@ -1,6 +1,7 @@
 //! Profiles and passwords of the fake host.
 
 use chrono::{DateTime, Months, NaiveDate};
+use latchmail_shape::codes;
 
 use super::{FakeHost, Need};
 use crate::capability::{Changes, Details, Error, PasswordChange, Profile, Scope, Timestamp};
@@ -51,10 +52,10 @@ impl Profile for FakeHost {
             let has = |is: fn(&char) -> bool| new.chars().any(|char| is(&char));
             let letters = has(char::is_ascii_uppercase) && has(char::is_ascii_lowercase);
             if new.len() < 8 || !letters || !has(char::is_ascii_digit) {
-                return Err(Error::Invalid(
+                return Err(Error::invalid(
+                    codes::INVALID_PASSWORD,
                     "The password must have 8 characters, an upper-case letter, a lower-case \
-                     letter and a digit"
-                        .into(),
+                     letter and a digit",
                 ));
             }
             if account.password != current {
@@ -70,26 +71,38 @@ impl Profile for FakeHost {
 }
 
 fn check(profile: &Details, now: Timestamp) -> Result<(), Error> {
-    let invalid = |text: &str| Err(Error::Invalid(text.into()));
+    let invalid = |code, text: &str| Err(Error::invalid(code, text));
     for (name, value) in [
         ("first_name", &profile.first_name),
         ("last_name", &profile.last_name),
     ] {
         if !(1..=64).contains(&value.chars().count()) {
-            return invalid(&format!("{name} must be 1 to 64 characters"));
+            return invalid(
+                codes::INVALID_NAME,
+                &format!("{name} must be 1 to 64 characters"),
+            );
         }
     }
     let today = DateTime::from_timestamp_millis(now)
         .unwrap_or_default()
         .date_naive();
     let Ok(born) = NaiveDate::parse_from_str(&profile.dob, "%Y-%m-%d") else {
-        return invalid("dob must be a date of the form YYYY-MM-DD");
+        return invalid(
+            codes::INVALID_DATE_OF_BIRTH,
+            "dob must be a date of the form YYYY-MM-DD",
+        );
     };
     if born > today {
-        return invalid("dob must not be in the future");
+        return invalid(
+            codes::INVALID_DATE_OF_BIRTH,
+            "dob must not be in the future",
+        );
     }
     if born + Months::new(12 * MIN_AGE) > today {
-        return invalid(&format!("You must be at least {MIN_AGE} years old"));
+        return invalid(
+            codes::TOO_YOUNG,
+            &format!("You must be at least {MIN_AGE} years old"),
+        );
     }
     Ok(())
 }

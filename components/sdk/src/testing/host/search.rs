@@ -6,6 +6,7 @@ use crate::capability::{
     ThreadList, ThreadMessages, ThreadsError,
 };
 use crate::capability::{Detail, Page};
+use latchmail_shape::codes;
 
 /// Maximum length of a search query in bytes.
 const MAX_QUERY: usize = 1000;
@@ -23,9 +24,12 @@ impl Mail {
         let query = search.query.as_str();
         check_page(search.page).map_err(SearchError::Failed)?;
         if query.is_empty() || query.len() > MAX_QUERY || query.chars().any(char::is_control) {
-            return Err(SearchError::Failed(Error::Invalid(format!(
-                "The search query must be 1 to {MAX_QUERY} bytes without control characters"
-            ))));
+            return Err(SearchError::Failed(Error::invalid(
+                codes::INVALID_SEARCH_TERM,
+                format!(
+                    "The search query must be 1 to {MAX_QUERY} bytes without control characters"
+                ),
+            )));
         }
         for (what, value, known) in [
             ("query syntax", &search.syntax, ["operators", "plain"]),
@@ -33,7 +37,10 @@ impl Mail {
         ] {
             if !known.contains(&value.as_str()) {
                 let text = format!("There is no {what} {value:?}");
-                return Err(SearchError::Failed(Error::Invalid(text)));
+                return Err(SearchError::Failed(Error::invalid(
+                    codes::INVALID_FIELD,
+                    text,
+                )));
             }
         }
         if search.syntax == "operators" {

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use super::{FakeHost, Need};
 use crate::capability::{Error, Store};
+use latchmail_shape::codes;
 
 /// Maximum length of a key in bytes.
 const MAX_KEY: usize = 256;
@@ -54,9 +55,10 @@ fn with_values<T>(
 ) -> Result<T, Error> {
     host.allow(Need::Caller, |account| {
         if key.is_empty() || key.len() > MAX_KEY || key.chars().any(char::is_control) {
-            return Err(Error::Invalid(format!(
-                "A key is 1 to {MAX_KEY} bytes without control characters"
-            )));
+            return Err(Error::invalid(
+                codes::STORE_KEY_INVALID,
+                format!("A key is 1 to {MAX_KEY} bytes without control characters"),
+            ));
         }
         act(&mut account.values)
     })
@@ -71,16 +73,19 @@ impl Values {
         };
         if value.len() > MAX_VALUE {
             let text = format!("A value is at most {MAX_VALUE} bytes");
-            return Err(Error::TooLarge(text));
+            return Err(Error::too_large(codes::STORE_VALUE_TOO_LARGE, text));
         }
         let size = |key: &str, value: &[u8]| key.len() + value.len() + ENTRY;
         let others = self.entries.iter().filter(|(other, _)| *other != key);
         let used: usize = others.map(|(key, value)| size(key, value)).sum();
         if used + size(key, value) > self.quota {
-            return Err(Error::TooLarge(format!(
-                "The value would exceed the {} bytes that the module may store for an account",
-                self.quota
-            )));
+            return Err(Error::too_large(
+                codes::STORE_FULL,
+                format!(
+                    "The value would exceed the {} bytes that the module may store for an account",
+                    self.quota
+                ),
+            ));
         }
         self.entries.insert(key.into(), value.to_vec());
         Ok(())
@@ -123,7 +128,10 @@ impl Store for FakeHost {
     ) -> Result<Vec<String>, Error> {
         self.allow(Need::Caller, |account| {
             if !(1..=MAX_KEYS).contains(&limit) {
-                return Err(Error::Invalid(format!("limit must be 1 to {MAX_KEYS}")));
+                return Err(Error::invalid(
+                    codes::INVALID_PAGING_PARAMETERS,
+                    format!("limit must be 1 to {MAX_KEYS}"),
+                ));
             }
             let after = after.unwrap_or_default();
             let keys = account.values.entries.keys();

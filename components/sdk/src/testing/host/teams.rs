@@ -8,6 +8,7 @@ use crate::capability::{
     TeamRole, TeamSummary, Teams,
 };
 use crate::testing::NOW;
+use latchmail_shape::{Code, codes};
 
 /// All rights, in canonical order.
 const ALL_RIGHTS: [&str; 6] = [
@@ -50,7 +51,10 @@ fn manage<T>(
         let member = owner.members.iter().find(|one| one.id == caller);
         let member = member.ok_or(Refused::Missing(Missing::Team))?;
         if !member.rights.iter().any(|right| right == "members:manage") {
-            return Err(denied("You may not manage the members of this mailbox"));
+            return Err(denied(
+                codes::NOT_A_MANAGER,
+                "You may not manage the members of this mailbox",
+            ));
         }
         let covers = |grant: &&Grant| target.is_some_and(|target| covers(&grant.target, target));
         let grants = member.grants.iter().filter(covers);
@@ -107,21 +111,25 @@ impl Account {
             .iter()
             .find(|right| !ALL_RIGHTS.contains(&right.as_str()))
         {
-            return Err(invalid(&format!("There is no right {right:?}")));
+            let text = format!("There is no right {right:?}");
+            return Err(invalid(codes::INVALID_FIELD, &text));
         }
         if rights.is_empty() {
-            return Err(invalid("rights must not be empty"));
+            return Err(invalid(codes::INVALID_RIGHTS, "rights must not be empty"));
         }
         if rights
             .iter()
             .any(|right| !applicable.contains(&right.as_str()))
         {
-            return Err(invalid("rights must be those that apply to the resource"));
+            return Err(invalid(
+                codes::INVALID_RIGHTS,
+                "rights must be those that apply to the resource",
+            ));
         }
         let label = label.unwrap_or_default();
         if label.chars().count() > MAX_LABEL || label.chars().any(char::is_control) {
             let text = "resource_label must be at most 200 characters on one line";
-            return Err(invalid(text));
+            return Err(invalid(codes::INVALID_FIELD, text));
         }
         let missing = match target {
             Target::Folder(id) if self.mail.paths().all(|(path, _)| folder_id(path) != *id) => {
@@ -213,27 +221,33 @@ impl Teams for FakeHost {
             owner.check_grant(&grant.rights, &grant.target, grant.label.as_deref())?;
             if !(3..=32).contains(&local.chars().count()) {
                 let text = "username must be 3 to 32 characters, not counting the domain";
-                return Err(invalid(text));
+                return Err(invalid(codes::INVALID_MEMBER, text));
             }
             if password.is_empty() {
-                return Err(invalid("password is required"));
+                return Err(invalid(codes::FIELD_REQUIRED, "password is required"));
             }
             if !is_password {
-                return Err(denied("Wrong password"));
+                return Err(denied(codes::WRONG_PASSWORD, "Wrong password"));
             }
             if !exists {
                 return Err(Refused::Missing(Missing::User));
             }
             if address == team || address == caller {
-                return Err(invalid("username must be neither your own nor the owner's"));
+                return Err(invalid(
+                    codes::INVALID_MEMBER,
+                    "username must be neither your own nor the owner's",
+                ));
             }
             check_held(grantable, &grant.rights)?;
-            let conflict = |text: &str| Err(Refused::Failed(Error::Conflict(text.into())));
+            let conflict = |code, text: &str| Err(Refused::Failed(Error::conflict(code, text)));
             if owner.member(&address).is_ok() {
-                return conflict("The account is already a member");
+                return conflict(codes::ALREADY_A_MEMBER, "The account is already a member");
             }
             if owner.members.len() >= MAX_MEMBERS {
-                return conflict("The plan's limit of guests is reached");
+                return conflict(
+                    codes::TOO_MANY_MEMBERS,
+                    "The plan's limit of guests is reached",
+                );
             }
             let invited = member(&address, vec![first.clone()], now);
             let username = invited.username.clone();
@@ -318,7 +332,10 @@ fn check_held(held: &[Right], rights: &[Right]) -> Result<(), Refused> {
     if rights.iter().all(|right| held.contains(right)) {
         return Ok(());
     }
-    Err(denied("You can only grant rights that you hold"))
+    Err(denied(
+        codes::RIGHT_NOT_HELD,
+        "You can only grant rights that you hold",
+    ))
 }
 
 fn check_member(team: &str, member: &str) -> Result<(), Refused> {
@@ -326,7 +343,7 @@ fn check_member(team: &str, member: &str) -> Result<(), Refused> {
         return Ok(());
     }
     let text = "The mailbox's owner can be neither removed nor granted anything";
-    Err(denied(text))
+    Err(denied(codes::OWNER_NOT_CHANGEABLE, text))
 }
 
 fn in_order(rights: &[Right]) -> Vec<Right> {
@@ -355,10 +372,10 @@ fn member(address: &str, grants: Vec<Grant>, joined_at: i64) -> TeamMember {
     }
 }
 
-fn denied(text: &str) -> Refused {
-    Refused::Failed(Error::Denied(text.into()))
+fn denied(code: Code, text: &str) -> Refused {
+    Refused::Failed(Error::denied(code, text))
 }
 
-fn invalid(text: &str) -> Refused {
-    Refused::Failed(Error::Invalid(text.into()))
+fn invalid(code: Code, text: &str) -> Refused {
+    Refused::Failed(Error::invalid(code, text))
 }

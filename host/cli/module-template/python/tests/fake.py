@@ -76,23 +76,24 @@ class FakeHost:
     def _account(self, scope=None):
         """Returns the caller's account, or raises an error if there is no caller or the scope is missing."""
         if self._caller.address == "":
-            raise Err(types.Error_Denied("There is no caller"))
+            raise Err(types.Error_Denied(types.Problem("no_caller", "There is no caller")))
         if scope is not None and scope not in self._caller.scopes:
-            raise Err(types.Error_Denied(f'This credential is missing the "{scope}" scope'))
+            text = f'This credential is missing the "{scope}" scope'
+            raise Err(types.Error_Denied(types.Problem("missing_scope", text)))
         return self._accounts.setdefault(self._caller.address, SimpleNamespace(inbox=[], values={}))
 
     def _list_messages(self, query):
         inbox = self._account("mail:read").inbox
-        _check(1 <= query.limit <= 100, "limit must be between 1 and 100")
+        _check(1 <= query.limit <= 100, "invalid_paging_parameters", "limit must be between 1 and 100")
         for name in query.filters:
-            _check(name in _FILTERS, f'There is no filter "{name}"')
+            _check(name in _FILTERS, "invalid_field", f'There is no filter "{name}"')
         if query.folder != "INBOX":
             raise Err(types.Error_NotFound())
         matching = [message for message in inbox[::-1] if all(_FILTERS[name](message) for name in query.filters)]
         prefix = f"{','.join(sorted(query.filters))} "
         if isinstance(query.start, PageStart_Cursor):
             seq = query.start.value.removeprefix(prefix)
-            _check(query.start.value.startswith(prefix) and seq.isdecimal(), "Invalid cursor")
+            _check(query.start.value.startswith(prefix) and seq.isdecimal(), "invalid_cursor", "Invalid cursor")
             rest = [message for message in matching if message.seq < int(seq)]
         else:
             rest = matching[query.start.value :]
@@ -103,7 +104,8 @@ class FakeHost:
         """Returns the caller's values, or raises an error if the key is not valid."""
         values = self._account().values
         control = any(unicodedata.category(char) == "Cc" for char in key)
-        _check(1 <= len(key.encode()) <= 256 and not control, "A key is 1 to 256 bytes without control characters")
+        valid = 1 <= len(key.encode()) <= 256 and not control
+        _check(valid, "store_key_invalid", "A key is 1 to 256 bytes without control characters")
         return values
 
     def _get(self, key):
@@ -112,7 +114,8 @@ class FakeHost:
     def _set(self, key, value):
         values = self._values(key)
         if len(value) > 65_536:
-            raise Err(types.Error_TooLarge("A value is at most 65536 bytes"))
+            problem = types.Problem("store_value_too_large", "A value is at most 65536 bytes")
+            raise Err(types.Error_TooLarge(problem))
         values[key] = value
 
     def _delete(self, key):
@@ -129,15 +132,15 @@ class FakeHost:
 
     def _list(self, prefix, after, limit):
         values = self._account().values
-        _check(1 <= limit <= 1000, "limit must be 1 to 1000")
+        _check(1 <= limit <= 1000, "invalid_paging_parameters", "limit must be 1 to 1000")
         # The order of code points is the order of bytes in UTF-8.
         keys = sorted(values)
         return [key for key in keys if key.startswith(prefix) and (after is None or key > after)][:limit]
 
 
-def _check(valid, text):
+def _check(valid, code, text):
     if not valid:
-        raise Err(types.Error_Invalid(text))
+        raise Err(types.Error_Invalid(types.Problem(code, text)))
 
 
 def _address(text):
@@ -184,11 +187,11 @@ class Service:
             if route.method != method or path is None:
                 continue
             if len(content) > route.max_body:
-                return 413, {"error": "The body is too large"}
+                return 413, {"error": "The body is too large", "code": "body_too_large"}
             request = Request("test", path, parse_qsl(url.query, keep_blank_values=True), [], Body_Bytes(content), [])
             response = self._module.serve(route.operation, request)
             return response.status, json.loads(response.body.value)
-        return 404, {"error": "There is no such route"}
+        return 404, {"error": "There is no such route", "code": "route_not_found"}
 
 
 def _segments(pattern, path):

@@ -2,6 +2,7 @@
 //! (OpenID Connect Back-Channel Logout 1.0).
 
 use http::{HeaderMap, StatusCode};
+use latchmail_core::codes;
 use latchmail_oauth::error::Refusal;
 use latchmail_oauth::parameters::Parameters;
 use latchmail_oidc::Error;
@@ -48,16 +49,18 @@ pub(super) async fn back_channel_logout(
     app: &App,
     request: &Request,
 ) -> Result<Response, Rejection> {
-    let invalid = |refusal: Refusal| Rejection::bad_request(refusal.description);
+    let invalid =
+        |refusal: Refusal| Rejection::bad_request(codes::INVALID_FIELD, refusal.description);
     let parameters = Parameters::new(protocol::form(request).map_err(invalid)?);
     let token = parameters.needed("logout_token").map_err(invalid)?;
     let logout = match provider(app)?.logout(token).await {
         Ok(logout) => logout,
         Err(Error::Rejected(why)) => {
             tracing::warn!(why, "rejected a logout token");
-            return Err(Rejection::bad_request(format!(
-                "Invalid logout token: {why}"
-            )));
+            return Err(Rejection::bad_request(
+                codes::INVALID_LOGOUT_TOKEN,
+                format!("Invalid logout token: {why}"),
+            ));
         }
         Err(error) => return Err(unavailable(error)),
     };
@@ -71,7 +74,10 @@ pub(super) async fn back_channel_logout(
         .sign_out_by_provider(logout, origin)
         .await?
     {
-        return Err(Rejection::bad_request("The logout token was used before"));
+        return Err(Rejection::bad_request(
+            codes::INVALID_LOGOUT_TOKEN,
+            "The logout token was used before",
+        ));
     }
     request.set_verified();
     Ok(Response {

@@ -1,6 +1,7 @@
 //! The actions on a module: enable, disable, roll back and switch to another version.
 
 use http::StatusCode;
+use latchmail_core::codes;
 use latchmail_http::message::{Request, Response};
 use latchmail_http::rejection::Rejection;
 use maud::{Markup, html};
@@ -92,7 +93,11 @@ async fn change_version(
                     .into_iter()
                     .find(|version| version.digest == digest)
                     .ok_or_else(|| {
-                        Rejection::new(StatusCode::NOT_FOUND, "There is no such version")
+                        Rejection::new(
+                            StatusCode::NOT_FOUND,
+                            codes::MODULE_VERSION_NOT_FOUND,
+                            "There is no such version",
+                        )
                     })?,
                 None => modules.earlier_version(name).await?,
             };

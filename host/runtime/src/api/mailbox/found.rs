@@ -1,7 +1,9 @@
 //! Converts searches, threads and changes between the interface `mailbox` and the host.
 
+use crate::api::problem;
 use latchmail_bindings::latchmail::host::mailbox as wit;
 use latchmail_bindings::latchmail::host::types::Error;
+use latchmail_core::codes;
 use latchmail_core::message_number::MessageNumber;
 use latchmail_mailbox::changelog::Change;
 use latchmail_mailbox::search::Thread;
@@ -17,22 +19,23 @@ const MAX_QUERY: usize = 1000;
 pub(super) fn search_request(search: &wit::Search) -> Result<SearchRequest<'_>, Error> {
     let query = search.query.as_str();
     if query.is_empty() || query.len() > MAX_QUERY || query.chars().any(char::is_control) {
-        return Err(Error::Invalid(format!(
-            "The search query must be 1 to {MAX_QUERY} bytes without control characters"
-        )));
+        return Err(problem::invalid(
+            codes::INVALID_SEARCH_TERM,
+            format!("The search query must be 1 to {MAX_QUERY} bytes without control characters"),
+        ));
     }
     Ok(SearchRequest {
         query,
         operators: match search.syntax.as_str() {
             "operators" => true,
             "plain" => false,
-            other => return Err(Error::Invalid(unknown("query syntax", other))),
+            other => return Err(unknown("query syntax", other)),
         },
         folder: search.folder.as_deref(),
         sort: match search.sort.as_str() {
             "newest" => Sort::Newest,
             "relevance" => Sort::Relevance,
-            other => return Err(Error::Invalid(unknown("sort order", other))),
+            other => return Err(unknown("sort order", other)),
         },
         offset: search.page.offset,
         limit: search.page.limit,
