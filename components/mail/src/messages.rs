@@ -9,7 +9,7 @@ use utoipa::ToSchema;
 
 /// The code and the error message for an invalid filter.
 const BAD_FILTER: (Code, &str) = (
-    codes::INVALID_FILTER,
+    codes::INVALID_FIELD,
     "unread and flagged must be true or false",
 );
 
@@ -87,10 +87,8 @@ fn query(request: &Request) -> Result<MessageQuery, Failure> {
     let paging = request.paging(50, reading::BAD_PAGING)?;
     let start = match request.query("cursor") {
         Some(_) if request.query("page").is_some() => {
-            return Err(Failure::bad_request(
-                reading::BAD_PAGING.0,
-                reading::BAD_PAGING.1,
-            ));
+            let (code, text) = reading::BAD_PAGING;
+            return Err(Failure::bad_request(code, text));
         }
         Some(cursor) => PageStart::Cursor(cursor.into()),
         None => PageStart::Offset(paging.offset),

@@ -88,6 +88,9 @@ codes! {
         ["Missing or invalid Authorization header"];
     INVALID_ACCESS_TOKEN = "invalid_access_token", [401], ["Invalid or expired access token"];
     INVALID_API_TOKEN = "invalid_api_token", [401], ["Invalid API token"];
+    INVALID_APP_PASSWORD = "invalid_app_password", [401], ["Invalid user name or app password"];
+    CREDENTIAL_NOT_ACCEPTED = "credential_not_accepted", [403],
+        ["This endpoint does not accept this kind of credential"];
     API_TOKEN_REVOKED = "api_token_revoked", [401], ["This API token has been revoked"];
     API_TOKEN_EXPIRED = "api_token_expired", [401], ["This API token has expired"];
     API_TOKEN_UNUSABLE = "api_token_unusable", [401],
@@ -179,8 +182,6 @@ codes! {
         "Invalid paging parameters",
         "{}limit must be {}",
     ];
-    INVALID_FILTER = "invalid_filter", [400], ["unread and flagged must be true or false"];
-    UNKNOWN_VALUE = "unknown_value", [400], ["There is no {}"];
     INVALID_CURSOR = "invalid_cursor", [400], ["Invalid cursor"];
     CURSOR_EXPIRED = "cursor_expired", [400, 410], ["Cursor expired", "cursor expired"];
     INVALID_CHANGES_PARAMETERS = "invalid_changes_parameters", [400],

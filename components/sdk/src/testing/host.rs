@@ -286,10 +286,8 @@ impl FakeHost {
         }
         match need {
             Need::Scope(scope) if !caller.holds(scope) => {
-                return Err(Error::denied(
-                    codes::MISSING_SCOPE,
-                    missing(scope::name(scope)),
-                ));
+                let text = missing(scope::name(scope));
+                return Err(Error::denied(codes::MISSING_SCOPE, text));
             }
             Need::Session if caller.kind() != Kind::Session => {
                 return Err(Error::denied(codes::SESSION_REQUIRED, SESSION_ONLY));

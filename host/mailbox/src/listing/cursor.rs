@@ -1,5 +1,5 @@
-//! The cursors of listings. A cursor names the oldest message of a page by its UID, so the next page
-//! does not depend on messages that arrive or disappear.
+//! The cursors of listings. A cursor names the oldest message of a page by its UID, so messages
+//! that arrive or disappear do not change the next page.
 //!
 //! A cursor contains no secret: a caller with another cursor only reads another part of the same
 //! folder. The hash in a cursor binds the cursor to its folder and filters.

@@ -21,12 +21,14 @@ pub(super) fn scopes_from_wit(names: &[wit::Scope]) -> Result<Vec<Scope>, wit::E
     names.iter().map(scope).collect()
 }
 
-/// Returns the error for a value that the host does not know. The text contains at most 64
-/// characters of the value.
+/// Returns the error for a value that the host does not know. The text has at most 64 characters of
+/// the value.
 pub(super) fn unknown(what: &str, value: &str) -> wit::Error {
     let value: String = value.chars().take(64).collect();
-    let text = format!("There is no {what} {value:?}");
-    problem::invalid(codes::UNKNOWN_VALUE, text)
+    problem::invalid(
+        codes::INVALID_FIELD,
+        format!("There is no {what} {value:?}"),
+    )
 }
 
 /// Converts a failure of an account operation to a WIT error. The module receives the text only if

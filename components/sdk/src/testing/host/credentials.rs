@@ -70,7 +70,7 @@ impl Credentials for FakeHost {
                 .find(|one| scope::named(scope::name(**one)).is_none())
             {
                 let text = format!("There is no scope {name:?}");
-                return Err(Error::invalid(codes::UNKNOWN_VALUE, text));
+                return Err(Error::invalid(codes::INVALID_FIELD, text));
             }
             let canonical = scope::ALL.iter().map(|(scope, _)| *scope);
             let scopes: Vec<Scope> = canonical.filter(|one| scopes.contains(one)).collect();

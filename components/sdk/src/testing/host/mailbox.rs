@@ -282,7 +282,7 @@ impl Mail {
         for filter in filters {
             if !["unread", "flagged"].contains(&filter.as_str()) {
                 let text = format!("There is no filter {filter:?}");
-                return Err(Error::invalid(codes::UNKNOWN_VALUE, text));
+                return Err(Error::invalid(codes::INVALID_FIELD, text));
             }
         }
         if !self.has(folder) {
@@ -307,8 +307,8 @@ impl Mail {
                 let after = cursor
                     .strip_prefix(&prefix)
                     .and_then(|text| text.parse().ok());
-                let invalid = || Error::invalid(codes::INVALID_CURSOR, INVALID_CURSOR);
-                let after: u64 = after.ok_or_else(invalid)?;
+                let after: u64 =
+                    after.ok_or_else(|| Error::invalid(codes::INVALID_CURSOR, INVALID_CURSOR))?;
                 let listed = |(_, stored): &&(Summary, &Stored)| stored.arrival >= after;
                 matching.iter().take_while(listed).count()
             }

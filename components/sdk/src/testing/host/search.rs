@@ -37,8 +37,10 @@ impl Mail {
         ] {
             if !known.contains(&value.as_str()) {
                 let text = format!("There is no {what} {value:?}");
-                let error = Error::invalid(codes::UNKNOWN_VALUE, text);
-                return Err(SearchError::Failed(error));
+                return Err(SearchError::Failed(Error::invalid(
+                    codes::INVALID_FIELD,
+                    text,
+                )));
             }
         }
         if search.syntax == "operators" {

@@ -110,10 +110,8 @@ impl Account {
             .iter()
             .find(|right| !ALL_RIGHTS.contains(&right.as_str()))
         {
-            return Err(invalid(
-                codes::INVALID_RIGHTS,
-                &format!("There is no right {right:?}"),
-            ));
+            let text = format!("There is no right {right:?}");
+            return Err(invalid(codes::INVALID_FIELD, &text));
         }
         if rights.is_empty() {
             return Err(invalid(codes::INVALID_RIGHTS, "rights must not be empty"));

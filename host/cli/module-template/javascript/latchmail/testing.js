@@ -69,7 +69,7 @@ export class FakeHost {
       const { inbox } = this.#account('mail:read');
       check(limit >= 1 && limit <= 100, 'invalid_paging_parameters', 'limit must be between 1 and 100');
       for (const filter of filters) {
-        check(Object.hasOwn(FILTERS, filter), 'unknown_value', `There is no filter "${filter}"`);
+        check(Object.hasOwn(FILTERS, filter), 'invalid_field', `There is no filter "${filter}"`);
       }
       if (folder !== 'INBOX') {
         throw hostError('not-found');

@@ -86,7 +86,7 @@ class FakeHost:
         inbox = self._account("mail:read").inbox
         _check(1 <= query.limit <= 100, "invalid_paging_parameters", "limit must be between 1 and 100")
         for name in query.filters:
-            _check(name in _FILTERS, "unknown_value", f'There is no filter "{name}"')
+            _check(name in _FILTERS, "invalid_field", f'There is no filter "{name}"')
         if query.folder != "INBOX":
             raise Err(types.Error_NotFound())
         matching = [message for message in inbox[::-1] if all(_FILTERS[name](message) for name in query.filters)]
