@@ -52,7 +52,7 @@ async fn a_full_mailbox_takes_no_message_until_there_is_space() {
     // Mail from another server is refused at RCPT, so that server informs the sender.
     let shop = json!({ "domain": DOMAIN, "name": "shop" });
     let shop = ada.post("/api/v1/aliases", &shop).await.succeeds(201);
-    for to in [ada.address.as_str(), shop["address"].as_str().unwrap()] {
+    for to in [ada.address.as_str(), shop["alias"].as_str().unwrap()] {
         let refused = deliver(&service, to, 60 * 1024).await.unwrap_err();
         assert!(refused.contains("The mailbox is full"), "{to}: {refused}");
     }
