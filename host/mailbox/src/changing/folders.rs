@@ -189,6 +189,15 @@ impl Changer {
             outcome => check(outcome)?,
         }
         self.sent_folders.remove(&access.account);
+        let new_paths = tree.renamed_paths(from, &to);
+        let message_index = self.context.message_index();
+        let indexed = message_index
+            .rename_folders(&access.account, &new_paths)
+            .await;
+        if let Err(error) = indexed {
+            // The folders get new ids.
+            tracing::error!(%error, "failed to store the new paths of renamed folders");
+        }
         let mut commands = create_commands(&tree, &tree.missing_parents(&to));
         for name in subscribed {
             let Some(rest) = name.strip_prefix(&old) else {

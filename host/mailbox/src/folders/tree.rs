@@ -101,6 +101,16 @@ impl FolderTree {
         })
     }
 
+    /// Returns the paths of a folder and its subfolders, and their new paths after the folder was
+    /// renamed to `to`.
+    pub(crate) fn renamed_paths(&self, from: &str, to: &str) -> HashMap<String, String> {
+        let paths = self.folders.iter().map(|(folder, _)| &folder.path);
+        let within = paths.filter(|path| *path == from || self.is_below(path, from));
+        within
+            .map(|path| (path.clone(), format!("{to}{}", &path[from.len()..])))
+            .collect()
+    }
+
     /// Checks the path of a new folder. Returns the path with the inbox's name in upper case. The
     /// server checks the path too, because each server refuses other names.
     ///
