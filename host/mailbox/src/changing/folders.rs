@@ -200,11 +200,8 @@ impl Changer {
         }
         let mut commands = create_commands(&tree, &tree.missing_parents(&to));
         for name in subscribed {
-            let Some(rest) = name.strip_prefix(&old) else {
-                continue;
-            };
-            if rest.is_empty() || (rest.starts_with(tree.delimiter()) && name != old) {
-                commands.push(("SUBSCRIBE", format!("{new}{rest}")));
+            if name == old || tree.is_below(&name, &old) {
+                commands.push(("SUBSCRIBE", format!("{new}{}", &name[old.len()..])));
                 commands.push(("UNSUBSCRIBE", name));
             }
         }

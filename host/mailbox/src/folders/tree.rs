@@ -18,6 +18,7 @@ pub(crate) struct FolderTree {
     all: Vec<Listed>,
     /// The folders that can be opened, with their ids.
     folders: Vec<(Folder, Arc<str>)>,
+    /// The separator of path segments. Empty if the server has no hierarchy.
     delimiter: String,
 }
 
@@ -38,11 +39,6 @@ impl FolderTree {
             folders: folders.map(|(id, folder)| (folder, id)).collect(),
             delimiter,
         }
-    }
-
-    /// Returns the separator of path segments. Empty if the server has no hierarchy.
-    pub(crate) fn delimiter(&self) -> &str {
-        &self.delimiter
     }
 
     /// Returns the number of names, including those that cannot be opened.
