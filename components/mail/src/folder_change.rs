@@ -64,9 +64,9 @@ pub(crate) fn create_folder(
 /// Rename a folder
 ///
 /// Renames the folder with its subfolders, or moves it to another parent. Missing parents are
-/// created. The folders keep their `id`, and their messages keep their `uid`. A renamed folder stays
-/// subscribed. A member of a shared mailbox needs the rights `mail:read` and `mail:write` on the
-/// whole mailbox.
+/// created. The folders keep their `id`, and their messages keep their `uid`. A renamed folder
+/// stays subscribed. A member of a shared mailbox needs the rights `mail:read` and `mail:write` on
+/// the whole mailbox.
 #[utoipa::path(
     patch,
     path = "/api/v1/mail/folders/{folder}",

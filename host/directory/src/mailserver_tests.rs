@@ -284,6 +284,45 @@ async fn a_reader_sees_whole_accounts_while_the_service_writes(fresh: Fresh) {
     reader.close().await;
 }
 
+async fn a_quota_is_the_one_of_the_plan_or_of_the_default_plan(fresh: Fresh) {
+    let quotas = "SELECT address, CAST(storage AS TEXT) FROM mailserver_quotas ORDER BY 1";
+    for (id, address) in [("a", "ada@example.org"), ("b", "bob@example.org")] {
+        fresh.directory.with(id, address, &[]).await;
+    }
+    assert_eq!(fresh.as_mail_server(quotas).await, []);
+    let accounts = &fresh.directory.accounts;
+    let set = async |plans: &[(&str, Option<u64>)]| {
+        let plans = plans
+            .iter()
+            .map(|(plan, bytes)| ((*plan).to_owned(), *bytes));
+        accounts.set_plan_quotas(&plans.collect()).await.unwrap();
+        fresh.as_mail_server(quotas).await
+    };
+    let ada = ("ada@example.org", "1000");
+    let plans = [
+        ("default", Some(1000)),
+        ("pro", None),
+        ("big", Some(u64::MAX)),
+    ];
+    assert_eq!(set(&plans).await, rows(&[ada, ("bob@example.org", "1000")]));
+    let operator = Origin::operator();
+    for (plan, bob) in [
+        ("pro", None),
+        ("big", Some("9223372036854775807")),
+        ("unknown", Some("1000")),
+    ] {
+        accounts.set_plan("b", plan, NOW, &operator).await.unwrap();
+        let bob = bob.map(|bytes| ("bob@example.org", bytes));
+        let expected: Vec<_> = [Some(ada), bob].into_iter().flatten().collect();
+        assert_eq!(
+            fresh.as_mail_server(quotas).await,
+            rows(&expected),
+            "{plan}"
+        );
+    }
+    assert_eq!(set(&[("default", None)]).await, []);
+}
+
 both!(
     a_new_account_can_log_in_and_has_mail_at_once,
     a_log_in_tells_what_it_is_for,
@@ -296,4 +335,5 @@ both!(
     an_app_password_dies_at_its_end_with_nobody_to_tell,
     what_is_not_committed_is_not_seen,
     a_reader_sees_whole_accounts_while_the_service_writes,
+    a_quota_is_the_one_of_the_plan_or_of_the_default_plan,
 );

@@ -272,7 +272,7 @@ pub trait Mailbox {
     /// # Errors
     /// Returns [`Error::NotFound`] if the folder does not exist. Returns [`Error::Conflict`] if the
     /// folder has a role or subfolders, if it has messages and `messages` is
-    /// [`MessageDisposal::Refuse`], or if there is no folder with the role [`Role::Trash`].
+    /// [`MessageDisposal::Refuse`], or if there is no folder with the role `\Trash`.
     fn delete_folder(&self, folder: &str, messages: MessageDisposal) -> Result<(), Error>;
 
     /// Returns the quota of the mailbox as the mail server reports it.

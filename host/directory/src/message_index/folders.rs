@@ -230,15 +230,7 @@ impl MessageIndex {
         // Folders may have swapped their paths. Therefore all old paths are cleared before new
         // paths are written.
         for folders in cleared.chunks(MAX_PER_STATEMENT) {
-            on_tx!(&mut tx, tx => {
-                let mut query = QueryBuilder::new(CLEAR_PATHS);
-                query.push_bind(account.to_owned()).push(" AND id IN (");
-                let mut ids = query.separated(", ");
-                for folder in folders {
-                    ids.push_bind(folder.id.clone());
-                }
-                query.push(")").build().execute(tx).await.map(drop)
-            })?;
+            clear_paths(&mut tx, account, folders).await?;
         }
         let had: HashMap<&str, &IndexedFolder> =
             indexed.iter().map(|n| (n.id.as_str(), n)).collect();
@@ -259,6 +251,50 @@ impl MessageIndex {
         log::append(&mut tx, account, &changes).await?;
         tx.commit().await?;
         Ok(now)
+    }
+
+    /// Changes the paths of folders without the mail server's ids after this service has renamed a
+    /// folder. `renamed` contains the old and the new path of the folder and of each subfolder.
+    /// [`Self::update_folders`] would treat these folders as new folders. Adds the changes to the
+    /// change log.
+    ///
+    /// # Errors
+    /// Returns [`Error`] if the database fails. Nothing is changed in that case.
+    pub async fn rename_folders(
+        &self,
+        account: &str,
+        renamed: &HashMap<String, String>,
+    ) -> Result<(), Error> {
+        let mut tx = self.db.begin().await?;
+        tx.lock_account(account).await?;
+        let indexed: Vec<IndexedFolder> =
+            on_tx!(&mut tx, tx => sqlx::query_as(ALL).bind(account).fetch_all(tx).await)?;
+        let without_id = indexed
+            .iter()
+            .filter(|folder| folder.listed_path.is_some() && folder.object_id.is_none());
+        let moves: HashMap<&str, &String> = without_id
+            .filter_map(|folder| Some((folder.id.as_str(), renamed.get(&folder.path)?)))
+            .collect();
+        // Deleted folders can have the new paths.
+        let new_paths: HashSet<&String> = moves.values().copied().collect();
+        let loses_path = |folder: &&IndexedFolder| {
+            moves.contains_key(folder.id.as_str()) || new_paths.contains(&folder.path)
+        };
+        let cleared: Vec<&IndexedFolder> = indexed.iter().filter(loses_path).collect();
+        for folders in cleared.chunks(MAX_PER_STATEMENT) {
+            clear_paths(&mut tx, account, folders).await?;
+        }
+        let mut changes = Vec::new();
+        for folder in &indexed {
+            if let Some(path) = moves.get(folder.id.as_str()) {
+                changes.push(LoggedChange::of_folder(&folder.id, folder.listed_path()));
+                let mut folder = folder.clone();
+                folder.path.clone_from(path);
+                folder.write(&mut tx, account, CHANGE).await?;
+            }
+        }
+        log::append(&mut tx, account, &changes).await?;
+        tx.commit().await
     }
 
     /// Records that a reconciliation with the mail server has processed all messages with an IMAP
@@ -284,6 +320,19 @@ impl MessageIndex {
             .map(drop))?;
         Ok(())
     }
+}
+
+async fn clear_paths(tx: &mut Tx, account: &str, folders: &[&IndexedFolder]) -> Result<(), Error> {
+    on_tx!(tx, tx => {
+        let mut query = QueryBuilder::new(CLEAR_PATHS);
+        query.push_bind(account.to_owned()).push(" AND id IN (");
+        let mut ids = query.separated(", ");
+        for folder in folders {
+            ids.push_bind(folder.id.clone());
+        }
+        query.push(")").build().execute(tx).await.map(drop)
+    })?;
+    Ok(())
 }
 
 /// Returns the entries of the listed folders in the message index, in the listed order.

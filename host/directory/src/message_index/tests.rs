@@ -546,6 +546,46 @@ async fn each_batch_of_merged_threads_is_one_transaction(fresh: Fresh) {
     assert_eq!(stored.len(), 2 * MAX_PER_STATEMENT);
 }
 
+async fn a_renamed_folder_without_a_server_id_keeps_its_id_and_its_numbers(fresh: Fresh) {
+    fresh.directory.with("ada", "ada@example.org", &[]).await;
+    let message_index = &fresh.directory.message_index;
+    let numbers = numbered(&fresh, "a", FIRST, &[1, 2]).await;
+    let first = message_index
+        .update_folders("ada", &[seen("a", FIRST, None), seen("a/b", 8, None)])
+        .await
+        .unwrap();
+    // A deleted folder had the new path.
+    let old = [
+        seen("c", 9, None),
+        seen("a", FIRST, None),
+        seen("a/b", 8, None),
+    ];
+    message_index.update_folders("ada", &old).await.unwrap();
+    message_index
+        .remove_folders("ada", &[old_id(message_index, "c").await])
+        .await
+        .unwrap();
+    let renamed = [("a", "c"), ("a/b", "c/b")];
+    let renamed = renamed.map(|(from, to)| (from.to_owned(), to.to_owned()));
+    message_index
+        .rename_folders("ada", &HashMap::from(renamed))
+        .await
+        .unwrap();
+    let now = [seen("c", FIRST, None), seen("c/b", 8, None)];
+    let second = message_index.update_folders("ada", &now).await.unwrap();
+    let ids = |folders: &[IndexedFolder]| -> Vec<String> {
+        folders.iter().map(|folder| folder.id.clone()).collect()
+    };
+    assert_eq!(ids(&second), ids(&first));
+    assert_eq!(numbered(&fresh, "c", FIRST, &[1, 2]).await, numbers);
+}
+
+async fn old_id(message_index: &MessageIndex, path: &str) -> String {
+    let folders = message_index.folders("ada").await.unwrap();
+    let found = folders.into_iter().find(|folder| folder.path == path);
+    found.unwrap().id
+}
+
 both!(
     numbers_are_given_once_in_the_order_of_the_uids,
     a_folder_is_noted_as_it_stood_at_the_survey_or_from_its_beginning,
@@ -559,6 +599,5 @@ both!(
     more_messages_than_fit_one_statement_are_numbered,
     a_folder_with_the_longest_path_is_indexed,
     merged_threads_are_replaced_in_batches,
-    each_batch_of_merged_threads_is_one_transaction,
-    the_folder_before_the_last_move_is_known_by_its_current_path,
+    a_renamed_folder_without_a_server_id_keeps_its_id_and_its_numbers, each_batch_of_merged_threads_is_one_transaction, the_folder_before_the_last_move_is_known_by_its_current_path,
 );

@@ -189,13 +189,19 @@ impl Changer {
             outcome => check(outcome)?,
         }
         self.sent_folders.remove(&access.account);
+        let new_paths = tree.renamed_paths(from, &to);
+        let message_index = self.context.message_index();
+        let indexed = message_index
+            .rename_folders(&access.account, &new_paths)
+            .await;
+        if let Err(error) = indexed {
+            // The folders get new ids.
+            tracing::error!(%error, "failed to store the new paths of renamed folders");
+        }
         let mut commands = create_commands(&tree, &tree.missing_parents(&to));
         for name in subscribed {
-            let Some(rest) = name.strip_prefix(&old) else {
-                continue;
-            };
-            if rest.is_empty() || (rest.starts_with(tree.delimiter()) && name != old) {
-                commands.push(("SUBSCRIBE", format!("{new}{rest}")));
+            if name == old || tree.is_below(&name, &old) {
+                commands.push(("SUBSCRIBE", format!("{new}{}", &name[old.len()..])));
                 commands.push(("UNSUBSCRIBE", name));
             }
         }

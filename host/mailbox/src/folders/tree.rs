@@ -18,6 +18,7 @@ pub(crate) struct FolderTree {
     all: Vec<Listed>,
     /// The folders that can be opened, with their ids.
     folders: Vec<(Folder, Arc<str>)>,
+    /// The separator of path segments. Empty if the server has no hierarchy.
     delimiter: String,
 }
 
@@ -38,11 +39,6 @@ impl FolderTree {
             folders: folders.map(|(id, folder)| (folder, id)).collect(),
             delimiter,
         }
-    }
-
-    /// Returns the separator of path segments. Empty if the server has no hierarchy.
-    pub(crate) fn delimiter(&self) -> &str {
-        &self.delimiter
     }
 
     /// Returns the number of names, including those that cannot be opened.
@@ -99,6 +95,16 @@ impl FolderTree {
             let path = format!("{to}{}", &listed.path[from.len()..]);
             utf7::name(&path).is_some()
         })
+    }
+
+    /// Returns the paths of a folder and its subfolders, and their new paths after the folder was
+    /// renamed to `to`.
+    pub(crate) fn renamed_paths(&self, from: &str, to: &str) -> HashMap<String, String> {
+        let paths = self.folders.iter().map(|(folder, _)| &folder.path);
+        let within = paths.filter(|path| *path == from || self.is_below(path, from));
+        within
+            .map(|path| (path.clone(), format!("{to}{}", &path[from.len()..])))
+            .collect()
     }
 
     /// Checks the path of a new folder. Returns the path with the inbox's name in upper case. The

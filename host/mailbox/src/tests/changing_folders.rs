@@ -264,7 +264,12 @@ async fn a_change_of_a_message_during_a_rename_never_affects_another_message() {
                 .flag(&test.access, &uids[1..2], flag("seen"), true);
             match changed.await {
                 Ok(changed) => assert!(changed.is_empty() || changed == uids[1..2]),
-                Err(Error::Unavailable(_) | Error::Unknown(_) | Error::Internal(_)) => {}
+                Err(
+                    Error::Unavailable(_)
+                    | Error::Unknown(_)
+                    | Error::Rejected(_)
+                    | Error::Internal(_),
+                ) => {}
                 Err(error) => panic!("{error}"),
             }
         }

@@ -1,9 +1,9 @@
 //! The quota of a mailbox, which the mail server enforces.
 
-use latchmail_tests::{Imap, Response, Service, imap};
-use lettre::address::Envelope;
-use lettre::{AsyncSmtpTransport, AsyncTransport as _, Tokio1Executor};
+use latchmail_tests::{DOMAIN, Imap, Response, Service, imap};
 use serde_json::json;
+use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
+use tokio::net::TcpStream;
 
 const LIMIT: u64 = 200 * 1024;
 
@@ -20,17 +20,26 @@ async fn append(client: &mut Imap, bytes: usize) -> Result<(), String> {
     appended.map_err(|error| error.to_string())
 }
 
-/// Sends a message to an address from another server. Returns the server's refusal.
-async fn deliver(service: &Service, to: &str, bytes: usize) -> Result<(), String> {
-    let sender = "sender@outside.test".parse().unwrap();
-    let envelope = Envelope::new(Some(sender), vec![to.parse().unwrap()]).unwrap();
-    let smtp = service.mail().smtp;
-    let transport = AsyncSmtpTransport::<Tokio1Executor>::builder_dangerous(smtp.ip().to_string());
-    let transport = transport.port(smtp.port()).build();
-    let sent = transport
-        .send_raw(&envelope, message(bytes).as_bytes())
-        .await;
-    sent.map(drop).map_err(|error| error.to_string())
+/// Returns the mail server's reply to RCPT from another server. The message would have this size.
+async fn rcpt(service: &Service, to: &str, bytes: usize) -> String {
+    let stream = TcpStream::connect(service.mail().smtp).await.unwrap();
+    let mut stream = BufReader::new(stream);
+    let mut last = String::new();
+    let from = format!("MAIL FROM:<sender@outside.test> SIZE={bytes}");
+    for line in ["", "EHLO outside.test", &from, &format!("RCPT TO:<{to}>")] {
+        if !line.is_empty() {
+            let line = format!("{line}\r\n");
+            stream.write_all(line.as_bytes()).await.unwrap();
+        }
+        loop {
+            last.clear();
+            assert!(stream.read_line(&mut last).await.unwrap() > 0, "hung up");
+            if last.as_bytes()[3] == b' ' {
+                break;
+            }
+        }
+    }
+    last
 }
 
 #[tokio::test]
@@ -50,13 +59,16 @@ async fn a_full_mailbox_takes_no_message_until_there_is_space() {
     let full = append(&mut client, 60 * 1024).await.unwrap_err();
     assert!(full.to_uppercase().contains("OVERQUOTA"), "{full}");
     // Mail from another server is refused at RCPT, so that server informs the sender.
-    let refused = deliver(&service, &ada.address, 60 * 1024).await;
-    assert!(
-        refused.as_ref().is_err_and(|e| e.contains("552")),
-        "{refused:?}"
-    );
-    deliver(&service, &ada.address, 1024).await.unwrap();
-    ada.wait_for_message("large").await;
+    let shop = json!({ "domain": DOMAIN, "name": "shop" });
+    let shop = ada.post("/api/v1/aliases", &shop).await.succeeds(201);
+    for to in [ada.address.as_str(), shop["alias"].as_str().unwrap()] {
+        let refused = rcpt(&service, to, 60 * 1024).await;
+        assert!(refused.starts_with("552 5.2.2"), "{to}: {refused}");
+        let accepted = rcpt(&service, to, 1024).await;
+        assert!(accepted.starts_with("250"), "{to}: {accepted}");
+    }
+    ada.receive("From: grace@outside.test\nSubject: small\n\nText.")
+        .await;
     // A folder with its messages can be moved to Trash, which needs no space.
     client.create("Work").await.unwrap();
     client.select("INBOX").await.unwrap();

@@ -137,8 +137,8 @@ impl FakeHost {
         self.with_account(|account| account.mail.index = state);
     }
 
-    /// Sets the quota of the mailbox of the signed-in account. Initially there is no limit. The fake
-    /// host does not enforce the quota.
+    /// Sets the quota of the mailbox of the signed-in account. Initially there is no limit. The
+    /// fake host does not enforce the quota.
     #[track_caller]
     pub fn set_mailbox_quota(&self, quota: Quota) {
         self.with_account(|account| account.mail.quota = quota);
