@@ -24,6 +24,8 @@ fn expected_access() -> BTreeMap<&'static str, Access> {
     let scoped = |scope, oauth| Access::Scoped { scope, oauth };
     let read = scoped(Scope::MailRead, true);
     let write = scoped(Scope::MailWrite, true);
+    let read_aliases = scoped(Scope::AliasesRead, true);
+    let write_aliases = scoped(Scope::AliasesWrite, false);
     BTreeMap::from([
         ("GET /", Access::Public),
         ("GET /docs", Access::Public),
@@ -55,24 +57,12 @@ fn expected_access() -> BTreeMap<&'static str, Access> {
         ("POST /api/v1/mail/messages/bulk/flag", write),
         ("POST /api/v1/mail/messages/bulk/move", write),
         ("POST /api/v1/mail/messages/bulk/delete", write),
-        ("GET /api/v1/aliases", scoped(Scope::AliasesRead, true)),
-        ("POST /api/v1/aliases", scoped(Scope::AliasesWrite, false)),
-        (
-            "GET /api/v1/aliases/domains",
-            scoped(Scope::AliasesRead, true),
-        ),
-        (
-            "GET /api/v1/aliases/check",
-            scoped(Scope::AliasesRead, true),
-        ),
-        (
-            "PATCH /api/v1/aliases/{id}",
-            scoped(Scope::AliasesWrite, false),
-        ),
-        (
-            "DELETE /api/v1/aliases/{id}",
-            scoped(Scope::AliasesWrite, false),
-        ),
+        ("GET /api/v1/aliases", read_aliases),
+        ("POST /api/v1/aliases", write_aliases),
+        ("GET /api/v1/aliases/domains", read_aliases),
+        ("GET /api/v1/aliases/check", read_aliases),
+        ("PATCH /api/v1/aliases/{id}", write_aliases),
+        ("DELETE /api/v1/aliases/{id}", write_aliases),
         ("GET /api/v1/profile", scoped(Scope::ProfileRead, false)),
         ("PATCH /api/v1/profile", Access::Session),
         ("POST /api/v1/profile/password", Access::Session),
