@@ -33,7 +33,7 @@ struct MessageBatch {
 #[expect(dead_code, reason = "used only for the API description")]
 enum BatchMessage {
     /// The view `detail`.
-    Detail(Message),
+    Detail(Box<Message>),
     /// The view `summary`.
     Summary(FoundMessage),
 }

@@ -305,8 +305,8 @@ pub trait Mailbox {
     /// Returns the same messages as [`Mailbox::get_summaries`], in full.
     ///
     /// # Errors
-    /// Returns [`Error::TooLarge`] for more than 20 `uid`s, or if the calls in one request return
-    /// more than 64 MiB of texts.
+    /// Returns [`Error::TooLarge`] for more than 20 `uid`s, if the texts of the messages have more
+    /// than 8 MiB in total, or if the calls in one request return more than 64 MiB of texts.
     fn get_messages_with_blobs(&self, uids: &[u64]) -> Result<Vec<DetailWithBlobs>, Error>;
 
     /// Stores a message in a folder without a change of its bytes. Within 24 hours, a repeated call

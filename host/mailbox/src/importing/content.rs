@@ -110,7 +110,7 @@ mod tests {
         ] {
             let refused = check(message.as_bytes());
             assert!(
-                matches!(refused, Err(invalid("Invalid message"))),
+                matches!(&refused, Err(Error::Invalid(problem)) if problem.text == "Invalid message"),
                 "{message}"
             );
         }

@@ -5,6 +5,8 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use latchmail_core::codes;
+use latchmail_core::error::Problem;
 use latchmail_core::message_number::{MessageNumber, Uid};
 use latchmail_directory::message_index::Location;
 use latchmail_imap::{Fetched, MessageRef};
@@ -21,20 +23,51 @@ use crate::numbers::locations::{group_by_folder, message_ref};
 /// The number of bytes that the first command reads of each message.
 const BEGINNING: usize = 64 * 1024;
 
+/// Maximum total size of the texts of the messages, in bytes.
+const MAX_TEXTS: usize = 8 * 1024 * 1024;
+
+/// The messages that were read.
+#[derive(Default)]
+struct Batch {
+    details: HashMap<MessageNumber, Detail>,
+    /// The total size of the texts, in bytes.
+    texts: usize,
+}
+
+impl Batch {
+    /// Adds a message.
+    ///
+    /// # Errors
+    /// Returns [`Error::TooLarge`] if the texts of all messages exceed [`MAX_TEXTS`].
+    fn add(&mut self, detail: Detail) -> Result<(), Error> {
+        let texts = [&detail.text, &detail.html, &detail.new_text];
+        self.texts += texts.into_iter().flatten().map(String::len).sum::<usize>();
+        if self.texts > MAX_TEXTS {
+            return Err(Error::TooLarge(Problem::new(
+                codes::MESSAGE_TOO_LARGE,
+                "The messages are too large; request fewer messages at once",
+            )));
+        }
+        self.details.insert(detail.summary.number, detail);
+        Ok(())
+    }
+}
+
 impl Reader {
     /// Returns the messages with these numbers, in the order of `numbers`. Omits messages that do
     /// not exist or that the caller is not allowed to read.
     ///
     /// # Errors
-    /// Returns an [`Error`] if the operation fails.
+    /// Returns [`Error::TooLarge`] if the texts of the messages have more than 8 MiB in total.
+    /// Returns another [`Error`] if the operation fails.
     pub async fn messages(
         &self,
         access: &Access,
         numbers: &[MessageNumber],
     ) -> Result<Vec<Detail>, Error> {
-        let mut details: HashMap<MessageNumber, Detail> = HashMap::new();
+        let mut batch = Batch::default();
         for is_reconciled in [false, true] {
-            let missing = |number: &&MessageNumber| !details.contains_key(number);
+            let missing = |number: &&MessageNumber| !batch.details.contains_key(number);
             let missing: Vec<MessageNumber> = numbers.iter().filter(missing).copied().collect();
             if is_reconciled {
                 self.numbers.reconcile(access).await?;
@@ -49,8 +82,7 @@ impl Reader {
                     .iter()
                     .filter_map(|(number, _)| Some((*number, *by_number.get(number)?)))
                     .collect();
-                let read = self.messages_in(access, &messages).await?;
-                details.extend(read.into_iter().map(|one| (one.summary.number, one)));
+                self.messages_in(access, &messages, &mut batch).await?;
             }
             // The owner's other numbers were never assigned. For a member, the steps do not depend
             // on the existence of a message.
@@ -58,10 +90,14 @@ impl Reader {
                 None => by_number.into_keys().collect(),
                 Some(_) => missing,
             };
-            if expected.iter().all(|number| details.contains_key(number)) {
+            if expected
+                .iter()
+                .all(|number| batch.details.contains_key(number))
+            {
                 break;
             }
         }
+        let mut details = batch.details;
         let summaries = details.values_mut().map(|detail| &mut detail.summary);
         self.index
             .set_merged_threads(&access.account, summaries)
@@ -75,7 +111,8 @@ impl Reader {
         &self,
         access: &Access,
         messages: &[(MessageNumber, &Arc<Location>)],
-    ) -> Result<Vec<Detail>, Error> {
+        batch: &mut Batch,
+    ) -> Result<(), Error> {
         let by_uid: HashMap<Uid, (MessageNumber, &Arc<Location>)> = messages
             .iter()
             .map(|(number, location)| (location.imap_uid(), (*number, *location)))
@@ -84,14 +121,13 @@ impl Reader {
             .iter()
             .map(|(_, location)| message_ref(location))
             .collect();
-        let mut details = Vec::with_capacity(messages.len());
         let mut large: Vec<(usize, MessageRef<'_>)> = Vec::new();
         for message in self.beginnings(access, &refs, BEGINNING).await? {
             let Some((number, location)) = by_uid.get(&message.uid) else {
                 continue;
             };
             if message.whole.len() < BEGINNING {
-                details.push(self.parse_whole(*number, location, message).await?);
+                batch.add(self.parse_whole(*number, location, message).await?)?;
             } else {
                 let size = bounds::to_usize(message.size).min(bounds::FIRST);
                 large.push((size, message_ref(location)));
@@ -105,9 +141,9 @@ impl Reader {
                 bytes <= bounds::LISTING_BATCH
             };
             let count = remaining.iter().take_while(fits).count().max(1);
-            let (batch, rest) = remaining.split_at(count);
+            let (now, rest) = remaining.split_at(count);
             remaining = rest;
-            let refs: Vec<MessageRef<'_>> = batch.iter().map(|(_, message)| *message).collect();
+            let refs: Vec<MessageRef<'_>> = now.iter().map(|(_, message)| *message).collect();
             let mib = u32::try_from(bounds::LISTING_BATCH.div_ceil(1024 * 1024));
             let memory = &self.context.message_memory;
             let memory = memory.acquire(mib.unwrap_or(u32::MAX)).await?;
@@ -117,7 +153,7 @@ impl Reader {
                     continue;
                 };
                 if message.whole.len() < bounds::FIRST {
-                    details.push(self.parse_whole(*number, location, message).await?);
+                    batch.add(self.parse_whole(*number, location, message).await?)?;
                 } else {
                     largest.push((*number, *location));
                 }
@@ -125,10 +161,12 @@ impl Reader {
             drop(memory);
             // Each of these messages needs commands of its own, because its texts can be anywhere.
             for (number, location) in largest {
-                details.extend(self.message_at(access, number, location).await?);
+                if let Some(detail) = self.message_at(access, number, location).await? {
+                    batch.add(detail)?;
+                }
             }
         }
-        Ok(details)
+        Ok(())
     }
 
     async fn beginnings(
