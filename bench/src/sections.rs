@@ -3,7 +3,7 @@
 use crate::operations::{FREQUENT, Operation, RARE};
 
 /// The names of the sections that consist of one function.
-const NAMES: [&str; 14] = [
+const NAMES: [&str; 15] = [
     "memory",
     "idle accounts",
     "module memory",
@@ -18,6 +18,7 @@ const NAMES: [&str; 14] = [
     "sandbox",
     "several hosts",
     "observability",
+    "not modified",
 ];
 
 /// The names of the operations with many clients, in the order of the page.

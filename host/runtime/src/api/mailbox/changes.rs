@@ -19,7 +19,7 @@ const MAX_FLAGS: usize = 100;
 
 impl Call {
     pub(super) async fn change_flags(
-        &self,
+        &mut self,
         uids: Vec<u64>,
         flags: &[String],
         action: wit::FlagAction,
@@ -41,26 +41,26 @@ impl Call {
             let text = "The flags are empty or contain a flag that clients cannot set";
             problem::invalid(codes::INVALID_FLAG_DATA, text)
         })?;
-        let changing = &self.services.mail.changing;
-        let changed = changing.flag(&access, &numbers(uids), (flags, mode), if_version);
+        let (changing, numbers) = (&self.services.mail.changing, numbers(uids));
+        let changed = changing.flag(&access, &numbers, (flags, mode), if_version);
         Ok(self::uids(changed.await.map_err(conditional_error)?))
     }
 
     pub(super) async fn move_to(
-        &self,
+        &mut self,
         uids: Vec<u64>,
         destination: &str,
         if_version: Option<String>,
     ) -> Result<Vec<u64>, HostError<wit::ConditionalError>> {
         let access = self.conditional_access(&uids, if_version.as_ref())?;
-        let changing = &self.services.mail.changing;
-        let moved = changing.move_to(&access, &numbers(uids), destination, if_version);
+        let (changing, numbers) = (&self.services.mail.changing, numbers(uids));
+        let moved = changing.move_to(&access, &numbers, destination, if_version);
         let moved = moved.await.map_err(conditional_error)?;
         Ok(self::uids(moved.ok_or(Error::NotFound)?))
     }
 
     pub(super) async fn delete(
-        &self,
+        &mut self,
         uids: Vec<u64>,
         if_version: Option<String>,
     ) -> Result<Vec<u64>, HostError<wit::ConditionalError>> {
@@ -71,7 +71,7 @@ impl Call {
     }
 
     pub(super) async fn trash(
-        &self,
+        &mut self,
         uids: Vec<u64>,
         if_version: Option<String>,
     ) -> Result<Vec<u64>, HostError<wit::ConditionalError>> {
@@ -81,7 +81,7 @@ impl Call {
         Ok(self::uids(moved.map_err(conditional_error)?))
     }
 
-    pub(super) async fn restore(&self, uids: Vec<u64>) -> Result<Vec<u64>, Error> {
+    pub(super) async fn restore(&mut self, uids: Vec<u64>) -> Result<Vec<u64>, Error> {
         let access = self.change_access(&uids)?;
         let changing = &self.services.mail.changing;
         let restored = changing.restore(&access, &numbers(uids)).await;
@@ -89,7 +89,7 @@ impl Call {
     }
 
     pub(super) async fn copy_to(
-        &self,
+        &mut self,
         uids: Vec<u64>,
         destination: &str,
     ) -> Result<Vec<wit::CopiedMessage>, Error> {
@@ -105,7 +105,7 @@ impl Call {
     }
 
     pub(super) async fn version(
-        &self,
+        &mut self,
         number: MessageNumber,
     ) -> Result<wit::MessageVersion, Error> {
         let access = self.mailbox_access(Scope::MailRead)?;
