@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use http::{Method, StatusCode};
+use http::{Method, StatusCode, header};
 use latchmail_bindings::Blob;
 use latchmail_bindings::exports::latchmail::host::module as wit;
 use latchmail_shape::{DeclaredRoute, check_manifest, check_route};
