@@ -18,7 +18,10 @@ const RESPONSE_TIMEOUT: Duration = Duration::from_mins(1);
 pub(crate) struct Client<Stream = TcpStream> {
     stream: Stream,
     buffer: Vec<u8>,
-    authorization: String,
+    /// The headers that every request has.
+    headers: String,
+    /// The head of the last response. `None` if the client does not keep it.
+    head: Option<String>,
 }
 
 /// A response.
@@ -48,12 +51,37 @@ impl Client<UnixStream> {
 }
 
 impl<Stream: Read + Write> Client<Stream> {
-    fn over(stream: Stream, authorization: String) -> Self {
+    fn over(stream: Stream, headers: String) -> Self {
         Self {
             stream,
             buffer: vec![0; 256 * 1024],
-            authorization,
+            headers,
+            head: None,
         }
+    }
+
+    /// Requests a resource and returns a header of the response.
+    pub(crate) fn header(&mut self, path: &str, name: &str) -> anyhow::Result<String> {
+        self.head = Some(String::new());
+        let (status, _) = self.send("GET", path, "", |_| {})?;
+        check_status("GET", path, status, b"")?;
+        let prefix = format!("{name}: ");
+        let head = self.head.take().unwrap_or_default();
+        let value = head.lines().find_map(|line| line.strip_prefix(&prefix));
+        let missing = || format!("{path} returned no header {name}");
+        Ok(value.with_context(missing)?.to_owned())
+    }
+
+    /// Adds a header to every further request.
+    pub(crate) fn add_header(&mut self, name: &str, value: &str) {
+        self.headers += &format!("{name}: {value}\r\n");
+    }
+
+    /// Requests a resource that the client has already. Returns an error unless the status is 304.
+    pub(crate) fn get_unchanged(&mut self, path: &str) -> anyhow::Result<()> {
+        let (status, _) = self.send("GET", path, "", |_| {})?;
+        anyhow::ensure!(status == 304, "GET {path}: {status} instead of 304");
+        Ok(())
     }
 
     /// Requests a resource, discards the body and returns its length in bytes.
@@ -113,7 +141,7 @@ impl<Stream: Read + Write> Client<Stream> {
         };
         let request = format!(
             "{method} {path} HTTP/1.1\r\nHost: bench\r\n{}{length}\r\n",
-            self.authorization
+            self.headers
         );
         self.stream
             .write_all(&[request.as_bytes(), sent].concat())?;
@@ -124,8 +152,11 @@ impl<Stream: Read + Write> Client<Stream> {
                 bail!("the service closed the connection");
             }
             filled += read;
-            if let Some(head) = head(&self.buffer[..filled])? {
-                break head;
+            if let Some(found) = head(&self.buffer[..filled])? {
+                if let Some(kept) = &mut self.head {
+                    *kept = String::from_utf8_lossy(&self.buffer[..found.0]).into_owned();
+                }
+                break found;
             }
         };
         on_body(&self.buffer[head..filled]);
@@ -171,7 +202,13 @@ fn head(bytes: &[u8]) -> anyhow::Result<Option<(usize, u16, usize)>> {
         .context("the response has no status")?;
     let length = head
         .lines()
-        .find_map(|line| line.strip_prefix("content-length: "))
-        .context("the response has no Content-Length")?;
-    Ok(Some((end + 4, status, length.parse()?)))
+        .find_map(|line| line.strip_prefix("content-length: "));
+    let length = match (status, length) {
+        // A response with the status 304 has no body (RFC 9110, section 15.4.5).
+        (304, _) => 0,
+        (_, length) => length
+            .context("the response has no Content-Length")?
+            .parse()?,
+    };
+    Ok(Some((end + 4, status, length)))
 }

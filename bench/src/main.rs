@@ -46,6 +46,7 @@ mod memory;
 mod messages;
 mod module_memory;
 mod module_swap;
+mod not_modified;
 mod observability;
 mod operations;
 mod page;
@@ -164,6 +165,9 @@ fn main() -> anyhow::Result<()> {
         memory::downloads(&service, &mailbox, &mut report)?;
     }
     routes::measure(&service, &mailbox, &workload, &sections, &mut report)?;
+    if sections.include("not modified") {
+        not_modified::measure(&service, &mailbox, &workload, &mut report)?;
+    }
     if sections.include("bulk flag") {
         bulk::flag(&service, &mailbox, &workload, &mut report)?;
     }

@@ -3,7 +3,7 @@
 use crate::operations::{FREQUENT, Operation, RARE};
 
 /// The names of the sections that consist of one function.
-const NAMES: [&str; 16] = [
+const NAMES: [&str; 17] = [
     "memory",
     "idle accounts",
     "module memory",
@@ -20,6 +20,7 @@ const NAMES: [&str; 16] = [
     "sandbox",
     "several hosts",
     "observability",
+    "not modified",
 ];
 
 /// The names of the operations with many clients, in the order of the page.

@@ -1,5 +1,5 @@
-//! Conditional requests for messages: 304 if the client has the current representation, and 412 if a
-//! message has changed since the client read it.
+//! Conditional requests for messages: 304 if the client has the current representation, and 412 if
+//! a message has changed since the client read it.
 
 use latchmail_sdk::capability::{Caller, ConditionalError, Mailbox, MessageVersion};
 use latchmail_sdk::{Code, Failure, Reply, Request, codes};

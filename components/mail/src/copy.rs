@@ -35,7 +35,7 @@ pub(crate) struct BulkCopyRequest {
 /// The copy of a message.
 #[derive(Serialize, ToSchema)]
 #[schema(example = json!({"uid": 43}))]
-pub(crate) struct Copy {
+pub(crate) struct MessageCopy {
     /// The number of the copy.
     uid: u64,
 }
@@ -56,7 +56,7 @@ pub(crate) struct Copy {
         (
             status = 201,
             description = "The copy",
-            body = Copy,
+            body = MessageCopy,
             links(("getMessage" = (operation_id = "getMessage", parameters(("uid" = "$response.body#/uid")))))
         ),
         (status = 400, description = "`Invalid message UID`, `Invalid copy data`", body = latchmail_sdk::Failed),
@@ -75,7 +75,7 @@ pub(crate) fn copy_message(
         codes::MESSAGE_NOT_FOUND,
         "Message not found",
     ))?;
-    Reply::with_status(201, &Copy { uid: copy.copy })
+    Reply::with_status(201, &MessageCopy { uid: copy.copy })
 }
 
 /// Copy messages

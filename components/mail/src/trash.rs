@@ -1,5 +1,5 @@
-//! POST `…/messages/{uid}/trash` and `…/restore`, `…/messages/bulk/trash` and `…/bulk/restore`: move
-//! messages to Trash and back.
+//! POST `…/messages/{uid}/trash` and `…/restore`, `…/messages/bulk/trash` and `…/bulk/restore`:
+//! move messages to Trash and back.
 
 use latchmail_common::reading::{self, NO_MESSAGE};
 use latchmail_common::versions;
@@ -205,7 +205,7 @@ mod tests {
         let count = |count| serde_json::json!({"success": true, "count": count});
         assert_eq!(json(bulk_trash(&host, &posted("[1, 1, 99]"))), count(2));
         assert_eq!(total(&host, "Trash"), 2);
-        // Nobody knows from which folder message 2 came. Message 3 is not in Trash.
+        // The previous folder of message 2 is unknown. Message 3 is not in Trash.
         assert_eq!(json(bulk_restore(&host, &posted("[1, 2, 3]"))), count(3));
         assert_eq!((total(&host, "Work"), total(&host, "INBOX")), (1, 2));
         assert_eq!(

@@ -89,7 +89,8 @@ pub(crate) fn identities(uids: &[Uid], ids: Option<&str>) -> String {
     )
 }
 
-/// Returns the command that requests the flags of messages, and their MODSEQs if `modseq` is `true`.
+/// Returns the command that requests the flags of messages, and their MODSEQs if `modseq` is
+/// `true`.
 pub(crate) fn flags_of(uids: &[Uid], modseq: bool) -> String {
     let modseq = if modseq { " MODSEQ" } else { "" };
     format!("UID FETCH {} (UID FLAGS{modseq})", set(uids))

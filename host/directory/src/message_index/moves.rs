@@ -59,8 +59,9 @@ impl MessageIndex {
             .iter()
             .filter_map(|(uid, imap_uid)| Some((i64::try_from(*uid).ok()?, i64::from(*imap_uid))))
             .collect();
-        // The last statement needs three parameters for each message and five more, and the databases limit the
-        // number of parameters. Therefore a chunk has fewer messages than `MAX_PER_STATEMENT`.
+        // The last statement needs three parameters for each message and five more, and the
+        // databases limit the number of parameters. Therefore a chunk has fewer messages than
+        // `MAX_PER_STATEMENT`.
         for messages in messages.chunks(MAX_PER_STATEMENT / 4) {
             // A concurrent request may have found a message in the new folder and assigned a new
             // message number to the message. Delete the row with the new message number, so that

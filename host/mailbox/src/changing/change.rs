@@ -327,8 +327,8 @@ impl Changer {
             let why = "another client moved a message during every attempt to delete it";
             return Err(after_changes(&changed, Error::Unknown(why.into())));
         }
-        // If there was no message to move or copy, no command has checked whether the destination folder
-        // exists. Therefore check the folder with STATUS.
+        // If there was no message to move or copy, no command has checked whether the destination
+        // folder exists. Therefore check the folder with STATUS.
         if let Some(to) = change.action.destination()
             && changed.is_empty()
         {

@@ -1,5 +1,5 @@
-//! Stores flags of messages with STORE. A foreign flag `\Deleted` stays: the API can neither set nor
-//! remove it.
+//! Stores flags of messages with STORE. A foreign flag `\Deleted` stays: the API can neither set
+//! nor remove it.
 
 use std::collections::BTreeSet;
 

@@ -66,8 +66,8 @@ impl Numbers {
         moved.uids.iter().map(|(old, _)| *old).collect()
     }
 
-    /// Assigns message numbers to the copies of messages in the folder `to`. Returns the IMAP UID of
-    /// each original and the message number of its copy.
+    /// Assigns message numbers to the copies of messages in the folder `to`. Returns the IMAP UID
+    /// of each original and the message number of its copy.
     ///
     /// Does not reconcile, because the server has reported which messages are copies. Another
     /// reconciliation can have assigned a message number to a copy already.

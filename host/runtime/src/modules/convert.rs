@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use http::{Method, StatusCode};
+use http::{Method, StatusCode, header};
 use latchmail_bindings::Blob;
 use latchmail_bindings::exports::latchmail::host::module as wit;
 use latchmail_core::caller::Scope;
@@ -142,7 +142,12 @@ pub(crate) fn response(
         .ok()
         .filter(|s| (200..600).contains(&s.as_u16()))
         .ok_or_else(|| format!("status {}", response.status))?;
-    let headers = headers::response(response.headers, budget.active_content)?;
+    let mut headers = headers::response(response.headers, budget.active_content)?;
+    if status == StatusCode::NOT_MODIFIED {
+        // A cache replaces the headers of the stored response with these headers (RFC 9111, section
+        // 4.3.4), so the default content type would be wrong.
+        headers.remove(header::CONTENT_TYPE);
+    }
     let body = match response.body {
         wit::Body::Bytes(bytes) => {
             let body = with_json_strings(bytes, json_strings, budget.response)?;
