@@ -4,6 +4,7 @@ pub(crate) mod attachment;
 pub(crate) mod download;
 pub(crate) mod message;
 pub(crate) mod raw;
+mod sources;
 
 use std::sync::Arc;
 use std::time::Duration;
