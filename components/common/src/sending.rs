@@ -100,7 +100,7 @@ pub struct SendHeader {
     /// allowed.
     #[schema(
         max_length = 70,
-        pattern = "^(?:[Xx]-[A-Za-z0-9_-]+|[Ll][Ii][Ss][Tt]-[A-Za-z0-9_-]+|[A-Za-z]+-?[A-Za-z]+)$"
+        pattern = "^(?:[Xx]-[A-Za-z0-9_-]+|[Ll][Ii][Ss][Tt]-[A-Za-z0-9_-]+|Auto-Submitted|Importance|Precedence)$"
     )]
     pub name: String,
     /// The value on one line, 1 to 900 characters without control characters. The values of

@@ -6,6 +6,7 @@ pub(crate) mod download;
 mod header;
 pub(crate) mod message;
 pub(crate) mod raw;
+mod sources;
 mod version;
 
 use std::sync::Arc;

@@ -165,7 +165,7 @@ impl File {
 }
 
 impl Outbox {
-    /// Finds the sources of all files of a draft. Does not read large sources.
+    /// Finds the sources of all files of a draft, without reading their bytes.
     ///
     /// # Errors
     /// Returns [`Error::FileNotFound`] if a source does not exist. Returns [`Error::TooLarge`] if
@@ -207,23 +207,18 @@ impl Outbox {
                 })
             }
             Source::Part { message, index } => {
-                let part = reading.attachment(access, *message, *index).await;
-                let part = part.map_err(reading_error)?.flatten();
-                part.map(|part| {
-                    let attachment = part.attachment;
+                let part = reading.attachment_source(access, *message, *index).await;
+                part.map_err(reading_error)?.map(|attachment| {
                     // The media type comes from the sender of the message.
                     let media = Some(attachment.content_type).filter(|media| is_media_type(media));
-                    of(
-                        attachment.filename,
-                        media.unwrap_or_else(|| BYTES.into()),
-                        attachment.size,
-                    )
+                    let media = media.unwrap_or_else(|| BYTES.into());
+                    of(attachment.filename, media, attachment.size)
                 })
             }
             Source::Message(message) => {
-                let message = reading.raw(access, *message).await;
-                let message = message.map_err(reading_error)?;
+                let message = reading.message_source(access, *message).await;
                 message
+                    .map_err(reading_error)?
                     .map(|message| of(message_name(&message.subject), MESSAGE.into(), message.size))
             }
         })

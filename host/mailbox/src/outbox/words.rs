@@ -67,10 +67,10 @@ pub(super) fn field_value<'v>(name: &str, value: &str) -> HeaderType<'v> {
         if is_encoded(word) {
             // Readers drop the spaces between encoded words (RFC 2047, section 6.2). Therefore the
             // spaces are part of the encoded text.
-            let mut run = rest
+            let run = rest
                 .iter()
                 .take_while(|word| is_encoded(word) || word.is_empty());
-            length = run.by_ref().count();
+            length = run.count();
             while rest[length - 1].is_empty() {
                 length -= 1;
             }
