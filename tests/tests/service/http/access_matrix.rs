@@ -23,6 +23,7 @@ const SESSION_ONLY: &str =
 fn expected_access() -> BTreeMap<&'static str, Access> {
     let scoped = |scope, oauth| Access::Scoped { scope, oauth };
     let read = scoped(Scope::MailRead, true);
+    let aliases_read = scoped(Scope::AliasesRead, true);
     let write = scoped(Scope::MailWrite, true);
     BTreeMap::from([
         ("GET /", Access::Public),
@@ -52,16 +53,10 @@ fn expected_access() -> BTreeMap<&'static str, Access> {
         ("POST /api/v1/mail/messages/bulk/flag", write),
         ("POST /api/v1/mail/messages/bulk/move", write),
         ("POST /api/v1/mail/messages/bulk/delete", write),
-        ("GET /api/v1/aliases", scoped(Scope::AliasesRead, true)),
+        ("GET /api/v1/aliases", aliases_read),
         ("POST /api/v1/aliases", scoped(Scope::AliasesWrite, false)),
-        (
-            "GET /api/v1/aliases/domains",
-            scoped(Scope::AliasesRead, true),
-        ),
-        (
-            "GET /api/v1/aliases/check",
-            scoped(Scope::AliasesRead, true),
-        ),
+        ("GET /api/v1/aliases/domains", aliases_read),
+        ("GET /api/v1/aliases/check", aliases_read),
         (
             "PATCH /api/v1/aliases/{id}",
             scoped(Scope::AliasesWrite, false),
