@@ -3,7 +3,7 @@
 
 use latchmail_sdk::capability::{AccountGrant, Caller, Credentials, Error};
 use latchmail_sdk::time::iso8601;
-use latchmail_sdk::{Code, Failure, Reply, Request, codes, scope};
+use latchmail_sdk::{Code, Failure, Reply, Request, codes};
 use serde::Serialize;
 use utoipa::ToSchema;
 
@@ -34,7 +34,7 @@ pub(crate) struct AccessGrant {
     name: String,
     /// Scopes of the grant, in canonical order.
     #[schema(value_type = Vec<TokenScope>)]
-    scopes: Vec<&'static str>,
+    scopes: Vec<String>,
     /// The policy of the grant. `null`: the grant has no policy.
     #[schema(required, value_type = Option<Object>)]
     policy: Option<()>,
@@ -58,7 +58,7 @@ impl From<AccountGrant> for AccessGrant {
             id: grant.id,
             kind: grant.kind,
             name: grant.name,
-            scopes: grant.scopes.into_iter().map(scope::name).collect(),
+            scopes: grant.scopes,
             policy: None,
             created_at: iso8601(grant.created_at),
             last_used_at: grant.last_used_at.map(iso8601),
@@ -198,7 +198,7 @@ mod tests {
             kind: "oauth".into(),
             name: "Agent".into(),
             client_id: Some("c".into()),
-            scopes: vec![Scope::MailRead, Scope::AliasesRead],
+            scopes: vec!["mail:read".into(), "aliases:read".into()],
             created_at: NOW + 1,
             last_used_at: Some(NOW + 60_000),
             expires_at: Some(NOW + 61_000),

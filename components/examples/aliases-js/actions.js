@@ -37,7 +37,7 @@ export function createAlias({ aliases }, request) {
   const domain = body.string('domain');
   const name = body.string('name');
   if (!domain) {
-    throw new Failure(400, 'domain is required');
+    throw new Failure(400, 'domain_required', 'domain is required');
   }
   try {
     const made = name === undefined ? random(aliases, domain) : aliases.create(name, domain);
@@ -47,9 +47,9 @@ export function createAlias({ aliases }, request) {
     switch (tag) {
       case 'invalid':
       case 'conflict':
-        throw new Failure(400, val);
+        throw new Failure(400, val.code, val.text);
       case 'too-large':
-        throw new Failure(409, val);
+        throw new Failure(409, val.code, val.text);
       default:
         throw error;
     }
@@ -63,7 +63,7 @@ export function listAliasDomains({ aliases }) {
 export function checkAlias({ aliases }, request) {
   const [name, domain] = [request.query('name'), request.query('domain')];
   if (!name || !domain) {
-    throw new Failure(400, 'name and domain query params required');
+    throw new Failure(400, 'name_and_domain_required', 'name and domain query params required');
   }
   try {
     aliases.check(name, domain);
@@ -71,7 +71,7 @@ export function checkAlias({ aliases }, request) {
   } catch (error) {
     const { tag, val } = refusal(error);
     if (['invalid', 'conflict', 'too-large'].includes(tag)) {
-      return { available: false, error: val };
+      return { available: false, error: val.text };
     }
     throw error;
   }
@@ -94,7 +94,7 @@ export function deleteAlias({ aliases }, request) {
 function named(request) {
   const id = request.number('id');
   if (id === undefined || id < 1n || id >= 1n << 53n) {
-    throw new Failure(400, 'Invalid alias ID');
+    throw new Failure(400, 'invalid_alias_id', 'Invalid alias ID');
   }
   return id;
 }
@@ -102,7 +102,7 @@ function named(request) {
 // Returns the changes in the body. A body without a known field has the same error as an invalid
 // `active`, which was the only field of the first version of this route.
 function change(request) {
-  const required = new Failure(400, 'active (boolean) is required');
+  const required = new Failure(400, 'active_required', 'active (boolean) is required');
   let body;
   try {
     body = request.json();
@@ -121,7 +121,7 @@ function change(request) {
 function changedNote(note) {
   const isValid = typeof note === 'string' && note.isWellFormed() && [...note].length <= MAX_NOTE;
   if (note !== null && (!isValid || /\p{Cc}/u.test(note))) {
-    throw new Failure(400, 'note must be at most 200 characters without control characters');
+    throw new Failure(400, 'invalid_alias_note', 'note must be at most 200 characters without control characters');
   }
   return note ?? '';
 }
@@ -136,7 +136,7 @@ function expiry(expiresAt) {
   }
   const at = typeof expiresAt === 'string' ? milliseconds(expiresAt) : undefined;
   if (at === undefined) {
-    throw new Failure(400, 'expiresAt must be a time such as 2026-11-20T08:00:00Z');
+    throw new Failure(400, 'invalid_expiry', 'expiresAt must be a time such as 2026-11-20T08:00:00Z');
   }
   return { tag: 'at', val: BigInt(at) };
 }
@@ -167,7 +167,7 @@ function known(ask) {
   try {
     return ask();
   } catch (error) {
-    throw refusal(error).tag === 'not-found' ? new Failure(404, MISSING) : error;
+    throw refusal(error).tag === 'not-found' ? new Failure(404, 'alias_not_found', MISSING) : error;
   }
 }
 

@@ -38,15 +38,15 @@ def create_alias(host, request):
     body = request.json()
     domain, name = body.field("domain", str), body.field("name", str)
     if not domain:
-        raise Failure(400, "domain is required")
+        raise Failure(400, "domain_required", "domain is required")
     try:
         made = random(host, domain) if name is None else host.aliases.create(name, domain)
     except Err as refused:
         match refused.value:
-            case Error_Invalid(text) | Error_Conflict(text):
-                raise Failure(400, text) from None
-            case Error_TooLarge(text):
-                raise Failure(409, text) from None
+            case Error_Invalid(problem) | Error_Conflict(problem):
+                raise Failure(400, problem.code, problem.text) from None
+            case Error_TooLarge(problem):
+                raise Failure(409, problem.code, problem.text) from None
             case _:
                 raise
     return Created({"alias": made.address, "id": made.id, **details(made)})
@@ -59,13 +59,13 @@ def list_alias_domains(host, _request):
 def check_alias(host, request):
     name, domain = request.query("name"), request.query("domain")
     if not name or not domain:
-        raise Failure(400, "name and domain query params required")
+        raise Failure(400, "name_and_domain_required", "name and domain query params required")
     try:
         host.aliases.check(name, domain)
     except Err as refused:
         match refused.value:
-            case Error_Invalid(text) | Error_Conflict(text) | Error_TooLarge(text):
-                return {"available": False, "error": text}
+            case Error_Invalid(problem) | Error_Conflict(problem) | Error_TooLarge(problem):
+                return {"available": False, "error": problem.text}
             case _:
                 raise
     return {"available": True}
@@ -88,7 +88,7 @@ def named(request):
     """Returns the alias id in the path. Responds with 400 unless the id is from 1 to 2^53 - 1."""
     number = request.number("id")
     if number is None or not 1 <= number < 1 << 53:
-        raise Failure(400, "Invalid alias ID")
+        raise Failure(400, "invalid_alias_id", "Invalid alias ID")
     return number
 
 
@@ -103,7 +103,7 @@ def change(request):
         body = {}
     is_empty = not any(name in body for name in ("active", "note", "expiresAt"))
     if is_empty or ("active" in body and not isinstance(body.value("active"), bool)):
-        raise Failure(400, "active (boolean) is required")
+        raise Failure(400, "active_required", "active (boolean) is required")
     return AliasChange(
         active=body.value("active"),
         note=changed_note(body.value("note")) if "note" in body else None,
@@ -115,7 +115,7 @@ def changed_note(note):
     """Returns the text of a note. An empty text removes the note."""
     is_valid = isinstance(note, str) and len(note) <= MAX_NOTE and not any(unicodedata.category(one) == "Cc" for one in note)
     if note is not None and not is_valid:
-        raise Failure(400, "note must be at most 200 characters without control characters")
+        raise Failure(400, "invalid_alias_note", "note must be at most 200 characters without control characters")
     return note or ""
 
 
@@ -125,7 +125,7 @@ def expiry(expires_at):
         return Expiry_Never()
     at = milliseconds(expires_at) if isinstance(expires_at, str) else None
     if at is None:
-        raise Failure(400, "expiresAt must be a time such as 2026-11-20T08:00:00Z")
+        raise Failure(400, "invalid_expiry", "expiresAt must be a time such as 2026-11-20T08:00:00Z")
     return Expiry_At(at)
 
 
@@ -153,7 +153,7 @@ def known(ask):
         return ask()
     except Err as refused:
         if isinstance(refused.value, Error_NotFound):
-            raise Failure(404, MISSING) from None
+            raise Failure(404, "alias_not_found", MISSING) from None
         raise
 
 
