@@ -198,7 +198,7 @@ mod tests {
             kind: "oauth".into(),
             name: "Agent".into(),
             client_id: Some("c".into()),
-            scopes: vec![Scope::MailRead, Scope::AliasesRead],
+            scopes: vec!["mail:read".into(), "aliases:read".into()],
             created_at: NOW + 1,
             last_used_at: Some(NOW + 60_000),
             expires_at: Some(NOW + 61_000),

@@ -102,7 +102,7 @@ function named(request) {
 // Returns the changes in the body. A body without a known field has the same error as an invalid
 // `active`, which was the only field of the first version of this route.
 function change(request) {
-  const required = new Failure(400, 'active (boolean) is required');
+  const required = new Failure(400, 'active_required', 'active (boolean) is required');
   let body;
   try {
     body = request.json();
@@ -121,7 +121,7 @@ function change(request) {
 function changedNote(note) {
   const isValid = typeof note === 'string' && note.isWellFormed() && [...note].length <= MAX_NOTE;
   if (note !== null && (!isValid || /\p{Cc}/u.test(note))) {
-    throw new Failure(400, 'note must be at most 200 characters without control characters');
+    throw new Failure(400, 'invalid_alias_note', 'note must be at most 200 characters without control characters');
   }
   return note ?? '';
 }
@@ -136,7 +136,7 @@ function expiry(expiresAt) {
   }
   const at = typeof expiresAt === 'string' ? milliseconds(expiresAt) : undefined;
   if (at === undefined) {
-    throw new Failure(400, 'expiresAt must be a time such as 2026-11-20T08:00:00Z');
+    throw new Failure(400, 'invalid_expiry', 'expiresAt must be a time such as 2026-11-20T08:00:00Z');
   }
   return { tag: 'at', val: BigInt(at) };
 }

@@ -103,7 +103,7 @@ def change(request):
         body = {}
     is_empty = not any(name in body for name in ("active", "note", "expiresAt"))
     if is_empty or ("active" in body and not isinstance(body.value("active"), bool)):
-        raise Failure(400, "active (boolean) is required")
+        raise Failure(400, "active_required", "active (boolean) is required")
     return AliasChange(
         active=body.value("active"),
         note=changed_note(body.value("note")) if "note" in body else None,
@@ -115,7 +115,7 @@ def changed_note(note):
     """Returns the text of a note. An empty text removes the note."""
     is_valid = isinstance(note, str) and len(note) <= MAX_NOTE and not any(unicodedata.category(one) == "Cc" for one in note)
     if note is not None and not is_valid:
-        raise Failure(400, "note must be at most 200 characters without control characters")
+        raise Failure(400, "invalid_alias_note", "note must be at most 200 characters without control characters")
     return note or ""
 
 
@@ -125,7 +125,7 @@ def expiry(expires_at):
         return Expiry_Never()
     at = milliseconds(expires_at) if isinstance(expires_at, str) else None
     if at is None:
-        raise Failure(400, "expiresAt must be a time such as 2026-11-20T08:00:00Z")
+        raise Failure(400, "invalid_expiry", "expiresAt must be a time such as 2026-11-20T08:00:00Z")
     return Expiry_At(at)
 
 

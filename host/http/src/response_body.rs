@@ -148,6 +148,8 @@ mod tests {
     use futures_util::stream::{self, StreamExt as _};
     use http_body_util::BodyExt as _;
     use latchmail_bindings::{Blob, BlobSource};
+    use latchmail_core::ended_credentials::EndedCredentials;
+    use tokio::time::Instant;
 
     use super::*;
 
@@ -162,6 +164,19 @@ mod tests {
             )
             .boxed()
         }
+    }
+
+    #[tokio::test]
+    async fn a_body_stops_when_its_credential_ends() {
+        let credentials = EndedCredentials::default();
+        let blob = Blob::from_source(2, Arc::new(Words(&["a", "b"])));
+        let mut body = ResponseBody::new(Content::Blob(blob));
+        assert!(body.is_stream());
+        body.stop_with(vec![credentials.register("one", Instant::now())]);
+        assert!(body.frame().await.unwrap().is_ok());
+        credentials.end("one");
+        let error = body.frame().await.unwrap().unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::PermissionDenied);
     }
 
     async fn sent(size: u64, words: &'static [&'static str]) -> io::Result<Bytes> {

@@ -73,6 +73,8 @@ impl Aliases {
                 events::record(&mut tx, event, origin).await?;
             }
             tx.commit().await?;
+        } else {
+            drop(tx);
         }
         let mut after = [after];
         self.add_receipts(&mut after).await?;
