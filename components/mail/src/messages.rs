@@ -44,8 +44,8 @@ pub(crate) struct MessagePage {
         ("folder" = String, Path, description = "The folder's path, URL-encoded"),
         ("page" = Option<u32>, Query, minimum = 1, description = "The number of the page, from 1; the default is 1"),
         ("limit" = Option<u32>, Query, minimum = 1, maximum = 100, description = "The number of messages per page; the default is 50"),
-        ("unread" = Option<bool>, Query, extensions(("x-latchmail" = json!(true))), description = "`true`: only messages without the flag `\\\\Seen`"),
-        ("flagged" = Option<bool>, Query, extensions(("x-latchmail" = json!(true))), description = "`true`: only messages with the flag `\\\\Flagged`"),
+        ("unread" = inline(Option<OnlyTrue>), Query, extensions(("x-latchmail" = json!(true))), description = "`true`: only messages without the flag `\\Seen`"),
+        ("flagged" = inline(Option<OnlyTrue>), Query, extensions(("x-latchmail" = json!(true))), description = "`true`: only messages with the flag `\\Flagged`"),
         ("cursor" = Option<String>, Query, extensions(("x-latchmail" = json!(true))), description = "The `nextCursor` of the previous page, instead of `page`. A cursor is valid only with the same folder, `unread` and `flagged`")
     ),
     responses(
@@ -79,6 +79,14 @@ pub(crate) fn list_messages(
         total: listing.total,
         next_cursor: listing.next,
     })
+}
+
+/// The value of `unread` and `flagged`.
+#[derive(ToSchema)]
+#[schema(rename_all = "lowercase")]
+#[expect(dead_code, reason = "used only for the API description")]
+enum OnlyTrue {
+    True,
 }
 
 /// Parses the parameters. Returns 400 if a parameter is invalid, or if the request has both a page
