@@ -64,7 +64,7 @@ mod service;
 #[cfg(test)]
 mod tests;
 
-pub use host::{FakeHost, SentMessage};
+pub use host::{FakeHost, SentMessage, put_grant};
 pub use letter::Letter;
 pub use manifest::manifest_error;
 pub use request::{json, request};

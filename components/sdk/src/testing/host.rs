@@ -20,6 +20,7 @@ use std::rc::Rc;
 
 use latchmail_shape::codes;
 
+pub use grants::put_grant;
 pub use outbox::SentMessage;
 
 use super::NOW;
