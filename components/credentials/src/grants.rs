@@ -185,7 +185,7 @@ fn done(host: &impl Caller, changed: Result<(), Error>) -> Result<Reply, Failure
 #[cfg(test)]
 mod tests {
     use latchmail_sdk::capability::Scope;
-    use latchmail_sdk::testing::{FakeHost, NOW, json, request};
+    use latchmail_sdk::testing::{FakeHost, NOW, json, put_grant, request};
 
     use super::*;
 
@@ -193,7 +193,7 @@ mod tests {
         let host = FakeHost::new();
         host.create_token("CI", &[Scope::MailRead], None, 20)
             .unwrap();
-        host.put_grant(AccountGrant {
+        let agent = AccountGrant {
             id: "g".into(),
             kind: "oauth".into(),
             name: "Agent".into(),
@@ -203,7 +203,8 @@ mod tests {
             last_used_at: Some(NOW + 60_000),
             expires_at: Some(NOW + 61_000),
             suspended_at: None,
-        });
+        };
+        put_grant(&host, agent);
         host
     }
 

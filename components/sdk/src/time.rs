@@ -32,8 +32,8 @@ pub fn sql(instant: Timestamp) -> String {
 }
 
 /// Parses a time in the format of RFC 3339, for example `2026-11-20T08:00:00Z` or
-/// `2026-11-20T09:00:00.5+01:00`. Returns milliseconds since 1970, or `None` if the text is not such
-/// a time. Drops smaller fractions than milliseconds.
+/// `2026-11-20T09:00:00.5+01:00`. Returns milliseconds since 1970, or `None` if the text is not
+/// such a time. Drops smaller fractions than milliseconds.
 #[must_use]
 pub fn rfc3339(text: &str) -> Option<Timestamp> {
     // RFC 3339 permits a space instead of `T`, but many clients do not.

@@ -13,7 +13,8 @@ use crate::events::{self, Event, Kind};
 use crate::session_caller::SessionCaller;
 
 /// Lists the grants of an account. Excludes OAuth grants that have expired at $2 and that the sweep
-/// has not deleted yet. Includes expired API tokens, because they count towards the limit of tokens.
+/// has not deleted yet. Includes expired API tokens, because they count towards the limit of
+/// tokens.
 const LIST: &str = "SELECT g.id AS id, TRUE AS oauth, p.label AS label, g.client_id AS client_id, g.scope AS scopes, \
         p.id AS app_password_id, p.created_at AS created_at, p.last_used_at AS last_used_at, p.expires_at AS expires_at, \
         p.suspended_at AS suspended_at \

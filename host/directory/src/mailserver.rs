@@ -1,6 +1,6 @@
-//! Reads the tables for mail servers on behalf of a milter, and records the mail of aliases. The tables contain the domains for
-//! which the mail server receives mail, and the addresses from which each log-in name is allowed to
-//! send.
+//! Reads the tables for mail servers on behalf of a milter, and records the mail of aliases. The
+//! tables contain the domains for which the mail server receives mail, and the addresses from which
+//! each log-in name is allowed to send.
 
 use std::collections::HashMap;
 use std::path::PathBuf;

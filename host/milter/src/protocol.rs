@@ -18,10 +18,10 @@ const MAX_FRAME_LENGTH: usize = 1024 * 1024;
 /// Actions of the milter: add header fields (0x01) and change header fields (0x10).
 const ACTIONS: u32 = 0x01 | 0x10;
 
-/// Options of the protocol. The mail server does not send unknown commands (0x100) and DATA (0x200).
-/// The milter does not reply to header fields (0x80), connection (0x1000), HELO (0x2000), sender
-/// (0x4000), recipients (0x8000), end of header (0x40000) and body (0x80000). Header values include
-/// their leading space (0x100000).
+/// Options of the protocol. The mail server does not send unknown commands (0x100) and DATA
+/// (0x200). The milter does not reply to header fields (0x80), connection (0x1000), HELO (0x2000),
+/// sender (0x4000), recipients (0x8000), end of header (0x40000) and body (0x80000). Header values
+/// include their leading space (0x100000).
 const STEPS: u32 =
     0x80 | 0x100 | 0x200 | 0x1000 | 0x2000 | 0x4000 | 0x8000 | 0x4_0000 | 0x8_0000 | 0x10_0000;
 

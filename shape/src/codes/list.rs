@@ -104,9 +104,6 @@ codes! {
     SESSION_REQUIRED = "session_required", [403], [
         "This endpoint is only available to a signed-in session, not to API or OAuth tokens",
     ];
-    CREDENTIAL_NOT_ACCEPTED = "credential_not_accepted", [403],
-        ["This endpoint does not accept this kind of credential"];
-    INVALID_APP_PASSWORD = "invalid_app_password", [401], ["Invalid user name or app password"];
     ADMINISTRATOR_REQUIRED = "administrator_required", [403], [
         "This endpoint is only available to administrators",
         "This account is not an administrator",

@@ -22,6 +22,7 @@ use std::rc::Rc;
 
 use latchmail_shape::codes;
 
+pub use grants::put_grant;
 pub use outbox::{SentFile, SentMessage};
 
 use super::NOW;

@@ -126,7 +126,8 @@ impl ApiTokens {
     ///
     /// # Errors
     /// Returns 401 if the token is unknown, revoked or expired, or if the token's app password
-    /// cannot be decrypted. Returns 403 if the owner suspended the token. Returns 500 for an internal error.
+    /// cannot be decrypted. Returns 403 if the owner suspended the token. Returns 500 for an
+    /// internal error.
     pub(super) async fn by_api_token(&self, token: &ApiToken) -> Result<Caller, Failure> {
         let now = self.clock.now();
         let found = self.directory.tokens.by_selector(token.selector()).await?;

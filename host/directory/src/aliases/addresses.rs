@@ -45,8 +45,8 @@ impl Aliases {
         self.db.optional_value(MADE_BY, (address, account)).await
     }
 
-    /// Returns the relation of `address` to an account at `now`. `address` must be in lower case. An
-    /// alias that has expired is not the account's own.
+    /// Returns the relation of `address` to an account at `now`. `address` must be in lower case.
+    /// An alias that has expired is not the account's own.
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails.

@@ -599,5 +599,7 @@ both!(
     more_messages_than_fit_one_statement_are_numbered,
     a_folder_with_the_longest_path_is_indexed,
     merged_threads_are_replaced_in_batches,
-    a_renamed_folder_without_a_server_id_keeps_its_id_and_its_numbers, each_batch_of_merged_threads_is_one_transaction, the_folder_before_the_last_move_is_known_by_its_current_path,
+    a_renamed_folder_without_a_server_id_keeps_its_id_and_its_numbers,
+    each_batch_of_merged_threads_is_one_transaction,
+    the_folder_before_the_last_move_is_known_by_its_current_path,
 );

@@ -49,8 +49,8 @@ pub(super) struct AuthorizationServer {
 
 /// Describe the authorization server
 ///
-/// RFC 8414. A grant ends when its owner or its client ends it, when the owner changes the password,
-/// or when the operator ends it.
+/// RFC 8414. A grant ends when its owner or its client ends it, when the owner changes the
+/// password, or when the operator ends it.
 #[utoipa::path(
     get,
     path = "/.well-known/oauth-authorization-server",

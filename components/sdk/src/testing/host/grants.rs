@@ -3,13 +3,11 @@
 use super::{Account, FakeHost};
 use crate::capability::{AccountGrant, Error, Timestamp, Token};
 
-impl FakeHost {
-    /// Adds a grant of the signed-in account, for example an OAuth grant. API tokens are grants
-    /// without this function.
-    #[track_caller]
-    pub fn put_grant(&self, grant: AccountGrant) {
-        self.with_account(|account| account.oauth_grants.push(grant));
-    }
+/// Adds a grant of the signed-in account, for example an OAuth grant. API tokens are grants without
+/// this function.
+#[track_caller]
+pub fn put_grant(host: &FakeHost, grant: AccountGrant) {
+    host.with_account(|account| account.oauth_grants.push(grant));
 }
 
 /// Returns the grants of an account, newest first.

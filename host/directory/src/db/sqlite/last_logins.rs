@@ -1,5 +1,6 @@
-//! The SQLite file to which mail servers write log-ins, and the milter the mail of aliases. The service creates the file if it is
-//! missing. The service opens the file for every access and closes the file after the access.
+//! The SQLite file to which mail servers write log-ins, and the milter the mail of aliases. The
+//! service creates the file if it is missing. The service opens the file for every access and
+//! closes the file after the access.
 //!
 //! The service also works without this file. Mail daemons can write any data to the file, so the
 //! service opens the file as described in [`shared`].
