@@ -221,7 +221,7 @@ mod tests {
         let (mut codes, mut texts) = (HashSet::new(), HashSet::new());
         for known in ALL {
             assert!(codes.insert(known.code.as_str()), "{}", known.code);
-            for text in known.texts {
+            for text in known.texts.iter().filter(|text| **text != "{}") {
                 assert!(texts.insert(text), "{text}");
             }
         }

@@ -142,9 +142,7 @@ pub(crate) fn revoke(
     missing: (Code, &'static str),
     failed: (Code, &'static str),
 ) -> Result<Reply, Failure> {
-    let failure = |error: Error| {
-        Failure::of(error, missing.clone(), host).failing(failed.0.clone(), failed.1)
-    };
+    let failure = |error: Error| Failure::of(error, missing, host).failing(failed.0, failed.1);
     match host.revoke_app_password(id).map_err(failure)? {
         Revocation::Revoked => Reply::success(),
         Revocation::BacksToken(token) => Err(Failure::conflict(

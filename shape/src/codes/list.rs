@@ -376,7 +376,7 @@ codes! {
         "username must not be your own",
         "username must {}",
     ];
-    INVALID_RESOURCE = "invalid_resource", [400], ["resource_id {}"];
+    INVALID_RESOURCE = "invalid_resource", [400], ["resource_id must {}"];
     INVALID_RIGHTS = "invalid_rights", [400], ["rights {}"];
     TOO_MANY_GRANTS = "too_many_grants", [400],
         ["A member may have {} grants; revoke one before making another"];
