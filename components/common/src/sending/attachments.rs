@@ -91,10 +91,11 @@ pub(crate) struct ContentAttachment {
 
 /// A file that was uploaded before.
 #[derive(ToSchema)]
-#[schema(rename_all = "camelCase", extensions(("x-latchmail" = json!(true))))]
+#[schema(rename_all = "camelCase")]
 #[expect(dead_code, reason = "used only for the API description")]
 pub(crate) struct UploadAttachment {
     /// The id of the upload.
+    #[schema(extensions(("x-latchmail" = json!(true))))]
     upload_id: String,
     /// The file name, 1 to 255 characters without control characters; the default is the name of
     /// the upload.
@@ -111,11 +112,11 @@ pub(crate) struct UploadAttachment {
 
 /// An attachment of a message of the mailbox, or a complete message.
 #[derive(ToSchema)]
-#[schema(rename_all = "camelCase", extensions(("x-latchmail" = json!(true))))]
+#[schema(rename_all = "camelCase")]
 #[expect(dead_code, reason = "used only for the API description")]
 pub(crate) struct MessageAttachment {
     /// The `uid` of the message.
-    #[schema(minimum = 1)]
+    #[schema(minimum = 1, extensions(("x-latchmail" = json!(true))))]
     uid: u64,
     /// The index of the attachment. Without an index, the complete message is attached as
     /// `message/rfc822`.
