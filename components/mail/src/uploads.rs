@@ -40,10 +40,9 @@ pub(crate) struct Upload {
     tag = "Mail",
     extensions(("x-latchmail" = json!(true))),
     params(
-        ("filename" = String, Query, min_length = 1, max_length = 255, description = "The file name, 1 to 255 characters without control characters"),
-        ("Content-Type" = Option<String>, Header, description = "The media type of the file; parameters are ignored. The default is `application/octet-stream`")
+        ("filename" = String, Query, min_length = 1, max_length = 255, description = "The file name, 1 to 255 characters without control characters")
     ),
-    request_body(content = inline(UploadedBytes), content_type = "application/octet-stream", description = "The bytes of the file"),
+    request_body(content = inline(UploadedBytes), content_type = "application/octet-stream", description = "The bytes of the file, with any media type in `Content-Type`; parameters are ignored"),
     responses(
         (status = 201, description = "Stored", body = Upload),
         (status = 400, description = "An invalid `filename` or `Content-Type`", body = latchmail_sdk::Failed),

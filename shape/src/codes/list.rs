@@ -244,6 +244,7 @@ codes! {
     INVALID_RECIPIENT = "invalid_recipient", [400], [
         "{} must contain only mail addresses",
         "to must name at least one recipient",
+        "replyTo must be at most 50 addresses",
     ];
     TOO_MANY_RECIPIENTS = "too_many_recipients", [400],
         ["Too many recipients (max 50 across to, cc and bcc)"];

@@ -95,6 +95,7 @@ pub(crate) struct ContentAttachment {
 #[expect(dead_code, reason = "used only for the API description")]
 pub(crate) struct UploadAttachment {
     /// The id of the upload.
+    #[schema(extensions(("x-latchmail" = json!(true))))]
     upload_id: String,
     /// The file name, 1 to 255 characters without control characters; the default is the name of
     /// the upload.
@@ -115,7 +116,7 @@ pub(crate) struct UploadAttachment {
 #[expect(dead_code, reason = "used only for the API description")]
 pub(crate) struct MessageAttachment {
     /// The `uid` of the message.
-    #[schema(minimum = 1)]
+    #[schema(minimum = 1, extensions(("x-latchmail" = json!(true))))]
     uid: u64,
     /// The index of the attachment. Without an index, the complete message is attached as
     /// `message/rfc822`.

@@ -299,6 +299,19 @@ fn field(name: &str, value: &str) -> HeaderField {
     }
 }
 
+/// Returns the decoded values of the fields with this name.
+fn field_texts(message: &[u8], name: &str) -> Vec<String> {
+    let parsed = mail_parser::MessageParser::new().parse(message).unwrap();
+    let fields = parsed.headers_raw().filter(|(found, _)| *found == name);
+    // mail-parser does not decode fields without a known name.
+    let as_subject = |(_, value): (&str, &str)| {
+        let subject = format!("Subject:{value}\r\n\r\n");
+        let parsed = mail_parser::MessageParser::new().parse(&*subject);
+        parsed.unwrap().subject().unwrap().to_owned()
+    };
+    fields.map(as_subject).collect()
+}
+
 #[test]
 fn a_message_has_the_name_of_the_sender_and_additional_fields() {
     let message = write(&Draft {
@@ -337,11 +350,8 @@ fn a_message_has_the_name_of_the_sender_and_additional_fields() {
     assert!(headers.is_ascii());
     let read = latchmail_mime::fuzzing::read(&message, true);
     assert_eq!(read.to.len(), 1);
-    let ticket = parsed.header_values("X-Ticket").nth(1).unwrap();
-    assert_eq!(
-        ticket.as_text(),
-        Some("M\u{fc}ller  J\u{f6}rg, =?utf-8?Q?a?= end")
-    );
+    let tickets = ["7", "M\u{fc}ller  J\u{f6}rg, =?utf-8?Q?a?= end"];
+    assert_eq!(field_texts(&message, "X-Ticket"), tickets);
 }
 
 #[test]
@@ -356,11 +366,8 @@ fn long_additional_fields_are_folded() {
         for line in crate::outbox::draft::tests::headers(&message).lines() {
             assert!(line.len() <= 998, "{} bytes", line.len());
         }
-        let parsed = mail_parser::MessageParser::new()
-            .parse(&message[..])
-            .unwrap();
-        let mut values = parsed.header_values(format!("X-{}", "a".repeat(68)));
-        assert_eq!(values.next().unwrap().as_text(), Some(&*value));
+        let name = format!("X-{}", "a".repeat(68));
+        assert_eq!(field_texts(&message, &name), [value]);
     }
 }
 
