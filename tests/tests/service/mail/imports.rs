@@ -133,7 +133,7 @@ async fn a_repeated_import_stores_one_message() {
     for (path, message) in [
         ("INBOX/messages?flags=%5CSeen", LETTER),
         ("Archive/messages", LETTER),
-        ("INBOX/messages", b"Subject: another\r\n\r\n"),
+        ("INBOX/messages", &b"Subject: another\r\n\r\n"[..]),
     ] {
         let refused = import(&ada, path, "key", message).await;
         refused.fails(409, "This Idempotency-Key was used for another message");
