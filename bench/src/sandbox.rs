@@ -6,7 +6,7 @@ use std::path::Path;
 use latchmail_bindings::exports::latchmail::host::module as wit;
 use latchmail_bindings::latchmail::host;
 use latchmail_bindings::latchmail::host::types::Error;
-use latchmail_bindings::{Blob, Everything, EverythingPre, HostError};
+use latchmail_bindings::{Blob, EventStream, Everything, EverythingPre, HostError};
 use latchmail_sdk::capability as sdk;
 use wasmtime::component::{Component, HasSelf, Linker, Resource, ResourceTable};
 use wasmtime::{Engine, Store, StoreLimits, StoreLimitsBuilder, UpdateDeadline};
@@ -142,6 +142,7 @@ macro_rules! listing {
                 })
                 .collect(),
             total: SUMMARIES,
+            next: None,
         }
     };
 }
@@ -151,8 +152,8 @@ impl sdk::Mailbox for Memory {
         Err(sdk::Error::Internal)
     }
 
-    fn list_messages(&self, _: &str, page: sdk::Page) -> Result<sdk::Listing, sdk::Error> {
-        Ok(listing!(sdk, page.limit))
+    fn list_messages(&self, query: &sdk::MessageQuery) -> Result<sdk::Listing, sdk::Error> {
+        Ok(listing!(sdk, query.limit))
     }
 
     fn get_message(&self, _: u64) -> Result<sdk::Detail, sdk::Error> {
@@ -219,7 +220,7 @@ impl sdk::Outbox for Memory {
 impl sdk::Caller for Memory {
     fn current(&self) -> sdk::Identity {
         sdk::Identity {
-            kind: sdk::Kind::Session,
+            kind: "session".into(),
             address: "ada@bench.test".into(),
             admin: false,
             scopes: Vec::new(),
@@ -256,6 +257,7 @@ fn linker(engine: &Engine) -> wasmtime::Result<Linker<State>> {
     let memory = State::memory;
     host::types::add_to_linker::<_, HasSelf<Memory>>(&mut linker, memory)?;
     host::blobs::add_to_linker::<_, HasSelf<Memory>>(&mut linker, memory)?;
+    host::streams::add_to_linker::<_, HasSelf<Memory>>(&mut linker, memory)?;
     host::caller::add_to_linker::<_, HasSelf<Memory>>(&mut linker, memory)?;
     host::mailbox::add_to_linker::<_, HasSelf<Memory>>(&mut linker, memory)?;
     host::outbox::add_to_linker::<_, HasSelf<Memory>>(&mut linker, memory)?;
@@ -301,6 +303,14 @@ impl host::blobs::HostBlob for Memory {
     }
 }
 
+impl host::streams::Host for Memory {}
+
+impl host::streams::HostEventStream for Memory {
+    async fn drop(&mut self, _: Resource<EventStream>) -> wasmtime::Result<()> {
+        Err(wasmtime::Error::msg("streams are not supported"))
+    }
+}
+
 impl host::caller::Host for Memory {
     async fn present_code(&mut self, _code: String) -> wasmtime::Result<()> {
         Ok(())
@@ -308,7 +318,7 @@ impl host::caller::Host for Memory {
 
     async fn current(&mut self) -> wasmtime::Result<host::caller::Identity> {
         Ok(host::caller::Identity {
-            kind: host::caller::Kind::Session,
+            kind: "session".into(),
             address: "ada@bench.test".into(),
             admin: false,
             scopes: Vec::new(),
@@ -344,11 +354,10 @@ impl host::mailbox::Host for Memory {
 
     async fn list_messages(
         &mut self,
-        _: String,
-        page: host::mailbox::Page,
+        query: host::mailbox::MessageQuery,
     ) -> Result<host::mailbox::Listing, HostError<Error>> {
         use host::mailbox as types;
-        Ok(listing!(types, page.limit))
+        Ok(listing!(types, query.limit))
     }
 
     async fn get_message(&mut self, _: u64) -> Result<host::mailbox::Detail, HostError<Error>> {

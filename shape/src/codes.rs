@@ -228,6 +228,31 @@ mod tests {
     }
 
     #[test]
+    fn the_documentation_lists_each_code_with_its_statuses_and_texts() {
+        let row = |known: &KnownCode| {
+            let statuses: Vec<_> = known.statuses.iter().map(u16::to_string).collect();
+            let texts = known.texts.iter().map(|text| match *text {
+                "{}" => "any".to_owned(),
+                text => format!("`{}`", text.replace("{}", "…")),
+            });
+            let texts: Vec<String> = texts.collect();
+            let (statuses, texts) = (statuses.join(", "), texts.join("; "));
+            format!("| `{}` | {statuses} | {texts} |", known.code)
+        };
+        let page = include_str!("../../docs/errors.md");
+        let documented: Vec<_> = page
+            .lines()
+            .filter(|line| line.starts_with("| `"))
+            .collect();
+        for known in ALL {
+            let row = row(known);
+            let found = documented.iter().any(|line| line.starts_with(&row));
+            assert!(found, "docs/errors.md has no row that starts with {row}");
+        }
+        assert_eq!(documented.len(), ALL.len());
+    }
+
+    #[test]
     fn a_pattern_matches_any_text_in_its_place() {
         assert!(matches("This {} is {}", "This name is \"is \""));
         assert!(matches("{}", ""));

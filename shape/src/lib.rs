@@ -2,9 +2,9 @@
 //! addresses (`addresses`, only with the feature of this name), the error codes ([`codes`]), the
 //! table of invisible characters ([`invisible`]), the header fields that clients add to messages
 //! ([`check_header_field`]), the rules for manifests of modules ([`check_manifest`],
-//! [`check_route`]) and
-//! for path patterns ([`check_path`]), the decoders of paths and queries ([`decode_segment`],
-//! [`decode_query`]), and the request headers of modules ([`REQUEST_HEADERS`]).
+//! [`check_route`]) and for path patterns ([`check_path`]), the decoders of paths and queries
+//! ([`decode_segment`], [`decode_query`]), and the request headers of modules
+//! ([`REQUEST_HEADERS`]).
 //!
 //! The error text for an invalid body names the invalid field. The
 //! host's own routes and the routes of modules use the same parser, so clients get the same error
@@ -34,7 +34,10 @@ use serde_path_to_error::Path;
 pub use characters::{Invisible, invisible};
 pub use codes::Code;
 pub use header_fields::{HeaderFieldError, MAX_HEADER_FIELDS, check_header_field, is_repeatable};
-pub use manifest::{DeclaredRoute, check_manifest, check_route};
+pub use manifest::{
+    AGENT, API_TOKEN, APP_PASSWORD, Accepted, DeclaredRoute, METHODS, OAUTH, SCOPES, SESSION,
+    check_manifest, check_route,
+};
 pub use path::check_path;
 pub use query::{decode_query, decode_segment};
 

@@ -2,6 +2,7 @@
 
 use std::net::SocketAddr;
 
+use latchmail_core::codes;
 use serde_json::Value;
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::net::{TcpSocket, TcpStream};
@@ -143,8 +144,8 @@ impl RawResponse {
         serde_json::from_slice(&self.body).unwrap_or_else(|_| panic!("{}: no JSON", self.head))
     }
 
-    /// Asserts a failure with exactly this status in the form `{"error": text}`, and returns its
-    /// text.
+    /// Asserts a failure with exactly this status in the form `{"error": text, "code": code}`, and
+    /// returns its text.
     #[track_caller]
     pub fn error(&self, status: u16) -> String {
         assert_eq!(
@@ -156,8 +157,14 @@ impl RawResponse {
         );
         assert_eq!(self.header("content-type"), Some("application/json"));
         let json = self.json();
-        assert_eq!(json.as_object().map(serde_json::Map::len), Some(1));
-        json["error"].as_str().unwrap().to_owned()
+        assert_eq!(json.as_object().map(serde_json::Map::len), Some(2));
+        let text = json["error"].as_str().unwrap();
+        let known = codes::known(json["code"].as_str().unwrap());
+        assert!(
+            known.is_some_and(|known| known.allows(status, text)),
+            "{json}"
+        );
+        text.to_owned()
     }
 
     /// Returns whether the response announces that the connection is closed.

@@ -1,7 +1,11 @@
 //! A response, read completely.
 
 use http::HeaderMap;
+use latchmail_core::codes;
 use serde_json::Value;
+
+/// The endpoints with the errors of RFC 6749.
+const OAUTH: [&str; 3] = ["/auth/token", "/auth/register", "/auth/device"];
 
 /// A response.
 #[derive(Clone, Debug)]
@@ -28,15 +32,18 @@ impl Response {
     /// The error of the connection.
     pub async fn try_of(request: reqwest::RequestBuilder) -> reqwest::Result<Self> {
         let response = request.send().await?;
+        let path = response.url().path().to_owned();
         let status = response.status().as_u16();
         let headers = response.headers().clone();
         let body = response.bytes().await?.to_vec();
-        Ok(Self {
+        let response = Self {
             status,
             headers,
             json: serde_json::from_slice(&body).unwrap_or_default(),
             body,
-        })
+        };
+        response.check_code(&path);
+        Ok(response)
     }
 
     /// The same with a JSON body.
@@ -58,10 +65,36 @@ impl Response {
         Self::of(request.body(body.to_string())).await
     }
 
-    /// Asserts a failure with exactly this status and text.
+    /// Asserts that a failure has an error code that is listed and belongs to its text. The
+    /// endpoints of OAuth have the errors of RFC 6749 instead.
+    fn check_code(&self, path: &str) {
+        let Some(text) = self.json["error"].as_str() else {
+            return;
+        };
+        if self.status < 400 || OAUTH.contains(&path) {
+            return;
+        }
+        let code = self.json["code"].as_str().unwrap_or_default();
+        let status = self.status;
+        // The modules of `tests/fixtures` and the example `digest` have codes of their own.
+        if code.starts_with("fixture_") || code.starts_with("digest_") {
+            return;
+        }
+        let known = codes::known(code);
+        assert!(
+            known.is_some_and(|known| known.allows(status, text)),
+            "{path}: {status} {}: the code does not belong to the text",
+            self.json
+        );
+        let by_text = codes::of_text(text).map_or(code, |known| known.code.as_str());
+        assert_eq!(by_text, code, "{path}: {status} {text}");
+    }
+
+    /// Asserts a failure with exactly this status and text, and with its code.
     #[track_caller]
     pub fn fails(&self, status: u16, text: &str) {
-        let expected = serde_json::json!({ "error": text });
+        let code = self.json.get("code");
+        let expected = serde_json::json!({ "error": text, "code": code });
         assert_eq!((self.status, &self.json), (status, &expected));
     }
 

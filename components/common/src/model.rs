@@ -1,6 +1,6 @@
 //! Folders and messages as JSON.
 
-use latchmail_sdk::capability::{self, Role, Verdict};
+use latchmail_sdk::capability::{self, Verdict};
 use latchmail_sdk::time::iso8601;
 use serde::Serialize;
 use utoipa::ToSchema;
@@ -25,7 +25,7 @@ pub struct Folder {
     /// The role of the folder. Absent if the mail server reports none.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false, value_type = Option<SpecialUse>)]
-    pub special_use: Option<&'static str>,
+    pub special_use: Option<String>,
 }
 
 impl From<capability::Folder> for Folder {
@@ -37,21 +37,8 @@ impl From<capability::Folder> for Folder {
             delimiter: folder.delimiter,
             messages: folder.messages,
             unseen: folder.unseen,
-            special_use: folder.role.map(special_use),
+            special_use: folder.role,
         }
-    }
-}
-
-fn special_use(role: Role) -> &'static str {
-    match role {
-        Role::Inbox => "\\Inbox",
-        Role::Flagged => "\\Flagged",
-        Role::Sent => "\\Sent",
-        Role::Drafts => "\\Drafts",
-        Role::All => "\\All",
-        Role::Archive => "\\Archive",
-        Role::Junk => "\\Junk",
-        Role::Trash => "\\Trash",
     }
 }
 

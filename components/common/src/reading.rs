@@ -1,7 +1,8 @@
 //! Reads folders, pages of folders, search results and single messages.
 
 use latchmail_sdk::capability::{
-    Blob, Caller, Error, IndexState, Mailbox, Page, QuerySyntax, Search, SearchError, SortOrder,
+    Blob, Caller, Error, IndexState, Mailbox, MessageQuery, Page, QuerySyntax, Search, SearchError,
+    SortOrder,
 };
 use latchmail_sdk::{Code, Failure, Paging, codes};
 use serde::Serialize;
@@ -119,7 +120,7 @@ pub fn messages(
     paging: Paging,
 ) -> Result<MessageList, Failure> {
     let listing = host
-        .list_messages(folder, page(paging))
+        .list_messages(&MessageQuery::page(folder, page(paging)))
         .map_err(|error| Failure::of(error, NO_FOLDER, host))?;
     Ok(MessageList {
         messages: listing.messages.into_iter().map(Summary::from).collect(),
@@ -155,9 +156,9 @@ pub fn search(
 ) -> Result<Found, Failure> {
     let search = Search {
         query: term.into(),
-        syntax: options.syntax,
+        syntax: options.syntax.into(),
         folder: options.folder.map(Into::into),
-        sort: options.sort,
+        sort: options.sort.into(),
         page: page(paging),
     };
     let result = host.search_messages(&search).map_err(|error| match error {

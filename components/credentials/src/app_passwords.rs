@@ -134,8 +134,8 @@ pub(crate) fn delete_app_password(
     )
 }
 
-/// Revokes an app password. `missing` is the code and the error message for status 404, and `failed` for
-/// status 500.
+/// Revokes an app password. `missing` is the code and the error message for status 404, and
+/// `failed` for status 500.
 pub(crate) fn revoke(
     host: &(impl Credentials + Caller),
     id: &str,

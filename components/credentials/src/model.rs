@@ -1,7 +1,6 @@
 //! JSON types of credentials.
 
-use latchmail_sdk::capability::{self, CredentialKind};
-use latchmail_sdk::scope;
+use latchmail_sdk::capability::{self, Kind};
 use latchmail_sdk::time::iso8601;
 use serde::Serialize;
 use utoipa::ToSchema;
@@ -44,7 +43,7 @@ pub(crate) struct Token {
     label: String,
     /// Scopes of the token, in canonical order.
     #[schema(value_type = Vec<TokenScope>)]
-    scopes: Vec<&'static str>,
+    scopes: Vec<String>,
     /// Last four characters of the token.
     hint: String,
     /// Time of creation.
@@ -63,7 +62,7 @@ impl From<capability::Token> for Token {
         Self {
             id: token.id,
             label: token.label,
-            scopes: token.scopes.into_iter().map(scope::name).collect(),
+            scopes: token.scopes,
             hint: token.hint,
             created_at: iso8601(token.created_at),
             last_used_at: token.last_used_at.map(iso8601),
@@ -98,18 +97,17 @@ pub(crate) struct Credential {
     /// Scopes of an API token. Absent for other credentials.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false, value_type = Option<Vec<TokenScope>>)]
-    scopes: Option<Vec<&'static str>>,
+    scopes: Option<Vec<String>>,
 }
 
 impl From<&capability::Credential> for Credential {
     fn from(credential: &capability::Credential) -> Self {
-        let (id, r#type, scopes) = match &credential.kind {
-            CredentialKind::ApiToken(token) => {
-                let scopes = token.scopes.iter().copied().map(scope::name).collect();
-                (&token.id, "api_token", Some(scopes))
+        let (id, r#type, scopes) = match &credential.token {
+            Some(token) => (&token.id, "api_token", Some(token.scopes.clone())),
+            None if Kind::of(&credential.kind) == Kind::Session => {
+                (&credential.id, "web_session", None)
             }
-            CredentialKind::WebSession => (&credential.id, "web_session", None),
-            CredentialKind::AppPassword => (&credential.id, "app_password", None),
+            None => (&credential.id, "app_password", None),
         };
         Self {
             id: id.clone(),

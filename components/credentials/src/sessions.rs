@@ -80,7 +80,7 @@ pub(crate) fn delete_session(
 
 #[cfg(test)]
 mod tests {
-    use latchmail_sdk::capability::{Credential, CredentialKind, Error, Scope};
+    use latchmail_sdk::capability::{Credential, Error, Scope};
     use latchmail_sdk::testing::{FakeHost, NOW, json, request};
 
     use super::*;
@@ -92,7 +92,8 @@ mod tests {
             id: "p2".into(),
             label: "label".into(),
             current: false,
-            kind: CredentialKind::AppPassword,
+            kind: "app-password".into(),
+            token: None,
             created_at: NOW,
             last_used_at: Some(NOW),
             expires_at: None,

@@ -43,15 +43,15 @@ pub(crate) fn get_domain(
 mod tests {
     use std::time::Duration;
 
-    use latchmail_sdk::capability::{Expected, RecordKind};
+    use latchmail_sdk::capability::Expected;
     use latchmail_sdk::codes;
     use latchmail_sdk::testing::{FakeHost, json, request};
 
     use super::*;
 
-    fn record(kind: RecordKind, value: &str, ok: Option<bool>) -> Expected {
+    fn record(kind: &str, value: &str, ok: Option<bool>) -> Expected {
         Expected {
-            kind,
+            kind: kind.into(),
             host: "ada.example".into(),
             value: value.into(),
             ok,
@@ -73,10 +73,10 @@ mod tests {
         host.prove_domain("ada.example");
         host.verify_domain("ada.example").unwrap();
         host.set_records(vec![
-            record(RecordKind::Mx, "mx", Some(true)),
-            record(RecordKind::Spf, "spf", Some(false)),
-            record(RecordKind::Dkim, "dkim", None),
-            record(RecordKind::Dmarc, "dmarc", Some(true)),
+            record("MX", "mx", Some(true)),
+            record("SPF", "spf", Some(false)),
+            record("DKIM", "dkim", None),
+            record("DMARC", "dmarc", Some(true)),
         ]);
         let expected = serde_json::json!({
             "domain": "ada.example", "status": "active", "created_at": "2026-11-20 08:00:00", "verified_at": "2026-11-20 08:00:01",

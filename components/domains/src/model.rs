@@ -1,6 +1,6 @@
 //! JSON types of domains.
 
-use latchmail_sdk::capability::{self, Challenge, Expected, Inspected, RecordKind};
+use latchmail_sdk::capability::{self, Challenge, Expected, Inspected};
 use latchmail_sdk::time::sql;
 use serde::Serialize;
 use utoipa::ToSchema;
@@ -67,7 +67,7 @@ pub(crate) struct ClaimedDomain {
 pub(crate) struct Record {
     /// Purpose of the record.
     #[schema(value_type = DomainRecordKind)]
-    kind: &'static str,
+    kind: String,
     /// Host name of the record.
     host: String,
     /// Value of the record.
@@ -122,12 +122,7 @@ impl From<capability::Domain> for ClaimedDomain {
 impl From<Expected> for Record {
     fn from(record: Expected) -> Self {
         Self {
-            kind: match record.kind {
-                RecordKind::Mx => "MX",
-                RecordKind::Spf => "SPF",
-                RecordKind::Dkim => "DKIM",
-                RecordKind::Dmarc => "DMARC",
-            },
+            kind: record.kind,
             host: record.host,
             value: record.value,
             ok: record.ok,

@@ -30,7 +30,7 @@ export function createAlias({ aliases }, request) {
   const domain = body.string('domain');
   const name = body.string('name');
   if (!domain) {
-    throw new Failure(400, 'domain is required');
+    throw new Failure(400, 'domain_required', 'domain is required');
   }
   try {
     const made = name === undefined ? random(aliases, domain) : aliases.create(name, domain);
@@ -40,9 +40,9 @@ export function createAlias({ aliases }, request) {
     switch (tag) {
       case 'invalid':
       case 'conflict':
-        throw new Failure(400, val);
+        throw new Failure(400, val.code, val.text);
       case 'too-large':
-        throw new Failure(409, val);
+        throw new Failure(409, val.code, val.text);
       default:
         throw error;
     }
@@ -56,7 +56,7 @@ export function listAliasDomains({ aliases }) {
 export function checkAlias({ aliases }, request) {
   const [name, domain] = [request.query('name'), request.query('domain')];
   if (!name || !domain) {
-    throw new Failure(400, 'name and domain query params required');
+    throw new Failure(400, 'name_and_domain_required', 'name and domain query params required');
   }
   try {
     aliases.check(name, domain);
@@ -64,7 +64,7 @@ export function checkAlias({ aliases }, request) {
   } catch (error) {
     const { tag, val } = refusal(error);
     if (['invalid', 'conflict', 'too-large'].includes(tag)) {
-      return { available: false, error: val };
+      return { available: false, error: val.text };
     }
     throw error;
   }
@@ -81,7 +81,7 @@ export function updateAlias({ aliases }, request) {
     }
   }
   if (active === undefined) {
-    throw new Failure(400, 'active (boolean) is required');
+    throw new Failure(400, 'active_required', 'active (boolean) is required');
   }
   known(() => aliases.setActive(id, active));
   return success;
@@ -97,7 +97,7 @@ export function deleteAlias({ aliases }, request) {
 function named(request) {
   const id = request.number('id');
   if (id === undefined || id < 1n || id >= 1n << 53n) {
-    throw new Failure(400, 'Invalid alias ID');
+    throw new Failure(400, 'invalid_alias_id', 'Invalid alias ID');
   }
   return id;
 }
@@ -108,7 +108,7 @@ function known(ask) {
   try {
     ask();
   } catch (error) {
-    throw refusal(error).tag === 'not-found' ? new Failure(404, MISSING) : error;
+    throw refusal(error).tag === 'not-found' ? new Failure(404, 'alias_not_found', MISSING) : error;
   }
 }
 

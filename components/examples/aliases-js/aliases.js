@@ -13,8 +13,8 @@ import { del, get, patch, post, scoped, serve } from './latchmail.js';
 // The maximum size of a request body, in bytes. The largest body has two short fields.
 const SMALL = 16 * 1024;
 
-const reading = { access: scoped('aliases-read', { oauth: true }), bucket: 'aliases' };
-const writing = { access: scoped('aliases-write'), bucket: 'aliases' };
+const reading = { access: scoped('aliases:read', { oauth: true }), bucket: 'aliases' };
+const writing = { access: scoped('aliases:write'), bucket: 'aliases' };
 
 // The component exports this object under the name of the interface.
 export const module = serve({ aliases, caller }, {

@@ -3,11 +3,13 @@
 //
 // The host's interfaces are parameters, so that tests can use fake ones.
 
-// A response that is not a success: `{"error": text}` with a status.
+// A response that is not a success: `{"error": text, "code": code}` with a status.
+// `code` is for programs, in lower-case words that `_` joins, and `text` is for people.
 export class Failure extends Error {
-  constructor(status, text, headers = []) {
+  constructor(status, code, text, headers = []) {
     super(text);
     this.status = status;
+    this.code = code;
     this.headers = headers;
   }
 }
@@ -34,9 +36,14 @@ export function refusal(thrown) {
   throw thrown;
 }
 
+// Returns the access of a route that accepts these kinds of credentials, each with its scope.
+function accept(kinds) {
+  return { tag: 'credentials', val: kinds.map(([kind, scope]) => ({ kind, scope })) };
+}
+
 // A route. By default it requires a web session and counts towards the rate limit `modules`.
 // `bucket` is a key of `[limits]`. The name of the action is the operation.
-const route = (method) => (path, action, { access = { tag: 'session' }, bucket = 'modules', maxBody = 0 } = {}) => ({
+const route = (method) => (path, action, { access = accept([['session']]), bucket = 'modules', maxBody = 0 } = {}) => ({
   action,
   wit: {
     method,
@@ -48,16 +55,18 @@ const route = (method) => (path, action, { access = { tag: 'session' }, bucket =
     body: 'bytes',
     blobFields: [],
     deadline: 30_000,
+    options: [],
   },
 });
 
-export const get = route('get');
-export const post = route('post');
-export const patch = route('patch');
-export const del = route('delete');
+export const get = route('GET');
+export const post = route('POST');
+export const patch = route('PATCH');
+export const del = route('DELETE');
 
 // Also allows API tokens with a scope, and OAuth access tokens if `oauth` is set.
-export const scoped = (scope, { oauth = false } = {}) => ({ tag: 'scoped', val: { scope, oauth } });
+export const scoped = (scope, { oauth = false } = {}) =>
+  accept([['session'], ['api-token', scope], ...(oauth ? [['oauth', scope]] : [])]);
 
 // Returns the two functions that every module exports. `host` contains the imported interfaces and
 // is the first argument of each action. The interface `caller` is required.
@@ -69,6 +78,7 @@ export function serve(host, { name, version, description, routes }) {
       version,
       routes: routes.map(({ wit }) => wit),
       description: JSON.stringify(description),
+      options: [],
     }),
 
     handle(operation, request) {
@@ -76,8 +86,8 @@ export function serve(host, { name, version, description, routes }) {
         const answer = actions.get(operation)(host, new Request(request));
         return answer instanceof Answer ? json(answer.status, answer.value) : json(200, answer);
       } catch (error) {
-        const { status, message, headers } = error instanceof Failure ? error : failed(refusal(error), host);
-        return json(status, { error: message }, headers);
+        const { status, code, message, headers } = error instanceof Failure ? error : failed(refusal(error), host);
+        return json(status, { error: message, code }, headers);
       }
     },
   };
@@ -95,29 +105,35 @@ function json(status, value, headers = []) {
 function failed({ tag, val }, host) {
   switch (tag) {
     case 'not-found':
-      return new Failure(404, 'Not found');
+      return new Failure(404, 'not_found', 'Not found');
     case 'denied':
-      return new Failure(403, val);
+      return new Failure(403, val.code, val.text);
     case 'invalid':
     case 'rejected':
-      return new Failure(400, val);
+      return new Failure(400, val.code, val.text);
     case 'conflict':
-      return new Failure(409, val);
+      return new Failure(409, val.code, val.text);
     case 'too-large':
-      return new Failure(413, val);
+      return new Failure(413, val.code, val.text);
     case 'credential-refused':
-      return new Failure(
-        401,
-        host.caller.current().kind === 'session'
-          ? 'Mail session expired, please log in again'
-          : 'This credential is no longer valid for mail access',
-      );
+      return host.caller.current().kind === 'session'
+        ? new Failure(401, 'mail_session_expired', 'Mail session expired, please log in again')
+        : new Failure(401, 'mail_credential_refused', 'This credential is no longer valid for mail access');
     case 'unavailable':
-      return new Failure(503, 'Mail server is initializing, please try again in a moment', [['retry-after', '2']]);
+      return new Failure(
+        503,
+        'mail_server_unavailable',
+        'Mail server is unavailable, please try again in a moment',
+        [['retry-after', '2']],
+      );
     case 'outcome-unknown':
-      return new Failure(500, 'The operation was begun and its outcome is not known; check before you repeat it');
+      return new Failure(
+        500,
+        'outcome_unknown',
+        'The operation was begun and its outcome is not known; check before you repeat it',
+      );
     default:
-      return new Failure(500, 'The operation could not be completed');
+      return new Failure(500, 'internal_error', 'The operation could not be completed');
   }
 }
 
@@ -148,10 +164,10 @@ class Request {
       const text = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(this.#wit.body.val);
       value = JSON.parse(text);
     } catch {
-      throw new Failure(400, 'Invalid JSON body');
+      throw new Failure(400, 'invalid_json_body', 'Invalid JSON body');
     }
     if (value === null || typeof value !== 'object' || Array.isArray(value)) {
-      throw new Failure(400, 'The body must be an object');
+      throw new Failure(400, 'invalid_field', 'The body must be an object');
     }
     return new Fields(value);
   }
@@ -170,7 +186,7 @@ class Fields {
     const value = this.#typed(name, 'string');
     // Half of a surrogate pair is not valid text.
     if (value?.isWellFormed() === false) {
-      throw new Failure(400, 'Invalid JSON body');
+      throw new Failure(400, 'invalid_json_body', 'Invalid JSON body');
     }
     return value;
   }
@@ -183,7 +199,7 @@ class Fields {
   integer(name) {
     const value = this.#typed(name, 'number');
     if (value !== undefined && !Number.isSafeInteger(value)) {
-      throw new Failure(400, `${name} must be an integer`);
+      throw new Failure(400, 'invalid_field', `${name} must be an integer`);
     }
     return value;
   }
@@ -194,7 +210,7 @@ class Fields {
       return undefined;
     }
     if (typeof value !== type) {
-      throw new Failure(400, `${name} must be a ${type}`);
+      throw new Failure(400, 'invalid_field', `${name} must be a ${type}`);
     }
     return value;
   }

@@ -25,15 +25,15 @@ def create_alias(host, request):
     body = request.json()
     domain, name = body.field("domain", str), body.field("name", str)
     if not domain:
-        raise Failure(400, "domain is required")
+        raise Failure(400, "domain_required", "domain is required")
     try:
         made = random(host, domain) if name is None else host.aliases.create(name, domain)
     except Err as refused:
         match refused.value:
-            case Error_Invalid(text) | Error_Conflict(text):
-                raise Failure(400, text) from None
-            case Error_TooLarge(text):
-                raise Failure(409, text) from None
+            case Error_Invalid(problem) | Error_Conflict(problem):
+                raise Failure(400, problem.code, problem.text) from None
+            case Error_TooLarge(problem):
+                raise Failure(409, problem.code, problem.text) from None
             case _:
                 raise
     return Created({"alias": made.address, "id": made.id})
@@ -46,13 +46,13 @@ def list_alias_domains(host, _request):
 def check_alias(host, request):
     name, domain = request.query("name"), request.query("domain")
     if not name or not domain:
-        raise Failure(400, "name and domain query params required")
+        raise Failure(400, "name_and_domain_required", "name and domain query params required")
     try:
         host.aliases.check(name, domain)
     except Err as refused:
         match refused.value:
-            case Error_Invalid(text) | Error_Conflict(text) | Error_TooLarge(text):
-                return {"available": False, "error": text}
+            case Error_Invalid(problem) | Error_Conflict(problem) | Error_TooLarge(problem):
+                return {"available": False, "error": problem.text}
             case _:
                 raise
     return {"available": True}
@@ -65,7 +65,7 @@ def update_alias(host, request):
     except Failure:
         active = None
     if active is None:
-        raise Failure(400, "active (boolean) is required")
+        raise Failure(400, "active_required", "active (boolean) is required")
     known(lambda: host.aliases.set_active(alias, active))
     return SUCCESS
 
@@ -80,7 +80,7 @@ def named(request):
     """Returns the alias id in the path. Responds with 400 unless the id is from 1 to 2^53 - 1."""
     number = request.number("id")
     if number is None or not 1 <= number < 1 << 53:
-        raise Failure(400, "Invalid alias ID")
+        raise Failure(400, "invalid_alias_id", "Invalid alias ID")
     return number
 
 
@@ -90,7 +90,7 @@ def known(ask):
         ask()
     except Err as refused:
         if isinstance(refused.value, Error_NotFound):
-            raise Failure(404, MISSING) from None
+            raise Failure(404, "alias_not_found", MISSING) from None
         raise
 
 

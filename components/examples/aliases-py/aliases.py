@@ -11,13 +11,12 @@ from description import DESCRIPTION
 from latchmail import Routes, scoped
 from wit_world import exports
 from wit_world.imports import aliases, caller
-from wit_world.imports.types import Scope
 
 # The maximum size of a request body, in bytes. The largest body has two short fields.
 SMALL = 16 * 1024
 
-READING = {"access": scoped(Scope.ALIASES_READ, oauth=True), "bucket": "aliases"}
-WRITING = {"access": scoped(Scope.ALIASES_WRITE), "bucket": "aliases"}
+READING = {"access": scoped("aliases:read", oauth=True), "bucket": "aliases"}
+WRITING = {"access": scoped("aliases:write"), "bucket": "aliases"}
 
 routes = Routes(SimpleNamespace(aliases=aliases, caller=caller), "aliases", "0.1.0", DESCRIPTION)
 routes.get("/api/v1/aliases", "listAliases", actions.list_aliases, **READING)

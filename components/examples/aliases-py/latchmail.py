@@ -8,28 +8,29 @@ import re
 
 from componentize_py_types import Err
 from wit_world.exports.module import (
-    Access_Scoped,
-    Access_Session,
+    Accepted,
+    Access_Credentials,
     Body_Bytes,
     BodyForm,
     Manifest,
-    Method,
     Response,
     Route,
-    ScopedAccess,
 )
 from wit_world.imports import types
-from wit_world.imports.caller import Kind
 
 SUCCESS = {"success": True}
 
 
 class Failure(Exception):
-    """A response that is not a success: `{"error": text}` with a status."""
+    """A response that is not a success: `{"error": text, "code": code}` with a status.
 
-    def __init__(self, status, text, headers=()):
+    `code` is for programs, in lower-case words that `_` joins, and `text` is for people.
+    """
+
+    def __init__(self, status, code, text, headers=()):
         super().__init__(text)
         self.status = status
+        self.code = code
         self.text = text
         self.headers = headers
 
@@ -43,7 +44,12 @@ class Created:
 
 def scoped(scope, *, oauth=False):
     """Also allows API tokens with a scope, and OAuth access tokens if `oauth` is set."""
-    return Access_Scoped(ScopedAccess(scope, oauth))
+    tokens = ["api-token", "oauth"] if oauth else ["api-token"]
+    return Access_Credentials([Accepted("session", None), *(Accepted(kind, scope) for kind in tokens)])
+
+
+# Allows web sessions only.
+SESSION = Access_Credentials([Accepted("session", None)])
 
 
 class Routes:
@@ -61,39 +67,44 @@ class Routes:
         self._actions = {}
 
     def get(self, *route, **more):
-        self._add(Method.GET, *route, **more)
+        self._add("GET", *route, **more)
 
     def post(self, *route, **more):
-        self._add(Method.POST, *route, **more)
+        self._add("POST", *route, **more)
 
     def patch(self, *route, **more):
-        self._add(Method.PATCH, *route, **more)
+        self._add("PATCH", *route, **more)
 
     def delete(self, *route, **more):
-        self._add(Method.DELETE, *route, **more)
+        self._add("DELETE", *route, **more)
 
-    def _add(self, method, path, operation, action, access=Access_Session(), bucket="modules", max_body=0):
+    def _add(self, method, path, operation, action, access=SESSION, bucket="modules", max_body=0):
         """Adds a route. By default it requires a web session and counts towards the rate limit `modules`. `bucket` is a key of `[limits]`."""
-        route = Route(method, path, operation, access, bucket, max_body, BodyForm.BYTES, blob_fields=[], deadline=30_000)
+        route = Route(
+            method, path, operation, access, bucket, max_body, BodyForm.BYTES, blob_fields=[], deadline=30_000, options=[]
+        )
         self._routes.append(route)
         self._actions[operation] = action
 
     def manifest(self):
         """Returns the manifest, with which the module describes itself to the host."""
-        return Manifest(self._name, self._version, self._routes, json.dumps(self._description))
+        return Manifest(self._name, self._version, self._routes, json.dumps(self._description), options=[])
 
     def serve(self, operation, request):
         """Serves one request. Any exception except a failure is a bug of the module. The exception ends the request, and the host logs it."""
         try:
             answer = self._actions[operation](self._host, Request(request))
         except Failure as failure:
-            return _answer(failure.status, {"error": failure.text}, failure.headers)
+            return _failure(failure)
         except Err as refused:
-            failure = _failed(refused.value, self._host)
-            return _answer(failure.status, {"error": failure.text}, failure.headers)
+            return _failure(_failed(refused.value, self._host))
         if isinstance(answer, Created):
             return _answer(201, answer.value)
         return _answer(200, answer)
+
+
+def _failure(failure):
+    return _answer(failure.status, {"error": failure.text, "code": failure.code}, failure.headers)
 
 
 def _answer(status, value, headers=()):
@@ -105,29 +116,27 @@ def _failed(error, host):
     """Converts a capability's error to a failure for the client."""
     match error:
         case types.Error_NotFound():
-            return Failure(404, "Not found")
-        case types.Error_Denied(text):
-            return Failure(403, text)
-        case types.Error_Invalid(text) | types.Error_Rejected(text):
-            return Failure(400, text)
-        case types.Error_Conflict(text):
-            return Failure(409, text)
-        case types.Error_TooLarge(text):
-            return Failure(413, text)
+            return Failure(404, "not_found", "Not found")
+        case types.Error_Denied(problem):
+            return Failure(403, problem.code, problem.text)
+        case types.Error_Invalid(problem) | types.Error_Rejected(problem):
+            return Failure(400, problem.code, problem.text)
+        case types.Error_Conflict(problem):
+            return Failure(409, problem.code, problem.text)
+        case types.Error_TooLarge(problem):
+            return Failure(413, problem.code, problem.text)
         case types.Error_CredentialRefused():
-            signed_in = host.caller.current().kind == Kind.SESSION
-            return Failure(
-                401,
-                "Mail session expired, please log in again"
-                if signed_in
-                else "This credential is no longer valid for mail access",
-            )
+            if host.caller.current().kind == "session":
+                return Failure(401, "mail_session_expired", "Mail session expired, please log in again")
+            return Failure(401, "mail_credential_refused", "This credential is no longer valid for mail access")
         case types.Error_Unavailable():
-            return Failure(503, "Mail server is unavailable, please try again in a moment", [("retry-after", "2")])
+            text = "Mail server is unavailable, please try again in a moment"
+            return Failure(503, "mail_server_unavailable", text, [("retry-after", "2")])
         case types.Error_OutcomeUnknown():
-            return Failure(500, "The operation was begun and its outcome is not known; check before you repeat it")
+            text = "The operation was begun and its outcome is not known; check before you repeat it"
+            return Failure(500, "outcome_unknown", text)
         case _:
-            return Failure(500, "The operation could not be completed")
+            return Failure(500, "internal_error", "The operation could not be completed")
 
 
 class Request:
@@ -153,9 +162,9 @@ class Request:
             # Half of a surrogate pair is not valid text.
             json.dumps(value, ensure_ascii=False).encode()
         except (ValueError, RecursionError):
-            raise Failure(400, "Invalid JSON body") from None
+            raise Failure(400, "invalid_json_body", "Invalid JSON body") from None
         if not isinstance(value, dict):
-            raise Failure(400, "The body must be an object")
+            raise Failure(400, "invalid_field", "The body must be an object")
         return Fields(value)
 
 
@@ -176,5 +185,5 @@ class Fields:
         value = self._fields.get(name)
         # `True` is an instance of `int`.
         if value is not None and type(value) is not kind:
-            raise Failure(400, f"{name} must be {self._WORDS[kind]}")
+            raise Failure(400, "invalid_field", f"{name} must be {self._WORDS[kind]}")
         return value

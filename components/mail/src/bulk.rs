@@ -210,7 +210,7 @@ fn counted(uids: &[u64]) -> Result<Reply, Failure> {
 
 #[cfg(test)]
 mod tests {
-    use latchmail_sdk::capability::Page;
+    use latchmail_sdk::capability::{MessageQuery, Page};
     use latchmail_sdk::testing::{FakeHost, Letter, json, request};
 
     use super::*;
@@ -244,11 +244,26 @@ mod tests {
             offset: 0,
             limit: 10,
         };
-        assert_eq!(host.list_messages("Archive", page).unwrap().total, 2);
+        assert_eq!(
+            host.list_messages(&MessageQuery::page("Archive", page))
+                .unwrap()
+                .total,
+            2
+        );
         let delete = r#"{"uids": [3, 1, 3]}"#;
         assert_eq!(json(bulk_delete(&host, &posted(delete))), done);
-        assert_eq!(host.list_messages("Archive", page).unwrap().total, 0);
-        assert_eq!(host.list_messages("INBOX", page).unwrap().total, 1);
+        assert_eq!(
+            host.list_messages(&MessageQuery::page("Archive", page))
+                .unwrap()
+                .total,
+            0
+        );
+        assert_eq!(
+            host.list_messages(&MessageQuery::page("INBOX", page))
+                .unwrap()
+                .total,
+            1
+        );
     }
 
     #[test]

@@ -199,7 +199,7 @@ fn done(found: &[u64]) -> Result<Reply, Failure> {
 
 #[cfg(test)]
 mod tests {
-    use latchmail_sdk::capability::Page;
+    use latchmail_sdk::capability::{MessageQuery, Page};
     use latchmail_sdk::testing::{FakeHost, Letter, json, request};
 
     use super::*;
@@ -227,7 +227,12 @@ mod tests {
             offset: 0,
             limit: 10,
         };
-        assert_eq!(host.list_messages("Archive", page).unwrap().total, 1);
+        assert_eq!(
+            host.list_messages(&MessageQuery::page("Archive", page))
+                .unwrap()
+                .total,
+            1
+        );
         assert_eq!(json(delete_message(&host, &posted("1", ""))), success);
         assert!(host.get_message(uid).is_err());
     }

@@ -126,12 +126,12 @@ fn list_tools(
     if params.get("cursor").is_some_and(|cursor| !cursor.is_null()) {
         return Err(RpcError::invalid_params("Invalid cursor"));
     }
-    let scopes = host.current().scopes;
+    let caller = host.current();
     let stateless = revision.is_stateless();
     Ok(ListToolsResult {
         tools: tools::all(host)
             .into_iter()
-            .filter(|tool| scopes.contains(&tool.scope))
+            .filter(|tool| caller.holds(tool.scope))
             .map(|tool| tool.listed(revision.has_structure()))
             .collect(),
         ttl_ms: stateless.then_some(CACHE_TTL),
@@ -146,15 +146,15 @@ fn call_tool(
 ) -> Result<CallToolResult, RpcError> {
     let name = params.get("name").and_then(Value::as_str);
     let name = name.ok_or_else(|| RpcError::invalid_params("name must be a string"))?;
-    let scopes = host.current().scopes;
+    let caller = host.current();
     let tool = tools::all(host)
         .into_iter()
-        .find(|tool| tool.name == name && (scopes.contains(&tool.scope) || tool.exists(host)))
+        .find(|tool| tool.name == name && (caller.holds(tool.scope) || tool.exists(host)))
         .ok_or_else(|| {
             let name: String = name.chars().take(128).collect();
             RpcError::invalid_params(format!("Unknown tool: {name}"))
         })?;
-    if !scopes.contains(&tool.scope) {
+    if !caller.holds(tool.scope) {
         return Err(RpcError::insufficient_scope(scope::name(tool.scope)));
     }
     let arguments = match params.get("arguments") {

@@ -31,7 +31,17 @@ function argument(value, type) {
   if (type.includes('list<u8>')) {
     return new TextEncoder().encode(value);
   }
-  return isObject(value) ? Object.fromEntries(Object.entries(value).map(([name, one]) => [camel(name), one])) : value;
+  return isObject(value) ? record(value, type) : value;
+}
+
+// Converts a record. A list that is missing is empty. An object in a record is a case of a variant.
+function record(value, type) {
+  const fields = Object.entries(value).map(([name, one]) => {
+    const [[tag, val] = []] = isObject(one) ? Object.entries(one) : [];
+    return [camel(name), tag === undefined ? one : { tag, val }];
+  });
+  const missing = type === 'message-query' ? { filters: [] } : {};
+  return { ...missing, ...Object.fromEntries(fields) };
 }
 
 // Converts a result to JSON in the names of the contract.

@@ -10,6 +10,7 @@ import importlib
 import json
 import re
 import sys
+import typing
 from pathlib import Path
 
 sys.path.insert(0, ".")
@@ -19,7 +20,6 @@ import tests  # noqa: E402, F401, I001
 
 from componentize_py_types import Err  # noqa: E402
 from tests.fake import FakeHost  # noqa: E402
-from wit_world.imports.types import Scope  # noqa: E402
 
 FOLDER = Path(__file__).resolve().parent
 CONTRACT = Path("wit/deps/latchmail-host")
@@ -45,8 +45,23 @@ def argument(call, value, kind):
         return value.encode()
     if isinstance(value, dict):
         module = importlib.import_module(f"wit_world.imports.{snake(call.split('.')[0])}")
-        return getattr(module, kind.title().replace("-", ""))(**{snake(name): one for name, one in value.items()})
+        return record(module, kind, value)
     return value
+
+
+def record(module, kind, value):
+    """Converts a record. A list that is missing is empty. An object in a record is a case of a variant."""
+    created = getattr(module, kind.title().replace("-", ""))
+    fields = {field.name: field.type for field in dataclasses.fields(created)}
+    values = {snake(name): one for name, one in value.items()}
+    for name, one in values.items():
+        if isinstance(one, dict):
+            [(case, inner)] = one.items()
+            # The type of a variant is the union of its cases.
+            suffix = f"_{case.title().replace('-', '')}"
+            cases = [type_ for type_ in typing.get_args(fields[name]) if type_.__name__.endswith(suffix)]
+            values[name] = cases[0](inner)
+    return created(**{name: [] for name in fields if name not in values}, **values)
 
 
 def to_json(value):
@@ -116,7 +131,7 @@ def sign_in(host, caller, first):
     if caller == "anonymous":
         host.sign_out()
     elif isinstance(caller, dict) and "scopes" in caller:
-        host.use_token([Scope[snake(scope).upper()] for scope in caller["scopes"]])
+        host.use_token(caller["scopes"])
 
 
 def run(scenario):

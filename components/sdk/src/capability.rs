@@ -24,8 +24,7 @@ pub use self::blob::Blob;
 pub use self::caller::{Caller, Identity, Kind};
 pub use self::config::Config;
 pub use self::credentials::{
-    CreatedAppPassword, CreatedToken, Credential, CredentialKind, Credentials, Revocation, Token,
-    TokenReference,
+    CreatedAppPassword, CreatedToken, Credential, Credentials, Revocation, Token, TokenReference,
 };
 pub use self::domains::{
     Challenge, Claimed, Domain, Domains, Expected, HeldDomains, Inspected, RecordKind, Verification,
@@ -35,9 +34,9 @@ pub use self::log::{Level, Log};
 pub use self::mailbox::{
     Address, Attachment, Authentication, Change, ChangeList, ChangedFolder, ChangedMessage,
     ChangesError, DeletedMessage, Detail, DetailWithBlobs, FlagAction, Folder, Hit, IndexState,
-    Listing, Mailbox, Match, MovedMessage, Page, QuerySyntax, RenamedFolder, Role, Search,
-    SearchError, SearchResult, Snippet, SortOrder, Summary, Thread, ThreadList, ThreadMessages,
-    ThreadsError, Verdict,
+    Listing, Mailbox, Match, MessageQuery, MovedMessage, Page, PageStart, QuerySyntax,
+    RenamedFolder, Role, Search, SearchError, SearchResult, Snippet, SortOrder, Summary, Thread,
+    ThreadList, ThreadMessages, ThreadsError, Verdict,
 };
 pub use self::outbox::{
     Draft, File, FileSource, Header, MessagePart, Outbox, SendError, Sent, UploadedFile,
@@ -48,7 +47,8 @@ pub use self::teams::{
     Grant, InvitedMember, Missing, NewGrant, Refused, Right, Target, Team, TeamMember, TeamRole,
     TeamSummary, Teams,
 };
-pub use crate::bindings::latchmail::host::types::{Error, Problem, Scope, Timestamp};
+pub use crate::bindings::latchmail::host::types::{Error, Problem, Timestamp};
+pub use crate::scope::Scope;
 
 /// The real host. Outside a component, the functions of `Host` panic.
 #[derive(Clone, Copy, Debug, Default)]

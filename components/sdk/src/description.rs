@@ -3,11 +3,10 @@
 
 use std::collections::BTreeMap;
 
+use latchmail_shape::Code;
 use serde::Serialize;
 use utoipa::ToSchema;
 use utoipa::openapi::OpenApi;
-
-use crate::bindings::exports::latchmail::host::module::Method;
 
 /// A response that is not a success.
 #[derive(Clone, Debug, Serialize, ToSchema)]
@@ -27,9 +26,9 @@ pub struct Succeeded {
     pub success: bool,
 }
 
-/// Returns the `paths` and `components` of a description as JSON. Removes the schema `Error`,
-/// because the host defines this schema.
-pub(crate) fn fragment(description: &OpenApi) -> String {
+/// Returns the `paths` and `components` of a description and the module's error codes as JSON.
+/// Removes the schema `Error`, because the host defines this schema.
+pub(crate) fn fragment(description: &OpenApi, codes: &[Code]) -> String {
     let mut components = description.components.clone();
     if let Some(components) = &mut components {
         components.schemas.remove("Error");
@@ -37,20 +36,21 @@ pub(crate) fn fragment(description: &OpenApi) -> String {
     serde_json::json!({
         "paths": description.paths,
         "components": components,
+        "x-error-codes": codes.iter().map(Code::as_str).collect::<Vec<_>>(),
     })
     .to_string()
 }
 
 /// Returns the method and the path of each operation. The keys of the map are operation ids.
-pub(crate) fn operations(description: &OpenApi) -> BTreeMap<&str, (Method, &str)> {
+pub(crate) fn operations(description: &OpenApi) -> BTreeMap<&str, (&'static str, &str)> {
     let mut operations = BTreeMap::new();
     for (path, item) in &description.paths.paths {
         for (method, operation) in [
-            (Method::Get, &item.get),
-            (Method::Post, &item.post),
-            (Method::Put, &item.put),
-            (Method::Patch, &item.patch),
-            (Method::Delete, &item.delete),
+            ("GET", &item.get),
+            ("POST", &item.post),
+            ("PUT", &item.put),
+            ("PATCH", &item.patch),
+            ("DELETE", &item.delete),
         ] {
             let id = operation
                 .as_ref()

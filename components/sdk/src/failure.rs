@@ -52,8 +52,8 @@ impl Failure {
         Self::new(409, code, text)
     }
 
-    /// Replaces the code and the error message if the status is 500. `text` contains the name of the failed
-    /// operation. A failure with another status stays the same.
+    /// Replaces the code and the error message if the status is 500. `text` contains the name of
+    /// the failed operation. A failure with another status stays the same.
     #[must_use]
     pub fn failing(self, code: Code, text: &'static str) -> Self {
         if self.status == 500 {
@@ -84,13 +84,13 @@ impl Failure {
             Error::Invalid(problem) | Error::Rejected(problem) => Self::of_problem(400, problem),
             Error::Conflict(problem) => Self::of_problem(409, problem),
             Error::TooLarge(problem) => Self::of_problem(413, problem),
-            Error::CredentialRefused => match host.current().kind {
+            Error::CredentialRefused => match host.current().kind() {
                 Kind::Session => Self::new(
                     401,
                     codes::MAIL_SESSION_EXPIRED,
                     "Mail session expired, please log in again",
                 ),
-                Kind::Anonymous | Kind::ApiToken | Kind::Oauth => Self::new(
+                _ => Self::new(
                     401,
                     codes::MAIL_CREDENTIAL_REFUSED,
                     "This credential is no longer valid for mail access",

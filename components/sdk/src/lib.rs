@@ -26,7 +26,8 @@
 //!     let counted = stored::change(host, "count", |was: Option<Count>| {
 //!         Some(Count { count: was.map_or(0, |was| was.count) + 1 })
 //!     });
-//!     Reply::json(&counted.map_err(|error| Failure::of(error, (codes::NOT_FOUND, "Not found"), host))?)
+//!     let missing = (codes::NOT_FOUND, "Not found");
+//!     Reply::json(&counted.map_err(|error| Failure::of(error, missing, host))?)
 //! }
 //!
 //! #[derive(OpenApi)]

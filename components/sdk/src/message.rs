@@ -10,6 +10,7 @@ use serde::de::DeserializeOwned;
 use crate::bindings::exports::latchmail::host::module::{self as wit, Body};
 use crate::bindings::handles::blobs;
 use crate::capability::Blob;
+use crate::description::Failed;
 use crate::disposition;
 use crate::failure::Failure;
 
@@ -147,6 +148,7 @@ impl From<wit::Request> for Request {
                 blobs.push(Some(blob));
                 Vec::new()
             }
+            Body::Events(_) => Vec::new(),
         };
         Self {
             id: request.id,
@@ -329,7 +331,10 @@ fn cannot_serialize() -> Failure {
 
 impl From<Failure> for Reply {
     fn from(failure: Failure) -> Self {
-        let body = serde_json::json!({ "error": failure.text, "code": failure.code.as_str() });
+        let body = Failed {
+            error: failure.text.into_owned(),
+            code: failure.code.into(),
+        };
         Self {
             status: failure.status,
             content_type: JSON,
@@ -338,7 +343,7 @@ impl From<Failure> for Reply {
                 .map(|seconds| ("retry-after".into(), seconds.to_string()))
                 .into_iter()
                 .collect(),
-            body: Content::Bytes(body.to_string().into_bytes()),
+            body: Content::Bytes(serde_json::to_vec(&body).unwrap_or_default()),
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Modules and their routes.
 
-use latchmail_shape::codes;
+use latchmail_shape::{AGENT, API_TOKEN, APP_PASSWORD, Code, OAUTH, SESSION, codes};
 use utoipa::openapi::OpenApi;
 
 use crate::bindings::exports::latchmail::host::module as wit;
@@ -8,6 +8,7 @@ use crate::capability::Scope;
 use crate::description;
 use crate::failure::Failure;
 use crate::message::{Reply, Request};
+use crate::scope;
 
 /// Default rate-limit bucket of a route.
 const DEFAULT_BUCKET: &str = "modules";
@@ -15,12 +16,35 @@ const DEFAULT_BUCKET: &str = "modules";
 /// A function that processes a request with the host's capabilities and returns the response.
 pub type Handler<H> = fn(&H, &Request) -> Result<Reply, Failure>;
 
+/// The callers that a route accepts.
+#[derive(Clone)]
+enum Access {
+    Public,
+    /// The kinds of credentials, and the scope that each kind needs.
+    Credentials(Vec<(&'static str, Option<Scope>)>),
+}
+
+impl From<&Access> for wit::Access {
+    fn from(access: &Access) -> Self {
+        match access {
+            Access::Public => Self::Public,
+            Access::Credentials(accepted) => {
+                let accepted = accepted.iter().map(|(kind, scope)| wit::Accepted {
+                    kind: (*kind).into(),
+                    scope: scope.map(|scope| scope::name(scope).into()),
+                });
+                Self::Credentials(accepted.collect())
+            }
+        }
+    }
+}
+
 /// A route and its handler. The fields are `&'static str` and not `String`, because the list of
 /// routes is created again for each request.
 #[derive(Clone)]
 pub struct Route<H> {
     operation: &'static str,
-    access: wit::Access,
+    access: Access,
     bucket: &'static str,
     max_body: u32,
     body: wit::BodyForm,
@@ -38,7 +62,7 @@ impl<H> Route<H> {
     pub fn new(operation: &'static str, handler: Handler<H>) -> Self {
         Self {
             operation,
-            access: wit::Access::Session,
+            access: Access::Credentials(vec![(SESSION, None)]),
             bucket: DEFAULT_BUCKET,
             max_body: 0,
             body: wit::BodyForm::Bytes,
@@ -83,34 +107,55 @@ impl<H> Route<H> {
     /// Allows API tokens with the scope `scope`, in addition to web sessions.
     #[must_use]
     pub fn scoped(mut self, scope: Scope) -> Self {
-        self.access = wit::Access::Scoped(wit::ScopedAccess {
-            scope,
-            oauth: false,
-        });
+        self.access = Access::Credentials(vec![(SESSION, None), (API_TOKEN, Some(scope))]);
         self
     }
 
     /// Allows OAuth access tokens with the scope of the route, in addition to web sessions and API
     /// tokens. Does nothing unless [`Route::scoped`] was already called.
     #[must_use]
-    pub fn with_oauth(mut self) -> Self {
-        if let wit::Access::Scoped(scoped) = &mut self.access {
-            scoped.oauth = true;
+    pub fn with_oauth(self) -> Self {
+        self.with(OAUTH)
+    }
+
+    /// Allows app passwords with HTTP Basic authentication, if app passwords have the scope of the
+    /// route. App passwords have the scopes of mail. Does nothing unless [`Route::scoped`] was
+    /// already called.
+    #[must_use]
+    pub fn with_app_passwords(self) -> Self {
+        self.with(APP_PASSWORD)
+    }
+
+    /// Adds a kind of credential with the scope that API tokens need.
+    fn with(mut self, kind: &'static str) -> Self {
+        if let Access::Credentials(accepted) = &mut self.access
+            && let Some((_, Some(scope))) = accepted.iter().find(|(kind, _)| *kind == API_TOKEN)
+        {
+            accepted.push((kind, Some(*scope)));
         }
+        self
+    }
+
+    /// Allows web sessions, API tokens, OAuth access tokens and app passwords with any scopes. The
+    /// host's functions check the scopes.
+    #[must_use]
+    pub fn any_credential(mut self) -> Self {
+        let kinds = [SESSION, API_TOKEN, OAUTH, APP_PASSWORD];
+        self.access = Access::Credentials(kinds.map(|kind| (kind, None)).into());
         self
     }
 
     /// Allows only OAuth access tokens. Routes for agents need this access.
     #[must_use]
     pub fn oauth(mut self) -> Self {
-        self.access = wit::Access::Oauth;
+        self.access = Access::Credentials(vec![(AGENT, None)]);
         self
     }
 
     /// Allows all clients. No credential is required.
     #[must_use]
     pub fn public(mut self) -> Self {
-        self.access = wit::Access::Public;
+        self.access = Access::Public;
         self
     }
 
@@ -129,6 +174,7 @@ pub struct Module<H> {
     name: &'static str,
     version: &'static str,
     description: fn() -> OpenApi,
+    codes: Vec<Code>,
     routes: Vec<Route<H>>,
 }
 
@@ -142,8 +188,17 @@ impl<H> Module<H> {
             name,
             version,
             description,
+            codes: Vec::new(),
             routes: Vec::new(),
         }
+    }
+
+    /// Declares an error code that only this module uses. The API description lists the code.
+    /// [`crate::codes`] need no declaration.
+    #[must_use]
+    pub fn code(mut self, code: Code) -> Self {
+        self.codes.push(code);
+        self
     }
 
     /// Adds a route.
@@ -162,26 +217,28 @@ impl<H> Module<H> {
         let routes = self.routes.iter().map(|route| {
             let (method, path) = match operations.get(route.operation) {
                 Some((method, path)) => (*method, (*path).into()),
-                None => (wit::Method::Get, String::new()),
+                None => ("GET", String::new()),
             };
             let blob_fields = route.blob_fields.iter().map(|field| (*field).into());
             wit::Route {
-                method,
+                method: method.into(),
                 path,
                 operation: route.operation.into(),
-                access: route.access,
+                access: (&route.access).into(),
                 bucket: route.bucket.into(),
                 max_body: route.max_body,
                 body: route.body,
                 blob_fields: blob_fields.collect(),
                 deadline: route.deadline,
+                options: Vec::new(),
             }
         });
         wit::Manifest {
             name: self.name.into(),
             version: self.version.into(),
             routes: routes.collect(),
-            description: description::fragment(&description),
+            description: description::fragment(&description, &self.codes),
+            options: Vec::new(),
         }
     }
 

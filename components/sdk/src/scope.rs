@@ -1,6 +1,25 @@
-//! The names of scopes.
+//! The scopes of credentials. In the contract, a scope is a string, so that later hosts can have
+//! more scopes.
 
-use crate::capability::Scope;
+/// A scope that a route or a token needs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scope {
+    /// `mail:read`
+    MailRead,
+    /// `mail:send`
+    MailSend,
+    /// `mail:write`
+    MailWrite,
+    /// `aliases:read`
+    AliasesRead,
+    /// `aliases:write`
+    AliasesWrite,
+    /// `profile:read`
+    ProfileRead,
+    /// A scope of a later host. Hosts refuse a module or an argument with a scope that the host
+    /// does not know.
+    Other(&'static str),
+}
 
 /// All scopes with their names, in canonical order.
 pub const ALL: [(Scope, &str); 6] = [
@@ -22,8 +41,16 @@ pub fn named(name: &str) -> Option<Scope> {
 /// Returns the name of a scope.
 #[must_use]
 pub fn name(scope: Scope) -> &'static str {
+    if let Scope::Other(name) = scope {
+        return name;
+    }
     let found = ALL.iter().find(|(known, _)| *known == scope);
     found.map_or("", |(_, name)| name)
+}
+
+/// Returns the names of scopes.
+pub(crate) fn names(scopes: &[Scope]) -> Vec<String> {
+    scopes.iter().map(|scope| name(*scope).into()).collect()
 }
 
 #[cfg(test)]
@@ -39,5 +66,11 @@ mod tests {
         for other in ["", "mail", "MAIL:READ", "mail:read ", "admin"] {
             assert_eq!(named(other), None);
         }
+        assert_eq!(name(Scope::Other("calendar:read")), "calendar:read");
+    }
+
+    #[test]
+    fn the_scopes_are_those_of_the_manifest_check() {
+        assert_eq!(ALL.map(|(_, name)| name), latchmail_shape::SCOPES);
     }
 }

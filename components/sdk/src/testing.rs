@@ -10,7 +10,7 @@
 //! ```
 //! use latchmail_sdk::capability::{Caller, Mailbox, Scope};
 //! use latchmail_sdk::testing::{Letter, Service};
-//! use latchmail_sdk::{Failure, Module, Reply, Request, Route};
+//! use latchmail_sdk::{Failure, Module, Reply, Request, Route, codes};
 //! use serde_json::json;
 //! use utoipa::OpenApi;
 //!
@@ -18,9 +18,10 @@
 //!     get, path = "/api/v1/unread", operation_id = "countUnread", responses((status = 200))
 //! )]
 //! fn count_unread(host: &(impl Caller + Mailbox), _: &Request) -> Result<Reply, Failure> {
+//!     let missing = (codes::FOLDER_NOT_FOUND, "Folder not found");
 //!     let folders = host
 //!         .list_folders()
-//!         .map_err(|error| Failure::of(error, (codes::FOLDER_NOT_FOUND, "Folder not found"), host))?;
+//!         .map_err(|error| Failure::of(error, missing, host))?;
 //!     let unread: u32 = folders.iter().map(|folder| folder.unseen).sum();
 //!     Reply::json(&json!({ "unread": unread }))
 //! }
@@ -73,8 +74,9 @@ pub use service::Service;
 /// The initial time of a [`FakeHost`]: 2026-11-20T08:00:00Z.
 pub const NOW: crate::capability::Timestamp = 1_795_161_600_000;
 
-/// Returns the failure with this status and text, and with the code that the bundled modules use for
-/// the text. A test compares the failure of a handler with the result, and so checks the code too.
+/// Returns the failure with this status and text, and with the code that the bundled modules use
+/// for the text. A test compares the failure of a handler with the result, and so checks the code
+/// too.
 ///
 /// # Panics
 /// Panics if [`crate::codes`] has no such text.

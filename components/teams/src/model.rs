@@ -99,9 +99,22 @@ pub(crate) struct TeamGrant {
 }
 
 impl Right {
-    /// Converts rights from the host's type. The order stays the same.
+    /// All rights with their names.
+    const ALL: [(Self, &str); 6] = [
+        (Self::MailRead, "mail:read"),
+        (Self::MailWrite, "mail:write"),
+        (Self::MailSend, "mail:send"),
+        (Self::AliasesRead, "aliases:read"),
+        (Self::AliasesWrite, "aliases:write"),
+        (Self::MembersManage, "members:manage"),
+    ];
+
+    /// Converts rights from the host's type. The order stays the same. Omits rights of later hosts,
+    /// which the API description does not contain.
     pub(crate) fn all(rights: &[capability::Right]) -> Vec<Self> {
-        rights.iter().copied().map(Self::from).collect()
+        let known = |name: &capability::Right| Self::ALL.iter().find(|(_, known)| known == name);
+        let known = rights.iter().filter_map(known);
+        known.map(|(right, _)| *right).collect()
     }
 
     fn reaches_mail(self) -> bool {
@@ -109,29 +122,10 @@ impl Right {
     }
 }
 
-impl From<capability::Right> for Right {
-    fn from(right: capability::Right) -> Self {
-        match right {
-            capability::Right::MailRead => Self::MailRead,
-            capability::Right::MailWrite => Self::MailWrite,
-            capability::Right::MailSend => Self::MailSend,
-            capability::Right::AliasesRead => Self::AliasesRead,
-            capability::Right::AliasesWrite => Self::AliasesWrite,
-            capability::Right::MembersManage => Self::MembersManage,
-        }
-    }
-}
-
 impl From<Right> for capability::Right {
     fn from(right: Right) -> Self {
-        match right {
-            Right::MailRead => Self::MailRead,
-            Right::MailWrite => Self::MailWrite,
-            Right::MailSend => Self::MailSend,
-            Right::AliasesRead => Self::AliasesRead,
-            Right::AliasesWrite => Self::AliasesWrite,
-            Right::MembersManage => Self::MembersManage,
-        }
+        let found = Right::ALL.iter().find(|(known, _)| *known == right);
+        found.map_or("", |(_, name)| name).into()
     }
 }
 

@@ -10,6 +10,7 @@
 //! | `by_access_token` | finds the caller of a web session's token |
 //! | `by_external_token` | finds the caller of an external authorization server's token |
 //! | `external` | queries an external authorization server about its tokens |
+//! | [`app_passwords`] | HTTP Basic authentication with app passwords |
 //! | [`api_tokens`] | creates, checks and revokes personal API tokens |
 //! | [`oauth_tokens`], [`audience`] | tokens of the embedded authorization server |
 //! | [`verifier`] | verification of passwords and second factors |
@@ -32,6 +33,7 @@ pub mod access_token;
 pub mod account;
 pub mod administrator;
 pub mod api_tokens;
+pub mod app_passwords;
 pub mod audience;
 mod by_access_token;
 mod by_external_token;
@@ -75,6 +77,8 @@ pub use self::account::{Credentials, Profiles};
 pub use self::administrator::Administrators;
 use self::api_tokens::ApiToken;
 pub use self::api_tokens::ApiTokens;
+use self::app_passwords::BasicCredential;
+pub use self::app_passwords::has_basic_credential;
 use self::audience::Audiences;
 use self::external::External;
 pub use self::external::OpaqueToken;
@@ -106,6 +110,13 @@ pub enum ParsedCredential {
         /// The token.
         token: ApiToken,
         /// The token's id, if an earlier request with the token was valid.
+        known: Option<Box<str>>,
+    },
+    /// An address and a text with the form of an app password.
+    AppPassword {
+        /// The address and the app password.
+        credential: BasicCredential,
+        /// The app password's id, if an earlier request with the app password was valid.
         known: Option<Box<str>>,
     },
     /// A token with the form of an access token of the embedded authorization server.
@@ -165,6 +176,9 @@ pub struct Auth {
     /// Accounts and grants of OAuth access tokens, by the hash of the token. The account and the
     /// grant select the rate-limit budget of a request.
     known_grants: Cache<String, Arc<Grantee>>,
+    /// Ids of app passwords, by the hash of the app password. The id selects the rate-limit budget
+    /// of a request.
+    known_app_passwords: Cache<String, Box<str>>,
 }
 
 impl Auth {
@@ -268,6 +282,7 @@ impl Auth {
             uses,
             external: None,
             known_grants: Cache::new(CACHE_CAPACITY),
+            known_app_passwords: Cache::new(CACHE_CAPACITY),
         })
     }
 
@@ -391,6 +406,9 @@ impl Auth {
             ParsedCredential::ApiToken { token, .. } => {
                 self.api_tokens.by_api_token(&token).await?
             }
+            ParsedCredential::AppPassword { credential, .. } => {
+                self.by_app_password(credential).await?
+            }
             ParsedCredential::OAuth { token, .. } => {
                 let caller = self.oauth_tokens.by_oauth_token(&token).await;
                 self.remember(token.hash(), caller)?
@@ -447,6 +465,7 @@ impl ParsedCredential {
         match self {
             Self::Session(claims) => Some(Key::Session(claims.sid.as_str().into())),
             Self::ApiToken { known, .. } => known.clone().map(Key::ApiToken),
+            Self::AppPassword { known, .. } => known.clone().map(Key::AppPassword),
             Self::OAuth { known, .. } | Self::External { known, .. } => {
                 known.as_ref().map(|known| Key::OAuth(known.grant.clone()))
             }
@@ -461,7 +480,7 @@ impl ParsedCredential {
             Self::OAuth { known, .. } | Self::External { known, .. } => known
                 .as_ref()
                 .map(|known| Key::Account(known.account.clone())),
-            Self::Session(_) | Self::ApiToken { .. } => None,
+            Self::Session(_) | Self::ApiToken { .. } | Self::AppPassword { .. } => None,
         }
     }
 }

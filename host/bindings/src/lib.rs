@@ -1,13 +1,15 @@
-//! Contains the host bindings for the WIT package `latchmail:host`, the data type for the `blob`
-//! handle, and the error type of host functions.
+//! Contains the host bindings for the WIT package `latchmail:host`, the data types for
+//! handles, and the error type of host functions.
 //!
 //! The expansion of `bindgen!` is slow. Because this is a separate crate, the expansion is not
 //! repeated after a change in another crate.
 
 mod blob;
+mod event_stream;
 mod host_error;
 
 pub use blob::{Blob, BlobSource, ByteStream};
+pub use event_stream::EventStream;
 pub use host_error::HostError;
 
 /// The version of the WIT package in `wit/`: `major.minor.patch`.
@@ -38,6 +40,7 @@ wasmtime::component::bindgen!({
     exports: { default: async },
     with: {
         "latchmail:host/blobs.blob": Blob,
+        "latchmail:host/streams.event-stream": EventStream,
     },
     trappable_error_type: {
         "latchmail:host/types.error" => crate::HostError<crate::latchmail::host::types::Error>,

@@ -64,6 +64,12 @@ impl Scope {
         !matches!(self, Self::ProfileRead)
     }
 
+    /// Returns `true` if app passwords have this scope.
+    #[must_use]
+    pub const fn allowed_for_app_passwords(self) -> bool {
+        matches!(self, Self::MailRead | Self::MailSend | Self::MailWrite)
+    }
+
     /// Returns the text that the OpenAPI document contains for this scope.
     #[must_use]
     pub const fn description(self) -> &'static str {
@@ -111,6 +117,11 @@ pub enum Credential {
         audience: Audience,
         /// The token's scopes, in canonical order.
         scopes: Vec<Scope>,
+    },
+    /// An app password of a mail client, which has the scopes of mail.
+    AppPassword {
+        /// The app password's id.
+        id: String,
     },
 }
 
@@ -284,6 +295,7 @@ impl Caller {
             Credential::ApiToken { scopes, .. } | Credential::OAuth { scopes, .. } => {
                 scopes.contains(&scope)
             }
+            Credential::AppPassword { .. } => scope.allowed_for_app_passwords(),
         }
     }
 }

@@ -3,8 +3,9 @@
 //! - A module below the HTTP server has error enums with few cases, for example
 //!   `latchmail_directory::Error` and `latchmail_mailbox::Error`. If a resource is not found, the
 //!   result is `Ok(None)` and not an error.
-//! - An operation that a client requested returns a [`Failure`]: a kind, a code and a message for the
-//!   client, and a cause for the log. All codes are in [`latchmail_shape::codes`]. Only the HTTP server maps kinds to status codes.
+//! - An operation that a client requested returns a [`Failure`]: a kind, a code and a message for
+//!   the client, and a cause for the log. All codes are in [`latchmail_shape::codes`]. Only the
+//!   HTTP server maps kinds to status codes.
 //! - An error that prevents the start of the service is a [`StartError`]: one sentence for the
 //!   operator.
 //! - `anyhow` is used only in programs that report the error to an operator or developer, and in

@@ -1,7 +1,8 @@
 //! Types that all crates of Latchmail use: callers, permissions, errors, the clock, the
 //! configuration, rate limits, and the service's keys.
 //!
-//! This crate does no network I/O, has no database, and depends only on the crate that modules use too. It reads the environment, the configuration file and the key files.
+//! This crate does no network I/O, has no database, and depends only on the crate that modules use
+//! too. It reads the environment, the configuration file and the key files.
 
 pub mod account_permits;
 pub mod address;

@@ -107,6 +107,8 @@ pub enum Key {
     ApiToken(Box<str>),
     /// The id of an OAuth grant.
     OAuth(Box<str>),
+    /// The id of an app password.
+    AppPassword(Box<str>),
     /// The id of an account. All credentials of an account share one budget for requests to the
     /// agent endpoint.
     Account(Box<str>),
@@ -141,6 +143,7 @@ impl Key {
             Credential::Session { sid } => Self::Session(sid.as_str().into()),
             Credential::ApiToken { id, .. } => Self::ApiToken(id.as_str().into()),
             Credential::OAuth { id, .. } => Self::OAuth(id.as_str().into()),
+            Credential::AppPassword { id } => Self::AppPassword(id.as_str().into()),
         }
     }
 

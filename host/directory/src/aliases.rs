@@ -134,7 +134,9 @@ impl<'a> AliasCaller<'a> {
             app_password_id: caller.mail.app_password_id(),
             sid: match &caller.credential {
                 Credential::Session { sid } => sid,
-                Credential::ApiToken { .. } | Credential::OAuth { .. } => "",
+                Credential::ApiToken { .. }
+                | Credential::OAuth { .. }
+                | Credential::AppPassword { .. } => "",
             },
             at,
             member: None,

@@ -7,6 +7,7 @@ pub mod index_keys;
 pub(crate) mod last_logins;
 pub mod mail_server_users;
 pub mod password;
+pub mod presented;
 
 use std::collections::HashMap;
 
@@ -15,7 +16,7 @@ use latchmail_core::clock::Timestamp;
 use latchmail_core::error::Failure;
 use latchmail_core::secrets::{self, AppPassword};
 
-use crate::db::{Db, Error, LastLogins, Parameters, Source, Tx};
+use crate::db::{Db, Error, LastLogins, Lookup, Parameters, Source, Tx};
 use crate::debug::debug_fields;
 use crate::events::{self, Event, Kind};
 use crate::session_caller::SessionCaller;
@@ -205,6 +206,7 @@ struct Row {
 #[derive(Clone, Debug)]
 pub struct Credentials {
     pub(crate) db: Db,
+    pub(crate) lookup: Lookup,
     pub(crate) last_logins: LastLogins,
 }
 

@@ -134,6 +134,7 @@ impl Directory {
             },
             credentials: Credentials {
                 db: db.clone(),
+                lookup: lookup.clone(),
                 last_logins,
             },
             dkim_keys: DkimKeys {

@@ -5,11 +5,13 @@ use http::{HeaderValue, header};
 use latchmail_core::caller::{Audience, Caller, Credential, SESSION_ONLY, Scope, missing};
 use latchmail_core::codes;
 use latchmail_core::error::Failure;
-use latchmail_runtime::modules::Access;
+use latchmail_runtime::modules::{Accepts, Access, Requirement};
 
 use crate::rejection::Rejection;
 
 const ADMINS_ONLY: &str = "This endpoint is only available to administrators";
+/// The error text for a kind of credential that the route does not accept.
+const NOT_ACCEPTED: &str = "This endpoint does not accept this kind of credential";
 
 /// Checks that `caller` is authorized to use a route.
 ///
@@ -42,7 +44,32 @@ pub fn authorize(access: Access, caller: &Caller) -> Result<(), Rejection> {
         }
         (Access::Scoped { scope, .. }, _) => Err(insufficient_scope(scope)),
         (Access::OAuth, _) => Err(unauthorized()),
+        (Access::Any(accepts), _) => match requirement(accepts, &caller.credential) {
+            Requirement::AnyScope => Ok(()),
+            Requirement::Scope(scope) if caller.holds(scope) => Ok(()),
+            Requirement::Scope(scope) => Err(insufficient_scope(scope)),
+            Requirement::Refused => {
+                Err(Failure::forbidden(codes::CREDENTIAL_NOT_ACCEPTED, NOT_ACCEPTED).into())
+            }
+        },
     }
+}
+
+/// Returns the requirement of a route for a credential.
+fn requirement(accepts: Accepts, credential: &Credential) -> Requirement {
+    match credential {
+        Credential::Session { .. } if accepts.session => Requirement::AnyScope,
+        Credential::Session { .. } => Requirement::Refused,
+        Credential::ApiToken { .. } => accepts.api_token,
+        Credential::OAuth { .. } => accepts.oauth,
+        Credential::AppPassword { .. } => accepts.app_password,
+    }
+}
+
+/// Returns `true` if a route accepts app passwords, with HTTP Basic authentication.
+#[must_use]
+pub fn takes_app_password(access: Access) -> bool {
+    matches!(access, Access::Any(accepts) if accepts.app_password != Requirement::Refused)
 }
 
 /// Returns `true` if a route accepts OAuth access tokens. Returns `false` if the scope of the route
@@ -51,20 +78,28 @@ pub fn authorize(access: Access, caller: &Caller) -> Result<(), Rejection> {
 #[must_use]
 pub fn takes_oauth(access: Access, agents_send: bool) -> bool {
     match access {
-        Access::Scoped { scope, oauth } => {
-            oauth && scope != Scope::AliasesWrite && scope.allowed_for_oauth(agents_send)
-        }
+        Access::Scoped { scope, oauth } => oauth && is_open_to_oauth(scope, agents_send),
+        Access::Any(accepts) => match accepts.oauth {
+            Requirement::Refused => false,
+            Requirement::AnyScope => true,
+            Requirement::Scope(scope) => is_open_to_oauth(scope, agents_send),
+        },
         Access::OAuth => true,
         Access::Public | Access::Session | Access::Admin => false,
     }
 }
 
+fn is_open_to_oauth(scope: Scope, agents_send: bool) -> bool {
+    scope != Scope::AliasesWrite && scope.allowed_for_oauth(agents_send)
+}
+
 /// Returns the scope that an API token needs for a route. Returns `None` if the route does not
-/// accept API tokens.
+/// accept API tokens, or if it accepts API tokens with any scopes.
 #[must_use]
 pub fn scope(access: Access) -> Option<Scope> {
     match access {
         Access::Scoped { scope, .. } => Some(scope),
+        Access::Any(accepts) => accepts.api_token.scope(),
         Access::Public | Access::Session | Access::Admin | Access::OAuth => None,
     }
 }
@@ -84,7 +119,7 @@ pub fn takes_mailbox(access: Access) -> bool {
 pub fn authorize_mailbox(caller: &Caller) -> Result<(), Rejection> {
     match caller.credential {
         Credential::Session { .. } => Ok(()),
-        Credential::ApiToken { .. } | Credential::OAuth { .. } => {
+        Credential::ApiToken { .. } | Credential::OAuth { .. } | Credential::AppPassword { .. } => {
             Err(Failure::forbidden(codes::SESSION_REQUIRED, SESSION_ONLY).into())
         }
     }
@@ -208,5 +243,57 @@ mod tests {
         let route = |scope| Access::Scoped { scope, oauth: true };
         assert!(takes_oauth(route(Scope::AliasesRead), false));
         assert!(!takes_oauth(route(Scope::AliasesWrite), false));
+    }
+
+    #[test]
+    fn a_route_can_accept_any_combination_of_credentials() {
+        let any = Access::Any(Accepts {
+            session: true,
+            api_token: Requirement::AnyScope,
+            oauth: Requirement::Scope(Scope::MailRead),
+            app_password: Requirement::Refused,
+        });
+        let oauth = |scopes| Credential::OAuth {
+            id: "g".into(),
+            audience: Audience::Api,
+            scopes,
+        };
+        let token = Credential::ApiToken {
+            id: "t".into(),
+            scopes: Vec::new(),
+        };
+        assert_eq!(
+            rejected(any, &Credential::Session { sid: "s".into() }),
+            None
+        );
+        assert_eq!(rejected(any, &token), None);
+        assert_eq!(rejected(any, &oauth(vec![Scope::MailRead])), None);
+        let missing = rejected(any, &oauth(vec![Scope::MailWrite])).unwrap();
+        assert_eq!(
+            missing.1,
+            "This credential is missing the \"mail:read\" scope"
+        );
+        let app_password = Credential::AppPassword { id: "p".into() };
+        assert_eq!(
+            rejected(any, &app_password).unwrap(),
+            (403, NOT_ACCEPTED.into())
+        );
+        assert!(!takes_app_password(any) && takes_oauth(any, false));
+
+        let mail_clients = Access::Any(Accepts {
+            session: false,
+            api_token: Requirement::Refused,
+            oauth: Requirement::Refused,
+            app_password: Requirement::Scope(Scope::MailSend),
+        });
+        assert_eq!(rejected(mail_clients, &app_password), None);
+        assert_eq!(rejected(mail_clients, &token).unwrap().0, 403);
+        assert!(takes_app_password(mail_clients) && !takes_oauth(mail_clients, true));
+        let caller = caller(app_password);
+        let held: Vec<Scope> = Scope::ALL
+            .into_iter()
+            .filter(|one| caller.holds(*one))
+            .collect();
+        assert_eq!(held, [Scope::MailRead, Scope::MailSend, Scope::MailWrite]);
     }
 }

@@ -118,6 +118,15 @@ impl State for App {
         Ok((credential, key))
     }
 
+    fn parse_basic_credential(
+        &self,
+        headers: &HeaderMap,
+    ) -> Result<(ParsedCredential, Option<Key>), Failure> {
+        let credential = self.auth.parse_basic_credential(headers)?;
+        let key = credential.key();
+        Ok((credential, key))
+    }
+
     fn error_page(&self, rejection: Rejection) -> Result<Response, Rejection> {
         (self.pages.error)(self, &rejection)
     }

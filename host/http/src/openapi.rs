@@ -14,11 +14,14 @@ mod parameters;
 mod responses;
 mod shared;
 
+use std::collections::BTreeSet;
+
 use bytes::Bytes;
 use latchmail_core::caller::Scope;
 use latchmail_core::error::StartError;
 use serde_json::json;
 
+use crate::access;
 use crate::route_group::RouteGroup;
 use components::Components;
 use document::{Document, Paths};
@@ -54,9 +57,21 @@ fn with_document<S, T>(
     groups: &[RouteGroup<S>],
     then: impl FnOnce(&Document<'_>) -> Result<T, StartError>,
 ) -> Result<T, StartError> {
-    let shared = shared::components(info);
+    let mut declared = BTreeSet::new();
+    for group in groups {
+        let codes = shared::declared_codes(&group.description);
+        declared.extend(codes.map_err(|error| {
+            StartError::new(format!("the description of {}: {error}", group.owner))
+        })?);
+    }
+    let shared = shared::components(info, &declared);
     let mut components = Components::default();
     components.add("the host", &shared)?;
+    let app_password = shared::app_password();
+    let mut routes = groups.iter().flat_map(|group| &group.routes);
+    if routes.any(|(route, _)| access::takes_app_password(route.access)) {
+        components.add("the host", &app_password)?;
+    }
     let mut paths = Paths::new();
     for group in groups {
         if let Some(described) = group.description.get("components") {
@@ -70,7 +85,7 @@ fn with_document<S, T>(
         info: json!({
             "title": info.title,
             "version": "2.0.0",
-            "description": "An HTTP API over real mailboxes. Every error response has the body `{\"error\": <message>}`.",
+            "description": "An HTTP API over real mailboxes. Every error response has the body `{\"error\": <message>, \"code\": <code>}`, except those of the OAuth endpoints.",
         }),
         servers: json!([{ "url": info.base_url }]),
         paths: &paths,

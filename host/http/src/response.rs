@@ -4,6 +4,7 @@ use std::any::Any;
 
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
 use latchmail_core::error::Failure;
+use serde::Serialize;
 
 use crate::message::{self, Response};
 use crate::rejection::Rejection;
@@ -90,11 +91,22 @@ pub(crate) fn add_common_headers(id: &str, hsts: Option<&HeaderValue>, headers: 
     }
 }
 
-/// Returns a response with the body `{"error": text, "code": code}`, and with the status and the headers of the
-/// rejection.
+/// The body of an error response.
+#[derive(Serialize)]
+struct ErrorBody<'r> {
+    error: &'r str,
+    code: &'r str,
+}
+
+/// Returns a response with the body `{"error": text, "code": code}`, and with the status and the
+/// headers of the rejection.
 fn error_response(rejection: Rejection) -> Response {
-    let body =
-        serde_json::json!({ "error": rejection.text, "code": rejection.code.as_str() }).to_string();
+    let body = ErrorBody {
+        error: &rejection.text,
+        code: rejection.code.as_str(),
+    };
+    // The serialization of two texts does not fail.
+    let body = serde_json::to_vec(&body).unwrap_or_default();
     let mut response = message::serialized_json(rejection.status, body.into());
     response.headers.extend(rejection.headers);
     response

@@ -63,6 +63,19 @@ pub trait State: Sized + Send + Sync + 'static {
         ready(Err(no_credentials()))
     }
 
+    /// Parses the credential of a request with HTTP Basic authentication, without a lookup in the
+    /// database. Returns the same as [`Self::parse_credential`]. By default, a server has no
+    /// credentials.
+    ///
+    /// # Errors
+    /// Returns 401 if the credential is malformed.
+    fn parse_basic_credential(
+        &self,
+        _headers: &HeaderMap,
+    ) -> Result<(Self::Credential, Option<Key>), Failure> {
+        Err(no_credentials())
+    }
+
     /// Verifies a credential and returns the caller.
     ///
     /// # Errors

@@ -127,7 +127,7 @@ async fn operations(capabilities: Capabilities, name: &str, replies: &[Vec<u8>])
     };
     let mut listed = session();
     let _ = listed.folders(COUNTS).await;
-    let _ = listed.page(name, 0, 2).await;
+    let _ = listed.page(name, super::page::PageTop::Offset(0), 2).await;
     let mut synced = session();
     let _ = synced.status(name, MODSEQS).await;
     let _ = synced.flags_since(name, 1, Some(1)).await;

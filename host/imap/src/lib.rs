@@ -59,6 +59,7 @@ pub use latchmail_core::message_number::Uid;
 
 pub use client::Connector;
 pub use fetch::Fetched;
+pub use page::PageTop;
 pub use probe::Probe;
 pub use read::MessageRef;
 pub use search::SearchKey;

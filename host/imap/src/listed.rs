@@ -30,6 +30,23 @@ pub enum Role {
     Trash,
 }
 
+impl Role {
+    /// Returns the attribute with this role.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Inbox => "\\Inbox",
+            Self::Flagged => "\\Flagged",
+            Self::Sent => "\\Sent",
+            Self::Drafts => "\\Drafts",
+            Self::All => "\\All",
+            Self::Archive => "\\Archive",
+            Self::Junk => "\\Junk",
+            Self::Trash => "\\Trash",
+        }
+    }
+}
+
 /// A folder in a LIST response.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Listed {

@@ -8,9 +8,18 @@ use super::open::{OpenMode, OpenResult};
 use super::selected::Opened;
 use super::session::Session;
 
+/// The newest message of a page.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PageTop {
+    /// The page skips this number of messages, from the newest.
+    Offset(u32),
+    /// The message at this position, or the newest message if the folder has fewer messages.
+    Position(u32),
+}
+
 impl Session {
     /// Returns the UIDs and flags of at most `limit` messages of the folder `path`, in ascending
-    /// order. Skips the newest `offset` messages. Returns `None` if the folder does not exist.
+    /// order. Returns `None` if the folder does not exist.
     ///
     /// Needs one round trip if the folder is already open and its number of messages has not
     /// changed. Otherwise needs two round trips.
@@ -20,7 +29,7 @@ impl Session {
     pub async fn page(
         &mut self,
         path: &str,
-        offset: u32,
+        top: PageTop,
         limit: u32,
     ) -> Result<Option<(Opened, Vec<Fetched>)>, Error> {
         let Some(mut name) = super::utf7::name(path) else {
@@ -33,7 +42,7 @@ impl Session {
                 .selected()
                 .filter(|selected| may_guess && selected.name == name)
                 .map(|selected| selected.exists);
-            let guessed = guess.and_then(|total| range(total, offset, limit));
+            let guessed = guess.and_then(|total| range(total, top, limit));
             let OpenResult {
                 opened,
                 outcome,
@@ -58,7 +67,7 @@ impl Session {
                 },
                 Some(no) => return Err(Error::No(no.text)),
             }
-            let Some(wanted) = range(opened.exists, offset, limit) else {
+            let Some(wanted) = range(opened.exists, top, limit) else {
                 return Ok(Some((opened, Vec::new())));
             };
             let (outcome, collected) = if guessed == Some(wanted) {
@@ -88,25 +97,35 @@ impl Session {
     }
 }
 
-/// Returns the first and the last position of a page with at most `limit` messages. The page skips
-/// the newest `offset` of `total` messages. Returns `None` if the page is empty.
-fn range(total: u32, offset: u32, limit: u32) -> Option<(u32, u32)> {
-    let high = total.checked_sub(offset).filter(|high| *high > 0)?;
+/// Returns the first and the last position of a page with at most `limit` of `total` messages.
+/// Returns `None` if the page is empty.
+fn range(total: u32, top: PageTop, limit: u32) -> Option<(u32, u32)> {
+    let high = match top {
+        PageTop::Offset(offset) => total.saturating_sub(offset),
+        PageTop::Position(position) => total.min(position),
+    };
+    if high == 0 {
+        return None;
+    }
     (limit > 0).then(|| (high.saturating_sub(limit - 1).max(1), high))
 }
 
 #[cfg(test)]
 mod tests {
+    use super::PageTop::{Offset, Position};
     use super::range;
 
     #[test]
     fn pages_are_counted_from_the_newest() {
-        assert_eq!(range(10, 0, 4), Some((7, 10)));
-        assert_eq!(range(10, 8, 4), Some((1, 2)));
-        assert_eq!(range(10, 10, 4), None);
-        assert_eq!(range(10, u32::MAX, 4), None);
-        assert_eq!(range(0, 0, 4), None);
-        assert_eq!(range(10, 0, 0), None);
-        assert_eq!(range(u32::MAX, 0, 1), Some((u32::MAX, u32::MAX)));
+        assert_eq!(range(10, Offset(0), 4), Some((7, 10)));
+        assert_eq!(range(10, Offset(8), 4), Some((1, 2)));
+        assert_eq!(range(10, Offset(10), 4), None);
+        assert_eq!(range(10, Offset(u32::MAX), 4), None);
+        assert_eq!(range(0, Offset(0), 4), None);
+        assert_eq!(range(10, Offset(0), 0), None);
+        assert_eq!(range(u32::MAX, Offset(0), 1), Some((u32::MAX, u32::MAX)));
+        assert_eq!(range(10, Position(8), 4), Some((5, 8)));
+        assert_eq!(range(10, Position(20), 4), Some((7, 10)));
+        assert_eq!(range(10, Position(0), 4), None);
     }
 }

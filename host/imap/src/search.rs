@@ -31,6 +31,10 @@ pub enum SearchKey {
     Mixed,
     /// The message does not have the flag `\Seen`.
     Unseen,
+    /// The message has the flag `\Flagged`.
+    Flagged,
+    /// The UID of the message is lower than this UID.
+    Before(Uid),
     /// The message has this keyword.
     Keyword(Flag),
     /// The Date field is before this day, for example `1-Feb-2026`.
@@ -76,6 +80,9 @@ impl SearchKey {
             Self::Subject(text) => any(command, &["SUBJECT"], text),
             Self::Mixed => command.text("HEADER Content-Type multipart/mixed"),
             Self::Unseen => command.text("UNSEEN"),
+            Self::Flagged => command.text("FLAGGED"),
+            // No message has the UID 0, so the set is never empty.
+            Self::Before(uid) => command.text(&format!("UID 1:{}", uid.0.saturating_sub(1).max(1))),
             Self::Keyword(keyword) => command.text("KEYWORD ").text(keyword.as_str()),
             Self::SentBefore(day) => command.text("SENTBEFORE ").text(day),
             Self::SentSince(day) => command.text("SENTSINCE ").text(day),

@@ -31,6 +31,10 @@ pub enum Error {
     /// The search query is invalid. The text can be shown to users.
     #[error("{0}")]
     InvalidQuery(String),
+    /// The cursor of a listing is malformed, or belongs to another mailbox, to another folder or to
+    /// other filters.
+    #[error("Invalid cursor")]
+    InvalidCursor,
     /// The cursor of the change log is expired, unknown, or belongs to another mailbox or folder.
     #[error("cursor expired")]
     CursorExpired,

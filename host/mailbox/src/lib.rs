@@ -52,7 +52,7 @@ pub use folders::Folders;
 pub use folders::roles::Folder;
 pub use index::SearchIndex;
 pub use index::credentials::IndexCredentials;
-pub use listing::Lister;
+pub use listing::{Lister, MessageQuery, PageStart};
 pub use mail::{Mail, MailSettings};
 pub use message::authentication::{Authentication, TrustedResults, Verdict, parse_addresses};
 pub use message::mark::MarkedContent;

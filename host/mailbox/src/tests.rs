@@ -30,7 +30,7 @@ use latchmail_directory::Directory;
 use latchmail_directory::testing::{Fresh, on_sqlite};
 use secrecy::SecretString;
 
-use crate::{Access, Detail, Listing, Mail, MailSettings};
+use crate::{Access, Detail, Listing, Mail, MailSettings, MessageQuery};
 use dovecot::{Dovecot, PASSWORD};
 
 /// A mail server with the mailbox of one account, and the service that uses the mail server.
@@ -47,7 +47,7 @@ impl TestMailbox {
         let listing = self
             .mail
             .listing
-            .messages(&self.access, folder, offset, limit);
+            .messages(&self.access, MessageQuery::page(folder, offset, limit));
         listing.await.unwrap().unwrap()
     }
 

@@ -24,10 +24,10 @@ mod services;
 mod session;
 mod settings;
 mod store;
+mod streams;
 mod teams;
 
 pub use call::Call;
 pub(crate) use call::{JsonString, MAX_HANDLES};
-pub(crate) use convert::scope_from_wit;
 pub use services::Services;
 pub use settings::Settings;

@@ -35,7 +35,7 @@ pub use health::{Counts, Failing};
 pub use latchmail_bindings::VERSION as CONTRACT;
 pub use linker::{GRANTABLE, is_granted};
 pub use load::{Examined, Loader, digest};
-pub use manifest::{Access, BodyForm, Manifest, Route};
+pub use manifest::{Accepts, Access, BodyForm, Manifest, Requirement, Route};
 pub use message::{Content, Request, Response, Verified};
 pub use module::Module;
 pub(crate) use module::set_metrics as set_module_metrics;

@@ -52,6 +52,7 @@ codes! {
         ["Service workers are not allowed"];
     FOREIGN_ORIGIN = "foreign_origin", [403], [
         "This form was sent from another site",
+        "This page cannot be shown in a frame",
         "This origin may not call the agent endpoint",
     ];
     FORM_EXPIRED = "form_expired", [403], ["This form has expired or comes from another site. {}"];
@@ -86,6 +87,9 @@ codes! {
         ["Missing or invalid Authorization header"];
     INVALID_ACCESS_TOKEN = "invalid_access_token", [401], ["Invalid or expired access token"];
     INVALID_API_TOKEN = "invalid_api_token", [401], ["Invalid API token"];
+    INVALID_APP_PASSWORD = "invalid_app_password", [401], ["Invalid user name or app password"];
+    CREDENTIAL_NOT_ACCEPTED = "credential_not_accepted", [403],
+        ["This endpoint does not accept this kind of credential"];
     API_TOKEN_REVOKED = "api_token_revoked", [401], ["This API token has been revoked"];
     API_TOKEN_EXPIRED = "api_token_expired", [401], ["This API token has expired"];
     API_TOKEN_UNUSABLE = "api_token_unusable", [401],
@@ -209,7 +213,8 @@ codes! {
         "Too many messages (max {} per request)",
     ];
     MISSING_SEARCH_TERM = "missing_search_term", [400], ["Missing search term"];
-    INVALID_SEARCH_TERM = "invalid_search_term", [400], ["Invalid search term"];
+    INVALID_SEARCH_TERM = "invalid_search_term", [400],
+        ["Invalid search term", "The search query must be {}"];
     INVALID_SEARCH_PARAMETERS = "invalid_search_parameters", [400], ["Invalid search parameters"];
     INVALID_SEARCH_QUERY = "invalid_search_query", [400], ["{}"];
     SEARCH_FAILED = "search_failed", [500], ["Search failed"];
@@ -296,7 +301,7 @@ codes! {
         "Wrong password",
     ];
     PASSWORD_MANAGED_ELSEWHERE = "password_managed_elsewhere", [403], [
-        "The mail server manages the password of this account. {}",
+        "The mail server manages this password. Change it {}",
         "The identity provider manages the sign-in of this account. {}",
     ];
     PASSWORD_UPDATE_FAILED = "password_update_failed", [500], ["Failed to update password"];

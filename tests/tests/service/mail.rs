@@ -6,6 +6,7 @@ mod capabilities;
 mod changes;
 mod deleted_flag;
 mod isolation;
+mod listing_cursor;
 mod mail_bounds;
 mod mail_corpus;
 mod outage;

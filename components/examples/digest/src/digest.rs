@@ -1,6 +1,6 @@
 //! GET `/api/v1/digest`: returns the new messages.
 
-use latchmail_sdk::capability::{Caller, Error, Mailbox, Page, Store, Summary};
+use latchmail_sdk::capability::{Caller, Error, Mailbox, MessageQuery, Page, Store, Summary};
 use latchmail_sdk::time::iso8601;
 use latchmail_sdk::{Failure, Reply, Request, codes};
 use serde::Serialize;
@@ -76,7 +76,7 @@ fn digest(host: &(impl Mailbox + Store)) -> Result<Digest, Error> {
             offset: 0,
             limit: MAX_CHECKED,
         };
-        let listing = match host.list_messages(&folder, page) {
+        let listing = match host.list_messages(&MessageQuery::page(&folder, page)) {
             // The folder can be deleted after the user chose the folder.
             Err(Error::NotFound) => continue,
             other => other?,

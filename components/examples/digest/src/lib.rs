@@ -32,6 +32,8 @@ struct Description;
 #[must_use]
 pub fn module<H: Caller + Mailbox + Store>() -> Module<H> {
     Module::new("digest", env!("CARGO_PKG_VERSION"), Description::openapi)
+        .code(settings::FOLDERS_INVALID)
+        .code(settings::LIMIT_INVALID)
         .route(
             Route::new("getDigest", digest::get_digest)
                 .scoped(Scope::MailRead)

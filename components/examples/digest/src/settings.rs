@@ -5,8 +5,10 @@ use latchmail_sdk::{Code, Failure, Reply, Request, codes, stored};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-const FOLDERS_INVALID: Code = Code::new("digest_folders_invalid");
-const LIMIT_INVALID: Code = Code::new("digest_limit_invalid");
+/// The error code for a list of folders that is empty or too long.
+pub(crate) const FOLDERS_INVALID: Code = Code::new("digest_folders_invalid");
+/// The error code for a limit that is out of range.
+pub(crate) const LIMIT_INVALID: Code = Code::new("digest_limit_invalid");
 
 /// The key of the settings in the store.
 const KEY: &str = "settings";

@@ -1,8 +1,74 @@
 //! `latchmail:host/caller`: the caller of a request.
 
-use super::Host;
+use latchmail_shape::{API_TOKEN, APP_PASSWORD, OAUTH, SESSION};
+
+use super::{Host, Scope};
 use crate::bindings::latchmail::host::caller;
-pub use crate::bindings::latchmail::host::caller::{Identity, Kind};
+pub use crate::bindings::latchmail::host::caller::Identity;
+use crate::scope;
+
+/// The kind of a caller without a credential.
+pub(crate) const ANONYMOUS: &str = "anonymous";
+
+/// The kind of a credential. In the contract, a kind is a string.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// There is no credential, because the route is public.
+    Anonymous,
+    /// A web session, which has all rights of the account's owner.
+    Session,
+    /// A personal API token.
+    ApiToken,
+    /// An OAuth access token.
+    Oauth,
+    /// An app password, with which mail clients sign in.
+    AppPassword,
+    /// A kind of a later host. Such a credential has only the rights of its scopes.
+    Other,
+}
+
+impl Kind {
+    /// Returns the kind with this name in the contract.
+    #[must_use]
+    pub fn of(name: &str) -> Self {
+        match name {
+            ANONYMOUS => Self::Anonymous,
+            SESSION => Self::Session,
+            API_TOKEN => Self::ApiToken,
+            OAUTH => Self::Oauth,
+            APP_PASSWORD => Self::AppPassword,
+            _ => Self::Other,
+        }
+    }
+
+    /// Returns the name of the kind in the contract. Returns `other` for [`Kind::Other`].
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Anonymous => ANONYMOUS,
+            Self::Session => SESSION,
+            Self::ApiToken => API_TOKEN,
+            Self::Oauth => OAUTH,
+            Self::AppPassword => APP_PASSWORD,
+            Self::Other => "other",
+        }
+    }
+}
+
+impl Identity {
+    /// Returns the kind of the caller's credential.
+    #[must_use]
+    pub fn kind(&self) -> Kind {
+        Kind::of(&self.kind)
+    }
+
+    /// Returns `true` if the caller's credential has this scope.
+    #[must_use]
+    pub fn holds(&self, scope: Scope) -> bool {
+        let name = scope::name(scope);
+        self.scopes.iter().any(|held| held == name)
+    }
+}
 
 /// The caller of the current request.
 pub trait Caller {

@@ -3,9 +3,9 @@
 use super::{Error, Host, Scope};
 use crate::bindings::latchmail::host::credentials;
 pub use crate::bindings::latchmail::host::credentials::{
-    CreatedAppPassword, CreatedToken, Credential, Kind as CredentialKind, Revocation, Token,
-    TokenReference,
+    CreatedAppPassword, CreatedToken, Credential, Revocation, Token, TokenReference,
 };
+use crate::scope;
 
 /// The credentials of the caller's account. Each function needs a web session.
 pub trait Credentials {
@@ -63,7 +63,7 @@ impl Credentials for Host {
         days: Option<u32>,
         at_most: u32,
     ) -> Result<CreatedToken, Error> {
-        credentials::create_token(label, scopes, days, at_most)
+        credentials::create_token(label, &scope::names(scopes), days, at_most)
     }
 
     fn list_tokens(&self) -> Result<Vec<Token>, Error> {

@@ -5,10 +5,59 @@ use crate::bindings::latchmail::host::mailbox;
 pub use crate::bindings::latchmail::host::mailbox::{
     Address, Attachment, Authentication, Change, ChangeList, ChangedFolder, ChangedMessage,
     ChangesError, DeletedMessage, Detail, DetailWithBlobs, FlagAction, Folder, Hit, IndexState,
-    Listing, Match, MovedMessage, Page, QuerySyntax, RenamedFolder, Role, Search, SearchError,
-    SearchResult, Snippet, SortOrder, Summary, Thread, ThreadList, ThreadMessages, ThreadsError,
+    Listing, Match, MessageQuery, MovedMessage, Page, PageStart, RenamedFolder, Role, Search,
+    SearchError, SearchResult, Snippet, Summary, Thread, ThreadList, ThreadMessages, ThreadsError,
     Verdict,
 };
+
+/// The syntax of a search query, for the field `syntax` of [`Search`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum QuerySyntax {
+    /// The query consists of words, phrases in quotation marks, and operators such as `from:`.
+    Operators,
+    /// The query consists of words only.
+    Plain,
+}
+
+impl From<QuerySyntax> for String {
+    fn from(syntax: QuerySyntax) -> Self {
+        match syntax {
+            QuerySyntax::Operators => "operators".into(),
+            QuerySyntax::Plain => "plain".into(),
+        }
+    }
+}
+
+/// The order of a search result, for the field `sort` of [`Search`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SortOrder {
+    /// The newest message is first.
+    Newest,
+    /// The best match is first.
+    Relevance,
+}
+
+impl From<SortOrder> for String {
+    fn from(order: SortOrder) -> Self {
+        match order {
+            SortOrder::Newest => "newest".into(),
+            SortOrder::Relevance => "relevance".into(),
+        }
+    }
+}
+
+impl MessageQuery {
+    /// Creates a query for a page of all messages of a folder.
+    #[must_use]
+    pub fn page(folder: &str, page: Page) -> Self {
+        Self {
+            folder: folder.into(),
+            filters: Vec::new(),
+            start: PageStart::Offset(page.offset),
+            limit: page.limit,
+        }
+    }
+}
 
 /// The caller's mail. Functions that read mail need the scope `mail:read`. Functions that change
 /// mail need the scope `mail:write`.
@@ -25,8 +74,8 @@ pub use crate::bindings::latchmail::host::mailbox::{
 /// skips every `uid` for which no message exists. The function returns the `uid`s that were not
 /// skipped.
 pub trait Mailbox {
-    /// Returns all folders. The folders with a role are first, in the order of [`Role`]. The other
-    /// folders are sorted by path.
+    /// Returns all folders. The folders with a role are first, in the order of the roles in the
+    /// contract. The other folders are sorted by path.
     ///
     /// # Errors
     /// Returns an error in the cases that the description of [`Mailbox`] lists.
@@ -36,8 +85,9 @@ pub trait Mailbox {
     ///
     /// # Errors
     /// Returns [`Error::NotFound`] if the folder does not exist. Returns [`Error::Invalid`] if the
-    /// limit is not 1 to 100.
-    fn list_messages(&self, folder: &str, page: Page) -> Result<Listing, Error>;
+    /// limit is not 1 to 100, if a filter is unknown, or if the cursor is malformed or belongs to
+    /// another folder or to other filters.
+    fn list_messages(&self, query: &MessageQuery) -> Result<Listing, Error>;
 
     /// Returns a message of any folder by its `uid`.
     ///
@@ -143,8 +193,8 @@ impl Mailbox for Host {
         mailbox::list_folders()
     }
 
-    fn list_messages(&self, folder: &str, page: Page) -> Result<Listing, Error> {
-        mailbox::list_messages(folder, page)
+    fn list_messages(&self, query: &MessageQuery) -> Result<Listing, Error> {
+        mailbox::list_messages(query)
     }
 
     fn get_message(&self, uid: u64) -> Result<Detail, Error> {

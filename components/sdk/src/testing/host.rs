@@ -23,9 +23,8 @@ pub use outbox::{SentFile, SentMessage};
 
 use super::NOW;
 use crate::capability::{
-    Alias, Caller, Config, Credential, CredentialKind, Details, Domain, Error, Expected,
-    HttpRequest, HttpResponse, Identity, Kind, Level, Log, Scope, Sent, TeamMember, Timestamp,
-    Token,
+    Alias, Caller, Config, Credential, Details, Domain, Error, Expected, HttpRequest, HttpResponse,
+    Identity, Kind, Level, Log, Scope, Sent, TeamMember, Timestamp, Token,
 };
 use crate::scope;
 
@@ -88,14 +87,12 @@ impl Account {
             dob: "1990-12-10".into(),
             created_at: now,
         };
-        let session = ("session", "Web session", CredentialKind::WebSession);
+        let session = credentials::credential("session", "Web session", Kind::Session, now);
         Self {
             address: address.into(),
             password: "Correct-Horse-7".into(),
             profile: Some(profile),
-            credentials: vec![credentials::credential(
-                session.0, session.1, session.2, now,
-            )],
+            credentials: vec![session],
             ..Self::default()
         }
     }
@@ -177,6 +174,14 @@ impl FakeHost {
     #[track_caller]
     pub fn use_grant(&self, scopes: &[Scope]) {
         self.use_credential(Kind::Oauth, scopes);
+    }
+
+    /// Changes the credential of the signed-in account to an app password, which has the scopes of
+    /// mail.
+    #[track_caller]
+    pub fn use_app_password(&self) {
+        let scopes = [Scope::MailRead, Scope::MailSend, Scope::MailWrite];
+        self.use_credential(Kind::AppPassword, &scopes);
     }
 
     #[track_caller]
@@ -270,14 +275,15 @@ impl FakeHost {
     fn authorize(&self, need: Need) -> Result<String, Error> {
         self.calls.set(self.calls.get() + 1);
         let caller = self.caller.borrow();
-        if caller.kind == Kind::Anonymous {
+        if caller.kind() == Kind::Anonymous {
             return Err(Error::denied(codes::NO_CALLER, "There is no caller"));
         }
         match need {
-            Need::Scope(scope) if !caller.scopes.contains(&scope) => {
-                return Err(Error::denied(codes::MISSING_SCOPE, missing(scope)));
+            Need::Scope(scope) if !caller.holds(scope) => {
+                let text = missing(scope::name(scope));
+                return Err(Error::denied(codes::MISSING_SCOPE, text));
             }
-            Need::Session if caller.kind != Kind::Session => {
+            Need::Session if caller.kind() != Kind::Session => {
                 return Err(Error::denied(codes::SESSION_REQUIRED, SESSION_ONLY));
             }
             Need::Caller | Need::Scope(_) | Need::Session => {}
@@ -315,19 +321,19 @@ pub(super) const SESSION_ONLY: &str =
     "This endpoint is only available to a signed-in session, not to API or OAuth tokens";
 
 /// Returns the error message for a token that lacks a scope.
-pub(super) fn missing(scope: Scope) -> String {
-    let name = scope::name(scope);
-    format!("This credential is missing the \"{name}\" scope")
+pub(super) fn missing(scope: &str) -> String {
+    format!("This credential is missing the \"{scope}\" scope")
 }
 
 fn identity(kind: Kind, address: &str, scopes: &[Scope]) -> Identity {
     // The scopes are in canonical order, even if the test uses another order.
     let all = scope::ALL.iter().map(|(scope, _)| *scope);
+    let scopes: Vec<Scope> = all.filter(|scope| scopes.contains(scope)).collect();
     Identity {
-        kind,
+        kind: kind.name().into(),
         address: address.into(),
         admin: false,
-        scopes: all.filter(|scope| scopes.contains(scope)).collect(),
+        scopes: scope::names(&scopes),
     }
 }
 

@@ -2,10 +2,10 @@
 
 use std::collections::BTreeSet;
 
-use latchmail_shape::{DeclaredRoute, check_manifest, check_route};
+use latchmail_shape::{Accepted, DeclaredRoute, check_manifest, check_route};
 use serde_json::Value;
 
-use crate::bindings::exports::latchmail::host::module::{BodyForm, Manifest};
+use crate::bindings::exports::latchmail::host::module::{Access, BodyForm, Manifest};
 use crate::module::Module;
 
 /// Returns the reason why hosts refuse this module. Returns `None` if the manifest of the module is
@@ -25,6 +25,7 @@ fn check(manifest: &Manifest) -> Result<(), String> {
         &manifest.version,
         manifest.routes.len(),
         &manifest.description,
+        &manifest.options,
     )
     .map_err(refused)?;
     let mut operations = BTreeSet::new();
@@ -33,7 +34,18 @@ fn check(manifest: &Manifest) -> Result<(), String> {
         if route.path.is_empty() {
             return Err(format!("the description has no operation {operation:?}"));
         }
+        let accepted: Option<Vec<Accepted<'_>>> = match &route.access {
+            Access::Public => None,
+            Access::Credentials(accepted) => {
+                let accepted = accepted.iter();
+                let pairs = accepted.map(|one| (one.kind.as_str(), one.scope.as_deref()));
+                Some(pairs.collect())
+            }
+        };
         check_route(&DeclaredRoute {
+            method: &route.method,
+            access: accepted.as_deref(),
+            options: &route.options,
             path: &route.path,
             operation,
             blob_fields: &route.blob_fields,

@@ -1,5 +1,6 @@
 //! The response that a client receives.
 
+use latchmail_shape::{Code, codes};
 use serde_json::{Value, json};
 
 use crate::capability::Blob;
@@ -52,14 +53,25 @@ impl Response {
         self.json()
     }
 
-    /// Checks that the response is a failure with this status and this error message.
+    /// Checks that the response is a failure with this status, this error message and an error
+    /// code. If the error message is a fixed text of the bundled modules, the code must be the code
+    /// of this text.
     ///
     /// # Panics
-    /// Panics if the status or the error message differs.
+    /// Panics if the status or the error message differs, or if the code is missing or wrong.
     #[track_caller]
     pub fn fails(&self, status: u16, sentence: &str) {
-        let expected = json!({ "error": sentence });
-        assert_eq!((self.status, self.json()), (status, expected));
+        let json = self.json();
+        let code = json["code"].as_str().unwrap_or_default().to_owned();
+        let expected = json!({ "error": sentence, "code": code });
+        assert_eq!((self.status, json), (status, expected));
+        assert!(
+            Code::parse(code.clone()).is_some(),
+            "{code:?} is no error code"
+        );
+        if let Some(known) = codes::of_text(sentence) {
+            assert_eq!(code, known.code.as_str(), "the code of {sentence:?}");
+        }
     }
 }
 

@@ -2,17 +2,7 @@
 
 use latchmail_shape::decode_segment;
 
-use crate::bindings::exports::latchmail::host::module::{Method, Route};
-
-pub(super) fn method(method: Method) -> &'static str {
-    match method {
-        Method::Get => "GET",
-        Method::Post => "POST",
-        Method::Put => "PUT",
-        Method::Patch => "PATCH",
-        Method::Delete => "DELETE",
-    }
-}
+use crate::bindings::exports::latchmail::host::module::Route;
 
 /// Returns the name in a segment `{name}`. Returns `None` if the segment is plain text.
 fn named(segment: &str) -> Option<&str> {

@@ -3,20 +3,23 @@
 
 use std::cell::RefCell;
 
-use latchmail_shape::codes;
+use latchmail_shape::{AGENT, API_TOKEN, APP_PASSWORD, OAUTH, SESSION, codes};
 use serde::Serialize;
 use serde_json::Value;
 
 use super::host::{SESSION_ONLY, missing};
 use super::{FakeHost, Response, blob_fields, manifest, route};
 use crate::bindings::exports::latchmail::host::module::{Access, BodyForm, Manifest, Route};
-use crate::capability::{Blob, Caller as _, Kind, Scope};
+use crate::capability::{Blob, Caller as _, Kind};
 use crate::failure::Failure;
 use crate::message::{Reply, Request};
 use crate::module::Module;
 
 /// The scopes of routes that can allow OAuth access tokens.
-const OPEN_TO_OAUTH: [Scope; 3] = [Scope::MailRead, Scope::MailWrite, Scope::AliasesRead];
+const OPEN_TO_OAUTH: [&str; 3] = ["mail:read", "mail:write", "aliases:read"];
+
+/// The error message for a kind of credential that the route does not accept.
+const NOT_ACCEPTED: &str = "This endpoint does not accept this kind of credential";
 
 /// A module together with a [`FakeHost`].
 pub struct Service {
@@ -110,9 +113,7 @@ impl Service {
                 "There is no such route",
             ));
         }
-        let route = routes
-            .into_iter()
-            .find(|r| route::method(r.method) == method);
+        let route = routes.into_iter().find(|r| r.method == method);
         let route = route.ok_or_else(|| {
             Failure::new(
                 405,
@@ -155,43 +156,49 @@ impl Service {
         let serve = || self.module.serve(&self.host, &route.operation, &request);
         // As in the real host, a request to a public route has no caller, even if an account is
         // signed in.
-        Ok(match route.access {
+        Ok(match &route.access {
             Access::Public => self.host.anonymously(serve),
-            _ => serve(),
+            Access::Credentials(_) => serve(),
         })
     }
 
     /// Checks whether the caller is allowed to use the route.
     fn admit(&self, route: &Route) -> Result<(), Failure> {
         let caller = self.host.current();
-        if matches!(route.access, Access::Public) {
+        let Access::Credentials(accepted) = &route.access else {
             return Ok(());
-        }
-        match (route.access, caller.kind) {
-            (_, Kind::Anonymous) | (Access::Oauth, Kind::Session | Kind::ApiToken) => {
-                Err(Failure::new(
-                    401,
-                    codes::INVALID_AUTHORIZATION_HEADER,
-                    "Missing or invalid Authorization header",
-                ))
+        };
+        let only = |kind: &str| accepted.len() == 1 && accepted[0].kind == kind;
+        let kind = match caller.kind() {
+            Kind::Session if !only(AGENT) => SESSION,
+            Kind::ApiToken if !only(AGENT) => API_TOKEN,
+            Kind::Oauth if only(AGENT) => AGENT,
+            Kind::Oauth => OAUTH,
+            Kind::AppPassword if accepted.iter().any(|one| one.kind == APP_PASSWORD) => {
+                APP_PASSWORD
             }
-            (Access::Public, _)
-            | (Access::Session | Access::Scoped(_), Kind::Session)
-            | (Access::Oauth, Kind::Oauth) => Ok(()),
-            (Access::Session, _) => Err(Failure::new(403, codes::SESSION_REQUIRED, SESSION_ONLY)),
-            (Access::Scoped(scoped), kind) => {
-                let has_scope = caller.scopes.contains(&scoped.scope);
-                let open = scoped.oauth && OPEN_TO_OAUTH.contains(&scoped.scope);
-                if has_scope && (kind == Kind::ApiToken || open) {
-                    Ok(())
-                } else {
-                    Err(Failure::new(
-                        403,
-                        codes::MISSING_SCOPE,
-                        missing(scoped.scope),
-                    ))
-                }
+            _ => {
+                let text = "Missing or invalid Authorization header";
+                return Err(Failure::new(401, codes::INVALID_AUTHORIZATION_HEADER, text));
             }
+        };
+        let Some(one) = accepted.iter().find(|one| one.kind == kind) else {
+            let needed = accepted.iter().find_map(|one| one.scope.as_deref());
+            return Err(match needed {
+                _ if only(SESSION) => Failure::new(403, codes::SESSION_REQUIRED, SESSION_ONLY),
+                Some(scope) => Failure::new(403, codes::MISSING_SCOPE, missing(scope)),
+                None => Failure::new(403, codes::CREDENTIAL_NOT_ACCEPTED, NOT_ACCEPTED),
+            });
+        };
+        match one.scope.as_deref() {
+            None => Ok(()),
+            Some(scope)
+                if caller.scopes.iter().any(|held| held == scope)
+                    && (kind != OAUTH || OPEN_TO_OAUTH.contains(&scope)) =>
+            {
+                Ok(())
+            }
+            Some(scope) => Err(Failure::new(403, codes::MISSING_SCOPE, missing(scope))),
         }
     }
 }

@@ -14,7 +14,7 @@ use crate::{Failure, Module, Reply, Request, Route};
 
 #[utoipa::path(get, path = "/api/v1/who", operation_id = "who", responses((status = 200)))]
 fn who(host: &impl Caller, _: &Request) -> Result<Reply, Failure> {
-    let kind = host.current().kind;
+    let kind = host.current().kind();
     Reply::json(&json!({ "who": host.current().address, "anonymous": kind == Kind::Anonymous }))
 }
 
@@ -231,6 +231,6 @@ fn a_test_controls_what_the_fake_host_returns() {
     assert!(host.list_folders().is_ok());
 
     host.use_token(&[Scope::MailRead]);
-    assert_eq!(host.current().kind, Kind::ApiToken);
+    assert_eq!(host.current().kind(), Kind::ApiToken);
     assert!(matches!(host.list_domains(), Err(Error::Denied(_))));
 }

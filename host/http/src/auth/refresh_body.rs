@@ -22,8 +22,8 @@ pub struct RefreshBody {
 /// Returns the refresh token from the body of a request.
 ///
 /// # Errors
-/// Returns 400 with the code and the text `missing` if the token is missing, is empty or has the wrong
-/// type. Returns 400 with another error text if the body is not JSON.
+/// Returns 400 with the code and the text `missing` if the token is missing, is empty or has the
+/// wrong type. Returns 400 with another error text if the body is not JSON.
 pub(super) fn refresh_token(
     request: &Request,
     (code, missing): (Code, &'static str),

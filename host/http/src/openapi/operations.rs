@@ -3,7 +3,7 @@
 
 use http::Method;
 use latchmail_core::error::StartError;
-use latchmail_runtime::modules::{Access, Route};
+use latchmail_runtime::modules::{Access, Requirement, Route};
 use serde_json::{Map, Value, json};
 
 use super::components::members;
@@ -140,6 +140,15 @@ fn security(access: Access, agents_send: bool) -> Value {
         Access::Public | Access::OAuth => vec![],
         Access::Session | Access::Admin => vec![json!({ shared::SESSION: [] })],
         Access::Scoped { .. } => vec![json!({ shared::SESSION: [] }), json!({ shared::TOKEN: [] })],
+        Access::Any(accepts) => {
+            let accepted = [
+                (shared::SESSION, accepts.session),
+                (shared::TOKEN, accepts.api_token != Requirement::Refused),
+                (shared::APP_PASSWORD, access::takes_app_password(access)),
+            ];
+            let accepted = accepted.into_iter().filter(|(_, accepted)| *accepted);
+            accepted.map(|(name, _)| json!({ name: [] })).collect()
+        }
     };
     if access::takes_oauth(access, agents_send) {
         schemes.push(json!({ shared::OAUTH: [] }));

@@ -1,6 +1,9 @@
 //! The components that the host adds to the API description for all operations: security schemes,
 //! the error schema, parameters, headers and error responses.
 
+use std::collections::BTreeSet;
+
+use latchmail_core::{Code, codes};
 use serde_json::{Value, json};
 
 use super::info::ApiInfo;
@@ -13,8 +16,26 @@ pub(super) const TOKEN: &str = "apiToken";
 /// The name of the security scheme for OAuth access tokens.
 pub(super) const OAUTH: &str = "oauth";
 
-/// Returns the components that the host adds to the API description.
-pub(super) fn components(info: &ApiInfo) -> Value {
+/// The name of the security scheme for app passwords.
+pub(super) const APP_PASSWORD: &str = "appPassword";
+
+/// Returns the component with the security scheme for app passwords. The description contains the
+/// scheme only if a route accepts app passwords.
+pub(super) fn app_password() -> Value {
+    json!({
+        "securitySchemes": {
+            APP_PASSWORD: {
+                "type": "http",
+                "scheme": "basic",
+                "description": "The account's address and one of its app passwords for mail clients.",
+            },
+        },
+    })
+}
+
+/// Returns the components that the host adds to the API description. `declared` contains the error
+/// codes of modules that are not bundled.
+pub(super) fn components(info: &ApiInfo, declared: &BTreeSet<&str>) -> Value {
     json!({
         "securitySchemes": {
             SESSION: {
@@ -43,8 +64,11 @@ pub(super) fn components(info: &ApiInfo) -> Value {
         "schemas": {
             "Error": {
                 "type": "object",
-                "required": ["error"],
-                "properties": { "error": { "type": "string", "description": "The error message, for people" } },
+                "required": ["error", "code"],
+                "properties": {
+                    "error": { "type": "string", "description": "The error message, for people" },
+                    "code": error_code(declared),
+                },
             },
         },
         "parameters": {
@@ -53,4 +77,34 @@ pub(super) fn components(info: &ApiInfo) -> Value {
         "headers": responses::headers(),
         "responses": responses::components(),
     })
+}
+
+/// Returns the schema of error codes. The enum lists the codes of the host, of the bundled modules,
+/// and the codes that other modules declare in `x-error-codes` of their descriptions.
+fn error_code(declared: &BTreeSet<&str>) -> Value {
+    let known = codes::ALL.iter().map(|known| known.code.as_str());
+    let known: Vec<_> = known.chain(declared.iter().copied()).collect();
+    json!({
+        "type": "string",
+        "description": "The error code, for programs. New versions and modules can add codes",
+        "enum": known,
+        "x-latchmail": true,
+    })
+}
+
+/// Returns the error codes that a module declares in its description, except the codes of the host
+/// and of the bundled modules.
+///
+/// # Errors
+/// Fails if a code is malformed. The error contains the code.
+pub(super) fn declared_codes(description: &Value) -> Result<BTreeSet<&str>, String> {
+    let declared = description["x-error-codes"].as_array();
+    let declared = declared.into_iter().flatten();
+    let declared = declared.map(|code| match code.as_str() {
+        Some(text) if Code::parse(text.to_owned()).is_some() => Ok(text),
+        _ => Err(format!("{code} in `x-error-codes` is not an error code")),
+    });
+    let mut declared = declared.collect::<Result<BTreeSet<_>, _>>()?;
+    declared.retain(|code| codes::known(code).is_none());
+    Ok(declared)
 }

@@ -249,3 +249,23 @@ fn the_errors_section_of_a_doc_comment_is_removed() {
     let document = document(&[group]);
     assert_eq!(document["paths"]["/a"]["get"]["description"], "Reads a.");
 }
+
+#[test]
+fn error_codes_are_listed_with_those_that_modules_declare() {
+    let declaring = |codes: Value| {
+        let mut group = group("module x", vec![]);
+        group.description["x-error-codes"] = codes;
+        group
+    };
+    let document = document(&[declaring(json!(["label_exists", "folder_not_found"]))]);
+    let schema = &document["components"]["schemas"]["Error"];
+    assert_eq!(schema["required"], json!(["error", "code"]));
+    let listed = schema["properties"]["code"]["enum"].as_array().unwrap();
+    let count = |code: &str| listed.iter().filter(|one| *one == code).count();
+    assert_eq!((count("label_exists"), count("folder_not_found")), (1, 1));
+    let malformed = error(&[declaring(json!(["Label exists"]))]);
+    assert!(
+        malformed.contains("Label exists") && malformed.contains("module x"),
+        "{malformed}"
+    );
+}

@@ -4,9 +4,9 @@
 use std::net::IpAddr;
 
 use http::{HeaderMap, HeaderValue, StatusCode, header};
-use latchmail_accounts::auth::bearer_credential;
+use latchmail_accounts::auth::{bearer_credential, has_basic_credential};
 use latchmail_core::caller::Caller;
-use latchmail_core::error::Kind;
+use latchmail_core::error::{Failure, Kind};
 use latchmail_core::limits::{Bucket, Key};
 use latchmail_runtime::modules::{Access, Route};
 
@@ -15,6 +15,9 @@ use crate::access;
 use crate::rejection::Rejection;
 use crate::router::RouteEntry;
 use crate::state::State;
+
+/// A header that browsers add to every request (Fetch Metadata Request Headers).
+const FETCH_MODE: &str = "sec-fetch-mode";
 
 /// Counts the request, and returns the caller if the route accepts the credential.
 ///
@@ -31,7 +34,7 @@ pub(super) async fn authenticate<S: State>(
 ) -> Result<Caller, Rejection> {
     let access = entry.route.access;
     let limits = &state.http().limits;
-    let credential = state.parse_credential(headers, client).await;
+    let credential = parse(state, access, headers, client).await;
     let proven_key = match &credential {
         Ok((credential, _)) if access == Access::OAuth => state.agent_key(credential),
         Ok((_, key)) => key.clone(),
@@ -71,6 +74,20 @@ pub(super) async fn authenticate<S: State>(
     Ok(caller)
 }
 
+/// Parses the credential of a request. A request with HTTP Basic authentication has a credential
+/// only on a route that accepts app passwords.
+async fn parse<S: State>(
+    state: &S,
+    access: Access,
+    headers: &HeaderMap,
+    client: IpAddr,
+) -> Result<(S::Credential, Option<Key>), Failure> {
+    if access::takes_app_password(access) && has_basic_credential(headers) {
+        return state.parse_basic_credential(headers);
+    }
+    state.parse_credential(headers, client).await
+}
+
 /// Verifies the credential of a request a second time, without counting the request a second time.
 pub(super) async fn reverify<S: State>(
     state: &S,
@@ -78,7 +95,7 @@ pub(super) async fn reverify<S: State>(
     headers: &HeaderMap,
     client: IpAddr,
 ) -> Result<Caller, Rejection> {
-    let caller = match state.parse_credential(headers, client).await {
+    let caller = match parse(state, route.access, headers, client).await {
         Ok((credential, _)) => state.authenticate(credential).await,
         Err(failure) => Err(failure),
     };
@@ -145,6 +162,11 @@ fn with_challenge<S: State>(
     let challenge = match access {
         Access::OAuth if bearer_credential(headers).is_ok() => http.agent_invalid_token.clone(),
         Access::OAuth => http.agent_challenge.clone(),
+        // Browsers ask for a password because of the scheme `Basic`, and then send the password
+        // with every request, also with requests that pages of other sites cause.
+        _ if access::takes_app_password(access) && !headers.contains_key(FETCH_MODE) => {
+            HeaderValue::from_static("Basic realm=\"Latchmail\", charset=\"UTF-8\", Bearer")
+        }
         _ => HeaderValue::from_static("Bearer"),
     };
     rejection.with(header::WWW_AUTHENTICATE, challenge)

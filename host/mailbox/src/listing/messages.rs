@@ -11,17 +11,17 @@ use std::sync::Arc;
 use latchmail_core::cpu;
 use latchmail_core::message_number::{MessageNumber, Uid};
 use latchmail_core::permissions::Right;
-use latchmail_imap::{Fetched, Opened, SearchKey, Session};
+use latchmail_imap::{Fetched, Opened, PageTop, SearchKey, Session};
 use latchmail_mime::preview::Preview;
 use latchmail_mime::{self as mime, Header};
 use latchmail_search::threads::ThreadId;
 
-use super::Lister;
+use super::cursor::Cursor;
+use super::{Lister, MessageQuery, PageStart};
 use crate::access::Access;
 use crate::cache::FolderKey;
 use crate::connections::retry::retry_read;
 use crate::error::Error;
-use crate::folders::path::normalize_path;
 use crate::message::identity::{Identity, identity};
 use crate::message::summary::summary;
 use crate::message::thread_ids::{own_thread_id, thread_id};
@@ -38,10 +38,18 @@ struct Query<'a> {
     path: &'a str,
     /// The keys that the messages must match. `None` selects all messages.
     keys: Option<&'a [SearchKey]>,
-    /// The number of newest messages to skip.
-    offset: u32,
+    start: Start,
     /// Maximum number of messages.
     limit: u32,
+}
+
+/// The beginning of a page.
+#[derive(Clone, Copy, Debug)]
+enum Start {
+    /// The number of newest messages to skip.
+    Offset(u32),
+    /// The end of the previous page.
+    After(Cursor),
 }
 
 /// A page of messages from the mail server.
@@ -50,6 +58,8 @@ struct Page {
     opened: Opened,
     /// The number of matching messages on all pages.
     total: u32,
+    /// The end of the page, if older messages match.
+    end: Option<Cursor>,
     /// The folder's key in the cache.
     folder: FolderKey,
     /// The messages in ascending order of position. Each entry contains position, UID and flags of
@@ -71,25 +81,37 @@ struct Uncached {
 }
 
 impl Lister {
-    /// Returns at most `limit` messages of a folder, newest first. Skips the newest `offset`
-    /// messages. Returns `None` if the folder does not exist.
+    /// Returns a page of the messages of a folder, newest first. Returns `None` if the folder does
+    /// not exist.
     ///
     /// # Errors
-    /// Returns an [`Error`] if the operation fails.
+    /// Returns [`Error::InvalidCursor`] if the cursor is malformed or belongs to another query.
+    /// Returns another [`Error`] if the operation fails.
     pub async fn messages(
         &self,
         access: &Access,
-        folder: &str,
-        offset: u32,
-        limit: u32,
+        query: MessageQuery<'_>,
     ) -> Result<Option<Listing>, Error> {
-        let query = Query {
-            path: normalize_path(folder),
-            keys: None,
-            offset,
-            limit,
+        let account = &access.account;
+        let start = match query.start {
+            PageStart::Offset(offset) => Start::Offset(offset),
+            PageStart::Cursor(text) => {
+                let cursor = Cursor::parse(text, account, &query);
+                Start::After(cursor.ok_or(Error::InvalidCursor)?)
+            }
         };
-        self.list(access, query).await
+        let keys = query.keys();
+        let page = Query {
+            path: query.path(),
+            keys: (!keys.is_empty()).then_some(&keys),
+            start,
+            limit: query.limit,
+        };
+        let Some((mut listing, end)) = self.list(access, page).await? else {
+            return Ok(None);
+        };
+        listing.next = end.map(|end| end.text(account, &query));
+        Ok(Some(listing))
     }
 
     /// Returns at most `limit` messages of a folder that match all keys, newest first. Skips the
@@ -105,13 +127,19 @@ impl Lister {
         let query = Query {
             path,
             keys: Some(keys),
-            offset,
+            start: Start::Offset(offset),
             limit,
         };
-        self.list(access, query).await
+        let listing = self.list(access, query).await?;
+        Ok(listing.map(|(listing, _)| listing))
     }
 
-    async fn list(&self, access: &Access, query: Query<'_>) -> Result<Option<Listing>, Error> {
+    /// Returns a page and its end.
+    async fn list(
+        &self,
+        access: &Access,
+        query: Query<'_>,
+    ) -> Result<Option<(Listing, Option<Cursor>)>, Error> {
         self.folders.ensure_indexed(access).await?;
         let path = query.path;
         let folder_access = self.folders.require(access, path, Right::MailRead).await?;
@@ -129,6 +157,10 @@ impl Lister {
         let uid_validity = page.opened.uid_validity;
         if !folder_access.can_read(path, uid_validity) {
             return Ok(None);
+        }
+        // A folder with another UIDVALIDITY has other UIDs.
+        if matches!(query.start, Start::After(cursor) if cursor.uid_validity != uid_validity) {
+            return Err(Error::InvalidCursor);
         }
         self.numbers
             .reconcile_if_copy_lost(access, path, page.opened)
@@ -157,10 +189,12 @@ impl Lister {
         self.index
             .set_merged_threads(account, &mut messages)
             .await?;
-        Ok(Some(Listing {
+        let listing = Listing {
             total: page.total,
             messages,
-        }))
+            next: None,
+        };
+        Ok(Some((listing, page.end)))
     }
 
     /// Assigns numbers to messages without a cached summary. Returns the summaries of these
@@ -206,23 +240,25 @@ async fn read_page(
     account: &str,
     query: Query<'_>,
 ) -> Result<Option<Page>, latchmail_imap::Error> {
-    let Query {
-        path,
-        keys,
-        offset,
-        limit,
-    } = query;
-    let found = match keys {
-        None => {
-            let page = session.page(path, offset, limit).await?;
-            page.map(|(opened, messages)| (opened, opened.exists, messages))
-        }
-        Some(keys) => search_page(session, path, keys, offset, limit).await?,
+    let found = match query.keys {
+        None => folder_page(session, query).await?,
+        Some(keys) => search_page(session, query, keys).await?,
     };
-    let Some((opened, total, messages)) = found else {
+    let Some(Found {
+        opened,
+        total,
+        messages,
+        end,
+    }) = found
+    else {
         return Ok(None);
     };
-    let folder = FolderKey::new(account, path, opened.uid_validity);
+    let end = end.map(|(uid, position)| Cursor {
+        uid_validity: opened.uid_validity,
+        uid,
+        position,
+    });
+    let folder = FolderKey::new(account, query.path, opened.uid_validity);
     let messages: Vec<_> = messages
         .into_iter()
         .map(|message| {
@@ -239,32 +275,87 @@ async fn read_page(
     Ok(Some(Page {
         opened,
         total,
+        end,
         folder,
         messages,
         uncached,
     }))
 }
 
-/// Returns a page of a search result: the folder, the number of all matches, and the page's
-/// messages in ascending order.
-async fn search_page(
+/// The messages of a page, without their summaries.
+struct Found {
+    opened: Opened,
+    /// The number of matching messages on all pages.
+    total: u32,
+    /// The messages in ascending order.
+    messages: Vec<Fetched>,
+    /// The UID of the oldest message of the page, and the highest position that an older message
+    /// can have. `None` if no older message matches.
+    end: Option<(Uid, u32)>,
+}
+
+/// Returns a page of all messages of a folder.
+async fn folder_page(
     session: &mut Session,
-    path: &str,
-    keys: &[SearchKey],
-    offset: u32,
-    limit: u32,
-) -> Result<Option<(Opened, u32, Vec<Fetched>)>, latchmail_imap::Error> {
-    let Some((opened, uids)) = session.search(path, keys).await? else {
+    query: Query<'_>,
+) -> Result<Option<Found>, latchmail_imap::Error> {
+    let top = match query.start {
+        Start::Offset(offset) => PageTop::Offset(offset),
+        Start::After(cursor) => PageTop::Position(cursor.position),
+    };
+    let page = session.page(query.path, top, query.limit).await?;
+    let Some((opened, mut messages)) = page else {
         return Ok(None);
     };
-    let end = uids.len().saturating_sub(bounds::to_usize(offset));
-    let page = &uids[end.saturating_sub(bounds::to_usize(limit))..end];
-    let total = u32::try_from(uids.len()).unwrap_or(u32::MAX);
-    Ok(Some((
+    let whole = messages.len();
+    if let Start::After(cursor) = query.start {
+        messages.retain(|message| message.uid < cursor.uid);
+        // Older messages disappeared, so that messages of the previous page have their positions.
+        if messages.len() < whole {
+            let older = [SearchKey::Before(cursor.uid)];
+            let found = search_page(session, query, &older).await?;
+            return Ok(found.map(|found| Found {
+                total: found.opened.exists,
+                ..found
+            }));
+        }
+    }
+    let oldest = messages.first().filter(|oldest| oldest.seq > 1);
+    Ok(Some(Found {
         opened,
-        total,
-        session.selected_folder()?.positions(page).await?,
-    )))
+        total: opened.exists,
+        end: oldest.map(|oldest| (oldest.uid, oldest.seq - 1)),
+        messages,
+    }))
+}
+
+/// Returns a page of the messages that match `keys`.
+async fn search_page(
+    session: &mut Session,
+    query: Query<'_>,
+    keys: &[SearchKey],
+) -> Result<Option<Found>, latchmail_imap::Error> {
+    let Some((opened, uids)) = session.search(query.path, keys).await? else {
+        return Ok(None);
+    };
+    let end = match query.start {
+        Start::Offset(offset) => uids.len().saturating_sub(bounds::to_usize(offset)),
+        Start::After(cursor) => uids.partition_point(|uid| *uid < cursor.uid),
+    };
+    let start = end.saturating_sub(bounds::to_usize(query.limit));
+    let page = &uids[start..end];
+    let messages = session.selected_folder()?.positions(page).await?;
+    let oldest = page.first().filter(|_| start > 0);
+    // If the oldest message was just expunged, its position is unknown.
+    let position = messages
+        .first()
+        .map_or(opened.exists, |oldest| oldest.seq.saturating_sub(1));
+    Ok(Some(Found {
+        opened,
+        total: u32::try_from(uids.len()).unwrap_or(u32::MAX),
+        end: oldest.map(|oldest| (*oldest, position)),
+        messages,
+    }))
 }
 
 /// Reads the summaries of the messages with these IMAP UIDs. Omits messages that were just

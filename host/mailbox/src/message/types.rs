@@ -39,6 +39,9 @@ pub struct Listing {
     pub messages: Vec<Summary>,
     /// The number of messages on all pages of the folder or of the search result.
     pub total: u32,
+    /// The cursor of the next page of the folder. `None` if no message follows, and in search
+    /// results.
+    pub next: Option<String>,
 }
 
 /// A single message with its content.

@@ -12,6 +12,7 @@ use tokio::net::TcpListener;
 
 use super::{access, new_mail, short_message, with_mailbox};
 use crate::Error;
+use crate::MessageQuery;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_connection_is_reused_only_for_its_credential() {
@@ -106,7 +107,11 @@ async fn a_wrong_credential_is_rejected() {
         for password in ["wrong", "", "a\r\nb", "a\0b", "\u{e9}"] {
             let mut wrong = access("ada", "wrong");
             wrong.credential.proof = Proof::AppPassword(password.into());
-            let result = test.mail.listing.messages(&wrong, "INBOX", 0, 1).await;
+            let result = test
+                .mail
+                .listing
+                .messages(&wrong, MessageQuery::page("INBOX", 0, 1))
+                .await;
             assert!(
                 matches!(result, Err(Error::CredentialRefused)),
                 "{password:?}: {result:?}"
@@ -129,7 +134,7 @@ async fn connections_are_replaced_after_the_server_restarts() {
         let down = test
             .mail
             .listing
-            .messages(&test.access, "INBOX", 0, 10)
+            .messages(&test.access, MessageQuery::page("INBOX", 0, 10))
             .await;
         assert!(matches!(down, Err(Error::Unavailable(_))), "{down:?}");
         assert!(matches!(
@@ -176,7 +181,7 @@ async fn concurrent_requests_stay_within_the_connection_limit_and_in_their_own_m
                 tokio::spawn(async move {
                     let listing = mail
                         .listing
-                        .messages(&access, "INBOX", 0, 10)
+                        .messages(&access, MessageQuery::page("INBOX", 0, 10))
                         .await
                         .unwrap()
                         .unwrap();
@@ -210,7 +215,10 @@ async fn a_cancelled_call_does_not_return_a_connection_with_an_unfinished_comman
         }
         let all = test.listing("INBOX", 0, 50).await;
         for micros in (0..4000).step_by(100) {
-            let call = test.mail.listing.messages(&test.access, "INBOX", 0, 50);
+            let call = test
+                .mail
+                .listing
+                .messages(&test.access, MessageQuery::page("INBOX", 0, 50));
             let _ = tokio::time::timeout(Duration::from_micros(micros), call).await;
             let page = test.listing("INBOX", 7, 1).await;
             assert_eq!(page.messages[..], all.messages[7..8]);
@@ -268,7 +276,10 @@ async fn a_deletion_that_waits_for_a_reconciliation_uses_no_connection() {
         };
         let mail = Arc::new(new_mail(&config, &test.fresh.directory));
         test.append("INBOX", &["a"]).await;
-        let listing = mail.listing.messages(&test.access, "INBOX", 0, 1).await;
+        let listing = mail
+            .listing
+            .messages(&test.access, MessageQuery::page("INBOX", 0, 1))
+            .await;
         let number = listing.unwrap().unwrap().messages[0].number;
         let lock = mail.folders.locks.acquire("ada").await;
         let (deleting, access) = (Arc::clone(&mail.changing), test.access.clone());

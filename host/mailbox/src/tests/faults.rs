@@ -10,6 +10,7 @@ use super::scripted_server::{
     Step, reply_and_close, reply_once_to, reply_to, scripted_server, with_scripted_server,
 };
 use super::{access, config, new_mail};
+use crate::MessageQuery;
 use crate::message::identity::Identity;
 use crate::{Error, Flag, Role};
 
@@ -33,7 +34,7 @@ async fn list_inbox(greeting: &'static str, steps: Vec<Step>) -> Result<u32, Err
         message_index.update_folders("ada", &listed).await.unwrap();
         let listing = mail
             .listing
-            .messages(&access("ada", "first"), "INBOX", 0, 10)
+            .messages(&access("ada", "first"), MessageQuery::page("INBOX", 0, 10))
             .await;
         listing.map(|found| found.map_or(0, |listing| listing.total))
     })

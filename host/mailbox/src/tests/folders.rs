@@ -1,6 +1,7 @@
 //! Tests of folder lists.
 
 use super::with_mailbox;
+use crate::MessageQuery;
 use crate::Role;
 
 #[tokio::test(flavor = "multi_thread")]
@@ -85,7 +86,7 @@ async fn every_listed_folder_can_be_opened_with_any_name() {
             let listing = test
                 .mail
                 .listing
-                .messages(&test.access, &folder.path, 0, 10)
+                .messages(&test.access, MessageQuery::page(&folder.path, 0, 10))
                 .await
                 .unwrap()
                 .unwrap();
@@ -124,7 +125,7 @@ async fn a_folder_that_does_not_exist_returns_none() {
             let listing = test
                 .mail
                 .listing
-                .messages(&test.access, path, 0, 10)
+                .messages(&test.access, MessageQuery::page(path, 0, 10))
                 .await
                 .unwrap();
             assert_eq!(listing, None, "{path:?}");
@@ -133,7 +134,7 @@ async fn a_folder_that_does_not_exist_returns_none() {
             assert!(
                 test.mail
                     .listing
-                    .messages(&test.access, path, 0, 10)
+                    .messages(&test.access, MessageQuery::page(path, 0, 10))
                     .await
                     .unwrap()
                     .is_some()

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use super::{short_message, with_mailbox};
-use crate::Summary;
+use crate::{Error, MessageQuery, PageStart, Summary};
 
 fn subjects(messages: &[Summary]) -> Vec<&str> {
     messages.iter().map(|m| m.subject.as_str()).collect()
@@ -117,7 +117,7 @@ async fn a_new_folder_with_the_name_of_a_renamed_or_deleted_folder_is_another_fo
         let list = async |folder| {
             test.mail
                 .listing
-                .messages(&test.access, folder, 0, 10)
+                .messages(&test.access, MessageQuery::page(folder, 0, 10))
                 .await
                 .unwrap()
         };
@@ -191,7 +191,7 @@ async fn two_hundred_messages_with_keywords_are_listed_in_two_pages() {
             let listing = test
                 .mail
                 .listing
-                .messages(&test.access, "INBOX", page * 100, 100)
+                .messages(&test.access, MessageQuery::page("INBOX", page * 100, 100))
                 .await
                 .unwrap()
                 .unwrap();
@@ -222,7 +222,7 @@ async fn concurrent_listings_return_the_same_numbers() {
                 );
                 tokio::spawn(async move {
                     mail.listing
-                        .messages(&access, "INBOX", 0, 60)
+                        .messages(&access, MessageQuery::page("INBOX", 0, 60))
                         .await
                         .unwrap()
                         .unwrap()
@@ -375,6 +375,61 @@ async fn replies_have_the_thread_id_of_their_root() {
         for summary in &messages {
             assert_eq!(test.detail(summary.number).await.summary, *summary);
         }
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_page_by_cursor_begins_after_the_previous_page_whatever_has_changed() {
+    with_mailbox(async |test| {
+        let mut client = test.dovecot.client("ada");
+        for n in 1..=9 {
+            client.append("INBOX", "()", &short_message(&format!("m{n}"), "x"));
+        }
+        client.ok("SELECT INBOX");
+        let page = async |unread, cursor: Option<&str>| {
+            let query = MessageQuery {
+                unread,
+                start: cursor.map_or(PageStart::Offset(0), PageStart::Cursor),
+                ..MessageQuery::page("INBOX", 0, 3)
+            };
+            test.mail.listing.messages(&test.access, query).await
+        };
+        let first = page(false, None).await.unwrap().unwrap();
+        assert_eq!(subjects(&first.messages), ["m9", "m8", "m7"]);
+        let first = first.next.unwrap();
+        // Without changes, with a new message, without a listed message, and without older ones.
+        for (change, expected, total) in [
+            ("NOOP", &["m6", "m5", "m4"][..], 9),
+            ("UID EXPUNGE 9", &["m6", "m5", "m4"], 9),
+            ("UID EXPUNGE 5", &["m6", "m4", "m3"], 8),
+            ("UID EXPUNGE 1:4", &["m6"], 4),
+            ("UID EXPUNGE 6", &[], 3),
+        ] {
+            if change == "UID EXPUNGE 9" {
+                client.append("INBOX", "()", &short_message("m10", "x"));
+            }
+            if let Some(uids) = change.strip_prefix("UID EXPUNGE ") {
+                client.ok(&format!("UID STORE {uids} +FLAGS (\\Deleted)"));
+            }
+            client.ok(change);
+            let next = page(false, Some(&first)).await.unwrap().unwrap();
+            assert_eq!(subjects(&next.messages), expected, "{change}");
+            assert_eq!(next.total, total, "{change}");
+            let follows = expected
+                .last()
+                .is_some_and(|last| *last != "m6" && *last != "m1");
+            assert_eq!(next.next.is_some(), follows, "{change}");
+        }
+        let unread = page(true, Some(&first)).await;
+        assert!(matches!(unread, Err(Error::InvalidCursor)));
+        client.ok("STORE 1:* +FLAGS (\\Seen)");
+        client.ok("STORE 2 -FLAGS (\\Seen)");
+        let unread = page(true, None).await.unwrap().unwrap();
+        assert_eq!(
+            (unread.messages.len(), unread.total, unread.next),
+            (1, 1, None)
+        );
     })
     .await;
 }

@@ -9,6 +9,7 @@ use latchmail_core::message_number::MessageNumber;
 use tokio::sync::Semaphore;
 
 use super::{TestMailbox, new_mail, with_mailbox};
+use crate::MessageQuery;
 use crate::bounds::{DOWNLOADS_PER_ACCOUNT, LARGE_MESSAGE_MIB, MESSAGE_MEMORY_MIB};
 use crate::{Access, Attachment, AttachmentContent, Error, Mail};
 
@@ -201,7 +202,11 @@ async fn append_large_to(test: &TestMailbox, folder: &str, lines: usize) -> Mess
     large.extend(std::iter::repeat_n(b"0123456789abcdef\r\n", lines).flatten());
     large.extend_from_slice(b"\r\n--b--\r\n");
     test.dovecot.client("ada").append(folder, "()", &large);
-    let listing = test.mail.listing.messages(&test.access, folder, 0, 1).await;
+    let listing = test
+        .mail
+        .listing
+        .messages(&test.access, MessageQuery::page(folder, 0, 1))
+        .await;
     listing.unwrap().unwrap().messages[0].number
 }
 
@@ -317,7 +322,7 @@ async fn memory_for_large_messages_is_released_and_waited_for() {
             .append("INBOX", "()", &super::short_message("small", "x"));
         let small = mail
             .listing
-            .messages(&test.access, "INBOX", 0, 1)
+            .messages(&test.access, MessageQuery::page("INBOX", 0, 1))
             .await
             .unwrap()
             .unwrap()

@@ -12,10 +12,10 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use latchmail_accounts::auth::administrator::Administrator;
 use latchmail_core::caller::Origin;
-use latchmail_core::codes;
 use latchmail_core::error::Failure;
 use latchmail_core::sealing::Purpose;
 use latchmail_core::secrets;
+use latchmail_core::{Code, codes};
 use latchmail_http::App;
 use latchmail_http::message::{Request, Response};
 use latchmail_http::oauth::form;
@@ -228,6 +228,7 @@ impl Fields {
         let sent = fields.one("csrf")?.map(Sha256::digest);
         if sent != Some(expected) {
             return Err(forbidden(
+                codes::FORM_EXPIRED,
                 "This form has expired or comes from another site. Go back and reload the page.",
             ));
         }
@@ -275,11 +276,14 @@ pub(super) fn require_same_origin(state: &PageState, headers: &HeaderMap) -> Res
     if headers.get_all(header::ORIGIN).iter().all(is_own) && sites.iter().all(is_same_site) {
         return Ok(());
     }
-    Err(forbidden("This form was sent from another site"))
+    Err(forbidden(
+        codes::FOREIGN_ORIGIN,
+        "This form was sent from another site",
+    ))
 }
 
-fn forbidden(text: &'static str) -> Rejection {
-    Rejection::new(StatusCode::FORBIDDEN, codes::FOREIGN_ORIGIN, text)
+fn forbidden(code: Code, text: &'static str) -> Rejection {
+    Rejection::new(StatusCode::FORBIDDEN, code, text)
 }
 
 /// Returns `true` if a browser loads the page into a frame.
@@ -296,7 +300,10 @@ pub(super) async fn respond(
     page: impl Future<Output = Result<Response, Refusal>>,
 ) -> Result<Response, Rejection> {
     if is_framed(&request.headers) {
-        return Err(forbidden("This page cannot be shown in a frame"));
+        return Err(forbidden(
+            codes::FOREIGN_ORIGIN,
+            "This page cannot be shown in a frame",
+        ));
     }
     match page.await {
         Err(Refusal::SignInRequired) => Ok(see_other(paths::SIGN_IN)),

@@ -76,7 +76,7 @@ impl Call {
     fn require_change(&self) -> Result<&Caller, Error> {
         let caller = self.require_scope(Scope::AliasesWrite)?;
         match caller.credential {
-            Credential::OAuth { .. } => Err(problem::denied(
+            Credential::OAuth { .. } | Credential::AppPassword { .. } => Err(problem::denied(
                 codes::MISSING_SCOPE,
                 missing(Scope::AliasesWrite),
             )),

@@ -141,7 +141,9 @@ impl Call {
                 code: self.code.clone(),
                 origin: self.origin.clone(),
             }),
-            Credential::ApiToken { .. } | Credential::OAuth { .. } => {
+            Credential::ApiToken { .. }
+            | Credential::OAuth { .. }
+            | Credential::AppPassword { .. } => {
                 Err(problem::denied(codes::SESSION_REQUIRED, SESSION_ONLY))
             }
         }

@@ -1,20 +1,24 @@
 //! The interface `caller`, for the identity of the caller. The identity contains no secret and no
 //! account id.
 
-use latchmail_bindings::latchmail::host::caller::{Host, Identity, Kind};
+use latchmail_bindings::latchmail::host::caller::{Host, Identity};
 use latchmail_core::caller::{Credential, Scope};
+use latchmail_shape::{API_TOKEN, APP_PASSWORD, OAUTH, SESSION};
 use secrecy::SecretString;
 
 use super::call::Call;
 use super::convert;
 use super::host_call::host_call;
 
+/// The kind of a caller without a credential.
+const ANONYMOUS: &str = "anonymous";
+
 impl Host for Call {
     async fn current(&mut self) -> wasmtime::Result<Identity> {
         let _span = host_call("caller.current");
         let Some(caller) = &self.caller else {
             return Ok(Identity {
-                kind: Kind::Anonymous,
+                kind: ANONYMOUS.into(),
                 address: String::new(),
                 admin: false,
                 scopes: Vec::new(),
@@ -22,17 +26,17 @@ impl Host for Call {
         };
         Ok(Identity {
             kind: match caller.credential {
-                Credential::Session { .. } => Kind::Session,
-                Credential::ApiToken { .. } => Kind::ApiToken,
-                Credential::OAuth { .. } => Kind::Oauth,
-            },
+                Credential::Session { .. } => SESSION,
+                Credential::ApiToken { .. } => API_TOKEN,
+                Credential::OAuth { .. } => OAUTH,
+                Credential::AppPassword { .. } => APP_PASSWORD,
+            }
+            .into(),
             address: caller.address.clone(),
             admin: caller.admin,
-            scopes: Scope::ALL
-                .into_iter()
-                .filter(|scope| caller.holds(*scope))
-                .map(convert::scope_to_wit)
-                .collect(),
+            scopes: convert::scopes_to_wit(
+                Scope::ALL.into_iter().filter(|scope| caller.holds(*scope)),
+            ),
         })
     }
 

@@ -7,26 +7,28 @@ use latchmail_core::caller::Scope;
 use latchmail_core::codes;
 use latchmail_core::error::{Failure, Kind};
 
-pub(super) fn scope_to_wit(scope: Scope) -> wit::Scope {
-    match scope {
-        Scope::MailRead => wit::Scope::MailRead,
-        Scope::MailSend => wit::Scope::MailSend,
-        Scope::MailWrite => wit::Scope::MailWrite,
-        Scope::AliasesRead => wit::Scope::AliasesRead,
-        Scope::AliasesWrite => wit::Scope::AliasesWrite,
-        Scope::ProfileRead => wit::Scope::ProfileRead,
-    }
+/// Returns the names of scopes.
+pub(super) fn scopes_to_wit(scopes: impl IntoIterator<Item = Scope>) -> Vec<wit::Scope> {
+    scopes
+        .into_iter()
+        .map(|scope| scope.name().into())
+        .collect()
 }
 
-pub(crate) fn scope_from_wit(scope: wit::Scope) -> Scope {
-    match scope {
-        wit::Scope::MailRead => Scope::MailRead,
-        wit::Scope::MailSend => Scope::MailSend,
-        wit::Scope::MailWrite => Scope::MailWrite,
-        wit::Scope::AliasesRead => Scope::AliasesRead,
-        wit::Scope::AliasesWrite => Scope::AliasesWrite,
-        wit::Scope::ProfileRead => Scope::ProfileRead,
-    }
+/// Converts the names of scopes. Returns an error if the host does not know a name.
+pub(super) fn scopes_from_wit(names: &[wit::Scope]) -> Result<Vec<Scope>, wit::Error> {
+    let scope = |name: &wit::Scope| Scope::named(name).ok_or_else(|| unknown("scope", name));
+    names.iter().map(scope).collect()
+}
+
+/// Returns the error for a value that the host does not know. The text has at most 64 characters of
+/// the value.
+pub(super) fn unknown(what: &str, value: &str) -> wit::Error {
+    let value: String = value.chars().take(64).collect();
+    problem::invalid(
+        codes::INVALID_FIELD,
+        format!("There is no {what} {value:?}"),
+    )
 }
 
 /// Converts a failure of an account operation to a WIT error. The module receives the text only if
@@ -68,6 +70,9 @@ pub(super) fn mailbox_error(error: latchmail_mailbox::Error) -> wit::Error {
         latchmail_mailbox::Error::TooLarge(why) => wit::Error::TooLarge(problem::of(why)),
         latchmail_mailbox::Error::InvalidQuery(sentence) => {
             problem::invalid(codes::INVALID_SEARCH_QUERY, sentence)
+        }
+        latchmail_mailbox::Error::InvalidCursor => {
+            problem::invalid(codes::INVALID_CURSOR, error.to_string())
         }
         latchmail_mailbox::Error::CursorExpired => {
             problem::invalid(codes::CURSOR_EXPIRED, error.to_string())

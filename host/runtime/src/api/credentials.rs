@@ -10,6 +10,7 @@ use latchmail_core::clock::Timestamp;
 use latchmail_core::codes;
 use latchmail_directory::credentials::{AppPasswordKind, Credential, Revocation};
 use latchmail_directory::tokens::Token;
+use latchmail_shape::{API_TOKEN, APP_PASSWORD, SESSION};
 use secrecy::ExposeSecret as _;
 
 use super::call::Call;
@@ -47,7 +48,7 @@ impl Host for Call {
         }
         let request = TokenRequest {
             label,
-            scopes: scopes.into_iter().map(convert::scope_from_wit).collect(),
+            scopes: convert::scopes_from_wit(&scopes)?,
             days,
             at_most: at_most.min(MAX_TOKENS),
         };
@@ -107,7 +108,12 @@ impl Host for Call {
         let credentials = account.auth.credentials.credentials(&account.id).await;
         let credential = |one: Credential| wit::Credential {
             current: one.id == account.mail.id,
-            kind: kind(&one),
+            kind: kind(&one).into(),
+            token: one.token.map(|(id, scopes)| wit::TokenReference {
+                id,
+                label: one.label.clone(),
+                scopes: convert::scopes_to_wit(scopes),
+            }),
             id: one.id,
             label: one.label,
             created_at: one.created_at.millis(),
@@ -165,11 +171,7 @@ fn token(token: Token) -> wit::Token {
     wit::Token {
         id: token.id,
         label: token.label,
-        scopes: token
-            .scopes
-            .into_iter()
-            .map(convert::scope_to_wit)
-            .collect(),
+        scopes: convert::scopes_to_wit(token.scopes),
         hint: token.hint,
         created_at: token.created_at.millis(),
         last_used_at: token.last_used_at.map(Timestamp::millis),
@@ -177,16 +179,10 @@ fn token(token: Token) -> wit::Token {
     }
 }
 
-fn kind(credential: &Credential) -> wit::Kind {
-    if let Some((id, scopes)) = &credential.token {
-        return wit::Kind::ApiToken(wit::TokenReference {
-            id: id.clone(),
-            label: credential.label.clone(),
-            scopes: scopes.iter().copied().map(convert::scope_to_wit).collect(),
-        });
-    }
+fn kind(credential: &Credential) -> &'static str {
     match credential.kind {
-        AppPasswordKind::WebSession => wit::Kind::WebSession,
-        _ => wit::Kind::AppPassword,
+        _ if credential.token.is_some() => API_TOKEN,
+        AppPasswordKind::WebSession => SESSION,
+        _ => APP_PASSWORD,
     }
 }

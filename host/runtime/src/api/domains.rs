@@ -7,7 +7,7 @@ use latchmail_bindings::latchmail::host::domains::{self as wit, Host};
 use latchmail_bindings::latchmail::host::types::Error;
 use latchmail_core::codes;
 use latchmail_directory::domains::{Domain, Released};
-use latchmail_net::dns::{Kind, Record};
+use latchmail_net::dns::Record;
 
 use super::call::Call;
 use super::convert::account_error;
@@ -124,12 +124,7 @@ fn inspected(inspected: Inspected) -> wit::Inspected {
 
 fn expected(record: Record) -> wit::Expected {
     wit::Expected {
-        kind: match record.kind {
-            Kind::Mx => wit::RecordKind::Mx,
-            Kind::Spf => wit::RecordKind::Spf,
-            Kind::Dkim => wit::RecordKind::Dkim,
-            Kind::Dmarc => wit::RecordKind::Dmarc,
-        },
+        kind: record.kind.name().into(),
         host: record.host,
         value: record.value,
         ok: record.ok,

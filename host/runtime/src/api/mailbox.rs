@@ -13,13 +13,13 @@ use latchmail_bindings::{Blob, BlobSource, ByteStream, HostError};
 use latchmail_core::caller::Scope;
 use latchmail_core::codes;
 use latchmail_core::message_number::MessageNumber;
-use latchmail_mailbox::Flag;
+use latchmail_mailbox::{Flag, MessageQuery, PageStart};
 
 use self::found::{
     change, changes_error, hit, search_error, search_request, search_result, thread, threads_error,
 };
 use super::call::Call;
-use super::convert::mailbox_error;
+use super::convert::{mailbox_error, unknown};
 use super::host_call::host_call;
 
 /// The maximum number of messages on one page.
@@ -69,19 +69,19 @@ impl Host for Call {
 
     async fn list_messages(
         &mut self,
-        folder: String,
-        page: wit::Page,
+        query: wit::MessageQuery,
     ) -> Result<wit::Listing, HostError<Error>> {
         let _span = host_call("mailbox.list-messages");
         let access = self.mailbox_access(Scope::MailRead)?;
-        check_page(page)?;
+        check_limit(query.limit)?;
         let listing = &self.services.mail.listing;
-        let listing = listing.messages(&access, &folder, page.offset, page.limit);
+        let listing = listing.messages(&access, message_query(&query)?);
         let listing = listing.await.map_err(mailbox_error)?;
         let listing = listing.ok_or(Error::NotFound)?;
         Ok(wit::Listing {
             messages: listing.messages.into_iter().map(summary).collect(),
             total: listing.total,
+            next: listing.next,
         })
     }
 
@@ -152,7 +152,7 @@ impl Host for Call {
     ) -> Result<wit::SearchResult, HostError<wit::SearchError>> {
         let _span = host_call("mailbox.search-messages");
         let access = self.mailbox_access(Scope::MailRead)?;
-        check_page(search.page)?;
+        check_limit(search.page.limit)?;
         let request = search_request(&search)?;
         let search = &self.services.mail.search;
         let result = search.find(&access, request).await.map_err(search_error)?;
@@ -166,7 +166,7 @@ impl Host for Call {
     ) -> Result<wit::ThreadList, HostError<wit::ThreadsError>> {
         let _span = host_call("mailbox.list-threads");
         let access = self.mailbox_access(Scope::MailRead)?;
-        check_page(page)?;
+        check_limit(page.limit)?;
         let search = &self.services.mail.search;
         let found = search.threads(&access, folder.as_deref(), page.offset, page.limit);
         let found = found.await.map_err(threads_error)?;
@@ -184,7 +184,7 @@ impl Host for Call {
     ) -> Result<wit::ThreadMessages, HostError<wit::ThreadsError>> {
         let _span = host_call("mailbox.get-thread");
         let access = self.mailbox_access(Scope::MailRead)?;
-        check_page(page)?;
+        check_limit(page.limit)?;
         let search = &self.services.mail.search;
         let found = search.thread(&access, &id, page.offset, page.limit);
         let found = found.await.map_err(threads_error)?;
@@ -306,27 +306,33 @@ fn uids(numbers: Vec<MessageNumber>) -> Vec<u64> {
     numbers.into_iter().map(|number| number.0).collect()
 }
 
-fn check_page(page: wit::Page) -> Result<(), Error> {
-    if (1..=MAX_PAGE_SIZE).contains(&page.limit) {
+fn message_query(query: &wit::MessageQuery) -> Result<MessageQuery<'_>, Error> {
+    let start = match &query.start {
+        wit::PageStart::Offset(offset) => PageStart::Offset(*offset),
+        wit::PageStart::Cursor(cursor) => PageStart::Cursor(cursor),
+    };
+    let mut converted = MessageQuery {
+        start,
+        ..MessageQuery::page(&query.folder, 0, query.limit)
+    };
+    for filter in &query.filters {
+        match filter.as_str() {
+            "unread" => converted.unread = true,
+            "flagged" => converted.flagged = true,
+            other => return Err(unknown("filter", other)),
+        }
+    }
+    Ok(converted)
+}
+
+fn check_limit(limit: u32) -> Result<(), Error> {
+    if (1..=MAX_PAGE_SIZE).contains(&limit) {
         Ok(())
     } else {
         Err(problem::invalid(
             codes::INVALID_PAGING_PARAMETERS,
             format!("limit must be between 1 and {MAX_PAGE_SIZE}"),
         ))
-    }
-}
-
-fn role(role: latchmail_mailbox::Role) -> wit::Role {
-    match role {
-        latchmail_mailbox::Role::Inbox => wit::Role::Inbox,
-        latchmail_mailbox::Role::Flagged => wit::Role::Flagged,
-        latchmail_mailbox::Role::Sent => wit::Role::Sent,
-        latchmail_mailbox::Role::Drafts => wit::Role::Drafts,
-        latchmail_mailbox::Role::All => wit::Role::All,
-        latchmail_mailbox::Role::Archive => wit::Role::Archive,
-        latchmail_mailbox::Role::Junk => wit::Role::Junk,
-        latchmail_mailbox::Role::Trash => wit::Role::Trash,
     }
 }
 
@@ -338,7 +344,7 @@ fn folder((folder, id): (latchmail_mailbox::Folder, Arc<str>)) -> wit::Folder {
         delimiter: folder.delimiter,
         messages: folder.messages,
         unseen: folder.unseen,
-        role: folder.role.map(role),
+        role: folder.role.map(|role| role.name().into()),
     }
 }
 

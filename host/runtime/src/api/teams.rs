@@ -13,7 +13,7 @@ use latchmail_directory::teams::{Grant, Refusal};
 use secrecy::SecretString;
 
 use super::call::Call;
-use super::convert::{account_error, mail_server_error};
+use super::convert::{self, account_error, mail_server_error};
 use super::host_call::host_call;
 use super::session::password_error;
 
@@ -54,7 +54,7 @@ impl Host for Call {
             &account.mail,
             &team,
             &username,
-            grant_request(grant),
+            grant_request(grant)?,
             &account.origin,
         );
         let invited = invited.await.map_err(|error| match error {
@@ -81,7 +81,7 @@ impl Host for Call {
             &account.mail,
             &team,
             &member,
-            grant_request(grant),
+            grant_request(grant)?,
             &account.origin,
         );
         Ok(added.await.map_err(team_error)?)
@@ -95,7 +95,7 @@ impl Host for Call {
     ) -> Result<(), HostError<Refused>> {
         let _span = host_call("teams.change-grant");
         let account = self.require_session()?;
-        let (session, rights) = (account.session(), rights_from_wit(&rights));
+        let (session, rights) = (account.session(), rights_from_wit(&rights)?);
         let teams = &self.services.teams;
         let changed = teams.change_grant(session, &team, &grant, rights, &account.origin);
         Ok(changed.await.map_err(team_error)?)
@@ -188,36 +188,21 @@ fn refusal_error(refusal: Refusal) -> Refused {
     }
 }
 
-fn right(right: Right) -> wit::Right {
-    match right {
-        Right::MailRead => wit::Right::MailRead,
-        Right::MailWrite => wit::Right::MailWrite,
-        Right::MailSend => wit::Right::MailSend,
-        Right::AliasesRead => wit::Right::AliasesRead,
-        Right::AliasesWrite => wit::Right::AliasesWrite,
-        Right::MembersManage => wit::Right::MembersManage,
-    }
-}
-
 fn rights(rights: Rights) -> Vec<wit::Right> {
-    rights.iter().map(right).collect()
+    rights.iter().map(|right| right.name().into()).collect()
 }
 
-fn rights_from_wit(rights: &[wit::Right]) -> Rights {
-    let convert = |right: &wit::Right| match right {
-        wit::Right::MailRead => Right::MailRead,
-        wit::Right::MailWrite => Right::MailWrite,
-        wit::Right::MailSend => Right::MailSend,
-        wit::Right::AliasesRead => Right::AliasesRead,
-        wit::Right::AliasesWrite => Right::AliasesWrite,
-        wit::Right::MembersManage => Right::MembersManage,
-    };
-    let each = rights.iter().map(|right| Rights::of(&[convert(right)]));
-    each.fold(Rights::NONE, Rights::and)
+/// Converts the names of rights. Returns an error if the host does not know a name.
+fn rights_from_wit(names: &[wit::Right]) -> Result<Rights, Refused> {
+    names.iter().try_fold(Rights::NONE, |rights, name| {
+        let right =
+            Right::named(name).ok_or_else(|| Refused::Failed(convert::unknown("right", name)))?;
+        Ok(rights.and(Rights::of(&[right])))
+    })
 }
 
-fn grant_request(grant: wit::NewGrant) -> GrantRequest {
-    GrantRequest {
+fn grant_request(grant: wit::NewGrant) -> Result<GrantRequest, Refused> {
+    Ok(GrantRequest {
         resource: match grant.target {
             wit::Target::Mailbox => Resource::Mailbox,
             wit::Target::Folder(id) => Resource::Folder(GrantedFolder {
@@ -230,8 +215,8 @@ fn grant_request(grant: wit::NewGrant) -> GrantRequest {
             wit::Target::AliasesOf(domain) => Resource::AliasSet(AliasSet::Domain(domain)),
         },
         label: grant.label,
-        rights: rights_from_wit(&grant.rights),
-    }
+        rights: rights_from_wit(&grant.rights)?,
+    })
 }
 
 fn target(resource: Resource) -> wit::Target {

@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 
 use latchmail_core::caller::Scope;
 
-use crate::modules::{Access, Manifest, Module, Route, is_granted};
+use crate::modules::{Access, Manifest, Module, Requirement, Route, is_granted};
 
 /// Returns one phrase for each new import, for each new route, and for each route that accepts
 /// additional callers.
@@ -108,7 +108,15 @@ enum CallerKind {
     Administrator,
     Session,
     Token(Scope),
+    /// An API token with any scopes.
+    AnyToken,
+    /// An OAuth token.
     OAuth,
+    /// An OAuth token with this scope.
+    OAuthScope(Scope),
+    /// An OAuth token with any scopes.
+    AnyOAuth,
+    AppPassword,
 }
 
 /// Returns the kinds of callers that a route accepts. The result is empty for public routes.
@@ -119,17 +127,47 @@ fn callers(access: Access) -> Vec<CallerKind> {
         Access::Admin => vec![CallerKind::Administrator],
         Access::Session => sessions.to_vec(),
         Access::Scoped { scope, oauth } => {
-            let oauth = oauth.then_some(CallerKind::OAuth);
             let tokens = [CallerKind::Token(scope)];
+            let oauth = oauth.then_some([CallerKind::OAuth, CallerKind::OAuthScope(scope)]);
+            let oauth = oauth.into_iter().flatten();
             sessions.into_iter().chain(tokens).chain(oauth).collect()
         }
         Access::OAuth => vec![CallerKind::OAuth],
+        Access::Any(accepts) => {
+            let mut callers = Vec::new();
+            if accepts.session {
+                callers.extend(sessions);
+            }
+            match accepts.api_token {
+                Requirement::Refused => {}
+                Requirement::Scope(scope) => callers.push(CallerKind::Token(scope)),
+                Requirement::AnyScope => {
+                    callers.push(CallerKind::AnyToken);
+                    callers.extend(Scope::ALL.map(CallerKind::Token));
+                }
+            }
+            match accepts.oauth {
+                Requirement::Refused => {}
+                Requirement::Scope(scope) => {
+                    callers.extend([CallerKind::OAuth, CallerKind::OAuthScope(scope)]);
+                }
+                Requirement::AnyScope => {
+                    callers.extend([CallerKind::OAuth, CallerKind::AnyOAuth]);
+                    callers.extend(Scope::ALL.map(CallerKind::OAuthScope));
+                }
+            }
+            if accepts.app_password != Requirement::Refused {
+                callers.push(CallerKind::AppPassword);
+            }
+            callers
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::modules::Accepts;
     use crate::modules::testing::route;
 
     const READ: Access = Access::Scoped {
@@ -144,6 +182,17 @@ mod tests {
         scope: Scope::MailSend,
         oauth: false,
     };
+    const TOKENS: Access = any(Requirement::AnyScope, Requirement::Refused);
+    const MAIL_CLIENTS: Access = any(Requirement::AnyScope, Requirement::AnyScope);
+
+    const fn any(tokens: Requirement, app_password: Requirement) -> Access {
+        Access::Any(Accepts {
+            session: true,
+            api_token: tokens,
+            oauth: tokens,
+            app_password,
+        })
+    }
 
     #[test]
     fn a_route_accepts_more_callers_if_it_accepts_a_caller_that_it_rejected_before() {
@@ -154,6 +203,8 @@ mod tests {
             READ_OAUTH,
             SEND,
             Access::OAuth,
+            TOKENS,
+            MAIL_CLIENTS,
         ];
         for one in all {
             assert!(!accepts_more(one, one), "{one}");
@@ -168,6 +219,8 @@ mod tests {
             (READ, Access::OAuth),
             (Access::OAuth, Access::Session),
             (Access::OAuth, READ_OAUTH),
+            (READ_OAUTH, TOKENS),
+            (TOKENS, MAIL_CLIENTS),
         ] {
             assert!(accepts_more(old, new), "{old} {new}");
         }
@@ -175,6 +228,8 @@ mod tests {
             (READ_OAUTH, READ),
             (READ_OAUTH, Access::OAuth),
             (READ, Access::Session),
+            (MAIL_CLIENTS, TOKENS),
+            (TOKENS, READ_OAUTH),
         ] {
             assert!(!accepts_more(old, new), "{old} {new}");
         }

@@ -8,15 +8,19 @@ use std::time::Duration;
 use http::{Method, StatusCode};
 use latchmail_bindings::Blob;
 use latchmail_bindings::exports::latchmail::host::module as wit;
-use latchmail_shape::{DeclaredRoute, check_manifest, check_route};
+use latchmail_core::caller::Scope;
+use latchmail_shape::{
+    AGENT, API_TOKEN, APP_PASSWORD, Accepted, DeclaredRoute, OAUTH, SESSION, check_manifest,
+    check_route,
+};
 use wasmtime::component::ResourceTable;
 
 use super::headers;
 use super::json_string;
-use super::manifest::{Access, BodyForm, Manifest, Route};
+use super::manifest::{Accepts, Access, BodyForm, Manifest, Requirement, Route};
 use super::message::{Content, Request, Response};
 use super::sandbox::Budget;
-use crate::api::{JsonString, scope_from_wit};
+use crate::api::JsonString;
 
 /// Converts and checks a manifest. The error is a phrase that follows the words "its manifest".
 pub(crate) fn manifest(manifest: wit::Manifest) -> Result<Manifest, String> {
@@ -25,6 +29,7 @@ pub(crate) fn manifest(manifest: wit::Manifest) -> Result<Manifest, String> {
         &manifest.version,
         manifest.routes.len(),
         &manifest.description,
+        &manifest.options,
     )?;
     Ok(Manifest {
         description,
@@ -39,7 +44,18 @@ pub(crate) fn manifest(manifest: wit::Manifest) -> Result<Manifest, String> {
 }
 
 fn route(route: wit::Route) -> Result<Route, String> {
+    let accepted: Option<Vec<Accepted<'_>>> = match &route.access {
+        wit::Access::Public => None,
+        wit::Access::Credentials(accepted) => {
+            let accepted = accepted.iter();
+            let pairs = accepted.map(|one| (one.kind.as_str(), one.scope.as_deref()));
+            Some(pairs.collect())
+        }
+    };
     check_route(&DeclaredRoute {
+        method: &route.method,
+        access: accepted.as_deref(),
+        options: &route.options,
         path: &route.path,
         operation: &route.operation,
         blob_fields: &route.blob_fields,
@@ -48,24 +64,10 @@ fn route(route: wit::Route) -> Result<Route, String> {
         deadline: route.deadline,
     })?;
     Ok(Route {
-        method: match route.method {
-            wit::Method::Get => Method::GET,
-            wit::Method::Post => Method::POST,
-            wit::Method::Put => Method::PUT,
-            wit::Method::Patch => Method::PATCH,
-            wit::Method::Delete => Method::DELETE,
-        },
+        access: accepted.as_deref().map_or(Access::Public, access),
+        method: Method::from_bytes(route.method.as_bytes()).map_err(|error| error.to_string())?,
         path: route.path,
         operation: route.operation,
-        access: match route.access {
-            wit::Access::Public => Access::Public,
-            wit::Access::Session => Access::Session,
-            wit::Access::Scoped(scoped) => Access::Scoped {
-                scope: scope_from_wit(scoped.scope),
-                oauth: scoped.oauth,
-            },
-            wit::Access::Oauth => Access::OAuth,
-        },
         bucket: route.bucket,
         max_body: route.max_body as usize,
         body: match route.body {
@@ -76,6 +78,29 @@ fn route(route: wit::Route) -> Result<Route, String> {
         deadline: Duration::from_millis(u64::from(route.deadline)),
         is_page: false,
         verifies_body: false,
+    })
+}
+
+/// Returns the access of a route that accepts these credentials. The credentials were checked.
+fn access(accepted: &[Accepted<'_>]) -> Access {
+    let requirement = |kind: &str| {
+        let found = accepted.iter().find(|(accepted, _)| *accepted == kind);
+        match found {
+            None => Requirement::Refused,
+            Some((_, None)) => Requirement::AnyScope,
+            Some((_, Some(name))) => {
+                Scope::named(name).map_or(Requirement::Refused, Requirement::Scope)
+            }
+        }
+    };
+    if requirement(AGENT) != Requirement::Refused {
+        return Access::OAuth;
+    }
+    Access::from(Accepts {
+        session: requirement(SESSION) != Requirement::Refused,
+        api_token: requirement(API_TOKEN),
+        oauth: requirement(OAUTH),
+        app_password: requirement(APP_PASSWORD),
     })
 }
 
@@ -131,6 +156,10 @@ pub(crate) fn response(
                 .delete(blob)
                 .map_err(|e| format!("an invalid blob: {e}"))?,
         ),
+        wit::Body::Events(stream) => match table.delete(stream) {
+            Ok(stream) => match stream {},
+            Err(error) => return Err(format!("an invalid stream: {error}")),
+        },
     };
     Ok(Response {
         status,
@@ -235,15 +264,19 @@ mod tests {
 
     fn a_route(path: &str, operation: &str) -> wit::Route {
         wit::Route {
-            method: wit::Method::Get,
+            method: "GET".into(),
             path: path.into(),
             operation: operation.into(),
-            access: wit::Access::Session,
+            access: wit::Access::Credentials(vec![wit::Accepted {
+                kind: SESSION.into(),
+                scope: None,
+            }]),
             bucket: "mail".into(),
             max_body: 0,
             body: wit::BodyForm::Bytes,
             blob_fields: Vec::new(),
             deadline: 1000,
+            options: Vec::new(),
         }
     }
 
@@ -253,6 +286,7 @@ mod tests {
             version: "1.0.0".into(),
             routes,
             description: description.into(),
+            options: Vec::new(),
         }
     }
 
@@ -260,6 +294,49 @@ mod tests {
     fn a_valid_manifest_is_accepted() {
         let manifest = manifest(a_manifest(vec![a_route("/a/{b}", "getB")], "{}")).unwrap();
         assert_eq!(manifest.routes[0].path, "/a/{b}");
+    }
+
+    #[test]
+    fn the_access_of_a_route_follows_from_its_credentials() {
+        let access = |accepted: &[(&str, Option<&str>)]| {
+            let accepted = accepted.iter().map(|(kind, scope)| wit::Accepted {
+                kind: (*kind).into(),
+                scope: scope.map(Into::into),
+            });
+            let mut route = a_route("/a", "getA");
+            route.access = wit::Access::Credentials(accepted.collect());
+            manifest(a_manifest(vec![route], "{}")).map(|manifest| manifest.routes[0].access)
+        };
+        let scoped = |oauth| Access::Scoped {
+            scope: Scope::MailRead,
+            oauth,
+        };
+        let read = Some("mail:read");
+        assert_eq!(access(&[(SESSION, None)]), Ok(Access::Session));
+        assert_eq!(access(&[(AGENT, None)]), Ok(Access::OAuth));
+        let tokens = [(API_TOKEN, read), (SESSION, None)];
+        assert_eq!(access(&tokens), Ok(scoped(false)));
+        let all = [(OAUTH, read), (API_TOKEN, read), (SESSION, None)];
+        assert_eq!(access(&all), Ok(scoped(true)));
+        let any = access(&[(SESSION, None), (API_TOKEN, None), (APP_PASSWORD, read)]).unwrap();
+        let accepts = Accepts {
+            session: true,
+            api_token: Requirement::AnyScope,
+            oauth: Requirement::Refused,
+            app_password: Requirement::Scope(Scope::MailRead),
+        };
+        assert_eq!(any, Access::Any(accepts));
+        assert_eq!(
+            any.to_string(),
+            "web sessions, all API tokens, app passwords with mail:read"
+        );
+        let unknown = access(&[(SESSION, None), ("passkey", None)]).unwrap_err();
+        assert!(unknown.contains("does not know"), "{unknown}");
+    }
+
+    #[test]
+    fn the_scopes_of_the_manifest_check_are_those_of_the_host() {
+        assert_eq!(Scope::ALL.map(Scope::name), latchmail_shape::SCOPES);
     }
 
     #[test]

@@ -14,7 +14,7 @@ use crate::api::Call;
 
 /// Interfaces of `latchmail:host` that every module can use. These interfaces give no access to a
 /// caller's data.
-pub(super) const UNGRANTED: [&str; 4] = ["types", "blobs", "log", "config"];
+pub(super) const UNGRANTED: [&str; 5] = ["types", "blobs", "streams", "log", "config"];
 
 /// Interfaces of `latchmail:host` that an operator can grant.
 pub const GRANTABLE: [&str; 10] = [
@@ -87,6 +87,7 @@ pub(crate) fn linker(engine: &Engine, grants: &[String]) -> wasmtime::Result<Lin
     wasi(&mut linker)?;
     host::types::add_to_linker::<_, HasSelf<Call>>(&mut linker, call)?;
     host::blobs::add_to_linker::<_, HasSelf<Call>>(&mut linker, call)?;
+    host::streams::add_to_linker::<_, HasSelf<Call>>(&mut linker, call)?;
     host::log::add_to_linker::<_, HasSelf<Call>>(&mut linker, call)?;
     host::config::add_to_linker::<_, HasSelf<Call>>(&mut linker, call)?;
     for grant in grants.iter().collect::<BTreeSet<_>>() {

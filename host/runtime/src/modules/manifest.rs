@@ -26,6 +26,87 @@ pub enum Access {
     OAuth,
     /// Web sessions of administrators. Only the host's own routes can have this access.
     Admin,
+    /// Any other combination of credentials.
+    Any(Accepts),
+}
+
+/// The credentials that a route accepts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Accepts {
+    /// Whether web sessions are accepted.
+    pub session: bool,
+    /// Whether API tokens are accepted.
+    pub api_token: Requirement,
+    /// Whether OAuth access tokens are accepted.
+    pub oauth: Requirement,
+    /// Whether app passwords are accepted.
+    pub app_password: Requirement,
+}
+
+/// The requirement for one kind of credential.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Requirement {
+    /// The credential is not accepted.
+    Refused,
+    /// The credential is accepted with any scopes.
+    AnyScope,
+    /// The credential needs this scope.
+    Scope(Scope),
+}
+
+impl Requirement {
+    /// Returns the required scope, or `None` if no particular scope is required.
+    #[must_use]
+    pub const fn scope(self) -> Option<Scope> {
+        match self {
+            Self::Scope(scope) => Some(scope),
+            Self::Refused | Self::AnyScope => None,
+        }
+    }
+}
+
+impl From<Accepts> for Access {
+    fn from(accepts: Accepts) -> Self {
+        use Requirement::{Refused, Scope};
+        let Accepts {
+            session,
+            api_token,
+            oauth,
+            app_password,
+        } = accepts;
+        match (session, api_token, oauth, app_password) {
+            (true, Refused, Refused, Refused) => Self::Session,
+            (true, Scope(scope), Refused, Refused) => Self::Scoped {
+                scope,
+                oauth: false,
+            },
+            (true, Scope(scope), Scope(other), Refused) if scope == other => {
+                Self::Scoped { scope, oauth: true }
+            }
+            _ => Self::Any(accepts),
+        }
+    }
+}
+
+impl fmt::Display for Accepts {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut parts = Vec::new();
+        if self.session {
+            parts.push("web sessions".to_owned());
+        }
+        for (name, requirement) in [
+            ("API tokens", self.api_token),
+            ("OAuth tokens", self.oauth),
+            ("app passwords", self.app_password),
+        ] {
+            match requirement {
+                Requirement::Refused => {}
+                Requirement::AnyScope => parts.push(format!("all {name}")),
+                Requirement::Scope(scope) => parts.push(format!("{name} with {scope}")),
+            }
+        }
+        f.write_str(&parts.join(", "))
+    }
 }
 
 impl fmt::Display for Access {
@@ -42,6 +123,7 @@ impl fmt::Display for Access {
             }
             Self::OAuth => f.write_str("OAuth tokens"),
             Self::Admin => f.write_str("administrators"),
+            Self::Any(accepts) => accepts.fmt(f),
         }
     }
 }

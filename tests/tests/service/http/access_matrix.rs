@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use latchmail_core::caller::Scope;
+use latchmail_core::caller::{Scope, missing};
 use latchmail_runtime::modules::Access;
 use latchmail_tests::administrator::Administrator;
 use latchmail_tests::{
@@ -166,6 +166,7 @@ const FORMS: [&str; 2] = ["POST /login", "POST /device"];
 /// Returns the refusal of a credential on a route; `None` if it has access.
 fn refusal(access: Access, permissions: &Permissions) -> Option<(u16, String)> {
     match (access, permissions) {
+        (Access::Any(_), _) => panic!("no route of the service has this access"),
         (Access::Public, _)
         | (Access::Session | Access::Scoped { .. }, Permissions::Session)
         | (Access::OAuth, Permissions::OAuth { agent: true, .. }) => None,
@@ -186,8 +187,7 @@ fn refusal(access: Access, permissions: &Permissions) -> Option<(u16, String)> {
             None
         }
         (Access::Scoped { scope, .. }, Permissions::Scopes(_) | Permissions::OAuth { .. }) => {
-            let text = format!("This credential is missing the \"{scope}\" scope");
-            Some((403, text))
+            Some((403, missing(scope)))
         }
     }
 }

@@ -84,7 +84,7 @@ async fn a_request_that_arrives_too_slowly_times_out() {
     ] {
         let answer = response_to_slow_request(&service, bytes, again).await;
         assert!(answer.starts_with("HTTP/1.1 408 "), "{bytes:?}: {answer}");
-        let error = serde_json::json!({ "error": text }).to_string();
+        let error = format!(r#"{{"error":"{text}","code":"request_timeout"}}"#);
         assert!(answer.ends_with(&error), "{bytes:?}: {answer}");
         assert!(answer.contains("connection: close"), "{answer}");
         assert_service_responds(&service).await;

@@ -290,7 +290,10 @@ async fn an_invalid_change_is_refused_with_the_specified_text() {
         let response = bulk(&ada, "flag", &with(&body, "uids", uids.clone())).await;
         assert_eq!(
             (response.status, &response.json),
-            (400, &json!({ "error": "Invalid flag data" })),
+            (
+                400,
+                &json!({ "error": "Invalid flag data", "code": "invalid_flag_data" })
+            ),
             "{body}"
         );
     }
@@ -304,7 +307,10 @@ async fn an_invalid_change_is_refused_with_the_specified_text() {
         let response = bulk(&ada, "move", &with(&body, "uids", uids.clone())).await;
         assert_eq!(
             (response.status, &response.json),
-            (400, &json!({ "error": "Invalid move data" })),
+            (
+                400,
+                &json!({ "error": "Invalid move data", "code": "invalid_move_data" })
+            ),
             "{body}"
         );
     }

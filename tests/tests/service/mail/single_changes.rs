@@ -165,7 +165,10 @@ async fn an_invalid_body_for_a_change_of_flags_is_refused() {
         let response = ada.post(&path, &body).await;
         assert_eq!(
             (response.status, &response.json),
-            (400, &json!({ "error": "Invalid flag data" })),
+            (
+                400,
+                &json!({ "error": "Invalid flag data", "code": "invalid_flag_data" })
+            ),
             "{body}"
         );
     }
@@ -270,7 +273,10 @@ async fn an_invalid_move_is_refused_with_the_specified_text() {
         let response = ada.post(&path, &body).await;
         assert_eq!(
             (response.status, &response.json),
-            (400, &json!({ "error": "Invalid move data" })),
+            (
+                400,
+                &json!({ "error": "Invalid move data", "code": "invalid_move_data" })
+            ),
             "{body}"
         );
     }

@@ -5,7 +5,8 @@ use std::path::Path;
 use std::time::Duration;
 
 use fixture_scenarios::{Caller, Message, Scenario, Step, Values, perform, scenarios};
-use latchmail_sdk::capability::{Blob, Scope, Timestamp};
+use latchmail_sdk::capability::{Blob, Timestamp};
+use latchmail_sdk::scope;
 use latchmail_sdk::testing::{FakeHost, Letter};
 use serde_json::Value;
 
@@ -54,14 +55,9 @@ fn deliver(host: &FakeHost, first: &str, message: &Message) {
 }
 
 fn sign_in(host: &FakeHost, caller: &Caller) {
-    let scope = |name: &String| match name.as_str() {
-        "mail-read" => Scope::MailRead,
-        "mail-send" => Scope::MailSend,
-        "mail-write" => Scope::MailWrite,
-        "aliases-read" => Scope::AliasesRead,
-        "aliases-write" => Scope::AliasesWrite,
-        "profile-read" => Scope::ProfileRead,
-        other => panic!("there is no scope {other}"),
+    let scope = |name: &String| match scope::named(name) {
+        Some(scope) => scope,
+        None => panic!("there is no scope {name}"),
     };
     match caller {
         Caller::Anonymous => host.sign_out(),

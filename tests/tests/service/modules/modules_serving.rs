@@ -25,7 +25,7 @@ async fn text_of(service: &Service, what: &str) -> String {
 #[tokio::test]
 async fn a_module_sees_its_caller_and_settings_and_nothing_of_the_machine() {
     let service = Service::with(&probe("")).await;
-    assert_eq!(text_of(&service, "who").await, "Kind::Anonymous");
+    assert_eq!(text_of(&service, "who").await, "anonymous");
     assert!(text_of(&service, "mail").await.contains("Denied"));
     assert_eq!(
         text_of(&service, "setting").await,
@@ -88,7 +88,7 @@ async fn a_failing_module_ends_only_its_own_request() {
     for what in ["trap", "spin", "call-forever", "grow"] {
         let (failed, fine) = tokio::join!(request(&service, what), text_of(&service, "who"));
         failed.fails(500, "The operation could not be completed");
-        assert_eq!(fine, "Kind::Anonymous", "beside {what}");
+        assert_eq!(fine, "anonymous", "beside {what}");
     }
     assert_eq!(text_of(&service, "remember").await, "0");
     service.send("GET /api/health").await.succeeds(200);
@@ -103,7 +103,7 @@ async fn a_module_that_exceeds_its_deadline_is_503_with_retry_after() {
     let response = request(&service, "spin").await;
     assert_eq!(response.status, 503, "{}", response.json);
     assert!(response.header("retry-after").is_some());
-    assert_eq!(text_of(&service, "who").await, "Kind::Anonymous");
+    assert_eq!(text_of(&service, "who").await, "anonymous");
 }
 
 #[tokio::test]

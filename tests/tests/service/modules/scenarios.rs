@@ -118,13 +118,12 @@ impl Run<'_> {
             Caller::Token(name, scopes) => (name, scopes),
         };
         if !self.tokens.contains_key(caller) {
-            let names: Vec<String> = scopes.iter().map(|one| one.replace('-', ":")).collect();
-            let names: Vec<&str> = names.iter().map(String::as_str).collect();
+            let names: Vec<&str> = scopes.iter().map(String::as_str).collect();
             let made = self.people[name].token(&names).await;
             let token = made["token"].as_str().unwrap().to_owned();
             self.tokens.insert(caller.clone(), token);
         }
-        let (area, act) = scopes[0].split_once('-').unwrap();
+        let (area, act) = scopes[0].split_once(':').unwrap();
         let route = format!("{area}{}{}", act[..1].to_uppercase(), &act[1..]);
         (route, Some(self.tokens[caller].clone()))
     }

@@ -2,8 +2,8 @@
 
 use super::{FakeHost, Need};
 use crate::capability::{
-    CreatedAppPassword, CreatedToken, Credential, CredentialKind, Credentials, Error, Revocation,
-    Scope, Timestamp, Token, TokenReference,
+    CreatedAppPassword, CreatedToken, Credential, Credentials, Error, Kind, Revocation, Scope,
+    Timestamp, Token, TokenReference,
 };
 use crate::scope;
 use latchmail_shape::codes;
@@ -23,17 +23,13 @@ impl FakeHost {
 }
 
 /// Returns a credential that was just created.
-pub(super) fn credential(
-    id: &str,
-    label: &str,
-    kind: CredentialKind,
-    now: Timestamp,
-) -> Credential {
+pub(super) fn credential(id: &str, label: &str, kind: Kind, now: Timestamp) -> Credential {
     Credential {
         id: id.into(),
         label: label.into(),
-        current: matches!(kind, CredentialKind::WebSession),
-        kind,
+        current: kind == Kind::Session,
+        kind: kind.name().into(),
+        token: None,
         created_at: now,
         last_used_at: None,
         expires_at: None,
@@ -69,24 +65,33 @@ impl Credentials for FakeHost {
                 return Err(Error::conflict(codes::TOO_MANY_TOKENS, text));
             }
             let id = format!("credential-{}", self.next_number("credential"));
+            if let Some(Scope::Other(name)) = scopes
+                .iter()
+                .find(|one| scope::named(scope::name(**one)).is_none())
+            {
+                let text = format!("There is no scope {name:?}");
+                return Err(Error::invalid(codes::INVALID_FIELD, text));
+            }
             let canonical = scope::ALL.iter().map(|(scope, _)| *scope);
+            let scopes: Vec<Scope> = canonical.filter(|one| scopes.contains(one)).collect();
             let token = Token {
                 label: label.into(),
-                scopes: canonical.filter(|one| scopes.contains(one)).collect(),
+                scopes: scope::names(&scopes),
                 hint: "0000".into(),
                 created_at: now,
                 last_used_at: None,
                 expires_at: days.map(|days| now + DAY * Timestamp::from(days)),
                 id: id.clone(),
             };
-            let kind = CredentialKind::ApiToken(TokenReference {
-                id: id.clone(),
-                label: label.into(),
-                scopes: token.scopes.clone(),
-            });
+            let app_password = format!("app-password-of-{id}");
             account.credentials.push(Credential {
                 expires_at: token.expires_at,
-                ..credential(&format!("app-password-of-{id}"), label, kind, now)
+                token: Some(TokenReference {
+                    id: id.clone(),
+                    label: label.into(),
+                    scopes: token.scopes.clone(),
+                }),
+                ..credential(&app_password, label, Kind::ApiToken, now)
             });
             account.tokens.push(token.clone());
             let secret = format!("secret-of-{id}");
@@ -110,11 +115,8 @@ impl Credentials for FakeHost {
                 None => return Err(Error::NotFound),
             }
             account.revoked_tokens.push(id.into());
-            let backs = |kind: &CredentialKind| match kind {
-                CredentialKind::ApiToken(token) => token.id == id,
-                _ => false,
-            };
-            account.credentials.retain(|one| !backs(&one.kind));
+            let backs = |one: &Credential| one.token.as_ref().is_some_and(|token| token.id == id);
+            account.credentials.retain(|one| !backs(one));
             Ok(())
         })
     }
@@ -123,14 +125,14 @@ impl Credentials for FakeHost {
         let now = self.now();
         self.allow(Need::Session, |account| {
             check_label(label)?;
-            let kind = |one: &&Credential| matches!(one.kind, CredentialKind::AppPassword);
+            let kind = |one: &&Credential| Kind::of(&one.kind) == Kind::AppPassword;
             if account.credentials.iter().filter(kind).count() >= MAX_APP_PASSWORDS {
                 return Err(Error::conflict(codes::TOO_MANY_APP_PASSWORDS, format!(
                     "You already have {MAX_APP_PASSWORDS} app passwords; revoke one before creating another"
                 )));
             }
             let id = format!("credential-{}", self.next_number("credential"));
-            let created = credential(&id, label, CredentialKind::AppPassword, now);
+            let created = credential(&id, label, Kind::AppPassword, now);
             account.credentials.push(created);
             Ok(CreatedAppPassword {
                 username: account.address.clone(),
@@ -150,7 +152,7 @@ impl Credentials for FakeHost {
         self.allow(Need::Session, |account| {
             let found = account.credentials.iter().position(|one| one.id == id);
             let found = found.ok_or(Error::NotFound)?;
-            if let CredentialKind::ApiToken(token) = &account.credentials[found].kind {
+            if let Some(token) = &account.credentials[found].token {
                 return Ok(Revocation::BacksToken(token.clone()));
             }
             account.credentials.remove(found);

@@ -3,29 +3,45 @@
 use super::{FakeHost, Need};
 use crate::capability::{
     Attachment, Blob, Change, ChangeList, ChangedFolder, ChangedMessage, ChangesError,
-    DeletedMessage, Detail, Error, FlagAction, Folder, IndexState, Listing, Mailbox, MovedMessage,
-    Page, Role, Scope, Search, SearchError, SearchResult, Summary, ThreadList, ThreadMessages,
-    ThreadsError,
+    DeletedMessage, Detail, Error, FlagAction, Folder, IndexState, Listing, Mailbox, MessageQuery,
+    MovedMessage, Page, PageStart, Role, Scope, Search, SearchError, SearchResult, Summary,
+    ThreadList, ThreadMessages, ThreadsError,
 };
 use crate::testing::letter::Letter;
 use latchmail_shape::codes;
 
 /// Maximum number of messages in one change.
 const MAX_UIDS: usize = 1000;
+/// The error text for a cursor that is malformed, or belongs to another folder or other filters.
+const INVALID_CURSOR: &str = "Invalid cursor";
 /// Maximum number of messages on a page.
 const MAX_PAGE: u32 = 100;
 
 const SEEN: &str = "\\Seen";
+const FLAGGED: &str = "\\Flagged";
+/// The roles of folders, in the order of the contract.
+const ROLES: [&str; 8] = [
+    "\\Inbox",
+    "\\Flagged",
+    "\\Sent",
+    "\\Drafts",
+    "\\All",
+    "\\Archive",
+    "\\Junk",
+    "\\Trash",
+];
 const SETTABLE_FLAGS: [&str; 4] = [SEEN, "\\Answered", "\\Flagged", "\\Draft"];
 
 /// The folders and the messages of an account.
 #[derive(Debug)]
 pub(super) struct Mail {
-    folders: Vec<(String, Option<Role>)>,
+    folders: Vec<(String, Option<&'static str>)>,
     /// The messages of all folders. The messages of each folder are in the order of their arrival
     /// in the folder.
     stored: Vec<Stored>,
     last_uid: u64,
+    /// The number of the last arrival of a message in a folder.
+    last_arrival: u64,
     /// All changes, oldest first.
     pub(super) changes: Vec<Change>,
     /// The state of the search index.
@@ -37,25 +53,28 @@ pub(super) struct Mail {
 pub(super) struct Stored {
     pub(super) folder: String,
     pub(super) detail: Detail,
+    /// The number of the message's arrival in its folder. Later arrivals have higher numbers.
+    arrival: u64,
     /// The content of each attachment.
     files: Vec<Vec<u8>>,
 }
 
 impl Default for Mail {
     fn default() -> Self {
-        let folder = |(path, role): (&str, Role)| (path.to_owned(), Some(role));
+        let folder = |(path, role): (&str, &'static str)| (path.to_owned(), Some(role));
         let folders = [
-            ("INBOX", Role::Inbox),
-            ("Sent", Role::Sent),
-            ("Drafts", Role::Drafts),
-            ("Archive", Role::Archive),
-            ("Junk", Role::Junk),
-            ("Trash", Role::Trash),
+            ("INBOX", "\\Inbox"),
+            ("Sent", "\\Sent"),
+            ("Drafts", "\\Drafts"),
+            ("Archive", "\\Archive"),
+            ("Junk", "\\Junk"),
+            ("Trash", "\\Trash"),
         ];
         Self {
             folders: folders.map(folder).into(),
             stored: Vec::new(),
             last_uid: 0,
+            last_arrival: 0,
             changes: Vec::new(),
             index: IndexState::Ready,
         }
@@ -122,7 +141,7 @@ impl Mail {
     }
 
     /// Returns the paths and the roles of all folders.
-    pub(super) fn paths(&self) -> impl Iterator<Item = (&str, Option<Role>)> {
+    pub(super) fn paths(&self) -> impl Iterator<Item = (&str, Option<&'static str>)> {
         let folders = self.folders.iter();
         folders.map(|(path, role)| (path.as_str(), *role))
     }
@@ -152,9 +171,11 @@ impl Mail {
         };
         self.changes
             .push(Change::Created(changed_message(folder, &detail)));
+        self.last_arrival += 1;
         self.stored.push(Stored {
             folder: folder.into(),
             detail,
+            arrival: self.last_arrival,
             files,
         });
         self.last_uid
@@ -173,7 +194,7 @@ impl Mail {
         Some((attachment, found.files.get(position)?))
     }
 
-    fn folder(&self, path: &str, role: Option<Role>) -> Folder {
+    fn folder(&self, path: &str, role: Option<&str>) -> Folder {
         let count = |which: fn(&Summary) -> bool| {
             let found = self.of(path).filter(|(summary, _)| which(summary));
             u32::try_from(found.count()).unwrap_or(u32::MAX)
@@ -184,8 +205,8 @@ impl Mail {
             name: path.rsplit('/').next().unwrap_or(path).into(),
             delimiter: "/".into(),
             messages: count(|_| true),
-            unseen: count(|summary| summary.flags.iter().all(|flag| flag != SEEN)),
-            role,
+            unseen: count(|summary| !has_flag(summary, SEEN)),
+            role: role.map(Role::from),
         }
     }
 
@@ -198,6 +219,62 @@ impl Mail {
                 ..one.detail.summary.clone()
             };
             (summary, one)
+        })
+    }
+
+    /// Returns a page of the messages of a folder.
+    fn list(&self, query: &MessageQuery) -> Result<Listing, Error> {
+        let MessageQuery {
+            folder,
+            filters,
+            start,
+            limit,
+        } = query;
+        check_page(Page {
+            offset: 0,
+            limit: *limit,
+        })?;
+        for filter in filters {
+            if !["unread", "flagged"].contains(&filter.as_str()) {
+                let text = format!("There is no filter {filter:?}");
+                return Err(Error::invalid(codes::INVALID_FIELD, text));
+            }
+        }
+        if !self.has(folder) {
+            return Err(Error::NotFound);
+        }
+        let matches = |summary: &Summary| {
+            filters.iter().all(|filter| match filter.as_str() {
+                "unread" => !has_flag(summary, SEEN),
+                _ => has_flag(summary, FLAGGED),
+            })
+        };
+        let matching = self.of(folder).filter(|(summary, _)| matches(summary));
+        let mut matching: Vec<(Summary, &Stored)> = matching.collect();
+        matching.reverse();
+        let total = u32::try_from(matching.len()).unwrap_or(u32::MAX);
+        let mut sorted = filters.clone();
+        sorted.sort();
+        let prefix = format!("{folder} {} ", sorted.join(","));
+        let skipped = match start {
+            PageStart::Offset(offset) => *offset as usize,
+            PageStart::Cursor(cursor) => {
+                let after = cursor
+                    .strip_prefix(&prefix)
+                    .and_then(|text| text.parse().ok());
+                let after: u64 =
+                    after.ok_or_else(|| Error::invalid(codes::INVALID_CURSOR, INVALID_CURSOR))?;
+                let listed = |(_, stored): &&(Summary, &Stored)| stored.arrival >= after;
+                matching.iter().take_while(listed).count()
+            }
+        };
+        let rest = matching.get(skipped..).unwrap_or_default();
+        let page = &rest[..rest.len().min(*limit as usize)];
+        let last = page.last().filter(|_| page.len() < rest.len());
+        Ok(Listing {
+            messages: page.iter().map(|(summary, _)| summary.clone()).collect(),
+            total,
+            next: last.map(|(_, stored)| format!("{prefix}{}", stored.arrival)),
         })
     }
 
@@ -216,27 +293,20 @@ impl Mailbox for FakeHost {
             |mail| {
                 let folders = mail.paths().map(|(path, role)| mail.folder(path, role));
                 let mut folders: Vec<Folder> = folders.collect();
-                folders.sort_by_key(|one| (one.role.is_none(), one.role, one.path.clone()));
+                folders.sort_by_key(|one| {
+                    let rank = one
+                        .role
+                        .as_ref()
+                        .map(|role| ROLES.iter().position(|one| one == role));
+                    (rank.is_none(), rank, one.path.clone())
+                });
                 Ok(folders)
             },
         )
     }
 
-    fn list_messages(&self, folder: &str, page: Page) -> Result<Listing, Error> {
-        self.read_mail(
-            |error| error,
-            |mail| {
-                check_page(page)?;
-                if !mail.has(folder) {
-                    return Err(Error::NotFound);
-                }
-                let mut messages: Vec<Summary> =
-                    mail.of(folder).map(|(summary, _)| summary).collect();
-                messages.reverse();
-                let (messages, total) = paged(messages, page);
-                Ok(Listing { messages, total })
-            },
-        )
+    fn list_messages(&self, query: &MessageQuery) -> Result<Listing, Error> {
+        self.read_mail(|error| error, |mail| mail.list(query))
     }
 
     fn get_message(&self, uid: u64) -> Result<Detail, Error> {
@@ -335,6 +405,8 @@ impl Mailbox for FakeHost {
                     message: changed_message(destination, &one.detail),
                     from: std::mem::replace(&mut one.folder, destination.into()),
                 }));
+                mail.last_arrival += 1;
+                one.arrival = mail.last_arrival;
             }
             mail.stored.extend(moved);
             Ok(())
@@ -365,6 +437,10 @@ fn settable(flag: &str) -> Option<String> {
     let atom = |byte: u8| (0x21..0x7f).contains(&byte) && !b"(){%*\"\\]".contains(&byte);
     let valid = !flag.is_empty() && flag.len() <= 100 && flag.bytes().all(atom);
     valid.then(|| flag.into())
+}
+
+fn has_flag(summary: &Summary, flag: &str) -> bool {
+    summary.flags.iter().any(|one| one == flag)
 }
 
 /// Checks the limit of a page.

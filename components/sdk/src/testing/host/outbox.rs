@@ -10,6 +10,7 @@ use crate::capability::{
     Blob, Caller as _, Draft, Error, File, FileSource, Outbox, Scope, SendError, Sent, Timestamp,
     UploadedFile,
 };
+use crate::scope;
 use crate::testing::letter::Letter;
 
 /// Maximum size of a complete message in bytes.
@@ -84,7 +85,7 @@ impl Account {
 impl Outbox for FakeHost {
     fn send(&self, draft: Draft, key: Option<&str>) -> Result<Sent, SendError> {
         let now = self.now();
-        let can_read = self.current().scopes.contains(&Scope::MailRead);
+        let can_read = self.current().holds(Scope::MailRead);
         let send = |account: &mut Account| Ok(account.send(draft, key, now, can_read));
         self.allow(Need::Scope(Scope::MailSend), send)?
     }
@@ -151,7 +152,9 @@ impl Account {
         let is_in_mailbox =
             |file: &File| matches!(file.source, FileSource::Part(_) | FileSource::Message(_));
         if !can_read && draft.files.iter().any(is_in_mailbox) {
-            return Err(Error::denied(codes::MISSING_SCOPE, missing(Scope::MailRead)).into());
+            return Err(
+                Error::denied(codes::MISSING_SCOPE, missing(scope::name(Scope::MailRead))).into(),
+            );
         }
         if let Some(error) = &self.sending_fault {
             return Err(error.clone().into());

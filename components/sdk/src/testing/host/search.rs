@@ -2,8 +2,8 @@
 
 use super::mailbox::{Mail, Stored, check_page, paged};
 use crate::capability::{
-    Address, Error, Hit, IndexState, Match, QuerySyntax, Role, Search, SearchError, SearchResult,
-    Snippet, SortOrder, Thread, ThreadList, ThreadMessages, ThreadsError,
+    Address, Error, Hit, IndexState, Match, Search, SearchError, SearchResult, Snippet, Thread,
+    ThreadList, ThreadMessages, ThreadsError,
 };
 use crate::capability::{Detail, Page};
 use latchmail_shape::codes;
@@ -18,7 +18,7 @@ const SEEN: &str = "\\Seen";
 
 impl Mail {
     /// Returns a page of the messages that contain the query as literal text. The fake host does
-    /// not interpret operators. With [`QuerySyntax::Operators`], only the values of `before:` and
+    /// not interpret operators. With the syntax `operators`, only the values of `before:` and
     /// `after:` are checked.
     pub(super) fn search(&self, search: &Search) -> Result<SearchResult, SearchError> {
         let query = search.query.as_str();
@@ -31,7 +31,19 @@ impl Mail {
                 ),
             )));
         }
-        if search.syntax == QuerySyntax::Operators {
+        for (what, value, known) in [
+            ("query syntax", &search.syntax, ["operators", "plain"]),
+            ("sort order", &search.sort, ["newest", "relevance"]),
+        ] {
+            if !known.contains(&value.as_str()) {
+                let text = format!("There is no {what} {value:?}");
+                return Err(SearchError::Failed(Error::invalid(
+                    codes::INVALID_FIELD,
+                    text,
+                )));
+            }
+        }
+        if search.syntax == "operators" {
             check_dates(query)?;
         }
         let folders: Vec<&str> = match &search.folder {
@@ -39,7 +51,7 @@ impl Mail {
             Some(_) => return Err(SearchError::Failed(Error::NotFound)),
             None => self
                 .paths()
-                .filter(|(_, role)| !matches!(role, Some(Role::Junk | Role::Trash)))
+                .filter(|(_, role)| !matches!(role, Some("\\Junk" | "\\Trash")))
                 .map(|(path, _)| path)
                 .collect(),
         };
@@ -54,7 +66,7 @@ impl Mail {
             })
             .collect();
         hits.sort_by_key(|hit| {
-            let in_text = search.sort == SortOrder::Relevance && hit.snippet.is_some();
+            let in_text = search.sort == "relevance" && hit.snippet.is_some();
             let position = match search.folder {
                 Some(_) => i64::from(hit.summary.seq),
                 None => hit.summary.date,

@@ -11,13 +11,13 @@ use crate::testing::NOW;
 use latchmail_shape::{Code, codes};
 
 /// All rights, in canonical order.
-const ALL_RIGHTS: [Right; 6] = [
-    Right::MailRead,
-    Right::MailWrite,
-    Right::MailSend,
-    Right::AliasesRead,
-    Right::AliasesWrite,
-    Right::MembersManage,
+const ALL_RIGHTS: [&str; 6] = [
+    "mail:read",
+    "mail:write",
+    "mail:send",
+    "aliases:read",
+    "aliases:write",
+    "members:manage",
 ];
 
 /// Maximum number of members of a mailbox, without the owner.
@@ -46,11 +46,11 @@ fn manage<T>(
         .get_mut(team)
         .ok_or(Refused::Missing(Missing::Team))?;
     let rights: Vec<Right> = if caller == team {
-        ALL_RIGHTS.into()
+        all_rights()
     } else {
         let member = owner.members.iter().find(|one| one.id == caller);
         let member = member.ok_or(Refused::Missing(Missing::Team))?;
-        if !member.rights.contains(&Right::MembersManage) {
+        if !member.rights.iter().any(|right| right == "members:manage") {
             return Err(denied(
                 codes::NOT_A_MANAGER,
                 "You may not manage the members of this mailbox",
@@ -102,15 +102,25 @@ impl Account {
         target: &Target,
         label: Option<&str>,
     ) -> Result<(), Refused> {
-        let applicable: &[Right] = match target {
+        let applicable: &[&str] = match target {
             Target::Mailbox => &ALL_RIGHTS,
-            Target::Folder(_) => &[Right::MailRead, Right::MailWrite],
-            _ => &[Right::MailSend, Right::AliasesRead, Right::AliasesWrite],
+            Target::Folder(_) => &["mail:read", "mail:write"],
+            _ => &["mail:send", "aliases:read", "aliases:write"],
         };
+        if let Some(right) = rights
+            .iter()
+            .find(|right| !ALL_RIGHTS.contains(&right.as_str()))
+        {
+            let text = format!("There is no right {right:?}");
+            return Err(invalid(codes::INVALID_FIELD, &text));
+        }
         if rights.is_empty() {
             return Err(invalid(codes::INVALID_RIGHTS, "rights must not be empty"));
         }
-        if rights.iter().any(|right| !applicable.contains(right)) {
+        if rights
+            .iter()
+            .any(|right| !applicable.contains(&right.as_str()))
+        {
             return Err(invalid(
                 codes::INVALID_RIGHTS,
                 "rights must be those that apply to the resource",
@@ -149,7 +159,7 @@ impl Account {
     fn owner(&self) -> TeamMember {
         TeamMember {
             role: TeamRole::Owner,
-            rights: ALL_RIGHTS.into(),
+            rights: all_rights(),
             ..member(&self.address, Vec::new(), NOW)
         }
     }
@@ -161,7 +171,7 @@ impl Teams for FakeHost {
     fn list_teams(&self) -> Result<Vec<TeamSummary>, Error> {
         let caller = self.authorize(Need::Session)?;
         let accounts = self.accounts.borrow();
-        let own = accounts[&caller].summary(TeamRole::Owner, ALL_RIGHTS.into());
+        let own = accounts[&caller].summary(TeamRole::Owner, all_rights());
         let shared = accounts.values().filter_map(|account| {
             let member = account.members.iter().find(|member| member.id == caller)?;
             let rights = member.rights.clone();
@@ -175,7 +185,8 @@ impl Teams for FakeHost {
         let accounts = self.accounts.borrow();
         let owner = accounts.get(team).ok_or(Error::NotFound)?;
         let member = owner.members.iter().find(|member| member.id == caller);
-        let manages = |member: &TeamMember| member.rights.contains(&Right::MembersManage);
+        let manages =
+            |member: &TeamMember| member.rights.iter().any(|right| right == "members:manage");
         let all = match member {
             _ if caller == team => true,
             Some(member) => manages(member),
@@ -336,8 +347,13 @@ fn check_member(team: &str, member: &str) -> Result<(), Refused> {
 }
 
 fn in_order(rights: &[Right]) -> Vec<Right> {
-    let included = |right: &Right| rights.contains(right);
-    ALL_RIGHTS.into_iter().filter(included).collect()
+    let mut all = all_rights();
+    all.retain(|right| rights.contains(right));
+    all
+}
+
+fn all_rights() -> Vec<Right> {
+    ALL_RIGHTS.map(str::to_owned).into()
 }
 
 /// Returns a member with the role guest. If the address is on the first platform domain, the user

@@ -5,9 +5,16 @@
 // that your module needs. The service checks the access to a route; the fake host checks only the
 // calls of functions.
 
-const SCOPES = ['mail-read', 'mail-send', 'mail-write', 'aliases-read', 'aliases-write', 'profile-read'];
+const SCOPES = ['mail:read', 'mail:send', 'mail:write', 'aliases:read', 'aliases:write', 'profile:read'];
 
-// Creates the error that a host function throws.
+// The conditions of `listMessages`.
+const FILTERS = {
+  unread: ({ flags }) => !flags.includes('\\Seen'),
+  flagged: ({ flags }) => flags.includes('\\Flagged'),
+};
+
+// Creates the error that a host function throws. `val` is `{ code, text }` for an error with a
+// text.
 export const hostError = (tag, val) => Object.assign(new Error(tag), { payload: { tag, val } });
 
 export class FakeHost {
@@ -24,7 +31,7 @@ export class FakeHost {
     this.#caller = { kind: 'session', address, admin: false, scopes: SCOPES };
   }
 
-  // Changes the credential to an API token with these scopes, for example `['mail-read']`.
+  // Changes the credential to an API token with these scopes, for example `['mail:read']`.
   useToken(scopes) {
     this.#caller = { ...this.#caller, kind: 'api-token', scopes: SCOPES.filter((scope) => scopes.includes(scope)) };
   }
@@ -58,13 +65,28 @@ export class FakeHost {
   };
 
   mailbox = {
-    listMessages: (folder, { offset, limit }) => {
-      const { inbox } = this.#account('mail-read');
-      check(limit >= 1 && limit <= 100, 'limit must be between 1 and 100');
+    listMessages: ({ folder, filters, start, limit }) => {
+      const { inbox } = this.#account('mail:read');
+      check(limit >= 1 && limit <= 100, 'invalid_paging_parameters', 'limit must be between 1 and 100');
+      for (const filter of filters) {
+        check(Object.hasOwn(FILTERS, filter), 'invalid_field', `There is no filter "${filter}"`);
+      }
       if (folder !== 'INBOX') {
         throw hostError('not-found');
       }
-      return { messages: inbox.toReversed().slice(offset, offset + limit), total: inbox.length };
+      const matching = inbox.filter((message) => filters.every((filter) => FILTERS[filter](message))).toReversed();
+      const prefix = `${filters.toSorted()} `;
+      let rest = matching;
+      if (start.tag === 'cursor') {
+        const seq = start.val.startsWith(prefix) ? Number(start.val.slice(prefix.length)) : 0;
+        check(seq > 0, 'invalid_cursor', 'Invalid cursor');
+        rest = matching.filter((message) => message.seq < seq);
+      } else {
+        rest = matching.slice(start.val);
+      }
+      const messages = rest.slice(0, limit);
+      const next = rest.length > limit ? `${prefix}${messages.at(-1).seq}` : undefined;
+      return { messages, total: matching.length, next };
     },
   };
 
@@ -73,7 +95,7 @@ export class FakeHost {
     set: (key, value) => {
       const values = this.#values(key);
       if (value.length > 65_536) {
-        throw hostError('too-large', 'A value is at most 65536 bytes');
+        throw hostError('too-large', { code: 'store_value_too_large', text: 'A value is at most 65536 bytes' });
       }
       values.set(key, value);
     },
@@ -90,7 +112,7 @@ export class FakeHost {
     },
     list: (prefix, after, limit) => {
       const { values } = this.#account();
-      check(limit >= 1 && limit <= 1000, 'limit must be 1 to 1000');
+      check(limit >= 1 && limit <= 1000, 'invalid_paging_parameters', 'limit must be 1 to 1000');
       const follows = (key) => key.startsWith(prefix) && (after === undefined || bytewise(key, after) > 0);
       return [...values.keys()].filter(follows).sort(bytewise).slice(0, limit);
     },
@@ -100,7 +122,7 @@ export class FakeHost {
   #values(key) {
     const { values } = this.#account();
     const valid = key !== '' && new TextEncoder().encode(key).length <= 256 && !/\p{Cc}/u.test(key);
-    check(valid, 'A key is 1 to 256 bytes without control characters');
+    check(valid, 'store_key_invalid', 'A key is 1 to 256 bytes without control characters');
     return values;
   }
 
@@ -108,10 +130,11 @@ export class FakeHost {
   #account(scope) {
     const { address, scopes } = this.#caller;
     if (address === '') {
-      throw hostError('denied', 'There is no caller');
+      throw hostError('denied', { code: 'no_caller', text: 'There is no caller' });
     }
     if (scope !== undefined && !scopes.includes(scope)) {
-      throw hostError('denied', `This credential is missing the "${scope.replace('-', ':')}" scope`);
+      const text = `This credential is missing the "${scope}" scope`;
+      throw hostError('denied', { code: 'missing_scope', text });
     }
     if (!this.#accounts.has(address)) {
       this.#accounts.set(address, { inbox: [], values: new Map() });
@@ -120,9 +143,9 @@ export class FakeHost {
   }
 }
 
-function check(valid, text) {
+function check(valid, code, text) {
   if (!valid) {
-    throw hostError('invalid', text);
+    throw hostError('invalid', { code, text });
   }
 }
 
@@ -154,17 +177,17 @@ export class Service {
       if (bucket === '') {
         throw new Error(`${method} ${path} has no rate limit`);
       }
-      if (paths[path]?.[method]?.operationId !== operation) {
+      if (paths[path]?.[method.toLowerCase()]?.operationId !== operation) {
         throw new Error(`the description has no operation ${operation} for ${method} ${path}`);
       }
     }
   }
 
-  get = (path) => this.#call('get', path);
-  post = (path, body) => this.#call('post', path, body);
-  put = (path, body) => this.#call('put', path, body);
-  patch = (path, body) => this.#call('patch', path, body);
-  delete = (path) => this.#call('delete', path);
+  get = (path) => this.#call('GET', path);
+  post = (path, body) => this.#call('POST', path, body);
+  put = (path, body) => this.#call('PUT', path, body);
+  patch = (path, body) => this.#call('PATCH', path, body);
+  delete = (path) => this.#call('DELETE', path);
 
   #call(method, target, body) {
     const { pathname, searchParams } = new URL(target, 'http://localhost');
@@ -173,14 +196,14 @@ export class Service {
       if (path) {
         const bytes = new TextEncoder().encode(body === undefined ? '' : JSON.stringify(body));
         if (bytes.length > route.maxBody) {
-          return { status: 413, json: { error: 'The body is too large' } };
+          return { status: 413, json: { error: 'The body is too large', code: 'body_too_large' } };
         }
         const request = { id: 'test', path, query: [...searchParams], headers: [], body: { tag: 'bytes', val: bytes }, blobs: [] };
         const response = this.#module.handle(route.operation, request);
         return { status: response.status, json: JSON.parse(new TextDecoder().decode(response.body.val)) };
       }
     }
-    return { status: 404, json: { error: 'There is no such route' } };
+    return { status: 404, json: { error: 'There is no such route', code: 'route_not_found' } };
   }
 }
 

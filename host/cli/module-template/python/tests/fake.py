@@ -16,9 +16,16 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 from componentize_py_types import Err
 from wit_world.exports.module import Body_Bytes, Request
 from wit_world.imports import types
-from wit_world.imports.caller import Identity, Kind
-from wit_world.imports.mailbox import Address, Listing, Summary
-from wit_world.imports.types import Scope
+from wit_world.imports.caller import Identity
+from wit_world.imports.mailbox import Address, Listing, PageStart_Cursor, Summary
+
+_SCOPES = ["mail:read", "mail:send", "mail:write", "aliases:read", "aliases:write", "profile:read"]
+
+# The conditions of `list_messages`.
+_FILTERS = {
+    "unread": lambda message: "\\Seen" not in message.flags,
+    "flagged": lambda message: "\\Flagged" in message.flags,
+}
 
 
 class FakeHost:
@@ -36,15 +43,15 @@ class FakeHost:
 
     def sign_in(self, address):
         """Signs in as another account, with a web session."""
-        self._caller = Identity(Kind.SESSION, address, admin=False, scopes=list(Scope))
+        self._caller = Identity("session", address, admin=False, scopes=list(_SCOPES))
 
     def use_token(self, scopes):
-        """Changes the credential to an API token with these scopes."""
-        self._caller = replace(self._caller, kind=Kind.API_TOKEN, scopes=[scope for scope in Scope if scope in scopes])
+        """Changes the credential to an API token with these scopes, for example `["mail:read"]`."""
+        self._caller = replace(self._caller, kind="api-token", scopes=[scope for scope in _SCOPES if scope in scopes])
 
     def sign_out(self):
         """Signs out. Calls then have no caller, as in a public route."""
-        self._caller = Identity(Kind.ANONYMOUS, "", admin=False, scopes=[])
+        self._caller = Identity("anonymous", "", admin=False, scopes=[])
 
     def deliver(self, sender="grace@example.org", to=None, subject="", text="", flags=(), date=1_795_161_600_000):
         """Delivers a message to the caller's inbox and returns its id."""
@@ -69,24 +76,36 @@ class FakeHost:
     def _account(self, scope=None):
         """Returns the caller's account, or raises an error if there is no caller or the scope is missing."""
         if self._caller.address == "":
-            raise Err(types.Error_Denied("There is no caller"))
+            raise Err(types.Error_Denied(types.Problem("no_caller", "There is no caller")))
         if scope is not None and scope not in self._caller.scopes:
-            name = scope.name.lower().replace("_", ":")
-            raise Err(types.Error_Denied(f'This credential is missing the "{name}" scope'))
+            text = f'This credential is missing the "{scope}" scope'
+            raise Err(types.Error_Denied(types.Problem("missing_scope", text)))
         return self._accounts.setdefault(self._caller.address, SimpleNamespace(inbox=[], values={}))
 
-    def _list_messages(self, folder, page):
-        inbox = self._account(Scope.MAIL_READ).inbox
-        _check(1 <= page.limit <= 100, "limit must be between 1 and 100")
-        if folder != "INBOX":
+    def _list_messages(self, query):
+        inbox = self._account("mail:read").inbox
+        _check(1 <= query.limit <= 100, "invalid_paging_parameters", "limit must be between 1 and 100")
+        for name in query.filters:
+            _check(name in _FILTERS, "invalid_field", f'There is no filter "{name}"')
+        if query.folder != "INBOX":
             raise Err(types.Error_NotFound())
-        return Listing(inbox[::-1][page.offset : page.offset + page.limit], len(inbox))
+        matching = [message for message in inbox[::-1] if all(_FILTERS[name](message) for name in query.filters)]
+        prefix = f"{','.join(sorted(query.filters))} "
+        if isinstance(query.start, PageStart_Cursor):
+            seq = query.start.value.removeprefix(prefix)
+            _check(query.start.value.startswith(prefix) and seq.isdecimal(), "invalid_cursor", "Invalid cursor")
+            rest = [message for message in matching if message.seq < int(seq)]
+        else:
+            rest = matching[query.start.value :]
+        page = rest[: query.limit]
+        return Listing(page, len(matching), f"{prefix}{page[-1].seq}" if len(rest) > query.limit else None)
 
     def _values(self, key):
         """Returns the caller's values, or raises an error if the key is not valid."""
         values = self._account().values
         control = any(unicodedata.category(char) == "Cc" for char in key)
-        _check(1 <= len(key.encode()) <= 256 and not control, "A key is 1 to 256 bytes without control characters")
+        valid = 1 <= len(key.encode()) <= 256 and not control
+        _check(valid, "store_key_invalid", "A key is 1 to 256 bytes without control characters")
         return values
 
     def _get(self, key):
@@ -95,7 +114,8 @@ class FakeHost:
     def _set(self, key, value):
         values = self._values(key)
         if len(value) > 65_536:
-            raise Err(types.Error_TooLarge("A value is at most 65536 bytes"))
+            problem = types.Problem("store_value_too_large", "A value is at most 65536 bytes")
+            raise Err(types.Error_TooLarge(problem))
         values[key] = value
 
     def _delete(self, key):
@@ -112,15 +132,15 @@ class FakeHost:
 
     def _list(self, prefix, after, limit):
         values = self._account().values
-        _check(1 <= limit <= 1000, "limit must be 1 to 1000")
+        _check(1 <= limit <= 1000, "invalid_paging_parameters", "limit must be 1 to 1000")
         # The order of code points is the order of bytes in UTF-8.
         keys = sorted(values)
         return [key for key in keys if key.startswith(prefix) and (after is None or key > after)][:limit]
 
 
-def _check(valid, text):
+def _check(valid, code, text):
     if not valid:
-        raise Err(types.Error_Invalid(text))
+        raise Err(types.Error_Invalid(types.Problem(code, text)))
 
 
 def _address(text):
@@ -138,7 +158,7 @@ class Service:
         self._routes = manifest.routes
         paths = json.loads(manifest.description)["paths"]
         for route in manifest.routes:
-            described = paths.get(route.path, {}).get(route.method.name.lower(), {})
+            described = paths.get(route.path, {}).get(route.method.lower(), {})
             # The service rejects a module if a route has no rate limit, or if the routes and the
             # API description differ.
             assert route.bucket, f"{route.path} has no rate limit"
@@ -164,14 +184,14 @@ class Service:
         content = b"" if body is None else json.dumps(body).encode()
         for route in self._routes:
             path = _segments(route.path, url.path)
-            if route.method.name != method or path is None:
+            if route.method != method or path is None:
                 continue
             if len(content) > route.max_body:
-                return 413, {"error": "The body is too large"}
+                return 413, {"error": "The body is too large", "code": "body_too_large"}
             request = Request("test", path, parse_qsl(url.query, keep_blank_values=True), [], Body_Bytes(content), [])
             response = self._module.serve(route.operation, request)
             return response.status, json.loads(response.body.value)
-        return 404, {"error": "There is no such route"}
+        return 404, {"error": "There is no such route", "code": "route_not_found"}
 
 
 def _segments(pattern, path):

@@ -10,7 +10,7 @@ use latchmail_mailbox::search::Thread;
 use latchmail_mailbox::search::{Hit, IndexStatus, SearchRequest, SearchResult, Snippet, Sort};
 
 use super::{addresses, summary};
-use crate::api::convert::mailbox_error;
+use crate::api::convert::{mailbox_error, unknown};
 
 /// The maximum length of a search query, in bytes.
 const MAX_QUERY: usize = 1000;
@@ -26,11 +26,16 @@ pub(super) fn search_request(search: &wit::Search) -> Result<SearchRequest<'_>, 
     }
     Ok(SearchRequest {
         query,
-        operators: matches!(search.syntax, wit::QuerySyntax::Operators),
+        operators: match search.syntax.as_str() {
+            "operators" => true,
+            "plain" => false,
+            other => return Err(unknown("query syntax", other)),
+        },
         folder: search.folder.as_deref(),
-        sort: match search.sort {
-            wit::SortOrder::Newest => Sort::Newest,
-            wit::SortOrder::Relevance => Sort::Relevance,
+        sort: match search.sort.as_str() {
+            "newest" => Sort::Newest,
+            "relevance" => Sort::Relevance,
+            other => return Err(unknown("sort order", other)),
         },
         offset: search.page.offset,
         limit: search.page.limit,

@@ -216,7 +216,8 @@ async fn resources_outside_the_grants_look_like_unknown_ones() {
         let response = shared.send_json(bob, &line, &body).await;
         responses.push((response.status, response.json));
     }
-    let expected = (404, json!({ "error": "Folder not found" }));
+    let error = json!({ "error": "Folder not found", "code": "folder_not_found" });
+    let expected = (404, error);
     assert!(
         responses.iter().all(|response| *response == expected),
         "{responses:?}"

@@ -84,7 +84,10 @@ async fn a_body_that_is_not_json_is_refused() {
         let response = ada.post_raw(SEND, body).await;
         assert_eq!(
             (response.status, &response.json),
-            (400, &json!({ "error": "Invalid JSON body" })),
+            (
+                400,
+                &json!({ "error": "Invalid JSON body", "code": "invalid_json_body" })
+            ),
             "{shown}"
         );
     }
