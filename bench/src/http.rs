@@ -63,7 +63,7 @@ impl<Stream: Read + Write> Client<Stream> {
     /// Requests a resource and returns a header of the response.
     pub(crate) fn header(&mut self, path: &str, name: &str) -> anyhow::Result<String> {
         self.head = Some(String::new());
-        let (status, _) = self.send("GET", path, "", |_| {})?;
+        let (status, _) = self.send("GET", path, NO_BODY, |_| {})?;
         check_status("GET", path, status, b"")?;
         let prefix = format!("{name}: ");
         let head = self.head.take().unwrap_or_default();
@@ -79,7 +79,7 @@ impl<Stream: Read + Write> Client<Stream> {
 
     /// Requests a resource that the client has already. Returns an error unless the status is 304.
     pub(crate) fn get_unchanged(&mut self, path: &str) -> anyhow::Result<()> {
-        let (status, _) = self.send("GET", path, "", |_| {})?;
+        let (status, _) = self.send("GET", path, NO_BODY, |_| {})?;
         anyhow::ensure!(status == 304, "GET {path}: {status} instead of 304");
         Ok(())
     }

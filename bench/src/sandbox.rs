@@ -641,6 +641,6 @@ impl host::outbox::Host for Memory {
         &mut self,
         error: HostError<host::outbox::SendError>,
     ) -> wasmtime::Result<host::outbox::SendError> {
-        error.into_result()
+        error.into_guest()
     }
 }

@@ -166,7 +166,7 @@ mod tests {
         let first = listed(&host, &[("limit", "2")]);
         assert_eq!(uids(&first), [5, 4]);
         deliver();
-        host.delete_messages(&[4, 3]).unwrap();
+        host.delete_messages(&[4, 3], None).unwrap();
         let cursor = first["nextCursor"].as_str().unwrap();
         let last = listed(&host, &[("limit", "2"), ("cursor", cursor)]);
         assert_eq!((uids(&last), &last["total"]), (vec![2, 1], &json!(4)));
@@ -181,9 +181,9 @@ mod tests {
             host.deliver(Letter::from("grace@example.org"));
         }
         let flags = |flag: &str| [flag.to_owned()];
-        host.set_flags(&[2, 3], &flags("\\Seen"), FlagAction::Add)
+        host.set_flags(&[2, 3], &flags("\\Seen"), FlagAction::Add, None)
             .unwrap();
-        host.set_flags(&[1, 2], &flags("\\Flagged"), FlagAction::Add)
+        host.set_flags(&[1, 2], &flags("\\Flagged"), FlagAction::Add, None)
             .unwrap();
         let unread = listed(&host, &[("unread", "true")]);
         assert_eq!((uids(&unread), &unread["total"]), (vec![4, 1], &json!(2)));

@@ -148,7 +148,8 @@ pub(crate) fn bulk_restore(
 
 #[cfg(test)]
 mod tests {
-    use latchmail_sdk::capability::Page;
+    use latchmail_sdk::capability::{MessageQuery, Page};
+    use latchmail_sdk::codes;
     use latchmail_sdk::testing::{FakeHost, Letter, json, request};
 
     use super::*;
@@ -162,7 +163,8 @@ mod tests {
             offset: 0,
             limit: 1,
         };
-        host.list_messages(folder, page).unwrap().total
+        let query = MessageQuery::page(folder, page);
+        host.list_messages(&query).unwrap().total
     }
 
     #[test]

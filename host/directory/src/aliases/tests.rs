@@ -97,6 +97,10 @@ async fn an_alias_is_there_at_once_and_only_for_its_owner(fresh: Fresh) {
             created_at: Some(NOW),
             modified_at: Some(NOW),
             made_by: None,
+            note: String::new(),
+            expires_at: None,
+            last_received_at: None,
+            received: 0,
         };
         assert_eq!(made, expected);
     }
@@ -115,9 +119,8 @@ async fn an_alias_is_switched_and_deleted_by_its_owner_alone(fresh: Fresh) {
     let id = makes(&fresh, "ada", "shop@example.org").await.unwrap().id();
     let set = async |who: &'static str, active: bool| {
         let caller = alias_caller(who, NOW.plus(DAY));
-        let change = directory
-            .aliases
-            .update(caller, id, &switched(active), &origin);
+        let switched = switched(active);
+        let change = directory.aliases.update(caller, id, &switched, &origin);
         change.await.unwrap().map(drop)
     };
     assert_eq!(set("bob", false).await, Err(Refusal::Unknown));
@@ -354,10 +357,11 @@ async fn what_nobody_saw_being_made_has_no_dates_whatever_becomes_of_it(fresh: F
     assert_eq!(alias().await.modified_at, None);
     let caller = alias_caller("ada", NOW);
     let id = alias().await.id();
+    let switched = switched(false);
     let change = fresh
         .directory
         .aliases
-        .update(caller, id, &switched(false), &origin);
+        .update(caller, id, &switched, &origin);
     assert_eq!(change.await.unwrap().map(drop), Ok(()));
     let alias = alias().await;
     assert_eq!(
@@ -395,9 +399,8 @@ async fn a_credential_that_is_over_changes_nothing(fresh: Fresh) {
             Err(Obstacle::CredentialOver),
             "{caller:?}"
         );
-        let set = directory
-            .aliases
-            .update(caller, id, &switched(false), &origin);
+        let switched = switched(false);
+        let set = directory.aliases.update(caller, id, &switched, &origin);
         assert_eq!(
             set.await.unwrap().map(drop),
             Err(Refusal::CredentialOver),
@@ -421,9 +424,8 @@ async fn a_credential_that_is_over_changes_nothing(fresh: Fresh) {
         over("", "adas-password", NOW),
         elsewhere,
     ] {
-        let set = directory
-            .aliases
-            .update(caller, id, &switched(true), &origin);
+        let switched = switched(true);
+        let set = directory.aliases.update(caller, id, &switched, &origin);
         assert_eq!(set.await.unwrap().map(drop), Ok(()), "{caller:?}");
     }
     fresh.execute("UPDATE accounts SET active = FALSE").await;
@@ -442,16 +444,17 @@ async fn what_becomes_of_an_alias_is_recorded(fresh: Fresh) {
     let origin = Origin::default();
     let id = makes(&fresh, "ada", "shop@example.org").await.unwrap().id();
     for active in [true, false, false, true] {
-        let set =
-            directory
-                .aliases
-                .update(alias_caller("ada", NOW), id, &switched(active), &origin);
-        set.await.unwrap();
+        let set = directory
+            .aliases
+            .update(alias_caller("ada", NOW), id, &switched(active), &origin)
+            .await;
+        set.unwrap().unwrap();
     }
     directory
         .aliases
         .delete(alias_caller("ada", NOW), id, &origin)
         .await
+        .unwrap()
         .unwrap();
     let wanted = EventFilter {
         address: "ada@example.org".into(),

@@ -2,7 +2,7 @@ use latchmail_core::caller::Scope;
 
 use super::*;
 use crate::credentials::AppPasswordKind;
-use crate::hosts::HostEvent;
+use crate::hosts::host_events::HostEvent;
 use crate::testing::{DAY, Fresh, NOW, both, new_app_password};
 use crate::tokens::NewToken;
 
@@ -36,8 +36,9 @@ async fn two_grants(fresh: &Fresh) {
     };
     let made = directory
         .tokens
-        .create("adas-session", &token, 20, &Origin::default());
-    made.await.unwrap();
+        .create("adas-session", &token, 20, &Origin::default())
+        .await;
+    made.unwrap();
     let password = new_app_password("g-password", AppPasswordKind::OAuthGrant);
     directory.hold("ada", &password, NOW).await;
     fresh
@@ -59,7 +60,8 @@ async fn two_grants(fresh: &Fresh) {
 
 async fn suspend(fresh: &Fresh, id: &str, suspended: bool) -> Suspension {
     let grants = &fresh.directory.grants;
-    let changed = grants.set_suspended(CALLER, id, suspended, &Origin::default());
+    let origin = Origin::default();
+    let changed = grants.set_suspended(CALLER, id, suspended, &origin);
     changed.await.unwrap()
 }
 

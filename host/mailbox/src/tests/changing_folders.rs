@@ -5,7 +5,7 @@ use std::sync::Arc;
 use latchmail_core::message_number::MessageNumber;
 
 use super::{TestMailbox, with_mailbox};
-use crate::{Disposal, Error, Flag, Folder, FolderConflict};
+use crate::{Disposal, Error, Flag, Folder, FolderConflict, StoreMode};
 
 impl TestMailbox {
     async fn create_folder(&self, path: &str) -> Result<(Folder, Arc<str>), Error> {
@@ -259,9 +259,12 @@ async fn a_change_of_a_message_during_a_rename_never_affects_another_message() {
         let other = crate::Mail::new(&test.dovecot.config(), directory, settings).unwrap();
         let flag = |name: &str| vec![Flag::named(name).unwrap()];
         while !renames.is_finished() {
-            let changed = other
-                .changing
-                .flag(&test.access, &uids[1..2], flag("seen"), true);
+            let changed = other.changing.flag(
+                &test.access,
+                &uids[1..2],
+                (flag("seen"), StoreMode::Add),
+                None,
+            );
             match changed.await {
                 Ok(changed) => assert!(changed.is_empty() || changed == uids[1..2]),
                 Err(
@@ -276,7 +279,12 @@ async fn a_change_of_a_message_during_a_rename_never_affects_another_message() {
         renames.await.unwrap();
         other
             .changing
-            .flag(&test.access, &uids[1..2], flag("seen"), true)
+            .flag(
+                &test.access,
+                &uids[1..2],
+                (flag("seen"), StoreMode::Add),
+                None,
+            )
             .await
             .unwrap();
         let listing = test.listing("Work", 0, 10).await;

@@ -83,7 +83,8 @@ async fn messages_are_restored_from_trash_to_their_folders_on_any_host() {
         2,
     );
     // A second request for the same message changes nothing.
-    let again = ada.send(&format!("POST /api/v1/mail/messages/{one}/trash"));
+    let line = format!("POST /api/v1/mail/messages/{one}/trash");
+    let again = ada.send(&line);
     done(again.await);
     assert_eq!(subjects(&mut client, "Work").await, NOTHING);
     assert_eq!(subjects(&mut client, "Trash").await.len(), 3);
@@ -173,7 +174,8 @@ async fn a_copy_is_a_new_message_and_flags_are_replaced() {
     }
     for action in ["copy", "trash", "restore"] {
         let body = json!({ "destination": "Archive" });
-        let response = ada.post(&format!("/api/v1/mail/messages/0/{action}"), &body);
+        let path = format!("/api/v1/mail/messages/0/{action}");
+        let response = ada.post(&path, &body);
         refused(
             &response.await,
             400,

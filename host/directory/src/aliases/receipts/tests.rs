@@ -38,7 +38,8 @@ async fn two_aliases(fresh: &Fresh) -> [u64; 2] {
 
 async fn change(fresh: &Fresh, id: u64, update: AliasUpdate) -> Alias {
     let aliases = &fresh.directory.aliases;
-    let changed = aliases.update(ADA, id, &update, &Origin::default());
+    let origin = Origin::default();
+    let changed = aliases.update(ADA, id, &update, &origin);
     changed.await.unwrap().unwrap()
 }
 
