@@ -5,7 +5,12 @@ use latchmail_core::codes;
 use serde_json::Value;
 
 /// The endpoints with the errors of RFC 6749.
-const OAUTH: [&str; 3] = ["/auth/token", "/auth/register", "/auth/device"];
+const OAUTH: [&str; 4] = [
+    "/auth/token",
+    "/auth/register",
+    "/auth/device",
+    "/auth/revoke",
+];
 
 /// A response.
 #[derive(Clone, Debug)]

@@ -120,7 +120,7 @@ function change(request) {
 // Returns the text of a note. An empty text removes the note.
 function changedNote(note) {
   const isValid = typeof note === 'string' && note.isWellFormed() && [...note].length <= MAX_NOTE;
-  if (note !== null && (!isValid || /\p{Cc}/u.test(note))) {
+  if (note !== null && (!isValid || /[\u0000-\u001f\u007f-\u009f]/.test(note))) {
     throw new Failure(400, 'invalid_alias_note', 'note must be at most 200 characters without control characters');
   }
   return note ?? '';

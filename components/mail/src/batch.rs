@@ -66,7 +66,7 @@ struct Missing {
     extensions(("x-latchmail" = json!(true))),
     params(
         ("uids" = String, Query, pattern = "^0*[1-9][0-9]{0,18}(?:,0*[1-9][0-9]{0,18})*$", description = "The `uid`s, separated by commas: at most 100, and at most 20 for the view `detail`. Duplicates count once.", example = "1,2,3"),
-        ("view" = Option<View>, Query, description = "The default is `summary`")
+        ("view" = inline(Option<View>), Query, description = "The default is `summary`")
     ),
     responses(
         (status = 200, description = "The messages", body = inline(MessageBatch)),

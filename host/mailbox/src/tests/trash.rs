@@ -39,7 +39,9 @@ async fn messages_are_restored_to_the_folder_that_they_came_from() {
         let trashed = [work[0], gone[0], MessageNumber(99)];
         let found = changing.trash(&test.access, &trashed, None).await.unwrap();
         assert_eq!(found, [work[0], gone[0]]);
-        assert_eq!(test.subjects("Trash").await, ["a", "c"]);
+        let mut subjects = test.subjects("Trash").await;
+        subjects.sort();
+        assert_eq!(subjects, ["a", "c"]);
         // Another client moves the other message to Trash, and renames and deletes the folders.
         client.ok("SELECT Work");
         client.ok("MOVE 1 Trash");

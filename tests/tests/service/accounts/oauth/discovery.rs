@@ -84,7 +84,7 @@ async fn an_agent_discovers_the_authorization_server() {
     ] {
         assert_eq!(server[flag], true, "{flag}");
     }
-    assert!(server.get("revocation_endpoint").is_none());
+    assert_eq!(server["revocation_endpoint"], at("/auth/revoke"));
 }
 
 #[tokio::test]
