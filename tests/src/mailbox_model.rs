@@ -60,6 +60,10 @@ pub struct Model {
     next: u64,
     /// Messages that have left their location since the last checkpoint.
     pub moved: BTreeSet<u64>,
+    /// The subjects of messages that were ever copied.
+    pub copied: BTreeSet<String>,
+    /// Whether changes are made through the API too.
+    pub uses_api: bool,
 }
 
 impl Model {
@@ -70,6 +74,8 @@ impl Model {
             folders: Vec::new(),
             next: 1,
             moved: BTreeSet::new(),
+            copied: BTreeSet::new(),
+            uses_api: false,
         };
         for path in folder_paths(client).await {
             model.adds(path);
@@ -196,6 +202,7 @@ impl Model {
             let copied = self.folders[folder].messages[range].to_vec();
             for message in copied {
                 let id = self.id();
+                self.copied.insert(message.subject.clone());
                 let copied = ModelMessage::new(id, message.subject);
                 self.folders[to].messages.push(copied);
             }

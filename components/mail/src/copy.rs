@@ -103,8 +103,9 @@ pub(crate) fn bulk_copy(
     let body: BulkCopyRequest = request.json().map_err(|_| bad_copy())?;
     let uids = numbers(&body.uids)?;
     let destination = body.destination.as_str().ok_or_else(bad_copy)?;
-    copy_to(host, &uids, destination)?;
-    counted(&uids)
+    let copies = copy_to(host, &uids, destination)?;
+    let copied: Vec<u64> = copies.iter().map(|one| one.uid).collect();
+    counted(&copied)
 }
 
 fn copy_to(

@@ -142,8 +142,8 @@ pub(crate) fn bulk_restore(
 ) -> Result<Reply, Failure> {
     let body: UidsRequest = request.json()?;
     let uids = numbers(&body.uids)?;
-    restore(host, &uids).map_err(|error| Failure::of(error, NO_MESSAGE, host))?;
-    counted(&uids)
+    let restored = restore(host, &uids);
+    counted(&restored.map_err(|error| Failure::of(error, NO_MESSAGE, host))?)
 }
 
 #[cfg(test)]

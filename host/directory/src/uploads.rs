@@ -20,7 +20,8 @@ const INSERT: &str = "INSERT INTO uploads \
     VALUES ($1, $2, $3, $4, $5, $6, $7)";
 const INSERT_CHUNK: &str =
     "INSERT INTO upload_chunks (upload_id, number, sealed) VALUES ($1, $2, $3)";
-const COMPLETE: &str = "UPDATE uploads SET complete = TRUE, expires_at = $2 WHERE id = $1";
+const COMPLETE: &str = "UPDATE uploads SET complete = TRUE, expires_at = $2 \
+    WHERE id = $1 AND expires_at > $3";
 const FIND: &str = "SELECT sealed_key, sealed_name, content_type, size FROM uploads \
     WHERE id = $1 AND account_id = $2 AND complete AND expires_at > $3";
 const CHUNK: &str = "SELECT sealed FROM upload_chunks WHERE upload_id = $1 AND number = $2";
@@ -103,13 +104,18 @@ impl Uploads {
         Ok(())
     }
 
-    /// Completes an upload, which then expires at `expires_at`. Returns `false` if the upload was
-    /// deleted.
+    /// Completes an upload, which then expires at `expires_at`. Returns `false` if the upload is
+    /// expired or was deleted.
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails.
-    pub async fn complete(&self, id: &str, expires_at: Timestamp) -> Result<bool, Error> {
-        Ok(self.db.execute(COMPLETE, (id, expires_at)).await? > 0)
+    pub async fn complete(
+        &self,
+        id: &str,
+        expires_at: Timestamp,
+        now: Timestamp,
+    ) -> Result<bool, Error> {
+        Ok(self.db.execute(COMPLETE, (id, expires_at, now)).await? > 0)
     }
 
     /// Returns a complete upload of an account. Returns `None` if the upload does not exist, is
@@ -182,7 +188,7 @@ mod tests {
         uploads.add_chunk("one", 0, b"zero").await.unwrap();
         uploads.add_chunk("one", 1, b"one").await.unwrap();
         let expiry = NOW.plus(Duration::from_hours(1));
-        assert!(uploads.complete("one", expiry).await.unwrap());
+        assert!(uploads.complete("one", expiry, NOW).await.unwrap());
         let found = uploads.find("a", "one", NOW).await.unwrap().unwrap();
         assert_eq!((found.content_type.as_str(), found.size), ("text/csv", 60));
         assert_eq!(uploads.find("b", "one", NOW).await.unwrap(), None);
@@ -197,7 +203,7 @@ mod tests {
         directory.sweep(expiry).await.unwrap();
         assert_eq!(fresh.number("SELECT COUNT(*) FROM uploads").await, 0);
         assert_eq!(fresh.number("SELECT COUNT(*) FROM upload_chunks").await, 0);
-        assert!(!uploads.complete("one", expiry).await.unwrap());
+        assert!(!uploads.complete("one", expiry, NOW).await.unwrap());
     }
 
     async fn concurrent_uploads_do_not_exceed_the_limit(fresh: Fresh) {

@@ -117,6 +117,7 @@ impl Model {
         bulk(person, "copy", body, &uids).await;
         for message in self.folders[folder].messages[range].to_vec() {
             let id = self.id();
+            self.copied.insert(message.subject.clone());
             let copied = ModelMessage::new(id, message.subject);
             self.folders[to].messages.push(copied);
         }

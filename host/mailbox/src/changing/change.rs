@@ -34,6 +34,8 @@ pub(super) struct Change {
     pub(super) action: Action,
     /// The version that the message must have. Only a change of one message can have a version.
     pub(super) if_version: Option<String>,
+    /// If set, only messages in the folder with this path are changed.
+    pub(super) only_from: Option<String>,
 }
 
 /// The action of a change.
@@ -200,7 +202,11 @@ impl Changer {
         if_version: Option<String>,
     ) -> Result<Option<Changes>, Error> {
         let (changer, access, numbers) = (Arc::clone(self), access.clone(), numbers.to_vec());
-        let change = Change { action, if_version };
+        let change = Change {
+            action,
+            if_version,
+            only_from: None,
+        };
         self.run(async move {
             let connections = &changer.context.connections;
             let (access, _lock) = &connections.lock(&changer.locks, &access).await?;
@@ -269,6 +275,9 @@ impl Changer {
                 .await
                 .map_err(|error| after_changes(&changed, error))?;
             locations.retain(|location| !tried.contains(location));
+            if let Some(from) = &change.only_from {
+                locations.retain(|(_, location)| location.path == *from);
+            }
             moved_away = false;
             if *source == Source::ReconciledIndex && locations.is_empty() {
                 break;

@@ -191,13 +191,11 @@ impl Changer {
         self.sent_folders.remove(&access.account);
         let new_paths = tree.renamed_paths(from, &to);
         let message_index = self.context.message_index();
-        let indexed = message_index
-            .rename_folders(&access.account, &new_paths)
-            .await;
-        if let Err(error) = indexed {
-            // The folders get new ids.
-            tracing::error!(%error, "failed to store the new paths of renamed folders");
-        }
+        let indexed = message_index.rename_folders(&access.account, &new_paths);
+        // Without the new paths, the folders would get new ids on some mail servers.
+        indexed
+            .await
+            .map_err(|error| after_change(&Error::from(error)))?;
         let mut commands = create_commands(&tree, &tree.missing_parents(&to));
         for name in subscribed {
             if name == old || tree.is_below(&name, &old) {
@@ -232,14 +230,37 @@ impl Changer {
             return Err(FolderConflict::HasRole.into());
         }
         if tree.below(path).any(|below| below.selectable) {
-            return Err(FolderConflict::HasSubfolders.into());
+            return Err(match messages {
+                None => FolderConflict::NotEmpty.into(),
+                Some(_) => FolderConflict::HasSubfolders.into(),
+            });
         }
+        drop(lease);
+        let mut moved = 0;
         if messages == Some(Disposal::Trash) {
             let trash = tree.with_role(Role::Trash).ok_or(FolderConflict::NoTrash)?;
-            drop(lease);
-            self.move_all(access, path, &trash.path).await?;
-            lease = self.context.connections.lease(access, None).await?;
+            moved = self.move_all(access, path, &trash.path).await?;
         }
+        let deleted = self.delete(access, &tree, path, messages).await;
+        if moved == 0 {
+            return deleted;
+        }
+        // The folder can be gone, because another client has deleted it.
+        deleted.map(|_| Some(())).map_err(|error| {
+            let text = format!("{moved} messages were moved to Trash before this error: {error}");
+            Error::Unknown(text)
+        })
+    }
+
+    /// Deletes a folder. Unless `messages` is `Some(Disposal::Delete)`, the folder must be empty.
+    async fn delete(
+        &self,
+        access: &Access,
+        tree: &FolderTree,
+        path: &str,
+        messages: Option<Disposal>,
+    ) -> Result<Option<()>, Error> {
+        let mut lease = self.context.connections.lease(access, None).await?;
         if messages != Some(Disposal::Delete) {
             // DELETE also deletes messages. Therefore this check is the last command before DELETE.
             let status = retry_read!(lease, session => session.status(path, POSITIONS));
@@ -249,16 +270,21 @@ impl Changer {
                 Some(_) => {}
             }
         }
-        let mut names: Vec<&str> = tree.below(path).map(|below| below.name.as_str()).collect();
+        let mut below: Vec<_> = tree.below(path).collect();
         // Names without folders, the deepest first: a server refuses to delete a name that has
         // subfolders.
-        names.sort_unstable_by_key(|name| std::cmp::Reverse(name.len()));
-        let session = lease.session().await?;
-        for name in names {
-            session.delete_folder(name).await.map_err(change_error)?;
+        below.sort_unstable_by_key(|one| std::cmp::Reverse(one.name.len()));
+        for one in below {
+            // Another client can have created a folder with this name.
+            let status = retry_read!(lease, session => session.status(&one.path, POSITIONS));
+            if status.is_some() {
+                return Err(FolderConflict::HasSubfolders.into());
+            }
+            let deleted = lease.session().await?.delete_folder(&one.name).await;
+            deleted.map_err(change_error)?;
         }
         let name = tree.server_name(path);
-        let deleted = session.delete_folder(&name).await;
+        let deleted = lease.session().await?.delete_folder(&name).await;
         match deleted.map_err(change_error) {
             Ok(FolderOutcome::Changed) => {}
             Ok(FolderOutcome::Missing) => return Ok(None),
@@ -280,9 +306,9 @@ impl Changer {
         Ok(Some(()))
     }
 
-    /// Moves all messages of a folder to the folder `to`. Messages without a number keep their
-    /// identity, so a later reconciliation numbers them.
-    async fn move_all(&self, access: &Access, from: &str, to: &str) -> Result<(), Error> {
+    /// Moves all messages of a folder to the folder `to`, and returns their count. Messages without
+    /// a number keep their identity, so a later reconciliation numbers them.
+    async fn move_all(&self, access: &Access, from: &str, to: &str) -> Result<usize, Error> {
         let mut moved = 0;
         for _ in 0..MAX_LISTS {
             let found = {
@@ -290,7 +316,7 @@ impl Changer {
                 retry_read!(lease, session => session.arrivals(from, 1))
             };
             let Some((opened, uids)) = found.filter(|(_, uids)| !uids.is_empty()) else {
-                return Ok(());
+                return Ok(moved);
             };
             for uids in uids.chunks(BATCH) {
                 let batch = self.move_batch(access, from, opened.uid_validity, uids, to);
@@ -303,7 +329,7 @@ impl Changer {
                 moved += uids.len();
             }
         }
-        Ok(())
+        Ok(moved)
     }
 
     async fn move_batch(

@@ -40,6 +40,7 @@ impl Changer {
             let change = Change {
                 action: Action::Move { to },
                 if_version,
+                only_from: None,
             };
             let changed = changer.change(access, numbers, &change).await?;
             Ok(changed.ok_or(Error::NoTrashFolder)?.numbers)
@@ -100,24 +101,26 @@ impl Changer {
         }
         let mut restored = Vec::new();
         for (path, numbers) in by_folder {
-            let moved = self.restore_to(access, numbers, path).await;
+            let moved = self.restore_to(access, numbers, &trash, path).await;
             restored.extend(moved.map_err(|error| after_changes(&restored, error))?);
         }
         restored.sort_unstable();
         Ok(restored)
     }
 
-    /// Moves messages to the folder `path`, or to INBOX if this folder does not exist.
+    /// Moves messages from Trash to the folder `path`, or to INBOX if this folder does not exist.
     async fn restore_to(
         &self,
         access: &Access,
         numbers: Vec<MessageNumber>,
+        trash: &str,
         path: &str,
     ) -> Result<Vec<MessageNumber>, Error> {
         for to in [path, INBOX] {
             let change = Change {
                 action: Action::Move { to: to.to_owned() },
                 if_version: None,
+                only_from: Some(trash.to_owned()),
             };
             if let Some(moved) = self.change(access, numbers.clone(), &change).await? {
                 return Ok(moved.numbers);

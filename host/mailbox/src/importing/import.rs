@@ -320,11 +320,14 @@ impl Importer {
             Ok(None) => Ok(None),
             Ok(Some(Some(appended))) if appended.uid_validity == state.0 => Ok(Some(appended.uid)),
             // The server does not report the UID, or another folder has replaced the folder.
-            Ok(Some(_)) => match self.find_stored(access, import, state).await? {
-                Found::Stored(uid) => Ok(Some(uid)),
-                Found::Missing | Found::Unknown => {
+            Ok(Some(_)) => match self.find_stored(access, import, state).await {
+                Ok(Found::Stored(uid)) => Ok(Some(uid)),
+                Ok(Found::Missing | Found::Unknown) => {
                     Err(unknown("the stored message cannot be found".into()))
                 }
+                Err(error) => Err(unknown(format!(
+                    "the stored message was not found: {error}"
+                ))),
             },
             Err(MailboxError::Unknown(why)) => {
                 match self.find_stored(access, import, state).await {

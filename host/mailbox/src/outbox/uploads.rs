@@ -113,7 +113,7 @@ impl Uploads {
         let stored = match stored {
             Ok(()) => self
                 .uploads
-                .complete(&id, expires_at)
+                .complete(&id, expires_at, self.clock.now())
                 .await
                 .map_err(Error::from),
             Err(error) => Err(error),

@@ -53,7 +53,10 @@ async fn tools_return_the_same_results_as_the_routes() {
     let folders = agent.call("list_folders", json!({})).await;
     assert_eq!(folders, route("GET /api/v1/mail/folders").await);
     let list = agent.call("list_messages", json!({ "limit": 1 })).await;
-    let expected = route("GET /api/v1/mail/folders/INBOX/messages?limit=1").await;
+    let mut expected = route("GET /api/v1/mail/folders/INBOX/messages?limit=1").await;
+    // The tools have pages instead of cursors.
+    assert!(expected["nextCursor"].is_string());
+    expected.as_object_mut().unwrap().remove("nextCursor");
     assert_eq!(without_marks(list), expected);
     let found = agent
         .call("search_messages", json!({ "query": "Rich" }))
@@ -63,7 +66,15 @@ async fn tools_return_the_same_results_as_the_routes() {
     let uid = expected["messages"][0]["uid"].clone();
     let message = agent.call("get_message", json!({ "uid": uid })).await;
     let mut expected = ada.message(uid.as_u64().unwrap()).await;
-    assert!(expected.as_object_mut().unwrap().remove("html").is_some());
+    // Fields that an agent does not need.
+    for field in ["html", "list", "autoSubmitted", "spam"] {
+        assert!(expected.as_object_mut().unwrap().remove(field).is_some());
+    }
+    for attachment in expected["attachments"].as_array_mut().unwrap() {
+        for field in ["contentId", "disposition"] {
+            assert!(attachment.as_object_mut().unwrap().remove(field).is_some());
+        }
+    }
     assert_eq!(without_marks(message), expected);
     let mut aliases = agent.call("list_aliases", json!({})).await;
     let address = aliases.as_object_mut().unwrap().remove("mailbox");

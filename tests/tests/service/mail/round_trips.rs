@@ -48,6 +48,13 @@ fn has_lines_of_mail(message: &[u8]) -> bool {
     !has_bare
 }
 
+fn begins_with_a_field(message: &[u8]) -> bool {
+    let line = message.split(|b| *b == b'\n').next().unwrap();
+    let name = line.split(|b| *b == b':').next().unwrap();
+    let name = name.trim_ascii_end();
+    name.len() < line.len() && !name.is_empty() && name.iter().all(u8::is_ascii_graphic)
+}
+
 #[tokio::test]
 async fn imported_messages_of_three_hundred_shapes_keep_their_bytes() {
     let service = Service::with_mail().await;
@@ -59,8 +66,8 @@ async fn imported_messages_of_three_hundred_shapes_keep_their_bytes() {
     let (mut sent, mut returned) = (Vec::new(), Vec::new());
     for (name, bytes) in messages() {
         let response = import(&ada, &bytes).await;
-        let contains_nul = bytes.contains(&0);
-        if contains_nul && response.status == 400 {
+        if bytes.contains(&0) || !begins_with_a_field(&bytes) {
+            assert_eq!(response.status, 400, "{name}");
             continue;
         }
         let uid = response.succeeds(201)["uid"].as_u64().unwrap();

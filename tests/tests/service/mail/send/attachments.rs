@@ -94,6 +94,7 @@ async fn files_arrive_byte_for_byte_with_their_media_types() {
         for (index, (name, media, bytes)) in files.iter().enumerate() {
             let expected = json!({
                 "index": index, "filename": name, "contentType": media, "size": bytes.len(),
+                "contentId": null, "disposition": "attachment",
             });
             assert_eq!(listed[index], expected);
             let response = download(&bob, &received, index).await;
