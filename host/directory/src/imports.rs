@@ -30,9 +30,11 @@ const CONTINUE: &str = "UPDATE imports SET process = $5, begun_at = $6, outcome 
     WHERE account_id = $1 AND key_hash = $2 AND process = $3 AND begun_at = $4";
 const STORED: &str =
     "UPDATE imports SET outcome = 'stored', uid = $3 WHERE account_id = $1 AND key_hash = $2";
-const UNKNOWN: &str =
-    "UPDATE imports SET outcome = 'unknown' WHERE account_id = $1 AND key_hash = $2";
-const RELEASE: &str = "DELETE FROM imports WHERE account_id = $1 AND key_hash = $2";
+/// Another process that has continued the import records the outcome itself.
+const UNKNOWN: &str = "UPDATE imports SET outcome = 'unknown' \
+    WHERE account_id = $1 AND key_hash = $2 AND process = $3";
+const RELEASE: &str =
+    "DELETE FROM imports WHERE account_id = $1 AND key_hash = $2 AND process = $3";
 const SWEEP: &str = "DELETE FROM imports WHERE begun_at <= $1";
 const MARK: &str = "INSERT INTO imported_messages (account_id, identity, imported_at) \
     VALUES ($1, $2, $3) ON CONFLICT (account_id, identity) DO NOTHING";
@@ -178,21 +180,27 @@ impl Imports {
         Ok(())
     }
 
-    /// Records that it is unknown whether the message was stored.
+    /// Records that it is unknown whether the message was stored. Has no effect if another process
+    /// has continued the import.
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails.
-    pub async fn set_unknown(&self, key: &Key) -> Result<(), Error> {
-        self.db.execute(UNKNOWN, (&key.account, &key.hash)).await?;
+    pub async fn set_unknown(&self, key: &Key, process: &str) -> Result<(), Error> {
+        self.db
+            .execute(UNKNOWN, (&key.account, &key.hash, process))
+            .await?;
         Ok(())
     }
 
     /// Records that the message was not stored. A client can then use the key for another attempt.
+    /// Has no effect if another process has continued the import.
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails.
-    pub async fn release(&self, key: &Key) -> Result<(), Error> {
-        self.db.execute(RELEASE, (&key.account, &key.hash)).await?;
+    pub async fn release(&self, key: &Key, process: &str) -> Result<(), Error> {
+        self.db
+            .execute(RELEASE, (&key.account, &key.hash, process))
+            .await?;
         Ok(())
     }
 
@@ -245,11 +253,14 @@ mod tests {
         let earlier = begin("q", 2000).await.unwrap();
         assert!(earlier.is_begun() && earlier.stored().is_none());
         assert_eq!((&*earlier.process, earlier.folder_state()), ("p", (7, 3)));
-        directory.imports.set_unknown(&key).await.unwrap();
+        directory.imports.set_unknown(&key, "p").await.unwrap();
         let now = Timestamp::from_millis(3000);
         let resume = async |process| directory.imports.resume(&key, &earlier, process, now).await;
         assert!(resume("q").await.unwrap());
         assert!(!resume("r").await.unwrap());
+        // The first process notices late that it stored nothing.
+        directory.imports.release(&key, "p").await.unwrap();
+        assert!(begin("s", 3500).await.unwrap().is_begun());
         directory
             .imports
             .stored(&key, MessageNumber(5))
@@ -260,7 +271,7 @@ mod tests {
             (stored.stored(), stored.is_begun()),
             (Some(MessageNumber(5)), false)
         );
-        directory.imports.release(&key).await.unwrap();
+        directory.imports.release(&key, "q").await.unwrap();
         assert_eq!(begin("r", 5000).await, None);
         let day = 24 * 3_600_000;
         assert!(begin("r", 5000 + day - 1).await.is_some());

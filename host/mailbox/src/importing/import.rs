@@ -202,7 +202,7 @@ impl Importer {
             }
             // The earlier outcome is still unknown.
             Err(error) => {
-                log_failure(imports.set_unknown(key).await);
+                log_failure(imports.set_unknown(key, &self.process).await);
                 Err(error.into())
             }
         }
@@ -276,7 +276,7 @@ impl Importer {
             }
             Ok(None) => {
                 if let Some(key) = key {
-                    log_failure(self.directory.imports.release(key).await);
+                    log_failure(self.directory.imports.release(key, &self.process).await);
                 }
                 Ok(None)
             }
@@ -417,8 +417,10 @@ impl Importer {
             let imports = &self.directory.imports;
             log_failure(match &outcome {
                 Ok(number) => imports.stored(key, *number).await,
-                Err(Error::Mailbox(MailboxError::Unknown(_))) => imports.set_unknown(key).await,
-                Err(_) => imports.release(key).await,
+                Err(Error::Mailbox(MailboxError::Unknown(_))) => {
+                    imports.set_unknown(key, &self.process).await
+                }
+                Err(_) => imports.release(key, &self.process).await,
             });
         }
         outcome
