@@ -241,7 +241,7 @@ impl Changer {
             let trash = tree.with_role(Role::Trash).ok_or(FolderConflict::NoTrash)?;
             moved = self.move_all(access, path, &trash.path).await?;
         }
-        let deleted = self.delete(access, &tree, path, messages).await;
+        let deleted = self.delete_checked(access, &tree, path, messages).await;
         if moved == 0 {
             return deleted;
         }
@@ -253,7 +253,7 @@ impl Changer {
     }
 
     /// Deletes a folder. Unless `messages` is `Some(Disposal::Delete)`, the folder must be empty.
-    async fn delete(
+    async fn delete_checked(
         &self,
         access: &Access,
         tree: &FolderTree,

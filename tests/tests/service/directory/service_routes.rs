@@ -51,7 +51,7 @@ async fn an_unknown_path_is_404_and_a_known_one_with_another_method_405() {
     assert_eq!(response.status, 405);
     assert!(response.header("allow").unwrap().contains("POST"));
     assert!(response.json["error"].is_string());
-    let response = service.send("POST /api/v1/mail/folders").await;
+    let response = service.send("POST /api/v1/mail/search").await;
     assert_eq!(response.status, 405);
     assert!(response.header("allow").unwrap().contains("GET"));
 }

@@ -1,0 +1,35 @@
+//! Routes with the same access.
+
+/// Routes that change the mailbox.
+pub(super) const CHANGES: [&str; 16] = [
+    "POST /api/v1/mail/messages/{uid}/flag",
+    "PUT /api/v1/mail/messages/{uid}/flags",
+    "POST /api/v1/mail/messages/{uid}/move",
+    "POST /api/v1/mail/messages/{uid}/copy",
+    "POST /api/v1/mail/messages/{uid}/trash",
+    "POST /api/v1/mail/messages/{uid}/restore",
+    "DELETE /api/v1/mail/messages/{uid}",
+    "POST /api/v1/mail/messages/bulk/flag",
+    "POST /api/v1/mail/messages/bulk/move",
+    "POST /api/v1/mail/messages/bulk/copy",
+    "POST /api/v1/mail/messages/bulk/trash",
+    "POST /api/v1/mail/messages/bulk/restore",
+    "POST /api/v1/mail/messages/bulk/delete",
+    "POST /api/v1/mail/folders",
+    "PATCH /api/v1/mail/folders/{folder}",
+    "DELETE /api/v1/mail/folders/{folder}",
+];
+
+/// Further routes that need a web session.
+pub(super) const SESSION_ROUTES: [&str; 10] = [
+    "GET /api/v1/profile/sessions",
+    "DELETE /api/v1/profile/sessions/{id}",
+    "PATCH /api/v1/teams/{id}/grants/{grantId}",
+    "POST /api/v1/teams/{id}/members/{userId}/grants",
+    "DELETE /api/v1/teams/{id}/grants/{grantId}",
+    "DELETE /api/v1/teams/{id}/members/{userId}",
+    "GET /api/v1/profile/grants",
+    "DELETE /api/v1/profile/grants/{id}",
+    "POST /api/v1/profile/grants/{id}/suspend",
+    "POST /api/v1/profile/grants/{id}/resume",
+];
