@@ -79,8 +79,8 @@ impl<H> Route<H> {
         self
     }
 
-    /// Accepts a body of at most `bytes` bytes, which stays in the host. [`Request::take_blob`] with
-    /// the index 0 returns the body.
+    /// Accepts a body of at most `bytes` bytes, which stays in the host. [`Request::take_blob`]
+    /// with the index 0 returns the body.
     #[must_use]
     pub fn takes_blob(mut self, bytes: u32) -> Self {
         self.body = wit::BodyForm::Blob;

@@ -33,7 +33,7 @@ impl Session {
     /// # Errors
     /// Returns an [`Error`] if the command fails.
     pub async fn create_folder(&mut self, name: &str) -> Result<FolderOutcome, Error> {
-        folder_outcome(self.run_folder_command(&["CREATE", name]).await?)
+        folder_outcome(run_folder_command(self, &["CREATE", name]).await?)
     }
 
     /// Renames a folder and its subfolders. The subscriptions do not change.
@@ -41,7 +41,7 @@ impl Session {
     /// # Errors
     /// Returns an [`Error`] if the command fails.
     pub async fn rename_folder(&mut self, from: &str, to: &str) -> Result<FolderOutcome, Error> {
-        folder_outcome(self.run_folder_command(&["RENAME", from, to]).await?)
+        folder_outcome(run_folder_command(self, &["RENAME", from, to]).await?)
     }
 
     /// Deletes a folder with all of its messages. The subscription does not change.
@@ -49,16 +49,7 @@ impl Session {
     /// # Errors
     /// Returns an [`Error`] if the command fails.
     pub async fn delete_folder(&mut self, name: &str) -> Result<FolderOutcome, Error> {
-        folder_outcome(self.run_folder_command(&["DELETE", name]).await?)
-    }
-
-    /// Runs a command for a folder. `command` is the name of the command with its folder names.
-    async fn run_folder_command(&mut self, command: &[&str]) -> Result<Outcome, Error> {
-        let mut commands = self.closing();
-        commands.push(folder_command(command)?);
-        let outcomes = self.connection.run(&commands, &mut |_, _| Ok(())).await?;
-        let outcome = outcomes.into_iter().next_back();
-        outcome.ok_or_else(|| Error::Protocol("no response to a folder command".into()))
+        folder_outcome(run_folder_command(self, &["DELETE", name]).await?)
     }
 
     /// Runs commands for folders in one write, and ignores a NO. `commands` contains `SUBSCRIBE`,
@@ -134,6 +125,18 @@ fn folder_outcome(outcome: Outcome) -> Result<FolderOutcome, Error> {
     }
     outcome.ok()?;
     Ok(FolderOutcome::Changed)
+}
+
+/// Runs a command for a folder. `command` is the name of the command with its folder names.
+async fn run_folder_command(session: &mut Session, command: &[&str]) -> Result<Outcome, Error> {
+    let mut commands = session.closing();
+    commands.push(folder_command(command)?);
+    let outcomes = session
+        .connection
+        .run(&commands, &mut |_, _| Ok(()))
+        .await?;
+    let outcome = outcomes.into_iter().next_back();
+    outcome.ok_or_else(|| Error::Protocol("no response to a folder command".into()))
 }
 
 #[cfg(test)]

@@ -31,7 +31,7 @@ impl Session {
     /// Returns an [`Error`] if the command fails.
     pub async fn folders(&mut self, items: &str) -> Result<Vec<Listed>, Error> {
         let capabilities = self.connection.capabilities;
-        let items = self.supported(items);
+        let items = supported(self, items);
         let items = &match capabilities.folder_ids() {
             Some(ids) => format!("{items} {ids}"),
             None => items.to_owned(),
@@ -123,7 +123,7 @@ impl Session {
             let quoted =
                 quoted(&name).ok_or_else(|| Error::Protocol("invalid folder name".into()))?;
             let mut commands = self.closing();
-            commands.push(format!("STATUS {quoted} ({})", self.supported(items)));
+            commands.push(format!("STATUS {quoted} ({})", supported(self, items)));
             let mut found = None;
             let outcomes = self
                 .connection
@@ -148,15 +148,6 @@ impl Session {
             }
         }
         Ok(None)
-    }
-
-    /// Returns `items`, or [`POSITIONS`] instead of [`MODSEQS`] if the server has no QRESYNC.
-    fn supported<'i>(&self, items: &'i str) -> &'i str {
-        if items == MODSEQS && !self.connection.capabilities.qresync {
-            POSITIONS
-        } else {
-            items
-        }
     }
 
     /// Returns all folders, including those that cannot be opened, without STATUS data.
@@ -184,6 +175,15 @@ impl Session {
         let folders = self.list().await?;
         let found = folders.into_iter().find(|f| f.selectable && f.path == path);
         Ok(found.map(|folder| folder.name))
+    }
+}
+
+/// Returns `items`, or [`POSITIONS`] instead of [`MODSEQS`] if the server has no QRESYNC.
+fn supported<'i>(session: &Session, items: &'i str) -> &'i str {
+    if items == MODSEQS && !session.connection.capabilities.qresync {
+        POSITIONS
+    } else {
+        items
     }
 }
 

@@ -147,7 +147,7 @@ impl Session {
         uids: &[Uid],
     ) -> Result<Option<BTreeSet<Uid>>, Error> {
         let command = format!("UID SEARCH UID {}", set(uids));
-        let found = self.search_in(path, &command).await?;
+        let found = search_in(self, path, &command).await?;
         Ok(found
             .filter(|(opened, _)| opened.uid_validity == uid_validity)
             .map(|(_, uids)| uids.into_iter().collect()))
@@ -164,7 +164,7 @@ impl Session {
         from: u32,
     ) -> Result<Option<(Opened, Vec<Uid>)>, Error> {
         let command = format!("UID SEARCH UID {from}:*");
-        let mut found = self.search_in(path, &command).await?;
+        let mut found = search_in(self, path, &command).await?;
         if let Some((_, uids)) = &mut found {
             // The server's result always includes the last message, because `*` means the UID of
             // the last message (RFC 3501, section 9).
@@ -172,25 +172,6 @@ impl Session {
             uids.sort_unstable();
         }
         Ok(found)
-    }
-
-    /// Opens the folder `path` and runs the SEARCH `command` in this folder, in one round trip.
-    async fn search_in(
-        &mut self,
-        path: &str,
-        command: &str,
-    ) -> Result<Option<(Opened, Vec<Uid>)>, Error> {
-        let opening = self
-            .open_path(OpenMode::Examine, path, Some(command))
-            .await?;
-        let Some(opening) = opening else {
-            return Ok(None);
-        };
-        match opening.outcome {
-            Some(outcome) => outcome.ok()?,
-            None => return Err(Error::Protocol("no response to SEARCH".into())),
-        };
-        Ok(Some((opening.opened, opening.searched)))
     }
 
     /// Returns `true` if the server assigns ids to messages (EMAILID or X-GUID). In that case,
@@ -278,6 +259,25 @@ impl SelectedFolder<'_> {
             _ => Err(Error::Protocol("the server rejected FETCH with BAD".into())),
         }
     }
+}
+
+/// Opens the folder `path` and runs the SEARCH `command` in this folder, in one round trip.
+async fn search_in(
+    session: &mut Session,
+    path: &str,
+    command: &str,
+) -> Result<Option<(Opened, Vec<Uid>)>, Error> {
+    let opening = session
+        .open_path(OpenMode::Examine, path, Some(command))
+        .await?;
+    let Some(opening) = opening else {
+        return Ok(None);
+    };
+    match opening.outcome {
+        Some(outcome) => outcome.ok()?,
+        None => return Err(Error::Protocol("no response to SEARCH".into())),
+    };
+    Ok(Some((opening.opened, opening.searched)))
 }
 
 #[cfg(test)]

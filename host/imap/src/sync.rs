@@ -126,7 +126,7 @@ impl Session {
         since: Option<u64>,
     ) -> Result<Option<FolderChanges>, Error> {
         let since = since.filter(|since| *since > 0);
-        let qresync = since.is_some() && self.enable_qresync().await?;
+        let qresync = since.is_some() && enable_qresync(self).await?;
         let Some(opening) = self.open_path(OpenMode::Examine, path, None).await? else {
             return Ok(None);
         };
@@ -156,28 +156,6 @@ impl Session {
         }
         changes.flags = collected.flags;
         Ok(Some(changes))
-    }
-
-    /// Enables QRESYNC once per session. Returns `false` if the server has no QRESYNC.
-    async fn enable_qresync(&mut self) -> Result<bool, Error> {
-        if self.qresync_enabled || !self.connection.capabilities.qresync {
-            return Ok(self.qresync_enabled);
-        }
-        // ENABLE is valid only if no folder is open (RFC 5161, section 3.1).
-        let mut commands = self.closing();
-        commands.push("ENABLE QRESYNC".to_owned());
-        let mut enabled = false;
-        self.connection
-            .run(&commands, &mut |reply, _| {
-                if let Response::Capabilities(named) = reply {
-                    enabled |= super::capabilities::Capabilities::of(named).qresync;
-                }
-                Ok(())
-            })
-            .await?;
-        self.qresync_enabled = enabled;
-        self.connection.capabilities.qresync = enabled;
-        Ok(enabled)
     }
 }
 
@@ -213,6 +191,29 @@ impl SelectedFolder<'_> {
             _ => Err(Error::Protocol("the server rejected FETCH with BAD".into())),
         }
     }
+}
+
+/// Enables QRESYNC once per session. Returns `false` if the server has no QRESYNC.
+async fn enable_qresync(session: &mut Session) -> Result<bool, Error> {
+    if session.qresync_enabled || !session.connection.capabilities.qresync {
+        return Ok(session.qresync_enabled);
+    }
+    // ENABLE is valid only if no folder is open (RFC 5161, section 3.1).
+    let mut commands = session.closing();
+    commands.push("ENABLE QRESYNC".to_owned());
+    let mut enabled = false;
+    session
+        .connection
+        .run(&commands, &mut |reply, _| {
+            if let Response::Capabilities(named) = reply {
+                enabled |= super::capabilities::Capabilities::of(named).qresync;
+            }
+            Ok(())
+        })
+        .await?;
+    session.qresync_enabled = enabled;
+    session.connection.capabilities.qresync = enabled;
+    Ok(enabled)
 }
 
 #[cfg(test)]

@@ -241,7 +241,13 @@ impl Model {
         if self.folders.iter().any(|one| one.path.starts_with(&below)) {
             return;
         }
-        let choice = ["trash", "delete"][self.random.below(2)];
+        // The order of several messages in Trash is not defined.
+        let is_one = self.folders[folder].messages.len() < 2;
+        let choice = if is_one && self.random.one_in(2) {
+            "trash"
+        } else {
+            "delete"
+        };
         let path = percent_encoded(&path);
         let line = format!("DELETE /api/v1/mail/folders/{path}?messages={choice}");
         person.send(&line).await.succeeds(200);

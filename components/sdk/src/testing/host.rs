@@ -8,6 +8,7 @@ mod domains;
 mod folders;
 mod grants;
 mod http_client;
+mod listing;
 mod mailbox;
 mod message_changes;
 mod outbox;

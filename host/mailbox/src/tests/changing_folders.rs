@@ -201,7 +201,7 @@ async fn a_folder_is_deleted_empty_or_with_its_messages() {
         test.create_folder("a/b").await.unwrap();
         conflict(
             test.delete_folder("a", None).await,
-            FolderConflict::HasSubfolders,
+            FolderConflict::NotEmpty,
         );
         test.delete_folder("a/b", None).await.unwrap().unwrap();
         let kept = test.append("a", &["x", "y"]).await;

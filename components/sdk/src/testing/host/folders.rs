@@ -165,7 +165,10 @@ impl Mail {
             .paths()
             .any(|(one, _)| one != path && is_within(one, path))
         {
-            return Err(conflict("Folder has subfolders"));
+            return Err(conflict(match messages {
+                MessageDisposal::Refuse => "Folder is not empty",
+                _ => "Folder has subfolders",
+            }));
         }
         match messages {
             MessageDisposal::Refuse if self.of(path).next().is_some() => {

@@ -1,15 +1,16 @@
-//! Mailboxes of the fake host. `folders.rs` contains the folders, `message_changes.rs` the changes of
-//! messages, `search.rs` the searches, and `changes.rs` the change log.
+//! Mailboxes of the fake host. `folders.rs` contains the folders, `listing.rs` the listings,
+//! `message_changes.rs` the changes of messages, `search.rs` the searches, and `changes.rs` the
+//! change log.
 
 use super::folders::StoredFolder;
-use super::message_changes::versions;
+use super::message_changes::{change_if, versions};
 use super::{FakeHost, Need};
 use crate::capability::{
     Attachment, AttachmentContent, Blob, Change, ChangeList, ChangedMessage, ChangesError,
     ConditionalError, CopiedMessage, Detail, DetailWithBlobs, Error, FlagAction, Folder,
     HeaderField, Hit, Import, ImportedMessage, IndexState, Listing, Mailbox, MessageDisposal,
-    MessageHeader, MessageQuery, MessageVersion, Page, PageStart, Quota, QuotaUsage, RawMessage,
-    Scope, Search, SearchError, SearchResult, Summary, ThreadList, ThreadMessages, ThreadsError,
+    MessageHeader, MessageQuery, MessageVersion, Page, Quota, QuotaUsage, RawMessage, Scope,
+    Search, SearchError, SearchResult, Summary, ThreadList, ThreadMessages, ThreadsError,
 };
 use crate::testing::letter::Letter;
 use crate::testing::raw;
@@ -21,13 +22,11 @@ const MAX_UIDS: usize = 1000;
 const MAX_SUMMARIES: usize = 100;
 /// Maximum number of messages in full in one call.
 const MAX_DETAILS: usize = 20;
-/// The error text for a cursor that is malformed, or belongs to another folder or other filters.
-const INVALID_CURSOR: &str = "Invalid cursor";
 /// Maximum number of messages on a page.
 const MAX_PAGE: u32 = 100;
 
 pub(super) const SEEN: &str = "\\Seen";
-const FLAGGED: &str = "\\Flagged";
+pub(super) const FLAGGED: &str = "\\Flagged";
 /// The roles of folders, in the order of the contract.
 pub(super) const ROLES: [&str; 8] = [
     "\\Inbox",
@@ -144,27 +143,6 @@ impl FakeHost {
         self.with_account(|account| account.mail.quota = quota);
     }
 
-    /// Calls `read` with the caller's mailbox. Fails with an error that `failed` creates if the
-    /// caller is not allowed to read mail.
-    fn read_mail<T, E>(
-        &self,
-        failed: fn(Error) -> E,
-        read: impl FnOnce(&Mail) -> Result<T, E>,
-    ) -> Result<T, E> {
-        let read = |account: &mut super::Account| Ok(read(&account.mail));
-        self.allow(Need::Scope(Scope::MailRead), read)
-            .map_err(failed)?
-    }
-
-    /// Calls `change` with the caller's mailbox.
-    fn change_folders<T>(
-        &self,
-        change: impl FnOnce(&mut Mail) -> Result<T, Error>,
-    ) -> Result<T, Error> {
-        let change = |account: &mut super::Account| change(&mut account.mail);
-        self.allow(Need::Scope(Scope::MailWrite), change)
-    }
-
     /// Calls `change` with the caller's mailbox and with the `uids` that exist, in ascending order
     /// and without duplicates. Returns these `uids`.
     pub(super) fn change_mail(
@@ -267,62 +245,6 @@ impl Mail {
         })
     }
 
-    /// Returns a page of the messages of a folder.
-    fn list(&self, query: &MessageQuery) -> Result<Listing, Error> {
-        let MessageQuery {
-            folder,
-            filters,
-            start,
-            limit,
-        } = query;
-        check_page(Page {
-            offset: 0,
-            limit: *limit,
-        })?;
-        for filter in filters {
-            if !["unread", "flagged"].contains(&filter.as_str()) {
-                let text = format!("There is no filter {filter:?}");
-                return Err(Error::invalid(codes::INVALID_FIELD, text));
-            }
-        }
-        if !self.has(folder) {
-            return Err(Error::NotFound);
-        }
-        let matches = |summary: &Summary| {
-            filters.iter().all(|filter| match filter.as_str() {
-                "unread" => !has_flag(summary, SEEN),
-                _ => has_flag(summary, FLAGGED),
-            })
-        };
-        let matching = self.of(folder).filter(|(summary, _)| matches(summary));
-        let mut matching: Vec<(Summary, &Stored)> = matching.collect();
-        matching.reverse();
-        let total = u32::try_from(matching.len()).unwrap_or(u32::MAX);
-        let mut sorted = filters.clone();
-        sorted.sort();
-        let prefix = format!("{folder} {} ", sorted.join(","));
-        let skipped = match start {
-            PageStart::Offset(offset) => *offset as usize,
-            PageStart::Cursor(cursor) => {
-                let after = cursor
-                    .strip_prefix(&prefix)
-                    .and_then(|text| text.parse().ok());
-                let after: u64 =
-                    after.ok_or_else(|| Error::invalid(codes::INVALID_CURSOR, INVALID_CURSOR))?;
-                let listed = |(_, stored): &&(Summary, &Stored)| stored.arrival >= after;
-                matching.iter().take_while(listed).count()
-            }
-        };
-        let rest = matching.get(skipped..).unwrap_or_default();
-        let page = &rest[..rest.len().min(*limit as usize)];
-        let last = page.last().filter(|_| page.len() < rest.len());
-        Ok(Listing {
-            messages: page.iter().map(|(summary, _)| summary.clone()).collect(),
-            total,
-            next: last.map(|(_, stored)| format!("{prefix}{}", stored.arrival)),
-        })
-    }
-
     pub(super) fn find(&self, uid: u64) -> Result<&Stored, Error> {
         let found = self.stored.iter().find(|one| one.detail.summary.uid == uid);
         found.ok_or(Error::NotFound)
@@ -333,19 +255,20 @@ impl Mail {
 /// never reused.
 impl Mailbox for FakeHost {
     fn list_folders(&self) -> Result<Vec<Folder>, Error> {
-        self.read_mail(|error| error, |mail| Ok(mail.listed()))
+        read_mail(self, |error| error, |mail| Ok(mail.listed()))
     }
 
     fn list_messages(&self, query: &MessageQuery) -> Result<Listing, Error> {
-        self.read_mail(|error| error, |mail| mail.list(query))
+        read_mail(self, |error| error, |mail| mail.list(query))
     }
 
     fn get_message(&self, uid: u64) -> Result<Detail, Error> {
-        self.read_mail(|error| error, |mail| mail.located(uid))
+        read_mail(self, |error| error, |mail| mail.located(uid))
     }
 
     fn get_attachment(&self, uid: u64, index: u32) -> Result<Option<AttachmentContent>, Error> {
-        self.read_mail(
+        read_mail(
+            self,
             |error| error,
             |mail| {
                 let stored = mail.find(uid)?;
@@ -364,15 +287,17 @@ impl Mailbox for FakeHost {
     }
 
     fn search_messages(&self, search: &Search) -> Result<SearchResult, SearchError> {
-        self.read_mail(SearchError::Failed, |mail| mail.search(search))
+        read_mail(self, SearchError::Failed, |mail| mail.search(search))
     }
 
     fn list_threads(&self, folder: Option<&str>, page: Page) -> Result<ThreadList, ThreadsError> {
-        self.read_mail(ThreadsError::Failed, |mail| mail.threads(folder, page))
+        read_mail(self, ThreadsError::Failed, |mail| {
+            mail.threads(folder, page)
+        })
     }
 
     fn get_thread(&self, id: &str, page: Page) -> Result<ThreadMessages, ThreadsError> {
-        self.read_mail(ThreadsError::Failed, |mail| mail.thread(id, page))
+        read_mail(self, ThreadsError::Failed, |mail| mail.thread(id, page))
     }
 
     fn list_changes(
@@ -381,7 +306,7 @@ impl Mailbox for FakeHost {
         folder: Option<&str>,
         limit: u32,
     ) -> Result<ChangeList, ChangesError> {
-        self.read_mail(ChangesError::Failed, |mail| {
+        read_mail(self, ChangesError::Failed, |mail| {
             mail.changes_since(since, folder, limit)
         })
     }
@@ -393,7 +318,7 @@ impl Mailbox for FakeHost {
         action: FlagAction,
         if_version: Option<&str>,
     ) -> Result<Vec<u64>, ConditionalError> {
-        self.change_if(uids, if_version, |mail, known| {
+        change_if(self, uids, if_version, |mail, known| {
             mail.set_flags(known, flags, action)
         })
     }
@@ -404,7 +329,7 @@ impl Mailbox for FakeHost {
         destination: &str,
         if_version: Option<&str>,
     ) -> Result<Vec<u64>, ConditionalError> {
-        self.change_if(uids, if_version, |mail, known| {
+        change_if(self, uids, if_version, |mail, known| {
             mail.move_to(known, destination)
         })
     }
@@ -414,14 +339,14 @@ impl Mailbox for FakeHost {
         uids: &[u64],
         if_version: Option<&str>,
     ) -> Result<Vec<u64>, ConditionalError> {
-        self.change_if(uids, if_version, |mail, known| {
+        change_if(self, uids, if_version, |mail, known| {
             mail.delete(known);
             Ok(())
         })
     }
 
     fn get_version(&self, uid: u64) -> Result<MessageVersion, Error> {
-        self.read_mail(|error| error, |mail| Ok(versions(mail.find(uid)?)))
+        read_mail(self, |error| error, |mail| Ok(versions(mail.find(uid)?)))
     }
 
     fn trash_messages(
@@ -429,7 +354,7 @@ impl Mailbox for FakeHost {
         uids: &[u64],
         if_version: Option<&str>,
     ) -> Result<Vec<u64>, ConditionalError> {
-        self.change_if(uids, if_version, Mail::trash)
+        change_if(self, uids, if_version, Mail::trash)
     }
 
     fn restore_messages(&self, uids: &[u64]) -> Result<Vec<u64>, Error> {
@@ -451,23 +376,24 @@ impl Mailbox for FakeHost {
     }
 
     fn create_folder(&self, path: &str) -> Result<Folder, Error> {
-        self.change_folders(|mail| mail.create_folder(path))
+        change_folders(self, |mail| mail.create_folder(path))
     }
 
     fn rename_folder(&self, folder: &str, path: &str) -> Result<Folder, Error> {
-        self.change_folders(|mail| mail.rename_folder(folder, path))
+        change_folders(self, |mail| mail.rename_folder(folder, path))
     }
 
     fn delete_folder(&self, folder: &str, messages: MessageDisposal) -> Result<(), Error> {
-        self.change_folders(|mail| mail.delete_folder(folder, messages))
+        change_folders(self, |mail| mail.delete_folder(folder, messages))
     }
 
     fn get_quota(&self) -> Result<Quota, Error> {
-        self.read_mail(|error| error, |mail| Ok(mail.quota))
+        read_mail(self, |error| error, |mail| Ok(mail.quota))
     }
 
     fn get_raw_message(&self, uid: u64) -> Result<RawMessage, Error> {
-        self.read_mail(
+        read_mail(
+            self,
             |error| error,
             |mail| {
                 Ok(RawMessage {
@@ -479,7 +405,8 @@ impl Mailbox for FakeHost {
     }
 
     fn get_header(&self, uid: u64, names: Option<&[String]>) -> Result<MessageHeader, Error> {
-        self.read_mail(
+        read_mail(
+            self,
             |error| error,
             |mail| {
                 raw::check_names(names)?;
@@ -497,7 +424,8 @@ impl Mailbox for FakeHost {
     }
 
     fn get_summaries(&self, uids: &[u64]) -> Result<Vec<Hit>, Error> {
-        self.read_mail(
+        read_mail(
+            self,
             |error| error,
             |mail| {
                 check_count(uids, MAX_SUMMARIES)?;
@@ -513,7 +441,7 @@ impl Mailbox for FakeHost {
     }
 
     fn get_messages_with_blobs(&self, uids: &[u64]) -> Result<Vec<DetailWithBlobs>, Error> {
-        self.read_mail(|error| error, |_| check_count(uids, MAX_DETAILS))?;
+        read_mail(self, |error| error, |_| check_count(uids, MAX_DETAILS))?;
         let found = uids.iter().map(|uid| self.get_message_with_blobs(*uid));
         let found = found.filter(|found| !matches!(found, Err(Error::NotFound)));
         found.collect()
@@ -613,4 +541,25 @@ pub(super) fn changed_message(folder: &str, detail: &Detail) -> ChangedMessage {
         folder: folder.into(),
         flags: detail.summary.flags.clone(),
     }
+}
+
+/// Calls `read` with the caller's mailbox. Fails with an error that `failed` creates if the
+/// caller is not allowed to read mail.
+fn read_mail<T, E>(
+    host: &FakeHost,
+    failed: fn(Error) -> E,
+    read: impl FnOnce(&Mail) -> Result<T, E>,
+) -> Result<T, E> {
+    let read = |account: &mut super::Account| Ok(read(&account.mail));
+    host.allow(Need::Scope(Scope::MailRead), read)
+        .map_err(failed)?
+}
+
+/// Calls `change` with the caller's mailbox.
+fn change_folders<T>(
+    host: &FakeHost,
+    change: impl FnOnce(&mut Mail) -> Result<T, Error>,
+) -> Result<T, Error> {
+    let change = |account: &mut super::Account| change(&mut account.mail);
+    host.allow(Need::Scope(Scope::MailWrite), change)
 }

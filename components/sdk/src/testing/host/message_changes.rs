@@ -13,33 +13,7 @@ use crate::capability::{
 const DELETED: &str = "\\Deleted";
 const INBOX: &str = "INBOX";
 
-impl FakeHost {
-    /// Works like [`FakeHost::change_mail`]. With `if_version`, changes the only message in `uids`
-    /// if it has this version.
-    pub(super) fn change_if(
-        &self,
-        uids: &[u64],
-        if_version: Option<&str>,
-        change: impl FnOnce(&mut Mail, &[u64]) -> Result<(), Error>,
-    ) -> Result<Vec<u64>, ConditionalError> {
-        let mut matches = true;
-        let changed = self.change_mail(uids, |mail, known| {
-            if let Some(expected) = if_version {
-                if uids.len() != 1 {
-                    let text = "if-version needs exactly one message";
-                    return Err(Error::invalid(codes::INVALID_FIELD, text));
-                }
-                let found = known.first().map(|uid| mail.find(*uid)).transpose()?;
-                matches = found.is_none_or(|found| versions(found).state == expected);
-            }
-            if matches { change(mail, known) } else { Ok(()) }
-        });
-        match changed {
-            Ok(_) if !matches => Err(ConditionalError::VersionMismatch),
-            other => other.map_err(ConditionalError::Failed),
-        }
-    }
-}
+impl FakeHost {}
 
 /// The messages in `known` exist.
 impl Mail {
@@ -174,5 +148,31 @@ pub(super) fn versions(stored: &Stored) -> MessageVersion {
     MessageVersion {
         state: format!("{:016x}", state.finish()),
         content: format!("content{}", summary.uid),
+    }
+}
+
+/// Works like [`FakeHost::change_mail`]. With `if_version`, changes the only message in `uids`
+/// if it has this version.
+pub(super) fn change_if(
+    host: &FakeHost,
+    uids: &[u64],
+    if_version: Option<&str>,
+    change: impl FnOnce(&mut Mail, &[u64]) -> Result<(), Error>,
+) -> Result<Vec<u64>, ConditionalError> {
+    let mut matches = true;
+    let changed = host.change_mail(uids, |mail, known| {
+        if let Some(expected) = if_version {
+            if uids.len() != 1 {
+                let text = "if-version needs exactly one message";
+                return Err(Error::invalid(codes::INVALID_FIELD, text));
+            }
+            let found = known.first().map(|uid| mail.find(*uid)).transpose()?;
+            matches = found.is_none_or(|found| versions(found).state == expected);
+        }
+        if matches { change(mail, known) } else { Ok(()) }
+    });
+    match changed {
+        Ok(_) if !matches => Err(ConditionalError::VersionMismatch),
+        other => other.map_err(ConditionalError::Failed),
     }
 }

@@ -134,6 +134,7 @@ async fn a_mail_has_the_fields_and_the_structure_of_the_request() {
 async fn fields_that_are_not_allowed_are_refused() {
     let service = Service::with_mail().await;
     let ada = service.person("ada").await;
+    service.person("bob").await;
     let field = |name: &str, value: &str| json!([{ "name": name, "value": value }]);
     let cases: [(&str, Value); 10] = [
         ("headers", field("References", "<a@b>")),
