@@ -73,7 +73,8 @@ const INSERT: &str = "INSERT INTO addresses (address, kind, account_id, created_
 /// returns the creation time of the next alias.
 const NTH_LATEST_CREATION: &str = "SELECT at FROM security_events WHERE account_id = $1 AND kind = 'alias_created' AND credential = $2 \
     AND detail IS NULL AND at > $3 ORDER BY at DESC LIMIT 1 OFFSET $4";
-const RESERVE: &str = "UPDATE addresses SET live = FALSE, changed_at = $2 WHERE address = $1";
+const RESERVE: &str = "UPDATE addresses SET live = FALSE, note = NULL, expires_at = NULL, \
+    changed_at = $2 WHERE address = $1";
 const DELETE: &str = "DELETE FROM addresses WHERE address = $1";
 
 /// The caller of a change to aliases or to the data of a module. A request can take up to a minute.

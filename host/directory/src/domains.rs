@@ -52,7 +52,8 @@ const VOID_OTHERS: &str = "DELETE FROM domains \
 const DELETE: &str = "DELETE FROM domains WHERE account_id = $1 AND domain = $2";
 const LIVE_ALIASES: &str = "SELECT COUNT(*) FROM addresses \
     WHERE domain = $1 AND account_id = $2 AND kind = 'alias' AND live";
-const END_ALIASES: &str = "UPDATE addresses SET live = FALSE, changed_at = $3 \
+const END_ALIASES: &str = "UPDATE addresses SET live = FALSE, note = NULL, expires_at = NULL, \
+    changed_at = $3 \
     WHERE domain = $1 AND account_id = $2 AND kind = 'alias' AND live RETURNING address";
 /// Deletes the rows of the account's deleted aliases on a domain. The next owner of the domain can
 /// then create these aliases. Keeps the addresses that the operator reserves, and the addresses of

@@ -18,7 +18,8 @@ const FOUND: &str = "SELECT d.kind, d.live, d.account_id, a.address AS owner FRO
 /// transaction inserted another address.
 const INSERT: &str = "INSERT INTO addresses (address, kind, account_id, created_at, changed_at) VALUES ($1, 'alias', $2, $3, $3) \
     ON CONFLICT (address) DO UPDATE SET kind = 'alias', account_id = EXCLUDED.account_id, live = TRUE, active = TRUE, \
-        created_at = EXCLUDED.created_at, changed_at = EXCLUDED.changed_at, made_by = NULL \
+        created_at = EXCLUDED.created_at, changed_at = EXCLUDED.changed_at, made_by = NULL, \
+        note = NULL, expires_at = NULL \
     WHERE addresses.kind = 'held'";
 /// Removes the former owner from the row of a deleted alias, so that the former owner cannot create
 /// the alias again.

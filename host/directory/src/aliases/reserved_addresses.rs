@@ -11,8 +11,8 @@ use crate::events::{self, Event, Kind};
 const FOUND: &str = "SELECT kind, live, account_id FROM addresses WHERE address = $1";
 const RESERVE: &str = "INSERT INTO addresses (address, kind, live, active, created_at, changed_at) \
     VALUES ($1, 'held', TRUE, FALSE, $2, $2) ON CONFLICT (address) DO NOTHING";
-const TAKE_OVER: &str = "UPDATE addresses SET kind = 'held', account_id = NULL, live = TRUE, active = FALSE, changed_at = $2 \
-    WHERE address = $1 AND NOT live";
+const TAKE_OVER: &str = "UPDATE addresses SET kind = 'held', account_id = NULL, live = TRUE, active = FALSE, \
+    note = NULL, expires_at = NULL, changed_at = $2 WHERE address = $1 AND NOT live";
 const RELEASE: &str = "DELETE FROM addresses WHERE address = $1 AND kind = 'held'";
 const ADDRESS: &str = "SELECT live, account_id FROM addresses WHERE address = $1";
 const FREE_ADDRESS: &str = "DELETE FROM addresses WHERE address = $1 AND NOT live";

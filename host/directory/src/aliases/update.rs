@@ -77,7 +77,10 @@ impl Aliases {
             drop(tx);
         }
         let mut after = [after];
-        self.add_receipts(&mut after).await?;
+        // The change is committed, so a failure to read the counts is not an error of the change.
+        if let Err(error) = self.add_receipts(&mut after).await {
+            tracing::warn!(%error, "failed to read how much mail an alias received");
+        }
         let [after] = after;
         Ok(Ok(after))
     }

@@ -42,9 +42,25 @@ pub(super) use milter::withdraw;
 pub(crate) use shared::beside;
 
 /// Tables that an earlier version created in the file of the mail servers, and that are views now.
+/// Their rows are copied, so that the mail server finds the aliases while the service starts. These
+/// aliases do not expire.
 const FORMER_TABLES: [(&str, &str); 2] = [
-    ("mailserver_aliases", "DROP TABLE mailserver_aliases"),
-    ("mailserver_senders", "DROP TABLE mailserver_senders"),
+    (
+        "mailserver_aliases",
+        "CREATE TABLE IF NOT EXISTS projected_aliases \
+             (address TEXT PRIMARY KEY, destination TEXT NOT NULL, expires_at BIGINT); \
+         INSERT OR IGNORE INTO projected_aliases (address, destination) \
+             SELECT address, destination FROM mailserver_aliases; \
+         DROP TABLE mailserver_aliases",
+    ),
+    (
+        "mailserver_senders",
+        "CREATE TABLE IF NOT EXISTS projected_senders (address TEXT NOT NULL, \
+             login TEXT NOT NULL, expires_at BIGINT, PRIMARY KEY (address, login)); \
+         INSERT OR IGNORE INTO projected_senders (address, login) \
+             SELECT address, login FROM mailserver_senders; \
+         DROP TABLE mailserver_senders",
+    ),
 ];
 const IS_TABLE: &str =
     "SELECT EXISTS (SELECT 1 FROM sqlite_schema WHERE name = $1 AND type = 'table')";
@@ -202,13 +218,13 @@ async fn create_mailserver_tables(mailserver: &Path) -> Result<(), Error> {
     let mut connection: SqliteConnection = shared_options(mailserver).connect().await?;
     shared::make_wal(&mut connection, mailserver).await?;
     let mut tx = connection.begin_with(BEGIN_SQLITE).await?;
-    for (table, drop) in FORMER_TABLES {
+    for (table, convert) in FORMER_TABLES {
         let is_table: bool = sqlx::query_scalar(IS_TABLE)
             .bind(table)
             .fetch_one(&mut *tx)
             .await?;
         if is_table {
-            sqlx::raw_sql(drop).execute(&mut *tx).await?;
+            sqlx::raw_sql(convert).execute(&mut *tx).await?;
         }
     }
     sqlx::raw_sql(MAILSERVER_FILE).execute(&mut *tx).await?;
