@@ -8,6 +8,7 @@ import base64
 import datetime
 import hashlib
 import importlib
+import io
 import json
 import pathlib
 import re
@@ -17,7 +18,7 @@ from urllib.parse import parse_qs, urlparse
 
 import jsonschema
 from generated import AuthenticatedClient, Client, models
-from generated.types import UNSET
+from generated.types import UNSET, File
 
 data = json.loads(pathlib.Path("data.json").read_text())
 description = json.loads(pathlib.Path("openapi.json").read_text())
@@ -156,7 +157,7 @@ sent = models.SendRequest(
     subject="A tour",
     text="Hello",
     in_reply_to=message.message_id,
-    attachments=[models.SendAttachment(filename="a.txt", content=base64.b64encode(b"a").decode())],
+    attachments=[models.ContentAttachment(filename="a.txt", content=base64.b64encode(b"a").decode())],
 )
 call("send_message", me, body=sent, idempotency_key="a-tour")
 call("flag_message", me, uid=uid, body=models.FlagRequest(flags=["\\Seen"], action=models.FlagAction.ADD))
@@ -166,6 +167,40 @@ call("bulk_flag_messages", me, body=models.BulkFlagRequest(uids=uids, flags=["\\
 call("bulk_move_messages", me, body=models.BulkMoveRequest(uids=uids, destination="Archive"))
 changes = call("list_changes", me, since=cursor, limit=500).changes
 assert "moved" in {change.type_.value for change in changes}
+
+# Folders, and messages that are stored, copied, moved to Trash and restored.
+created = call("create_folder", me, 201, body=models.FolderPath(path="Tour/One"))
+renamed = call("rename_folder", me, folder="Tour/One", body=models.FolderPath(path="Tour/Two"))
+assert renamed.id == created.id
+assert call("get_quota", me).storage is not None
+raw = b"From: Grace <grace@outside.test>\r\nSubject: Imported\r\n\r\nText.\r\n"
+stored = call("import_message", me, 201, folder="Tour/Two", body=File(payload=io.BytesIO(raw)), flags=["\\Seen"])
+assert detailed("get_raw_message", me, uid=stored.uid).content == raw
+page = call("list_messages", me, folder="Tour/Two", limit=1)
+assert (page.total, page.next_cursor) == (1, None)
+several = call("get_messages", me, uids=f"{stored.uid},{uid}", view=models.GetMessagesView.SUMMARY)
+assert len(several.messages) == 2
+call("replace_flags", me, uid=stored.uid, body=models.ReplaceFlagsRequest(flags=["\\Flagged"]))
+copied = call("copy_message", me, 201, uid=stored.uid, body=models.CopyRequest(destination="Archive"))
+call("trash_message", me, uid=copied.uid)
+call("restore_message", me, uid=copied.uid)
+both = [stored.uid, copied.uid]
+call("bulk_copy_messages", me, body=models.BulkCopyRequest(uids=both, destination="INBOX"))
+call("bulk_trash_messages", me, body=models.UidsRequest(uids=both))
+call("bulk_restore_messages", me, body=models.UidsRequest(uids=both))
+call("delete_folder", me, folder="Tour/Two", messages=models.DeleteFolderMessages.TRASH)
+upload = call("upload_file", me, 201, body=File(payload=io.BytesIO(b"a")), filename="a.txt")
+again = models.SendRequest(
+    from_=data["address"],
+    to=[data["guest"]],
+    subject="References",
+    text="Hello",
+    from_name="Py Thon",
+    reply_to=data["address"],
+    headers=[models.SendHeader(name="X-Tour", value="1")],
+    attachments=[models.UploadAttachment(upload_id=upload.upload_id), models.MessageAttachment(uid=copied.uid)],
+)
+call("send_message", me, body=again)
 call("delete_message", me, uid=uid)
 assert call("bulk_delete_messages", me, body=models.BulkDeleteRequest(uids=uids)).count == len(uids)
 
@@ -174,7 +209,7 @@ alias_domain = call("list_alias_domains", me).domains[0].domain
 call("check_alias", me, name=f"{username}-a", domain=alias_domain)
 call("create_alias", me, 201, body=models.AliasRequest(domain=alias_domain))
 alias = call("list_aliases", me).aliases[0]
-call("update_alias", me, id=alias.id, body=models.AliasChange(active=False))
+call("update_alias", me, id=alias.id, body=models.AliasChange(active=False, note="for the tour"))
 call("delete_alias", me, id=alias.id)
 
 # Credentials.
@@ -182,6 +217,10 @@ call("update_profile", me, body=models.ProfileRequest(first_name="Augusta"))
 call("get_profile", me)
 token = call("create_token", me, 201, body=models.TokenRequest(label="a tour", scopes=[models.TokenScope.MAILREAD], expires_in_days=1))
 call("list_folders", client(token.token))
+grant = call("list_grants", me).grants[0]
+call("suspend_grant", me, id=grant.id)
+call("list_folders", client(token.token), 403)
+call("resume_grant", me, id=grant.id)
 call("revoke_token", me, id=call("list_tokens", me).tokens[0].id)
 password = call("create_app_password", me, 201, body=models.AppPasswordRequest(label="a tour"))
 call("delete_app_password", me, id=password.id)
@@ -288,6 +327,10 @@ request = models.AgentMessage(jsonrpc="2.0", id=1, method="tools/list")
 assert call("call_agent_endpoint", agent, body=request, mcp_protocol_version="2025-11-25").result is not UNSET
 detailed("open_agent_stream", agent, 405)
 detailed("end_agent_session", agent, 405)
+
+call("revoke_o_auth_token", stranger, body=models.RevocationForm(token=tokens.refresh_token, client_id=client_id))
+[grant] = call("list_grants", me).grants
+call("end_grant", me, id=grant.id)
 
 # Last, because it ends other sessions.
 changed = models.PasswordRequest(current_password=data["password"], new_password=data["password"] + "x")

@@ -120,6 +120,60 @@ if (!changes.some((change) => change.type === 'moved' && change.folder === 'Arch
 const uids = messages.map((each) => each.uid);
 await ok(me.POST('/api/v1/mail/messages/bulk/flag', { body: { uids, flags: ['\\Flagged'], action: 'remove' } }));
 await ok(me.POST('/api/v1/mail/messages/bulk/move', { body: { uids, destination: 'Archive' } }));
+
+// Folders, and messages that are stored, copied, moved to Trash and restored.
+const created = await ok(me.POST('/api/v1/mail/folders', { body: { path: 'Tour/One' } }));
+const renamed = await ok(me.PATCH('/api/v1/mail/folders/{folder}', { params: { path: { folder: 'Tour/One' } }, body: { path: 'Tour/Two' } }));
+if (renamed.id !== created.id) throw new Error('a renamed folder has another id');
+await ok(me.GET('/api/v1/mail/quota'));
+const two = { folder: 'Tour/Two' };
+const stored = 'From: Grace <grace@outside.test>\r\nSubject: Imported\r\n\r\nText.\r\n';
+const imported = await ok(
+    me.POST('/api/v1/mail/folders/{folder}/messages', {
+        params: { path: two, query: { flags: ['\\Seen'] } },
+        headers: { 'Content-Type': 'message/rfc822' },
+        body: stored,
+        bodySerializer: (body) => body,
+    }),
+);
+const kept = { params: { path: { uid: imported.uid } } };
+const raw = await ok(me.GET('/api/v1/mail/messages/{uid}/raw', { ...kept, parseAs: 'text' }));
+if (raw !== stored) throw new Error('a message has other bytes');
+const listing = await ok(me.GET('/api/v1/mail/folders/{folder}/messages', { params: { path: two, query: { limit: 1 } } }));
+if (listing.total !== 1 || listing.nextCursor !== null) throw new Error('the listing is wrong');
+await ok(me.GET('/api/v1/mail/messages', { params: { query: { uids: `${imported.uid},${uid}`, view: 'summary' } } }));
+await ok(me.PUT('/api/v1/mail/messages/{uid}/flags', { ...kept, body: { flags: ['\\Flagged'] } }));
+const copied = await ok(me.POST('/api/v1/mail/messages/{uid}/copy', { ...kept, body: { destination: 'Archive' } }));
+const copy = { params: { path: { uid: copied.uid } } };
+await ok(me.POST('/api/v1/mail/messages/{uid}/trash', copy));
+await ok(me.POST('/api/v1/mail/messages/{uid}/restore', copy));
+const both = [imported.uid, copied.uid];
+await ok(me.POST('/api/v1/mail/messages/bulk/copy', { body: { uids: both, destination: 'INBOX' } }));
+await ok(me.POST('/api/v1/mail/messages/bulk/trash', { body: { uids: both } }));
+await ok(me.POST('/api/v1/mail/messages/bulk/restore', { body: { uids: both } }));
+await ok(me.DELETE('/api/v1/mail/folders/{folder}', { params: { path: two, query: { messages: 'trash' } } }));
+const upload = await ok(
+    me.POST('/api/v1/mail/uploads', {
+        params: { query: { filename: 'a.txt' } },
+        headers: { 'Content-Type': 'application/octet-stream' },
+        body: 'a',
+        bodySerializer: (body) => body,
+    }),
+);
+await ok(
+    me.POST('/api/v1/mail/send', {
+        body: {
+            from: data.address,
+            to: [data.guest],
+            subject: 'References',
+            text: 'Hello',
+            fromName: 'Ty Script',
+            replyTo: data.address,
+            headers: [{ name: 'X-Tour', value: '1' }],
+            attachments: [{ uploadId: upload.uploadId }, { uid: copied.uid }],
+        },
+    }),
+);
 await ok(me.DELETE('/api/v1/mail/messages/{uid}', one));
 await ok(me.POST('/api/v1/mail/messages/bulk/delete', { body: { uids } }));
 
@@ -128,7 +182,7 @@ const aliasDomain = first((await ok(me.GET('/api/v1/aliases/domains'))).domains)
 await ok(me.GET('/api/v1/aliases/check', { params: { query: { name: `${username}-a`, domain: aliasDomain } } }));
 await ok(me.POST('/api/v1/aliases', { body: { domain: aliasDomain } }));
 const id = first((await ok(me.GET('/api/v1/aliases'))).aliases).id;
-await ok(me.PATCH('/api/v1/aliases/{id}', { params: { path: { id } }, body: { active: false } }));
+await ok(me.PATCH('/api/v1/aliases/{id}', { params: { path: { id } }, body: { active: false, note: 'for the tour' } }));
 await ok(me.DELETE('/api/v1/aliases/{id}', { params: { path: { id } } }));
 
 // Credentials.
@@ -136,6 +190,10 @@ await ok(me.PATCH('/api/v1/profile', { body: { first_name: 'Augusta' } }));
 await ok(me.GET('/api/v1/profile'));
 const token = await ok(me.POST('/api/v1/tokens', { body: { label: 'a tour', scopes: ['mail:read'], expiresInDays: 1 } }));
 await ok(clientOf(token.token).GET('/api/v1/mail/folders'));
+const suspended = { params: { path: { id: first((await ok(me.GET('/api/v1/profile/grants'))).grants).id } } };
+await ok(me.POST('/api/v1/profile/grants/{id}/suspend', suspended));
+await status(403, clientOf(token.token).GET('/api/v1/mail/folders'));
+await ok(me.POST('/api/v1/profile/grants/{id}/resume', suspended));
 const tokenIds = (await ok(me.GET('/api/v1/tokens'))).tokens.map((each) => each.id);
 await ok(me.DELETE('/api/v1/tokens/{id}', { params: { path: { id: first(tokenIds) } } }));
 const password = await ok(me.POST('/api/v1/app-passwords', { body: { label: 'a tour' } }));
@@ -236,6 +294,10 @@ const listed = await ok(
 if (!listed.result) throw new Error(`no tools: ${JSON.stringify(listed)}`);
 await status(405, mcp.GET('/mcp'));
 await status(405, mcp.DELETE('/mcp'));
+
+await status(200, stranger.POST('/auth/revoke', { ...form, body: { token: tokens.refresh_token ?? '', client_id } }));
+const { grants } = await ok(me.GET('/api/v1/profile/grants'));
+await ok(me.DELETE('/api/v1/profile/grants/{id}', { params: { path: { id: first(grants).id } } }));
 
 // Last, because it ends other sessions.
 await ok(me.POST('/api/v1/profile/password', { body: { current_password: data.password, new_password: `${data.password}x` } }));
