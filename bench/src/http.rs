@@ -74,7 +74,9 @@ impl<Stream: Read + Write> Client<Stream> {
 
     /// Adds a header to every further request.
     pub(crate) fn add_header(&mut self, name: &str, value: &str) {
-        self.headers += &format!("{name}: {value}\r\n");
+        for part in [name, ": ", value, "\r\n"] {
+            self.headers.push_str(part);
+        }
     }
 
     /// Requests a resource that the client has already. Returns an error unless the status is 304.

@@ -5,7 +5,7 @@ use latchmail_bindings::latchmail::host::types::Error;
 use latchmail_bindings::{Blob, HostError};
 use wasmtime::component::Resource;
 
-use super::Memory;
+use super::{Memory, SUMMARIES, text};
 
 impl host::mailbox::Host for Memory {
     fn convert_search_error(

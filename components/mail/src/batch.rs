@@ -30,7 +30,11 @@ struct MessageBatch {
 /// A message of the requested view.
 #[derive(Serialize, ToSchema)]
 #[serde(untagged)]
-#[expect(dead_code, reason = "used only for the API description")]
+#[expect(
+    dead_code,
+    clippy::large_enum_variant,
+    reason = "used only for the API description"
+)]
 enum BatchMessage {
     /// The view `detail`.
     Detail(Box<Message>),
@@ -114,7 +118,11 @@ pub(crate) fn get_messages(
 
 fn texts_size(message: &DetailWithBlobs) -> u64 {
     let texts = [&message.text, &message.html, &message.new_text];
-    texts.into_iter().flatten().map(|text| text.size()).sum()
+    texts
+        .into_iter()
+        .flatten()
+        .map(latchmail_sdk::capability::Blob::size)
+        .sum()
 }
 
 /// Returns the `uid`s in a request. Duplicates are removed, and the order stays the same.

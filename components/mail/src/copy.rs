@@ -104,8 +104,8 @@ pub(crate) fn bulk_copy(
     let uids = numbers(&body.uids)?;
     let destination = body.destination.as_str().ok_or_else(bad_copy)?;
     let copies = copy_to(host, &uids, destination)?;
-    let copied: Vec<u64> = copies.iter().map(|one| one.uid).collect();
-    counted(&copied)
+    let originals: Vec<u64> = copies.iter().map(|one| one.uid).collect();
+    counted(&originals)
 }
 
 fn copy_to(

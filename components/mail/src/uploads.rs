@@ -15,6 +15,7 @@ struct UploadedBytes(Vec<u8>);
 /// A file for later messages.
 #[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
+#[expect(clippy::struct_field_names, reason = "the names of the API")]
 pub(crate) struct Upload {
     /// The opaque id, for `uploadId` of an attachment.
     upload_id: String,

@@ -28,10 +28,10 @@ pub fn range_of(stream: ByteStream, start: u64, length: u64) -> ByteStream {
     stream::try_unfold(
         (stream, start, length),
         async |(mut stream, mut skip, left)| {
-            while left > 0 {
-                let Some(chunk) = stream.next().await else {
-                    break;
-                };
+            if left == 0 {
+                return Ok(None);
+            }
+            while let Some(chunk) = stream.next().await {
                 let mut chunk = chunk?;
                 let skipped =
                     usize::try_from(skip).map_or(chunk.len(), |skip| skip.min(chunk.len()));

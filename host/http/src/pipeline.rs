@@ -164,20 +164,7 @@ where
     B: Body<Data = Bytes> + Send + Unpin,
 {
     let http = state.http();
-    if registers_service_worker(&parts.headers) {
-        return Err(Failure::forbidden(
-            codes::SERVICE_WORKERS_NOT_ALLOWED,
-            "Service workers are not allowed",
-        )
-        .into());
-    }
-    if !state.serves_host(&host(parts)) {
-        return Err(Rejection::new(
-            StatusCode::MISDIRECTED_REQUEST,
-            codes::WRONG_HOST,
-            "This server does not serve this host",
-        ));
-    }
+    check_target(state.as_ref(), parts)?;
     let (entry, segments) = match http.table().find(&parts.method, parts.uri.path()) {
         Lookup::Found { entry, segments } => (entry, segments),
         Lookup::MethodNotAllowed { allow } => {
@@ -310,6 +297,22 @@ fn registers_service_worker(headers: &HeaderMap) -> bool {
     headers
         .get("service-worker")
         .is_some_and(|value| value == "script")
+}
+
+/// Checks that the request is for this server, and does not register a service worker.
+fn check_target<S: State>(state: &S, parts: &Parts) -> Result<(), Rejection> {
+    if registers_service_worker(&parts.headers) {
+        let text = "Service workers are not allowed";
+        return Err(Failure::forbidden(codes::SERVICE_WORKERS_NOT_ALLOWED, text).into());
+    }
+    if state.serves_host(&host(parts)) {
+        return Ok(());
+    }
+    Err(Rejection::new(
+        StatusCode::MISDIRECTED_REQUEST,
+        codes::WRONG_HOST,
+        "This server does not serve this host",
+    ))
 }
 
 /// Handles a request whose path has no route for the method. Returns the response to a browser's

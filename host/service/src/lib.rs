@@ -196,12 +196,7 @@ async fn build(
     shared_limits: Option<Arc<dyn SharedBudgets>>,
     Network { dns, fetch, tracer }: Network,
 ) -> Result<(Arc<App>, mpsc::UnboundedReceiver<Failing>), StartError> {
-    let directory = Directory::open(&config.database(), &config.registration.domains)
-        .await
-        .map_err(start_error)?;
-    let quotas = Plans::of(&config).quotas();
-    let written = directory.accounts.set_plan_quotas(&quotas).await;
-    written.map_err(start_error)?;
+    let directory = open_directory(&config).await?;
     let service_keys = keys::open(&config, &directory, &host_id).await?;
     let mail = Arc::new(mail(&config, &directory, service_keys.keyring()).await?);
     let mail_server: Arc<dyn MailServer> = Arc::new(mail_server::Adapter(Arc::clone(&mail)));
@@ -233,13 +228,7 @@ async fn build(
         &host_id,
         auth.keys(),
     )?);
-    let imports = Importer::new(
-        directory.clone(),
-        Arc::clone(&mail),
-        clock.clone(),
-        &host_id,
-    );
-    let imports = Arc::new(imports);
+    let imports = importer(&directory, &mail, &clock, &host_id);
     let domains = Arc::new(Domains::new(
         &config,
         directory.clone(),
@@ -320,6 +309,27 @@ async fn mail(
         trusted_results: trusted_results(config, directory).await?,
     };
     Mail::new(&config.imap, directory.clone(), settings)
+}
+
+/// Opens the database, and stores the quotas of the plans for the mail servers.
+async fn open_directory(config: &Config) -> Result<Directory, StartError> {
+    let directory = Directory::open(&config.database(), &config.registration.domains)
+        .await
+        .map_err(start_error)?;
+    let quotas = Plans::of(config).quotas();
+    let written = directory.accounts.set_plan_quotas(&quotas).await;
+    written.map_err(start_error)?;
+    Ok(directory)
+}
+
+fn importer(
+    directory: &Directory,
+    mail: &Arc<Mail>,
+    clock: &Clock,
+    host_id: &str,
+) -> Arc<Importer> {
+    let (directory, mail) = (directory.clone(), Arc::clone(mail));
+    Arc::new(Importer::new(directory, mail, clock.clone(), host_id))
 }
 
 /// Returns the rules by which `Authentication-Results` fields are trusted. The milter marks its

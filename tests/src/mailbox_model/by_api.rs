@@ -115,7 +115,8 @@ impl Model {
         };
         let body = json!({ "destination": self.folders[to].path });
         bulk(person, "copy", body, &uids).await;
-        for message in self.folders[folder].messages[range].to_vec() {
+        let copied = self.folders[folder].messages[range].to_vec();
+        for message in copied {
             let id = self.id();
             self.copied.insert(message.subject.clone());
             let copied = ModelMessage::new(id, message.subject);

@@ -47,7 +47,9 @@ pub(super) fn write(detail: &Detail, files: &[Vec<u8>]) -> Vec<u8> {
     ];
     let mut text = String::new();
     for (name, value) in fields.iter().filter(|(_, value)| !value.is_empty()) {
-        text.push_str(&format!("{name}: {value}\r\n"));
+        for part in [name, ": ", value, "\r\n"] {
+            text.push_str(part);
+        }
     }
     text.push_str("\r\n");
     let body = detail.text.as_ref().or(detail.html.as_ref());

@@ -47,7 +47,9 @@ impl Aliases {
             expires_at: update.expires_at.unwrap_or(before.expires_at),
             ..before.clone()
         };
-        if after != before {
+        if after == before {
+            drop(tx);
+        } else {
             after.modified_at = after.created_at.and(Some(caller.at));
             let note = Some(&after.note).filter(|note| !note.is_empty());
             let row = (
@@ -73,8 +75,6 @@ impl Aliases {
                 events::record(&mut tx, event, origin).await?;
             }
             tx.commit().await?;
-        } else {
-            drop(tx);
         }
         let mut after = [after];
         // The change is committed, so a failure to read the counts is not an error of the change.

@@ -236,34 +236,9 @@ impl Changer {
     ) -> Result<Option<Changes>, Error> {
         remaining.sort_unstable();
         remaining.dedup();
-        let mut rights = match &change.action {
-            Action::Copy { .. } => vec![Right::MailRead],
-            _ => vec![Right::MailWrite],
+        let Some(rights) = self.required_rights(access, &change.action).await? else {
+            return Ok(None);
         };
-        if let Some(to) = change.action.destination() {
-            // The command contains the name of the destination folder. The server does not
-            // report the id of the folder with this name. Therefore the folders in the message
-            // index are updated before the member's rights are checked.
-            if access.member.is_some() {
-                self.folders.refresh(access).await?;
-            }
-            let folder_access = self
-                .folders
-                .usable_by(access)
-                .await?
-                .require_path(to, Right::MailWrite)?;
-            let Some(folder_access) = folder_access else {
-                return Ok(None);
-            };
-            // Moving a message must not reveal the message to the member. Therefore a move to a
-            // readable folder also requires the right to read the message at its old location.
-            if access.member.is_some()
-                && matches!(change.action, Action::Move { .. })
-                && folder_access.authorize_path(to, Right::MailRead) == Decision::Allowed
-            {
-                rights.push(Right::MailRead);
-            }
-        }
         // The numbers of the changed messages. The list is sorted after each lookup.
         let mut changed: Vec<MessageNumber> = Vec::new();
         let mut copies: Vec<Copied> = Vec::new();
@@ -349,6 +324,44 @@ impl Changer {
             numbers: changed,
             copies,
         }))
+    }
+
+    /// Returns the rights that a change needs on the old location of a message. Returns `None` if
+    /// the destination folder does not exist, or if the member must not learn that it exists.
+    async fn required_rights(
+        &self,
+        access: &Access,
+        action: &Action,
+    ) -> Result<Option<Vec<Right>>, Error> {
+        let mut rights = match action {
+            Action::Copy { .. } => vec![Right::MailRead],
+            _ => vec![Right::MailWrite],
+        };
+        if let Some(to) = action.destination() {
+            // The command contains the name of the destination folder. The server does not
+            // report the id of the folder with this name. Therefore the folders in the message
+            // index are updated before the member's rights are checked.
+            if access.member.is_some() {
+                self.folders.refresh(access).await?;
+            }
+            let folder_access = self
+                .folders
+                .usable_by(access)
+                .await?
+                .require_path(to, Right::MailWrite)?;
+            let Some(folder_access) = folder_access else {
+                return Ok(None);
+            };
+            // Moving a message must not reveal the message to the member. Therefore a move to a
+            // readable folder also requires the right to read the message at its old location.
+            if access.member.is_some()
+                && matches!(action, Action::Move { .. })
+                && folder_access.authorize_path(to, Right::MailRead) == Decision::Allowed
+            {
+                rights.push(Right::MailRead);
+            }
+        }
+        Ok(Some(rights))
     }
 
     /// Returns the locations of these messages in `source`. Omits messages that the caller is not

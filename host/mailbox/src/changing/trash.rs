@@ -42,8 +42,8 @@ impl Changer {
                 if_version,
                 only_from: None,
             };
-            let changed = changer.change(access, numbers, &change).await?;
-            Ok(changed.ok_or(Error::NoTrashFolder)?.numbers)
+            let moved = changer.change(access, numbers, &change).await?;
+            Ok(moved.ok_or(Error::NoTrashFolder)?.numbers)
         })
         .await
     }

@@ -123,9 +123,9 @@ mod tests {
     fn line_ends_do_not_change_the_content() {
         let content = |pieces: &[&str]| {
             let mut content = Content::default();
-            pieces
-                .iter()
-                .for_each(|piece| content.add(piece.as_bytes()));
+            for piece in pieces {
+                content.add(piece.as_bytes());
+            }
             content.finish()
         };
         let expected = content(&["a\nb\r\r\nc\rd\n"]);

@@ -45,12 +45,11 @@ impl SearchIndex {
         message: &Fetched,
     ) -> Result<String, Error> {
         let threads = self.threads_of(account, &[number]).await?;
-        let thread = match threads.get(&number) {
-            Some(thread) => ThreadId(*thread).to_string(),
-            None => {
-                let header = Header::of(&message.header, bounds::FIELD);
-                thread_id(own_thread_id(&header), number)
-            }
+        let thread = if let Some(thread) = threads.get(&number) {
+            ThreadId(*thread).to_string()
+        } else {
+            let header = Header::of(&message.header, bounds::FIELD);
+            thread_id(own_thread_id(&header), number)
         };
         Ok(state_version(account, number, at, &message.flags, &thread))
     }

@@ -1,5 +1,6 @@
 //! Reads the result of the mail server's spam filter from one configured header field. Supports the
-//! fields of SpamAssassin (`X-Spam-Status`, `X-Spam-Flag`) and Rspamd (`X-Spamd-Result`, `X-Spam`).
+//! fields of `SpamAssassin` (`X-Spam-Status`, `X-Spam-Flag`) and Rspamd (`X-Spamd-Result`,
+//! `X-Spam`).
 //!
 //! [`authentication`](crate::message::authentication) decides which fields are trusted.
 

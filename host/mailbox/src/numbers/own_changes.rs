@@ -78,7 +78,7 @@ impl Numbers {
         copied: &Moved,
     ) -> Result<Vec<(Uid, MessageNumber)>, Error> {
         let (account, uid_validity) = (&access.account, copied.uid_validity);
-        let copies: Vec<MessageRef<'_>> = copied
+        let new: Vec<MessageRef<'_>> = copied
             .uids
             .iter()
             .map(|(_, uid)| MessageRef {
@@ -87,11 +87,11 @@ impl Numbers {
                 uid: *uid,
             })
             .collect();
-        if copies.is_empty() {
+        if new.is_empty() {
             return Ok(Vec::new());
         }
         let mut lease = self.context.connections.lease(access, Some(to)).await?;
-        let fetched = retry_read!(lease, session => session.identities_at(&copies));
+        let fetched = retry_read!(lease, session => session.identities_at(&new));
         drop(lease);
         let messages: Vec<_> = fetched.iter().map(|m| (m.uid, identity(m))).collect();
         let index = self.context.message_index();

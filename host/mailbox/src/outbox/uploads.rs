@@ -33,7 +33,7 @@ const LABEL: &str = "latchmail v1 upload XChaCha20-Poly1305";
 /// Stores and reads uploads.
 #[derive(Debug)]
 pub struct Uploads {
-    uploads: directory::Uploads,
+    stored: directory::Uploads,
     keys: Arc<Keyring>,
     clock: Clock,
 }
@@ -60,7 +60,7 @@ pub(super) struct Upload {
 impl Uploads {
     pub(super) fn new(uploads: directory::Uploads, keys: Arc<Keyring>, clock: Clock) -> Self {
         Self {
-            uploads,
+            stored: uploads,
             keys,
             clock,
         }
@@ -105,14 +105,14 @@ impl Uploads {
             size: i64::try_from(size).map_err(|_| Error::UploadTooLarge)?,
         };
         let now = self.clock.now();
-        if !self.uploads.begin(upload, MAX_UPLOADS, now).await? {
+        if !self.stored.begin(upload, MAX_UPLOADS, now).await? {
             return Err(Error::UploadsFull);
         }
         let stored = self.store_chunks(&id, Arc::new(key), size, content).await;
         let expires_at = self.clock.now().plus(LIFETIME);
         let stored = match stored {
             Ok(()) => self
-                .uploads
+                .stored
                 .complete(&id, expires_at, self.clock.now())
                 .await
                 .map_err(Error::from),
@@ -122,7 +122,7 @@ impl Uploads {
             Ok(true) => Ok(UploadedFile { id, expires_at }),
             Ok(false) => Err(Error::Unavailable("the upload took too long".into())),
             Err(error) => {
-                if let Err(error) = self.uploads.delete(&id).await {
+                if let Err(error) = self.stored.delete(&id).await {
                     tracing::warn!(%error, "failed to delete an incomplete upload");
                 }
                 Err(error)
@@ -153,7 +153,7 @@ impl Uploads {
                 if pending.len() == CHUNK || is_last {
                     let chunk = pending.split().freeze();
                     let sealed = seal(Arc::clone(&key), chunk_row(id, number), chunk).await?;
-                    self.uploads.add_chunk(id, number, &sealed).await?;
+                    self.stored.add_chunk(id, number, &sealed).await?;
                     number += 1;
                 }
             }
@@ -171,7 +171,7 @@ impl Uploads {
     /// belongs to another account.
     pub(super) async fn find(&self, access: &Access, id: &str) -> Result<Option<Upload>, Error> {
         let found = self
-            .uploads
+            .stored
             .find(access.caller(), id, self.clock.now())
             .await?;
         let Some(found) = found else {
@@ -200,7 +200,7 @@ impl Uploads {
             if all.len() >= size {
                 break;
             }
-            let Some(sealed) = self.uploads.chunk(id, number).await? else {
+            let Some(sealed) = self.stored.chunk(id, number).await? else {
                 return Ok(None);
             };
             let (key, row) = (Arc::clone(&upload.key), chunk_row(id, number));

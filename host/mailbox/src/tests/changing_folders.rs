@@ -42,6 +42,10 @@ impl TestMailbox {
 }
 
 #[track_caller]
+#[expect(
+    clippy::needless_pass_by_value,
+    reason = "callers pass the result of a call"
+)]
 fn conflict<T: std::fmt::Debug>(result: Result<T, Error>, expected: FolderConflict) {
     assert!(
         matches!(&result, Err(Error::Folder(conflict)) if *conflict == expected),

@@ -62,10 +62,10 @@ async fn an_import_whose_response_is_lost_is_stored_once() {
         let clock = Clock::system();
         let importer = Arc::new(Importer::new(directory, mail, clock, "host"));
         for key in [None, Some("key")] {
-            let imported = importer.import(&test.access, import("one"), key).await;
-            let imported = imported.unwrap().unwrap();
-            assert!(!imported.replayed);
-            let message = test.detail(imported.number).await;
+            let stored = importer.import(&test.access, import("one"), key).await;
+            let stored = stored.unwrap().unwrap();
+            assert!(!stored.replayed);
+            let message = test.detail(stored.number).await;
             assert_eq!(message.summary.subject, "one");
             assert_eq!(message.summary.flags, ["\\Seen"]);
             assert_eq!(message.authentication.verdict, Verdict::None);

@@ -74,13 +74,13 @@ async fn copies_are_new_messages_with_the_flags_of_the_originals() {
             .flag(&test.access, &uids[..1], seen, None)
             .await
             .unwrap();
-        let copied = [uids[1], uids[0], MessageNumber(99)];
+        let originals = [uids[1], uids[0], MessageNumber(99)];
         for folder in ["Archive", "INBOX"] {
-            let copies = changing.copy_to(&test.access, &copied, folder).await;
+            let copies = changing.copy_to(&test.access, &originals, folder).await;
             let mut copies = copies.unwrap().unwrap();
             copies.sort_unstable_by_key(|copied| copied.original);
-            let originals: Vec<_> = copies.iter().map(|copied| copied.original).collect();
-            assert_eq!(originals, uids);
+            let found: Vec<_> = copies.iter().map(|copied| copied.original).collect();
+            assert_eq!(found, uids);
             let contents = test.contents(folder).await;
             for (copied, subject) in copies.iter().zip(["a", "b"]) {
                 assert!(contents.contains(&(subject.to_owned(), copied.copy)));

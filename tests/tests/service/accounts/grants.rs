@@ -31,6 +31,7 @@ fn text<'a>(value: &'a Value, field: &str) -> &'a str {
 }
 
 #[tokio::test]
+#[expect(clippy::too_many_lines, reason = "one service and many steps")]
 async fn grants_are_listed_suspended_resumed_and_ended_by_their_owner() {
     let service = Service::with_mail().await;
     let (ada, bob) = (service.person("ada").await, service.person("bob").await);

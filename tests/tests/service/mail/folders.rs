@@ -69,10 +69,10 @@ async fn folders_are_created_renamed_and_deleted_for_every_client() {
     assert!(subscribed(&mut client, "Work").await.is_empty());
     let changes: Vec<Value> = copy.update(&ada, || 500).await;
     assert_eq!(copy.content(), ada.content().await, "{changes:?}");
-    let renames = changes
+    let found = changes
         .iter()
         .filter(|change| change["type"] == "folderRenamed");
-    assert_eq!(renames.count(), 2, "{changes:?}");
+    assert_eq!(found.count(), 2, "{changes:?}");
 
     let refused = delete(&ada, "Play%2FFun").await;
     refused.fails(409, "Folder is not empty");
@@ -118,8 +118,8 @@ async fn folders_with_a_role_names_that_are_taken_and_invalid_requests_are_refus
             .fails(409, "Folder already exists");
     }
     create(&ada, "Play").await.succeeds(201);
-    let taken = rename(&ada, "Work", "Play").await;
-    taken.fails(409, "Folder already exists");
+    let refused = rename(&ada, "Work", "Play").await;
+    refused.fails(409, "Folder already exists");
     let invalid = "Invalid folder path";
     let long = "x".repeat(2001);
     for path in [

@@ -113,6 +113,7 @@ async fn messages_are_restored_from_trash_to_their_folders_on_any_host() {
 }
 
 #[tokio::test]
+#[expect(clippy::too_many_lines, reason = "one service and many steps")]
 async fn a_copy_is_a_new_message_and_flags_are_replaced() {
     let service = Service::with_mail().await;
     let ada = service.person("ada").await;

@@ -34,7 +34,7 @@ async fn download(person: &Person<'_>, message: &Value, index: usize) -> Vec<u8>
     let line = format!("GET /api/v1/mail/messages/{uid}/attachments/{index}");
     let response = person.send(&line).await;
     assert_eq!(response.status, 200, "{}", response.json);
-    response.body.to_vec()
+    response.body.clone()
 }
 
 #[tokio::test]
