@@ -30,16 +30,12 @@ struct MessageBatch {
 /// A message of the requested view.
 #[derive(Serialize, ToSchema)]
 #[serde(untagged)]
-#[expect(
-    dead_code,
-    clippy::large_enum_variant,
-    reason = "used only for the API description"
-)]
+#[expect(dead_code, reason = "used only for the API description")]
 enum BatchMessage {
     /// The view `detail`.
     Detail(Box<Message>),
     /// The view `summary`.
-    Summary(FoundMessage),
+    Summary(Box<FoundMessage>),
 }
 
 /// The part of each message that is returned.
