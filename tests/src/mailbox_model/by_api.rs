@@ -17,9 +17,9 @@ impl Model {
             0..20 if total < super::MESSAGES => self.import(person).await,
             0..30 => self.delete_messages(person).await,
             30..42 => self.replace_flags(person).await,
-            42..54 if total < super::MESSAGES => self.copy_by_api(person).await,
-            42..64 => self.move_by_api(person).await,
-            64..74 => self.trash(person).await,
+            42..54 if total < super::MESSAGES => self.copy_by_api(person, client).await,
+            42..64 => self.move_by_api(person, client).await,
+            64..74 => self.trash(person, client).await,
             74..82 => self.restore(person).await,
             82..88 => self.create_by_api(person).await,
             88..95 => self.rename_by_api(person, client).await,
@@ -108,7 +108,7 @@ impl Model {
         }
     }
 
-    async fn copy_by_api(&mut self, person: &Person<'_>) {
+    async fn copy_by_api(&mut self, person: &Person<'_>, client: &mut Imap) {
         let to = self.any_folder();
         let Some((folder, range, uids)) = self.numbered(person).await else {
             return;
@@ -116,15 +116,17 @@ impl Model {
         let body = json!({ "destination": self.folders[to].path });
         bulk(person, "copy", body, &uids).await;
         let copied = self.folders[folder].messages[range].to_vec();
+        let count = copied.len();
         for message in copied {
             let id = self.id();
             self.copied.insert(message.subject.clone());
             let copied = ModelMessage::new(id, message.subject);
             self.folders[to].messages.push(copied);
         }
+        self.adopt_order(client, to, count).await;
     }
 
-    async fn move_by_api(&mut self, person: &Person<'_>) {
+    async fn move_by_api(&mut self, person: &Person<'_>, client: &mut Imap) {
         let to = self.any_folder();
         let Some((folder, range, uids)) = self.numbered(person).await else {
             return;
@@ -134,10 +136,12 @@ impl Model {
         }
         let body = json!({ "destination": self.folders[to].path });
         bulk(person, "move", body, &uids).await;
+        let count = range.len();
         self.moves_messages(folder, range, to, None);
+        self.adopt_order(client, to, count).await;
     }
 
-    async fn trash(&mut self, person: &Person<'_>) {
+    async fn trash(&mut self, person: &Person<'_>, client: &mut Imap) {
         let Some((folder, range, uids)) = self.numbered(person).await else {
             return;
         };
@@ -147,7 +151,9 @@ impl Model {
         }
         bulk(person, "trash", json!({}), &uids).await;
         let from = self.folders[folder].id;
+        let count = range.len();
         self.moves_messages(folder, range, trash, Some(from));
+        self.adopt_order(client, trash, count).await;
     }
 
     /// Restores one message that this model put into Trash through the API.
@@ -171,6 +177,20 @@ impl Model {
             .find(|(_, folder)| Some(folder.id) == from)
             .map_or_else(|| self.position("INBOX"), |(to, _)| to);
         self.moves_messages(trash, at..at + 1, to, None);
+    }
+
+    /// Brings the last `count` messages of a folder into the order of the mailbox. The service can
+    /// move or copy several messages in any order.
+    async fn adopt_order(&mut self, client: &mut Imap, folder: usize, count: usize) {
+        let folder = &mut self.folders[folder];
+        let stored = crate::subjects(client, &folder.path).await;
+        assert_eq!(stored.len(), folder.messages.len(), "{}", folder.path);
+        let mut last = folder.messages.split_off(stored.len() - count);
+        for subject in &stored[stored.len() - count..] {
+            let at = last.iter().position(|one| one.subject == *subject);
+            let at = at.unwrap_or_else(|| panic!("{subject} is not in {last:?}"));
+            folder.messages.push(last.remove(at));
+        }
     }
 
     pub(super) fn moves_messages(

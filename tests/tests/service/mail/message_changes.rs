@@ -105,7 +105,7 @@ async fn messages_are_restored_from_trash_to_their_folders_on_any_host() {
     done(change(&ada, one, "trash", &json!({})).await);
     client.delete("Play").await.unwrap();
     let uids = json!({ "uids": [two, three, one, one, 99999] });
-    counted(bulk(&ada, "restore", &uids).await, 4);
+    counted(bulk(&ada, "restore", &uids).await, 3);
     let mut inbox = subjects(&mut client, "INBOX").await;
     inbox.sort();
     assert_eq!(inbox, ["one", "three", "two"]);
@@ -151,7 +151,7 @@ async fn a_copy_is_a_new_message_and_flags_are_replaced() {
     assert_eq!(changes["changes"][0]["type"], "created");
     assert_eq!(changes["changes"][0]["uid"], copy);
     let body = json!({ "uids": [one, two, two, 99999], "destination": "Archive" });
-    counted(bulk(&ada, "copy", &body).await, 3);
+    counted(bulk(&ada, "copy", &body).await, 2);
     assert_eq!(
         subjects(&mut client, "Archive").await,
         ["two", "one", "two"]
