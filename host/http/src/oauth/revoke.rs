@@ -4,7 +4,7 @@ use std::sync::OnceLock;
 
 use bytes::Bytes;
 use http::{HeaderMap, StatusCode};
-use latchmail_core::error::{Failure, Kind};
+use latchmail_core::error::Failure;
 use latchmail_core::limits::{BoxFuture, Bucket, Key};
 use latchmail_oauth::error::{Error, Refusal};
 use latchmail_oauth::parameters::Parameters;
@@ -12,7 +12,7 @@ use latchmail_oauth::revocation::Revocation;
 use utoipa::ToSchema;
 
 use super::protocol;
-use super::token::basic_credentials;
+use super::token::{basic_credentials, count_request};
 use crate::app::App;
 use crate::message::{Content, Request, Response};
 use crate::rate_limit;
@@ -86,19 +86,7 @@ pub(super) async fn revoke_oauth_token(
     // All users of a client network share the rate limits of the network, so only requests without
     // a valid token count towards these limits.
     let is_guess = matches!(&result, Ok(Revocation::Unknown) | Err(Error::Refused(_)));
-    let is_limited = match &result {
-        Err(Error::Failed(failure)) => matches!(failure.kind, Kind::RateLimited(_)),
-        _ => false,
-    };
-    if !is_guess && !is_limited {
-        request.set_verified();
-    }
-    let limit = if is_guess {
-        let client = Key::client(request.client);
-        Some(limits.check(Bucket::OAuth, &client).await.admit()?)
-    } else {
-        counted.into_inner()
-    };
+    let limit = count_request(app, request, &result, is_guess, counted.into_inner()).await?;
     let mut response = match result {
         Ok(_) => Response {
             status: StatusCode::OK,

@@ -8,6 +8,7 @@ use base64::engine::general_purpose::STANDARD;
 use http::{HeaderMap, StatusCode, header};
 use latchmail_core::error::{Failure, Kind};
 use latchmail_core::limits::{BoxFuture, Bucket, Key};
+use latchmail_core::rate_limit::RateLimitStatus;
 use latchmail_oauth::GrantType;
 use latchmail_oauth::error::{Error, Refusal};
 use latchmail_oauth::parameters::Parameters;
@@ -106,19 +107,7 @@ pub(super) async fn exchange_token(app: &App, request: &Request) -> Result<Respo
     // All users of a client network share the rate limits of the network, so only failed exchanges
     // count towards these limits.
     let is_failure = matches!(&result, Err(Error::Refused(refusal)) if !is_waiting(refusal));
-    let is_limited = match &result {
-        Err(Error::Failed(failure)) => matches!(failure.kind, Kind::RateLimited(_)),
-        _ => false,
-    };
-    if !is_failure && !is_limited {
-        request.set_verified();
-    }
-    let limit = if is_failure {
-        let client = Key::client(request.client);
-        Some(limits.check(Bucket::OAuth, &client).await.admit()?)
-    } else {
-        counted.into_inner()
-    };
+    let limit = count_request(app, request, &result, is_failure, counted.into_inner()).await?;
     let mut response = match result {
         Ok(tokens) => message::json(StatusCode::OK, &tokens)?,
         Err(error) => protocol::error_response(error, !matches!(basic, Ok(None)))?,
@@ -127,6 +116,31 @@ pub(super) async fn exchange_token(app: &App, request: &Request) -> Result<Respo
         rate_limit::write(limit, &mut response.headers);
     }
     Ok(response)
+}
+
+/// Counts a failed request towards the rate limit of its client. Any other request was counted
+/// towards the rate limit of its grant; `counted` is the state of that limit. Returns the state of
+/// the limit that applies.
+pub(super) async fn count_request<T>(
+    app: &App,
+    request: &Request,
+    result: &Result<T, Error>,
+    is_failure: bool,
+    counted: Option<RateLimitStatus>,
+) -> Result<Option<RateLimitStatus>, Failure> {
+    if is_failure {
+        let client = Key::client(request.client);
+        let limit = app.http.limits.check(Bucket::OAuth, &client).await;
+        return limit.admit().map(Some);
+    }
+    let is_limited = match result {
+        Err(Error::Failed(failure)) => matches!(failure.kind, Kind::RateLimited(_)),
+        _ => false,
+    };
+    if !is_limited {
+        request.set_verified();
+    }
+    Ok(counted)
 }
 
 /// Returns `true` if the error means that the device must continue to poll (RFC 8628, section 3.5).

@@ -8,7 +8,7 @@ use latchmail_core::message_number::{MessageNumber, Uid};
 use latchmail_imap::{Fetched, MessageRef, Session};
 
 use super::Lister;
-use super::messages::{Uncached, read_summaries};
+use super::messages::{Uncached, with_summaries};
 use crate::access::Access;
 use crate::cache::FolderKey;
 use crate::connections::retry::retry_read;
@@ -135,18 +135,5 @@ async fn read(
     refs: &[MessageRef<'_>],
 ) -> Result<Found, latchmail_imap::Error> {
     let messages = session.positions_at(refs).await?;
-    let messages: Vec<_> = messages
-        .into_iter()
-        .map(|message| {
-            let cached = lister.context.cache.summary(folder, message.uid);
-            (message, cached)
-        })
-        .collect();
-    let uncached: Vec<Uid> = messages
-        .iter()
-        .filter(|(_, cached)| cached.is_none())
-        .map(|(message, _)| message.uid)
-        .collect();
-    let uncached = read_summaries(session, lister, &uncached).await?;
-    Ok((messages, uncached))
+    with_summaries(session, lister, folder, messages).await
 }

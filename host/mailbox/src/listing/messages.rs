@@ -259,19 +259,7 @@ async fn read_page(
         position,
     });
     let folder = FolderKey::new(account, query.path, opened.uid_validity);
-    let messages: Vec<_> = messages
-        .into_iter()
-        .map(|message| {
-            let cached = lister.context.cache.summary(folder, message.uid);
-            (message, cached)
-        })
-        .collect();
-    let uncached: Vec<Uid> = messages
-        .iter()
-        .filter(|(_, cached)| cached.is_none())
-        .map(|(message, _)| message.uid)
-        .collect();
-    let uncached = read_summaries(session, lister, &uncached).await?;
+    let (messages, uncached) = with_summaries(session, lister, folder, messages).await?;
     Ok(Some(Page {
         opened,
         total,
@@ -356,6 +344,29 @@ async fn search_page(
         end: oldest.map(|oldest| (*oldest, position)),
         messages,
     }))
+}
+
+/// Returns the messages of a folder with their cached summaries, and reads the other summaries.
+pub(super) async fn with_summaries(
+    session: &mut Session,
+    lister: &Lister,
+    folder: FolderKey,
+    messages: Vec<Fetched>,
+) -> Result<(Vec<(Fetched, Option<Arc<Summary>>)>, Vec<Uncached>), latchmail_imap::Error> {
+    let messages: Vec<_> = messages
+        .into_iter()
+        .map(|message| {
+            let cached = lister.context.cache.summary(folder, message.uid);
+            (message, cached)
+        })
+        .collect();
+    let uncached: Vec<Uid> = messages
+        .iter()
+        .filter(|(_, cached)| cached.is_none())
+        .map(|(message, _)| message.uid)
+        .collect();
+    let uncached = read_summaries(session, lister, &uncached).await?;
+    Ok((messages, uncached))
 }
 
 /// Reads the summaries of the messages with these IMAP UIDs. Omits messages that were just
