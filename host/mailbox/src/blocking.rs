@@ -5,14 +5,18 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::bounds;
 
-/// Runs `work`, whose duration depends on `bytes`. Uses the current thread for few bytes, because a
-/// thread switch would take longer than the work.
+/// Runs `work`, whose duration depends on `bytes`. Up to [`bounds::IN_PLACE_WORK`] bytes are
+/// processed on the current thread, because a thread switch would take longer than most work. Above
+/// [`bounds::INLINE_WORK`] bytes, the runtime moves the other tasks of this thread to another one.
+/// A deadline of the caller cannot stop work on the current thread.
 pub(crate) async fn run_sized<T: Send + 'static>(
     bytes: usize,
     work: impl FnOnce() -> T + Send + 'static,
 ) -> Result<T, String> {
     if bytes <= bounds::INLINE_WORK {
         Ok(work())
+    } else if bytes <= bounds::IN_PLACE_WORK {
+        Ok(tokio::task::block_in_place(work))
     } else {
         run(work).await
     }
