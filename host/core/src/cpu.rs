@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use rustix::time::{ClockId, clock_gettime};
+use tokio::runtime::{Handle, RuntimeFlavor};
 
 tokio::task_local! {
     /// The CPU time that other threads have used for the current request, in nanoseconds.
@@ -50,4 +51,12 @@ pub fn charged<T>(work: impl FnOnce() -> T) -> impl FnOnce() -> T {
 pub fn thread_time() -> Duration {
     let time = clock_gettime(ClockId::ThreadCPUTime);
     Duration::try_from(time).unwrap_or_default()
+}
+
+/// Returns whether the runtime has several threads. Only such a runtime can move tasks to another
+/// thread.
+#[must_use]
+pub fn is_multi_threaded() -> bool {
+    Handle::try_current()
+        .is_ok_and(|runtime| runtime.runtime_flavor() == RuntimeFlavor::MultiThread)
 }

@@ -3,6 +3,9 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use latchmail_core::cpu::is_multi_threaded;
+use tokio::task::block_in_place;
+
 use crate::bounds;
 
 /// Runs `work`, whose duration depends on `bytes`. Up to [`bounds::IN_PLACE_WORK`] bytes are
@@ -15,8 +18,8 @@ pub(crate) async fn run_sized<T: Send + 'static>(
 ) -> Result<T, String> {
     if bytes <= bounds::INLINE_WORK {
         Ok(work())
-    } else if bytes <= bounds::IN_PLACE_WORK {
-        Ok(tokio::task::block_in_place(work))
+    } else if bytes <= bounds::IN_PLACE_WORK && is_multi_threaded() {
+        Ok(block_in_place(work))
     } else {
         run(work).await
     }
@@ -64,8 +67,8 @@ mod tests {
             ended.0.send(()).unwrap();
         });
         let task = tokio::spawn(work);
-        tokio::task::block_in_place(|| started.1.recv().unwrap());
+        block_in_place(|| started.1.recv().unwrap());
         task.abort();
-        tokio::task::block_in_place(|| ended.1.recv().unwrap());
+        block_in_place(|| ended.1.recv().unwrap());
     }
 }

@@ -9,9 +9,8 @@ use std::future::poll_fn;
 use std::task::Poll;
 use std::time::Duration;
 
-use latchmail_core::cpu::{ChargedTime, thread_time};
+use latchmail_core::cpu::{ChargedTime, is_multi_threaded, thread_time};
 use latchmail_core::metrics::CounterSeries;
-use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio::task::block_in_place;
 use wasmtime::component::ResourceTableError;
 use wasmtime::{CallHook, PoolConcurrencyLimitError};
@@ -167,13 +166,6 @@ impl CpuTime {
             polled
         })
     }
-}
-
-/// Returns whether the runtime has several threads. Only such a runtime can move tasks to another
-/// thread.
-fn is_multi_threaded() -> bool {
-    Handle::try_current()
-        .is_ok_and(|runtime| runtime.runtime_flavor() == RuntimeFlavor::MultiThread)
 }
 
 /// A limit that a guest exceeded.
