@@ -21,7 +21,7 @@ use super::find::{Found, find};
 use super::result::{Error, Imported};
 use crate::access::Access;
 use crate::blocking;
-use crate::changing::change::change_error;
+use crate::changing::commands::change_error;
 use crate::connections::retry::retry_read;
 use crate::error::Error as MailboxError;
 use crate::folders::path::normalize_path;
