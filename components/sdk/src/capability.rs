@@ -50,7 +50,7 @@ pub use self::teams::{
     Grant, InvitedMember, Missing, NewGrant, Refused, Right, Target, Team, TeamMember, TeamRole,
     TeamSummary, Teams,
 };
-pub use crate::bindings::latchmail::host::types::{Error, Problem, Timestamp};
+pub use crate::bindings::handles::types::{Error, Problem, Timestamp};
 pub use crate::scope::Scope;
 
 /// The real host. Outside a component, the functions of `Host` panic.

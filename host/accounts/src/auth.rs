@@ -17,6 +17,7 @@
 //! | [`sessions`] | sign-in, refresh and sign-out |
 //! | [`single_sign_on`] | sign-in and sign-out of persons at the identity provider |
 //! | [`grants`] | lists, suspends and ends API tokens and OAuth grants |
+//! | `suspension` | the failure of requests whose grant is suspended |
 //! | `mail_server_sign_in`, `recheck` | sign-in with passwords of the mail server; rechecks |
 //! | [`provider_sessions`] | the supervision of sessions that began at the identity provider |
 //! | [`two_factor`] | second factors |
@@ -52,6 +53,7 @@ pub mod registration;
 pub mod sessions;
 mod shared;
 pub mod single_sign_on;
+mod suspension;
 pub mod two_factor;
 pub mod user_agent;
 mod uses;

@@ -2,6 +2,7 @@
 //! Creates, renames and deletes folders.
 
 pub(crate) mod change;
+pub(crate) mod commands;
 mod conditions;
 mod flags;
 pub(crate) mod folders;

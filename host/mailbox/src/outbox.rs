@@ -3,6 +3,7 @@
 //!
 //! This module depends neither on HTTP nor on WIT.
 
+mod attached_file;
 mod draft;
 mod envelope;
 mod files;
@@ -10,6 +11,7 @@ mod files;
 pub mod fuzzing;
 mod idempotency;
 mod login;
+mod media_type;
 mod memory;
 mod parts;
 mod probe;
@@ -21,9 +23,9 @@ mod starttls;
 mod uploads;
 mod words;
 
-pub use draft::{Draft, HeaderField, Recipient};
-pub use envelope::Sender;
-pub use files::{File, Source};
+pub use attached_file::{File, Source};
+pub use draft::{Draft, HeaderField};
+pub use envelope::{Recipient, Sender};
 pub use probe::{Probe, probe};
 pub use result::{Error, Sent};
 pub use send::Outbox;

@@ -9,6 +9,7 @@ mod folders;
 mod grants;
 mod http_client;
 mod listing;
+mod mail;
 mod mailbox;
 mod message_changes;
 mod outbox;
@@ -65,7 +66,7 @@ struct Account {
     password: String,
     /// `None` if the operator created the account.
     profile: Option<Details>,
-    mail: mailbox::Mail,
+    mail: mail::Mail,
     sent: Vec<(Rc<SentMessage>, Sent)>,
     sending_fault: Option<Error>,
     uploads: Vec<outbox::Upload>,

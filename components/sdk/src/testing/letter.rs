@@ -1,7 +1,6 @@
 //! Builds messages for tests.
 
 use super::NOW;
-use super::host::SentFile;
 use crate::capability::{
     Address, Attachment, Authentication, Detail, Draft, MailingList, Spam, Summary, Timestamp,
     Verdict,
@@ -179,8 +178,8 @@ impl Letter {
         self
     }
 
-    /// Returns the copy of a sent message.
-    pub(super) fn sent(draft: &Draft, files: &[SentFile]) -> Self {
+    /// Returns the copy of a sent message, without its files.
+    pub(super) fn sent(draft: &Draft) -> Self {
         let from = draft.from.as_ref();
         let mut letter = Self::from(from.map_or("", |from| &from.address)).flag("\\Seen");
         letter.detail.summary.from = from.cloned().into_iter().collect();
@@ -192,9 +191,7 @@ impl Letter {
         letter.detail.references.clone_from(&draft.references);
         letter.detail.text.clone_from(&draft.text);
         letter.detail.html.clone_from(&draft.html);
-        files.iter().fold(letter, |letter, file| {
-            letter.file(&file.filename, &file.content_type, &file.content)
-        })
+        letter
     }
 
     /// Returns the message in the format of the host, and the content of each attachment.

@@ -24,10 +24,9 @@ use latchmail_directory::two_factor::Person;
 use secrecy::{ExposeSecret as _, SecretString};
 use subtle::ConstantTimeEq as _;
 
-use super::single_sign_on::RECENT;
 use super::two_factor::{Checked, second_factor};
 use super::uses::{Uses, to_the_minute};
-use super::verifier::{CODE_REQUIRED, Verifier};
+use super::verifier::{CODE_REQUIRED, RECENT, Verifier};
 use super::{passwords, person};
 use crate::mail_server::MailServer;
 use crate::mail_server_users::Verification;

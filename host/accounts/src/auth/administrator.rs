@@ -22,8 +22,7 @@ use secrecy::SecretString;
 use super::account::Credentials;
 use super::reasons::{ACCOUNT_CHANGED, CODE_USED};
 use super::sessions::Sessions;
-use super::single_sign_on::RECENT;
-use super::verifier::Verifier;
+use super::verifier::{RECENT, Verifier};
 use crate::mail_server::MailServer;
 
 /// Lifetime of a session on the operator's page.

@@ -23,8 +23,8 @@ use secrecy::{ExposeSecret as _, SecretString};
 use subtle::ConstantTimeEq as _;
 
 use super::account::{Session, session_over};
-use super::grants::suspended;
 use super::header::API_TOKEN_PREFIX;
+use super::suspension::suspended;
 use super::uses::Uses;
 use crate::mail_server::MailServer;
 

@@ -8,7 +8,6 @@ use std::sync::Arc;
 
 use latchmail_core::caller::{Origin, Scope};
 use latchmail_core::clock::{Clock, Timestamp};
-use latchmail_core::codes;
 use latchmail_core::detached_tasks::DetachedTasks;
 use latchmail_core::error::Failure;
 use latchmail_directory::Directory;
@@ -19,9 +18,6 @@ use super::account::{Session, session_over};
 use super::oauth_tokens::{Count, IssuedToken, OAuthTokens};
 use super::uses::Uses;
 use crate::mail_server::MailServer;
-
-/// The error text for a request with a suspended API token or OAuth access token.
-pub const SUSPENDED: &str = "This grant is suspended";
 
 /// A grant in the list of its owner.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -53,11 +49,6 @@ pub struct Grants {
     pub(super) tasks: DetachedTasks,
     pub(super) uses: Arc<Uses>,
     pub(super) oauth_tokens: Arc<OAuthTokens>,
-}
-
-/// Returns the failure of a request with a suspended grant.
-pub(super) fn suspended() -> Failure {
-    Failure::forbidden(codes::GRANT_SUSPENDED, SUSPENDED)
 }
 
 impl Grants {

@@ -28,8 +28,8 @@ use secrecy::{ExposeSecret as _, SecretString};
 
 use super::access_token::BAD_ACCESS_TOKEN;
 use super::audience::Audiences;
-use super::grants::suspended;
 use super::reasons::{ACCOUNT_CHANGED, CODE_USED};
+use super::suspension::suspended;
 use super::verifier::{Identified, Verifier};
 use crate::mail_server::MailServer;
 

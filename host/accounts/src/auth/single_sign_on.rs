@@ -36,9 +36,6 @@ use super::verifier::Identified;
 use crate::mail_server::MailServer;
 use crate::mail_server_users::LookupError;
 
-/// Maximum age of a sign-in that confirms a request.
-pub(super) const RECENT: Duration = Duration::from_mins(5);
-
 /// Lifetime of a sign-in code.
 const CODE_LIFETIME: Duration = Duration::from_mins(1);
 

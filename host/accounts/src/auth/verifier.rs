@@ -4,6 +4,7 @@
 //! action that the verification authorizes.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use latchmail_core::caller::Origin;
 use latchmail_core::clock::{Clock, Timestamp};
@@ -34,6 +35,8 @@ pub const START_PATH: &str = "/auth/oidc/start";
 /// Error text if the password is correct but a two-factor code is required.
 pub(super) const CODE_REQUIRED: (Code, &str) =
     (codes::TWO_FACTOR_CODE_REQUIRED, "Two-factor code required");
+/// Maximum age of a sign-in that confirms a request.
+pub(super) const RECENT: Duration = Duration::from_mins(5);
 
 /// An attempt to sign in.
 struct Attempt<'a> {

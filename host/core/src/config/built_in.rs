@@ -4,7 +4,7 @@
 use std::fmt;
 use std::io;
 
-use super::{Config, Module};
+use super::Config;
 
 /// A module of the service.
 #[derive(Clone, Copy, Debug)]
@@ -113,13 +113,5 @@ impl Config {
             }
         }
         self
-    }
-}
-
-impl Module {
-    /// Returns whether the configuration or the program determines the component of the module.
-    #[must_use]
-    pub fn has_component(&self) -> bool {
-        self.source.is_some() || self.embedded.is_some()
     }
 }

@@ -66,6 +66,12 @@ section! {
 }
 
 impl Module {
+    /// Returns whether the configuration or the program determines the component of the module.
+    #[must_use]
+    pub fn has_component(&self) -> bool {
+        self.source.is_some() || self.embedded.is_some()
+    }
+
     /// Returns `true` if this policy has a right that `current` does not have.
     #[must_use]
     pub fn has_lost_rights(&self, current: &Self) -> bool {

@@ -12,17 +12,16 @@ use std::sync::Arc;
 use latchmail_core::message_number::{MessageNumber, Uid};
 use latchmail_core::permissions::Right;
 use latchmail_directory::message_index::Location;
+use latchmail_imap::MessageRef;
 use latchmail_imap::change::StoreMode;
 use latchmail_imap::flag::Flag;
 use latchmail_imap::list::POSITIONS;
-use latchmail_imap::{Connector, MessageRef, Session, Writable};
 
 use super::Changer;
+use super::commands::{change_error, select};
 use super::flags::{FlagChange, store_flags};
 use crate::access::Access;
-use crate::connections::pool::Lease;
 use crate::connections::retry::retry_read;
-use crate::connections::server_text::sanitize;
 use crate::error::Error;
 use crate::folders::path::normalize_path;
 use crate::folders::rights::Decision;
@@ -530,31 +529,6 @@ impl Changer {
                 Ok(FolderResult::Changed(deleted))
             }
         }
-    }
-}
-
-/// Opens a folder with SELECT. Returns `None` if no folder with this path and UIDVALIDITY exists.
-pub(super) async fn select<'l>(
-    lease: &'l mut Lease<Connector>,
-    path: &str,
-    uid_validity: u32,
-) -> Result<Option<(&'l mut Session, Writable)>, Error> {
-    let folder = retry_read!(lease, session => session.select(path));
-    match folder.filter(|folder| folder.opened.uid_validity == uid_validity) {
-        Some(folder) => Ok(Some((lease.session().await?, folder))),
-        None => Ok(None),
-    }
-}
-
-/// Converts the error of a command that changes messages. If the connection was lost, the server
-/// might have executed the command.
-pub(crate) fn change_error(error: latchmail_imap::Error) -> Error {
-    match error {
-        latchmail_imap::Error::No(text) => Error::Rejected(sanitize(&text)),
-        latchmail_imap::Error::Lost(why)
-        | latchmail_imap::Error::Unavailable(why)
-        | latchmail_imap::Error::Protocol(why) => Error::Unknown(why),
-        other => other.into(),
     }
 }
 

@@ -8,7 +8,7 @@ use latchmail_imap::change::{StoreMode, Stored};
 use latchmail_imap::flag::Flag;
 use latchmail_imap::{Connector, Fetched, SelectedFolder, Writable};
 
-use super::change::{change_error, select};
+use super::commands::{change_error, select};
 use crate::connections::pool::Lease;
 use crate::error::Error;
 

@@ -19,7 +19,7 @@ use latchmail_imap::folder_change::FolderOutcome;
 use latchmail_imap::list::{COUNTS, POSITIONS, Role};
 
 use super::Changer;
-use super::change::{change_error, select};
+use super::commands::{change_error, select};
 use crate::access::Access;
 use crate::connections::pool::Lease;
 use crate::connections::retry::retry_read;

@@ -1,10 +1,10 @@
 //! Looks for the stored message of an import whose outcome is unknown.
 
+use bytes::Bytes;
 use latchmail_core::message_number::Uid;
 use latchmail_imap::{MessageRef, Session};
 
 use super::content::{Content, sizes};
-use super::import::Import;
 use crate::bounds;
 
 /// Maximum number of messages that arrived since the import began. If more messages arrived, the
@@ -27,22 +27,22 @@ pub(super) enum Found {
     Unknown,
 }
 
-/// Looks for the message among the messages that arrived in its folder since the folder had this
-/// UIDVALIDITY and UIDNEXT. `content` is the content of the message.
+/// Looks for `imported` among the messages that arrived in the folder `path` since the folder had
+/// this UIDVALIDITY and UIDNEXT. `content` is the content of `imported`.
 pub(super) async fn find(
     session: &mut Session,
-    import: &Import,
+    path: &str,
     (uid_validity, uid_next): (u32, u32),
+    imported: &Bytes,
     content: [u8; 32],
 ) -> Result<Found, latchmail_imap::Error> {
-    let path = import.path();
     let Some((opened, uids)) = session.arrivals(path, uid_next).await? else {
         return Ok(Found::Missing);
     };
     if opened.uid_validity != uid_validity || uids.len() > MAX_ARRIVALS {
         return Ok(Found::Unknown);
     }
-    let sizes = sizes(&import.message);
+    let sizes = sizes(imported);
     for uids in uids.chunks(BATCH) {
         let message = |uid: &Uid| MessageRef {
             path,

@@ -21,7 +21,7 @@ use super::find::{Found, find};
 use super::result::{Error, Imported};
 use crate::access::Access;
 use crate::blocking;
-use crate::changing::change::change_error;
+use crate::changing::commands::change_error;
 use crate::connections::retry::retry_read;
 use crate::error::Error as MailboxError;
 use crate::folders::path::normalize_path;
@@ -350,7 +350,8 @@ impl Importer {
         let content = content.await.map_err(MailboxError::Internal)?;
         let connections = &self.mail.context.connections;
         let mut lease = connections.lease(access, Some(import.path())).await?;
-        Ok(retry_read!(lease, session => find(session, import, state, content)))
+        let (path, message) = (import.path(), &import.message);
+        Ok(retry_read!(lease, session => find(session, path, state, message, content)))
     }
 
     /// Returns the number of the stored message. Records first that the message was imported.

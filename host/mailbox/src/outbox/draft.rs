@@ -4,18 +4,16 @@
 
 use bytes::Bytes;
 use latchmail_core::clock::Timestamp;
-use latchmail_core::codes;
-use latchmail_core::error::Problem;
 use latchmail_shape::{MAX_HEADER_FIELDS, check_header_field, is_repeatable};
 use mail_builder::MessageBuilder;
 use mail_builder::headers::date::Date;
 use mail_builder::headers::message_id::MessageId;
 use sha2::{Digest as _, Sha256};
 
-use super::envelope::{Envelope, EnvelopeAddress, Sender};
-use super::files::{AttachedFile, File, FoundFile};
+use super::attached_file::{AttachedFile, File, FoundFile};
+use super::envelope::{Envelope, Recipient, Sender};
 use super::parts;
-use super::result::Error;
+use super::result::{Error, invalid};
 use super::words::{address_list, field_value, subject};
 
 /// Maximum size of the finished message, in bytes.
@@ -34,28 +32,6 @@ pub struct HeaderField {
     pub name: String,
     /// The value, on one line.
     pub value: String,
-}
-
-/// A recipient.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Recipient {
-    pub(super) name: String,
-    pub(super) address: EnvelopeAddress,
-}
-
-impl Recipient {
-    /// Creates a recipient. The display name can be empty.
-    ///
-    /// # Errors
-    /// Returns [`Error::Invalid`] if the name or the address is invalid.
-    pub fn new(name: String, address: &str) -> Result<Self, Error> {
-        if name.chars().any(char::is_control) {
-            return Err(invalid("recipient name"));
-        }
-        let address =
-            EnvelopeAddress::parse(address).ok_or_else(|| invalid("recipient address"))?;
-        Ok(Self { name, address })
-    }
 }
 
 /// A message to be sent.
@@ -288,13 +264,6 @@ impl Draft {
         }
         digest.finalize().into()
     }
-}
-
-pub(super) fn invalid(what: &str) -> Error {
-    Error::Invalid(Problem::new(
-        codes::INVALID_DRAFT,
-        format!("Invalid {what}"),
-    ))
 }
 
 /// Removes the angle brackets from a Message-ID.

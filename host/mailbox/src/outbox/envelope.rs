@@ -4,6 +4,7 @@ use std::fmt;
 
 use latchmail_shape::addresses::{ascii_domain, parse_address};
 
+use super::result::{Error, invalid};
 use crate::access::Access;
 
 /// The sender and the recipients of a message.
@@ -18,6 +19,28 @@ pub(super) struct Envelope {
 pub struct Sender {
     pub(super) access: Access,
     pub(super) address: EnvelopeAddress,
+}
+
+/// A recipient.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Recipient {
+    pub(super) name: String,
+    pub(super) address: EnvelopeAddress,
+}
+
+impl Recipient {
+    /// Creates a recipient. The display name can be empty.
+    ///
+    /// # Errors
+    /// Returns [`Error::Invalid`] if the name or the address is invalid.
+    pub fn new(name: String, address: &str) -> Result<Self, Error> {
+        if name.chars().any(char::is_control) {
+            return Err(invalid("recipient name"));
+        }
+        let address =
+            EnvelopeAddress::parse(address).ok_or_else(|| invalid("recipient address"))?;
+        Ok(Self { name, address })
+    }
 }
 
 /// An address in the form for SMTP. The domain is in lower case and ASCII (RFC 5891). The local

@@ -1,168 +1,24 @@
-//! The files of a draft. A file can refer to an upload, an attachment or a message. The service
-//! reads the bytes of such a file only after the memory for all files is available.
+//! Finds and reads the files of a draft. The service reads the bytes of a file only after the
+//! memory for all files is available.
 
 use bytes::{Bytes, BytesMut};
 use futures_util::StreamExt as _;
 use latchmail_core::codes;
 use latchmail_core::error::Problem;
-use latchmail_core::message_number::MessageNumber;
-use sha2::{Digest as _, Sha256};
 
-use super::draft::{Draft, MAX_MESSAGE, invalid};
+use super::attached_file::{AttachedFile, File, FoundFile, MESSAGE, Source};
+use super::draft::{Draft, MAX_MESSAGE};
+use super::media_type::is_media_type;
 use super::result::Error;
 use super::send::Outbox;
-use super::uploads::Upload;
 use crate::access::Access;
 use crate::error::Error as MailboxError;
 use crate::reading::download::Download;
 
-/// The media type of an attached message.
-const MESSAGE: &str = "message/rfc822";
 /// The media type of bytes without a known type.
 const BYTES: &str = "application/octet-stream";
-/// Maximum length of a Content-ID without its angle brackets, in bytes.
-const MAX_CONTENT_ID: usize = 255;
 /// Maximum length of the name of an attached message, in characters.
 const MAX_NAME: usize = 100;
-
-/// The source of the bytes of a file.
-#[derive(Clone, Debug)]
-pub enum Source {
-    /// Bytes in memory.
-    Bytes(Bytes),
-    /// The upload of the caller with this id.
-    Upload(String),
-    /// An attachment of a message.
-    Part {
-        /// The number of the message.
-        message: MessageNumber,
-        /// The index of the attachment.
-        index: u32,
-    },
-    /// A complete message.
-    Message(MessageNumber),
-}
-
-/// An attached file.
-#[derive(Clone, Debug)]
-pub struct File {
-    /// The source of the bytes.
-    pub source: Source,
-    /// The file name. `None` is the name of the source.
-    pub filename: Option<String>,
-    /// The media type, without parameters. `None` is the media type of the source.
-    pub content_type: Option<String>,
-    /// The Content-ID, without angle brackets.
-    pub content_id: Option<String>,
-    /// Whether the file is shown with the text.
-    pub inline: bool,
-}
-
-/// A file with its bytes.
-#[derive(Clone, Debug)]
-pub(super) struct AttachedFile {
-    pub(super) filename: String,
-    pub(super) content_type: String,
-    pub(super) content_id: Option<String>,
-    pub(super) inline: bool,
-    pub(super) content: Bytes,
-}
-
-/// A file whose source exists.
-pub(super) struct FoundFile {
-    filename: String,
-    content_type: String,
-    /// The size in bytes.
-    size: u64,
-    /// The upload, if the source is an upload.
-    upload: Option<Upload>,
-}
-
-impl FoundFile {
-    pub(super) fn is_message(&self) -> bool {
-        self.content_type.starts_with("message/")
-    }
-
-    /// Returns the size in bytes.
-    pub(super) fn size(&self) -> usize {
-        usize::try_from(self.size).unwrap_or(usize::MAX)
-    }
-}
-
-impl File {
-    /// Checks all values except the source.
-    ///
-    /// # Errors
-    /// Returns [`Error::Invalid`] if a value is invalid.
-    pub(super) fn check(&self) -> Result<(), Error> {
-        let name = self.filename.as_deref();
-        if name.is_some_and(|name| name.is_empty() || name.chars().any(char::is_control)) {
-            return Err(invalid("file name"));
-        }
-        if name.is_none() && matches!(self.source, Source::Bytes(_)) {
-            return Err(invalid("file name"));
-        }
-        let media = self.content_type.as_deref();
-        if media.is_some_and(|media| !is_media_type(media)) {
-            return Err(invalid("media type of a file"));
-        }
-        if matches!(self.source, Source::Message(_)) && media.is_some_and(|media| media != MESSAGE)
-        {
-            return Err(invalid("media type of an attached message"));
-        }
-        if self
-            .content_id
-            .as_deref()
-            .is_some_and(|id| !is_content_id(id))
-        {
-            return Err(invalid("Content-ID"));
-        }
-        Ok(())
-    }
-
-    /// Adds the values that files did not have initially to a hash. The values of a source identify
-    /// its bytes: uploads and messages never change.
-    pub(super) fn add_to(&self, digest: &mut Sha256) {
-        let mut add = |text: &str| {
-            digest.update((text.len() as u64).to_be_bytes());
-            digest.update(text.as_bytes());
-        };
-        match &self.source {
-            Source::Bytes(_) => add("bytes"),
-            Source::Upload(id) => {
-                add("upload");
-                add(id);
-            }
-            Source::Part { message, index } => {
-                add("part");
-                add(&format!("{message:?} {index}"));
-            }
-            Source::Message(message) => {
-                add("message");
-                add(&format!("{message:?}"));
-            }
-        }
-        for value in [&self.filename, &self.content_type, &self.content_id] {
-            add(if value.is_some() { "some" } else { "none" });
-            add(value.as_deref().unwrap_or_default());
-        }
-        add(if self.inline { "inline" } else { "attachment" });
-    }
-
-    /// Returns `true` if the file is like the files before there were other sources.
-    pub(super) fn is_plain(&self) -> bool {
-        let is_bytes = matches!(self.source, Source::Bytes(_));
-        is_bytes && self.content_id.is_none() && !self.inline && self.content_type.is_some()
-    }
-
-    /// Returns the bytes if the bytes are in memory.
-    pub(super) fn bytes(&self) -> &[u8] {
-        match &self.source {
-            Source::Bytes(bytes) => bytes,
-            Source::Upload(_) | Source::Part { .. } | Source::Message(_) => &[],
-        }
-    }
-}
 
 impl Outbox {
     /// Finds the sources of all files of a draft, without reading their bytes.
@@ -323,27 +179,6 @@ fn message_name(subject: &str) -> String {
     format!("{name}.eml")
 }
 
-/// Returns `true` if the text is a Content-ID without angle brackets. Also accepts identifiers
-/// without `@`, because mail clients write and read them.
-fn is_content_id(text: &str) -> bool {
-    (1..=MAX_CONTENT_ID).contains(&text.len())
-        && text
-            .bytes()
-            .all(|b| b.is_ascii_graphic() && !b"<>\"\\(),;:[]".contains(&b))
-}
-
-/// Returns `true` if the text is a media type without parameters (RFC 6838, section 4.2).
-pub(super) fn is_media_type(text: &str) -> bool {
-    let is_name = |name: &str| {
-        (1..=127).contains(&name.len())
-            && name
-                .bytes()
-                .all(|b| b.is_ascii_alphanumeric() || b"!#$&-^_.+".contains(&b))
-    };
-    text.split_once('/')
-        .is_some_and(|(kind, subtype)| is_name(kind) && is_name(subtype))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -359,16 +194,5 @@ mod tests {
             assert_eq!(message_name(subject), name);
         }
         assert_eq!(message_name(&"x".repeat(200)).len(), MAX_NAME + 4);
-    }
-
-    #[test]
-    fn a_content_id_has_no_brackets_and_no_spaces() {
-        for id in ["logo", "a.b+c@x.example", "a%20b"] {
-            assert!(is_content_id(id), "{id}");
-        }
-        let long = "x".repeat(MAX_CONTENT_ID + 1);
-        for id in ["", "<a@b>", "a b", "a\r\nb", "\u{fc}", &long] {
-            assert!(!is_content_id(id), "{id}");
-        }
     }
 }

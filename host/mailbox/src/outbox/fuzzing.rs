@@ -6,9 +6,9 @@ use latchmail_core::clock::Timestamp;
 use latchmail_mime::fuzzing::read;
 use secrecy::SecretString;
 
-use super::draft::{Draft, Recipient};
-use super::envelope::{EnvelopeAddress, Sender};
-use super::files::{AttachedFile, File, Source};
+use super::attached_file::{AttachedFile, File, Source};
+use super::draft::Draft;
+use super::envelope::{EnvelopeAddress, Recipient, Sender};
 use crate::access::Access;
 
 /// Checks that each accepted address is on one line, without brackets and spaces outside quotes. A

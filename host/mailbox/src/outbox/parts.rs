@@ -8,7 +8,7 @@ use mail_builder::headers::raw::Raw;
 use mail_builder::mime::{BodyPart, MimePart};
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 
-use super::files::AttachedFile;
+use super::attached_file::AttachedFile;
 
 /// A MIME part.
 struct Part<'p> {

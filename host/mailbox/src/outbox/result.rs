@@ -1,6 +1,7 @@
 //! The result of sending a message.
 
 use crate::error::Error as MailboxError;
+use latchmail_core::codes;
 use latchmail_core::error::Problem;
 
 /// A message that was sent.
@@ -60,6 +61,14 @@ pub enum Error {
     /// An internal error occurred. The message was not sent.
     #[error("sending failed: {0}")]
     Internal(String),
+}
+
+/// Returns the error for an invalid value of a draft.
+pub(super) fn invalid(what: &str) -> Error {
+    Error::Invalid(Problem::new(
+        codes::INVALID_DRAFT,
+        format!("Invalid {what}"),
+    ))
 }
 
 impl From<MailboxError> for Error {

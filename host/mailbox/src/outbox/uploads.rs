@@ -13,9 +13,8 @@ use latchmail_core::sealing::{Purpose, SealingKey};
 use latchmail_core::secrets;
 use latchmail_directory::uploads::{self as directory, NewUpload};
 
-use super::draft::invalid;
-use super::files::is_media_type;
-use super::result::Error;
+use super::media_type::is_media_type;
+use super::result::{Error, invalid};
 use crate::access::Access;
 use crate::blocking;
 

@@ -7,7 +7,7 @@ use mail_builder::headers::HeaderType;
 use mail_builder::headers::address::Address as HeaderAddress;
 use mail_builder::headers::raw::Raw;
 
-use super::draft::Recipient;
+use super::envelope::Recipient;
 
 /// Returns the value of a field with addresses. Encodes all names of the field if a name contains
 /// text like an encoded word (RFC 2047). mail-builder would write an ASCII name unchanged in

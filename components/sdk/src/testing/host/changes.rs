@@ -1,7 +1,7 @@
 //! The change log of the fake host. Unlike the real host, the fake host does not collapse several
 //! changes to one message.
 
-use super::mailbox::Mail;
+use super::mail::Mail;
 use crate::capability::{Change, ChangeList, ChangedMessage, ChangesError, DeletedMessage, Error};
 use latchmail_shape::codes;
 

@@ -2,7 +2,7 @@
 
 use latchmail_shape::codes;
 
-use super::mailbox::{Mail, ROLES, SEEN, Stored, changed_message, has_flag};
+use super::mail::{Mail, ROLES, SEEN, Stored, StoredFolder, changed_message, has_flag};
 use crate::capability::{
     Change, ChangedFolder, Error, Folder, MessageDisposal, MovedMessage, RenamedFolder, Role,
     Summary,
@@ -10,25 +10,6 @@ use crate::capability::{
 
 /// Maximum length of a path, in bytes.
 const MAX_PATH: usize = 2000;
-
-/// A folder.
-#[derive(Debug)]
-pub(super) struct StoredFolder {
-    pub(super) path: String,
-    pub(super) role: Option<&'static str>,
-    /// The id, which a renamed folder keeps.
-    pub(super) id: String,
-}
-
-impl StoredFolder {
-    pub(super) fn new(path: &str, role: Option<&'static str>) -> Self {
-        Self {
-            path: path.into(),
-            role,
-            id: format!("id of {path}"),
-        }
-    }
-}
 
 impl Mail {
     pub(super) fn has(&self, folder: &str) -> bool {

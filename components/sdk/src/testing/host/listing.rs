@@ -2,7 +2,8 @@
 
 use latchmail_shape::codes;
 
-use super::mailbox::{FLAGGED, Mail, SEEN, Stored, check_page, has_flag};
+use super::mail::{FLAGGED, Mail, SEEN, Stored, has_flag};
+use super::mailbox::check_page;
 use crate::capability::{Error, Listing, MessageQuery, Page, PageStart, Summary};
 
 /// The error text for a cursor that is malformed, or belongs to another folder or other filters.

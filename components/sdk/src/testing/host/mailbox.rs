@@ -1,16 +1,16 @@
-//! Mailboxes of the fake host. `folders.rs` contains the folders, `listing.rs` the listings,
-//! `message_changes.rs` the changes of messages, `search.rs` the searches, and `changes.rs` the
-//! change log.
+//! Mailboxes of the fake host. `mail.rs` contains the data of a mailbox, `folders.rs` the changes
+//! of folders, `listing.rs` the listings, `message_changes.rs` the changes of messages, `search.rs`
+//! the searches, and `changes.rs` the change log.
 
-use super::folders::StoredFolder;
+use super::mail::{KeptImport, Mail, Stored, changed_message, settable};
 use super::message_changes::{change_if, versions};
 use super::{FakeHost, Need};
 use crate::capability::{
-    Attachment, AttachmentContent, Blob, Change, ChangeList, ChangedMessage, ChangesError,
-    ConditionalError, CopiedMessage, Detail, DetailWithBlobs, Error, FlagAction, Folder,
-    HeaderField, Hit, Import, ImportedMessage, IndexState, Listing, Mailbox, MessageDisposal,
-    MessageHeader, MessageQuery, MessageVersion, Page, Quota, QuotaUsage, RawMessage, Scope,
-    Search, SearchError, SearchResult, Summary, ThreadList, ThreadMessages, ThreadsError,
+    Attachment, AttachmentContent, Blob, Change, ChangeList, ChangesError, ConditionalError,
+    CopiedMessage, Detail, DetailWithBlobs, Error, FlagAction, Folder, HeaderField, Hit, Import,
+    ImportedMessage, IndexState, Listing, Mailbox, MessageDisposal, MessageHeader, MessageQuery,
+    MessageVersion, Page, Quota, RawMessage, Scope, Search, SearchError, SearchResult, Summary,
+    ThreadList, ThreadMessages, ThreadsError,
 };
 use crate::testing::letter::Letter;
 use crate::testing::raw;
@@ -24,97 +24,6 @@ const MAX_SUMMARIES: usize = 100;
 const MAX_DETAILS: usize = 20;
 /// Maximum number of messages on a page.
 const MAX_PAGE: u32 = 100;
-
-pub(super) const SEEN: &str = "\\Seen";
-pub(super) const FLAGGED: &str = "\\Flagged";
-/// The roles of folders, in the order of the contract.
-pub(super) const ROLES: [&str; 8] = [
-    "\\Inbox",
-    "\\Flagged",
-    "\\Sent",
-    "\\Drafts",
-    "\\All",
-    "\\Archive",
-    "\\Junk",
-    "\\Trash",
-];
-const SETTABLE_FLAGS: [&str; 4] = [SEEN, "\\Answered", "\\Flagged", "\\Draft"];
-
-/// The folders and the messages of an account.
-#[derive(Debug)]
-pub(super) struct Mail {
-    pub(super) folders: Vec<StoredFolder>,
-    /// The messages of all folders. The messages of each folder are in the order of their arrival
-    /// in the folder.
-    pub(super) stored: Vec<Stored>,
-    pub(super) last_uid: u64,
-    /// The imports with an idempotency key.
-    imports: Vec<KeptImport>,
-    /// The number of the last arrival of a message in a folder.
-    pub(super) last_arrival: u64,
-    /// All changes, oldest first.
-    pub(super) changes: Vec<Change>,
-    /// The state of the search index.
-    pub(super) index: IndexState,
-    quota: Quota,
-}
-
-/// A message in a folder.
-#[derive(Debug)]
-pub(super) struct Stored {
-    pub(super) folder: String,
-    pub(super) detail: Detail,
-    /// The number of the message's arrival in its folder. Later arrivals have higher numbers.
-    pub(super) arrival: u64,
-    /// The content of each attachment.
-    pub(super) files: Vec<Vec<u8>>,
-    /// The bytes of an imported message.
-    pub(super) raw: Option<Vec<u8>>,
-    /// The path of the folder that contained the message before its last move.
-    pub(super) previous: Option<String>,
-}
-
-/// An import with an idempotency key.
-#[derive(Debug)]
-struct KeptImport {
-    key: String,
-    /// The values of the import.
-    values: String,
-    imported: ImportedMessage,
-}
-
-impl Default for Mail {
-    fn default() -> Self {
-        let folder = |(path, role): (&str, &'static str)| StoredFolder::new(path, Some(role));
-        let folders = [
-            ("INBOX", "\\Inbox"),
-            ("Sent", "\\Sent"),
-            ("Drafts", "\\Drafts"),
-            ("Archive", "\\Archive"),
-            ("Junk", "\\Junk"),
-            ("Trash", "\\Trash"),
-        ];
-        Self {
-            folders: folders.map(folder).into(),
-            stored: Vec::new(),
-            last_uid: 0,
-            imports: Vec::new(),
-            last_arrival: 0,
-            changes: Vec::new(),
-            index: IndexState::Ready,
-            quota: Quota {
-                storage: UNLIMITED,
-                messages: UNLIMITED,
-            },
-        }
-    }
-}
-
-/// A resource without a limit.
-const UNLIMITED: QuotaUsage = QuotaUsage {
-    used: None,
-    limit: None,
-};
 
 impl FakeHost {
     /// Delivers a message to the inbox of the signed-in account and returns its `uid`.
@@ -503,22 +412,6 @@ fn check_count(uids: &[u64], max: usize) -> Result<(), Error> {
     Ok(())
 }
 
-/// Returns the canonical name of a flag. Returns `None` if clients cannot set the flag.
-pub(super) fn settable(flag: &str) -> Option<String> {
-    if flag.starts_with('\\') {
-        let mut known = SETTABLE_FLAGS.iter();
-        let known = known.find(|known| known.eq_ignore_ascii_case(flag));
-        return known.map(|known| (*known).into());
-    }
-    let atom = |byte: u8| (0x21..0x7f).contains(&byte) && !b"(){%*\"\\]".contains(&byte);
-    let valid = !flag.is_empty() && flag.len() <= 100 && flag.bytes().all(atom);
-    valid.then(|| flag.into())
-}
-
-pub(super) fn has_flag(summary: &Summary, flag: &str) -> bool {
-    summary.flags.iter().any(|one| one == flag)
-}
-
 /// Checks the limit of a page.
 pub(super) fn check_page(page: Page) -> Result<(), Error> {
     if (1..=MAX_PAGE).contains(&page.limit) {
@@ -533,14 +426,6 @@ pub(super) fn paged<T>(all: Vec<T>, page: Page) -> (Vec<T>, u32) {
     let total = u32::try_from(all.len()).unwrap_or(u32::MAX);
     let entries = all.into_iter().skip(page.offset as usize);
     (entries.take(page.limit as usize).collect(), total)
-}
-
-pub(super) fn changed_message(folder: &str, detail: &Detail) -> ChangedMessage {
-    ChangedMessage {
-        uid: detail.summary.uid,
-        folder: folder.into(),
-        flags: detail.summary.flags.clone(),
-    }
 }
 
 /// Calls `read` with the caller's mailbox. Fails with an error that `failed` creates if the

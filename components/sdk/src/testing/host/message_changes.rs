@@ -5,7 +5,7 @@ use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use latchmail_shape::codes;
 
 use super::FakeHost;
-use super::mailbox::{Mail, Stored, changed_message, settable};
+use super::mail::{Mail, Stored, changed_message, settable};
 use crate::capability::{
     Change, ConditionalError, CopiedMessage, DeletedMessage, Error, FlagAction, MessageVersion,
 };

@@ -179,7 +179,10 @@ impl Account {
             files.push(found.ok_or(SendError::FileNotFound(index))?);
         }
         check_size(&draft, &files)?;
-        let letter = Letter::sent(&draft, &files).date(now);
+        let letter = Letter::sent(&draft).date(now);
+        let letter = files.iter().fold(letter, |letter, file| {
+            letter.file(&file.filename, &file.content_type, &file.content)
+        });
         let uid = self.mail.put("Sent", letter);
         let sent = Sent {
             message_id: format!("<{uid}@example.test>"),

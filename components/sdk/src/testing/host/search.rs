@@ -1,6 +1,7 @@
 //! Searches and threads of the fake host.
 
-use super::mailbox::{Mail, Stored, check_page, paged};
+use super::mail::{Mail, Stored};
+use super::mailbox::{check_page, paged};
 use crate::capability::{
     Address, Error, Hit, IndexState, Match, Search, SearchError, SearchResult, Snippet, Thread,
     ThreadList, ThreadMessages, ThreadsError,

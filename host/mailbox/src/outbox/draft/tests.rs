@@ -2,7 +2,7 @@ use mail_parser::MimeHeaders as _;
 use proptest::prelude::*;
 
 use super::*;
-use crate::outbox::files::Source;
+use crate::outbox::attached_file::Source;
 use crate::outbox::fuzzing::sender;
 
 fn recipient(name: &str, address: &str) -> Recipient {
