@@ -49,9 +49,10 @@ export function mailbox(account, now) {
     getMessage: (uid) => read().detail(uid),
     getMessageWithBlobs: (uid) => withBlobs(read().detail(uid)),
     getAttachment: (uid, index) => {
-      const message = read().find(uid);
+      const mail = read();
+      const message = mail.find(uid);
       const { attachments, contents } = message.detail;
-      const version = `content${uid}`;
+      const version = mail.versions(message).content;
       return attachments[index] && { attachment: attachments[index], content: contents[index], version };
     },
     listChanges: (since, folder, limit) => failing('cursor-expired', () => listChanges(read(), since, folder, limit)),
@@ -80,7 +81,8 @@ export function mailbox(account, now) {
     getRawMessage: (uid) => {
       const mail = read();
       const message = mail.find(uid);
-      return { subject: message.detail.summary.subject, content: new Blob(mail.raw(message)) };
+      const { subject } = message.detail.summary;
+      return { subject, content: new Blob(mail.raw(message)), version: mail.versions(message).content };
     },
     getHeader: (uid, names) => {
       const mail = read();

@@ -169,7 +169,8 @@ class Mailbox:
     def get_raw_message(self, uid):
         mail = self._read()
         message = mail.find(uid)
-        return RawMessage(message.detail.summary.subject, Blob(mail.raw(message)))
+        version = mail.versions(message).content
+        return RawMessage(message.detail.summary.subject, Blob(mail.raw(message)), version)
 
     def get_header(self, uid, names):
         mail = self._read()
