@@ -17,6 +17,9 @@ const kebab = (name) => name.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCas
 const camelKeys = (value) => Object.fromEntries(Object.entries(value).map(([name, one]) => [camel(name), one]));
 const isObject = (value) => typeof value === 'object' && value !== null && !Array.isArray(value);
 
+// The values of missing fields that must not be empty, by the names of their records.
+const DEFAULTS = { search: { syntax: 'operators', sort: 'newest' } };
+
 // The texts of the contract by the names of its files, and its types by `file.name` and `name`.
 const interfaces = new Map();
 const types = new Map();
@@ -66,7 +69,8 @@ function argument(value, type, file) {
     return argument(value, defined, file);
   }
   if (defined?.kind === 'record') {
-    const field = ([name, type]) => [camel(name), argument(value[name], type, defined.file)];
+    const given = { ...DEFAULTS[type], ...value };
+    const field = ([name, type]) => [camel(name), argument(given[name], type, defined.file)];
     return Object.fromEntries(defined.members.map(field));
   }
   if (defined?.kind === 'variant') {

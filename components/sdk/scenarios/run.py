@@ -26,6 +26,9 @@ from tests.fake.message import File  # noqa: E402
 FOLDER = Path(__file__).resolve().parent
 CONTRACT = Path("wit/deps/latchmail-host")
 
+# The values of missing fields that must not be empty, by the names of their records.
+DEFAULTS = {"search": {"syntax": "operators", "sort": "newest"}}
+
 
 def snake(name):
     return name.replace("-", "_")
@@ -77,6 +80,7 @@ def argument(value, kind, file):
     module = importlib.import_module(f"wit_world.imports.{snake(file)}")
     name = name.title().replace("-", "")
     if form == "record":
+        value = {**DEFAULTS.get(kind, {}), **value}
         return getattr(module, name)(*[argument(value.get(one), type_, file) for one, type_ in members.items()])
     if form == "enum":
         return getattr(module, name)[snake(value or list(members)[0]).upper()]

@@ -1,9 +1,9 @@
 // A fake host for tests. The tests run without a service and without WebAssembly.
 //
 // The fake host has the functions of `aliases`, `caller`, `config`, `http-client`, `log`,
-// `mailbox`, `outbox` and `store` that modules need. Each function returns the results and throws
-// the errors of the service's host. Add other functions that your module needs. The service checks
-// the access to a route; the fake host checks only the calls of functions.
+// `mailbox`, `outbox`, `profile` and `store`. Each function returns the results and throws the
+// errors of the service's host. Add other functions that your module needs. The service checks the
+// access to a route; the fake host checks only the calls of functions.
 
 import { aliases } from './testing/aliases.js';
 import { check } from './testing/errors.js';
@@ -11,6 +11,7 @@ import { httpClient } from './testing/http-client.js';
 import { Mail } from './testing/mail.js';
 import { mailbox } from './testing/mailbox.js';
 import { outbox } from './testing/outbox.js';
+import { profile } from './testing/profile.js';
 
 export { Blob } from './testing/blob.js';
 export { hostError } from './testing/errors.js';
@@ -39,8 +40,16 @@ export class FakeHost {
   signIn(address) {
     this.#caller = { kind: 'session', address, admin: false, scopes: SCOPES };
     if (!this.#accounts.has(address)) {
-      const account = { address, mail: new Mail(), values: new Map(), aliases: [], sent: [], uploads: new Map() };
-      this.#accounts.set(address, account);
+      this.#accounts.set(address, {
+        address,
+        password: 'Correct-Horse-7',
+        profile: { address, firstName: 'Ada', lastName: 'Lovelace', dob: '1990-12-10', createdAt: this.now },
+        mail: new Mail(),
+        values: new Map(),
+        aliases: [],
+        sent: [],
+        uploads: new Map(),
+      });
     }
   }
 
@@ -102,6 +111,12 @@ export class FakeHost {
   aliases = aliases(
     (scope) => this.#account(scope),
     () => [...this.#accounts.values()].flatMap((one) => [one.address, ...one.aliases.map(({ address }) => address)]),
+    () => this.now,
+  );
+
+  profile = profile(
+    (scope) => this.#account(scope),
+    () => this.#caller,
     () => this.now,
   );
 

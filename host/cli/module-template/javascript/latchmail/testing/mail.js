@@ -47,7 +47,7 @@ export class Mail {
   #uids = 0n;
   #folderIds = ROLES.length;
 
-  // Returns the position of a folder's path, and throws an error if the folder does not exist.
+  // Returns a folder, and throws an error if the folder does not exist.
   folder(path) {
     const found = this.folders.find((one) => one.path === path);
     if (found === undefined) {
@@ -57,8 +57,11 @@ export class Mail {
   }
 
   has = (path) => this.folders.some((one) => one.path === path);
+
+  // Returns the messages of a folder, oldest first.
   in = (path) => this.messages.filter(({ folder }) => folder === path);
 
+  // Returns a message, and throws an error if the message does not exist.
   find(uid) {
     const found = this.messages.find((one) => one.uid === uid);
     if (found === undefined) {
@@ -94,6 +97,7 @@ export class Mail {
     return message;
   }
 
+  // Puts a message at the end of its folder.
   #arrive(message) {
     this.#arrivals += 1;
     message.arrival = this.#arrivals;
@@ -171,7 +175,7 @@ export class Mail {
 
   trash = (messages) => this.move(messages, this.#trash());
 
-  // Returns the restored messages.
+  // Moves the messages that are in Trash to their previous folders, and returns them.
   restore(messages) {
     const trash = this.#trash();
     const restored = messages.filter(({ folder }) => folder === trash);
@@ -202,12 +206,16 @@ export class Mail {
     return [...known, ...other.sort((a, b) => (a.path < b.path ? -1 : 1))].map((one) => this.describe(one));
   }
 
-  // Adds a folder and its missing parents.
-  #addFolder(path) {
+  #addParents(path) {
     const parent = path.slice(0, Math.max(path.lastIndexOf('/'), 0));
     if (parent !== '' && !this.has(parent)) {
       this.#addFolder(parent);
     }
+  }
+
+  // Adds a folder and its missing parents.
+  #addFolder(path) {
+    this.#addParents(path);
     this.#folderIds += 1;
     const folder = { id: `folder${this.#folderIds}`, path, role: undefined };
     this.folders.push(folder);
@@ -232,10 +240,7 @@ export class Mail {
     }
     conflict(!this.has(to), 'folder_exists', 'Folder already exists');
     check(!contains(from, to), 'invalid_folder_path', 'Invalid folder path');
-    const parent = to.slice(0, Math.max(to.lastIndexOf('/'), 0));
-    if (parent !== '' && !this.has(parent)) {
-      this.#addFolder(parent);
-    }
+    this.#addParents(to);
     for (const one of renamed) {
       const [old, path] = [one.path, to + one.path.slice(from.length)];
       this.in(old).forEach((message) => {

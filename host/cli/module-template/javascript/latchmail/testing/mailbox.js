@@ -3,6 +3,7 @@
 import { Blob } from './blob.js';
 import { check, failing, hostError } from './errors.js';
 import { headerFields, parse, select } from './message.js';
+import { getThread, listThreads, searchMessages } from './search.js';
 
 // The conditions of `listMessages`.
 const FILTERS = {
@@ -56,6 +57,9 @@ export function mailbox(account, now) {
       return attachments[index] && { attachment: attachments[index], content: contents[index], version };
     },
     listChanges: (since, folder, limit) => failing('cursor-expired', () => listChanges(read(), since, folder, limit)),
+    searchMessages: (search) => failing('invalid-query', () => searchMessages(read(), search)),
+    listThreads: (folder, page) => failing('index-not-ready', () => listThreads(read(), folder, page)),
+    getThread: (id, page) => failing('index-not-ready', () => getThread(read(), id, page)),
     setFlags: (uids, flags, action, ifVersion) =>
       change(uids, ifVersion, (mail, known) => mail.setFlags(known, flags, action)),
     moveMessages: (uids, destination, ifVersion) =>

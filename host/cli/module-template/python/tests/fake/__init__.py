@@ -1,8 +1,8 @@
 """A fake host for tests.
 
 The fake host has the functions of `aliases`, `caller`, `config`, `http-client`, `log`, `mailbox`,
-`outbox` and `store` that modules need. Each function returns the results and raises the errors of
-the service's host. Add other functions that your module needs. The service checks the access to a
+`outbox`, `profile` and `store`. Each function returns the results and raises the errors of the
+service's host. Add other functions that your module needs. The service checks the access to a
 route; the fake host checks only the calls of functions.
 """
 
@@ -72,6 +72,12 @@ class FakeHost:
         from .outbox import Outbox
 
         return Outbox(self)
+
+    @cached_property
+    def profile(self):
+        from .profile import Profile
+
+        return Profile(self)
 
     def sign_in(self, address):
         """Signs in as another account, with a web session."""

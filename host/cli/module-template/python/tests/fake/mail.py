@@ -158,7 +158,7 @@ class Mail:
         self.move(messages, self._trash())
 
     def restore(self, messages):
-        """Returns the restored messages."""
+        """Moves the messages that are in Trash to their previous folders, and returns them."""
         trash = self._trash()
         restored = [one for one in messages if one.folder == trash]
         _conflict(restored or not messages, "message_not_in_trash", "The message is not in Trash")

@@ -25,12 +25,17 @@ from wit_world.imports.mailbox import (
     MessageHeader,
     PageStart_Cursor,
     RawMessage,
+    SearchError_Failed,
+    SearchError_InvalidQuery,
+    ThreadsError_Failed,
+    ThreadsError_IndexNotReady,
 )
 
 from .blob import Blob
 from .errors import check, failing
 from .mail import settable
 from .message import header_fields, parse, select
+from .search import get_thread, list_threads, search_messages
 
 # The conditions of `list_messages`.
 _FILTERS = {
@@ -109,6 +114,18 @@ class Mailbox:
             changes = [_seen_in(change, folder) for change in mail.changes[start:end]]
             found = [change for change in changes if change is not None]
             return ChangeList(f"{end}{suffix}", end < len(mail.changes), found)
+
+    def search_messages(self, search):
+        with failing(SearchError_Failed, SearchError_InvalidQuery):
+            return search_messages(self._read(), search)
+
+    def list_threads(self, folder, page):
+        with failing(ThreadsError_Failed, ThreadsError_IndexNotReady):
+            return list_threads(self._read(), folder, page)
+
+    def get_thread(self, id, page):
+        with failing(ThreadsError_Failed, ThreadsError_IndexNotReady):
+            return get_thread(self._read(), id, page)
 
     @contextmanager
     def _change(self, uids, if_version):
