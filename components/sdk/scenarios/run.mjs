@@ -1,47 +1,84 @@
 // Runs the scenarios with the fake host of a JavaScript project.
 //
 // Argument: the folder of the project, which `latchmail module new` created. A scenario is skipped
-// if the fake host does not have a function that the scenario calls.
+// if the fake host does not have a function that the scenario calls. The last line of the output
+// has the names of these functions.
 
 import { readdirSync, readFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 
 const project = resolve(process.argv[2]);
-const { FakeHost } = await import(join(project, 'latchmail/testing.js'));
+const { Blob, FakeHost } = await import(join(project, 'latchmail/testing.js'));
 const contract = join(project, 'wit/deps/latchmail-host');
 const folder = import.meta.dirname;
 
 const camel = (name) => name.replace(/-./g, (part) => part[1].toUpperCase());
 const kebab = (name) => name.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`);
+const camelKeys = (value) => Object.fromEntries(Object.entries(value).map(([name, one]) => [camel(name), one]));
 const isObject = (value) => typeof value === 'object' && value !== null && !Array.isArray(value);
+
+// The values of missing fields that must not be empty, by the names of their records.
+const DEFAULTS = { search: { syntax: 'operators', sort: 'newest' } };
+
+// The texts of the contract by the names of its files, and its types by `file.name` and `name`.
+const interfaces = new Map();
+const types = new Map();
+for (const name of readdirSync(contract)) {
+  const file = name.replace('.wit', '');
+  const wit = readFileSync(join(contract, name), 'utf8').replace(/\/\/.*/g, '');
+  interfaces.set(file, wit);
+  for (const [, kind, name, body] of wit.matchAll(/(record|variant|enum) ([a-z-]+) \{([^}]*)\}/g)) {
+    // A field of a record is `name: type`. A case of a variant or an enum is `name` or
+    // `name(type)`.
+    const members = [...body.matchAll(/^ *%?([a-z-]+)(?:: (.*)|\((.*)\))?,$/gm)];
+    const type = { kind, file, members: members.map(([, name, field, val]) => [name, field ?? val]) };
+    types.set(`${file}.${name}`, type).set(name, type);
+  }
+  for (const [, name, alias] of wit.matchAll(/type ([a-z-]+) = (.*);/g)) {
+    types.set(`${file}.${name}`, alias).set(name, alias);
+  }
+}
 
 // Returns the parameters of a function: pairs of a name and a type.
 function parameters(call) {
   const [file, name] = call.split('.');
-  const wit = readFileSync(join(contract, `${file}.wit`), 'utf8');
-  const list = new RegExp(`^    %?${name}: func\\((.*?)\\)( ->|;)`, 'm').exec(wit)[1];
+  const list = new RegExp(`^    %?${name}: func\\((.*?)\\)( ->|;)`, 'm').exec(interfaces.get(file))[1];
   return [...list.matchAll(/%?([a-z-]+): ([^,]+)/g)].map(([, name, type]) => [name, type]);
 }
 
-// Converts an argument to the form that a function in JavaScript takes.
-function argument(value, type) {
-  if (value === undefined || value === null) {
-    return undefined;
+// Converts an argument to the form that a function in JavaScript takes. A missing value is empty.
+function argument(value, type, file) {
+  const [, outer, inner] = /^(\w+)<(.*)>$/.exec(type) ?? [];
+  if (outer === 'option') {
+    return value === undefined || value === null ? undefined : argument(value, inner, file);
   }
-  if (type.includes('list<u8>')) {
+  if (type === 'list<u8>') {
     return new TextEncoder().encode(value);
   }
-  return isObject(value) ? record(value, type) : value;
-}
-
-// Converts a record. A list that is missing is empty. An object in a record is a case of a variant.
-function record(value, type) {
-  const fields = Object.entries(value).map(([name, one]) => {
-    const [[tag, val] = []] = isObject(one) ? Object.entries(one) : [];
-    return [camel(name), tag === undefined ? one : { tag, val }];
-  });
-  const missing = type === 'message-query' ? { filters: [] } : {};
-  return { ...missing, ...Object.fromEntries(fields) };
+  if (outer === 'list') {
+    return (value ?? []).map((one) => argument(one, inner, file));
+  }
+  if (type === 'u64' || type === 's64') {
+    return BigInt(value);
+  }
+  if (type === 'blob') {
+    return new Blob(value);
+  }
+  const defined = types.get(`${file}.${type}`) ?? types.get(type);
+  if (typeof defined === 'string') {
+    return argument(value, defined, file);
+  }
+  if (defined?.kind === 'record') {
+    const given = { ...DEFAULTS[type], ...value };
+    const field = ([name, type]) => [camel(name), argument(given[name], type, defined.file)];
+    return Object.fromEntries(defined.members.map(field));
+  }
+  if (defined?.kind === 'variant') {
+    const [tag, val] = isObject(value) ? Object.entries(value)[0] : [value];
+    const [, type] = defined.members.find(([name]) => name === tag);
+    return { tag, val: type && argument(val, type, defined.file) };
+  }
+  return value ?? { string: '', bool: false }[type] ?? defined?.members[0][0];
 }
 
 // Converts a result to JSON in the names of the contract.
@@ -54,6 +91,9 @@ function json(value) {
   }
   if (value instanceof Uint8Array) {
     return new TextDecoder().decode(value);
+  }
+  if (value instanceof Blob) {
+    return json(value.read(0n, Number(value.size())));
   }
   if (Array.isArray(value)) {
     return value.map(json);
@@ -117,37 +157,40 @@ function signIn(host, caller, first) {
 
 // Runs a scenario and returns the first difference. Does not run it if the fake host lacks
 // functions, and returns the list of these functions.
-function run({ accounts = ['ada'], messages = [], as, steps }) {
+function run({ accounts = ['ada'], settings = {}, messages = [], as, steps }) {
   const host = new FakeHost();
+  host.settings = new Map(Object.entries(settings));
   const values = new Values();
   accounts.forEach((name) => values.set(name, `${name}@example.test`));
   const implementation = (call) => {
     const [file, name] = call.split('.');
     return host[camel(file)]?.[camel(name)];
   };
-  const stored = [...messages, ...steps.map(({ deliver }) => deliver)].filter((one) => one !== undefined);
   const called = steps.filter(({ call }) => call !== undefined);
   const missing = called.map(({ call }) => call).filter((call) => !implementation(call));
-  // The fake host has only an inbox.
-  const folders = stored.filter(({ folder }) => folder !== undefined).map(({ folder }) => `the folder ${folder}`);
-  if (missing.length + folders.length > 0) {
-    return [...missing, ...folders];
+  if (missing.length > 0) {
+    return missing;
   }
+  accounts.forEach((name) => host.signIn(values.fill(`{${name}}`)));
   const deliver = (message) => {
     signIn(host, accounts[0], accounts[0]);
-    host.deliver({ to: [], ...message, date: BigInt(message.date ?? 0) });
+    const files = (message.files ?? []).map(camelKeys);
+    host.deliver({ to: [], ...camelKeys(message), files, date: BigInt(message.date ?? 0) });
   };
   messages.forEach(deliver);
   for (const [index, step] of steps.entries()) {
     if (step.deliver) {
       deliver(step.deliver);
     }
+    if (step.advance) {
+      host.now += BigInt(step.advance * 1000);
+    }
     if (step.call === undefined) {
       continue;
     }
     signIn(host, step.as ?? as, accounts[0]);
     const given = values.fill(step.with ?? {});
-    const taken = parameters(step.call).map(([name, type]) => argument(given[name], type));
+    const taken = parameters(step.call).map(([name, type]) => argument(given[name], type, step.call.split('.')[0]));
     let actual;
     try {
       actual = { returns: json(implementation(step.call)(...taken)) };

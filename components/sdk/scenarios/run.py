@@ -1,7 +1,9 @@
 """Runs the scenarios with the fake host of a Python project.
 
 Run this in the folder of the project, which `latchmail module new` created, with the project's
-Python. A scenario is skipped if the fake host does not have a function that the scenario calls.
+Python. The project's pyproject.toml must contain all interfaces of the fake host. A scenario is
+skipped if the fake host does not have a function that the scenario calls. The last line of the
+output has the names of these functions.
 """
 
 import dataclasses
@@ -10,7 +12,6 @@ import importlib
 import json
 import re
 import sys
-import typing
 from pathlib import Path
 
 sys.path.insert(0, ".")
@@ -19,49 +20,73 @@ sys.path.insert(0, ".")
 import tests  # noqa: E402, F401, I001
 
 from componentize_py_types import Err  # noqa: E402
-from tests.fake import FakeHost  # noqa: E402
+from tests.fake import Blob, FakeHost  # noqa: E402
+from tests.fake.message import File  # noqa: E402
 
 FOLDER = Path(__file__).resolve().parent
 CONTRACT = Path("wit/deps/latchmail-host")
+
+# The values of missing fields that must not be empty, by the names of their records.
+DEFAULTS = {"search": {"syntax": "operators", "sort": "newest"}}
 
 
 def snake(name):
     return name.replace("-", "_")
 
 
+def contract():
+    """Returns the texts of the contract by the names of its files, and its types by `file.name` and `name`."""
+    interfaces, types = {}, {}
+    for path in CONTRACT.glob("*.wit"):
+        wit = interfaces[path.stem] = re.sub("//.*", "", path.read_text())
+        for kind, name, body in re.findall(r"(record|variant|enum) ([a-z-]+) \{([^}]*)\}", wit):
+            # A field of a record is `name: type`. A case of a variant or an enum is `name` or
+            # `name(type)`.
+            members = re.findall(r"^ *%?([a-z-]+)(?:: (.*)|\((.*)\))?,$", body, re.MULTILINE)
+            members = {name: field or value for name, field, value in members}
+            types[f"{path.stem}.{name}"] = types[name] = (kind, path.stem, name, members)
+        for name, alias in re.findall("type ([a-z-]+) = (.*);", wit):
+            types[f"{path.stem}.{name}"] = types[name] = alias
+    return interfaces, types
+
+
+INTERFACES, TYPES = contract()
+
+
 def parameters(call):
     """Returns the parameters of a function: pairs of a name and a type."""
     file, name = call.split(".")
-    wit = (CONTRACT / f"{file}.wit").read_text()
-    found = re.search(rf"^    %?{name}: func\((.*?)\)( ->|;)", wit, re.MULTILINE)
+    found = re.search(rf"^    %?{name}: func\((.*?)\)( ->|;)", INTERFACES[file], re.MULTILINE)
     return re.findall(r"%?([a-z-]+): ([^,]+)", found[1])
 
 
-def argument(call, value, kind):
-    """Converts an argument to the form that a function in Python takes."""
-    if value is None:
-        return None
-    if "list<u8>" in kind:
-        return value.encode()
-    if isinstance(value, dict):
-        module = importlib.import_module(f"wit_world.imports.{snake(call.split('.')[0])}")
-        return record(module, kind, value)
-    return value
-
-
-def record(module, kind, value):
-    """Converts a record. A list that is missing is empty. An object in a record is a case of a variant."""
-    created = getattr(module, kind.title().replace("-", ""))
-    fields = {field.name: field.type for field in dataclasses.fields(created)}
-    values = {snake(name): one for name, one in value.items()}
-    for name, one in values.items():
-        if isinstance(one, dict):
-            [(case, inner)] = one.items()
-            # The type of a variant is the union of its cases.
-            suffix = f"_{case.title().replace('-', '')}"
-            cases = [type_ for type_ in typing.get_args(fields[name]) if type_.__name__.endswith(suffix)]
-            values[name] = cases[0](inner)
-    return created(**{name: [] for name in fields if name not in values}, **values)
+def argument(value, kind, file):
+    """Converts an argument to the form that a function in Python takes. A missing value is empty."""
+    outer, _, inner = kind.removesuffix(">").partition("<")
+    if outer == "option":
+        return None if value is None else argument(value, inner, file)
+    if kind == "list<u8>":
+        return (value or "").encode()
+    if outer == "list":
+        return [argument(one, inner, file) for one in value or []]
+    if kind == "blob":
+        return Blob(value)
+    defined = TYPES.get(f"{file}.{kind}", TYPES.get(kind))
+    if isinstance(defined, str):
+        return argument(value, defined, file)
+    if defined is None:
+        return {"string": "", "bool": False}.get(kind) if value is None else value
+    form, file, name, members = defined
+    module = importlib.import_module(f"wit_world.imports.{snake(file)}")
+    name = name.title().replace("-", "")
+    if form == "record":
+        value = {**DEFAULTS.get(kind, {}), **value}
+        return getattr(module, name)(*[argument(value.get(one), type_, file) for one, type_ in members.items()])
+    if form == "enum":
+        return getattr(module, name)[snake(value or list(members)[0]).upper()]
+    [(case, inner)] = value.items() if isinstance(value, dict) else [(value, None)]
+    created = getattr(module, f"{name}_{case.title().replace('-', '')}")
+    return created(argument(inner, members[case], file)) if members[case] else created()
 
 
 def to_json(value):
@@ -70,6 +95,8 @@ def to_json(value):
         return value.name.lower().replace("_", "-")
     if isinstance(value, bytes):
         return value.decode()
+    if isinstance(value, Blob):
+        return to_json(value.read(0, value.size()))
     if isinstance(value, list):
         return [to_json(one) for one in value]
     if dataclasses.is_dataclass(value):
@@ -144,20 +171,25 @@ def run(scenario):
     values = Values(accounts)
     steps = scenario["steps"]
 
+    host.settings.update(scenario.get("settings", {}))
+
     def implementation(call):
         file, name = map(snake, call.split("."))
         return getattr(getattr(host, file, None), name, None)
 
     def deliver(message):
         sign_in(host, accounts[0], accounts[0])
-        host.deliver(message["from"], **{"to": [], **{k: v for k, v in message.items() if k != "from"}})
+        fields = {snake(name): value for name, value in message.items() if name != "from"}
+        fields["files"] = [
+            File(**{snake(name): value for name, value in file.items()}) for file in message.get("files", [])
+        ]
+        host.deliver(message["from"], **{"to": [], "date": 0, **fields})
 
+    for name in accounts:
+        host.sign_in(values.fill(f"{{{name}}}"))
     messages = scenario.get("messages", [])
-    stored = messages + [step["deliver"] for step in steps if "deliver" in step]
     called = [step["call"] for step in steps if "call" in step]
     missing = [call for call in called if implementation(call) is None]
-    # The fake host has only an inbox.
-    missing += [f"the folder {message['folder']}" for message in stored if "folder" in message]
     if missing:
         return missing
     for message in messages:
@@ -165,12 +197,13 @@ def run(scenario):
     for index, step in enumerate(steps):
         if "deliver" in step:
             deliver(step["deliver"])
+        host.now += step.get("advance", 0) * 1000
         if "call" not in step:
             continue
         call = step["call"]
         sign_in(host, step.get("as", scenario.get("as")), accounts[0])
         given = values.fill(step.get("with", {}))
-        taken = [argument(call, given.get(name), kind) for name, kind in parameters(call)]
+        taken = [argument(given.get(name), kind, call.split(".")[0]) for name, kind in parameters(call)]
         try:
             actual = {"returns": to_json(implementation(call)(*taken))}
         except Err as error:

@@ -113,7 +113,10 @@ impl Session {
         if outcome.status == Status::No && outcome.is_missing_folder() {
             return Ok(None);
         }
-        let outcome = outcome.ok()?;
+        let outcome = match outcome.ok() {
+            Err(error) if error.is_deleted_folder() => return Ok(None),
+            outcome => outcome?,
+        };
         let Some(ResponseCode::AppendUid(uid_validity, uids)) = &outcome.code else {
             return Ok(Some(None));
         };
@@ -137,6 +140,26 @@ fn date_time(time: Timestamp) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::fuzzing::{block_on, session};
+
+    #[test]
+    fn a_folder_that_is_deleted_during_the_upload_does_not_exist() {
+        for reply in [
+            "! NO [TRYCREATE] Mailbox doesn't exist: a\r\n",
+            "! NO Mailbox was deleted under us (0.001 + 0.001 secs).\r\n",
+        ] {
+            let mut session = session(&["+ OK\r\n", reply]);
+            let message = NewMessage {
+                path: "a",
+                flags: &[],
+                received_at: None,
+                bytes: Bytes::from_static(b"Subject: a\r\n\r\n"),
+            };
+            assert!(block_on(session.begin_append(message)).unwrap());
+            assert_eq!(block_on(session.end_append()).unwrap(), None, "{reply}");
+            assert!(session.is_idle());
+        }
+    }
 
     #[test]
     fn a_time_of_arrival_is_written_as_imap_requires() {

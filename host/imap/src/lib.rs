@@ -103,6 +103,16 @@ pub enum Error {
     MissingExtension(String),
 }
 
+impl Error {
+    /// Returns `true` if the server rejected the command because another client has deleted the
+    /// folder since it was opened. Dovecot 2.3 returns these texts without a response code.
+    #[must_use]
+    pub fn is_deleted_folder(&self) -> bool {
+        let texts = ["deleted under us", "Mailbox doesn't exist"];
+        matches!(self, Self::No(text) if texts.iter().any(|part| text.contains(part)))
+    }
+}
+
 impl From<std::io::Error> for Error {
     fn from(error: std::io::Error) -> Self {
         Self::Lost(error.to_string())

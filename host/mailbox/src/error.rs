@@ -121,14 +121,29 @@ impl From<latchmail_imap::Error> for Error {
             latchmail_imap::Error::TooManyFolders => {
                 Self::TooLarge(Problem::new(codes::TOO_MANY_FOLDERS, error.to_string()))
             }
-            // Dovecot 2.3 returns this text without a code if another client deletes the open
-            // folder.
-            latchmail_imap::Error::No(text) if text.contains("deleted under us") => {
-                Self::Unavailable(text)
-            }
+            error if error.is_deleted_folder() => Self::Unavailable(error.to_string()),
             latchmail_imap::Error::No(_)
             | latchmail_imap::Error::Protocol(_)
             | latchmail_imap::Error::MissingExtension(_) => Self::Internal(error.to_string()),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::changing::change::change_error;
+
+    #[test]
+    fn a_change_in_a_folder_that_another_client_deletes_can_be_repeated() {
+        for text in [
+            "Mailbox was deleted under us (0.001 + 0.000 secs).",
+            "Mailbox doesn't exist: Work (0.001 + 0.000 secs).",
+        ] {
+            let error = change_error(latchmail_imap::Error::No(text.into()));
+            assert!(matches!(error, Error::Unavailable(_)), "{error:?}");
+        }
+        let refused = change_error(latchmail_imap::Error::No("Invalid keyword".into()));
+        assert!(matches!(refused, Error::Rejected(_)), "{refused:?}");
     }
 }

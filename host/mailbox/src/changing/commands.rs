@@ -25,6 +25,7 @@ pub(super) async fn select<'l>(
 /// might have executed the command.
 pub(crate) fn change_error(error: latchmail_imap::Error) -> Error {
     match error {
+        error if error.is_deleted_folder() => error.into(),
         latchmail_imap::Error::No(text) => Error::Rejected(sanitize(&text)),
         latchmail_imap::Error::Lost(why)
         | latchmail_imap::Error::Unavailable(why)

@@ -67,6 +67,18 @@ async fn a_message_is_downloaded_as_the_mail_server_stores_it() {
         LETTER.as_bytes()
     );
 
+    let tag = raw.header("etag").unwrap();
+    let conditional = |name: &'static str, value: &str| {
+        let request = service.request(&line).bearer_auth(&ada.access);
+        request.header("range", "bytes=0-3").header(name, value)
+    };
+    let known = Response::of(conditional("if-none-match", tag)).await;
+    assert_eq!((known.status, known.header("etag")), (304, Some(tag)));
+    let current = Response::of(conditional("if-range", tag)).await;
+    assert_eq!((current.status, &current.body[..]), (206, &b"Rece"[..]));
+    let other = Response::of(conditional("if-range", "\"other\"")).await;
+    assert_eq!((other.status, &other.body[..]), (200, LETTER.as_bytes()));
+
     // The request does not mark the message as read.
     let message = ada.message(uid).await;
     assert_eq!(message["flags"], json!([]));

@@ -1,25 +1,35 @@
 // A fake host for tests. The tests run without a service and without WebAssembly.
 //
-// The fake host has the functions of `caller`, `mailbox` and `store` that most modules need. Each
-// function returns the results and throws the errors of the service's host. Add other functions
-// that your module needs. The service checks the access to a route; the fake host checks only the
-// calls of functions.
+// The fake host has the functions of `aliases`, `caller`, `config`, `http-client`, `log`,
+// `mailbox`, `outbox`, `profile` and `store`. Each function returns the results and throws the
+// errors of the service's host. Add other functions that your module needs. The service checks the
+// access to a route; the fake host checks only the calls of functions.
+
+import { aliases } from './testing/aliases.js';
+import { check } from './testing/errors.js';
+import { httpClient } from './testing/http-client.js';
+import { Mail } from './testing/mail.js';
+import { mailbox } from './testing/mailbox.js';
+import { outbox } from './testing/outbox.js';
+import { profile } from './testing/profile.js';
+
+export { Blob } from './testing/blob.js';
+export { hostError } from './testing/errors.js';
 
 const SCOPES = ['mail:read', 'mail:send', 'mail:write', 'aliases:read', 'aliases:write', 'profile:read'];
 
-// The conditions of `listMessages`.
-const FILTERS = {
-  unread: ({ flags }) => !flags.includes('\\Seen'),
-  flagged: ({ flags }) => flags.includes('\\Flagged'),
-};
-
-// Creates the error that a host function throws. `val` is `{ code, text }` for an error with a
-// text.
-export const hostError = (tag, val) => Object.assign(new Error(tag), { payload: { tag, val } });
-
 export class FakeHost {
+  // The settings of the module, by their keys.
+  settings = new Map();
+  // The lines that the module wrote to the log: `[level, message]`.
+  lines = [];
+  // The time of the host, in milliseconds.
+  now = 1_795_161_600_000n;
+  // The responses of other servers, by `METHOD url`, for example `GET https://api.example.com/`.
+  responses = new Map();
+  // The valid requests that the module sent to other servers.
+  requests = [];
   #caller;
-  #uids = 0n;
   #accounts = new Map();
 
   constructor() {
@@ -29,6 +39,18 @@ export class FakeHost {
   // Signs in as another account, with a web session.
   signIn(address) {
     this.#caller = { kind: 'session', address, admin: false, scopes: SCOPES };
+    if (!this.#accounts.has(address)) {
+      this.#accounts.set(address, {
+        address,
+        password: 'Correct-Horse-7',
+        profile: { address, firstName: 'Ada', lastName: 'Lovelace', dob: '1990-12-10', createdAt: this.now },
+        mail: new Mail(),
+        values: new Map(),
+        aliases: [],
+        sent: [],
+        uploads: new Map(),
+      });
+    }
   }
 
   // Changes the credential to an API token with these scopes, for example `['mail:read']`.
@@ -41,62 +63,68 @@ export class FakeHost {
     this.#caller = { kind: 'anonymous', address: '', admin: false, scopes: [] };
   }
 
-  // Delivers a message to the caller's inbox and returns its id.
-  deliver({ from = 'grace@example.org', to = [this.#caller.address], subject = '', text = '', flags = [], date = 1_795_161_600_000n }) {
-    this.#uids += 1n;
-    const { inbox } = this.#account();
-    inbox.push({
-      uid: this.#uids,
-      seq: inbox.length + 1,
-      from: [address(from)],
-      to: to.map(address),
-      subject,
-      date,
-      flags,
-      size: BigInt(subject.length + text.length),
-      preview: text.split(/\s+/).join(' ').trim().slice(0, 256),
-      threadId: `thread${this.#uids}`,
-    });
-    return this.#uids;
+  // Delivers a message to the caller and returns its id. `message` can also have `cc`, `html`,
+  // `messageId`, `inReplyTo`, `files` (`{ filename, contentType, content }`) and `folder`, which is
+  // the inbox by default.
+  deliver(message) {
+    const { mail, address } = this.#account();
+    return mail.put({ from: 'grace@example.org', to: [address], date: this.now, ...message }).uid;
+  }
+
+  // The messages that the caller sent, oldest first: `{ draft, files, key }`.
+  get sent() {
+    return this.#account().sent;
+  }
+
+  // Sets the quota of the caller's mailbox, in the form of `getQuota`. The fake host does not
+  // enforce the quota.
+  setQuota(quota) {
+    this.#account().mail.quota = quota;
   }
 
   caller = {
     current: () => this.#caller,
   };
 
-  mailbox = {
-    listMessages: ({ folder, filters, start, limit }) => {
-      const { inbox } = this.#account('mail:read');
-      check(limit >= 1 && limit <= 100, 'invalid_paging_parameters', 'limit must be between 1 and 100');
-      for (const filter of filters) {
-        check(Object.hasOwn(FILTERS, filter), 'invalid_field', `There is no filter "${filter}"`);
-      }
-      if (folder !== 'INBOX') {
-        throw hostError('not-found');
-      }
-      const matching = inbox.filter((message) => filters.every((filter) => FILTERS[filter](message))).toReversed();
-      const prefix = `${filters.toSorted()} `;
-      let rest = matching;
-      if (start.tag === 'cursor') {
-        const seq = start.val.startsWith(prefix) ? Number(start.val.slice(prefix.length)) : 0;
-        check(seq > 0, 'invalid_cursor', 'Invalid cursor');
-        rest = matching.filter((message) => message.seq < seq);
-      } else {
-        rest = matching.slice(start.val);
-      }
-      const messages = rest.slice(0, limit);
-      const next = rest.length > limit ? `${prefix}${messages.at(-1).seq}` : undefined;
-      return { messages, total: matching.length, next };
+  config = {
+    get: (key) => this.settings.get(key),
+  };
+
+  log = {
+    write: (level, message) => {
+      this.lines.push([level, message]);
     },
   };
+
+  httpClient = httpClient(this.responses, this.requests);
+
+  mailbox = mailbox(
+    (scope) => this.#account(scope),
+    () => this.now,
+  );
+
+  outbox = outbox(
+    (scope) => this.#account(scope),
+    () => this.now,
+  );
+
+  aliases = aliases(
+    (scope) => this.#account(scope),
+    () => [...this.#accounts.values()].flatMap((one) => [one.address, ...one.aliases.map(({ address }) => address)]),
+    () => this.now,
+  );
+
+  profile = profile(
+    (scope) => this.#account(scope),
+    () => this.#caller,
+    () => this.now,
+  );
 
   store = {
     get: (key) => this.#values(key).get(key),
     set: (key, value) => {
       const values = this.#values(key);
-      if (value.length > 65_536) {
-        throw hostError('too-large', { code: 'store_value_too_large', text: 'A value is at most 65536 bytes' });
-      }
+      check(value.length <= 65_536, 'store_value_too_large', 'A value is at most 65536 bytes', 'too-large');
       values.set(key, value);
     },
     delete: (key) => {
@@ -129,30 +157,11 @@ export class FakeHost {
   // Returns the caller's account. Throws an error if there is no caller or the scope is missing.
   #account(scope) {
     const { address, scopes } = this.#caller;
-    if (address === '') {
-      throw hostError('denied', { code: 'no_caller', text: 'There is no caller' });
-    }
-    if (scope !== undefined && !scopes.includes(scope)) {
-      const text = `This credential is missing the "${scope}" scope`;
-      throw hostError('denied', { code: 'missing_scope', text });
-    }
-    if (!this.#accounts.has(address)) {
-      this.#accounts.set(address, { inbox: [], values: new Map() });
-    }
+    check(address !== '', 'no_caller', 'There is no caller', 'denied');
+    const allowed = scope === undefined || scopes.includes(scope);
+    check(allowed, 'missing_scope', `This credential is missing the "${scope}" scope`, 'denied');
     return this.#accounts.get(address);
   }
-}
-
-function check(valid, code, text) {
-  if (!valid) {
-    throw hostError('invalid', { code, text });
-  }
-}
-
-// Parses `address` or `Name <address>`.
-function address(text) {
-  const [, name, address] = /^(.*?)\s*<(.*)>$/.exec(text) ?? [text, '', text];
-  return { name, address };
 }
 
 // Compares texts in the order of their bytes in UTF-8.

@@ -1,49 +1,89 @@
 """A fake host for tests.
 
-The fake host has the functions of `caller`, `mailbox` and `store` that most modules need. Each
-function returns the results and raises the errors of the service's host. Add other functions that
-your module needs. The service checks the access to a route; the fake host checks only the calls of
-functions.
+The fake host has the functions of `aliases`, `caller`, `config`, `http-client`, `log`, `mailbox`,
+`outbox`, `profile` and `store`. Each function returns the results and raises the errors of the
+service's host. Add other functions that your module needs. The service checks the access to a
+route; the fake host checks only the calls of functions.
 """
 
 import json
 import re
-import unicodedata
 from dataclasses import replace
+from functools import cached_property
 from types import SimpleNamespace
 from urllib.parse import parse_qsl, unquote, urlsplit
 
-from componentize_py_types import Err
 from wit_world.exports.module import Body_Bytes, Request
 from wit_world.imports import types
 from wit_world.imports.caller import Identity
-from wit_world.imports.mailbox import Address, Listing, PageStart_Cursor, Summary
+
+from .blob import Blob
+from .errors import check, is_line
+
+__all__ = ["Blob", "FakeHost", "Service"]
 
 _SCOPES = ["mail:read", "mail:send", "mail:write", "aliases:read", "aliases:write", "profile:read"]
-
-# The conditions of `list_messages`.
-_FILTERS = {
-    "unread": lambda message: "\\Seen" not in message.flags,
-    "flagged": lambda message: "\\Flagged" in message.flags,
-}
 
 
 class FakeHost:
     """Implements interfaces of the host, with accounts in memory."""
 
     def __init__(self):
-        self._uids = 0
         self._accounts = {}
+        # The settings of the module, by their keys.
+        self.settings = {}
+        # The lines that the module wrote to the log: pairs of a level and a message.
+        self.lines = []
+        # The responses of other servers, by method and URL, and the valid requests of the module.
+        self.responses = {}
+        self.requests = []
+        # The time of the host, in milliseconds.
+        self.now = 1_795_161_600_000
         self.caller = SimpleNamespace(current=lambda: self._caller)
-        self.mailbox = SimpleNamespace(list_messages=self._list_messages)
+        self.config = SimpleNamespace(get=self.settings.get)
+        self.log = SimpleNamespace(write=lambda level, message: self.lines.append((level, message)))
         self.store = SimpleNamespace(
             get=self._get, set=self._set, delete=self._delete, compare_and_set=self._compare_and_set, list=self._list
         )
         self.sign_in("ada@example.test")
 
+    # The bindings of an interface exist only if the module imports the interface.
+
+    @cached_property
+    def aliases(self):
+        from .aliases import Aliases
+
+        return Aliases(self)
+
+    @cached_property
+    def http_client(self):
+        from .http_client import HttpClient
+
+        return HttpClient(self)
+
+    @cached_property
+    def mailbox(self):
+        from .mailbox import Mailbox
+
+        return Mailbox(self)
+
+    @cached_property
+    def outbox(self):
+        from .outbox import Outbox
+
+        return Outbox(self)
+
+    @cached_property
+    def profile(self):
+        from .profile import Profile
+
+        return Profile(self)
+
     def sign_in(self, address):
         """Signs in as another account, with a web session."""
         self._caller = Identity("session", address, admin=False, scopes=list(_SCOPES))
+        if address not in self._accounts:
+            self._accounts[address] = _Account(address)
 
     def use_token(self, scopes):
         """Changes the credential to an API token with these scopes, for example `["mail:read"]`."""
@@ -53,59 +93,40 @@ class FakeHost:
         """Signs out. Calls then have no caller, as in a public route."""
         self._caller = Identity("anonymous", "", admin=False, scopes=[])
 
-    def deliver(self, sender="grace@example.org", to=None, subject="", text="", flags=(), date=1_795_161_600_000):
-        """Delivers a message to the caller's inbox and returns its id."""
-        self._uids += 1
-        inbox = self._account().inbox
-        inbox.append(
-            Summary(
-                uid=self._uids,
-                seq=len(inbox) + 1,
-                from_=[_address(sender)],
-                to=[_address(one) for one in ([self._caller.address] if to is None else to)],
-                subject=subject,
-                date=date,
-                flags=list(flags),
-                size=len(subject) + len(text),
-                preview=" ".join(text.split())[:256],
-                thread_id=f"thread{self._uids}",
-            )
-        )
-        return self._uids
+    def deliver(self, sender="grace@example.org", *, to=None, folder="INBOX", **values):
+        """Delivers a message to the caller and returns its id. `values` are the fields of `message.Letter`."""
+        from .message import Letter
 
-    def _account(self, scope=None):
+        to = [self._caller.address] if to is None else to
+        return self.account().mail.put(folder, Letter(sender, **{"to": to, "date": self.now, **values})).uid
+
+    @property
+    def sent(self):
+        """The messages that the caller sent, oldest first."""
+        return self.account().sent
+
+    def set_quota(self, quota):
+        """Sets the quota of the caller's mailbox. The fake host does not enforce the quota."""
+        self.account().mail.quota = quota
+
+    def addresses(self):
+        """Returns the addresses of all accounts and aliases."""
+        aliases = [alias.address for account in self._accounts.values() for alias in account.aliases]
+        return [*self._accounts, *aliases]
+
+    def account(self, scope=None):
         """Returns the caller's account, or raises an error if there is no caller or the scope is missing."""
-        if self._caller.address == "":
-            raise Err(types.Error_Denied(types.Problem("no_caller", "There is no caller")))
-        if scope is not None and scope not in self._caller.scopes:
-            text = f'This credential is missing the "{scope}" scope'
-            raise Err(types.Error_Denied(types.Problem("missing_scope", text)))
-        return self._accounts.setdefault(self._caller.address, SimpleNamespace(inbox=[], values={}))
-
-    def _list_messages(self, query):
-        inbox = self._account("mail:read").inbox
-        _check(1 <= query.limit <= 100, "invalid_paging_parameters", "limit must be between 1 and 100")
-        for name in query.filters:
-            _check(name in _FILTERS, "invalid_field", f'There is no filter "{name}"')
-        if query.folder != "INBOX":
-            raise Err(types.Error_NotFound())
-        matching = [message for message in inbox[::-1] if all(_FILTERS[name](message) for name in query.filters)]
-        prefix = f"{','.join(sorted(query.filters))} "
-        if isinstance(query.start, PageStart_Cursor):
-            seq = query.start.value.removeprefix(prefix)
-            _check(query.start.value.startswith(prefix) and seq.isdecimal(), "invalid_cursor", "Invalid cursor")
-            rest = [message for message in matching if message.seq < int(seq)]
-        else:
-            rest = matching[query.start.value :]
-        page = rest[: query.limit]
-        return Listing(page, len(matching), f"{prefix}{page[-1].seq}" if len(rest) > query.limit else None)
+        check(self._caller.address != "", "no_caller", "There is no caller", types.Error_Denied)
+        allowed = scope is None or scope in self._caller.scopes
+        text = f'This credential is missing the "{scope}" scope'
+        check(allowed, "missing_scope", text, types.Error_Denied)
+        return self._accounts[self._caller.address]
 
     def _values(self, key):
         """Returns the caller's values, or raises an error if the key is not valid."""
-        values = self._account().values
-        control = any(unicodedata.category(char) == "Cc" for char in key)
-        valid = 1 <= len(key.encode()) <= 256 and not control
-        _check(valid, "store_key_invalid", "A key is 1 to 256 bytes without control characters")
+        values = self.account().values
+        valid = 1 <= len(key.encode()) <= 256 and is_line(key)
+        check(valid, "store_key_invalid", "A key is 1 to 256 bytes without control characters")
         return values
 
     def _get(self, key):
@@ -113,9 +134,8 @@ class FakeHost:
 
     def _set(self, key, value):
         values = self._values(key)
-        if len(value) > 65_536:
-            problem = types.Problem("store_value_too_large", "A value is at most 65536 bytes")
-            raise Err(types.Error_TooLarge(problem))
+        text = "A value is at most 65536 bytes"
+        check(len(value) <= 65_536, "store_value_too_large", text, types.Error_TooLarge)
         values[key] = value
 
     def _delete(self, key):
@@ -131,22 +151,28 @@ class FakeHost:
         return True
 
     def _list(self, prefix, after, limit):
-        values = self._account().values
-        _check(1 <= limit <= 1000, "invalid_paging_parameters", "limit must be 1 to 1000")
+        values = self.account().values
+        check(1 <= limit <= 1000, "invalid_paging_parameters", "limit must be 1 to 1000")
         # The order of code points is the order of bytes in UTF-8.
         keys = sorted(values)
         return [key for key in keys if key.startswith(prefix) and (after is None or key > after)][:limit]
 
 
-def _check(valid, code, text):
-    if not valid:
-        raise Err(types.Error_Invalid(types.Problem(code, text)))
+class _Account:
+    """The data of an account."""
 
+    def __init__(self, address):
+        self.address = address
+        self.values = {}
+        self.aliases = []
+        self.sent = []
+        self.uploads = {}
 
-def _address(text):
-    """Parses `address` or `Name <address>`."""
-    name, bracket, address = text.removesuffix(">").rpartition("<")
-    return Address(name.strip(), address) if bracket else Address("", text)
+    @cached_property
+    def mail(self):
+        from .mail import Mail
+
+        return Mail()
 
 
 class Service:
