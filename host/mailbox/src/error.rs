@@ -132,7 +132,7 @@ impl From<latchmail_imap::Error> for Error {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::changing::change::change_error;
+    use crate::changing::commands::change_error;
 
     #[test]
     fn a_change_in_a_folder_that_another_client_deletes_can_be_repeated() {
