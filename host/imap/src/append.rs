@@ -144,11 +144,13 @@ mod tests {
 
     #[test]
     fn a_folder_that_is_deleted_during_the_upload_does_not_exist() {
+        // The test server takes the tag from the line that ends a command. The last line of APPEND
+        // has none.
         for reply in [
-            "! NO [TRYCREATE] Mailbox doesn't exist: a\r\n",
-            "! NO Mailbox was deleted under us (0.001 + 0.001 secs).\r\n",
+            "L1 NO [TRYCREATE] Mailbox doesn't exist: a\r\n!",
+            "L1 NO Mailbox was deleted under us (0.001 + 0.001 secs).\r\n!",
         ] {
-            let mut session = session(&["+ OK\r\n", reply]);
+            let mut session = session(&[reply]);
             let message = NewMessage {
                 path: "a",
                 flags: &[],
