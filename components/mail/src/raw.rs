@@ -1,8 +1,8 @@
 //! GET `/api/v1/mail/messages/{uid}/raw`: returns a message in its stored form. This module only
 //! handles a blob: the bytes stay in the host and are never copied into the sandbox.
 
-use latchmail_common::reading;
-use latchmail_sdk::capability::{Caller, Mailbox};
+use latchmail_common::{reading, versions};
+use latchmail_sdk::capability::{Caller, Mailbox, MessageVersion};
 use latchmail_sdk::{Failure, Reply, Request};
 use utoipa::ToSchema;
 
@@ -28,7 +28,8 @@ struct Bytes(Vec<u8>);
     extensions(("x-latchmail" = json!(true))),
     params(
         ("uid" = u64, Path, minimum = 1, exclusive_maximum = 18_446_744_073_709_551_616.0, description = "The message's number"),
-        ("Range" = Option<String>, Header, description = "One range of bytes (RFC 9110, section 14.1.2)", example = "bytes=0-1023")
+        ("Range" = Option<String>, Header, description = "One range of bytes (RFC 9110, section 14.1.2)", example = "bytes=0-1023"),
+        ("If-None-Match" = Option<String>, Header, description = "Return 304 if the `ETag` is one of these")
     ),
     responses(
         (
@@ -38,6 +39,7 @@ struct Bytes(Vec<u8>);
             content_type = "message/rfc822",
             headers(
                 ("Content-Disposition" = String, description = "`attachment` with the subject as the file's name (RFC 6266)"),
+                ("ETag" = String, description = "The version of the bytes, which never changes"),
                 ("Content-Length" = u64, description = "The size in bytes"),
                 ("Accept-Ranges" = String, description = "`bytes`"),
                 ("X-Content-Type-Options" = String, description = "`nosniff`"),
@@ -51,6 +53,7 @@ struct Bytes(Vec<u8>);
             content_type = "message/rfc822",
             headers(("Content-Range" = String, description = "The range and the size in bytes"))
         ),
+        (status = 304, description = "The client has the message"),
         (status = 400, description = "`Invalid message UID`", body = latchmail_sdk::Failed),
         (status = 404, description = "`Message not found`", body = latchmail_sdk::Failed),
         (status = 416, description = "`The range is outside of the content`", body = latchmail_sdk::Failed)
@@ -61,11 +64,16 @@ pub(crate) fn get_raw_message(
     request: &Request,
 ) -> Result<Reply, Failure> {
     let uid = reading::uid(request.path_number("uid"))?;
+    let tag = |version: &MessageVersion| version.content.clone();
+    if let Some(reply) = versions::not_modified(host, request, uid, tag)? {
+        return Ok(reply);
+    }
     let message = host
         .get_raw_message(uid)
         .map_err(|error| Failure::of(error, reading::NO_MESSAGE, host))?;
     let name = filename(&message.subject, uid);
-    Ok(Reply::message(&name, message.content).in_range(request))
+    let reply = Reply::message(&name, message.content).with_etag(&message.version);
+    Ok(reply.in_range(request))
 }
 
 /// Returns a file name for a message. Replaces characters that are not allowed in the file names of
@@ -122,6 +130,30 @@ mod tests {
         ranged.headers.push(("range".into(), "bytes=0-4".into()));
         let response = Response::from(get_raw_message(&host, &ranged).unwrap());
         assert_eq!((response.status, &response.body[..]), (206, &b"From:"[..]));
+    }
+
+    #[test]
+    fn a_message_that_the_client_has_is_not_returned_again() {
+        let host = FakeHost::new();
+        host.deliver(Letter::from("grace@example.org"));
+        host.deliver(Letter::from("grace@example.org"));
+        let tag = Response::from(read(&host, "1").unwrap());
+        let tag = tag.header("etag").unwrap().to_owned();
+        let status = |uid, header: &str, tags: &str| {
+            let mut request = request(&[("uid", uid)], &[], "");
+            request.headers.push((header.into(), tags.into()));
+            request.headers.push(("range".into(), "bytes=0-4".into()));
+            match get_raw_message(&host, &request) {
+                Ok(reply) => reply.status,
+                Err(failure) => failure.status,
+            }
+        };
+        assert_eq!(status("1", "if-none-match", &tag), 304);
+        assert_eq!(status("1", "if-none-match", "*"), 304);
+        assert_eq!(status("2", "if-none-match", &tag), 206);
+        assert_eq!(status("3", "if-none-match", "*"), 404);
+        assert_eq!(status("1", "if-range", &tag), 206);
+        assert_eq!(status("2", "if-range", &tag), 200);
     }
 
     #[test]

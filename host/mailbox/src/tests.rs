@@ -1,6 +1,7 @@
 //! Tests of the mailbox with a real Dovecot, and with scripted servers for faults that a real
 //! server does not produce.
 
+mod change_faults;
 mod change_pages;
 mod changing;
 mod changing_folders;

@@ -34,8 +34,7 @@ impl Changer {
     ) -> Result<Vec<MessageNumber>, Error> {
         let (changer, access, numbers) = (Arc::clone(self), access.clone(), numbers.to_vec());
         self.run(async move {
-            let connections = &changer.context.connections;
-            let (access, _lock) = &connections.lock(&changer.locks, &access).await?;
+            let (access, _lock) = &changer.lock(&access).await?;
             let to = changer.trash_folder(access).await?;
             let change = Change {
                 action: Action::Move { to },
@@ -62,8 +61,7 @@ impl Changer {
     ) -> Result<Vec<MessageNumber>, Error> {
         let (changer, access, numbers) = (Arc::clone(self), access.clone(), numbers.to_vec());
         self.run(async move {
-            let connections = &changer.context.connections;
-            let (access, _lock) = &connections.lock(&changer.locks, &access).await?;
+            let (access, _lock) = &changer.lock(&access).await?;
             changer.restore_from_trash(access, &numbers).await
         })
         .await

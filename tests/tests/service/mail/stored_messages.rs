@@ -67,6 +67,34 @@ async fn a_message_is_downloaded_as_the_mail_server_stores_it() {
         LETTER.as_bytes()
     );
 
+    // The version of the bytes does not change with the flags.
+    let tag = raw.header("etag").unwrap();
+    let starred = json!({"action": "add", "flags": ["\\Flagged"]});
+    let flag = format!("/api/v1/mail/messages/{uid}/flag");
+    assert_eq!(ada.post(&flag, &starred).await.status, 200);
+    for (header, sent, status) in [
+        ("if-none-match", tag, 304),
+        ("if-none-match", "*", 304),
+        ("if-none-match", "\"other\"", 200),
+        ("if-range", tag, 206),
+        ("if-range", "\"other\"", 200),
+    ] {
+        let request = service.request(&line).bearer_auth(&ada.access);
+        let request = request.header(header, sent);
+        let response = match header {
+            "if-range" => Response::of(request.header("range", "bytes=0-3")).await,
+            _ => Response::of(request).await,
+        };
+        assert_eq!(
+            (response.status, response.header("etag")),
+            (status, Some(tag)),
+            "{header}: {sent}"
+        );
+        assert!(status != 304 || response.body.is_empty());
+    }
+    let unflagged = json!({"action": "remove", "flags": ["\\Flagged"]});
+    assert_eq!(ada.post(&flag, &unflagged).await.status, 200);
+
     // The request does not mark the message as read.
     let message = ada.message(uid).await;
     assert_eq!(message["flags"], json!([]));

@@ -396,9 +396,11 @@ impl Mailbox for FakeHost {
             self,
             |error| error,
             |mail| {
+                let stored = mail.find(uid)?;
                 Ok(RawMessage {
-                    subject: mail.find(uid)?.detail.summary.subject.clone(),
+                    subject: stored.detail.summary.subject.clone(),
                     content: Blob::Bytes(mail.raw(uid)?),
+                    version: versions(stored).content,
                 })
             },
         )

@@ -8,7 +8,7 @@ use latchmail_bindings::{Blob, HostError};
 use latchmail_core::caller::Scope;
 use latchmail_core::codes;
 use latchmail_core::message_number::MessageNumber;
-use latchmail_mailbox::{Detail, SpamVerdict};
+use latchmail_mailbox::{Detail, SpamVerdict, content_version};
 
 use super::AttachmentSource;
 use super::changes::numbers;
@@ -39,6 +39,7 @@ impl Call {
         Ok(wit::RawMessage {
             subject: message.subject,
             content: self.table.push(content).map_err(HostError::trap)?,
+            version: content_version(&access.account, number),
         })
     }
 
