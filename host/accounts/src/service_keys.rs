@@ -354,6 +354,7 @@ const fn purpose(column: SealedColumn) -> Purpose {
         SealedColumn::IndexKey => Purpose::IndexKey,
         SealedColumn::DkimKey => Purpose::DkimKey,
         SealedColumn::UploadKey => Purpose::UploadKey,
+        SealedColumn::Job => Purpose::Job,
     }
 }
 
@@ -370,6 +371,10 @@ fn warn_about(column: SealedColumn, row: &str) {
         SealedColumn::DkimKey => tracing::error!(
             domain = row,
             "failed to open a DKIM key; the domain cannot send mail"
+        ),
+        SealedColumn::Job => tracing::error!(
+            job = row,
+            "failed to open the payload of a job; the job cannot run"
         ),
         // These columns need no warning. A web session whose app password cannot be decrypted has
         // ended. A session without the identity provider's token ends at its maximum age. The next

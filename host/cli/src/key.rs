@@ -238,6 +238,7 @@ fn still_sealed(kid: &str, counts: &[(SealedColumn, u64)], last: Option<Timestam
             }
             (SealedColumn::DkimKey, _) => format!("DKIM keys: {count}"),
             (SealedColumn::UploadKey, _) => format!("keys of uploads: {count}"),
+            (SealedColumn::Job, _) => format!("jobs: {count}"),
         })
         .collect();
     format!(

@@ -61,6 +61,8 @@ pub enum Purpose {
     UploadKey,
     /// The name or a chunk of an upload. The row is the id of the upload and the name of the value.
     Upload,
+    /// The payload of a job. The row is the id of the job.
+    Job,
 }
 
 impl Purpose {
@@ -79,6 +81,7 @@ impl Purpose {
             Self::OperatorPage => "operator_page",
             Self::UploadKey => "upload_key",
             Self::Upload => "upload",
+            Self::Job => "job",
         }
     }
 

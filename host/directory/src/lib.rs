@@ -21,6 +21,7 @@ pub mod events;
 pub mod grants;
 pub mod hosts;
 pub mod imports;
+pub mod jobs;
 pub mod keys;
 pub mod mailserver;
 #[cfg(test)]
@@ -55,6 +56,7 @@ use crate::events::Events;
 use crate::grants::Grants;
 use crate::hosts::Hosts;
 use crate::imports::Imports;
+use crate::jobs::Jobs;
 use crate::keys::Keys;
 use crate::message_index::{ChangeLog, MessageIndex};
 use crate::modules::Modules;
@@ -83,6 +85,7 @@ pub struct Directory {
     pub grants: Grants,
     pub hosts: Hosts,
     pub imports: Imports,
+    pub jobs: Jobs,
     pub keys: Keys,
     pub message_index: MessageIndex,
     pub modules: Modules,
@@ -99,7 +102,7 @@ pub struct Directory {
 impl Directory {
     /// Opens the database and migrates its tables. Repairs the data that mail servers read, and
     /// writes the configured platform domains. On SQLite, marks the unfinished sendings of earlier
-    /// processes as sendings with an unknown outcome.
+    /// processes as sendings with an unknown outcome, and ends the leases of their jobs.
     ///
     /// # Errors
     /// Returns [`Error`] if the database cannot be opened or migrated, or if an account has
@@ -114,6 +117,7 @@ impl Directory {
             .set_platform_domains(platform_domains)
             .await?;
         directory.sendings.abandon().await?;
+        directory.jobs.abandon().await?;
         Ok(directory)
     }
 
@@ -157,6 +161,7 @@ impl Directory {
             },
             hosts,
             imports: Imports { db: db.clone() },
+            jobs: Jobs { db: db.clone() },
             message_index: MessageIndex {
                 db: db.clone(),
                 lookup: lookup.clone(),

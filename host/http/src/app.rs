@@ -16,6 +16,7 @@ use latchmail_core::ended_credentials::EndedCredentials;
 use latchmail_core::error::{Failure, StartError};
 use latchmail_core::limits::Key;
 use latchmail_directory::Directory;
+use latchmail_jobs::Jobs;
 use latchmail_mailbox::Mail;
 use latchmail_mailbox::importing::Importer;
 use latchmail_mailbox::outbox::Outbox;
@@ -62,6 +63,8 @@ pub struct App {
     pub outbox: Arc<Outbox>,
     /// Imports of messages.
     pub imports: Arc<Importer>,
+    /// Work without requests.
+    pub jobs: Arc<Jobs>,
     /// Authentication.
     pub auth: Arc<Auth>,
     /// The authorization server.

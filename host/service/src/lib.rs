@@ -30,6 +30,7 @@ use latchmail_core::traces::Tracer;
 use latchmail_core::{hexadecimal, secrets};
 use latchmail_directory::Directory;
 use latchmail_http::{ApiInfo, App, HttpState, RouteTable, route_groups};
+use latchmail_jobs::{Handler, Jobs, Runner};
 use latchmail_mailbox::importing::Importer;
 use latchmail_mailbox::outbox::Outbox;
 use latchmail_mailbox::{Mail, MailSettings, TrustedResults};
@@ -77,6 +78,7 @@ pub struct Running {
     metrics_server: Option<transport::Running>,
     socket: Option<PrivateSocket>,
     operator_page: Option<OperatorPage>,
+    jobs: Runner,
     tasks: Vec<JoinHandle<()>>,
     trace_exporter: Option<traces::Exporter>,
 }
@@ -159,6 +161,7 @@ pub async fn start(mut config: Config, clock: Clock) -> Result<Running, StartErr
         tokio::spawn(keys::follow(Arc::clone(&app), current_key)),
         tokio::spawn(keys::reseal(Arc::clone(&app), changes_of_current_key)),
     ];
+    let jobs = Runner::start(Arc::clone(&app.jobs), &app.host_id, job_handlers(&app));
     if let Some(redis) = redis {
         tasks.push(tokio::spawn(redis.run()));
     }
@@ -175,6 +178,7 @@ pub async fn start(mut config: Config, clock: Clock) -> Result<Running, StartErr
         metrics_server,
         socket,
         operator_page,
+        jobs,
         tasks,
         trace_exporter,
     })
@@ -216,6 +220,11 @@ async fn build(
         IndexCredentials::new(directory.credentials.clone(), auth.keys(), clock.clone());
     mail.index
         .set_credentials(Arc::new(mail_server::IndexAdapter(index_credentials)));
+    let jobs = Arc::new(Jobs::new(
+        directory.jobs.clone(),
+        auth.keys(),
+        clock.clone(),
+    ));
     let dkim = latchmail_dkim::Keys::new(&config.dkim, directory.clone(), auth.keys())?;
     let dkim = Arc::new(dkim);
     dkim.sync_milter().await.map_err(start_error)?;
@@ -288,12 +297,18 @@ async fn build(
         mail,
         outbox,
         imports,
+        jobs,
         auth,
         oauth,
         dkim,
         pages: PAGES,
     });
     Ok((app, failing))
+}
+
+/// Returns the handlers of all kinds of jobs.
+fn job_handlers(_app: &Arc<App>) -> Vec<Arc<dyn Handler>> {
+    Vec::new()
 }
 
 /// Creates the access to mailboxes.
@@ -568,6 +583,7 @@ impl Running {
         for task in &self.tasks {
             task.abort();
         }
+        self.jobs.stop().await;
         self.app.auth.finished().await;
         self.app.outbox.finished().await;
         self.app.imports.finished().await;

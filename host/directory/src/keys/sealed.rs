@@ -28,6 +28,8 @@ pub enum SealedColumn {
     DkimKey,
     /// The keys of uploads.
     UploadKey,
+    /// The payloads of jobs. A row is identified by the job's id.
+    Job,
 }
 
 /// The queries for one [`SealedColumn`].
@@ -96,6 +98,7 @@ const DKIM_KEYS: Queries = queries!(
     "verified_at IS NOT NULL"
 );
 const UPLOAD_KEYS: Queries = queries!("uploads", "id", "sealed_key", "TRUE");
+const JOBS: Queries = queries!("jobs", "id", "sealed_payload", "TRUE");
 
 /// Returns the latest expiry of the sessions whose app passwords are sealed with the key $1.
 const LAST_SESSION: &str =
@@ -105,21 +108,23 @@ const COUNT_EXPIRED: &str =
 
 impl SealedColumn {
     /// All columns except the columns of the table `sessions`.
-    pub const WITHOUT_SESSIONS: [Self; 5] = [
+    pub const WITHOUT_SESSIONS: [Self; 6] = [
         Self::TwoFactor,
         Self::TeamKey,
         Self::IndexKey,
         Self::DkimKey,
         Self::UploadKey,
+        Self::Job,
     ];
 
     /// All columns.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 8] = [
         Self::TwoFactor,
         Self::TeamKey,
         Self::IndexKey,
         Self::DkimKey,
         Self::UploadKey,
+        Self::Job,
         Self::Session,
         Self::ProviderToken,
     ];
@@ -133,6 +138,7 @@ impl SealedColumn {
             Self::IndexKey => INDEX_KEYS,
             Self::DkimKey => DKIM_KEYS,
             Self::UploadKey => UPLOAD_KEYS,
+            Self::Job => JOBS,
         }
     }
 }
