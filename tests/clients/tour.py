@@ -237,6 +237,16 @@ assert folders_of(both) == ["Trash", "Trash"]
 assert call("bulk_restore_messages", me, body=models.UidsRequest(uids=both)).count == 2
 assert folders_of(both) == ["Letters", "Letters"]
 
+# Snooze a message.
+tomorrow = datetime.datetime.now(datetime.timezone.utc) + datetime.timedelta(days=1)
+call("snooze_message", me, uid=copied, body=models.SnoozeRequest(until=tomorrow))
+assert folders_of(both) == ["Letters", "Snoozed"]
+snoozed = call("get_snooze", me, uid=copied).until
+assert abs((snoozed - tomorrow).total_seconds()) < 1
+call("unsnooze_message", me, uid=copied)
+assert call("get_snooze", me, uid=copied).until is None
+assert folders_of(both) == ["Letters", "Letters"]
+
 # Delete a folder with its messages.
 call("delete_folder", me, 409, folder="Letters")
 call("delete_folder", me, folder="Letters", messages=models.DeleteFolderMessages.DELETE)

@@ -214,6 +214,15 @@ equal(await theirFolders(), ['Trash', 'Trash']);
 equal((await ok(me.POST('/api/v1/mail/messages/bulk/restore', { body: { uids: both } }))).count, 2);
 equal(await theirFolders(), ['Letters', 'Letters']);
 
+// Snooze a message.
+const waiting = { params: { path: { uid: copied } } };
+const tomorrow = new Date(Date.now() + 24 * 60 * 60 * 1000).toISOString();
+const untilTomorrow = { ...waiting, body: { until: tomorrow } };
+await ok(me.POST('/api/v1/mail/messages/{uid}/snooze', untilTomorrow));
+equal((await ok(me.GET('/api/v1/mail/messages/{uid}/snooze', waiting))).until, tomorrow);
+await ok(me.DELETE('/api/v1/mail/messages/{uid}/snooze', waiting));
+equal((await ok(me.GET('/api/v1/mail/messages/{uid}/snooze', waiting))).until, null);
+
 // Delete a folder with its messages.
 await status(409, me.DELETE('/api/v1/mail/folders/{folder}', { params: { path: letters } }));
 await ok(

@@ -6,6 +6,7 @@ mod conditions;
 mod flags;
 pub(crate) mod folders;
 pub(crate) mod sent_copy;
+pub(crate) mod snooze;
 mod trash;
 
 use std::borrow::Cow;

@@ -19,6 +19,7 @@ mod response_size;
 mod scripted_server;
 mod search_index;
 mod searches;
+mod snooze;
 mod sync;
 mod token_login;
 mod trash;

@@ -118,6 +118,15 @@ impl Changer {
 
     async fn create(&self, access: &Access, path: &str) -> Result<(Folder, Arc<str>), Error> {
         let (access, _lock) = &self.lock(access).await?;
+        self.create_locked(access, path).await
+    }
+
+    /// Like [`Changer::create_folder`]. The caller must hold the account's lock.
+    pub(super) async fn create_locked(
+        &self,
+        access: &Access,
+        path: &str,
+    ) -> Result<(Folder, Arc<str>), Error> {
         if let Some(right) = lacking(access, &[Right::MailWrite]) {
             return Err(Error::Denied(right));
         }

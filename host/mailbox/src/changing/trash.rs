@@ -106,19 +106,20 @@ impl Changer {
         Ok(restored)
     }
 
-    /// Moves messages from Trash to the folder `path`, or to INBOX if this folder does not exist.
-    async fn restore_to(
+    /// Moves messages from the folder `from` to the folder `path`, or to INBOX if the folder `path`
+    /// does not exist.
+    pub(super) async fn restore_to(
         &self,
         access: &Access,
         numbers: Vec<MessageNumber>,
-        trash: &str,
+        from: &str,
         path: &str,
     ) -> Result<Vec<MessageNumber>, Error> {
         for to in [path, INBOX] {
             let change = Change {
                 action: Action::Move { to: to.to_owned() },
                 if_version: None,
-                only_from: Some(trash.to_owned()),
+                only_from: Some(from.to_owned()),
             };
             if let Some(moved) = self.change(access, numbers.clone(), &change).await? {
                 return Ok(moved.numbers);

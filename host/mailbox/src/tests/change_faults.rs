@@ -27,8 +27,8 @@ const EXAMINE: Step = reply_to(
     "* 1 EXISTS\r\n* OK [UIDVALIDITY 7] ok\r\n* OK [UIDNEXT 3] ok\r\n{tag} OK [READ-ONLY] open\r\n",
 );
 
-/// Deletes a message that the server refuses to expunge. `undelete` is the step for the command that
-/// removes the flag `\\Deleted`.
+/// Deletes a message that the server refuses to expunge. `undelete` is the step for the command
+/// that removes the flag `\\Deleted`.
 async fn delete_refused(undelete: Step) -> Error {
     let steps = vec![
         LOG_IN,

@@ -2,6 +2,8 @@
 //! `message_changes.rs` the changes of messages, `search.rs` the searches, and `changes.rs` the
 //! change log.
 
+use std::collections::BTreeMap;
+
 use super::folders::StoredFolder;
 use super::message_changes::{change_if, versions};
 use super::{FakeHost, Need};
@@ -11,6 +13,7 @@ use crate::capability::{
     HeaderField, Hit, Import, ImportedMessage, IndexState, Listing, Mailbox, MessageDisposal,
     MessageHeader, MessageQuery, MessageVersion, Page, Quota, QuotaUsage, RawMessage, Scope,
     Search, SearchError, SearchResult, Summary, ThreadList, ThreadMessages, ThreadsError,
+    Timestamp,
 };
 use crate::testing::letter::Letter;
 use crate::testing::raw;
@@ -57,6 +60,8 @@ pub(super) struct Mail {
     /// The state of the search index.
     pub(super) index: IndexState,
     quota: Quota,
+    /// The times at which snoozed messages come back, by `uid`.
+    pub(super) snoozed: BTreeMap<u64, Timestamp>,
 }
 
 /// A message in a folder.
@@ -106,6 +111,7 @@ impl Default for Mail {
                 storage: UNLIMITED,
                 messages: UNLIMITED,
             },
+            snoozed: BTreeMap::new(),
         }
     }
 }
@@ -494,6 +500,23 @@ impl Mailbox for FakeHost {
             }));
             Ok(imported)
         })
+    }
+
+    fn snooze_message(&self, uid: u64, until: Timestamp) -> Result<(), Error> {
+        let now = self.now();
+        self.allow(Need::Scope(Scope::MailWrite), |account| {
+            account.mail.snooze(uid, until, now)
+        })
+    }
+
+    fn unsnooze_message(&self, uid: u64) -> Result<(), Error> {
+        self.allow(Need::Scope(Scope::MailWrite), |account| {
+            account.mail.unsnooze(uid)
+        })
+    }
+
+    fn get_snooze(&self, uid: u64) -> Result<Option<Timestamp>, Error> {
+        read_mail(self, |error| error, |mail| mail.snoozed_until(uid))
     }
 }
 
