@@ -278,6 +278,18 @@ impl sdk::Mailbox for Memory {
     ) -> Result<sdk::ImportedMessage, sdk::Error> {
         Err(sdk::Error::Internal)
     }
+
+    fn snooze_message(&self, _: u64, _: sdk::Timestamp) -> Result<(), sdk::Error> {
+        Err(sdk::Error::Internal)
+    }
+
+    fn unsnooze_message(&self, _: u64) -> Result<(), sdk::Error> {
+        Err(sdk::Error::Internal)
+    }
+
+    fn get_snooze(&self, _: u64) -> Result<Option<sdk::Timestamp>, sdk::Error> {
+        Err(sdk::Error::Internal)
+    }
 }
 
 impl sdk::Outbox for Memory {

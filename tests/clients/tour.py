@@ -151,15 +151,140 @@ assert len(ready("get_thread", me, id=thread.id).messages) == thread.count
 message = call("get_message", me, uid=uid)
 file = call("get_attachment", me, uid=uid, index=message.attachments[0].index)
 assert len(file.payload.read()) == message.attachments[0].size
+call("get_quota", me)
+
+# Conditional requests. `get_message` cannot have conditions here: the generated function uses the
+# name of its parameter `headers` for a variable of its own.
+part = {"uid": uid, "index": message.attachments[0].index}
+version = detailed("get_attachment", me, **part).headers["etag"]
+detailed("get_attachment", me, 304, **part, if_none_match=version)
+
+# Folders. The missing parent is created too.
+path = f"Tour{folder.delimiter}Letters"
+letters = call("create_folder", me, 201, body=models.FolderPath(path=path))
+assert (letters.path, letters.name, letters.messages) == (path, "Letters", 0)
+renamed = call("rename_folder", me, folder=path, body=models.FolderPath(path="Letters"))
+assert (renamed.id, renamed.path) == (letters.id, "Letters")
+call("delete_folder", me, folder="Tour")
+assert "Tour" not in [each.path for each in call("list_folders", me).folders]
+
+# Import a message, and read its bytes.
+letter = b"From: grace@outside.test\r\nSubject: Letter\r\n\r\nHello\r\n"
+options = {
+    "folder": "Letters",
+    "flags": ["\\Flagged"],
+    "received_at": datetime.datetime(2026, 11, 20, 8, tzinfo=datetime.timezone.utc),
+    "idempotency_key": "a-letter",
+}
+imported = call("import_message", me, 201, body=File(payload=io.BytesIO(letter)), **options)
+assert imported.folder == "Letters"
+again = detailed("import_message", me, 201, body=File(payload=io.BytesIO(letter)), **options)
+assert again.parsed.uid == imported.uid
+assert again.headers["idempotent-replayed"] == "true"
+assert call("get_raw_message", me, uid=imported.uid).payload.read() == letter
+version = detailed("get_raw_message", me, uid=imported.uid).headers["etag"]
+detailed("get_raw_message", me, 304, uid=imported.uid, if_none_match=version)
+beginning = detailed("get_raw_message", me, 206, uid=imported.uid, range_="bytes=0-3")
+assert beginning.content == letter[:4]
+assert beginning.headers["content-range"] == f"bytes 0-3/{len(letter)}"
+
+# Copy messages.
+to_letters = models.CopyRequest(destination="Letters")
+copied = call("copy_message", me, 201, uid=uid, body=to_letters).uid
+both = [imported.uid, copied]
+to_archive = models.BulkCopyRequest(uids=both, destination="Archive")
+assert call("bulk_copy_messages", me, body=to_archive).count == 2
+
+
+def read(numbers, **arguments):
+    """The response with several messages."""
+    return call("get_messages", me, uids=",".join(map(str, numbers)), **arguments)
+
+
+def folders_of(numbers):
+    return [each.folder for each in read(numbers).messages]
+
+
+assert folders_of(both) == ["Letters", "Letters"]
+[detail] = read([copied], view=models.GetMessagesView.DETAIL).messages
+assert detail.message_id == message.message_id
+
+# List a folder with a cursor.
+newest = call("list_messages", me, folder="Letters", limit=1)
+assert newest.total == 2
+oldest = call("list_messages", me, folder="Letters", limit=1, cursor=newest.next_cursor)
+assert oldest.next_cursor is None
+assert {each.uid for each in newest.messages + oldest.messages} == set(both)
+
+# Replace flags, if the message has not changed.
+version = detailed("get_message", me, uid=imported.uid).headers["etag"]
+seen = models.ReplaceFlagsRequest(flags=["\\Seen"])
+call("replace_flags", me, uid=imported.uid, body=seen, if_match=version)
+call("replace_flags", me, 412, uid=imported.uid, body=seen, if_match=version)
+flags = call("get_message", me, uid=imported.uid).flags
+assert "\\Seen" in flags and "\\Flagged" not in flags
+only_unread = models.ListMessagesUnread.TRUE
+unread = call("list_messages", me, folder="Letters", unread=only_unread).messages
+assert [each.uid for each in unread] == [copied]
+
+# Move messages to Trash and back.
+call("trash_message", me, uid=copied)
+assert folders_of(both) == ["Letters", "Trash"]
+call("restore_message", me, uid=copied)
+assert folders_of(both) == ["Letters", "Letters"]
+assert call("bulk_trash_messages", me, body=models.UidsRequest(uids=both)).count == 2
+assert folders_of(both) == ["Trash", "Trash"]
+assert call("bulk_restore_messages", me, body=models.UidsRequest(uids=both)).count == 2
+assert folders_of(both) == ["Letters", "Letters"]
+
+# Snooze a message.
+tomorrow = datetime.datetime.now(datetime.timezone.utc) + datetime.timedelta(days=1)
+call("snooze_message", me, uid=copied, body=models.SnoozeRequest(until=tomorrow))
+assert folders_of(both) == ["Letters", "Snoozed"]
+snoozed = call("get_snooze", me, uid=copied).until
+assert abs((snoozed - tomorrow).total_seconds()) < 1
+call("unsnooze_message", me, uid=copied)
+assert call("get_snooze", me, uid=copied).until is None
+assert folders_of(both) == ["Letters", "Letters"]
+
+# Delete a folder with its messages.
+call("delete_folder", me, 409, folder="Letters")
+call("delete_folder", me, folder="Letters", messages=models.DeleteFolderMessages.DELETE)
+assert sorted(read(both).missing) == sorted(both)
+
+# Send a message with an attachment of each source.
+table = File(payload=io.BytesIO(b"a,b"))
+upload = call("upload_file", me, 201, body=table, filename="a.csv")
+assert (upload.filename, upload.size) == ("a.csv", 3)
 sent = models.SendRequest(
     from_=data["address"],
+    from_name="Ada Lovelace",
+    reply_to=[data["guest"]],
     to=[data["guest"]],
     subject="A tour",
     text="Hello",
     in_reply_to=message.message_id,
-    attachments=[models.ContentAttachment(filename="a.txt", content=base64.b64encode(b"a").decode())],
+    headers=[models.SendHeader(name="X-Tour", value="7")],
+    attachments=[
+        models.ContentAttachment(filename="a.txt", content=base64.b64encode(b"a").decode()),
+        models.UploadAttachment(upload_id=upload.upload_id),
+        models.MessageAttachment(**part),
+        models.MessageAttachment(uid=uid),
+    ],
 )
-call("send_message", me, body=sent, idempotency_key="a-tour")
+result = call("send_message", me, body=sent, idempotency_key="a-tour")
+again = detailed("send_message", me, body=sent, idempotency_key="a-tour")
+assert again.parsed.message_id == result.message_id
+assert again.headers["idempotent-replayed"] == "true"
+[copy] = call("list_messages", me, folder=result.saved_to, limit=1).messages
+copy = call("get_message", me, uid=copy.uid)
+assert copy.message_id == result.message_id
+assert copy.from_[0].name == "Ada Lovelace"
+assert [each.address for each in copy.reply_to] == [data["guest"]]
+expected = ["a.txt", "a.csv", message.attachments[0].filename, "Rich.eml"]
+assert [each.filename for each in copy.attachments] == expected
+
+# Change messages.
 call("flag_message", me, uid=uid, body=models.FlagRequest(flags=["\\Seen"], action=models.FlagAction.ADD))
 call("move_message", me, uid=uid, body=models.MoveRequest(destination="Archive"))
 uids = [each.uid for each in messages]
@@ -167,40 +292,6 @@ call("bulk_flag_messages", me, body=models.BulkFlagRequest(uids=uids, flags=["\\
 call("bulk_move_messages", me, body=models.BulkMoveRequest(uids=uids, destination="Archive"))
 changes = call("list_changes", me, since=cursor, limit=500).changes
 assert "moved" in {change.type_.value for change in changes}
-
-# Folders, and messages that are stored, copied, moved to Trash and restored.
-created = call("create_folder", me, 201, body=models.FolderPath(path="Tour/One"))
-renamed = call("rename_folder", me, folder="Tour/One", body=models.FolderPath(path="Tour/Two"))
-assert renamed.id == created.id
-assert call("get_quota", me).storage is not None
-raw = b"From: Grace <grace@outside.test>\r\nSubject: Imported\r\n\r\nText.\r\n"
-stored = call("import_message", me, 201, folder="Tour/Two", body=File(payload=io.BytesIO(raw)), flags=["\\Seen"])
-assert detailed("get_raw_message", me, uid=stored.uid).content == raw
-page = call("list_messages", me, folder="Tour/Two", limit=1)
-assert (page.total, page.next_cursor) == (1, None)
-several = call("get_messages", me, uids=f"{stored.uid},{uid}", view=models.GetMessagesView.SUMMARY)
-assert len(several.messages) == 2
-call("replace_flags", me, uid=stored.uid, body=models.ReplaceFlagsRequest(flags=["\\Flagged"]))
-copied = call("copy_message", me, 201, uid=stored.uid, body=models.CopyRequest(destination="Archive"))
-call("trash_message", me, uid=copied.uid)
-call("restore_message", me, uid=copied.uid)
-both = [stored.uid, copied.uid]
-call("bulk_copy_messages", me, body=models.BulkCopyRequest(uids=both, destination="INBOX"))
-call("bulk_trash_messages", me, body=models.UidsRequest(uids=both))
-call("bulk_restore_messages", me, body=models.UidsRequest(uids=both))
-call("delete_folder", me, folder="Tour/Two", messages=models.DeleteFolderMessages.TRASH)
-upload = call("upload_file", me, 201, body=File(payload=io.BytesIO(b"a")), filename="a.txt")
-again = models.SendRequest(
-    from_=data["address"],
-    to=[data["guest"]],
-    subject="References",
-    text="Hello",
-    from_name="Py Thon",
-    reply_to=data["address"],
-    headers=[models.SendHeader(name="X-Tour", value="1")],
-    attachments=[models.UploadAttachment(upload_id=upload.upload_id), models.MessageAttachment(uid=copied.uid)],
-)
-call("send_message", me, body=again)
 call("delete_message", me, uid=uid)
 assert call("bulk_delete_messages", me, body=models.BulkDeleteRequest(uids=uids)).count == len(uids)
 
@@ -209,18 +300,36 @@ alias_domain = call("list_alias_domains", me).domains[0].domain
 call("check_alias", me, name=f"{username}-a", domain=alias_domain)
 call("create_alias", me, 201, body=models.AliasRequest(domain=alias_domain))
 alias = call("list_aliases", me).aliases[0]
-call("update_alias", me, id=alias.id, body=models.AliasChange(active=False, note="for the tour"))
+expiry = datetime.datetime(2027, 1, 1, tzinfo=datetime.timezone.utc)
+change = models.AliasChange(active=False, note="A tour", expires_at=expiry)
+changed = call("update_alias", me, id=alias.id, body=change)
+assert (changed.note, changed.expires_at) == ("A tour", expiry)
+[alias] = [each for each in call("list_aliases", me).aliases if each.id == alias.id]
+assert (alias.active, alias.note, alias.expires_at) == (False, "A tour", expiry)
+change = models.AliasChange(note=None, expires_at=None)
+changed = call("update_alias", me, id=alias.id, body=change)
+assert (changed.note, changed.expires_at) == (None, None)
 call("delete_alias", me, id=alias.id)
 
 # Credentials.
 call("update_profile", me, body=models.ProfileRequest(first_name="Augusta"))
 call("get_profile", me)
 token = call("create_token", me, 201, body=models.TokenRequest(label="a tour", scopes=[models.TokenScope.MAILREAD], expires_in_days=1))
-call("list_folders", client(token.token))
-grant = call("list_grants", me).grants[0]
+reader = client(token.token)
+call("list_folders", reader)
+
+
+def grants(kind):
+    return [each for each in call("list_grants", me).grants if each.kind == kind]
+
+
+[grant] = grants("token")
+assert (grant.name, grant.suspended) == ("a tour", False)
 call("suspend_grant", me, id=grant.id)
-call("list_folders", client(token.token), 403)
+assert call("list_folders", reader, 403).code == "grant_suspended"
+assert grants("token")[0].suspended
 call("resume_grant", me, id=grant.id)
+call("list_folders", reader)
 call("revoke_token", me, id=call("list_tokens", me).tokens[0].id)
 password = call("create_app_password", me, 201, body=models.AppPasswordRequest(label="a tour"))
 call("delete_app_password", me, id=password.id)
@@ -328,9 +437,15 @@ assert call("call_agent_endpoint", agent, body=request, mcp_protocol_version="20
 detailed("open_agent_stream", agent, 405)
 detailed("end_agent_session", agent, 405)
 
-call("revoke_o_auth_token", stranger, body=models.RevocationForm(token=tokens.refresh_token, client_id=client_id))
-[grant] = call("list_grants", me).grants
-call("end_grant", me, id=grant.id)
+# The agent revokes the first of its grants, and the owner ends the other.
+connected = len(grants("oauth"))
+revoked = models.RevocationForm(token=tokens.refresh_token, client_id=client_id)
+detailed("revoke_o_auth_token", stranger, body=revoked)
+remaining = grants("oauth")
+assert len(remaining) == connected - 1
+for grant in remaining:
+    call("end_grant", me, id=grant.id)
+assert not grants("oauth")
 
 # Last, because it ends other sessions.
 changed = models.PasswordRequest(current_password=data["password"], new_password=data["password"] + "x")

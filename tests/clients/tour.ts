@@ -52,6 +52,18 @@ const ready = async <T>(request: () => Promise<{ data?: T; error?: unknown; resp
     return ok(request());
 };
 
+/** Options for a body that is sent without a change. */
+const bytes = (type: string) => ({
+    headers: { 'Content-Type': type },
+    bodySerializer: (body: unknown) => body,
+});
+
+/** Checks a value of a response. */
+const equal = (actual: unknown, expected: unknown): void => {
+    const [left, right] = [JSON.stringify(actual), JSON.stringify(expected)];
+    if (left !== right) throw new Error(`${left} instead of ${right}`);
+};
+
 const form = { headers: { 'Content-Type': 'application/x-www-form-urlencoded' } };
 const first = <T>(all: T[]): T => {
     const [one] = all;
@@ -100,19 +112,179 @@ const message = await ok(me.GET('/api/v1/mail/messages/{uid}', one));
 const index = first(message.attachments).index;
 const attachment = me.GET('/api/v1/mail/messages/{uid}/attachments/{index}', { params: { path: { uid, index } }, parseAs: 'arrayBuffer' });
 if ((await ok(attachment)).byteLength !== first(message.attachments).size) throw new Error('an attachment of another size');
+await ok(me.GET('/api/v1/mail/quota'));
+
+// Conditional requests.
+const tagOf = async (answer: Promise<{ error?: unknown; response: Response }>): Promise<string> =>
+    (await status(200, answer)).headers.get('etag') ?? '';
+const unchanged = { 'If-None-Match': await tagOf(me.GET('/api/v1/mail/messages/{uid}', one)) };
+const ifChanged = { params: { path: { uid }, header: unchanged } };
+await status(304, me.GET('/api/v1/mail/messages/{uid}', ifChanged));
+
+// Folders. The missing parent is created too.
+const path = `Tour${folder.delimiter}Letters`;
+const created = await ok(me.POST('/api/v1/mail/folders', { body: { path } }));
+equal([created.path, created.name, created.messages], [path, 'Letters', 0]);
+const renamed = await ok(
+    me.PATCH('/api/v1/mail/folders/{folder}', {
+        params: { path: { folder: path } },
+        body: { path: 'Letters' },
+    }),
+);
+equal([renamed.id, renamed.path], [created.id, 'Letters']);
+await ok(me.DELETE('/api/v1/mail/folders/{folder}', { params: { path: { folder: 'Tour' } } }));
+const { folders } = await ok(me.GET('/api/v1/mail/folders'));
+equal(folders.some((each) => each.path === 'Tour'), false);
+
+// Import a message, and read its bytes.
+const letters = { folder: 'Letters' };
+const letter = 'From: grace@outside.test\r\nSubject: Letter\r\n\r\nHello\r\n';
+const importLetter = () =>
+    me.POST('/api/v1/mail/folders/{folder}/messages', {
+        ...bytes('message/rfc822'),
+        params: {
+            path: letters,
+            query: { flags: ['\\Flagged'], receivedAt: '2026-11-20T08:00:00Z' },
+            header: { 'Idempotency-Key': 'a-letter' },
+        },
+        body: letter,
+    });
+const imported = await ok(importLetter());
+equal(imported.folder, 'Letters');
+const importedAgain = await importLetter();
+equal(importedAgain.data?.uid, imported.uid);
+equal(importedAgain.response.headers.get('idempotent-replayed'), 'true');
+const stored = { path: { uid: imported.uid } };
+const rawMessage = me.GET('/api/v1/mail/messages/{uid}/raw', { params: stored, parseAs: 'text' });
+equal(await ok(rawMessage), letter);
+const bytes = { params: stored, parseAs: 'text' as const };
+const same = { 'If-None-Match': await tagOf(me.GET('/api/v1/mail/messages/{uid}/raw', bytes)) };
+const ifOther = { params: { ...stored, header: same } };
+await status(304, me.GET('/api/v1/mail/messages/{uid}/raw', ifOther));
+const beginning = await me.GET('/api/v1/mail/messages/{uid}/raw', {
+    params: { ...stored, header: { Range: 'bytes=0-3' } },
+    parseAs: 'text',
+});
+equal([beginning.response.status, beginning.data], [206, 'From']);
+
+// Copy messages.
+const toLetters = { ...one, body: { destination: 'Letters' } };
+const copied = (await ok(me.POST('/api/v1/mail/messages/{uid}/copy', toLetters))).uid;
+const both = [imported.uid, copied];
+const toArchive = { body: { uids: both, destination: 'Archive' } };
+equal((await ok(me.POST('/api/v1/mail/messages/bulk/copy', toArchive))).count, 2);
+const read = (view: 'summary' | 'detail') =>
+    ok(me.GET('/api/v1/mail/messages', { params: { query: { uids: both.join(','), view } } }));
+const theirFolders = async () => (await read('summary')).messages.map((each) => each.folder);
+equal(await theirFolders(), ['Letters', 'Letters']);
+equal((await read('detail')).messages.map((each) => each.subject), ['Letter', 'Rich']);
+
+// List a folder with a cursor.
+const listLetters = (query: { cursor?: string; limit?: number; unread?: 'true' }) =>
+    ok(me.GET('/api/v1/mail/folders/{folder}/messages', { params: { path: letters, query } }));
+const newest = await listLetters({ limit: 1 });
+equal(newest.total, 2);
+const oldest = await listLetters({ limit: 1, cursor: newest.nextCursor ?? '' });
+equal(oldest.nextCursor, null);
+const ascending = (numbers: number[]) => numbers.toSorted((a, b) => a - b);
+const listedUids = [...newest.messages, ...oldest.messages].map((each) => each.uid);
+equal(ascending(listedUids), ascending(both));
+
+// Replace flags, if the message has not changed.
+const version = await tagOf(me.GET('/api/v1/mail/messages/{uid}', { params: stored }));
+const seen = {
+    params: { ...stored, header: { 'If-Match': version } },
+    body: { flags: ['\\Seen'] },
+};
+await ok(me.PUT('/api/v1/mail/messages/{uid}/flags', seen));
+await status(412, me.PUT('/api/v1/mail/messages/{uid}/flags', seen));
+const { flags } = await ok(me.GET('/api/v1/mail/messages/{uid}', { params: stored }));
+equal([flags.includes('\\Seen'), flags.includes('\\Flagged')], [true, false]);
+const unread = (await listLetters({ unread: 'true' })).messages;
+equal(unread.map((each) => each.uid), [copied]);
+
+// Move messages to Trash and back.
+const theCopy = { params: { path: { uid: copied } } };
+await ok(me.POST('/api/v1/mail/messages/{uid}/trash', theCopy));
+equal(await theirFolders(), ['Letters', 'Trash']);
+await ok(me.POST('/api/v1/mail/messages/{uid}/restore', theCopy));
+equal(await theirFolders(), ['Letters', 'Letters']);
+equal((await ok(me.POST('/api/v1/mail/messages/bulk/trash', { body: { uids: both } }))).count, 2);
+equal(await theirFolders(), ['Trash', 'Trash']);
+equal((await ok(me.POST('/api/v1/mail/messages/bulk/restore', { body: { uids: both } }))).count, 2);
+equal(await theirFolders(), ['Letters', 'Letters']);
+
+// Snooze a message.
+const waiting = { params: { path: { uid: copied } } };
+const tomorrow = new Date(Date.now() + 24 * 60 * 60 * 1000).toISOString();
+const untilTomorrow = { ...waiting, body: { until: tomorrow } };
+await ok(me.POST('/api/v1/mail/messages/{uid}/snooze', untilTomorrow));
+equal((await ok(me.GET('/api/v1/mail/messages/{uid}/snooze', waiting))).until, tomorrow);
+await ok(me.DELETE('/api/v1/mail/messages/{uid}/snooze', waiting));
+equal((await ok(me.GET('/api/v1/mail/messages/{uid}/snooze', waiting))).until, null);
+
+// Delete a folder with its messages.
+await status(409, me.DELETE('/api/v1/mail/folders/{folder}', { params: { path: letters } }));
 await ok(
+    me.DELETE('/api/v1/mail/folders/{folder}', {
+        params: { path: letters, query: { messages: 'delete' } },
+    }),
+);
+equal(ascending((await read('summary')).missing), ascending(both));
+
+// Send a message with an attachment of each source.
+const upload = await ok(
+    me.POST('/api/v1/mail/uploads', {
+        ...bytes('application/octet-stream'),
+        params: { query: { filename: 'a.csv' } },
+        body: 'a,b',
+    }),
+);
+equal([upload.filename, upload.size], ['a.csv', 3]);
+const send = () =>
     me.POST('/api/v1/mail/send', {
         params: { header: { 'Idempotency-Key': 'a-tour' } },
         body: {
             from: data.address,
+            fromName: 'Ada Lovelace',
+            replyTo: [data.guest],
             to: [data.guest],
             subject: 'A tour',
             text: 'Hello',
             inReplyTo: message.messageId,
-            attachments: [{ filename: 'a.txt', content: Buffer.from('a').toString('base64') }],
+            headers: [{ name: 'X-Tour', value: '7' }],
+            attachments: [
+                { filename: 'a.txt', content: Buffer.from('a').toString('base64') },
+                { uploadId: upload.uploadId },
+                { uid, index },
+                { uid },
+            ],
         },
+    });
+const sent = await ok(send());
+const sentAgain = await send();
+equal(sentAgain.data?.messageId, sent.messageId);
+equal(sentAgain.response.headers.get('idempotent-replayed'), 'true');
+const inSent = await ok(
+    me.GET('/api/v1/mail/folders/{folder}/messages', {
+        params: { path: { folder: sent.savedTo ?? '' }, query: { limit: 1 } },
     }),
 );
+const copy = await ok(
+    me.GET('/api/v1/mail/messages/{uid}', {
+        params: { path: { uid: first(inSent.messages).uid }, query: { headers: 'X-Tour' } },
+    }),
+);
+equal(copy.messageId, sent.messageId);
+equal(first(copy.from).name, 'Ada Lovelace');
+equal(copy.replyTo.map((each) => each.address), [data.guest]);
+equal(copy.headers?.map(({ name, value }) => [name, value]), [['X-Tour', '7']]);
+equal(
+    copy.attachments.map((each) => each.filename),
+    ['a.txt', 'a.csv', first(message.attachments).filename, 'Rich.eml'],
+);
+
+// Change messages.
 await ok(me.POST('/api/v1/mail/messages/{uid}/flag', { ...one, body: { flags: ['\\Seen'], action: 'add' } }));
 await ok(me.POST('/api/v1/mail/messages/{uid}/move', { ...one, body: { destination: 'Archive' } }));
 const { changes } = await ok(me.GET('/api/v1/mail/changes', { params: { query: { since: cursor, limit: 500 } } }));
@@ -120,60 +292,6 @@ if (!changes.some((change) => change.type === 'moved' && change.folder === 'Arch
 const uids = messages.map((each) => each.uid);
 await ok(me.POST('/api/v1/mail/messages/bulk/flag', { body: { uids, flags: ['\\Flagged'], action: 'remove' } }));
 await ok(me.POST('/api/v1/mail/messages/bulk/move', { body: { uids, destination: 'Archive' } }));
-
-// Folders, and messages that are stored, copied, moved to Trash and restored.
-const created = await ok(me.POST('/api/v1/mail/folders', { body: { path: 'Tour/One' } }));
-const renamed = await ok(me.PATCH('/api/v1/mail/folders/{folder}', { params: { path: { folder: 'Tour/One' } }, body: { path: 'Tour/Two' } }));
-if (renamed.id !== created.id) throw new Error('a renamed folder has another id');
-await ok(me.GET('/api/v1/mail/quota'));
-const two = { folder: 'Tour/Two' };
-const stored = 'From: Grace <grace@outside.test>\r\nSubject: Imported\r\n\r\nText.\r\n';
-const imported = await ok(
-    me.POST('/api/v1/mail/folders/{folder}/messages', {
-        params: { path: two, query: { flags: ['\\Seen'] } },
-        headers: { 'Content-Type': 'message/rfc822' },
-        body: stored,
-        bodySerializer: (body) => body,
-    }),
-);
-const kept = { params: { path: { uid: imported.uid } } };
-const raw = await ok(me.GET('/api/v1/mail/messages/{uid}/raw', { ...kept, parseAs: 'text' }));
-if (raw !== stored) throw new Error('a message has other bytes');
-const listing = await ok(me.GET('/api/v1/mail/folders/{folder}/messages', { params: { path: two, query: { limit: 1 } } }));
-if (listing.total !== 1 || listing.nextCursor !== null) throw new Error('the listing is wrong');
-await ok(me.GET('/api/v1/mail/messages', { params: { query: { uids: `${imported.uid},${uid}`, view: 'summary' } } }));
-await ok(me.PUT('/api/v1/mail/messages/{uid}/flags', { ...kept, body: { flags: ['\\Flagged'] } }));
-const copied = await ok(me.POST('/api/v1/mail/messages/{uid}/copy', { ...kept, body: { destination: 'Archive' } }));
-const copy = { params: { path: { uid: copied.uid } } };
-await ok(me.POST('/api/v1/mail/messages/{uid}/trash', copy));
-await ok(me.POST('/api/v1/mail/messages/{uid}/restore', copy));
-const both = [imported.uid, copied.uid];
-await ok(me.POST('/api/v1/mail/messages/bulk/copy', { body: { uids: both, destination: 'INBOX' } }));
-await ok(me.POST('/api/v1/mail/messages/bulk/trash', { body: { uids: both } }));
-await ok(me.POST('/api/v1/mail/messages/bulk/restore', { body: { uids: both } }));
-await ok(me.DELETE('/api/v1/mail/folders/{folder}', { params: { path: two, query: { messages: 'trash' } } }));
-const upload = await ok(
-    me.POST('/api/v1/mail/uploads', {
-        params: { query: { filename: 'a.txt' } },
-        headers: { 'Content-Type': 'application/octet-stream' },
-        body: 'a',
-        bodySerializer: (body) => body,
-    }),
-);
-await ok(
-    me.POST('/api/v1/mail/send', {
-        body: {
-            from: data.address,
-            to: [data.guest],
-            subject: 'References',
-            text: 'Hello',
-            fromName: 'Ty Script',
-            replyTo: data.address,
-            headers: [{ name: 'X-Tour', value: '1' }],
-            attachments: [{ uploadId: upload.uploadId }, { uid: copied.uid }],
-        },
-    }),
-);
 await ok(me.DELETE('/api/v1/mail/messages/{uid}', one));
 await ok(me.POST('/api/v1/mail/messages/bulk/delete', { body: { uids } }));
 
@@ -182,18 +300,37 @@ const aliasDomain = first((await ok(me.GET('/api/v1/aliases/domains'))).domains)
 await ok(me.GET('/api/v1/aliases/check', { params: { query: { name: `${username}-a`, domain: aliasDomain } } }));
 await ok(me.POST('/api/v1/aliases', { body: { domain: aliasDomain } }));
 const id = first((await ok(me.GET('/api/v1/aliases'))).aliases).id;
-await ok(me.PATCH('/api/v1/aliases/{id}', { params: { path: { id } }, body: { active: false, note: 'for the tour' } }));
+const theAlias = { params: { path: { id } } };
+const expiry = { note: 'A tour', expiresAt: '2027-01-01T00:00:00.000Z' };
+const changed = await ok(
+    me.PATCH('/api/v1/aliases/{id}', { ...theAlias, body: { active: false, ...expiry } }),
+);
+equal({ note: changed.note, expiresAt: changed.expiresAt }, expiry);
+const alias = first((await ok(me.GET('/api/v1/aliases'))).aliases);
+equal([alias.active, alias.note, alias.expiresAt], [false, expiry.note, expiry.expiresAt]);
+const cleared = await ok(
+    me.PATCH('/api/v1/aliases/{id}', { ...theAlias, body: { note: null, expiresAt: null } }),
+);
+equal([cleared.note, cleared.expiresAt], [null, null]);
 await ok(me.DELETE('/api/v1/aliases/{id}', { params: { path: { id } } }));
 
 // Credentials.
 await ok(me.PATCH('/api/v1/profile', { body: { first_name: 'Augusta' } }));
 await ok(me.GET('/api/v1/profile'));
 const token = await ok(me.POST('/api/v1/tokens', { body: { label: 'a tour', scopes: ['mail:read'], expiresInDays: 1 } }));
-await ok(clientOf(token.token).GET('/api/v1/mail/folders'));
-const suspended = { params: { path: { id: first((await ok(me.GET('/api/v1/profile/grants'))).grants).id } } };
-await ok(me.POST('/api/v1/profile/grants/{id}/suspend', suspended));
-await status(403, clientOf(token.token).GET('/api/v1/mail/folders'));
-await ok(me.POST('/api/v1/profile/grants/{id}/resume', suspended));
+const reader = clientOf(token.token);
+await ok(reader.GET('/api/v1/mail/folders'));
+const grants = async (kind: string) =>
+    (await ok(me.GET('/api/v1/profile/grants'))).grants.filter((each) => each.kind === kind);
+const theGrant = first(await grants('token'));
+equal([theGrant.name, theGrant.suspended], ['a tour', false]);
+const ofGrant = { params: { path: { id: theGrant.id } } };
+await ok(me.POST('/api/v1/profile/grants/{id}/suspend', ofGrant));
+const refused = await reader.GET('/api/v1/mail/folders');
+equal([refused.response.status, refused.error?.code], [403, 'grant_suspended']);
+equal(first(await grants('token')).suspended, true);
+await ok(me.POST('/api/v1/profile/grants/{id}/resume', ofGrant));
+await ok(reader.GET('/api/v1/mail/folders'));
 const tokenIds = (await ok(me.GET('/api/v1/tokens'))).tokens.map((each) => each.id);
 await ok(me.DELETE('/api/v1/tokens/{id}', { params: { path: { id: first(tokenIds) } } }));
 const password = await ok(me.POST('/api/v1/app-passwords', { body: { label: 'a tour' } }));
@@ -295,9 +432,16 @@ if (!listed.result) throw new Error(`no tools: ${JSON.stringify(listed)}`);
 await status(405, mcp.GET('/mcp'));
 await status(405, mcp.DELETE('/mcp'));
 
-await status(200, stranger.POST('/auth/revoke', { ...form, body: { token: tokens.refresh_token ?? '', client_id } }));
-const { grants } = await ok(me.GET('/api/v1/profile/grants'));
-await ok(me.DELETE('/api/v1/profile/grants/{id}', { params: { path: { id: first(grants).id } } }));
+// The agent revokes the first of its grants, and the owner ends the other.
+const connected = (await grants('oauth')).length;
+const revoked = { ...form, body: { token: tokens.refresh_token ?? '', client_id } };
+await status(200, stranger.POST('/auth/revoke', revoked));
+const remaining = await grants('oauth');
+equal(remaining.length, connected - 1);
+for (const { id } of remaining) {
+    await ok(me.DELETE('/api/v1/profile/grants/{id}', { params: { path: { id } } }));
+}
+equal(await grants('oauth'), []);
 
 // Last, because it ends other sessions.
 await ok(me.POST('/api/v1/profile/password', { body: { current_password: data.password, new_password: `${data.password}x` } }));

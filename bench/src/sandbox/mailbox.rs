@@ -219,4 +219,16 @@ impl host::mailbox::Host for Memory {
     ) -> Result<host::mailbox::ImportedMessage, HostError<Error>> {
         Err(Error::Internal.into())
     }
+
+    async fn snooze_message(&mut self, _: u64, _: i64) -> Result<(), HostError<Error>> {
+        Err(Error::Internal.into())
+    }
+
+    async fn unsnooze_message(&mut self, _: u64) -> Result<(), HostError<Error>> {
+        Err(Error::Internal.into())
+    }
+
+    async fn get_snooze(&mut self, _: u64) -> Result<Option<i64>, HostError<Error>> {
+        Err(Error::Internal.into())
+    }
 }

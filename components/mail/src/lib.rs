@@ -19,6 +19,7 @@ mod raw;
 mod replace_flags;
 mod search;
 mod send;
+mod snooze;
 mod threads;
 mod trash;
 mod uploads;
@@ -54,7 +55,7 @@ const UPLOAD: u32 = 25 * 1024 * 1024;
         bulk::bulk_delete,
         changes::list_changes,
         threads::list_threads,
-        batch::get_messages, copy::bulk_copy, copy::copy_message, folder_change::create_folder, folder_change::delete_folder, folder_change::rename_folder, import::import_message, quota::get_quota, raw::get_raw_message, replace_flags::replace_flags, threads::get_thread, trash::bulk_restore, trash::bulk_trash, trash::restore_message, trash::trash_message, uploads::upload_file,
+        batch::get_messages, copy::bulk_copy, copy::copy_message, folder_change::create_folder, folder_change::delete_folder, folder_change::rename_folder, import::import_message, quota::get_quota, raw::get_raw_message, replace_flags::replace_flags, snooze::get_snooze, snooze::snooze_message, snooze::unsnooze_message, threads::get_thread, trash::bulk_restore, trash::bulk_trash, trash::restore_message, trash::trash_message, uploads::upload_file,
     ),
     tags((name = "Mail", description = "Folders, messages and attachments"))
 )]
@@ -119,6 +120,12 @@ pub fn module<H: Mailbox + Outbox + Caller>() -> Module<H> {
         .route(changing(Route::new("bulkRestoreMessages", trash::bulk_restore)).takes(SMALL))
         .route(changing(Route::new("copyMessage", copy::copy_message)).takes(SMALL))
         .route(changing(Route::new("bulkCopyMessages", copy::bulk_copy)).takes(SMALL))
+        .route(changing(Route::new("snoozeMessage", snooze::snooze_message)).takes(SMALL))
+        .route(changing(Route::new(
+            "unsnoozeMessage",
+            snooze::unsnooze_message,
+        )))
+        .route(reading(Route::new("getSnooze", snooze::get_snooze)))
         .route(
             Route::new("uploadFile", uploads::upload_file)
                 .scoped(Scope::MailSend)

@@ -234,6 +234,7 @@ impl Auth {
             verifier: Arc::clone(&verifier),
             audiences: Audiences::new(&config.base_url()),
             agents_send: config.mcp.send_tool,
+            tasks: tasks.clone(),
         });
         Ok(Self {
             profiles: Profiles {

@@ -36,7 +36,7 @@ const COUNT: &str =
 /// Lists the app passwords of an account. Includes OAuth grants and the credential of the search
 /// index only if $3 is true. Only the operator sets $3 to true. Excludes ended web sessions that
 /// the sweep has not deleted yet.
-const LIST: &str = "SELECT p.id, p.kind, p.label, p.created_at, p.last_used_at, p.expires_at, t.id AS token_id, t.scopes \
+const LIST: &str = "SELECT p.id, p.kind, p.label, p.created_at, p.last_used_at, p.expires_at, p.suspended_at, t.id AS token_id, t.scopes \
     FROM app_passwords p LEFT JOIN api_tokens t ON t.app_password_id = p.id \
     WHERE p.account_id = $1 AND (p.kind NOT IN ('oauth_grant', 'index') OR $3) AND (p.kind <> 'web_session' OR p.expires_at > $2) \
     ORDER BY p.created_at DESC, p.id DESC";
@@ -157,6 +157,9 @@ pub struct Credential {
     pub last_used_at: Option<Timestamp>,
     /// The time at which the credential expires or expired, or `None` if it does not expire.
     pub expires_at: Option<Timestamp>,
+    /// The time at which the owner suspended the API token or the OAuth grant. `None` if the
+    /// credential is not suspended.
+    pub suspended_at: Option<Timestamp>,
     /// The id and the scopes of the API token, if the app password belongs to an API token.
     pub token: Option<(String, Vec<Scope>)>,
 }
@@ -198,6 +201,7 @@ struct Row {
     created_at: i64,
     last_used_at: Option<i64>,
     expires_at: Option<i64>,
+    suspended_at: Option<i64>,
     token_id: Option<String>,
     scopes: Option<String>,
 }
@@ -278,6 +282,7 @@ impl Credentials {
             created_at: Timestamp::from_millis(row.created_at),
             last_used_at: row.last_used_at.map(Timestamp::from_millis),
             expires_at: row.expires_at.map(Timestamp::from_millis),
+            suspended_at: row.suspended_at.map(Timestamp::from_millis),
         };
         Ok(rows.into_iter().map(credential).collect())
     }

@@ -31,6 +31,12 @@ const FIND: &str = "SELECT p.id, p.label, p.suspended_at FROM app_passwords p WH
         UNION ALL SELECT t.app_password_id FROM api_tokens t WHERE t.id = $1 AND t.revoked_at IS NULL) \
     AND (p.kind <> 'oauth_grant' OR p.expires_at > $3)";
 const SET_SUSPENDED: &str = "UPDATE app_passwords SET suspended_at = $2 WHERE id = $1";
+/// Adds a suspended app password to the list of app passwords whose sessions must end.
+const ADD_ENDED: &str = "INSERT INTO ended_app_passwords (app_password_id, ended_at) VALUES ($1, $2) \
+    ON CONFLICT (app_password_id) DO UPDATE SET ended_at = excluded.ended_at";
+/// Removes a resumed app password from this list. The condition on the time is always true.
+const REMOVE_ENDED: &str =
+    "DELETE FROM ended_app_passwords WHERE app_password_id = $1 AND ended_at <= $2";
 
 /// A grant in the list of its owner.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -136,6 +142,9 @@ impl Grants {
             let at = suspended.then_some(now);
             tx.execute(SET_SUSPENDED, (&app_password_id, at)).await?;
             tx.project(Source::AppPassword(&app_password_id)).await?;
+            // Until the sessions have ended, each host repeats the attempt.
+            let sessions = if suspended { ADD_ENDED } else { REMOVE_ENDED };
+            tx.execute(sessions, (&app_password_id, now)).await?;
             let kind = if suspended {
                 Kind::GrantSuspended
             } else {

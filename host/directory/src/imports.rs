@@ -38,6 +38,16 @@ const RELEASE: &str =
 const SWEEP: &str = "DELETE FROM imports WHERE begun_at <= $1";
 const MARK: &str = "INSERT INTO imported_messages (account_id, identity, imported_at) \
     VALUES ($1, $2, $3) ON CONFLICT (account_id, identity) DO NOTHING";
+/// Marks a header before its message is stored. The sweep does not delete this mark, because the
+/// message can exist although the outcome of the import is unknown.
+const BEGIN_MARK: &str = "INSERT INTO imported_messages (account_id, identity, imported_at) \
+    VALUES ($1, $2, 9223372036854775807) ON CONFLICT (account_id, identity) DO UPDATE SET imported_at = excluded.imported_at";
+/// The sweep deletes the mark of a header a day after the import.
+const END_MARK: &str =
+    "UPDATE imported_messages SET imported_at = $3 WHERE account_id = $1 AND identity = $2";
+/// Finds the mark of a header $3, or of the message $2.
+const IS_MARKED: &str = "SELECT imported_at FROM imported_messages WHERE account_id = $1 AND (identity = $3 \
+    OR identity = (SELECT identity FROM messages WHERE account_id = $1 AND uid = $2)) LIMIT 1";
 /// Deletes the marks of messages that no longer exist. A mark is written before its message has a
 /// number.
 const SWEEP_MARKS: &str = "DELETE FROM imported_messages WHERE imported_at <= $1 AND NOT EXISTS \
@@ -218,6 +228,51 @@ impl Imports {
         Ok(())
     }
 
+    /// Records that a message with this header is being stored. `header` is a hash of the header.
+    /// The message has no number yet, so [`Imports::mark`] cannot record the message itself.
+    ///
+    /// # Errors
+    /// Returns [`Error`] if the database fails. The caller must not store the message in that case.
+    pub async fn begin_mark(&self, account: &str, header: Identity) -> Result<(), Error> {
+        let parameters = (account, &header[..]);
+        self.db.execute(BEGIN_MARK, parameters).await?;
+        Ok(())
+    }
+
+    /// Records that the message with this header was marked, or was not stored.
+    ///
+    /// # Errors
+    /// Returns [`Error`] if the database fails.
+    pub async fn end_mark(
+        &self,
+        account: &str,
+        header: Identity,
+        now: Timestamp,
+    ) -> Result<(), Error> {
+        let parameters = (account, &header[..], now);
+        self.db.execute(END_MARK, parameters).await?;
+        Ok(())
+    }
+
+    /// Returns `true` if the message with this number was imported, or if a message with this
+    /// header is being imported.
+    ///
+    /// # Errors
+    /// Returns [`Error`] if the database fails.
+    pub async fn is_marked(
+        &self,
+        account: &str,
+        number: MessageNumber,
+        header: Identity,
+    ) -> Result<bool, Error> {
+        let uid = i64::try_from(number.0).unwrap_or(i64::MAX);
+        let found: Option<(i64,)> = self
+            .db
+            .optional(IS_MARKED, (account, uid, &header[..]))
+            .await?;
+        Ok(found.is_some())
+    }
+
     /// Deletes imports that are older than [`RETENTION`], and the marks of messages that no longer
     /// exist.
     pub(super) async fn sweep(&self, now: Timestamp) -> Result<(), Error> {
@@ -281,8 +336,17 @@ mod tests {
             .mark("ada", [1; 16], Timestamp::from_millis(0))
             .await
             .unwrap();
+        let is_marked = |header| directory.imports.is_marked("ada", MessageNumber(5), header);
+        let imports = &directory.imports;
+        imports.begin_mark("ada", [2; 16]).await.unwrap();
         let later = Timestamp::from_millis(6000 + 2 * day);
-        directory.imports.sweep(later).await.unwrap();
+        imports.sweep(later).await.unwrap();
+        assert!(is_marked([2; 16]).await.unwrap());
+        assert!(!is_marked([1; 16]).await.unwrap());
+        let ended = imports.end_mark("ada", [2; 16], Timestamp::from_millis(6000));
+        ended.await.unwrap();
+        assert!(is_marked([2; 16]).await.unwrap());
+        imports.sweep(later).await.unwrap();
         assert_eq!(fresh.number("SELECT COUNT(*) FROM imports").await, 0);
         let marks = "SELECT COUNT(*) FROM imported_messages";
         assert_eq!(fresh.number(marks).await, 0);

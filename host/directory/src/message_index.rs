@@ -235,6 +235,30 @@ impl MessageIndex {
         Ok(locations)
     }
 
+    /// Returns the messages with these message numbers.
+    ///
+    /// # Errors
+    /// Returns [`Error`] if the database fails.
+    pub async fn messages(
+        &self,
+        account: &str,
+        numbers: &[MessageNumber],
+    ) -> Result<Vec<IndexedMessage>, Error> {
+        let mut messages = Vec::new();
+        for numbers in numbers.chunks(MAX_PER_STATEMENT) {
+            let rows: Vec<IndexedMessage> = on!(&self.db, pool => {
+                let mut query = QueryBuilder::new(WITH_IDENTITIES);
+                query.push_bind(account.to_owned()).push(" AND m.uid IN (0");
+                for uid in numbers.iter().filter_map(|number| i64::try_from(*number).ok()) {
+                    query.push(", ").push_bind(uid);
+                }
+                query.push(")").build_query_as().fetch_all(pool).await
+            })?;
+            messages.extend(rows);
+        }
+        Ok(messages)
+    }
+
     /// Returns the messages with one of these identities. Messages with the same identity are
     /// copies, or are the same message before and after a move.
     ///

@@ -42,12 +42,12 @@ pub fn authorize(access: Access, caller: &Caller) -> Result<(), Rejection> {
         {
             Ok(())
         }
-        (Access::Scoped { scope, .. }, _) => Err(insufficient_scope(scope)),
+        (Access::Scoped { scope, .. }, credential) => Err(insufficient_scope(scope, credential)),
         (Access::OAuth, _) => Err(unauthorized()),
         (Access::Any(accepts), _) => match requirement(accepts, &caller.credential) {
             Requirement::AnyScope => Ok(()),
             Requirement::Scope(scope) if caller.holds(scope) => Ok(()),
-            Requirement::Scope(scope) => Err(insufficient_scope(scope)),
+            Requirement::Scope(scope) => Err(insufficient_scope(scope, &caller.credential)),
             Requirement::Refused => {
                 Err(Failure::forbidden(codes::CREDENTIAL_NOT_ACCEPTED, NOT_ACCEPTED).into())
             }
@@ -126,9 +126,13 @@ pub fn authorize_mailbox(caller: &Caller) -> Result<(), Rejection> {
 }
 
 /// Returns a 403 error. The body and the header `WWW-Authenticate` (RFC 6750, section 3.1) contain
-/// the missing scope.
-fn insufficient_scope(scope: Scope) -> Rejection {
+/// the missing scope. The header is omitted for HTTP Basic authentication, because a bearer token
+/// is no replacement for an app password.
+fn insufficient_scope(scope: Scope, credential: &Credential) -> Rejection {
     let rejection = Rejection::from(Failure::forbidden(codes::MISSING_SCOPE, missing(scope)));
+    if matches!(credential, Credential::AppPassword { .. }) {
+        return rejection;
+    }
     let challenge = format!("Bearer error=\"insufficient_scope\", scope=\"{scope}\"");
     match HeaderValue::try_from(challenge) {
         Ok(challenge) => rejection.with(header::WWW_AUTHENTICATE, challenge),
@@ -243,6 +247,28 @@ mod tests {
         let route = |scope| Access::Scoped { scope, oauth: true };
         assert!(takes_oauth(route(Scope::AliasesRead), false));
         assert!(!takes_oauth(route(Scope::AliasesWrite), false));
+    }
+
+    #[test]
+    fn only_a_bearer_token_gets_a_bearer_challenge() {
+        let route = Access::Any(Accepts {
+            session: true,
+            api_token: Requirement::Scope(Scope::AliasesRead),
+            oauth: Requirement::Refused,
+            app_password: Requirement::Scope(Scope::AliasesRead),
+        });
+        let token = Credential::ApiToken {
+            id: "t".into(),
+            scopes: Vec::new(),
+        };
+        let app_password = Credential::AppPassword { id: "a".into() };
+        for (credential, challenges) in [(token, 1), (app_password, 0)] {
+            let rejected = authorize(route, &caller(credential)).unwrap_err();
+            assert_eq!(
+                (rejected.status.as_u16(), rejected.headers.len()),
+                (403, challenges)
+            );
+        }
     }
 
     #[test]

@@ -17,9 +17,9 @@ use latchmail_core::error::{Failure, StartError};
 use latchmail_core::limits::Key;
 use latchmail_directory::Directory;
 use latchmail_jobs::Jobs;
-use latchmail_mailbox::Mail;
 use latchmail_mailbox::importing::Importer;
 use latchmail_mailbox::outbox::Outbox;
+use latchmail_mailbox::{Mail, Snoozer};
 use latchmail_oauth::OAuth;
 use latchmail_runtime::manager::ModuleManager;
 
@@ -63,6 +63,8 @@ pub struct App {
     pub outbox: Arc<Outbox>,
     /// Imports of messages.
     pub imports: Arc<Importer>,
+    /// Snoozed messages.
+    pub snoozer: Arc<Snoozer>,
     /// Work without requests.
     pub jobs: Arc<Jobs>,
     /// Authentication.

@@ -154,7 +154,8 @@ impl SelectedFolder<'_> {
             format!("UID SEARCH UID {}", set(uids)),
             format!("UID EXPUNGE {}", set(uids)),
         ];
-        Ok(self.run_search(&commands, 0).await?.uids)
+        let expunged = self.run_search(&commands, 0).await;
+        Ok(self.undelete_if_refused(uids, expunged).await?.uids)
     }
 
     /// Deletes a message permanently, if its MODSEQ is at most `unchanged_since`. Returns the UID
@@ -181,7 +182,28 @@ impl SelectedFolder<'_> {
             format!("UID SEARCH UID {uid}"),
             format!("UID EXPUNGE {uid}"),
         ];
-        Ok(Some(self.run_search(&commands, 0).await?.uids))
+        let expunged = self.run_search(&commands, 0).await;
+        let expunged = self.undelete_if_refused(&[uid], expunged).await?;
+        Ok(Some(expunged.uids))
+    }
+
+    /// Removes the flag `\\Deleted` from messages if the server has refused to expunge them.
+    /// Otherwise another client's EXPUNGE would delete the messages later. A `\\Deleted` that
+    /// another client set before is removed too, because the server no longer reports who set it.
+    async fn undelete_if_refused(
+        &mut self,
+        uids: &[Uid],
+        expunged: Result<Found, Error>,
+    ) -> Result<Found, Error> {
+        let Err(Error::No(refusal)) = expunged else {
+            return expunged;
+        };
+        let undelete = store_command(uids, &[DELETED], StoreMode::Remove, None);
+        match self.run_search(&[undelete], 0).await {
+            // A refused STORE has set no flag, so a second refusal has the same reason.
+            Ok(_) | Err(Error::No(_)) => Err(Error::No(refusal)),
+            Err(error) => Err(error),
+        }
     }
 
     fn require_uid_plus(&self) -> Result<(), Error> {

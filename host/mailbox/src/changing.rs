@@ -7,16 +7,21 @@ mod conditions;
 mod flags;
 pub(crate) mod folders;
 pub(crate) mod sent_copy;
+pub(crate) mod snooze;
 mod trash;
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use latchmail_core::account_permits::AccountPermits;
 use latchmail_core::detached_tasks::DetachedTasks;
 use quick_cache::sync::Cache;
+use tokio::sync::OwnedSemaphorePermit;
 
+use crate::access::Access;
 use crate::cache::{LookupCounter, MAX_ACCOUNTS};
 use crate::context::Context;
+use crate::error::Error;
 use crate::folders::Folders;
 use crate::index::SearchIndex;
 use crate::numbers::Numbers;
@@ -54,6 +59,26 @@ impl Changer {
             sent_folders: Cache::new(MAX_ACCOUNTS),
             sent_folder_lookups: LookupCounter::new("sent_folders"),
         }
+    }
+
+    /// Acquires the mailbox's lock. Then reads a member's grants again, because a grant can have
+    /// been withdrawn while the request waited for the lock.
+    pub(crate) async fn lock<'a>(
+        &self,
+        access: &'a Access,
+    ) -> Result<(Cow<'a, Access>, Option<OwnedSemaphorePermit>), Error> {
+        let connections = &self.context.connections;
+        let (mut access, lock) = connections.lock(&self.locks, access).await?;
+        if let Some(member) = &access.member {
+            let teams = &self.context.directory.teams;
+            let shared = teams.shared_mailbox(&access.account, &member.account);
+            let grants = shared.await?.map(|shared| shared.grants);
+            let grants = Arc::new(grants.unwrap_or_else(|| Vec::new().into()));
+            if let Some(member) = &mut access.to_mut().member {
+                member.grants = grants;
+            }
+        }
+        Ok((access, lock))
     }
 
     /// Waits until no change is in progress.

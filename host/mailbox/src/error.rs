@@ -61,6 +61,12 @@ pub enum Error {
     /// The messages are not in the folder with the role `\Trash`.
     #[error("The message is not in Trash")]
     NotInTrash,
+    /// The message is not in the folder for snoozed messages, or another client put it there.
+    #[error("The message is not snoozed")]
+    NotSnoozed,
+    /// The time at which a message comes back is out of range.
+    #[error("until must be in the future and at most a year ahead")]
+    InvalidSnoozeTime,
     /// The mail server, the database or the search index failed, or the mail server's reply was
     /// invalid.
     #[error("mailbox error: {0}")]

@@ -53,6 +53,7 @@ pub use access::{Access, Member};
 pub use changing::Changer;
 pub use changing::change::Copied;
 pub use changing::folders::Disposal;
+pub use changing::snooze::Snoozer;
 pub use connections::Connections;
 pub use connections::revocation::{SessionSelector, end_server_sessions};
 pub use error::{Error, FolderConflict};

@@ -54,6 +54,12 @@ impl Reader {
         }
     }
 
+    /// Returns `true` if results of checks are trusted although nothing proves who wrote the header
+    /// of a message.
+    pub(crate) fn trusts_headers(&self) -> bool {
+        self.trusted_results.header_alone()
+    }
+
     /// Waits for a download permit of an account.
     async fn acquire_download(&self, account: &str) -> Result<OwnedSemaphorePermit, Error> {
         let permit = self.download_permits.acquire(account);

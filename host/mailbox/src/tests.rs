@@ -1,6 +1,7 @@
 //! Tests of the mailbox with a real Dovecot, and with scripted servers for faults that a real
 //! server does not produce.
 
+mod change_faults;
 mod change_pages;
 mod changing;
 mod changing_folders;
@@ -18,6 +19,7 @@ mod response_size;
 mod scripted_server;
 mod search_index;
 mod searches;
+mod snooze;
 mod sync;
 mod token_login;
 mod trash;

@@ -4,6 +4,7 @@
 //! handles requests.
 
 mod hosts;
+mod jobs;
 mod keys;
 mod mail_server;
 mod traces;
@@ -30,10 +31,10 @@ use latchmail_core::traces::Tracer;
 use latchmail_core::{hexadecimal, secrets};
 use latchmail_directory::Directory;
 use latchmail_http::{ApiInfo, App, HttpState, RouteTable, route_groups};
-use latchmail_jobs::{Handler, Jobs, Runner};
+use latchmail_jobs::Runner;
 use latchmail_mailbox::importing::Importer;
 use latchmail_mailbox::outbox::Outbox;
-use latchmail_mailbox::{Mail, MailSettings, TrustedResults};
+use latchmail_mailbox::{Mail, MailSettings, Snoozer, TrustedResults};
 use latchmail_net::dns::Dns;
 use latchmail_net::fetch::Fetch;
 use latchmail_oauth::OAuth;
@@ -161,7 +162,7 @@ pub async fn start(mut config: Config, clock: Clock) -> Result<Running, StartErr
         tokio::spawn(keys::follow(Arc::clone(&app), current_key)),
         tokio::spawn(keys::reseal(Arc::clone(&app), changes_of_current_key)),
     ];
-    let jobs = Runner::start(Arc::clone(&app.jobs), &app.host_id, job_handlers(&app));
+    let jobs = Runner::start(Arc::clone(&app.jobs), &app.host_id, jobs::handlers(&app));
     if let Some(redis) = redis {
         tasks.push(tokio::spawn(redis.run()));
     }
@@ -220,11 +221,7 @@ async fn build(
         IndexCredentials::new(directory.credentials.clone(), auth.keys(), clock.clone());
     mail.index
         .set_credentials(Arc::new(mail_server::IndexAdapter(index_credentials)));
-    let jobs = Arc::new(Jobs::new(
-        directory.jobs.clone(),
-        auth.keys(),
-        clock.clone(),
-    ));
+    let jobs = jobs::store(&directory, auth.keys(), &clock);
     let dkim = latchmail_dkim::Keys::new(&config.dkim, directory.clone(), auth.keys())?;
     let dkim = Arc::new(dkim);
     dkim.sync_milter().await.map_err(start_error)?;
@@ -260,10 +257,12 @@ async fn build(
         fetch.clone(),
         clock.clone(),
     )?;
+    let snoozer = Arc::new(Snoozer::new(&mail, &jobs));
     let services = Services {
         mail: Arc::clone(&mail),
         outbox: Arc::clone(&outbox),
         imports: Arc::clone(&imports),
+        snoozer: Arc::clone(&snoozer),
         auth: Arc::clone(&auth),
         aliases: Aliases::new(
             directory.aliases.clone(),
@@ -297,6 +296,7 @@ async fn build(
         mail,
         outbox,
         imports,
+        snoozer,
         jobs,
         auth,
         oauth,
@@ -304,11 +304,6 @@ async fn build(
         pages: PAGES,
     });
     Ok((app, failing))
-}
-
-/// Returns the handlers of all kinds of jobs.
-fn job_handlers(_app: &Arc<App>) -> Vec<Arc<dyn Handler>> {
-    Vec::new()
 }
 
 /// Creates the access to mailboxes.

@@ -208,6 +208,10 @@ codes! {
     ];
     INVALID_MOVE_DATA = "invalid_move_data", [400], ["Invalid move data"];
     INVALID_COPY_DATA = "invalid_copy_data", [400], ["Invalid copy data"];
+    INVALID_SNOOZE_DATA = "invalid_snooze_data", [400],
+        ["Invalid snooze data", "until must be in the future and at most a year ahead"];
+    MESSAGE_NOT_SNOOZED = "message_not_snoozed", [409], ["The message is not snoozed"];
+    TOO_MANY_SNOOZED = "too_many_snoozed", [413], ["At most {} messages can be snoozed"];
     INVALID_RECEIVED_AT = "invalid_received_at", [400],
         ["Invalid receivedAt", "received-at must {}"];
     INVALID_VIEW = "invalid_view", [400], ["Invalid view"];

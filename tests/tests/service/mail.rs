@@ -23,5 +23,6 @@ mod search_long;
 pub(crate) mod send;
 mod senders;
 mod single_changes;
+mod snooze;
 mod stored_messages;
 mod threads;

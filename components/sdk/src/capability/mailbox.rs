@@ -316,6 +316,29 @@ pub trait Mailbox {
     /// Returns an error if the message was not stored, or if the outcome is unknown.
     /// `wit/mailbox.wit` describes each error.
     fn import_message(&self, import: Import, key: Option<&str>) -> Result<ImportedMessage, Error>;
+
+    /// Moves a message to the folder `Snoozed` until a time. If the message is snoozed already,
+    /// only the time changes.
+    ///
+    /// # Errors
+    /// Returns [`Error::NotFound`] if the message does not exist, and [`Error::Invalid`] if the
+    /// time is not in the future or is more than 366 days ahead. Returns another error in the cases
+    /// that `wit/mailbox.wit` describes.
+    fn snooze_message(&self, uid: u64, until: Timestamp) -> Result<(), Error>;
+
+    /// Moves a snoozed message back at once.
+    ///
+    /// # Errors
+    /// Returns [`Error::NotFound`] if the message does not exist, and [`Error::Conflict`] if the
+    /// message is not snoozed.
+    fn unsnooze_message(&self, uid: u64) -> Result<(), Error>;
+
+    /// Returns the time at which a message comes back. Returns `None` if the message is not
+    /// snoozed.
+    ///
+    /// # Errors
+    /// Returns [`Error::NotFound`] if the message does not exist.
+    fn get_snooze(&self, uid: u64) -> Result<Option<Timestamp>, Error>;
 }
 
 impl Mailbox for Host {
@@ -447,5 +470,17 @@ impl Mailbox for Host {
             import.received_at,
             key,
         )
+    }
+
+    fn snooze_message(&self, uid: u64, until: Timestamp) -> Result<(), Error> {
+        mailbox::snooze_message(uid, until)
+    }
+
+    fn unsnooze_message(&self, uid: u64) -> Result<(), Error> {
+        mailbox::unsnooze_message(uid)
+    }
+
+    fn get_snooze(&self, uid: u64) -> Result<Option<Timestamp>, Error> {
+        mailbox::get_snooze(uid)
     }
 }

@@ -15,6 +15,7 @@ mod message_changes;
 mod outbox;
 mod profile;
 mod search;
+mod snooze;
 mod store;
 mod teams;
 

@@ -200,13 +200,16 @@ impl OAuthTokens {
             credential: Some(grant.app_password_id.clone()),
             ..origin.clone()
         };
-        oauth
-            .end_grant(&grant.account_id, &grant.app_password_id, now, &origin)
-            .await?;
-        self.mail_server
-            .end_sessions(&[grant.app_password_id])
-            .await;
-        Ok(Some(true))
+        let (oauth, mail_server) = (oauth.clone(), Arc::clone(&self.mail_server));
+        let end = async move {
+            let app_password = grant.app_password_id;
+            oauth
+                .end_grant(&grant.account_id, &app_password, now, &origin)
+                .await?;
+            mail_server.end_sessions(&[app_password]).await;
+            Ok(Some(true))
+        };
+        self.tasks.complete(end).await
     }
 }
 

@@ -13,6 +13,7 @@ use std::time::Duration;
 use latchmail_core::caller::{Audience, Caller, Credential, MailCredential, Origin, Scope};
 use latchmail_core::clock::{Clock, Timestamp};
 use latchmail_core::codes;
+use latchmail_core::detached_tasks::DetachedTasks;
 use latchmail_core::error::Failure;
 use latchmail_core::limits::BoxFuture;
 use latchmail_core::metrics;
@@ -230,6 +231,7 @@ pub struct OAuthTokens {
     pub(super) audiences: Audiences,
     /// Whether agents are allowed to send mail (`mcp.send_tool`).
     pub(super) agents_send: bool,
+    pub(super) tasks: DetachedTasks,
 }
 
 impl OAuthTokens {

@@ -59,7 +59,15 @@ pub(crate) fn detail_text(
         text.push_str("\n  none");
     }
     text.push_str("\ncredentials");
-    let heading = ["kind", "label", "created", "last used", "expires", "id"];
+    let heading = [
+        "kind",
+        "label",
+        "created",
+        "last used",
+        "expires",
+        "suspended",
+        "id",
+    ];
     let rows = credentials.iter().map(|credential| {
         [
             credential.kind.name().into(),
@@ -67,6 +75,7 @@ pub(crate) fn detail_text(
             credential.created_at.to_string(),
             (credential.last_used_at).map_or_else(|| "-".into(), |at| at.to_string()),
             (credential.expires_at).map_or_else(|| "never".into(), |at| at.to_string()),
+            (credential.suspended_at).map_or_else(|| "-".into(), |at| at.to_string()),
             id(credential).into(),
         ]
     });
@@ -100,6 +109,7 @@ pub(crate) fn detail_json(
                 "createdAt": credential.created_at,
                 "lastUsedAt": credential.last_used_at,
                 "expiresAt": credential.expires_at,
+                "suspendedAt": credential.suspended_at,
             })
         })
         .collect();

@@ -65,6 +65,20 @@ async fn suspend(fresh: &Fresh, id: &str, suspended: bool) -> Suspension {
     changed.await.unwrap()
 }
 
+async fn the_sessions_of_a_suspended_grant_must_end(fresh: Fresh) {
+    two_grants(&fresh).await;
+    let ended = async || {
+        let ended = fresh.directory.credentials.ended_by(NOW, 100).await;
+        let ended = ended.unwrap().into_iter();
+        ended.map(|(id, _)| id).collect::<Vec<_>>()
+    };
+    suspend(&fresh, "t", true).await;
+    assert_eq!(ended().await, ["t-password"]);
+    suspend(&fresh, "t", true).await;
+    suspend(&fresh, "t", false).await;
+    assert!(ended().await.is_empty());
+}
+
 fn done(app_password_id: &str) -> Suspension {
     Suspension::Done {
         app_password_id: app_password_id.into(),
@@ -156,4 +170,5 @@ both!(
     grants_are_listed_newest_first_and_only_to_their_owner,
     the_mail_server_refuses_a_suspended_grant_until_it_is_resumed,
     only_live_grants_of_the_callers_account_are_suspended,
+    the_sessions_of_a_suspended_grant_must_end,
 );

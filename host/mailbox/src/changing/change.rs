@@ -207,8 +207,7 @@ impl Changer {
             only_from: None,
         };
         self.run(async move {
-            let connections = &changer.context.connections;
-            let (access, _lock) = &connections.lock(&changer.locks, &access).await?;
+            let (access, _lock) = &changer.lock(&access).await?;
             changer.change(access, numbers, &change).await
         })
         .await
@@ -502,7 +501,10 @@ impl Changer {
                 let Some(copied) = copied else {
                     return Ok(FolderResult::NoDestination);
                 };
-                let numbers = self.numbers.number_copies(access, to, &copied).await;
+                let numbers = self
+                    .numbers
+                    .number_copies(access, messages, to, &copied)
+                    .await;
                 let unknown = |error| {
                     let text = format!("messages were copied before this error: {error}");
                     Error::Unknown(text)

@@ -117,10 +117,19 @@ impl Changer {
     }
 
     async fn create(&self, access: &Access, path: &str) -> Result<(Folder, Arc<str>), Error> {
+        let (access, _lock) = &self.lock(access).await?;
+        self.create_locked(access, path).await
+    }
+
+    /// Like [`Changer::create_folder`]. The caller must hold the account's lock.
+    pub(super) async fn create_locked(
+        &self,
+        access: &Access,
+        path: &str,
+    ) -> Result<(Folder, Arc<str>), Error> {
         if let Some(right) = lacking(access, &[Right::MailWrite]) {
             return Err(Error::Denied(right));
         }
-        let (access, _lock) = &self.context.connections.lock(&self.locks, access).await?;
         let mut lease = self.context.connections.lease(access, None).await?;
         let tree = self.folder_tree(access, &mut lease).await?;
         let path = tree.new_path(path)?;
@@ -150,10 +159,10 @@ impl Changer {
         from: &str,
         to: &str,
     ) -> Result<Option<(Folder, Arc<str>)>, Error> {
+        let (access, _lock) = &self.lock(access).await?;
         if !self.may_change(access, from).await? {
             return Ok(None);
         }
-        let (access, _lock) = &self.context.connections.lock(&self.locks, access).await?;
         let mut lease = self.context.connections.lease(access, None).await?;
         let tree = self.folder_tree(access, &mut lease).await?;
         let Some((folder, id)) = tree.find(from).cloned() else {
@@ -217,10 +226,10 @@ impl Changer {
         path: &str,
         messages: Option<Disposal>,
     ) -> Result<Option<()>, Error> {
+        let (access, _lock) = &self.lock(access).await?;
         if !self.may_change(access, path).await? {
             return Ok(None);
         }
-        let (access, _lock) = &self.context.connections.lock(&self.locks, access).await?;
         let mut lease = self.context.connections.lease(access, None).await?;
         let tree = self.folder_tree(access, &mut lease).await?;
         let Some((folder, _)) = tree.find(path) else {

@@ -34,8 +34,7 @@ impl Changer {
     ) -> Result<Vec<MessageNumber>, Error> {
         let (changer, access, numbers) = (Arc::clone(self), access.clone(), numbers.to_vec());
         self.run(async move {
-            let connections = &changer.context.connections;
-            let (access, _lock) = &connections.lock(&changer.locks, &access).await?;
+            let (access, _lock) = &changer.lock(&access).await?;
             let to = changer.trash_folder(access).await?;
             let change = Change {
                 action: Action::Move { to },
@@ -62,8 +61,7 @@ impl Changer {
     ) -> Result<Vec<MessageNumber>, Error> {
         let (changer, access, numbers) = (Arc::clone(self), access.clone(), numbers.to_vec());
         self.run(async move {
-            let connections = &changer.context.connections;
-            let (access, _lock) = &connections.lock(&changer.locks, &access).await?;
+            let (access, _lock) = &changer.lock(&access).await?;
             changer.restore_from_trash(access, &numbers).await
         })
         .await
@@ -108,19 +106,20 @@ impl Changer {
         Ok(restored)
     }
 
-    /// Moves messages from Trash to the folder `path`, or to INBOX if this folder does not exist.
-    async fn restore_to(
+    /// Moves messages from the folder `from` to the folder `path`, or to INBOX if the folder `path`
+    /// does not exist.
+    pub(super) async fn restore_to(
         &self,
         access: &Access,
         numbers: Vec<MessageNumber>,
-        trash: &str,
+        from: &str,
         path: &str,
     ) -> Result<Vec<MessageNumber>, Error> {
         for to in [path, INBOX] {
             let change = Change {
                 action: Action::Move { to: to.to_owned() },
                 if_version: None,
-                only_from: Some(trash.to_owned()),
+                only_from: Some(from.to_owned()),
             };
             if let Some(moved) = self.change(access, numbers.clone(), &change).await? {
                 return Ok(moved.numbers);

@@ -14,7 +14,9 @@ use latchmail_directory::sendings::Key;
 use latchmail_imap::flag::Flag;
 use latchmail_imap::list::POSITIONS;
 use latchmail_imap::{MessageRef, NewMessage, Opened};
+use latchmail_mime as mime;
 use sha2::{Digest as _, Sha256};
+use tokio::time::sleep;
 
 use super::content::{Content, check};
 use super::find::{Found, find};
@@ -28,11 +30,18 @@ use crate::folders::path::normalize_path;
 use crate::folders::rights::Decision;
 use crate::idempotency::{KeysInUse, in_progress, other_message, stored_key};
 use crate::mail::Mail;
-use crate::message::identity::identity;
+use crate::message::identity::{header_identity, identity};
 
 /// Maximum duration of an import. An import of another host that began within this time counts as
 /// in progress, as long as the host runs.
 const MAX_DURATION: Duration = Duration::from_mins(3);
+
+/// Delays between the searches for a message after a connection failed.
+const LOOKUP_DELAYS: [Duration; 3] = [
+    Duration::from_millis(250),
+    Duration::from_secs(1),
+    Duration::from_secs(3),
+];
 
 /// A message to store.
 #[derive(Clone, Debug)]
@@ -187,7 +196,11 @@ impl Importer {
             return Err(Error::Conflict(in_progress()));
         }
         let before = earlier.folder_state();
-        let found = self.find_stored(access, import, before).await;
+        let found = match earlier.is_begun() {
+            // The connection of the process that stopped can have failed a moment ago.
+            true => self.find_repeatedly(access, import, before).await,
+            false => self.find_stored(access, import, before).await,
+        };
         match found {
             Ok(Found::Stored(uid)) => {
                 let number = self.number(access, import, current, uid).await;
@@ -261,7 +274,31 @@ impl Importer {
     }
 
     /// Uploads and stores the message. `state` is the state of the folder before the import.
+    ///
+    /// The message has a number only after another request can already read it. Therefore its
+    /// header is marked before, if the results of checks depend on the header alone.
     async fn store(
+        &self,
+        access: &Access,
+        import: &Import,
+        state: (u32, u32),
+        key: Option<&Key>,
+    ) -> Result<Option<Imported>, Error> {
+        if !self.mail.reading.trusts_headers() {
+            return self.store_marked(access, import, state, key).await;
+        }
+        let (header, _) = mime::split(&import.message);
+        let (header, imports) = (header_identity(header), &self.directory.imports);
+        imports.begin_mark(&access.account, header).await?;
+        let stored = self.store_marked(access, import, state, key).await;
+        if !matches!(&stored, Err(Error::Mailbox(MailboxError::Unknown(_)))) {
+            let now = self.clock.now();
+            log_failure(imports.end_mark(&access.account, header, now).await);
+        }
+        stored
+    }
+
+    async fn store_marked(
         &self,
         access: &Access,
         import: &Import,
@@ -330,13 +367,30 @@ impl Importer {
                 ))),
             },
             Err(MailboxError::Unknown(why)) => {
-                match self.find_stored(access, import, state).await {
+                match self.find_repeatedly(access, import, state).await {
                     Ok(Found::Stored(uid)) => Ok(Some(uid)),
                     _ => Err(unknown(why)),
                 }
             }
             Err(error) => Err(error.into()),
         }
+    }
+
+    /// Looks several times for a message whose connection failed, because the mail server can still
+    /// be storing the message. After the last attempt, a second request can store the message.
+    async fn find_repeatedly(
+        &self,
+        access: &Access,
+        import: &Import,
+        state: (u32, u32),
+    ) -> Result<Found, MailboxError> {
+        for delay in LOOKUP_DELAYS {
+            if let Ok(found @ Found::Stored(_)) = self.find_stored(access, import, state).await {
+                return Ok(found);
+            }
+            sleep(delay).await;
+        }
+        self.find_stored(access, import, state).await
     }
 
     async fn find_stored(

@@ -53,6 +53,13 @@ pub struct TrustedResults {
     pub spam_header: String,
 }
 
+impl TrustedResults {
+    /// Returns `true` if results are trusted although nothing proves who wrote the header.
+    pub(crate) fn header_alone(&self) -> bool {
+        self.key.is_none() && !(self.authserv_id.is_empty() && self.spam_header.is_empty())
+    }
+}
+
 /// The beginning of a message.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Beginning<'a> {

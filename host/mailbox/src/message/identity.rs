@@ -39,6 +39,26 @@ pub(crate) fn identity(message: &Fetched) -> Identity {
     identity
 }
 
+/// The number of bytes of a header that [`header_identity`] covers.
+const HEADER: usize = 32 * 1024;
+
+/// Returns a hash of a header, for a message that the mail server has not stored yet. The hash does
+/// not cover carriage returns, because servers convert line ends, and only the beginning of a long
+/// header.
+pub(crate) fn header_identity(header: &[u8]) -> Identity {
+    let mut digest = Sha256::new();
+    digest.update(b"header ");
+    let mut rest = HEADER;
+    for piece in header.split(|byte| *byte == b'\r') {
+        let covered = &piece[..piece.len().min(rest)];
+        digest.update(covered);
+        rest -= covered.len();
+    }
+    let mut identity = Identity::default();
+    identity.copy_from_slice(&digest.finalize()[..16]);
+    identity
+}
+
 /// Returns a header without the fields References and In-Reply-To and their continuation lines.
 fn without_thread_fields(header: &[u8]) -> Vec<u8> {
     let mut kept = Vec::with_capacity(header.len());
@@ -105,6 +125,18 @@ mod tests {
         assert_eq!(with_id(&message, "a"), with_id(&another, "a"));
         assert_ne!(with_id(&message, "a"), with_id(&message, "b"));
         assert!(!is_inferred(with_id(&message, "a")));
+    }
+
+    #[test]
+    fn line_ends_do_not_change_the_hash_of_a_header() {
+        let long = [b"A: b\r\n".repeat(20_000), b"C: d\r\n".to_vec()].concat();
+        for (stored, sent) in [
+            (&b"A: b\r\nC: d\r\n"[..], &b"A: b\nC: d\n"[..]),
+            (&long, &b"A: b\n".repeat(20_000)),
+        ] {
+            assert_eq!(header_identity(stored), header_identity(sent));
+        }
+        assert_ne!(header_identity(b"A: b\n"), header_identity(b"A: c\n"));
     }
 
     #[test]

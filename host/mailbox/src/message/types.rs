@@ -6,6 +6,7 @@ use latchmail_directory::message_index::Location;
 pub use latchmail_mime::{Address, Attachment, Field, Fields, MailingList};
 
 use crate::message::authentication::Authentication;
+use crate::message::identity::Identity;
 use crate::message::spam::Spam;
 #[cfg(doc)]
 use crate::message::version::MessageVersion;
@@ -86,6 +87,9 @@ pub struct Detail {
     pub spam: Spam,
     /// The version of the message's state. See [`MessageVersion::state`].
     pub version: String,
+    /// The hash of the header, with which [`crate::importing`] marks messages that are being
+    /// stored. `None` if the results of checks do not depend on the header alone.
+    pub(crate) header: Option<Identity>,
 }
 
 impl Detail {
@@ -94,8 +98,18 @@ impl Detail {
     pub(crate) fn set_location(&mut self, location: &Location) {
         self.folder.clone_from(&location.path);
         if location.imported {
-            self.authentication = Authentication::default();
-            self.spam = Spam::default();
+            self.remove_checks();
         }
+    }
+
+    /// Removes the results of checks.
+    pub(crate) fn remove_checks(&mut self) {
+        self.authentication = Authentication::default();
+        self.spam = Spam::default();
+    }
+
+    /// Returns `true` if the message has the result of a check.
+    pub(crate) fn has_checks(&self) -> bool {
+        self.authentication != Authentication::default() || self.spam != Spam::default()
     }
 }

@@ -66,14 +66,17 @@ impl Numbers {
         moved.uids.iter().map(|(old, _)| *old).collect()
     }
 
-    /// Assigns message numbers to the copies of messages in the folder `to`. Returns the IMAP UID
-    /// of each original and the message number of its copy.
+    /// Assigns message numbers to the copies of messages in the folder `to`. `originals` contains
+    /// the message number and the IMAP UID of each original. Returns the IMAP UID of each original
+    /// and the message number of its copy. A copy that another client has removed or moved has a
+    /// number too, because the copy was made. A later reconciliation processes its removal.
     ///
     /// Does not reconcile, because the server has reported which messages are copies. Another
     /// reconciliation can have assigned a message number to a copy already.
     pub(crate) async fn number_copies(
         &self,
         access: &Access,
+        originals: &[(MessageNumber, Uid)],
         to: &str,
         copied: &Moved,
     ) -> Result<Vec<(Uid, MessageNumber)>, Error> {
@@ -93,8 +96,26 @@ impl Numbers {
         let mut lease = self.context.connections.lease(access, Some(to)).await?;
         let fetched = retry_read!(lease, session => session.identities_at(&new));
         drop(lease);
-        let messages: Vec<_> = fetched.iter().map(|m| (m.uid, identity(m))).collect();
+        let mut messages: Vec<_> = fetched.iter().map(|m| (m.uid, identity(m))).collect();
         let index = self.context.message_index();
+        let found: BTreeSet<Uid> = fetched.iter().map(|message| message.uid).collect();
+        let removed: BTreeMap<MessageNumber, Uid> = (copied.uids.iter())
+            .filter(|(_, copy)| !found.contains(copy))
+            .filter_map(|(original, copy)| {
+                let (number, _) = originals.iter().find(|(_, uid)| uid == original)?;
+                Some((*number, *copy))
+            })
+            .collect();
+        if !removed.is_empty() {
+            // A copy has the identity of its original.
+            let numbers: Vec<MessageNumber> = removed.keys().copied().collect();
+            let originals = index.messages(account, &numbers).await?;
+            let removed = originals.iter().filter_map(|original| {
+                let copy = removed.get(&original.number())?;
+                Some((*copy, original.identity()))
+            });
+            messages.extend(removed);
+        }
         let mut numbers = index
             .assign_numbers(account, to, uid_validity, &messages, &[])
             .await?;
@@ -108,7 +129,7 @@ impl Numbers {
         let numbers = numbers.unwrap_or_default();
         let numbers = copied.uids.iter().map(|(original, copy)| {
             let number = numbers.get(copy).copied();
-            let gone = || Error::Internal("another client removed a copy".into());
+            let gone = || Error::Internal("another client removed an original and its copy".into());
             Ok((*original, number.ok_or_else(gone)?))
         });
         numbers.collect()

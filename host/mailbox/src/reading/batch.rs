@@ -127,7 +127,7 @@ impl Reader {
                 continue;
             };
             if message.whole.len() < BEGINNING {
-                batch.add(self.parse_whole(*number, location, message).await?)?;
+                batch.add(self.parse_whole(access, *number, location, message).await?)?;
             } else {
                 let size = bounds::to_usize(message.size).min(bounds::FIRST);
                 large.push((size, message_ref(location)));
@@ -153,7 +153,7 @@ impl Reader {
                     continue;
                 };
                 if message.whole.len() < bounds::FIRST {
-                    batch.add(self.parse_whole(*number, location, message).await?)?;
+                    batch.add(self.parse_whole(access, *number, location, message).await?)?;
                 } else {
                     largest.push((*number, *location));
                 }
@@ -182,13 +182,14 @@ impl Reader {
 
     async fn parse_whole(
         &self,
+        access: &Access,
         number: MessageNumber,
         location: &Location,
         message: Fetched,
     ) -> Result<Detail, Error> {
         let trusted = Arc::clone(&self.trusted_results);
         let (mut detail, _) = parse_complete(number, message, trusted).await?;
-        detail.set_location(location);
+        self.set_location(access, location, &mut detail).await?;
         Ok(detail)
     }
 }

@@ -16,6 +16,7 @@ use crate::connections::pool::Lease;
 use crate::connections::retry::retry_read;
 use crate::error::Error;
 use crate::message::authentication::{Beginning, TrustedResults, read_results};
+use crate::message::identity::header_identity;
 use crate::message::parts::{MessageParts, read_structure};
 use crate::message::summary::summary;
 use crate::message::thread_ids::{own_thread_id, thread_id};
@@ -83,8 +84,28 @@ impl Reader {
         self.context
             .cache
             .insert_structure(&access.account, number, &structure);
-        detail.set_location(location);
+        self.set_location(access, location, &mut detail).await?;
         Ok(Some(detail))
+    }
+
+    /// Sets the folder of a message, and removes the results of checks if a client imported the
+    /// message. If the results depend on the header alone, the database decides, because a cached
+    /// location can be older than the import.
+    pub(super) async fn set_location(
+        &self,
+        access: &Access,
+        location: &Location,
+        detail: &mut Detail,
+    ) -> Result<(), Error> {
+        detail.set_location(location);
+        if let Some(header) = detail.header.filter(|_| detail.has_checks()) {
+            let imports = &self.context.directory.imports;
+            let number = detail.summary.number;
+            if imports.is_marked(&access.account, number, header).await? {
+                detail.remove_checks();
+            }
+        }
+        Ok(())
     }
 
     /// Returns the first bytes of a message, and a connection that has the message's folder open.
@@ -217,6 +238,7 @@ fn detail(
             .collect(),
         truncated: content.truncated || header.truncated,
         version: String::new(),
+        header: trusted.header_alone().then(|| header_identity(head)),
     };
     (detail, structure)
 }

@@ -289,7 +289,7 @@ async fn a_flag_is_set_again_if_the_connection_closed_before_the_reply() {
 }
 
 /// Stores INBOX in the index with this number of messages, numbered from 1.
-async fn index_inbox(message_index: &MessageIndex, messages: u32) {
+pub(super) async fn index_inbox(message_index: &MessageIndex, messages: u32) {
     let inbox = ListedFolder {
         path: "INBOX",
         uid_validity: 7,

@@ -11,7 +11,8 @@ use tokio::net::{TcpListener, TcpStream};
 
 use super::{TestMailbox, config, new_mail, short_message, with_mailbox};
 use crate::importing::{Import, Importer};
-use crate::{Flag, SpamVerdict, Verdict};
+use crate::message::identity::header_identity;
+use crate::{Flag, Mail, MailSettings, SpamVerdict, TrustedResults, Verdict};
 
 /// Starts a proxy for a mail server. While `is_armed` is set, the proxy closes a connection instead
 /// of returning the response to APPEND. Returns its port.
@@ -74,6 +75,76 @@ async fn an_import_whose_response_is_lost_is_stored_once() {
         let repeated = importer.import(&test.access, import("one"), Some("key"));
         assert!(repeated.await.unwrap().unwrap().replayed);
         assert_eq!(test.listing("INBOX", 0, 10).await.total, 2);
+    })
+    .await;
+}
+
+/// The service trusts a header without a proof, so a message that is being imported must not have
+/// the results that its header claims.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_message_is_not_trusted_before_its_import_has_ended() {
+    with_mailbox(async |test: TestMailbox| {
+        let settings = MailSettings {
+            trusted_results: TrustedResults {
+                authserv_id: "mx.test".into(),
+                key: None,
+                spam_header: "X-Spam".into(),
+            },
+            ..MailSettings::default()
+        };
+        let config = config(test.dovecot.port());
+        let mail = Mail::new(&config, test.fresh.directory.clone(), settings);
+        let mail = Arc::new(mail.unwrap());
+        let claim = |subject: &str| {
+            let claim = "Authentication-Results: mx.test; dmarc=pass header.from=example.net\r\n\
+                X-Spam: no\r\n";
+            let message = [claim.as_bytes(), &short_message(subject, "Text.")].concat();
+            Bytes::from(message)
+        };
+        let verdicts = async |number| {
+            let detail = mail.reading.message(&test.access, number).await;
+            let detail = detail.unwrap().unwrap();
+            let batch = mail
+                .reading
+                .messages(&test.access, &[number])
+                .await
+                .unwrap();
+            assert_eq!(batch[0].authentication, detail.authentication);
+            (detail.authentication.verdict, detail.spam.verdict)
+        };
+        let trusted = (Verdict::Pass, SpamVerdict::Ham);
+        let none = (Verdict::None, SpamVerdict::None);
+        let mut client = test.dovecot.client("ada");
+        // The moment after APPEND. Another request has numbered the message and cached its
+        // location.
+        client.append("INBOX", "()", &claim("imported"));
+        client.append("INBOX", "()", &claim("delivered"));
+        let numbers = test.contents("INBOX").await;
+        let (imported, delivered) = (numbers[0].1, numbers[1].1);
+        assert_eq!(verdicts(imported).await, trusted);
+        let message = claim("imported");
+        let (header, _) = latchmail_mime::split(&message);
+        let imports = &test.fresh.directory.imports;
+        let header = header_identity(header);
+        imports
+            .begin_mark(&test.access.account, header)
+            .await
+            .unwrap();
+        assert_eq!(verdicts(imported).await, none);
+        assert_eq!(verdicts(delivered).await, trusted);
+        // An import that ended.
+        let importer = Importer::new(
+            test.fresh.directory.clone(),
+            Arc::clone(&mail),
+            Clock::system(),
+            "host",
+        );
+        let message = Import {
+            message: claim("another"),
+            ..import("")
+        };
+        let stored = Arc::new(importer).import(&test.access, message, None).await;
+        assert_eq!(verdicts(stored.unwrap().unwrap().number).await, none);
     })
     .await;
 }

@@ -20,7 +20,7 @@ use crate::{Error, Mail, MailSettings};
 const TIMEOUT: Duration = Duration::from_secs(30);
 
 #[derive(Debug)]
-struct Credentials;
+pub(super) struct Credentials;
 
 impl IndexCredentials for Credentials {
     /// The credential of `bob` is never available, so the build of this index hangs.

@@ -8,7 +8,7 @@ use crate::{Error, Flag, StoreMode};
 
 impl TestMailbox {
     /// Returns the subjects of the messages in a folder, oldest first.
-    async fn subjects(&self, folder: &str) -> Vec<String> {
+    pub(super) async fn subjects(&self, folder: &str) -> Vec<String> {
         let contents = self.contents(folder).await;
         contents.into_iter().map(|(subject, _)| subject).collect()
     }

@@ -95,6 +95,12 @@ pub(super) fn mailbox_error(error: latchmail_mailbox::Error) -> wit::Error {
         latchmail_mailbox::Error::NotInTrash => {
             problem::conflict(codes::MESSAGE_NOT_IN_TRASH, error.to_string())
         }
+        latchmail_mailbox::Error::NotSnoozed => {
+            problem::conflict(codes::MESSAGE_NOT_SNOOZED, error.to_string())
+        }
+        latchmail_mailbox::Error::InvalidSnoozeTime => {
+            problem::invalid(codes::INVALID_SNOOZE_DATA, error.to_string())
+        }
         latchmail_mailbox::Error::Rejected(sentence) => problem::rejected(sentence),
         latchmail_mailbox::Error::Unknown(detail) => {
             tracing::error!("outcome of a mailbox change is unknown: {detail}");

@@ -5,6 +5,7 @@ mod folders;
 mod found;
 mod import;
 mod messages;
+mod snooze;
 
 use std::io;
 use std::sync::Arc;
@@ -12,7 +13,7 @@ use std::sync::Arc;
 use crate::api::problem;
 use futures_util::{StreamExt as _, TryStreamExt as _};
 use latchmail_bindings::latchmail::host::mailbox::{self as wit, Host};
-use latchmail_bindings::latchmail::host::types::Error;
+use latchmail_bindings::latchmail::host::types::{Error, Timestamp};
 use latchmail_bindings::{Blob, BlobSource, ByteStream, HostError, range_of};
 use latchmail_core::caller::Scope;
 use latchmail_core::codes;
@@ -347,6 +348,21 @@ impl Host for Call {
         let message = self.table.delete(message).map_err(HostError::trap)?;
         let imported = self.import(folder, message, &flags, received_at, key.as_deref());
         Ok(imported.await?)
+    }
+
+    async fn snooze_message(&mut self, uid: u64, until: Timestamp) -> Result<(), HostError<Error>> {
+        let _span = host_call("mailbox.snooze-message");
+        Ok(self.snooze(MessageNumber(uid), until).await?)
+    }
+
+    async fn unsnooze_message(&mut self, uid: u64) -> Result<(), HostError<Error>> {
+        let _span = host_call("mailbox.unsnooze-message");
+        Ok(self.unsnooze(MessageNumber(uid)).await?)
+    }
+
+    async fn get_snooze(&mut self, uid: u64) -> Result<Option<Timestamp>, HostError<Error>> {
+        let _span = host_call("mailbox.get-snooze");
+        Ok(self.snoozed_until(MessageNumber(uid)).await?)
     }
 }
 

@@ -8,9 +8,9 @@ use latchmail_accounts::domains::Domains;
 use latchmail_accounts::teams::Teams;
 use latchmail_core::clock::Clock;
 use latchmail_directory::modules::Modules;
-use latchmail_mailbox::Mail;
 use latchmail_mailbox::importing::Importer;
 use latchmail_mailbox::outbox::Outbox;
+use latchmail_mailbox::{Mail, Snoozer};
 use latchmail_net::fetch::Fetch;
 
 /// The services that host functions call.
@@ -22,6 +22,8 @@ pub struct Services {
     pub outbox: Arc<Outbox>,
     /// Imports of messages.
     pub imports: Arc<Importer>,
+    /// Snoozed messages.
+    pub snoozer: Arc<Snoozer>,
     /// Sessions and credentials of accounts.
     pub auth: Arc<Auth>,
     /// Aliases.

@@ -98,6 +98,13 @@ async fn grants_are_listed_suspended_resumed_and_ended_by_their_owner() {
         assert_eq!(refused.json["code"], "grant_suspended");
         refused.fails(403, SUSPENDED);
     }
+    let shown = service.operator("account show ada@first.test --json", "");
+    let shown: Value = serde_json::from_str(&shown.await.succeeds()).unwrap();
+    for credential in shown["credentials"].as_array().unwrap() {
+        let kind = credential["type"].as_str().unwrap();
+        let is_grant = matches!(kind, "oauth_grant" | "api_token");
+        assert_eq!(credential["suspendedAt"].is_string(), is_grant, "{kind}");
+    }
     let request = json!({ "jsonrpc": "2.0", "id": 1, "method": "tools/list" });
     let agents = service
         .request("POST /mcp")

@@ -56,6 +56,7 @@ fn expected_access() -> BTreeMap<&'static str, Access> {
         ("POST /api/v1/mail/folders/{folder}/messages", write),
         ("POST /api/v1/mail/send", scoped(Scope::MailSend, true)),
         ("GET /api/v1/mail/quota", read),
+        ("GET /api/v1/mail/messages/{uid}/snooze", read),
         ("POST /api/v1/mail/uploads", scoped(Scope::MailSend, true)),
         ("GET /api/v1/aliases", read_aliases),
         ("POST /api/v1/aliases", write_aliases),

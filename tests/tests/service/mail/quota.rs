@@ -57,6 +57,18 @@ async fn a_full_mailbox_takes_no_message_until_there_is_space() {
     let used = quota["storage"]["used"].as_u64().unwrap();
     assert!((150 * 1024..160 * 1024).contains(&used), "{quota}");
     append(&mut client, 60 * 1024).await.unwrap_err();
+    let import = "/api/v1/mail/folders/INBOX/messages";
+    let refused = ada.post_raw(import, message(60 * 1024)).await;
+    refused.fails(507, "The mailbox is full");
+    let uid = ada.uids("INBOX").await[0];
+    let to = json!({ "destination": "Archive" });
+    let copy = format!("/api/v1/mail/messages/{uid}/copy");
+    ada.post(&copy, &to).await.fails(507, "The mailbox is full");
+    let bulk = json!({ "uids": [uid], "destination": "Archive" });
+    let refused = ada.post("/api/v1/mail/messages/bulk/copy", &bulk).await;
+    refused.fails(507, "The mailbox is full");
+    assert!(ada.uids("Archive").await.is_empty());
+    assert_eq!(ada.uids("INBOX").await, [uid]);
     // Mail from another server is refused at RCPT, so that server informs the sender.
     let shop = json!({ "domain": DOMAIN, "name": "shop" });
     let shop = ada.post("/api/v1/aliases", &shop).await.succeeds(201);

@@ -404,6 +404,23 @@ impl Mailbox for FakeHost {
             Ok(imported)
         })
     }
+
+    fn snooze_message(&self, uid: u64, until: Timestamp) -> Result<(), Error> {
+        let now = self.now();
+        self.allow(Need::Scope(Scope::MailWrite), |account| {
+            account.mail.snooze(uid, until, now)
+        })
+    }
+
+    fn unsnooze_message(&self, uid: u64) -> Result<(), Error> {
+        self.allow(Need::Scope(Scope::MailWrite), |account| {
+            account.mail.unsnooze(uid)
+        })
+    }
+
+    fn get_snooze(&self, uid: u64) -> Result<Option<Timestamp>, Error> {
+        read_mail(self, |error| error, |mail| mail.snoozed_until(uid))
+    }
 }
 
 fn check_count(uids: &[u64], max: usize) -> Result<(), Error> {

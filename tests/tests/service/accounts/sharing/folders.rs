@@ -336,3 +336,43 @@ async fn a_member_cannot_read_messages_by_moving_them_to_a_folder_that_it_can_re
         .await;
     back.succeeds(200);
 }
+
+#[tokio::test]
+async fn a_member_lists_a_folder_by_cursor() {
+    let service = Service::with_mail().await;
+    let mut shared = SharedMailbox::new(&service).await;
+    for subject in ["one", "two", "three"] {
+        shared.append("Alpha", subject).await;
+    }
+    shared.append("Beta", "secret").await;
+    let alpha = shared.folder("Alpha").await;
+    let grant = Grant::on("folder", &alpha, &["mail:read"]);
+    shared.invite("bob", &grant).await.succeeds(201);
+    let bob = &shared.bob.clone();
+    let line = |folder: &str, parameters: &str| {
+        format!("GET /api/v1/mail/folders/{folder}/messages?limit=2&unread=true{parameters}")
+    };
+    let first = shared.send(bob, &line("Alpha", "")).await.succeeds(200);
+    let cursor = first["nextCursor"].as_str().unwrap();
+    let next = format!("&cursor={cursor}");
+    let second = shared.send(bob, &line("Alpha", &next)).await.succeeds(200);
+    let subjects: Vec<&str> = [&first, &second]
+        .iter()
+        .flat_map(|page| page["messages"].as_array().unwrap())
+        .map(|message| message["subject"].as_str().unwrap())
+        .collect();
+    assert_eq!(subjects, ["three", "two", "one"]);
+    assert_eq!(
+        (&second["total"], &second["nextCursor"]),
+        (&json!(3), &json!(null))
+    );
+    // A folder without a grant looks like an unknown folder, with any cursor.
+    for folder in ["Beta", "Nowhere"] {
+        let refused = shared.send(bob, &line(folder, &next)).await;
+        refused.fails(404, "Folder not found");
+    }
+    // The member's own folder with the same name is another folder.
+    bob.send(&line("INBOX", &next))
+        .await
+        .fails_mentioning(400, "Invalid cursor");
+}
