@@ -1,7 +1,10 @@
 //! The folders and the messages of an account in the fake host.
 
+use std::collections::BTreeMap;
+
 use crate::capability::{
     Change, ChangedMessage, Detail, ImportedMessage, IndexState, Quota, QuotaUsage, Summary,
+    Timestamp,
 };
 
 pub(super) const SEEN: &str = "\\Seen";
@@ -36,6 +39,8 @@ pub(super) struct Mail {
     /// The state of the search index.
     pub(super) index: IndexState,
     pub(super) quota: Quota,
+    /// The times at which snoozed messages come back, by `uid`.
+    pub(super) snoozed: BTreeMap<u64, Timestamp>,
 }
 
 /// A message in a folder.
@@ -85,6 +90,7 @@ impl Default for Mail {
                 storage: UNLIMITED,
                 messages: UNLIMITED,
             },
+            snoozed: BTreeMap::new(),
         }
     }
 }

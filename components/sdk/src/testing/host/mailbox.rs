@@ -10,7 +10,7 @@ use crate::capability::{
     CopiedMessage, Detail, DetailWithBlobs, Error, FlagAction, Folder, HeaderField, Hit, Import,
     ImportedMessage, IndexState, Listing, Mailbox, MessageDisposal, MessageHeader, MessageQuery,
     MessageVersion, Page, Quota, RawMessage, Scope, Search, SearchError, SearchResult, Summary,
-    ThreadList, ThreadMessages, ThreadsError,
+    ThreadList, ThreadMessages, ThreadsError, Timestamp,
 };
 use crate::testing::letter::Letter;
 use crate::testing::raw;

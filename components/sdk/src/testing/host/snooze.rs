@@ -3,7 +3,7 @@
 
 use latchmail_shape::codes;
 
-use super::mailbox::Mail;
+use super::mail::Mail;
 use crate::capability::{Error, Timestamp};
 
 const FOLDER: &str = "Snoozed";
