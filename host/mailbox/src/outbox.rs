@@ -3,12 +3,14 @@
 //!
 //! This module depends neither on HTTP nor on WIT.
 
+mod departures;
 mod draft;
 mod envelope;
 mod files;
 #[cfg(any(test, feature = "testing"))]
 pub mod fuzzing;
 mod idempotency;
+mod later;
 mod login;
 mod memory;
 mod parts;
@@ -21,11 +23,17 @@ mod starttls;
 mod uploads;
 mod words;
 
+pub use departures::{
+    Departures, REPEATED_SUBMISSION, SUBMISSION_FIELD, SenderAccess, is_submission_id,
+};
 pub use draft::{Draft, HeaderField, Recipient};
 pub use envelope::Sender;
 pub use files::{File, Source};
+#[allow(unused_imports, reason = "for messages from drafts")]
+pub(crate) use later::{DraftOrigin, LaterMessage};
+pub use later::{OutboxEntry, SendOptions};
 pub use probe::{Probe, probe};
-pub use result::{Error, Sent};
+pub use result::{Error, Scheduled, Sent};
 pub use send::Outbox;
 pub use smtp::submit;
 pub use uploads::{MAX_UPLOAD, UploadedFile, Uploads};

@@ -6,6 +6,7 @@
 mod hosts;
 mod keys;
 mod mail_server;
+mod sender_access;
 mod traces;
 
 use std::error::Error;
@@ -16,9 +17,9 @@ use std::time::Duration;
 use latchmail_accounts::aliases::Aliases;
 use latchmail_accounts::auth::Auth;
 use latchmail_accounts::domains::Domains;
-use latchmail_accounts::index_credentials::IndexCredentials;
 use latchmail_accounts::mail_server::MailServer;
 use latchmail_accounts::plans::Plans;
+use latchmail_accounts::service_credentials::ServiceCredentials;
 use latchmail_accounts::teams::Teams;
 use latchmail_core::clock::Clock;
 use latchmail_core::config::{BUILT_IN, Config, Filter, Listen};
@@ -29,10 +30,11 @@ use latchmail_core::mail_server_start;
 use latchmail_core::traces::Tracer;
 use latchmail_core::{hexadecimal, secrets};
 use latchmail_directory::Directory;
+use latchmail_directory::credentials::index_keys::ServiceUse;
 use latchmail_http::{ApiInfo, App, HttpState, RouteTable, route_groups};
 use latchmail_jobs::{Handler, Jobs, Runner};
 use latchmail_mailbox::importing::Importer;
-use latchmail_mailbox::outbox::Outbox;
+use latchmail_mailbox::outbox::{Departures, Outbox};
 use latchmail_mailbox::{Mail, MailSettings, TrustedResults};
 use latchmail_net::dns::Dns;
 use latchmail_net::fetch::Fetch;
@@ -49,6 +51,8 @@ use latchmail_transport::tls::Tls;
 use latchmail_transport::{self as transport, Listener};
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
+
+use sender_access::SenderAccess;
 
 /// The interval at which expired data is deleted.
 const CLEANUP_INTERVAL: Duration = Duration::from_hours(1);
@@ -216,8 +220,11 @@ async fn build(
         .with_external(&config, fetch.clone())?
         .with_provider(&config, fetch.clone())?,
     );
-    let index_credentials =
-        IndexCredentials::new(directory.credentials.clone(), auth.keys(), clock.clone());
+    let service_credentials = |service_use| {
+        let credentials = directory.credentials.clone();
+        ServiceCredentials::new(service_use, credentials, auth.keys(), clock.clone())
+    };
+    let index_credentials = service_credentials(ServiceUse::Index);
     mail.index
         .set_credentials(Arc::new(mail_server::IndexAdapter(index_credentials)));
     let jobs = Arc::new(Jobs::new(
@@ -228,7 +235,7 @@ async fn build(
     let dkim = latchmail_dkim::Keys::new(&config.dkim, directory.clone(), auth.keys())?;
     let dkim = Arc::new(dkim);
     dkim.sync_milter().await.map_err(start_error)?;
-    let outbox = Arc::new(Outbox::new(
+    let outbox = Outbox::new(
         &config.smtp,
         directory.clone(),
         Arc::clone(&mail),
@@ -236,7 +243,9 @@ async fn build(
         clock.clone(),
         &host_id,
         auth.keys(),
-    )?);
+    )?
+    .with_jobs(Arc::clone(&jobs));
+    let outbox = Arc::new(outbox);
     let imports = importer(&directory, &mail, &clock, &host_id);
     let domains = Arc::new(Domains::new(
         &config,
@@ -307,8 +316,20 @@ async fn build(
 }
 
 /// Returns the handlers of all kinds of jobs.
-fn job_handlers(_app: &Arc<App>) -> Vec<Arc<dyn Handler>> {
-    Vec::new()
+fn job_handlers(app: &Arc<App>) -> Vec<Arc<dyn Handler>> {
+    let access = SenderAccess {
+        credentials: ServiceCredentials::new(
+            ServiceUse::Outbox,
+            app.directory.credentials.clone(),
+            app.auth.keys(),
+            app.clock.clone(),
+        ),
+        auth: Arc::clone(&app.auth),
+    };
+    let has_milter = app.config.results_filter() == Filter::Latchmail
+        && !app.config.inbound.authserv_id.is_empty();
+    let departures = Departures::new(Arc::clone(&app.outbox), Arc::new(access), has_milter);
+    vec![Arc::new(departures)]
 }
 
 /// Creates the access to mailboxes.
