@@ -22,6 +22,6 @@ pub use message::{HeaderField, MailingList, Message, MessageAttachment, Spam, Te
 pub use message_ids::MessageIds;
 pub use model::{
     Address, Attachment, Authentication, AuthenticationResult, Detail, Folder, FoundMessage,
-    Headline, Match, NewText, Snippet, Summary,
+    Headline, Match, NewText, Snippet, Summary, addresses,
 };
 pub use recipients::Recipients;

@@ -73,7 +73,9 @@ pub struct Address {
     pub address: String,
 }
 
-pub(crate) fn addresses(addresses: Vec<capability::Address>) -> Vec<Address> {
+/// Converts addresses of the host to the JSON of the API.
+#[must_use]
+pub fn addresses(addresses: Vec<capability::Address>) -> Vec<Address> {
     addresses
         .into_iter()
         .map(|a| Address {

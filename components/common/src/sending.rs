@@ -4,8 +4,10 @@
 mod attachments;
 mod headers;
 
-use latchmail_sdk::capability::{Address, Blob, Caller, Draft, Error, Outbox, SendError};
-use latchmail_sdk::{Failure, Object, codes};
+use latchmail_sdk::capability::{
+    Address, Blob, Caller, Draft, Error, Outbox, SendError, SendOptions, Timestamp,
+};
+use latchmail_sdk::{Failure, Object, Reply, codes, time};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -23,6 +25,8 @@ const MAX_ATTACHMENTS: usize = 20;
 const MAX_SUBJECT: usize = 998;
 /// The maximum length of the name of a sender or of a file, in characters.
 const MAX_NAME: usize = 255;
+/// The maximum number of seconds to undo a send.
+const MAX_UNDO: u32 = 120;
 /// The maximum length of an `Idempotency-Key`, in bytes.
 const MAX_KEY: usize = 255;
 
@@ -90,6 +94,16 @@ pub struct SendRequest {
     #[schema(max_items = 20)]
     #[schema(value_type = Option<Vec<AttachmentForms>>)]
     pub attachments: Option<Vec<Object<SendAttachment>>>,
+    /// The time at which the message leaves (RFC 3339), at most a year ahead. A time in the past is
+    /// the current time. The response is 202.
+    #[serde(default)]
+    #[schema(format = DateTime, extensions(("x-latchmail" = json!(true))))]
+    pub send_at: Option<String>,
+    /// The number of seconds in which the message can be cancelled. The message leaves after this
+    /// time, or at `sendAt` if that is later. The response is 202.
+    #[serde(default)]
+    #[schema(minimum = 0, maximum = 120, extensions(("x-latchmail" = json!(true))))]
+    pub undo_seconds: Option<u32>,
 }
 
 /// An additional header field.
@@ -125,6 +139,78 @@ pub struct SendResult {
     pub saved_to: Option<String>,
 }
 
+/// A message that leaves later.
+#[derive(Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[schema(example = json!({"outboxId": "kq3x7mzv2hjw5t6nbd4ryuoa", "sendAt": "2026-12-24T08:00:00.000Z"}))]
+pub struct ScheduledResult {
+    /// The id of the message in the outbox.
+    pub outbox_id: String,
+    /// The time at which the message leaves.
+    #[schema(format = DateTime)]
+    pub send_at: String,
+}
+
+/// The result of sending a message.
+pub enum Delivery {
+    /// The message was sent.
+    Sent(SendResult),
+    /// The message leaves later.
+    Scheduled(ScheduledResult),
+}
+
+impl Delivery {
+    /// Returns the response: 200 for a message that was sent, 202 for a message that leaves later.
+    /// `replayed` states that an earlier request has sent or scheduled the message.
+    ///
+    /// # Errors
+    /// Returns 500 if the response cannot be serialized.
+    pub fn reply(&self, replayed: bool) -> Result<Reply, Failure> {
+        let reply = match self {
+            Self::Sent(sent) => Reply::json(sent)?,
+            Self::Scheduled(scheduled) => Reply::with_status(202, scheduled)?,
+        };
+        Ok(if replayed {
+            reply.with("idempotent-replayed", "true")
+        } else {
+            reply
+        })
+    }
+}
+
+/// Returns the time that a client gives.
+///
+/// # Errors
+/// Returns 400 if the text is not a time in the format of RFC 3339.
+pub fn send_at(text: &str) -> Result<Timestamp, Failure> {
+    time::rfc3339(text).ok_or(Failure::bad_request(
+        codes::INVALID_SEND_TIME,
+        "sendAt must be a time in the format of RFC 3339",
+    ))
+}
+
+/// Returns the options of a send.
+///
+/// # Errors
+/// Returns 400 if a time is invalid.
+pub fn options(
+    key: Option<&str>,
+    time: Option<&str>,
+    undo_seconds: Option<u32>,
+) -> Result<SendOptions, Failure> {
+    if undo_seconds.is_some_and(|seconds| seconds > MAX_UNDO) {
+        return Err(Failure::bad_request(
+            codes::INVALID_SEND_TIME,
+            "undoSeconds must be 0 to 120",
+        ));
+    }
+    Ok(SendOptions {
+        key: key.map(Into::into),
+        send_at: time.map(send_at).transpose()?,
+        undo_seconds,
+    })
+}
+
 /// Checks the format of an idempotency key. The error message contains `field`, which is the name
 /// of the field with the key.
 ///
@@ -142,7 +228,7 @@ pub fn check_key(key: Option<&str>, field: &str) -> Result<(), Failure> {
     ))
 }
 
-/// Sends a message. `key` is the idempotency key. `take` returns the content of the attachment
+/// Sends a message, or schedules a message with a time. `key` is the idempotency key. `take` returns the content of the attachment
 /// whose field `content` has the given index. The second returned value is `true` if an earlier
 /// call with the same key already sent the message. In this case, the current call sends nothing.
 ///
@@ -157,20 +243,24 @@ pub fn send(
     body: SendRequest,
     key: Option<&str>,
     take: impl Fn(usize) -> Option<Blob>,
-) -> Result<(SendResult, bool), Failure> {
+) -> Result<(Delivery, bool), Failure> {
     check_key(key, "Idempotency-Key")?;
+    let options = options(key, body.send_at.as_deref(), body.undo_seconds)?;
     let draft = draft(body, &take)?;
     let sources: Vec<_> = draft
         .files
         .iter()
         .map(|file| Missing::of(&file.source))
         .collect();
-    let sent = host.send(draft, key).map_err(|error| match error {
+    let sent = host.send(draft, &options).map_err(|error| match error {
         SendError::FileNotFound(index) => {
             let missing = usize::try_from(index)
                 .ok()
                 .and_then(|index| sources.get(index));
             missing.map_or_else(Failure::internal, Missing::failure)
+        }
+        SendError::Failed(Error::TooLarge(problem)) if problem.code == codes::OUTBOX_FULL => {
+            Failure::new(413, codes::OUTBOX_FULL, "The outbox of the account is full")
         }
         SendError::Failed(Error::TooLarge(_)) => Failure::new(
             413,
@@ -185,11 +275,17 @@ pub fn send(
         SendError::Failed(other) => Failure::of(other, (codes::NOT_FOUND, "Not found"), host)
             .failing(codes::SEND_FAILED, "The message could not be sent"),
     })?;
-    let result = SendResult {
-        message_id: sent.message_id,
-        saved_to: sent.saved_to,
+    let delivery = match (sent.entry, sent.send_at) {
+        (Some(outbox_id), Some(send_at)) => Delivery::Scheduled(ScheduledResult {
+            outbox_id,
+            send_at: time::iso8601(send_at),
+        }),
+        _ => Delivery::Sent(SendResult {
+            message_id: sent.message_id,
+            saved_to: sent.saved_to,
+        }),
     };
-    Ok((result, sent.replayed))
+    Ok((delivery, sent.replayed))
 }
 
 fn draft(body: SendRequest, take: &impl Fn(usize) -> Option<Blob>) -> Result<Draft, Failure> {

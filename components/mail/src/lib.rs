@@ -14,6 +14,7 @@ mod folders;
 mod import;
 mod message;
 mod messages;
+mod outbox;
 mod quota;
 mod raw;
 mod replace_flags;
@@ -55,7 +56,7 @@ const UPLOAD: u32 = 25 * 1024 * 1024;
         bulk::bulk_delete,
         changes::list_changes,
         threads::list_threads,
-        batch::get_messages, copy::bulk_copy, copy::copy_message, folder_change::create_folder, folder_change::delete_folder, folder_change::rename_folder, import::import_message, quota::get_quota, raw::get_raw_message, replace_flags::replace_flags, snooze::get_snooze, snooze::snooze_message, snooze::unsnooze_message, threads::get_thread, trash::bulk_restore, trash::bulk_trash, trash::restore_message, trash::trash_message, uploads::upload_file,
+        batch::get_messages, copy::bulk_copy, copy::copy_message, folder_change::create_folder, folder_change::delete_folder, folder_change::rename_folder, import::import_message, outbox::cancel_outbox_entry, outbox::get_outbox_entry, outbox::list_outbox, outbox::reschedule_outbox_entry, quota::get_quota, raw::get_raw_message, replace_flags::replace_flags, snooze::get_snooze, snooze::snooze_message, snooze::unsnooze_message, threads::get_thread, trash::bulk_restore, trash::bulk_trash, trash::restore_message, trash::trash_message, uploads::upload_file,
     ),
     tags((name = "Mail", description = "Folders, messages and attachments"))
 )]
@@ -66,6 +67,7 @@ struct Description;
 pub fn module<H: Mailbox + Outbox + Caller>() -> Module<H> {
     let reading = |route: Route<H>| route.scoped(Scope::MailRead).with_oauth().bucket("mail");
     let changing = |route: Route<H>| route.scoped(Scope::MailWrite).with_oauth().bucket("mail");
+    let sending = |route: Route<H>| route.scoped(Scope::MailSend).with_oauth().bucket("mail");
     Module::new("mail", env!("CARGO_PKG_VERSION"), Description::openapi)
         .route(reading(Route::new("listFolders", folders::list_folders)))
         .route(reading(Route::new("listMessages", messages::list_messages)))
@@ -135,6 +137,22 @@ pub fn module<H: Mailbox + Outbox + Caller>() -> Module<H> {
                 .blob_body()
                 .within(120),
         )
+        .route(reading(Route::new("listOutbox", outbox::list_outbox)))
+        .route(reading(Route::new(
+            "getOutboxEntry",
+            outbox::get_outbox_entry,
+        )))
+        .route(
+            sending(Route::new(
+                "rescheduleOutboxEntry",
+                outbox::reschedule_outbox_entry,
+            ))
+            .takes(SMALL),
+        )
+        .route(sending(Route::new(
+            "cancelOutboxEntry",
+            outbox::cancel_outbox_entry,
+        )))
 }
 
 latchmail_sdk::export!(module);

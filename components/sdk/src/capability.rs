@@ -42,7 +42,8 @@ pub use self::mailbox::{
     Thread, ThreadList, ThreadMessages, ThreadsError, Verdict,
 };
 pub use self::outbox::{
-    Draft, File, FileSource, Header, MessagePart, Outbox, SendError, Sent, UploadedFile,
+    Draft, File, FileSource, Header, MessagePart, Outbox, OutboxEntry, SendError, SendOptions,
+    Sent, UploadedFile,
 };
 pub use self::profile::{Changes, Details, PasswordChange, Profile};
 pub use self::store::Store;

@@ -6,9 +6,9 @@
 pub mod aliases;
 pub mod auth;
 pub mod domains;
-pub mod index_credentials;
 pub mod mail_server;
 pub mod mail_server_users;
 pub mod plans;
+pub mod service_credentials;
 pub mod service_keys;
 pub mod teams;

@@ -355,6 +355,8 @@ const fn purpose(column: SealedColumn) -> Purpose {
         SealedColumn::DkimKey => Purpose::DkimKey,
         SealedColumn::UploadKey => Purpose::UploadKey,
         SealedColumn::Job => Purpose::Job,
+        SealedColumn::OutboxEntry => Purpose::OutboxEntry,
+        SealedColumn::OutboxKey => Purpose::OutboxKey,
     }
 }
 
@@ -376,14 +378,19 @@ fn warn_about(column: SealedColumn, row: &str) {
             job = row,
             "failed to open the payload of a job; the job cannot run"
         ),
+        SealedColumn::OutboxEntry => tracing::error!(
+            entry = row,
+            "failed to open an entry of the outbox; the message cannot be sent"
+        ),
         // These columns need no warning. A web session whose app password cannot be decrypted has
         // ended. A session without the identity provider's token ends at its maximum age. The next
-        // use of an undecryptable search index credential replaces the credential. An upload
-        // expires after an hour.
+        // use of an undecryptable credential of the search index or of the outbox replaces the
+        // credential. An upload expires after an hour.
         SealedColumn::Session
         | SealedColumn::ProviderToken
         | SealedColumn::IndexKey
-        | SealedColumn::UploadKey => {}
+        | SealedColumn::UploadKey
+        | SealedColumn::OutboxKey => {}
     }
 }
 

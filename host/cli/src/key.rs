@@ -239,6 +239,8 @@ fn still_sealed(kid: &str, counts: &[(SealedColumn, u64)], last: Option<Timestam
             (SealedColumn::DkimKey, _) => format!("DKIM keys: {count}"),
             (SealedColumn::UploadKey, _) => format!("keys of uploads: {count}"),
             (SealedColumn::Job, _) => format!("jobs: {count}"),
+            (SealedColumn::OutboxEntry, _) => format!("messages in the outbox: {count}"),
+            (SealedColumn::OutboxKey, _) => format!("credentials of the outbox: {count}"),
         })
         .collect();
     format!(

@@ -63,6 +63,14 @@ pub enum Purpose {
     Upload,
     /// The payload of a job. The row is the id of the job.
     Job,
+    /// The key of an entry in the outbox. The row is the id of the entry.
+    OutboxEntry,
+    /// The details or a chunk of an entry in the outbox. The row is the id of the entry and the
+    /// name of the value.
+    OutboxContent,
+    /// App password with which the service sends the messages in the outbox of an account. The row
+    /// is identified by the account's id.
+    OutboxKey,
 }
 
 impl Purpose {
@@ -82,6 +90,9 @@ impl Purpose {
             Self::UploadKey => "upload_key",
             Self::Upload => "upload",
             Self::Job => "job",
+            Self::OutboxEntry => "outbox_entry",
+            Self::OutboxContent => "outbox_content",
+            Self::OutboxKey => "outbox_key",
         }
     }
 

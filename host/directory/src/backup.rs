@@ -26,7 +26,8 @@ use crate::credentials::Credentials;
 use crate::db::{Error, LastLogins, Schema, migrations_of_program};
 
 /// Records the restore, sets the next message numbers and the versions of the change logs, and
-/// removes the hosts that ran at the time of the backup. `{…}` are placeholders for integers. If an
+/// removes the hosts that ran at the time of the backup. Messages whose time in the outbox has
+/// passed may have been sent after the backup, so they are not sent. `{…}` are placeholders for integers. If an
 /// earlier restore has an equal or higher `first_number`, for example because the clock was set
 /// back, the new `first_number` is a billion higher than the earlier one.
 const RESTORED: &str = "
@@ -38,6 +39,13 @@ UPDATE mailboxes SET version = next_uid, pruned_version = next_uid WHERE version
 DELETE FROM mailbox_changes;
 DELETE FROM hosts;
 DELETE FROM host_events;
+UPDATE jobs SET host = NULL, leased_until = NULL;
+UPDATE outbox SET state = 'unknown', size = 0, ended_at = {restored_at},
+        error = 'The database was restored from a backup, and the message may have been sent before'
+    WHERE state = 'sending' OR (state = 'scheduled' AND send_at <= {restored_at});
+DELETE FROM jobs WHERE EXISTS (SELECT 1 FROM outbox o WHERE o.id = jobs.id AND o.state = 'unknown');
+DELETE FROM outbox_chunks WHERE EXISTS
+    (SELECT 1 FROM outbox o WHERE o.id = outbox_chunks.entry_id AND o.state = 'unknown');
 ";
 /// Ends all web sessions, OAuth grants and API tokens.
 const END_SESSIONS: &str = "

@@ -33,15 +33,17 @@ const SET_END: &str = "UPDATE app_passwords SET expires_at = $2 WHERE id = $1";
 const DELETE: &str = "DELETE FROM app_passwords WHERE id = $1";
 const COUNT: &str =
     "SELECT COUNT(*) FROM app_passwords WHERE account_id = $1 AND kind = 'app_password'";
-/// Lists the app passwords of an account. Includes OAuth grants and the credential of the search
-/// index only if $3 is true. Only the operator sets $3 to true. Excludes ended web sessions that
+/// Lists the app passwords of an account. Includes OAuth grants and the credentials of the
+/// service only if $3 is true. Only the operator sets $3 to true. Excludes ended web sessions that
 /// the sweep has not deleted yet.
 const LIST: &str = "SELECT p.id, p.kind, p.label, p.created_at, p.last_used_at, p.expires_at, p.suspended_at, t.id AS token_id, t.scopes \
     FROM app_passwords p LEFT JOIN api_tokens t ON t.app_password_id = p.id \
-    WHERE p.account_id = $1 AND (p.kind NOT IN ('oauth_grant', 'index') OR $3) AND (p.kind <> 'web_session' OR p.expires_at > $2) \
+    WHERE p.account_id = $1 AND ((p.kind NOT IN ('oauth_grant', 'index') \
+        AND NOT EXISTS (SELECT 1 FROM outbox_keys k WHERE k.app_password_id = p.id)) OR $3) AND (p.kind <> 'web_session' OR p.expires_at > $2) \
     ORDER BY p.created_at DESC, p.id DESC";
 const FIND: &str = "SELECT p.kind, p.label, t.id FROM app_passwords p LEFT JOIN api_tokens t ON t.app_password_id = p.id \
-    WHERE p.id = $1 AND p.account_id = $2 AND p.kind NOT IN ('oauth_grant', 'index')";
+    WHERE p.id = $1 AND p.account_id = $2 AND p.kind NOT IN ('oauth_grant', 'index') \
+        AND NOT EXISTS (SELECT 1 FROM outbox_keys k WHERE k.app_password_id = p.id)";
 const SET_LAST_USED: &str = "UPDATE app_passwords SET last_used_at = $2 \
     WHERE id = $1 AND (last_used_at IS NULL OR last_used_at < $2)";
 
@@ -56,7 +58,7 @@ pub enum AppPasswordKind {
     AppPassword,
     /// An OAuth grant.
     OAuthGrant,
-    /// The access of all members to a shared mailbox.
+    /// The access of all members to a shared mailbox, or of the service for the outbox.
     TeamKey,
     /// The access of the service to a mailbox for the search index. The mail server accepts this
     /// app password over IMAP only.

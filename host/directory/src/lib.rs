@@ -29,6 +29,7 @@ mod mailserver_tests;
 pub mod message_index;
 pub mod modules;
 pub mod oauth;
+pub mod outbox;
 pub mod sendings;
 pub mod session_caller;
 pub mod sessions;
@@ -61,6 +62,7 @@ use crate::keys::Keys;
 use crate::message_index::{ChangeLog, MessageIndex};
 use crate::modules::Modules;
 use crate::oauth::OAuth;
+use crate::outbox::Outbox;
 use crate::sendings::Sendings;
 use crate::sessions::Sessions;
 use crate::single_sign_on::SingleSignOn;
@@ -90,6 +92,7 @@ pub struct Directory {
     pub message_index: MessageIndex,
     pub modules: Modules,
     pub oauth: OAuth,
+    pub outbox: Outbox,
     pub second_factors: SecondFactors,
     pub sendings: Sendings,
     pub sessions: Sessions,
@@ -146,7 +149,7 @@ impl Directory {
             credentials: Credentials {
                 db: db.clone(),
                 lookup: lookup.clone(),
-                last_logins,
+                last_logins: last_logins.clone(),
             },
             dkim_keys: DkimKeys {
                 db: db.clone(),
@@ -171,6 +174,10 @@ impl Directory {
             oauth: OAuth {
                 db: db.clone(),
                 lookup: lookup.clone(),
+            },
+            outbox: Outbox {
+                db: db.clone(),
+                submissions: last_logins.clone(),
             },
             second_factors: SecondFactors { db: db.clone() },
             sendings: Sendings { db: db.clone() },

@@ -1,4 +1,5 @@
-//! Reads the tables for mail servers on behalf of a milter, and records the mail of aliases. The
+//! Reads the tables for mail servers on behalf of a milter, and records the mail of aliases and
+//! submissions. The
 //! tables contain the domains for which the mail server receives mail, and the addresses from which
 //! each log-in name is allowed to send.
 
@@ -6,6 +7,7 @@ use std::collections::HashMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use latchmail_core::clock::Timestamp;
 use latchmail_core::config;
 use sqlx::Connection as _;
 use sqlx::postgres::PgPoolOptions;
@@ -34,6 +36,9 @@ const ADD_IN_TABLE: &str = "INSERT INTO mailserver_alias_receipts AS r (address,
     SELECT address, $2, $3 FROM mailserver_aliases WHERE address = $1 \
     ON CONFLICT (address) DO UPDATE SET received = r.received + EXCLUDED.received, \
         last_received_at = greatest(r.last_received_at, EXCLUDED.last_received_at)";
+
+/// Records a submission. Has no effect if the submission is recorded already.
+const ADD_SUBMISSION: &str = "INSERT INTO mailserver_submissions (id, accepted_at) VALUES ($1, $2) ON CONFLICT (id) DO NOTHING";
 
 const CONNECTIONS: u32 = 4;
 
@@ -155,6 +160,28 @@ impl MailServerView {
             }
         }
         Ok(())
+    }
+
+    /// Records that the milter accepts a submission from the outbox. Returns `false` if the
+    /// submission is recorded already. The record is on the disk when this function returns,
+    /// because the mail server can then accept the message.
+    ///
+    /// # Errors
+    /// Returns [`Error`] if the database fails.
+    pub async fn add_submission(&self, id: &str, now: Timestamp) -> Result<bool, Error> {
+        let add = sqlx::query(ADD_SUBMISSION).bind(id).bind(now.seconds());
+        let done = match &self.db {
+            Db::Postgres(pool) => add.execute(pool).await?.rows_affected(),
+            Db::Sqlite(_) => {
+                let mut connection =
+                    LastLoginsFile::open_for_milter(&self.file, WRITE_TIMEOUT).await?;
+                let done = add.execute(&mut connection).await?.rows_affected();
+                sqlx::raw_sql("COMMIT").execute(&mut connection).await?;
+                connection.close().await?;
+                done
+            }
+        };
+        Ok(done == 1)
     }
 
     /// Returns the key with which the milter marks its authentication results. Returns `None` if no

@@ -4,12 +4,14 @@
 //! This module depends neither on HTTP nor on WIT.
 
 mod attached_file;
+mod departures;
 mod draft;
 mod envelope;
 mod files;
 #[cfg(any(test, feature = "testing"))]
 pub mod fuzzing;
 mod idempotency;
+mod later;
 mod login;
 mod media_type;
 mod memory;
@@ -24,10 +26,16 @@ mod uploads;
 mod words;
 
 pub use attached_file::{File, Source};
+pub use departures::{
+    Departures, REPEATED_SUBMISSION, SUBMISSION_FIELD, SenderAccess, is_submission_id,
+};
 pub use draft::{Draft, HeaderField};
 pub use envelope::{Recipient, Sender};
+#[allow(unused_imports, reason = "for messages from drafts")]
+pub(crate) use later::{DraftOrigin, LaterMessage};
+pub use later::{OutboxEntry, SendOptions};
 pub use probe::{Probe, probe};
-pub use result::{Error, Sent};
+pub use result::{Error, Scheduled, Sent};
 pub use send::Outbox;
 pub use smtp::submit;
 pub use uploads::{MAX_UPLOAD, UploadedFile, Uploads};

@@ -17,6 +17,7 @@ use super::protocol::{self, Command, Replies};
 use super::receipts::Counter;
 use super::results;
 use super::verify::Envelope;
+use latchmail_mailbox::outbox::SUBMISSION_FIELD;
 
 /// Timeout of a connection on which Postfix sends no commands. Postfix waits up to five minutes for
 /// each command of an SMTP client. Postfix sends nothing on this connection while it waits, so the
@@ -126,12 +127,23 @@ impl<'a> Connection<'a> {
             hello: &self.hello,
             sender: &message.sender,
         };
-        match self.policy.results(envelope, &message).await {
+        let result = match self.policy.results(envelope, &message).await {
+            Ok(value) => self
+                .policy
+                .record_submission(&message)
+                .await
+                .map(|()| value),
+            Err(reply) => Err(reply),
+        };
+        match result {
             Ok(value) => {
                 // Delete the fields from the last to the first, because a deletion changes the
                 // indexes of the fields after it.
                 for index in message.forged_results.iter().rev() {
                     replies.delete(*index, results::NAME);
+                }
+                for index in (1..=message.submission_fields).rev() {
+                    replies.delete(index, SUBMISSION_FIELD);
                 }
                 replies.insert(results::NAME, &value);
                 replies.accept();

@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use latchmail_mailbox::MarkedContent;
+use latchmail_mailbox::outbox::{SUBMISSION_FIELD, is_submission_id};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::results;
@@ -60,6 +61,10 @@ pub(crate) struct Message {
     /// The indexes of the `Authentication-Results` fields that claim to come from this server. The
     /// index of the first `Authentication-Results` field is 1.
     pub(crate) forged_results: Vec<u32>,
+    /// The number of [`SUBMISSION_FIELD`] fields, for submissions only.
+    pub(crate) submission_fields: u32,
+    /// The id in the first of these fields.
+    pub(crate) submission: Option<String>,
     /// The reason why the message must be rejected, if the header exceeded a limit.
     pub(crate) excess: Option<Excess>,
     /// The size of all sender fields, in bytes.
@@ -99,6 +104,14 @@ impl Message {
                     self.forged_results.push(self.results_fields);
                 }
             }
+        }
+        if self.login.is_some() && is(SUBMISSION_FIELD) {
+            self.submission_fields = self.submission_fields.saturating_add(1);
+            let id = std::str::from_utf8(value.trim_ascii()).ok();
+            let id = id.filter(|id| is_submission_id(id));
+            self.submission = self.submission.take().or(id.map(ToOwned::to_owned));
+            // The field is removed, so it is not part of the content.
+            return;
         }
         let sender_field = OTHER_SENDER_FIELDS.into_iter().find(|field| is(field));
         let sender_field = sender_field.filter(|_| self.login.is_some());

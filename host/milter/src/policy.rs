@@ -5,8 +5,10 @@ use std::net::IpAddr;
 
 use ipnet::IpNet;
 use latchmail_core::address;
+use latchmail_core::clock::Clock;
 use latchmail_core::config::LocalFrom;
 use latchmail_directory::mailserver::MailServerView;
+use latchmail_mailbox::outbox::REPEATED_SUBMISSION;
 
 use super::message::{Excess, Message};
 use super::results::{self, Check};
@@ -47,6 +49,20 @@ impl Policy {
             return Ok(value);
         };
         Ok(message.marked.mark(key.as_bytes(), &value))
+    }
+
+    /// Records the submission of a message from the outbox. Returns the SMTP reply that rejects the
+    /// message if this submission was accepted before.
+    pub(crate) async fn record_submission(&self, message: &Message) -> Result<(), String> {
+        let Some(id) = &message.submission else {
+            return Ok(());
+        };
+        let now = Clock::system().now();
+        let recorded = self.directory.add_submission(id, now).await;
+        if recorded.map_err(|error| unavailable(&error))? {
+            return Ok(());
+        }
+        Err(format!("550 5.7.1 {REPEATED_SUBMISSION}"))
     }
 
     /// Checks a message. Returns the results for `Authentication-Results`, or the SMTP reply that

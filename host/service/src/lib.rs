@@ -7,6 +7,7 @@ mod hosts;
 mod jobs;
 mod keys;
 mod mail_server;
+mod sender_access;
 mod traces;
 
 use std::error::Error;
@@ -17,9 +18,9 @@ use std::time::Duration;
 use latchmail_accounts::aliases::Aliases;
 use latchmail_accounts::auth::Auth;
 use latchmail_accounts::domains::Domains;
-use latchmail_accounts::index_credentials::IndexCredentials;
 use latchmail_accounts::mail_server::MailServer;
 use latchmail_accounts::plans::Plans;
+use latchmail_accounts::service_credentials::ServiceCredentials;
 use latchmail_accounts::teams::Teams;
 use latchmail_core::clock::Clock;
 use latchmail_core::config::{BUILT_IN, Config, Filter, Listen};
@@ -30,6 +31,7 @@ use latchmail_core::mail_server_start;
 use latchmail_core::traces::Tracer;
 use latchmail_core::{hexadecimal, secrets};
 use latchmail_directory::Directory;
+use latchmail_directory::credentials::index_keys::ServiceUse;
 use latchmail_http::{ApiInfo, App, HttpState, RouteTable, route_groups};
 use latchmail_jobs::Runner;
 use latchmail_mailbox::importing::Importer;
@@ -217,15 +219,18 @@ async fn build(
         .with_external(&config, fetch.clone())?
         .with_provider(&config, fetch.clone())?,
     );
-    let index_credentials =
-        IndexCredentials::new(directory.credentials.clone(), auth.keys(), clock.clone());
+    let service_credentials = |service_use| {
+        let credentials = directory.credentials.clone();
+        ServiceCredentials::new(service_use, credentials, auth.keys(), clock.clone())
+    };
+    let index_credentials = service_credentials(ServiceUse::Index);
     mail.index
         .set_credentials(Arc::new(mail_server::IndexAdapter(index_credentials)));
     let jobs = jobs::store(&directory, auth.keys(), &clock);
     let dkim = latchmail_dkim::Keys::new(&config.dkim, directory.clone(), auth.keys())?;
     let dkim = Arc::new(dkim);
     dkim.sync_milter().await.map_err(start_error)?;
-    let outbox = Arc::new(Outbox::new(
+    let outbox = Outbox::new(
         &config.smtp,
         directory.clone(),
         Arc::clone(&mail),
@@ -233,7 +238,9 @@ async fn build(
         clock.clone(),
         &host_id,
         auth.keys(),
-    )?);
+    )?
+    .with_jobs(Arc::clone(&jobs));
+    let outbox = Arc::new(outbox);
     let imports = importer(&directory, &mail, &clock, &host_id);
     let domains = Arc::new(Domains::new(
         &config,

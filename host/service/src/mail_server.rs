@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
-use latchmail_accounts::index_credentials::IndexCredentials;
 use latchmail_accounts::mail_server::{Error, MailServer};
+use latchmail_accounts::service_credentials::ServiceCredentials;
 use latchmail_core::caller::MailCredential;
 use latchmail_mailbox::{self as mailbox, Access, Mail};
 
@@ -63,9 +63,9 @@ fn convert_error(error: mailbox::Error) -> Error {
     }
 }
 
-/// A source of index credentials that calls [`IndexCredentials`].
+/// A source of index credentials that calls [`ServiceCredentials`].
 #[derive(Debug)]
-pub(super) struct IndexAdapter(pub(super) IndexCredentials);
+pub(super) struct IndexAdapter(pub(super) ServiceCredentials);
 
 impl mailbox::IndexCredentials for IndexAdapter {
     fn credential<'a>(

@@ -272,6 +272,15 @@ codes! {
     UPLOAD_NOT_FOUND = "upload_not_found", [404], ["Upload not found"];
     UPLOAD_TOO_LARGE = "upload_too_large", [413], ["An upload must be at most 25 MB"];
     UPLOADS_FULL = "uploads_full", [413], ["The uploads of the account exceed 100 MB"];
+    OUTBOX_FULL = "outbox_full", [413], ["The outbox of the account is full"];
+    INVALID_SEND_TIME = "invalid_send_time", [400], [
+        "sendAt must be a time in the format of RFC 3339",
+        "sendAt must be at most a year ahead",
+        "undoSeconds must be 0 to 120",
+    ];
+    ALREADY_SENT = "already_sent", [409], ["Already sent"];
+    NOT_SCHEDULED = "not_scheduled", [409], ["The message is not scheduled any longer"];
+    OUTBOX_ENTRY_NOT_FOUND = "outbox_entry_not_found", [404], ["Message not found in the outbox"];
     INVALID_FILENAME = "invalid_filename", [400], ["filename {}"];
     DRAFT_NOT_FOUND = "draft_not_found", [404], ["Draft not found"];
     OUTBOX_ENTRY_NOT_FOUND = "outbox_entry_not_found", [404], ["Outbox entry not found"];

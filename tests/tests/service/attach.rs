@@ -5,12 +5,13 @@ use std::process::Stdio;
 use std::sync::Arc;
 use std::time::Duration;
 
-use latchmail_accounts::index_credentials::IndexCredentials;
+use latchmail_accounts::service_credentials::ServiceCredentials;
 use latchmail_core::caller::Proof;
 use latchmail_core::clock::Clock;
 use latchmail_core::config::Config;
 use latchmail_core::keyring::Keyring;
 use latchmail_directory::Directory;
+use latchmail_directory::credentials::index_keys::ServiceUse;
 use latchmail_tests::existing_server::{AttachedService, has_no_traces, login_name, password};
 use latchmail_tests::{DOMAIN, ExistingServer};
 use secrecy::ExposeSecret as _;
@@ -36,7 +37,12 @@ async fn index_password(server: &ExistingServer, address: &str) -> String {
         .unwrap();
     let account = directory.accounts.by_address(address).await.unwrap();
     let keys = Arc::new(Keyring::load(&config.key_file).unwrap());
-    let credentials = IndexCredentials::new(directory.credentials, keys, Clock::system());
+    let credentials = ServiceCredentials::new(
+        ServiceUse::Index,
+        directory.credentials,
+        keys,
+        Clock::system(),
+    );
     let credential = credentials.credential(&account.unwrap().id).await.unwrap();
     match credential.unwrap().proof {
         Proof::AppPassword(secret) => secret.expose_secret().to_owned(),

@@ -1,6 +1,6 @@
 //! `send_message`: sends a message. The tool exists only if the operator allows agents to send.
 
-use latchmail_common::sending::{self, SendRequest, SendResult};
+use latchmail_common::sending::{self, Delivery, SendRequest, SendResult};
 use latchmail_common::{MessageIds, Recipients};
 use latchmail_sdk::Failure;
 use latchmail_sdk::capability::Scope;
@@ -83,7 +83,11 @@ fn call(host: &impl Capabilities, json: &[u8]) -> Result<Outcome, Failure> {
         in_reply_to: arguments.in_reply_to,
         references: arguments.references,
         attachments: None,
+        send_at: None,
+        undo_seconds: None,
     };
-    let (sent, _) = sending::send(host, message, key, |_| None)?;
-    Outcome::trusted(&sent)
+    match sending::send(host, message, key, |_| None)?.0 {
+        Delivery::Sent(sent) => Outcome::trusted(&sent),
+        Delivery::Scheduled(_) => Err(Failure::internal()),
+    }
 }

@@ -71,6 +71,7 @@ struct Account {
     sent: Vec<(Rc<SentMessage>, Sent)>,
     sending_fault: Option<Error>,
     uploads: Vec<outbox::Upload>,
+    later: Vec<outbox::Later>,
     aliases: Vec<Alias>,
     domains: Vec<Domain>,
     /// The names of domains with a published challenge.

@@ -31,7 +31,7 @@ impl Auth {
     /// # Errors
     /// Returns 404 if the mailbox does not exist or the account has no access. Returns 500 for an
     /// internal error.
-    pub(crate) async fn shared(&self, mailbox: &str, account: &str) -> Result<Shared, Failure> {
+    pub async fn shared(&self, mailbox: &str, account: &str) -> Result<Shared, Failure> {
         let shared = self.directory.teams.shared_mailbox(mailbox, account);
         let shared = shared.await?.ok_or_else(Failure::no_mailbox)?;
         if shared.grants.anywhere().is_none() {

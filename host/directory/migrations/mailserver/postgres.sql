@@ -9,7 +9,7 @@ DECLARE
     contract CONSTANT text[] := ARRAY['mailserver_version', 'mailserver_passwords', 'mailserver_login_names', 'mailserver_users', 'mailserver_domains',
                                       'mailserver_custom_domains', 'mailserver_aliases', 'mailserver_senders', 'mailserver_last_logins',
                                       'mailserver_results_key', 'mailserver_quotas',
-                                      'mailserver_alias_receipts'];
+                                      'mailserver_alias_receipts', 'mailserver_submissions'];
     view_name text;
 BEGIN
     -- Without this lock, services that start concurrently would change the same rows of the catalogue. Only this file and milter_postgres.sql use this number.
@@ -59,6 +59,10 @@ BEGIN
             AND has_column_privilege('latchmail_mailserver', 'mailserver_alias_receipts', 'last_received_at', 'UPDATE')) THEN
         GRANT INSERT (address, received, last_received_at), UPDATE (received, last_received_at)
             ON mailserver_alias_receipts TO latchmail_mailserver;
+    END IF;
+    IF NOT (has_column_privilege('latchmail_mailserver', 'mailserver_submissions', 'id', 'INSERT')
+            AND has_column_privilege('latchmail_mailserver', 'mailserver_submissions', 'accepted_at', 'INSERT')) THEN
+        GRANT INSERT (id, accepted_at) ON mailserver_submissions TO latchmail_mailserver;
     END IF;
 END
 $$;

@@ -1,6 +1,6 @@
-//! The credentials of the search index. Such a credential is an app password with which the service
-//! reads a mailbox without a request of the account. An active account has at most one such
-//! credential. The credential ends when the account is disabled or deleted.
+//! The credentials of the service: app passwords with which the service uses a mailbox without a
+//! request of the account. An active account has at most one such credential for the search index,
+//! and one for the outbox. They end when the account is disabled or deleted.
 
 use latchmail_core::clock::Timestamp;
 
@@ -9,12 +9,41 @@ use crate::credentials::{self, NewAppPassword};
 use crate::db::Error;
 use crate::debug::debug_fields;
 
-const FIND: &str = "SELECT a.address, k.app_password_id, k.sealed_password \
+const FIND_INDEX: &str = "SELECT a.address, k.app_password_id, k.sealed_password \
     FROM accounts a LEFT JOIN index_keys k ON k.account_id = a.id WHERE a.id = $1 AND a.active";
-const INSERT: &str =
+const FIND_OUTBOX: &str = "SELECT a.address, k.app_password_id, k.sealed_password \
+    FROM accounts a LEFT JOIN outbox_keys k ON k.account_id = a.id WHERE a.id = $1 AND a.active";
+const INSERT_INDEX: &str =
     "INSERT INTO index_keys (account_id, app_password_id, sealed_password) VALUES ($1, $2, $3)";
+const INSERT_OUTBOX: &str =
+    "INSERT INTO outbox_keys (account_id, app_password_id, sealed_password) VALUES ($1, $2, $3)";
 
-/// An active account and the credential of its search index.
+/// The use of a credential of the service.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ServiceUse {
+    /// The search index. The mail server accepts the credential over IMAP only.
+    Index,
+    /// The outbox. The mail server accepts the credential over IMAP and SMTP.
+    Outbox,
+}
+
+impl ServiceUse {
+    const fn find(self) -> &'static str {
+        match self {
+            Self::Index => FIND_INDEX,
+            Self::Outbox => FIND_OUTBOX,
+        }
+    }
+
+    const fn insert(self) -> &'static str {
+        match self {
+            Self::Index => INSERT_INDEX,
+            Self::Outbox => INSERT_OUTBOX,
+        }
+    }
+}
+
+/// An active account and its credential for one use.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct IndexedAccount {
     /// The account's address.
@@ -23,7 +52,7 @@ pub struct IndexedAccount {
     pub key: Option<IndexKey>,
 }
 
-/// A credential of the search index.
+/// A credential of the service.
 #[derive(Clone, PartialEq, Eq)]
 pub struct IndexKey {
     /// The app password's id.
@@ -49,17 +78,21 @@ fn indexed_account((address, id, sealed): Row) -> IndexedAccount {
 }
 
 impl Credentials {
-    /// Returns an account and the credential of its search index. Returns `None` if the account
-    /// does not exist or is disabled.
+    /// Returns an account and its credential for a use. Returns `None` if the account does not exist
+    /// or is disabled.
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails.
-    pub async fn index_key(&self, account_id: &str) -> Result<Option<IndexedAccount>, Error> {
-        let row: Option<Row> = self.db.optional(FIND, [account_id]).await?;
+    pub async fn service_key(
+        &self,
+        service_use: ServiceUse,
+        account_id: &str,
+    ) -> Result<Option<IndexedAccount>, Error> {
+        let row: Option<Row> = self.db.optional(service_use.find(), [account_id]).await?;
         Ok(row.map(indexed_account))
     }
 
-    /// Stores a new credential for the search index of an account. `sealed` is the app password,
+    /// Stores a new credential of an account for a use. `sealed` is the app password,
     /// encrypted with the service's key for the account's id. The new credential replaces the app
     /// password with the id `replaced`. If a concurrent request stored another credential, stores
     /// nothing and returns the other credential.
@@ -68,8 +101,9 @@ impl Credentials {
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails. Nothing is stored in that case.
-    pub async fn create_index_key(
+    pub async fn create_service_key(
         &self,
+        service_use: ServiceUse,
         account_id: &str,
         password: &NewAppPassword,
         sealed: &[u8],
@@ -77,7 +111,7 @@ impl Credentials {
         now: Timestamp,
     ) -> Result<Option<IndexedAccount>, Error> {
         let mut tx = self.db.begin_locked(account_id).await?;
-        let row: Option<Row> = tx.optional(FIND, [account_id]).await?;
+        let row: Option<Row> = tx.optional(service_use.find(), [account_id]).await?;
         let Some(account) = row.map(indexed_account) else {
             return Ok(None);
         };
@@ -88,7 +122,7 @@ impl Credentials {
             credentials::delete(&mut tx, &key.app_password_id).await?;
         }
         credentials::insert(&mut tx, account_id, password, now, password.expires_at).await?;
-        tx.execute(INSERT, (account_id, &password.id, sealed))
+        tx.execute(service_use.insert(), (account_id, &password.id, sealed))
             .await?;
         tx.commit().await?;
         Ok(Some(IndexedAccount {
@@ -114,10 +148,14 @@ mod tests {
     async fn create(fresh: &Fresh, id: &str, replaced: Option<&str>) -> Option<IndexedAccount> {
         let password = new_app_password(id, AppPasswordKind::Index);
         let directory = &fresh.directory;
-        let created =
-            directory
-                .credentials
-                .create_index_key("a", &password, id.as_bytes(), replaced, NOW);
+        let created = directory.credentials.create_service_key(
+            ServiceUse::Index,
+            "a",
+            &password,
+            id.as_bytes(),
+            replaced,
+            NOW,
+        );
         created.await.unwrap()
     }
 
@@ -136,7 +174,11 @@ mod tests {
         assert_eq!(create(&fresh, "early", None).await, None);
         directory.with("a", "ada@example.org", &["s"]).await;
         assert_eq!(
-            directory.credentials.index_key("a").await.unwrap(),
+            directory
+                .credentials
+                .service_key(ServiceUse::Index, "a")
+                .await
+                .unwrap(),
             Some(account(None))
         );
         assert_eq!(
@@ -152,7 +194,11 @@ mod tests {
         let replaced = create(&fresh, "two", Some("one")).await;
         assert_eq!(replaced, Some(account(Some("two"))));
         assert_eq!(
-            directory.credentials.index_key("a").await.unwrap(),
+            directory
+                .credentials
+                .service_key(ServiceUse::Index, "a")
+                .await
+                .unwrap(),
             Some(account(Some("two")))
         );
         assert_eq!(fresh.number(STORED).await, 1);
@@ -183,17 +229,32 @@ mod tests {
             .set_password("a", "another hash", NOW, &origin);
         assert_eq!(changed.await.unwrap().unwrap(), ["s-password"]);
         assert_eq!(
-            directory.credentials.index_key("a").await.unwrap(),
+            directory
+                .credentials
+                .service_key(ServiceUse::Index, "a")
+                .await
+                .unwrap(),
             Some(account(Some("one")))
         );
 
         assert!(directory.accounts.disable("a", NOW, &origin).await.unwrap());
         assert_eq!(fresh.number(STORED).await, 0);
-        assert_eq!(directory.credentials.index_key("a").await.unwrap(), None);
+        assert_eq!(
+            directory
+                .credentials
+                .service_key(ServiceUse::Index, "a")
+                .await
+                .unwrap(),
+            None
+        );
         assert_eq!(create(&fresh, "two", None).await, None);
         assert!(directory.accounts.enable("a", NOW, &origin).await.unwrap());
         assert_eq!(
-            directory.credentials.index_key("a").await.unwrap(),
+            directory
+                .credentials
+                .service_key(ServiceUse::Index, "a")
+                .await
+                .unwrap(),
             Some(account(None))
         );
         assert_eq!(

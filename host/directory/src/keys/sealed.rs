@@ -30,6 +30,10 @@ pub enum SealedColumn {
     UploadKey,
     /// The payloads of jobs. A row is identified by the job's id.
     Job,
+    /// The keys of entries in the outbox. A row is identified by the entry's id.
+    OutboxEntry,
+    /// The app passwords of the outbox. A row is identified by the account's id.
+    OutboxKey,
 }
 
 /// The queries for one [`SealedColumn`].
@@ -98,6 +102,8 @@ const DKIM_KEYS: Queries = queries!(
     "verified_at IS NOT NULL"
 );
 const UPLOAD_KEYS: Queries = queries!("uploads", "id", "sealed_key", "TRUE");
+const OUTBOX_ENTRIES: Queries = queries!("outbox", "id", "sealed_key", "TRUE");
+const OUTBOX_KEYS: Queries = queries!("outbox_keys", "account_id", "sealed_password", "TRUE");
 const JOBS: Queries = queries!("jobs", "id", "sealed_payload", "TRUE");
 
 /// Returns the latest expiry of the sessions whose app passwords are sealed with the key $1.
@@ -108,23 +114,27 @@ const COUNT_EXPIRED: &str =
 
 impl SealedColumn {
     /// All columns except the columns of the table `sessions`.
-    pub const WITHOUT_SESSIONS: [Self; 6] = [
+    pub const WITHOUT_SESSIONS: [Self; 8] = [
         Self::TwoFactor,
         Self::TeamKey,
         Self::IndexKey,
         Self::DkimKey,
         Self::UploadKey,
         Self::Job,
+        Self::OutboxEntry,
+        Self::OutboxKey,
     ];
 
     /// All columns.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 10] = [
         Self::TwoFactor,
         Self::TeamKey,
         Self::IndexKey,
         Self::DkimKey,
         Self::UploadKey,
         Self::Job,
+        Self::OutboxEntry,
+        Self::OutboxKey,
         Self::Session,
         Self::ProviderToken,
     ];
@@ -139,6 +149,8 @@ impl SealedColumn {
             Self::DkimKey => DKIM_KEYS,
             Self::UploadKey => UPLOAD_KEYS,
             Self::Job => JOBS,
+            Self::OutboxEntry => OUTBOX_ENTRIES,
+            Self::OutboxKey => OUTBOX_KEYS,
         }
     }
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use latchmail_imap::flag::Flag;
-use latchmail_imap::list::COUNTS;
+use latchmail_imap::list::{COUNTS, Role};
 use latchmail_imap::{Connector, NewMessage};
 
 use super::Changer;
@@ -66,6 +66,39 @@ impl Changer {
             lease,
             path,
         }))
+    }
+}
+
+impl Changer {
+    /// Stores a draft in the folder with the role `\Drafts`, with the flags `\Draft` and `\Seen`.
+    ///
+    /// # Errors
+    /// Returns [`Error::Internal`] if there is no such folder, or another [`Error`] if the
+    /// operation fails.
+    pub(crate) async fn restore_draft(
+        self: &Arc<Self>,
+        access: &Access,
+        message: Bytes,
+    ) -> Result<(), Error> {
+        let mut lease = self.context.connections.lease(access, None).await?;
+        let folders = retry_read!(lease, session => session.folders(COUNTS));
+        let mut folders = to_folders(folders).into_iter();
+        let drafts = folders.find(|folder| folder.role == Some(Role::Drafts));
+        let no_folder = || Error::Internal("there is no Drafts folder".into());
+        let path = drafts.ok_or_else(no_folder)?.path;
+        let flags = ["\\Draft", "\\Seen"].into_iter().filter_map(Flag::named);
+        let flags: Vec<Flag> = flags.collect();
+        let copy = NewMessage {
+            path: &path,
+            flags: &flags,
+            received_at: None,
+            bytes: message,
+        };
+        let session = lease.current_session()?;
+        if session.begin_append(copy).await? && session.end_append().await?.is_some() {
+            return Ok(());
+        }
+        Err(no_folder())
     }
 }
 

@@ -51,6 +51,7 @@ impl IdempotencyKeys {
                 message_id: earlier.message_id.clone(),
                 saved_to: earlier.saved_to.clone(),
                 replayed: true,
+                scheduled: None,
             });
         }
         if is_running {

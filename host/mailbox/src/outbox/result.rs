@@ -1,6 +1,7 @@
 //! The result of sending a message.
 
 use crate::error::Error as MailboxError;
+use latchmail_core::clock::Timestamp;
 use latchmail_core::codes;
 use latchmail_core::error::Problem;
 
@@ -13,6 +14,17 @@ pub struct Sent {
     pub saved_to: Option<String>,
     /// `true` if an earlier request with the same idempotency key sent the message.
     pub replayed: bool,
+    /// The entry in the outbox if the message leaves later.
+    pub scheduled: Option<Scheduled>,
+}
+
+/// A message that leaves later.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Scheduled {
+    /// The id of the entry in the outbox.
+    pub id: String,
+    /// The time at which the message leaves.
+    pub send_at: Timestamp,
 }
 
 /// The reason why a message was not sent, or might not have been sent.
@@ -37,6 +49,9 @@ pub enum Error {
     /// All uploads of the account together would exceed their maximum size.
     #[error("The uploads of the account exceed 100 MB")]
     UploadsFull,
+    /// The outbox of the account contains the maximum number or size of messages.
+    #[error("The outbox of the account is full")]
+    OutboxFull,
     /// The mail server rejected a recipient or the message. The text contains the address of the
     /// rejected recipient and the mail server's reply. The text can be shown to users.
     #[error("the mail server rejected the message: {0}")]

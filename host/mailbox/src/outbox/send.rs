@@ -19,14 +19,16 @@ use latchmail_directory::aliases::addresses::AddressRelation;
 use latchmail_directory::events::{Event, Kind};
 use latchmail_directory::sendings::{Key, Sending};
 use latchmail_dkim::Signer;
+use latchmail_jobs::Jobs;
 use tokio::time::{Instant, timeout};
 
 use super::draft::{Draft, MAX_MESSAGE};
 use super::envelope::{Envelope, EnvelopeAddress, Sender};
 use super::idempotency::IdempotencyKeys;
+use super::later::SendOptions;
 use super::memory::{MemoryPermit, MessageMemory};
 use super::random::random_hex;
-use super::result::{Error, Sent};
+use super::result::{Error, Scheduled, Sent};
 use super::smtp::Connector;
 use super::uploads::Uploads;
 use crate::access::{Access, Member};
@@ -44,17 +46,20 @@ const MAX_SEND_DURATION: Duration = Duration::from_mins(3);
 /// The outbound mail service.
 #[derive(Debug)]
 pub struct Outbox {
-    directory: Directory,
+    pub(super) directory: Directory,
     pub(super) mail: Arc<Mail>,
     /// The files that clients upload for later messages.
     pub uploads: Uploads,
     pool: Pool<Connector>,
     clock: Clock,
     keys: IdempotencyKeys,
-    signing: Arc<latchmail_dkim::Keys>,
+    pub(super) signing: Arc<latchmail_dkim::Keys>,
     /// The sends in progress.
     sends: DetachedTasks,
     memory: MessageMemory,
+    pub(super) service_keys: Arc<Keyring>,
+    /// The jobs that send messages later.
+    pub(super) jobs: Arc<Jobs>,
     timeout: Duration,
 }
 
@@ -83,12 +88,21 @@ impl Outbox {
             config.idle_timeout,
             &metrics::SUBMISSION_WAIT,
         );
+        let jobs = Jobs::new(
+            directory.jobs.clone(),
+            Arc::clone(&service_keys),
+            clock.clone(),
+        );
         let closing = pool.clone();
         mail.connections
             .on_close(move |revoked| closing.close(revoked));
         Ok(Self {
             pool,
-            uploads: Uploads::new(directory.uploads.clone(), service_keys, clock.clone()),
+            uploads: Uploads::new(
+                directory.uploads.clone(),
+                Arc::clone(&service_keys),
+                clock.clone(),
+            ),
             keys: IdempotencyKeys::new(host_id),
             directory,
             mail,
@@ -96,8 +110,16 @@ impl Outbox {
             clock,
             sends: DetachedTasks::default(),
             memory: MessageMemory::new(),
+            service_keys,
+            jobs: Arc::new(jobs),
             timeout: config.timeout,
         })
+    }
+
+    /// Sets the jobs with which this outbox wakes the runner of this host.
+    #[must_use]
+    pub fn with_jobs(self, jobs: Arc<Jobs>) -> Self {
+        Self { jobs, ..self }
     }
 
     /// Checks that the caller is allowed to send from an address. The address must be the account's
@@ -153,33 +175,30 @@ impl Outbox {
         Ok(rights.hold(Right::MailSend))
     }
 
-    /// Sends a message to all recipients or to no recipient, and stores a copy. If a request within
-    /// the last 24 hours used the same `key`, sends nothing and returns the result of that request.
+    /// Sends a message to all recipients or to no recipient, and stores a copy. With a time in the
+    /// options, stores the complete message until that time instead. If a request within
+    /// the last 24 hours used the same key, sends nothing and returns the result of that request.
     ///
     /// # Errors
     /// Returns an [`Error`] if the operation fails. Never returns [`Error::Lost`].
-    pub async fn send(self: &Arc<Self>, draft: Draft, key: Option<&str>) -> Result<Sent, Error> {
+    pub async fn send(self: &Arc<Self>, draft: Draft, options: SendOptions) -> Result<Sent, Error> {
         let envelope = draft.envelope()?;
         let draft = Arc::new(draft);
         let access = &draft.from.access;
-        let key = key.map(|key| stored_key(access, key));
+        let key = options.key.as_deref().map(|key| stored_key(access, key));
         let (outbox, draft) = (Arc::clone(self), Arc::clone(&draft));
         let task = async move {
             match key {
                 None => {
                     let message_id = outbox.message_id(&draft)?;
-                    let copy = outbox.submit(&draft, &envelope, &message_id).await?;
-                    let saved_to = store_copy(copy).await;
-                    Ok(Sent {
-                        message_id,
-                        saved_to,
-                        replayed: false,
-                    })
+                    outbox
+                        .dispatch(&draft, envelope, message_id, &options)
+                        .await
                 }
-                Some(key) => outbox.send_once(draft, &envelope, key).await,
+                Some(key) => outbox.send_once(draft, envelope, key, &options).await,
             }
         };
-        let mut sent = self.sends.spawn(task).await.unwrap_or_else(|error| {
+        let mut sent: Sent = self.sends.spawn(task).await.unwrap_or_else(|error| {
             Err(Error::Unknown(format!("the task ended early: {error}")))
         })?;
         // Do not return the folder to a member who must not learn that the folder exists.
@@ -196,12 +215,56 @@ impl Outbox {
         Ok(sent)
     }
 
+    /// Sends a message at once, or stores the message until its time.
+    async fn dispatch(
+        &self,
+        draft: &Arc<Draft>,
+        envelope: Envelope,
+        message_id: String,
+        options: &SendOptions,
+    ) -> Result<Sent, Error> {
+        let (saved_to, scheduled) = if options.is_later() {
+            let send_at = self.departure(options).await?;
+            let scheduled = self.schedule_draft(draft, envelope, &message_id, send_at);
+            (None, Some(scheduled.await?))
+        } else {
+            let copy = self.submit(draft, &envelope, &message_id).await?;
+            (store_copy(copy).await, None)
+        };
+        Ok(Sent {
+            message_id,
+            saved_to,
+            replayed: false,
+            scheduled,
+        })
+    }
+
+    /// Returns the result of an earlier request that scheduled a message.
+    async fn scheduled_before(&self, key: &Key, message_id: &str) -> Result<Option<Sent>, Error> {
+        let entries = self.entries();
+        let id = entries.by_message(&key.account, message_id).await?;
+        let Some(id) = id else {
+            return Ok(None);
+        };
+        let entry = entries.find(&id).await?;
+        Ok(entry.map(|entry| Sent {
+            message_id: message_id.to_owned(),
+            saved_to: None,
+            replayed: true,
+            scheduled: Some(Scheduled {
+                send_at: entry.send_at(),
+                id,
+            }),
+        }))
+    }
+
     /// Sends a message, unless an earlier request has used this idempotency key.
     async fn send_once(
         &self,
         draft: Arc<Draft>,
-        envelope: &Envelope,
+        envelope: Envelope,
         key: Key,
+        options: &SendOptions,
     ) -> Result<Sent, Error> {
         let _in_use = self.keys.start(&key)?;
         let message_id = self.message_id(&draft)?;
@@ -209,6 +272,7 @@ impl Outbox {
         let fingerprint = blocking::run_sized(draft.input_size(), move || hashed.fingerprint())
             .await
             .map_err(Error::Internal)?;
+        let fingerprint = options.add_to_fingerprint(fingerprint);
         let (directory, process) = (&self.directory, self.keys.process());
         let now = self.clock.now();
         let earlier = directory
@@ -216,9 +280,23 @@ impl Outbox {
             .begin(&key, &fingerprint, process, &message_id, now)
             .await?;
         if let Some(earlier) = earlier {
+            if options.is_later()
+                && earlier.fingerprint == fingerprint
+                && let Some(sent) = self.scheduled_before(&key, &earlier.message_id).await?
+            {
+                return Ok(sent);
+            }
             return self.earlier_result(&key, earlier, &fingerprint).await;
         }
-        match self.submit(&draft, envelope, &message_id).await {
+        if options.is_later() {
+            let sent = self.dispatch(&draft, envelope, message_id, options).await;
+            log_failure(match &sent {
+                Ok(_) => directory.sendings.sent(&key).await,
+                Err(_) => directory.sendings.release(&key).await,
+            });
+            return sent;
+        }
+        match self.submit(&draft, &envelope, &message_id).await {
             Ok(copy) => {
                 log_failure(directory.sendings.sent(&key).await);
                 let saved_to = store_copy(copy).await;
@@ -229,6 +307,7 @@ impl Outbox {
                     message_id,
                     saved_to,
                     replayed: false,
+                    scheduled: None,
                 })
             }
             Err(error @ Error::Unknown(_)) => {
@@ -273,23 +352,15 @@ impl Outbox {
         message_id: &str,
     ) -> Result<UploadResult, Error> {
         let access = &draft.from.access;
-        let found = self.find_files(draft).await?;
-        let size = draft.min_size(&found);
-        if size > MAX_MESSAGE {
-            return Err(Error::TooLarge);
-        }
-        let _memory = self.acquire_memory(access, size).await?;
-        let files = self.read_files(draft, found).await?;
-        let now = self.clock.now();
-        let (writer, id) = (Arc::clone(draft), message_id.to_owned());
         // Query the signing key in the database concurrently with writing the message.
-        let (signer, message) = tokio::join!(
+        let (signer, written) = tokio::join!(
             self.signing.signer(envelope.from.domain()),
-            blocking::run_sized(size, move || writer.write(&files, &id, now))
+            self.write(draft, message_id)
         );
-        let mut message = message.map_err(Error::Internal)??;
+        let (mut message, _memory) = written?;
+        let now = self.clock.now();
         if let Some(signer) = signer? {
-            message = blocking::run_sized(size, move || sign(&signer, &message, now))
+            message = blocking::run_sized(message.len(), move || sign(&signer, &message, now))
                 .await
                 .map_err(Error::Internal)??;
         }
@@ -312,9 +383,28 @@ impl Outbox {
         Ok(copy)
     }
 
+    /// Reads the files of a draft, and writes the message without a signature. The permit is for
+    /// the memory of the message.
+    pub(super) async fn write(
+        &self,
+        draft: &Arc<Draft>,
+        message_id: &str,
+    ) -> Result<(Bytes, MemoryPermit), Error> {
+        let found = self.find_files(draft).await?;
+        let size = draft.min_size(&found);
+        if size > MAX_MESSAGE {
+            return Err(Error::TooLarge);
+        }
+        let memory = self.acquire_memory(&draft.from.access, size).await?;
+        let files = self.read_files(draft, found).await?;
+        let (writer, id, now) = (Arc::clone(draft), message_id.to_owned(), self.clock.now());
+        let message = blocking::run_sized(size, move || writer.write(&files, &id, now));
+        Ok((message.await.map_err(Error::Internal)??, memory))
+    }
+
     /// Records in the audit log that a member has sent a message or might have sent a message. The
     /// recipients see only the owner's address, so only the audit log identifies the member.
-    async fn record_in_audit_log(
+    pub(super) async fn record_in_audit_log(
         &self,
         access: &Access,
         member: &Member,
@@ -330,7 +420,7 @@ impl Outbox {
     }
 
     /// Passes a message to the submission service, and counts the result in the metrics.
-    async fn submit_message(
+    pub(super) async fn submit_message(
         &self,
         access: &Access,
         envelope: &Envelope,
@@ -375,7 +465,11 @@ impl Outbox {
     }
 
     /// Waits until the memory for a message of `bytes` bytes is available.
-    async fn acquire_memory(&self, access: &Access, bytes: usize) -> Result<MemoryPermit, Error> {
+    pub(super) async fn acquire_memory(
+        &self,
+        access: &Access,
+        bytes: usize,
+    ) -> Result<MemoryPermit, Error> {
         let permit = self.memory.acquire(access.caller(), bytes);
         timeout(self.timeout, permit)
             .await
@@ -402,17 +496,21 @@ impl Outbox {
 
 /// Signs a message and inserts the signature before the message. The size limit does not include
 /// the signature.
-fn sign(signer: &Signer, message: &[u8], now: Timestamp) -> Result<Bytes, latchmail_dkim::Error> {
+pub(super) fn sign(
+    signer: &Signer,
+    message: &[u8],
+    now: Timestamp,
+) -> Result<Bytes, latchmail_dkim::Error> {
     let signature = signer.sign(message, now)?;
     Ok([signature.as_bytes(), message].concat().into())
 }
 
 /// The result of uploading a copy. `None` if no Sent folder exists.
-type UploadResult = Result<Option<UploadedCopy>, MailboxError>;
+pub(super) type UploadResult = Result<Option<UploadedCopy>, MailboxError>;
 
 /// Stores the copy of a sent message. Returns the path of the folder. If the copy cannot be stored,
 /// logs the failure and returns `None`, because the message was sent.
-async fn store_copy(copy: UploadResult) -> Option<String> {
+pub(super) async fn store_copy(copy: UploadResult) -> Option<String> {
     let stored = async { copy?.ok_or_else(no_sent_folder)?.store().await };
     stored.await.unwrap_or_else(|error| {
         tracing::warn!(%error, "failed to store a copy of a sent message");

@@ -16,7 +16,7 @@ use latchmail_directory::testing::{Fresh, on_sqlite};
 use secrecy::SecretString;
 
 use super::fuzzing::sender;
-use super::{Draft, Error, Outbox, Recipient, Sent};
+use super::{Draft, Error, Outbox, Recipient, SendOptions, Sent};
 use crate::idempotency::stored_key;
 use crate::tests::recording_server::{Recorded, recording_server};
 use crate::{Access, Mail, MailSettings};
@@ -45,7 +45,9 @@ impl TestOutbox {
     async fn send(&self, draft: Draft, key: Option<&str>) -> Result<Sent, Error> {
         let access = self.access.clone();
         let from = self.outbox.check_sender(access, FROM).await?;
-        self.outbox.send(Draft { from, ..draft }, key).await
+        self.outbox
+            .send(Draft { from, ..draft }, SendOptions::now(key))
+            .await
     }
 
     /// Restarts the service.

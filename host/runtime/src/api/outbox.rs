@@ -1,6 +1,7 @@
 //! The interface `outbox`, for sending mail on behalf of the caller.
 
 use std::mem;
+use std::time::Duration;
 
 use crate::api::problem;
 use bytes::{Bytes, BytesMut};
@@ -10,6 +11,7 @@ use latchmail_bindings::latchmail::host::outbox::{self as wit, Host};
 use latchmail_bindings::latchmail::host::types::Error;
 use latchmail_bindings::{Blob, HostError};
 use latchmail_core::caller::Scope;
+use latchmail_core::clock::Timestamp;
 use latchmail_core::codes;
 use latchmail_core::message_number::MessageNumber;
 use latchmail_mailbox::outbox;
@@ -33,7 +35,7 @@ impl Host for Call {
     async fn send(
         &mut self,
         mut draft: wit::Draft,
-        key: Option<String>,
+        options: wit::SendOptions,
     ) -> Result<wit::Sent, HostError<wit::SendError>> {
         let _span = host_call("outbox.send");
         let mut files = Vec::with_capacity(draft.files.len());
@@ -59,7 +61,46 @@ impl Host for Call {
                 inline: file.inline,
             });
         }
-        Ok(self.send_draft(draft, files, key.as_deref()).await?)
+        Ok(self.send_draft(draft, files, options).await?)
+    }
+
+    async fn list_entries(&mut self, limit: u32) -> Result<Vec<wit::Entry>, HostError<Error>> {
+        let _span = host_call("outbox.list-entries");
+        let access = self.mailbox_access(Scope::MailRead)?;
+        let entries = self.services.outbox.list_entries(&access, limit).await;
+        let entries = entries.map_err(outbox_error)?;
+        Ok(entries.into_iter().map(wit_entry).collect())
+    }
+
+    async fn get_entry(&mut self, id: String) -> Result<wit::Entry, HostError<Error>> {
+        let _span = host_call("outbox.get-entry");
+        let access = self.mailbox_access(Scope::MailRead)?;
+        let entry = self.services.outbox.entry(&access, &id).await;
+        let entry = entry.map_err(outbox_error)?.ok_or(Error::NotFound)?;
+        Ok(wit_entry(entry))
+    }
+
+    async fn reschedule_entry(
+        &mut self,
+        id: String,
+        send_at: i64,
+    ) -> Result<wit::Entry, HostError<Error>> {
+        let _span = host_call("outbox.reschedule-entry");
+        let access = self.mailbox_access(Scope::MailSend)?;
+        let (outbox, send_at) = (&self.services.outbox, Timestamp::from_millis(send_at));
+        let entry = outbox.reschedule(&access, &id, send_at).await;
+        let entry = entry.map_err(outbox_error)?.ok_or(Error::NotFound)?;
+        Ok(wit_entry(entry))
+    }
+
+    async fn cancel_entry(&mut self, id: String) -> Result<(), HostError<Error>> {
+        let _span = host_call("outbox.cancel-entry");
+        let access = self.mailbox_access(Scope::MailSend)?;
+        let cancelled = self.services.outbox.cancel(&access, &id).await;
+        if cancelled.map_err(outbox_error)? {
+            return Ok(());
+        }
+        Err(Error::NotFound.into())
     }
 
     async fn upload(
@@ -109,7 +150,7 @@ impl Call {
         &mut self,
         draft: wit::Draft,
         sources: Vec<File>,
-        key: Option<&str>,
+        options: wit::SendOptions,
     ) -> Result<wit::Sent, wit::SendError> {
         let access = self.mailbox_access(Scope::MailSend)?;
         let outbox = &self.services.outbox;
@@ -164,8 +205,23 @@ impl Call {
                 .collect(),
             files,
         };
-        let sent = outbox.send(draft, key).await.map_err(send_error)?;
+        let options = outbox::SendOptions {
+            key: options.key,
+            send_at: options.send_at.map(Timestamp::from_millis),
+            undo: options
+                .undo_seconds
+                .map(|seconds| Duration::from_secs(seconds.into())),
+        };
+        let sent = outbox.send(draft, options).await.map_err(send_error)?;
         Ok(wit::Sent {
+            state: if sent.scheduled.is_some() {
+                "scheduled"
+            } else {
+                "sent"
+            }
+            .into(),
+            send_at: sent.scheduled.as_ref().map(|one| one.send_at.millis()),
+            entry: sent.scheduled.map(|one| one.id),
             message_id: sent.message_id,
             saved_to: sent.saved_to,
             replayed: sent.replayed,
@@ -192,6 +248,22 @@ impl Call {
             size,
             expires_at: stored.expires_at.millis(),
         })
+    }
+}
+
+fn wit_entry(entry: outbox::OutboxEntry) -> wit::Entry {
+    let to = entry.to.into_iter();
+    wit::Entry {
+        id: entry.id,
+        state: entry.state,
+        send_at: entry.send_at.millis(),
+        message_id: entry.message_id,
+        subject: entry.subject,
+        to: to
+            .map(|(name, address)| Address { name, address })
+            .collect(),
+        error: entry.error,
+        draft: entry.draft,
     }
 }
 
@@ -241,6 +313,7 @@ fn outbox_error(error: outbox::Error) -> Error {
             problem::too_large(codes::UPLOAD_TOO_LARGE, error.to_string())
         }
         outbox::Error::UploadsFull => problem::too_large(codes::UPLOADS_FULL, error.to_string()),
+        outbox::Error::OutboxFull => problem::too_large(codes::OUTBOX_FULL, error.to_string()),
         outbox::Error::FileNotFound(_) => Error::NotFound,
         outbox::Error::Rejected(sentence) => problem::rejected(sentence),
         outbox::Error::Conflict(why) => Error::Conflict(problem::of(why)),

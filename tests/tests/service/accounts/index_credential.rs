@@ -96,7 +96,10 @@ async fn the_index_credential_survives_a_new_key_of_the_service_and_is_replaced_
         .app()
         .directory
         .credentials
-        .index_key(&account)
+        .service_key(
+            latchmail_directory::credentials::index_keys::ServiceUse::Index,
+            &account,
+        )
         .await;
     let sealed = stored.unwrap().unwrap().key.unwrap().sealed_password;
     let open = |keys: &Keyring, purpose, row: &str| keys.open(purpose, row, &sealed);

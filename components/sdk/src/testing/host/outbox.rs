@@ -7,8 +7,8 @@ use latchmail_shape::{MAX_HEADER_FIELDS, check_header_field, codes, is_repeatabl
 
 use super::{Account, FakeHost, Need, missing};
 use crate::capability::{
-    Blob, Caller as _, Draft, Error, File, FileSource, Outbox, Scope, SendError, Sent, Timestamp,
-    UploadedFile,
+    Blob, Caller as _, Draft, Error, File, FileSource, Outbox, OutboxEntry, Scope, SendError,
+    SendOptions, Sent, Timestamp, UploadedFile,
 };
 use crate::testing::letter::Letter;
 
@@ -22,6 +22,11 @@ const MAX_UPLOADS: usize = 100 * 1024 * 1024;
 /// The time after which an upload expires, in milliseconds.
 const UPLOAD_LIFETIME: Timestamp = 3_600_000;
 
+/// Maximum number of seconds to undo a send.
+const MAX_UNDO: u32 = 120;
+/// Maximum time until a message leaves, in milliseconds.
+const MAX_DELAY: Timestamp = 366 * 24 * 3_600_000;
+
 /// A message that the module sent.
 #[derive(Debug)]
 pub struct SentMessage {
@@ -31,6 +36,17 @@ pub struct SentMessage {
     pub files: Vec<SentFile>,
     /// Idempotency key that the client sent.
     pub key: Option<String>,
+    /// When the message leaves.
+    pub options: SendOptions,
+}
+
+/// A message in the outbox.
+#[derive(Debug)]
+pub(super) struct Later {
+    entry: OutboxEntry,
+    letter: Option<Letter>,
+    /// The time of the outcome.
+    ended_at: Option<Timestamp>,
 }
 
 /// A file of a message that the module sent.
@@ -82,10 +98,10 @@ impl Account {
 /// A sent message is stored in the folder `Sent` and in the list of [`FakeHost::sent`]. The message
 /// is not delivered.
 impl Outbox for FakeHost {
-    fn send(&self, draft: Draft, key: Option<&str>) -> Result<Sent, SendError> {
-        let now = self.now();
+    fn send(&self, draft: Draft, options: &SendOptions) -> Result<Sent, SendError> {
+        let (now, options) = (self.now(), options.clone());
         let can_read = self.current().holds(Scope::MailRead);
-        let send = |account: &mut Account| Ok(account.send(draft, key, now, can_read));
+        let send = |account: &mut Account| Ok(account.send(draft, options, now, can_read));
         self.allow(Need::Scope(Scope::MailSend), send)?
     }
 
@@ -134,16 +150,75 @@ impl Outbox for FakeHost {
             Ok(uploaded)
         })
     }
+
+    fn list_entries(&self, limit: u32) -> Result<Vec<OutboxEntry>, Error> {
+        let now = self.now();
+        self.allow(Need::Scope(Scope::MailRead), |account| {
+            account.depart(now);
+            let mut all: Vec<_> = account.later.iter().collect();
+            all.sort_by_key(|later| match later.ended_at {
+                None => (false, later.entry.send_at),
+                Some(ended_at) => (true, -ended_at),
+            });
+            let limit = usize::try_from(limit).unwrap_or(usize::MAX);
+            Ok(all
+                .into_iter()
+                .take(limit)
+                .map(|later| later.entry.clone())
+                .collect())
+        })
+    }
+
+    fn get_entry(&self, id: &str) -> Result<OutboxEntry, Error> {
+        let now = self.now();
+        self.allow(Need::Scope(Scope::MailRead), |account| {
+            account.depart(now);
+            Ok(account.scheduled(id)?.entry.clone())
+        })
+    }
+
+    fn reschedule_entry(&self, id: &str, send_at: Timestamp) -> Result<OutboxEntry, Error> {
+        let now = self.now();
+        self.allow(Need::Scope(Scope::MailSend), |account| {
+            account.depart(now);
+            check_time(send_at, now)?;
+            let later = account.scheduled(id)?;
+            if later.entry.state != "scheduled" {
+                return Err(ended(&later.entry.state));
+            }
+            later.entry.send_at = send_at.max(now);
+            Ok(later.entry.clone())
+        })
+    }
+
+    fn cancel_entry(&self, id: &str) -> Result<(), Error> {
+        let now = self.now();
+        self.allow(Need::Scope(Scope::MailSend), |account| {
+            account.depart(now);
+            let later = account.scheduled(id)?;
+            match later.entry.state.as_str() {
+                "scheduled" => {
+                    later.entry.state = "cancelled".into();
+                    later.letter = None;
+                    later.ended_at = Some(now);
+                    Ok(())
+                }
+                "cancelled" => Ok(()),
+                state => Err(ended(state)),
+            }
+        })
+    }
 }
 
 impl Account {
     fn send(
         &mut self,
         draft: Draft,
-        key: Option<&str>,
+        options: SendOptions,
         now: Timestamp,
         can_read: bool,
     ) -> Result<Sent, SendError> {
+        let key = options.key.as_deref();
         let Some(from) = &draft.from else {
             return Err(Error::invalid(codes::INVALID_DRAFT, "Invalid sender").into());
         };
@@ -163,7 +238,9 @@ impl Account {
         if let Some((earlier, sent)) = earlier.next() {
             // `Draft` does not implement `PartialEq`, so the debug texts are compared. They
             // include all fields and the content of the files.
-            if format!("{:?}", earlier.draft) != format!("{draft:?}") {
+            if format!("{:?}", (&earlier.draft, &earlier.options))
+                != format!("{:?}", (&draft, &options))
+            {
                 let text = "This Idempotency-Key was used for another message";
                 return Err(Error::conflict(codes::IDEMPOTENCY_KEY_REUSED, text).into());
             }
@@ -179,23 +256,87 @@ impl Account {
             files.push(found.ok_or(SendError::FileNotFound(index))?);
         }
         check_size(&draft, &files)?;
-        let letter = Letter::sent(&draft).date(now);
-        let letter = files.iter().fold(letter, |letter, file| {
-            letter.file(&file.filename, &file.content_type, &file.content)
-        });
-        let uid = self.mail.put("Sent", letter);
-        let sent = Sent {
-            message_id: format!("<{uid}@example.test>"),
-            saved_to: Some("Sent".into()),
-            replayed: false,
+        let sent = if options.send_at.is_some() || options.undo_seconds.is_some() {
+            self.schedule(&draft, &files, &options, now)?
+        } else {
+            let uid = self.mail.put("Sent", letter(&draft, &files, now));
+            Sent {
+                state: "sent".into(),
+                entry: None,
+                send_at: None,
+                message_id: format!("<{uid}@example.test>"),
+                saved_to: Some("Sent".into()),
+                replayed: false,
+            }
         };
+        let key = options.key.clone();
         let message = Rc::new(SentMessage {
             draft,
             files,
-            key: key.map(Into::into),
+            key,
+            options,
         });
         self.sent.push((message, sent.clone()));
         Ok(sent)
+    }
+
+    fn schedule(
+        &mut self,
+        draft: &Draft,
+        files: &[SentFile],
+        options: &SendOptions,
+        now: Timestamp,
+    ) -> Result<Sent, Error> {
+        let undo = options.undo_seconds.unwrap_or(0);
+        if undo > MAX_UNDO {
+            return Err(invalid_time("undoSeconds must be 0 to 120"));
+        }
+        let send_at = options.send_at.unwrap_or(now);
+        let send_at = send_at.max(now + i64::from(undo) * 1000);
+        check_time(send_at, now)?;
+        let number = self.later.len() + 1;
+        let entry = OutboxEntry {
+            id: format!("later{number}"),
+            state: "scheduled".into(),
+            send_at,
+            message_id: format!("<later{number}@example.test>"),
+            subject: draft.subject.clone(),
+            to: draft.to.clone(),
+            error: None,
+            draft: None,
+        };
+        let sent = Sent {
+            state: "scheduled".into(),
+            entry: Some(entry.id.clone()),
+            send_at: Some(send_at),
+            message_id: entry.message_id.clone(),
+            saved_to: None,
+            replayed: false,
+        };
+        self.later.push(Later {
+            entry,
+            letter: Some(letter(draft, files, send_at)),
+            ended_at: None,
+        });
+        Ok(sent)
+    }
+
+    /// Sends the messages whose time has come.
+    fn depart(&mut self, now: Timestamp) {
+        for later in &mut self.later {
+            if later.entry.send_at <= now
+                && let Some(letter) = later.letter.take()
+            {
+                self.mail.put("Sent", letter);
+                later.entry.state = "sent".into();
+                later.ended_at = Some(later.entry.send_at);
+            }
+        }
+    }
+
+    fn scheduled(&mut self, id: &str) -> Result<&mut Later, Error> {
+        let later = self.later.iter_mut().find(|later| later.entry.id == id);
+        later.ok_or(Error::NotFound)
     }
 
     /// Returns a file with the bytes of its source. Returns `None` if the source does not exist. A
@@ -237,6 +378,27 @@ impl Account {
             content_type: file.content_type.clone().unwrap_or(found.content_type),
             content: found.content,
         })
+    }
+}
+
+fn check_time(send_at: Timestamp, now: Timestamp) -> Result<(), Error> {
+    if send_at - now > MAX_DELAY {
+        return Err(invalid_time("sendAt must be at most a year ahead"));
+    }
+    Ok(())
+}
+
+fn invalid_time(text: &str) -> Error {
+    Error::invalid(codes::INVALID_SEND_TIME, text)
+}
+
+fn ended(state: &str) -> Error {
+    match state {
+        "sent" => Error::conflict(codes::ALREADY_SENT, "Already sent"),
+        _ => {
+            let text = "The message is not scheduled any longer";
+            Error::conflict(codes::NOT_SCHEDULED, text)
+        }
     }
 }
 
@@ -332,4 +494,12 @@ fn check_size(draft: &Draft, files: &[SentFile]) -> Result<(), Error> {
         ));
     }
     Ok(())
+}
+
+/// Returns the message that was written from a draft.
+fn letter(draft: &Draft, files: &[SentFile], date: Timestamp) -> Letter {
+    let letter = Letter::sent(draft).date(date);
+    files.iter().fold(letter, |letter, file| {
+        letter.file(&file.filename, &file.content_type, &file.content)
+    })
 }

@@ -1,7 +1,7 @@
 //! Tests of access tokens, other credentials, and the keys that protect stored secrets.
 
 use super::*;
-use crate::index_credentials::IndexCredentials;
+use crate::service_credentials::ServiceCredentials;
 
 #[tokio::test]
 async fn nothing_secret_is_kept_in_the_clear() {
@@ -9,7 +9,8 @@ async fn nothing_secret_is_kept_in_the_clear() {
     let signed_in = stage.register("ada").await;
     let caller = stage.caller(&signed_in.tokens).await.unwrap();
     let auth = &stage.auth;
-    let index = IndexCredentials::new(
+    let index = ServiceCredentials::new(
+        latchmail_directory::credentials::index_keys::ServiceUse::Index,
         auth.directory.credentials.clone(),
         auth.keys(),
         stage.clock.clone(),

@@ -12,3 +12,9 @@ CREATE TABLE IF NOT EXISTS mailserver_alias_receipts (
     received         BIGINT NOT NULL,          -- messages since the alias was created
     last_received_at BIGINT NOT NULL           -- seconds since the Unix epoch
 );
+
+-- The submissions from the outbox that the milter accepted.
+CREATE TABLE IF NOT EXISTS mailserver_submissions (
+    id          TEXT   PRIMARY KEY,            -- the secret id of a submission
+    accepted_at BIGINT NOT NULL                -- seconds since the Unix epoch
+);

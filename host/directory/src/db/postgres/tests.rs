@@ -27,6 +27,7 @@ async fn the_mail_servers_role_sees_the_contract_and_nothing_else() {
             "quotas",
             "results_key",
             "senders",
+            "submissions",
             "users",
             "version",
         ];
@@ -49,6 +50,8 @@ async fn the_mail_servers_role_sees_the_contract_and_nothing_else() {
             "UPDATE mailserver_last_logins SET app_password_id = 'x'",
             "DELETE FROM mailserver_alias_receipts",
             "UPDATE mailserver_alias_receipts SET address = 'x'",
+            "DELETE FROM mailserver_submissions",
+            "UPDATE mailserver_submissions SET accepted_at = 0",
             "BEGIN; LOCK TABLE mailserver_last_logins IN ROW EXCLUSIVE MODE",
             "CREATE TABLE mine (x int)",
         ] {

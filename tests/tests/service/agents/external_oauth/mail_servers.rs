@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use latchmail_core::caller::{MailCredential, Proof};
 use latchmail_mailbox::Access;
-use latchmail_mailbox::outbox::{Draft, Error as SendError, Recipient};
+use latchmail_mailbox::outbox::{Draft, Error as SendError, Recipient, SendOptions};
 use latchmail_tests::{CLIENT_SECRET, Log, Response, Service};
 use serde_json::json;
 
@@ -152,7 +152,10 @@ async fn sends(service: &Service, token: &str) -> Result<(), SendError> {
         headers: Vec::new(),
         files: Vec::new(),
     };
-    app.outbox.send(draft, None).await.map(drop)
+    app.outbox
+        .send(draft, SendOptions::default())
+        .await
+        .map(drop)
 }
 
 #[tokio::test]

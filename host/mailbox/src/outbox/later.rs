@@ -1,0 +1,449 @@
+//! Messages that leave later. The bytes of a message are in the database, so that every host can
+//! send the message. A random key encrypts each entry. The service's key encrypts the random keys.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::{Bytes, BytesMut};
+use latchmail_core::clock::Timestamp;
+use latchmail_core::codes;
+use latchmail_core::error::{Failure, Problem};
+use latchmail_core::sealing::{Purpose, SealingKey};
+use latchmail_core::secrets;
+use latchmail_directory::outbox::{self as directory, Entry, Limits, NewEntry, Part};
+use serde::{Deserialize, Serialize};
+use sha2::{Digest as _, Sha256};
+
+use super::draft::{Draft, MAX_MESSAGE};
+use super::envelope::{Envelope, EnvelopeAddress};
+use super::result::{Error, Scheduled};
+use super::send::Outbox;
+use crate::access::Access;
+use crate::blocking;
+
+/// Maximum number and total size of the waiting messages of an account.
+const LIMITS: Limits = Limits {
+    entries: 1000,
+    bytes: 250 * 1024 * 1024,
+};
+/// Maximum time until a message leaves.
+const MAX_DELAY: Duration = Duration::from_hours(366 * 24);
+/// Maximum time to undo a send.
+const MAX_UNDO: Duration = Duration::from_secs(120);
+/// Maximum number of entries in a list.
+const MAX_LISTED: u32 = 2000;
+/// The size of a chunk in the database, in bytes.
+const CHUNK: usize = 256 * 1024;
+/// The HKDF label of the key that encrypts the details and the chunks of an entry.
+const LABEL: &str = "latchmail v1 outbox XChaCha20-Poly1305";
+
+/// When a message leaves, and the idempotency key.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SendOptions {
+    /// The idempotency key.
+    pub key: Option<String>,
+    /// The time at which the message leaves. A time in the past is the current time.
+    pub send_at: Option<Timestamp>,
+    /// The time in which the account can cancel the message.
+    pub undo: Option<Duration>,
+}
+
+impl SendOptions {
+    /// Returns the options for a send at once.
+    #[must_use]
+    pub fn now(key: Option<&str>) -> Self {
+        Self {
+            key: key.map(ToOwned::to_owned),
+            ..Self::default()
+        }
+    }
+
+    pub(super) fn is_later(&self) -> bool {
+        self.send_at.is_some() || self.undo.is_some()
+    }
+
+    /// Adds the times to the fingerprint of a draft. Returns the fingerprint unchanged for a send
+    /// at once.
+    pub(super) fn add_to_fingerprint(&self, fingerprint: [u8; 32]) -> [u8; 32] {
+        if !self.is_later() {
+            return fingerprint;
+        }
+        let mut digest = Sha256::new();
+        digest.update(fingerprint);
+        digest.update(format!("{:?} {:?}", self.send_at, self.undo));
+        digest.finalize().into()
+    }
+}
+
+/// A complete message that leaves later.
+#[derive(Debug)]
+pub(crate) struct LaterMessage {
+    /// The message without Bcc and without a DKIM signature. Its field Date is replaced when the
+    /// message leaves.
+    pub(crate) message: Bytes,
+    pub(crate) envelope: Envelope,
+    /// The Message-ID with angle brackets.
+    pub(crate) message_id: String,
+    pub(crate) subject: String,
+    /// The name and the address of each recipient in To.
+    pub(crate) to: Vec<(String, String)>,
+    /// The draft from which the message is sent.
+    pub(crate) draft: Option<DraftOrigin>,
+}
+
+/// The draft from which a message is sent.
+#[derive(Debug)]
+pub(crate) struct DraftOrigin {
+    /// The id of the draft.
+    pub(crate) id: String,
+    /// The complete draft. A cancellation stores these bytes in the folder `\Drafts`.
+    pub(crate) message: Bytes,
+}
+
+/// An entry of the outbox.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OutboxEntry {
+    /// The opaque id.
+    pub id: String,
+    /// `scheduled`, `sending`, `sent`, `failed`, `cancelled` or `unknown`.
+    pub state: String,
+    /// The time at which the message leaves.
+    pub send_at: Timestamp,
+    /// The Message-ID with angle brackets.
+    pub message_id: String,
+    /// The subject.
+    pub subject: String,
+    /// The name and the address of each recipient in To.
+    pub to: Vec<(String, String)>,
+    /// The reason of the state `failed` or `unknown`.
+    pub error: Option<String>,
+    /// The id of the draft from which the message is sent.
+    pub draft: Option<String>,
+}
+
+/// The details of an entry, which are stored as encrypted JSON.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct Details {
+    pub(super) from: String,
+    pub(super) recipients: Vec<String>,
+    subject: String,
+    to: Vec<(String, String)>,
+}
+
+impl Details {
+    /// Returns the envelope. Returns `None` if an address is invalid.
+    pub(super) fn envelope(&self) -> Option<Envelope> {
+        let to = self.recipients.iter();
+        Some(Envelope {
+            from: EnvelopeAddress::parse(&self.from)?,
+            to: to
+                .map(|one| EnvelopeAddress::parse(one))
+                .collect::<Option<_>>()?,
+        })
+    }
+}
+
+impl Outbox {
+    /// Returns the time at which a message with these options leaves.
+    pub(super) async fn departure(&self, options: &SendOptions) -> Result<Timestamp, Error> {
+        let now = self.jobs.now().await?;
+        let undo = options.undo.unwrap_or_default();
+        if undo > MAX_UNDO {
+            return Err(invalid("undoSeconds must be 0 to 120"));
+        }
+        let send_at = options.send_at.unwrap_or(now).max(now.plus(undo));
+        check_time(send_at, now)?;
+        Ok(send_at)
+    }
+
+    /// Writes a message, and stores it until it leaves.
+    pub(super) async fn schedule_draft(
+        &self,
+        draft: &Arc<Draft>,
+        envelope: Envelope,
+        message_id: &str,
+        send_at: Timestamp,
+    ) -> Result<Scheduled, Error> {
+        let access = &draft.from.access;
+        let (message, _memory) = self.write(draft, message_id).await?;
+        let later = LaterMessage {
+            message,
+            envelope,
+            message_id: message_id.to_owned(),
+            subject: draft.subject.clone(),
+            to: draft
+                .to
+                .iter()
+                .map(|one| (one.name.clone(), one.address.to_string()))
+                .collect(),
+            draft: None,
+        };
+        self.schedule(access, later, send_at).await
+    }
+
+    /// Stores a complete message until it leaves.
+    pub(crate) async fn schedule(
+        &self,
+        access: &Access,
+        later: LaterMessage,
+        send_at: Timestamp,
+    ) -> Result<Scheduled, Error> {
+        let draft = later.draft.as_ref();
+        let draft_bytes = draft.map(|draft| draft.message.clone()).unwrap_or_default();
+        let size = later.message.len() + draft_bytes.len();
+        if later.message.len() > MAX_MESSAGE || draft_bytes.len() > MAX_MESSAGE {
+            return Err(Error::TooLarge);
+        }
+        let id = secrets::id().map_err(internal)?;
+        let secret = secrets::random::<32>().map_err(internal)?;
+        let key = Arc::new(SealingKey::derive(secret.as_slice(), LABEL).map_err(internal)?);
+        let sealed_key = self
+            .service_keys
+            .seal_bytes(Purpose::OutboxEntry, &id, secret.as_slice())
+            .map_err(internal)?;
+        let sealed_payload = self
+            .service_keys
+            .seal_bytes(Purpose::Job, &id, b"")
+            .map_err(internal)?;
+        let details = Details {
+            from: later.envelope.from.to_string(),
+            recipients: later.envelope.to.iter().map(ToString::to_string).collect(),
+            subject: later.subject,
+            to: later.to,
+        };
+        let details = serde_json::to_vec(&details).map_err(|e| Error::Internal(e.to_string()))?;
+        let sealed_details = key
+            .seal_bytes(Purpose::OutboxContent, &details_row(&id), &details)
+            .map_err(internal)?;
+        let mut chunks = Vec::new();
+        for (part, bytes) in [(Part::Message, later.message), (Part::Draft, draft_bytes)] {
+            for (number, at) in (0..).zip((0..bytes.len()).step_by(CHUNK)) {
+                let chunk = bytes.slice(at..bytes.len().min(at + CHUNK));
+                let (key, row) = (Arc::clone(&key), chunk_row(&id, part, number));
+                let sealed = blocking::run_sized(chunk.len(), move || {
+                    key.seal_bytes(Purpose::OutboxContent, &row, &chunk)
+                });
+                let sealed = sealed.await.map_err(Error::Internal)?.map_err(internal)?;
+                chunks.push((part, number, sealed));
+            }
+        }
+        let new = NewEntry {
+            id: &id,
+            account: &access.account,
+            member: access.member.as_ref().map(|member| &*member.account),
+            send_at,
+            message_id: &later.message_id,
+            draft: later.draft.as_ref().map(|draft| &*draft.id),
+            size: i64::try_from(size).map_err(|_| Error::TooLarge)?,
+            sealed_key: &sealed_key,
+            sealed_details: &sealed_details,
+            sealed_payload: &sealed_payload,
+        };
+        if !self.entries().add(new, &chunks, LIMITS).await? {
+            return Err(Error::OutboxFull);
+        }
+        self.jobs.wake();
+        tracing::info!(
+            account = access.account,
+            message_id = later.message_id,
+            entry = id,
+            %send_at,
+            "scheduled"
+        );
+        Ok(Scheduled { id, send_at })
+    }
+
+    pub(super) fn entries(&self) -> &directory::Outbox {
+        &self.directory.outbox
+    }
+
+    /// Returns the caller's entries: first the entries without an outcome by their times, then the
+    /// others, newest outcome first. A member of a shared mailbox gets only the member's own
+    /// entries.
+    ///
+    /// # Errors
+    /// Returns [`Error::Internal`] or [`Error::Unavailable`] if the database fails.
+    pub async fn list_entries(
+        &self,
+        access: &Access,
+        limit: u32,
+    ) -> Result<Vec<OutboxEntry>, Error> {
+        let member = access.member.as_ref().map(|member| &*member.account);
+        let limit = limit.min(MAX_LISTED);
+        let entries = self.entries().list(&access.account, member, limit).await?;
+        entries.into_iter().map(|entry| self.shown(entry)).collect()
+    }
+
+    /// Returns an entry of the caller. Returns `None` if there is no such entry.
+    ///
+    /// # Errors
+    /// Returns [`Error::Internal`] or [`Error::Unavailable`] if the database fails.
+    pub async fn entry(&self, access: &Access, id: &str) -> Result<Option<OutboxEntry>, Error> {
+        let entry = self.own_entry(access, id).await?;
+        entry.map(|entry| self.shown(entry)).transpose()
+    }
+
+    async fn own_entry(&self, access: &Access, id: &str) -> Result<Option<Entry>, Error> {
+        let entry = self.entries().find(id).await?;
+        Ok(entry.filter(|entry| {
+            let member = access.member.as_ref().map(|member| &member.account);
+            entry.account == access.account && (member.is_none() || member == entry.member.as_ref())
+        }))
+    }
+
+    /// Changes the time at which a message leaves. Returns `None` if the caller has no such entry.
+    ///
+    /// # Errors
+    /// Returns [`Error::Conflict`] if the message is not scheduled any longer. Returns
+    /// [`Error::Invalid`] if the time is not allowed.
+    pub async fn reschedule(
+        &self,
+        access: &Access,
+        id: &str,
+        send_at: Timestamp,
+    ) -> Result<Option<OutboxEntry>, Error> {
+        let now = self.jobs.now().await?;
+        check_time(send_at, now)?;
+        if self.own_entry(access, id).await?.is_none() {
+            return Ok(None);
+        }
+        let changed = self.entries().reschedule(id, send_at.max(now)).await?;
+        self.jobs.wake();
+        match self.entry(access, id).await? {
+            Some(entry) if !changed => Err(ended(&entry.state)),
+            entry => Ok(entry),
+        }
+    }
+
+    /// Cancels a message. Returns `false` if the caller has no such entry. A message that was sent
+    /// from a draft becomes this draft again. Has no effect on a cancelled message.
+    ///
+    /// # Errors
+    /// Returns [`Error::Conflict`] if the message is not scheduled any longer.
+    pub async fn cancel(&self, access: &Access, id: &str) -> Result<bool, Error> {
+        let Some(entry) = self.own_entry(access, id).await? else {
+            return Ok(false);
+        };
+        let now = self.jobs.now().await?;
+        if !self.entries().cancel(id, now).await? {
+            let entry = self.own_entry(access, id).await?;
+            match entry.map(|entry| entry.state) {
+                None => return Ok(false),
+                Some(state) if state == "cancelled" => {}
+                Some(state) => return Err(ended(&state)),
+            }
+        }
+        // The bytes of a draft stay until the draft is stored. A repeated call continues here.
+        if entry.draft.is_some()
+            && let Some(draft) = self.read_part(&entry, Part::Draft).await?
+        {
+            self.mail.changing.restore_draft(access, draft).await?;
+            self.entries().forget_bytes(id).await?;
+        }
+        Ok(true)
+    }
+
+    fn shown(&self, entry: Entry) -> Result<OutboxEntry, Error> {
+        let details = self.details(&entry)?;
+        Ok(OutboxEntry {
+            send_at: entry.send_at(),
+            id: entry.id,
+            state: entry.state,
+            message_id: entry.message_id,
+            subject: details.subject,
+            to: details.to,
+            error: entry.error,
+            draft: entry.draft,
+        })
+    }
+
+    pub(super) fn details(&self, entry: &Entry) -> Result<Details, Error> {
+        let row = details_row(&entry.id);
+        let details = self.entry_key(entry)?;
+        let details = details.open_bytes(Purpose::OutboxContent, &row, &entry.sealed_details);
+        let details = details.ok_or_else(|| cannot_open("details"))?;
+        serde_json::from_slice(&details).map_err(|error| Error::Internal(error.to_string()))
+    }
+
+    fn entry_key(&self, entry: &Entry) -> Result<SealingKey, Error> {
+        let purpose = Purpose::OutboxEntry;
+        let secret = self
+            .service_keys
+            .open_bytes(purpose, &entry.id, &entry.sealed_key)
+            .ok_or_else(|| cannot_open("key"))?;
+        SealingKey::derive(&secret, LABEL).map_err(internal)
+    }
+
+    /// Reads the bytes of a part of an entry. Returns `None` if there are no bytes.
+    pub(super) async fn read_part(
+        &self,
+        entry: &Entry,
+        part: Part,
+    ) -> Result<Option<Bytes>, Error> {
+        let key = Arc::new(self.entry_key(entry)?);
+        let mut all = BytesMut::new();
+        for number in 0.. {
+            let Some(sealed) = self.entries().chunk(&entry.id, part, number).await? else {
+                break;
+            };
+            let (key, row) = (Arc::clone(&key), chunk_row(&entry.id, part, number));
+            let chunk = blocking::run_sized(sealed.len(), move || {
+                key.open_bytes(Purpose::OutboxContent, &row, &sealed)
+            });
+            let chunk = chunk.await.map_err(Error::Internal)?;
+            all.extend_from_slice(&chunk.ok_or_else(|| cannot_open("chunk"))?);
+        }
+        Ok((!all.is_empty()).then(|| all.freeze()))
+    }
+}
+
+/// Checks that a time is at most a year ahead.
+fn check_time(send_at: Timestamp, now: Timestamp) -> Result<(), Error> {
+    if send_at.since(now) > MAX_DELAY {
+        return Err(invalid("sendAt must be at most a year ahead"));
+    }
+    Ok(())
+}
+
+fn invalid(text: &'static str) -> Error {
+    Error::Invalid(Problem::new(codes::INVALID_SEND_TIME, text))
+}
+
+/// Returns the error for an entry that cannot be changed any longer.
+fn ended(state: &str) -> Error {
+    Error::Conflict(match state {
+        "sent" | "sending" | "unknown" => Problem::new(codes::ALREADY_SENT, "Already sent"),
+        _ => Problem::new(
+            codes::NOT_SCHEDULED,
+            "The message is not scheduled any longer",
+        ),
+    })
+}
+
+fn details_row(id: &str) -> String {
+    format!("{id} details")
+}
+
+fn chunk_row(id: &str, part: Part, number: u32) -> String {
+    format!("{id} {part:?} {number}")
+}
+
+fn cannot_open(what: &str) -> Error {
+    Error::Internal(format!(
+        "the {what} of an entry of the outbox cannot be opened with the service's keys"
+    ))
+}
+
+pub(super) fn internal(failure: Failure) -> Error {
+    let cause = failure.cause.map(|cause| cause.to_string());
+    Error::Internal(cause.unwrap_or_else(|| failure.text.into_owned()))
+}
+
+impl From<Failure> for Error {
+    fn from(failure: Failure) -> Self {
+        if failure.kind == latchmail_core::error::Kind::Unavailable {
+            return Self::Unavailable(failure.text.into_owned());
+        }
+        internal(failure)
+    }
+}
