@@ -7,7 +7,7 @@ use std::process::Command;
 use serde_json::Value;
 
 /// The crates of the service. Each may depend on those before it.
-const CRATES: [&str; 27] = [
+const CRATES: [&str; 28] = [
     "latchmail-shape",
     "latchmail-html",
     "latchmail-mailserver",
@@ -19,6 +19,7 @@ const CRATES: [&str; 27] = [
     "latchmail-oidc",
     "latchmail-mime",
     "latchmail-search",
+    "latchmail-compose",
     "latchmail-imap",
     "latchmail-directory",
     "latchmail-dkim",
