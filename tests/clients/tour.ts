@@ -174,6 +174,10 @@ await ok(
         },
     }),
 );
+const answered = { params: { path: { uid: imported.uid } } };
+await ok(me.POST('/api/v1/mail/messages/{uid}/reply', { ...answered, body: { to: data.guest, text: 'Hello', locale: 'de' } }));
+await ok(me.POST('/api/v1/mail/messages/{uid}/reply-all', { ...answered, body: { to: [data.guest], html: '<p>Hello</p>' } }));
+await ok(me.POST('/api/v1/mail/messages/{uid}/forward', { ...answered, body: { to: data.guest, asAttachment: true } }));
 await ok(me.DELETE('/api/v1/mail/messages/{uid}', one));
 await ok(me.POST('/api/v1/mail/messages/bulk/delete', { body: { uids } }));
 

@@ -40,9 +40,19 @@ pub(crate) fn send_message(
 ) -> Result<Reply, Failure> {
     let key = request.header("idempotency-key");
     let take = |index| request.take_blob(index);
-    let (sent, replayed) = sending::send(host, request.json::<SendRequest>()?, key, take)?;
-    let reply = Reply::json(&sent)?;
-    Ok(if replayed {
+    sent(&sending::send(
+        host,
+        request.json::<SendRequest>()?,
+        key,
+        take,
+    )?)
+}
+
+/// Returns the response for a sent message. The second value is `true` if an earlier request sent
+/// the message.
+pub(crate) fn sent((result, replayed): &(SendResult, bool)) -> Result<Reply, Failure> {
+    let reply = Reply::json(result)?;
+    Ok(if *replayed {
         reply.with("idempotent-replayed", "true")
     } else {
         reply

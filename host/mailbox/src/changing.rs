@@ -5,6 +5,7 @@ pub(crate) mod change;
 mod conditions;
 mod flags;
 pub(crate) mod folders;
+mod mark;
 pub(crate) mod sent_copy;
 mod trash;
 

@@ -1,8 +1,11 @@
 //! Outbound mail: checks the sender of a draft, writes and signs the message, passes the message to
 //! the submission service, and stores a copy in the Sent folder.
 //!
+//! Also composes replies and forwards, which clients complete and send.
+//!
 //! This module depends neither on HTTP nor on WIT.
 
+mod compose;
 mod draft;
 mod envelope;
 mod files;
@@ -10,7 +13,9 @@ mod files;
 pub mod fuzzing;
 mod idempotency;
 mod login;
+mod mark;
 mod memory;
+mod original;
 mod parts;
 mod probe;
 mod random;
@@ -24,6 +29,7 @@ mod words;
 pub use draft::{Draft, HeaderField, Recipient};
 pub use envelope::Sender;
 pub use files::{File, Source};
+pub use original::{OriginalMessage, Relation};
 pub use probe::{Probe, probe};
 pub use result::{Error, Sent};
 pub use send::Outbox;

@@ -3,7 +3,7 @@
 use super::{Blob, Error, Host};
 use crate::bindings::latchmail::host::outbox;
 pub use crate::bindings::latchmail::host::outbox::{
-    Draft, File, FileSource, Header, MessagePart, SendError, Sent, UploadedFile,
+    Draft, File, FileSource, Header, MessagePart, Original, SendError, Sent, UploadedFile,
 };
 
 /// Sends mail as the caller. Needs the scope `mail:send`.

@@ -14,6 +14,7 @@ use sha2::{Digest as _, Sha256};
 
 use super::envelope::{Envelope, EnvelopeAddress, Sender};
 use super::files::{AttachedFile, File, FoundFile};
+use super::original::OriginalMessage;
 use super::parts;
 use super::result::Error;
 use super::words::{address_list, field_value, subject};
@@ -87,6 +88,9 @@ pub struct Draft {
     pub headers: Vec<HeaderField>,
     /// The attached files.
     pub files: Vec<File>,
+    /// The message that this message answers or forwards. The finished message does not contain
+    /// this value.
+    pub original: Option<OriginalMessage>,
 }
 
 impl Draft {

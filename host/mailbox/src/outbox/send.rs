@@ -44,12 +44,12 @@ const MAX_SEND_DURATION: Duration = Duration::from_mins(3);
 /// The outbound mail service.
 #[derive(Debug)]
 pub struct Outbox {
-    directory: Directory,
+    pub(super) directory: Directory,
     pub(super) mail: Arc<Mail>,
     /// The files that clients upload for later messages.
     pub uploads: Uploads,
     pool: Pool<Connector>,
-    clock: Clock,
+    pub(super) clock: Clock,
     keys: IdempotencyKeys,
     signing: Arc<latchmail_dkim::Keys>,
     /// The sends in progress.
@@ -169,7 +169,8 @@ impl Outbox {
                 None => {
                     let message_id = outbox.message_id(&draft)?;
                     let copy = outbox.submit(&draft, &envelope, &message_id).await?;
-                    let saved_to = store_copy(copy).await;
+                    let (saved_to, ()) =
+                        tokio::join!(store_copy(copy), outbox.mark_original(&draft));
                     Ok(Sent {
                         message_id,
                         saved_to,
@@ -221,7 +222,7 @@ impl Outbox {
         match self.submit(&draft, envelope, &message_id).await {
             Ok(copy) => {
                 log_failure(directory.sendings.sent(&key).await);
-                let saved_to = store_copy(copy).await;
+                let (saved_to, ()) = tokio::join!(store_copy(copy), self.mark_original(&draft));
                 if let Some(folder) = &saved_to {
                     log_failure(directory.sendings.sent_copy_filed(&key, folder).await);
                 }

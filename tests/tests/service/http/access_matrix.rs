@@ -57,6 +57,18 @@ fn expected_access() -> BTreeMap<&'static str, Access> {
         ("POST /api/v1/mail/send", scoped(Scope::MailSend, true)),
         ("GET /api/v1/mail/quota", read),
         ("POST /api/v1/mail/uploads", scoped(Scope::MailSend, true)),
+        (
+            "POST /api/v1/mail/messages/{uid}/reply",
+            scoped(Scope::MailSend, true),
+        ),
+        (
+            "POST /api/v1/mail/messages/{uid}/reply-all",
+            scoped(Scope::MailSend, true),
+        ),
+        (
+            "POST /api/v1/mail/messages/{uid}/forward",
+            scoped(Scope::MailSend, true),
+        ),
         ("GET /api/v1/aliases", read_aliases),
         ("POST /api/v1/aliases", write_aliases),
         ("GET /api/v1/aliases/domains", read_aliases),
