@@ -302,6 +302,12 @@ impl sdk::Outbox for Memory {
     }
 }
 
+impl sdk::Compose for Memory {
+    fn compose(&self, _: &str, _: u64, _: Option<&str>) -> Result<sdk::Draft, sdk::Error> {
+        Err(sdk::Error::Internal)
+    }
+}
+
 impl sdk::Caller for Memory {
     fn current(&self) -> sdk::Identity {
         sdk::Identity {
@@ -346,6 +352,7 @@ fn linker(engine: &Engine) -> wasmtime::Result<Linker<State>> {
     host::caller::add_to_linker::<_, HasSelf<Memory>>(&mut linker, memory)?;
     host::mailbox::add_to_linker::<_, HasSelf<Memory>>(&mut linker, memory)?;
     host::outbox::add_to_linker::<_, HasSelf<Memory>>(&mut linker, memory)?;
+    host::compose::add_to_linker::<_, HasSelf<Memory>>(&mut linker, memory)?;
     Ok(linker)
 }
 
@@ -417,6 +424,17 @@ impl host::caller::Host for Memory {
             admin: false,
             scopes: Vec::new(),
         })
+    }
+}
+
+impl host::compose::Host for Memory {
+    async fn compose(
+        &mut self,
+        _: String,
+        _: u64,
+        _: Option<String>,
+    ) -> Result<host::outbox::Draft, HostError<Error>> {
+        Err(Error::Internal.into())
     }
 }
 

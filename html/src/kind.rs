@@ -81,6 +81,14 @@ pub(crate) fn kind_of(tag: &Tag) -> Option<Kind> {
     is_quote.then_some(Kind::Quote)
 }
 
+/// Returns whether an element contains a signature.
+pub(crate) fn is_signature(tag: &Tag) -> bool {
+    let marks = [tag.attribute("class"), tag.attribute("id")].join("\n");
+    let marks = marks.to_ascii_lowercase();
+    let is_marked = SIGNATURES.iter().any(|part| marks.contains(part));
+    is_marked || tag.attribute("id").eq_ignore_ascii_case("signature")
+}
+
 /// Returns whether a paragraph has no margin. Outlook writes each line as such a paragraph.
 pub(crate) fn is_dense(tag: &Tag) -> bool {
     let style = tag.attribute("style").to_ascii_lowercase();

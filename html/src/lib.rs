@@ -1,6 +1,6 @@
 //! Finds the parts of a message's HTML that a person sees, and converts these parts to text.
 //! Previews, the search index, the new text of replies and the texts for AI agents contain the same
-//! visible elements.
+//! visible elements. For quotations, removes active content from HTML.
 //!
 //! The tokenizer and the ends of elements follow the HTML standard. Style sheets, styles, colours
 //! and positions determine the visibility of text. Time and memory grow at most linearly with the
@@ -20,6 +20,7 @@ mod length;
 mod link;
 mod nodes;
 mod position;
+mod sanitize;
 mod sheet;
 mod stack;
 mod style;
@@ -28,6 +29,7 @@ mod text;
 mod walk;
 
 pub use kind::Kind;
+pub use sanitize::{Sanitized, Sanitizing, escaped, sanitized};
 use text::Form;
 use walk::walk;
 

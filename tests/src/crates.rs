@@ -19,6 +19,7 @@ const CRATES: [&str; 28] = [
     "latchmail-oidc",
     "latchmail-mime",
     "latchmail-search",
+    "latchmail-compose",
     "latchmail-imap",
     "latchmail-directory",
     "latchmail-dkim",

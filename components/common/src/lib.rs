@@ -6,11 +6,13 @@
 
 pub mod aliases;
 pub mod changes;
+pub mod composing;
 pub mod folders;
 pub mod importing;
 mod message;
 mod message_ids;
 mod model;
+pub mod quotation;
 pub mod reading;
 mod recipients;
 pub mod sending;

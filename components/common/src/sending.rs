@@ -2,20 +2,23 @@
 //! Sent.
 
 mod attachments;
+mod fields;
 mod headers;
 
 use latchmail_sdk::capability::{
-    Address, Blob, Caller, Draft, Error, Outbox, SendError, SendOptions, Timestamp,
+    Blob, Caller, Draft, Error, Outbox, SendError, SendOptions, Timestamp,
 };
 use latchmail_sdk::{Failure, Object, Reply, codes, time};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use crate::message_ids::{self, MessageIds};
-use crate::recipients::{self, Recipients};
+use crate::message_ids::MessageIds;
+use crate::recipients::Recipients;
 
-use attachments::{AttachmentForms, Missing};
+pub(crate) use attachments::AttachmentForms;
+use attachments::Missing;
 pub use attachments::{SendAttachment, is_media_type, is_name};
+pub use fields::MessageFields;
 
 /// The maximum number of recipients of a message in `to`, `cc` and `bcc` together.
 const MAX_RECIPIENTS: usize = 50;
@@ -228,8 +231,8 @@ pub fn check_key(key: Option<&str>, field: &str) -> Result<(), Failure> {
     ))
 }
 
-/// Sends a message, or schedules a message with a time. `key` is the idempotency key. `take` returns the content of the attachment
-/// whose field `content` has the given index. The second returned value is `true` if an earlier
+/// Sends a message, or schedules a message with a time. `key` is the idempotency key. `take` returns
+/// the content of the attachment whose field `content` has the given index. The second returned value is `true` if an earlier
 /// call with the same key already sent the message. In this case, the current call sends nothing.
 ///
 /// # Errors
@@ -246,13 +249,23 @@ pub fn send(
 ) -> Result<(Delivery, bool), Failure> {
     check_key(key, "Idempotency-Key")?;
     let options = options(key, body.send_at.as_deref(), body.undo_seconds)?;
-    let draft = draft(body, &take)?;
+    let draft = MessageFields::from(body).draft(None, &take)?;
+    submit(host, draft, &options)
+}
+
+/// Sends a draft that [`MessageFields::draft`] returned. The result and the errors are those of
+/// [`send`].
+pub(crate) fn submit(
+    host: &(impl Outbox + Caller),
+    draft: Draft,
+    options: &SendOptions,
+) -> Result<(Delivery, bool), Failure> {
     let sources: Vec<_> = draft
         .files
         .iter()
         .map(|file| Missing::of(&file.source))
         .collect();
-    let sent = host.send(draft, &options).map_err(|error| match error {
+    let sent = host.send(draft, options).map_err(|error| match error {
         SendError::FileNotFound(index) => {
             let missing = usize::try_from(index)
                 .ok()
@@ -286,107 +299,4 @@ pub fn send(
         }),
     };
     Ok((delivery, sent.replayed))
-}
-
-fn draft(body: SendRequest, take: &impl Fn(usize) -> Option<Blob>) -> Result<Draft, Failure> {
-    let attachments = body.attachments.unwrap_or_default();
-    if attachments.len() > MAX_ATTACHMENTS {
-        return Err(Failure::bad_request(
-            codes::TOO_MANY_ATTACHMENTS,
-            "attachments must be at most 20 files",
-        ));
-    }
-    if body.subject.contains(['\r', '\n']) {
-        return Err(Failure::bad_request(
-            codes::INVALID_SUBJECT,
-            "subject must not have line breaks",
-        ));
-    }
-    if body.subject.chars().any(|c| c.is_control() && c != '\t') {
-        return Err(Failure::bad_request(
-            codes::INVALID_SUBJECT,
-            "subject must not have control characters",
-        ));
-    }
-    if body.subject.chars().count() > MAX_SUBJECT {
-        return Err(Failure::bad_request(
-            codes::INVALID_SUBJECT,
-            "subject must be at most 998 characters",
-        ));
-    }
-    let to = body.to.addresses("to", MAX_RECIPIENTS)?;
-    let cc = body.cc.addresses("cc", MAX_RECIPIENTS)?;
-    let bcc = body.bcc.addresses("bcc", MAX_RECIPIENTS)?;
-    if to.is_empty() {
-        return Err(Failure::bad_request(
-            codes::INVALID_RECIPIENT,
-            "to must name at least one recipient",
-        ));
-    }
-    if to.len() + cc.len() + bcc.len() > MAX_RECIPIENTS {
-        return Err(Failure::bad_request(
-            codes::TOO_MANY_RECIPIENTS,
-            "Too many recipients (max 50 across to, cc and bcc)",
-        ));
-    }
-    let reply_to = body.reply_to.addresses("replyTo", MAX_RECIPIENTS)?;
-    if reply_to.len() > MAX_RECIPIENTS {
-        return Err(Failure::bad_request(
-            codes::INVALID_RECIPIENT,
-            "replyTo must be at most 50 addresses",
-        ));
-    }
-    let in_reply_to = body
-        .in_reply_to
-        .as_deref()
-        .unwrap_or_default()
-        .trim_matches(' ');
-    if !in_reply_to.is_empty() && !message_ids::is_id(in_reply_to) {
-        return Err(Failure::bad_request(
-            codes::INVALID_MESSAGE_ID,
-            "inReplyTo must be one Message-ID in angle brackets",
-        ));
-    }
-    Ok(Draft {
-        from: Some(Address {
-            name: sender_name(body.from_name)?,
-            address: sender(&body.from)?,
-        }),
-        to,
-        cc,
-        bcc,
-        reply_to,
-        subject: body.subject,
-        text: body.text,
-        html: body.html,
-        in_reply_to: (!in_reply_to.is_empty()).then(|| in_reply_to.to_owned()),
-        references: body.references.unwrap_or_default().ids("references")?,
-        headers: headers::headers(body.headers.unwrap_or_default())?,
-        files: attachments::files(attachments, take)?,
-    })
-}
-
-/// Returns the display name of the sender, or an empty text.
-fn sender_name(name: Option<String>) -> Result<String, Failure> {
-    let name = name.unwrap_or_default();
-    if name.chars().count() <= MAX_NAME && !name.chars().any(char::is_control) {
-        return Ok(name.trim().to_owned());
-    }
-    Err(Failure::bad_request(
-        codes::INVALID_SENDER,
-        "fromName must be at most 255 characters without control characters",
-    ))
-}
-
-/// Returns the address in `from`. Returns 400 if the text is not one address without a display
-/// name.
-fn sender(from: &str) -> Result<String, Failure> {
-    let bare = recipients::read(from, 1)
-        .filter(|all| all.len() == 1)
-        .and_then(|mut all| all.pop())
-        .filter(|one| one.address == from);
-    bare.map(|one| one.address).ok_or(Failure::bad_request(
-        codes::INVALID_SENDER,
-        "from must be one mail address without a name",
-    ))
 }

@@ -8,6 +8,7 @@ mod batch;
 mod bulk;
 mod change;
 mod changes;
+mod compose;
 mod copy;
 mod folder_change;
 mod folders;
@@ -25,7 +26,7 @@ mod threads;
 mod trash;
 mod uploads;
 
-use latchmail_sdk::capability::{Caller, Mailbox, Outbox, Scope};
+use latchmail_sdk::capability::{Caller, Compose, Mailbox, Outbox, Scope};
 use latchmail_sdk::{Module, Route};
 use utoipa::OpenApi;
 
@@ -56,7 +57,7 @@ const UPLOAD: u32 = 25 * 1024 * 1024;
         bulk::bulk_delete,
         changes::list_changes,
         threads::list_threads,
-        batch::get_messages, copy::bulk_copy, copy::copy_message, folder_change::create_folder, folder_change::delete_folder, folder_change::rename_folder, import::import_message, outbox::cancel_outbox_entry, outbox::get_outbox_entry, outbox::list_outbox, outbox::reschedule_outbox_entry, quota::get_quota, raw::get_raw_message, replace_flags::replace_flags, snooze::get_snooze, snooze::snooze_message, snooze::unsnooze_message, threads::get_thread, trash::bulk_restore, trash::bulk_trash, trash::restore_message, trash::trash_message, uploads::upload_file,
+        batch::get_messages, compose::forward, compose::reply, compose::reply_all, copy::bulk_copy, copy::copy_message, folder_change::create_folder, folder_change::delete_folder, folder_change::rename_folder, import::import_message, outbox::cancel_outbox_entry, outbox::get_outbox_entry, outbox::list_outbox, outbox::reschedule_outbox_entry, quota::get_quota, raw::get_raw_message, replace_flags::replace_flags, snooze::get_snooze, snooze::snooze_message, snooze::unsnooze_message, threads::get_thread, trash::bulk_restore, trash::bulk_trash, trash::restore_message, trash::trash_message, uploads::upload_file,
     ),
     tags((name = "Mail", description = "Folders, messages and attachments"))
 )]
@@ -64,10 +65,20 @@ struct Description;
 
 /// Returns the module.
 #[must_use]
-pub fn module<H: Mailbox + Outbox + Caller>() -> Module<H> {
+pub fn module<H: Mailbox + Outbox + Compose + Caller>() -> Module<H> {
     let reading = |route: Route<H>| route.scoped(Scope::MailRead).with_oauth().bucket("mail");
     let changing = |route: Route<H>| route.scoped(Scope::MailWrite).with_oauth().bucket("mail");
     let sending = |route: Route<H>| route.scoped(Scope::MailSend).with_oauth().bucket("mail");
+    // The host also checks the scope `mail:read`.
+    let composing = |route: Route<H>| {
+        route
+            .scoped(Scope::MailSend)
+            .with_oauth()
+            .bucket("mail")
+            .takes(LARGE)
+            .blob_field("/attachments/*/content")
+            .within(120)
+    };
     Module::new("mail", env!("CARGO_PKG_VERSION"), Description::openapi)
         .route(reading(Route::new("listFolders", folders::list_folders)))
         .route(reading(Route::new("listMessages", messages::list_messages)))
@@ -153,6 +164,9 @@ pub fn module<H: Mailbox + Outbox + Caller>() -> Module<H> {
             "cancelOutboxEntry",
             outbox::cancel_outbox_entry,
         )))
+        .route(composing(Route::new("replyToMessage", compose::reply)))
+        .route(composing(Route::new("replyToAll", compose::reply_all)))
+        .route(composing(Route::new("forwardMessage", compose::forward)))
 }
 
 latchmail_sdk::export!(module);

@@ -8,6 +8,7 @@
 mod aliases;
 pub(crate) mod blob;
 mod caller;
+mod compose;
 mod config;
 mod credentials;
 mod domains;
@@ -22,6 +23,7 @@ mod teams;
 pub use self::aliases::{Alias, AliasChange, Aliases, Expiry};
 pub use self::blob::Blob;
 pub use self::caller::{Caller, Identity, Kind};
+pub use self::compose::Compose;
 pub use self::config::Config;
 pub use self::credentials::{
     AccountGrant, CreatedAppPassword, CreatedToken, Credential, Credentials, Revocation, Token,
@@ -42,8 +44,7 @@ pub use self::mailbox::{
     Thread, ThreadList, ThreadMessages, ThreadsError, Verdict,
 };
 pub use self::outbox::{
-    Draft, File, FileSource, Header, MessagePart, Outbox, OutboxEntry, SendError, SendOptions,
-    Sent, UploadedFile,
+    Draft, File, FileSource, Header, MessagePart, Original, Outbox, OutboxEntry, SendError, SendOptions, Sent, UploadedFile,
 };
 pub use self::profile::{Changes, Details, PasswordChange, Profile};
 pub use self::store::Store;

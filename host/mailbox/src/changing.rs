@@ -6,6 +6,7 @@ pub(crate) mod commands;
 mod conditions;
 mod flags;
 pub(crate) mod folders;
+mod mark;
 pub(crate) mod sent_copy;
 pub(crate) mod snooze;
 mod trash;

@@ -5,6 +5,7 @@ mod batch;
 pub(crate) mod download;
 mod header;
 pub(crate) mod message;
+mod original;
 pub(crate) mod raw;
 mod sources;
 mod version;

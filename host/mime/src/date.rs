@@ -48,12 +48,19 @@ const ZONES: [(i64, &[&str]); 26] = [
 
 /// Parses the value of a Date field.
 pub(super) fn parse(field: &str) -> Option<Timestamp> {
+    parse_with_offset(field).map(|(date, _)| date)
+}
+
+/// Parses the value of a Date field. The second returned value is the sender's time zone in seconds
+/// east of UTC, or 0 if the zone is unknown.
+pub(super) fn parse_with_offset(field: &str) -> Option<(Timestamp, i32)> {
     let field = field.trim();
     if field.len() > MAX_LENGTH {
         return None;
     }
     if let Ok(date) = DateTime::parse_from_rfc3339(field) {
-        return Some(Timestamp::from_millis(date.timestamp_millis()));
+        let offset = date.offset().local_minus_utc();
+        return Some((Timestamp::from_millis(date.timestamp_millis()), offset));
     }
     let plain = without_comments(field)?.to_ascii_lowercase();
     let words: Vec<&str> = plain
@@ -85,9 +92,8 @@ pub(super) fn parse(field: &str) -> Option<Timestamp> {
         number(minute, 2)?,
         if second == 60 { 59 } else { second },
     )?;
-    Some(Timestamp::from_millis(
-        (at.and_utc().timestamp() - offset) * 1000,
-    ))
+    let date = Timestamp::from_millis((at.and_utc().timestamp() - offset) * 1000);
+    Some((date, i32::try_from(offset).ok()?))
 }
 
 /// Parses day, month and year.

@@ -5,12 +5,14 @@ mod address;
 mod fields;
 mod ids;
 mod list;
+mod reply;
 
 use std::cell::LazyCell;
 
 use latchmail_core::clock::Timestamp;
 
 use super::charset::Charset;
+use super::flowed::Flow;
 use super::lexical::comment;
 use super::transfer::Encoding;
 use super::{date, parameters, words};
@@ -21,6 +23,7 @@ pub use fields::{Field, Fields, is_name};
 use fields::{select, to_text, unfold};
 use ids::ids;
 pub use list::MailingList;
+pub use reply::ReplyFields;
 
 const DATE: usize = 0;
 const SUBJECT: usize = 1;
@@ -206,6 +209,7 @@ pub(crate) struct Part {
     pub(super) filename: Option<String>,
     /// The Content-ID without angle brackets.
     pub(super) content_id: Option<String>,
+    pub(super) flow: Flow,
     /// `true` if the header was longer than its limit.
     pub(super) truncated: bool,
 }
@@ -252,9 +256,13 @@ impl Part {
                 .map(ToOwned::to_owned),
             filename: parameters::file_name(&disposition, "filename")
                 .or_else(|| parameters::file_name(&content_type, "name")),
+            flow: Flow::Fixed,
             truncated,
             boundary: None,
         };
+        if part.media == "text/plain" {
+            part.flow = Flow::of(&content_type);
+        }
         if part.media.starts_with("multipart/") {
             part.boundary = parameters::token(&content_type, "boundary");
             if part.boundary.is_none() {

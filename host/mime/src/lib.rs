@@ -31,6 +31,7 @@ mod charset;
 mod date;
 mod decoded_size;
 mod filename;
+mod flowed;
 #[cfg(any(test, feature = "testing"))]
 pub mod fuzzing;
 mod header;
@@ -47,7 +48,7 @@ use std::ops::Range;
 use latchmail_html::visible_text;
 use latchmail_shape::invisible;
 
-pub use header::{Field, Fields, Header, MailingList, is_name};
+pub use header::{Field, Fields, Header, MailingList, ReplyFields, is_name};
 pub use new_text::new_text;
 use structure::Leaf;
 pub use structure::{Structure, StructureParser};
@@ -142,10 +143,25 @@ pub fn texts(structure: &Structure) -> [Vec<Range<usize>>; 2] {
 /// the positions from the function [`texts`].
 #[must_use]
 pub fn content<B: AsRef<[u8]>>(structure: &Structure, texts: &[Vec<B>; 2]) -> Content {
+    content_of(structure, texts, |_, text| text)
+}
+
+/// Returns the same as [`content`], but joins the lines of paragraphs in `format=flowed` (RFC
+/// 3676). Each line of a quotation in this format begins with one `>` for each level and a space.
+#[must_use]
+pub fn unflowed_content<B: AsRef<[u8]>>(structure: &Structure, texts: &[Vec<B>; 2]) -> Content {
+    content_of(structure, texts, |leaf, text| leaf.part.flow.joined(text))
+}
+
+fn content_of<B: AsRef<[u8]>>(
+    structure: &Structure,
+    texts: &[Vec<B>; 2],
+    convert: impl Fn(&Leaf, String) -> String,
+) -> Content {
     let mut truncated = structure.truncated;
     let bodies = structure.bodies().into_iter().zip(texts);
     let mut joined = bodies.map(|(leaves, parts)| {
-        let (text, cut) = join(leaves.zip(parts.iter().map(AsRef::as_ref)))?;
+        let (text, cut) = join(leaves.zip(parts.iter().map(AsRef::as_ref)), &convert)?;
         truncated |= cut;
         Some(text)
     });
@@ -160,10 +176,14 @@ pub fn content<B: AsRef<[u8]>>(structure: &Structure, texts: &[Vec<B>; 2]) -> Co
 
 /// Decodes the parts of a text and joins them with blank lines. Omits blank parts unless all parts
 /// are blank. The second returned value is `true` if the text is incomplete.
-fn join<'a>(parts: impl Iterator<Item = (&'a Leaf, &'a [u8])>) -> Option<(String, bool)> {
+fn join<'a>(
+    parts: impl Iterator<Item = (&'a Leaf, &'a [u8])>,
+    convert: impl Fn(&Leaf, String) -> String,
+) -> Option<(String, bool)> {
     let (mut joined, mut cut): (Option<String>, bool) = (None, false);
     for (leaf, bytes) in parts {
         let (text, is_cut) = decode_leaf(leaf, bytes, bounds::BODY);
+        let text = convert(leaf, text);
         cut |= is_cut;
         match &mut joined {
             Some(_) if is_blank(&text) => {}

@@ -9,6 +9,7 @@ mod aliases;
 mod blobs;
 mod call;
 mod caller;
+mod compose;
 mod config;
 mod convert;
 mod credentials;

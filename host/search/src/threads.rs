@@ -29,6 +29,7 @@ use std::collections::{BTreeSet, HashMap};
 use latchmail_core::message_number::MessageNumber;
 
 pub use keys::{InvalidThreadId, ThreadFields, ThreadId, ThreadKeys};
+pub use subject::without_reply_prefixes;
 
 /// The value of an index that refers to no element.
 const NONE: u32 = u32::MAX;

@@ -162,11 +162,12 @@ impl Missing {
     }
 }
 
+/// Returns the files of a message: `files`, and the attachments in the request.
 pub(super) fn files(
+    mut files: Vec<File>,
     attachments: Vec<Object<SendAttachment>>,
     take: &impl Fn(usize) -> Option<Blob>,
 ) -> Result<Vec<File>, Failure> {
-    let mut files: Vec<File> = Vec::with_capacity(attachments.len());
     for (index, Object(attachment)) in attachments.into_iter().enumerate() {
         let file = file(index, attachment, take)?;
         let is_same = |one: &File| one.content_id.is_some() && one.content_id == file.content_id;

@@ -3,8 +3,7 @@
 use super::{Blob, Error, Host, Timestamp};
 use crate::bindings::latchmail::host::outbox;
 pub use crate::bindings::latchmail::host::outbox::{
-    Draft, Entry as OutboxEntry, File, FileSource, Header, MessagePart, SendError, SendOptions,
-    Sent, UploadedFile,
+    Draft, Entry, File, FileSource, Header, MessagePart, Original, OutboxEntry, SendError, SendOptions, Sent, UploadedFile, as,
 };
 
 /// Sends mail as the caller. Needs the scope `mail:send`.

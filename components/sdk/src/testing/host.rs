@@ -3,6 +3,7 @@
 
 mod aliases;
 mod changes;
+mod compose;
 mod credentials;
 mod domains;
 mod folders;

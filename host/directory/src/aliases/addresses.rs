@@ -30,7 +30,40 @@ pub enum AddressRelation {
 /// the alias, or NULL if the owner created the alias.
 const MADE_BY: &str = "SELECT made_by FROM addresses WHERE address = $1 AND account_id = $2 AND kind = 'alias' AND live";
 
+/// Reads the addresses that receive mail for an account, and whether mail can be sent from each.
+const ALL_OWN: &str = "SELECT a.address, (a.kind = 'account') AS is_account, (a.active \
+    AND (a.expires_at IS NULL OR a.expires_at > $2) AND (a.kind = 'account' \
+        OR EXISTS (SELECT 1 FROM platform_domains p WHERE p.domain = a.domain) \
+        OR EXISTS (SELECT 1 FROM domains d WHERE d.domain = a.domain AND d.account_id = $1 AND d.verified_at IS NOT NULL))) AS is_sender, \
+    a.made_by FROM addresses a WHERE a.account_id = $1 AND a.live AND a.kind IN ('account', 'alias') ORDER BY a.address";
+
+/// An address of an account.
+#[derive(Clone, Debug, PartialEq, Eq, sqlx_macros::FromRow)]
+pub struct AccountAddress {
+    /// The address, in lower case.
+    pub address: String,
+    /// `true` for the account's own address, and `false` for an alias.
+    pub is_account: bool,
+    /// `true` if the account is allowed to send from the address.
+    pub is_sender: bool,
+    /// The account of the member who created the alias.
+    pub made_by: Option<String>,
+}
+
 impl Aliases {
+    /// Returns the own address and all aliases of an account, sorted by address. An inactive alias
+    /// is not a sender.
+    ///
+    /// # Errors
+    /// Returns [`Error`] if the database fails.
+    pub async fn addresses_of(
+        &self,
+        account: &str,
+        now: Timestamp,
+    ) -> Result<Vec<AccountAddress>, Error> {
+        self.db.all(ALL_OWN, (account, now)).await
+    }
+
     /// Returns the account id of the member who created the alias `address`. Returns `Some(None)`
     /// if the account's owner created the alias. Returns `None` if the account has no such alias.
     /// `address` must be in lower case.
@@ -124,6 +157,29 @@ mod tests {
                 "{address}"
             );
         }
+        let all = directory.aliases.addresses_of("ada", NOW).await.unwrap();
+        let senders: Vec<_> = all.iter().filter(|one| one.is_sender).collect();
+        let senders: Vec<_> = senders
+            .iter()
+            .map(|one| (&*one.address, one.is_account))
+            .collect();
+        let expected = [
+            ("ada@example.org", true),
+            ("me@ada.example", false),
+            ("on@example.org", false),
+        ];
+        assert_eq!(senders, expected);
+        let others: Vec<_> = all.iter().filter(|one| !one.is_sender).collect();
+        let others: Vec<_> = others.iter().map(|one| &*one.address).collect();
+        let expected = [
+            "ada@bob.example",
+            "me@bob.example",
+            "me@once.example",
+            "me@pending.example",
+            "off@ada.example",
+            "off@example.org",
+        ];
+        assert_eq!(others, expected);
     }
 
     both!(an_address_is_ones_own_while_it_is_live_and_active);

@@ -40,9 +40,21 @@ pub(super) struct Change {
 /// The action of a change.
 #[derive(Clone, Debug)]
 pub(super) enum Action {
-    Flag { flags: Vec<Flag>, mode: StoreMode },
-    Move { to: String },
-    Copy { to: String },
+    Flag {
+        flags: Vec<Flag>,
+        mode: StoreMode,
+    },
+    /// Adds the flag of an answered or forwarded message. Only the right to read is needed, because
+    /// the flag records that the caller sent a message about this message.
+    MarkOriginal {
+        flag: Flag,
+    },
+    Move {
+        to: String,
+    },
+    Copy {
+        to: String,
+    },
     Delete,
 }
 
@@ -51,7 +63,7 @@ impl Action {
     fn destination(&self) -> Option<&str> {
         match self {
             Self::Move { to } | Self::Copy { to } => Some(to),
-            Self::Flag { .. } | Self::Delete => None,
+            Self::Flag { .. } | Self::MarkOriginal { .. } | Self::Delete => None,
         }
     }
 }
@@ -193,7 +205,7 @@ impl Changer {
     }
 
     /// Runs a change on its own task. The change completes even if the caller is dropped.
-    async fn start_change(
+    pub(super) async fn start_change(
         self: &Arc<Self>,
         access: &Access,
         numbers: &[MessageNumber],
@@ -332,7 +344,7 @@ impl Changer {
         action: &Action,
     ) -> Result<Option<Vec<Right>>, Error> {
         let mut rights = match action {
-            Action::Copy { .. } => vec![Right::MailRead],
+            Action::Copy { .. } | Action::MarkOriginal { .. } => vec![Right::MailRead],
             _ => vec![Right::MailWrite],
         };
         if let Some(to) = action.destination() {
@@ -451,6 +463,11 @@ impl Changer {
                         store_flags(&mut lease, path, uid_validity, &uids, (flags, *mode)).await?;
                     return Ok(FolderResult::Changed(existing));
                 }
+                Action::MarkOriginal { flag } => {
+                    let add = (std::slice::from_ref(flag), StoreMode::Add);
+                    let existing = store_flags(&mut lease, path, uid_validity, &uids, add).await?;
+                    return Ok(FolderResult::Changed(existing));
+                }
                 _ => {}
             }
         }
@@ -483,6 +500,7 @@ impl Changer {
                 };
                 Ok(FolderResult::Changed(existing))
             }
+            Action::MarkOriginal { .. } => none(),
             Action::Move { to } if to == path => {
                 Ok(FolderResult::Changed(uids.into_iter().collect()))
             }

@@ -158,7 +158,13 @@ impl Departures {
                 );
                 if let (true, Some((access, message))) = (ended && state == "sent", sent) {
                     let changing = &self.outbox.mail.changing;
-                    store_copy(changing.upload_sent_copy(&access, message).await).await;
+                    let original = self.outbox.details(&entry)?.original();
+                    tokio::join!(
+                        async {
+                            store_copy(changing.upload_sent_copy(&access, message).await).await
+                        },
+                        self.outbox.mark_original(&access, original)
+                    );
                 }
                 Ok(Outcome::Done)
             }

@@ -12,6 +12,7 @@ use sha2::{Digest as _, Sha256};
 
 use super::attached_file::{AttachedFile, File, FoundFile};
 use super::envelope::{Envelope, Recipient, Sender};
+use super::original::OriginalMessage;
 use super::parts;
 use super::result::{Error, invalid};
 use super::words::{address_list, field_value, subject};
@@ -63,6 +64,9 @@ pub struct Draft {
     pub headers: Vec<HeaderField>,
     /// The attached files.
     pub files: Vec<File>,
+    /// The message that this message answers or forwards. The finished message does not contain
+    /// this value.
+    pub original: Option<OriginalMessage>,
 }
 
 impl Draft {

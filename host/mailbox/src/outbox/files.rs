@@ -155,7 +155,7 @@ fn no_upload() -> Error {
 
 /// Converts an error of reading a source. A member without the right to read gets the same text as
 /// for reading the message.
-fn reading_error(error: MailboxError) -> Error {
+pub(super) fn reading_error(error: MailboxError) -> Error {
     match error {
         MailboxError::Denied(_) => {
             Error::Denied(Problem::new(codes::MISSING_RIGHT, error.to_string()))

@@ -85,6 +85,7 @@ pub fn draft(name: &str, subject: &str, filename: &str, text: &str, content: &[u
         headers: Vec::new(),
         in_reply_to: None,
         references: Vec::new(),
+        original: None,
     };
     if draft.envelope().is_err() {
         return;

@@ -8,6 +8,7 @@ use bytes::{Bytes, BytesMut};
 use latchmail_core::clock::Timestamp;
 use latchmail_core::codes;
 use latchmail_core::error::{Failure, Problem};
+use latchmail_core::message_number::MessageNumber;
 use latchmail_core::sealing::{Purpose, SealingKey};
 use latchmail_core::secrets;
 use latchmail_directory::outbox::{self as directory, Entry, Limits, NewEntry, Part};
@@ -16,6 +17,7 @@ use sha2::{Digest as _, Sha256};
 
 use super::draft::{Draft, MAX_MESSAGE};
 use super::envelope::{Envelope, EnvelopeAddress};
+use super::original::{OriginalMessage, Relation};
 use super::result::{Error, Scheduled};
 use super::send::Outbox;
 use crate::access::Access;
@@ -87,6 +89,8 @@ pub(crate) struct LaterMessage {
     pub(crate) subject: String,
     /// The name and the address of each recipient in To.
     pub(crate) to: Vec<(String, String)>,
+    /// The message that this message answers or forwards.
+    pub(crate) original: Option<OriginalMessage>,
     /// The draft from which the message is sent.
     pub(crate) draft: Option<DraftOrigin>,
 }
@@ -128,9 +132,20 @@ pub(super) struct Details {
     pub(super) recipients: Vec<String>,
     subject: String,
     to: Vec<(String, String)>,
+    /// The number of the original, and the name of the relation.
+    original: Option<(u64, String)>,
 }
 
 impl Details {
+    /// Returns the message that this message answers or forwards.
+    pub(super) fn original(&self) -> Option<OriginalMessage> {
+        let (number, relation) = self.original.as_ref()?;
+        Some(OriginalMessage {
+            number: MessageNumber(*number),
+            relation: Relation::named(relation)?,
+        })
+    }
+
     /// Returns the envelope. Returns `None` if an address is invalid.
     pub(super) fn envelope(&self) -> Option<Envelope> {
         let to = self.recipients.iter();
@@ -176,6 +191,7 @@ impl Outbox {
                 .iter()
                 .map(|one| (one.name.clone(), one.address.to_string()))
                 .collect(),
+            original: draft.original,
             draft: None,
         };
         self.schedule(access, later, send_at).await
@@ -210,6 +226,9 @@ impl Outbox {
             recipients: later.envelope.to.iter().map(ToString::to_string).collect(),
             subject: later.subject,
             to: later.to,
+            original: later
+                .original
+                .map(|one| (one.number.0, one.relation.name().to_owned())),
         };
         let details = serde_json::to_vec(&details).map_err(|e| Error::Internal(e.to_string()))?;
         let sealed_details = key

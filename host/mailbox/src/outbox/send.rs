@@ -51,7 +51,7 @@ pub struct Outbox {
     /// The files that clients upload for later messages.
     pub uploads: Uploads,
     pool: Pool<Connector>,
-    clock: Clock,
+    pub(super) clock: Clock,
     keys: IdempotencyKeys,
     pub(super) signing: Arc<latchmail_dkim::Keys>,
     /// The sends in progress.
@@ -229,7 +229,9 @@ impl Outbox {
             (None, Some(scheduled.await?))
         } else {
             let copy = self.submit(draft, &envelope, &message_id).await?;
-            (store_copy(copy).await, None)
+            let original = self.mark_original(&draft.from.access, draft.original);
+            let (saved_to, ()) = tokio::join!(store_copy(copy), original);
+            (saved_to, None)
         };
         Ok(Sent {
             message_id,
@@ -299,7 +301,10 @@ impl Outbox {
         match self.submit(&draft, &envelope, &message_id).await {
             Ok(copy) => {
                 log_failure(directory.sendings.sent(&key).await);
-                let saved_to = store_copy(copy).await;
+                let (saved_to, ()) = {
+                    let original = self.mark_original(&draft.from.access, draft.original);
+                    tokio::join!(store_copy(copy), original)
+                };
                 if let Some(folder) = &saved_to {
                     log_failure(directory.sendings.sent_copy_filed(&key, folder).await);
                 }

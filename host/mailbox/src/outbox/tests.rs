@@ -145,6 +145,7 @@ fn draft() -> Draft {
         references: Vec::new(),
         headers: Vec::new(),
         files: Vec::new(),
+        original: None,
     }
 }
 

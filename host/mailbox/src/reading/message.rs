@@ -110,7 +110,7 @@ impl Reader {
 
     /// Returns the first bytes of a message, and a connection that has the message's folder open.
     /// Returns `None` if the message is not at this location.
-    async fn fetch(
+    pub(super) async fn fetch(
         &self,
         access: &Access,
         location: &Location,

@@ -184,6 +184,7 @@ impl Call {
                 inline: file.inline,
             });
         }
+        let original = self.original(draft.original)?;
         let headers = draft.headers.into_iter();
         let draft = outbox::Draft {
             from: sender,
@@ -204,6 +205,7 @@ impl Call {
                 })
                 .collect(),
             files,
+            original,
         };
         let options = outbox::SendOptions {
             key: options.key,
@@ -226,6 +228,24 @@ impl Call {
             saved_to: sent.saved_to,
             replayed: sent.replayed,
         })
+    }
+
+    /// Returns the message that a message answers or forwards. Returns `None` if the caller may not
+    /// read messages: the message is sent without the flag of the original.
+    fn original(
+        &self,
+        original: Option<wit::Original>,
+    ) -> Result<Option<outbox::OriginalMessage>, Error> {
+        let Some(original) = original else {
+            return Ok(None);
+        };
+        let relation = outbox::Relation::named(&original.relation)
+            .ok_or_else(|| problem::invalid(codes::INVALID_DRAFT, "Invalid relation"))?;
+        let can_read = self.require_scope(Scope::MailRead).is_ok();
+        Ok(can_read.then_some(outbox::OriginalMessage {
+            number: MessageNumber(original.uid),
+            relation,
+        }))
     }
 
     async fn store_upload(
@@ -304,7 +324,7 @@ fn send_error(error: outbox::Error) -> wit::SendError {
 /// Converts an error of the outbox to a WIT error. The module receives the text of an error that
 /// the request or the mail server's rejection caused. The host logs the details of other failures,
 /// and the module receives only their kind.
-fn outbox_error(error: outbox::Error) -> Error {
+pub(super) fn outbox_error(error: outbox::Error) -> Error {
     match error {
         outbox::Error::Denied(why) => Error::Denied(problem::of(why)),
         outbox::Error::Invalid(why) => Error::Invalid(problem::of(why)),

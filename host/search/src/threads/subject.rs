@@ -228,9 +228,79 @@ fn without_prefix(text: &str) -> Option<&str> {
     let start = &text[..text.floor_char_boundary(MAX_PREFIX)];
     let colon = start.find([':', '：'])?;
     let (before, after) = text.split_at(colon);
+    is_prefix(before).then(|| after.trim_start_matches([':', '：']).trim_start())
+}
+
+/// Returns `true` if the folded text before a colon is a prefix.
+fn is_prefix(before: &str) -> bool {
     let name = without_count(before.trim_end()).trim_end_matches('.');
-    let is_prefix = PREFIXES.contains(&name);
-    is_prefix.then(|| after.trim_start_matches([':', '：']).trim_start())
+    PREFIXES.contains(&name)
+}
+
+/// Returns a subject without reply prefixes and forward prefixes, with the same letters otherwise.
+/// Tags (`[list]`) are kept at the beginning, and a repeated tag is dropped. Each sequence of white
+/// space is a single space.
+#[must_use]
+pub fn without_reply_prefixes(subject: &str) -> String {
+    let ignorable = CodePointSetData::new::<DefaultIgnorableCodePoint>();
+    let is_invisible = |c: char| c.is_whitespace() || (!c.is_ascii() && ignorable.contains(c));
+    let words: Vec<_> = subject.split_whitespace().collect();
+    let spaced = words.join(" ");
+    let mut rest = spaced.as_str();
+    let mut tags: Vec<&str> = Vec::new();
+    loop {
+        if let Some(shorter) = without_forward_suffix(rest) {
+            rest = shorter;
+        } else if let Some(shorter) = without_written_prefix(rest) {
+            rest = shorter.trim_start_matches(is_invisible);
+        } else if let Some(inner) = wrapped_in_any_case(rest) {
+            rest = inner;
+        } else if tags.len() < MAX_TAGS
+            && let Some((tag, after)) = split_tag(rest)
+        {
+            let is_same = |one: &&str| one.to_lowercase() == tag.to_lowercase();
+            if !tags.iter().any(is_same) {
+                tags.push(tag);
+            }
+            rest = after;
+        } else {
+            break;
+        }
+    }
+    tags.push(rest);
+    tags.join(" ").trim_end().to_owned()
+}
+
+/// Removes one prefix from a subject that is not folded.
+fn without_written_prefix(text: &str) -> Option<&str> {
+    // Marks and decomposed letters use additional bytes.
+    let start = &text[..text.floor_char_boundary(MAX_PREFIX * 2)];
+    let colon = start.find([':', '：'])?;
+    let (before, after) = text.split_at(colon);
+    let ignorable = CodePointSetData::new::<DefaultIgnorableCodePoint>();
+    let visible = before
+        .chars()
+        .filter(|c| c.is_ascii() || !ignorable.contains(*c));
+    let folded = visible.collect::<String>().to_lowercase();
+    let folded = ComposingNormalizerBorrowed::new_nfc().normalize(folded.trim_start());
+    is_prefix(&folded).then(|| after.trim_start_matches([':', '：']).trim_start())
+}
+
+fn without_forward_suffix(text: &str) -> Option<&str> {
+    let at = text.len().checked_sub("(fwd)".len())?;
+    let end = text.get(at..)?;
+    end.eq_ignore_ascii_case("(fwd)")
+        .then(|| text[..at].trim_end())
+}
+
+fn wrapped_in_any_case(text: &str) -> Option<&str> {
+    let inner = text.strip_prefix('[')?.strip_suffix(']')?;
+    let colon = inner.find(':').filter(|colon| *colon <= 3)?;
+    let name = &inner[..colon];
+    let is_forward = ["fwd", "fw"]
+        .iter()
+        .any(|known| name.eq_ignore_ascii_case(known));
+    is_forward.then(|| inner[colon + 1..].trim())
 }
 
 /// Removes the number of replies, for example in `re[2]`, `re(2)` or `re^2`.
@@ -382,6 +452,41 @@ mod tests {
         }
         assert_eq!(base("[only a tag]"), ("[only a tag]".into(), false));
         assert_eq!(base("Re: [a[b] c"), ("[a[b] c".into(), true));
+    }
+
+    #[test]
+    fn a_subject_without_prefixes_keeps_its_letters() {
+        for (subject, expected) in [
+            ("Plan B", "Plan B"),
+            ("Re: AW: Fwd:  Plan  B", "Plan B"),
+            ("RE[2]: Ünïcode", "Ünïcode"),
+            ("Va\u{301}: Plan", "Plan"),
+            ("\u{200f}תגובה:\u{200e} Plan", "Plan"),
+            ("回复：Plan", "Plan"),
+            ("Réf. : Plan", "Plan"),
+            ("[List] Re: [list] Plan", "[List] Plan"),
+            ("Re: [Ticket 1] AW: Plan", "[Ticket 1] Plan"),
+            ("[Fwd: Plan]", "Plan"),
+            ("Plan (FWD)", "Plan"),
+            ("Reminder: Plan", "Reminder: Plan"),
+            ("Re:", ""),
+            ("[a]", "[a]"),
+            ("", ""),
+        ] {
+            assert_eq!(without_reply_prefixes(subject), expected, "{subject}");
+        }
+    }
+
+    #[test]
+    fn both_functions_recognize_the_same_prefixes() {
+        for prefix in PREFIXES {
+            for subject in [
+                format!("{prefix}: Plan"),
+                format!("{} : Plan", prefix.to_uppercase()),
+            ] {
+                assert_eq!(base(&without_reply_prefixes(&subject)).0, base(&subject).0);
+            }
+        }
     }
 
     #[test]

@@ -7,6 +7,7 @@ mod connections;
 mod folders;
 mod index;
 mod matrix;
+mod replies;
 mod revocation;
 pub(crate) mod rules;
 pub(crate) mod shared_mailbox;

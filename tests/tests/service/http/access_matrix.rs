@@ -58,6 +58,18 @@ fn expected_access() -> BTreeMap<&'static str, Access> {
         ("GET /api/v1/mail/quota", read),
         ("GET /api/v1/mail/messages/{uid}/snooze", read),
         ("POST /api/v1/mail/uploads", scoped(Scope::MailSend, true)),
+        (
+            "POST /api/v1/mail/messages/{uid}/reply",
+            scoped(Scope::MailSend, true),
+        ),
+        (
+            "POST /api/v1/mail/messages/{uid}/reply-all",
+            scoped(Scope::MailSend, true),
+        ),
+        (
+            "POST /api/v1/mail/messages/{uid}/forward",
+            scoped(Scope::MailSend, true),
+        ),
         ("GET /api/v1/aliases", read_aliases),
         ("POST /api/v1/aliases", write_aliases),
         ("GET /api/v1/aliases/domains", read_aliases),

@@ -10,6 +10,7 @@ mod hostile;
 mod memory;
 mod outage;
 mod refusals;
+mod replies;
 mod sources;
 
 use std::collections::BTreeSet;

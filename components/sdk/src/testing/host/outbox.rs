@@ -7,8 +7,7 @@ use latchmail_shape::{MAX_HEADER_FIELDS, check_header_field, codes, is_repeatabl
 
 use super::{Account, FakeHost, Need, missing};
 use crate::capability::{
-    Blob, Caller as _, Draft, Error, File, FileSource, Outbox, OutboxEntry, Scope, SendError,
-    SendOptions, Sent, Timestamp, UploadedFile,
+    Blob, Caller, Draft, Error, File, FileSource, FlagAction, Original, Outbox, OutboxEntry, Scope, SendError, SendOptions, Sent, Timestamp, UploadedFile, _, as,
 };
 use crate::testing::letter::Letter;
 
@@ -259,6 +258,9 @@ impl Account {
         let sent = if options.send_at.is_some() || options.undo_seconds.is_some() {
             self.schedule(&draft, &files, &options, now)?
         } else {
+            if let Some(original) = draft.original.as_ref().filter(|_| can_read) {
+                self.mark_original(original);
+            }
             let uid = self.mail.put("Sent", letter(&draft, &files, now));
             Sent {
                 state: "sent".into(),
@@ -337,6 +339,22 @@ impl Account {
     fn scheduled(&mut self, id: &str) -> Result<&mut Later, Error> {
         let later = self.later.iter_mut().find(|later| later.entry.id == id);
         later.ok_or(Error::NotFound)
+    }
+
+    /// Sets the flag of the message that a sent message answers or forwards, if it exists.
+    fn mark_original(&mut self, original: &Original) {
+        let flag = match original.relation.as_str() {
+            "reply" => "\\Answered",
+            _ => "$Forwarded",
+        };
+        if self.mail.detail(original.uid).is_some() {
+            let flags = [flag.to_owned()];
+            let set = self
+                .mail
+                .set_flags(&[original.uid], &flags, FlagAction::Add);
+            // The message is sent, even if the flag is not set.
+            set.unwrap_or_default();
+        }
     }
 
     /// Returns a file with the bytes of its source. Returns `None` if the source does not exist. A
@@ -431,6 +449,10 @@ fn check(draft: &Draft) -> Result<(), Error> {
     };
     if !recipients.all(|one| line(&one.name) && is_address(&one.address)) {
         return invalid("A recipient is not an address");
+    }
+    let relation = draft.original.as_ref().map(|one| one.relation.as_str());
+    if !matches!(relation, None | Some("reply" | "forward")) {
+        return invalid("Invalid relation");
     }
     if !line(&draft.subject) {
         return invalid("The subject must be one line");

@@ -24,6 +24,7 @@ fn draft() -> Draft {
         references: Vec::new(),
         headers: Vec::new(),
         files: Vec::new(),
+        original: None,
     }
 }
 

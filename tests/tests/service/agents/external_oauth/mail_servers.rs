@@ -151,6 +151,7 @@ async fn sends(service: &Service, token: &str) -> Result<(), SendError> {
         references: Vec::new(),
         headers: Vec::new(),
         files: Vec::new(),
+        original: None,
     };
     app.outbox
         .send(draft, SendOptions::default())

@@ -1,0 +1,56 @@
+//! Reads the message that a new message answers or forwards.
+
+use latchmail_compose::Original;
+use latchmail_core::message_number::MessageNumber;
+use latchmail_mime as mime;
+use tokio::sync::OwnedSemaphorePermit;
+
+use super::Reader;
+use crate::access::Access;
+use crate::error::Error;
+use crate::message::parts::MessageParts;
+use crate::{blocking, bounds};
+
+impl Reader {
+    /// Returns the message with this message number, and the permit for the memory of a large
+    /// message. Returns `None` if the message does not exist.
+    ///
+    /// # Errors
+    /// Returns an [`Error`] if the operation fails.
+    pub(crate) async fn original(
+        &self,
+        access: &Access,
+        number: MessageNumber,
+    ) -> Result<Option<(Original, Option<OwnedSemaphorePermit>)>, Error> {
+        let mut locations = self.numbers.locations(access, number);
+        while let Some(location) = locations.next().await? {
+            let Some((message, mut lease)) = self.fetch(access, &location).await? else {
+                continue;
+            };
+            let (parts, memory) = if message.whole.len() < bounds::FIRST {
+                (MessageParts::of_complete(message), None)
+            } else {
+                let memory = &self.context.message_memory;
+                let memory = memory.acquire(bounds::LARGE_MESSAGE_MIB).await?;
+                let cached = self.context.cache.structure(&access.account, number);
+                let session = lease.session().await?;
+                let Some(parts) = MessageParts::read(session, message, cached).await? else {
+                    continue;
+                };
+                (parts, Some(memory))
+            };
+            drop(lease);
+            // The files of the new message are read from this structure.
+            let cache = &self.context.cache;
+            cache.insert_structure(&access.account, number, &parts.structure);
+            let size = parts.texts.iter().flatten().map(|text| text.len()).sum();
+            let original = blocking::run_sized(size, move || {
+                let (header, _) = mime::split(&parts.message.whole);
+                Original::new(header, &parts.structure, &parts.texts)
+            });
+            let original = original.await.map_err(Error::Internal)?;
+            return Ok(Some((original, memory)));
+        }
+        Ok(None)
+    }
+}
