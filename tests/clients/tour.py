@@ -201,6 +201,14 @@ again = models.SendRequest(
     attachments=[models.UploadAttachment(upload_id=upload.upload_id), models.MessageAttachment(uid=copied.uid)],
 )
 call("send_message", me, body=again)
+draft = call("create_draft", me, 201, body=models.DraftRequest(to="half@", subject="Draft", text="Hello"))
+assert call("get_draft", me, id=draft.id).draft.to == ["half@"]
+finished = models.DraftRequest(from_=data["address"], to=[data["guest"]], subject="Draft", text="Hello")
+replaced = call("replace_draft", me, id=draft.id, if_match=f'"{draft.version}"', body=finished)
+assert call("list_drafts", me, limit=1).drafts[0].version == replaced.version
+call("send_draft", me, id=draft.id)
+draft = call("create_draft", me, 201, body=models.DraftRequest())
+call("delete_draft", me, id=draft.id)
 call("delete_message", me, uid=uid)
 assert call("bulk_delete_messages", me, body=models.BulkDeleteRequest(uids=uids)).count == len(uids)
 

@@ -174,6 +174,21 @@ await ok(
         },
     }),
 );
+const draft = await ok(me.POST('/api/v1/mail/drafts', { body: { to: 'half@', subject: 'Draft', text: 'Hello' } }));
+const drafted = { path: { id: draft.id } };
+const savedDraft = await ok(me.GET('/api/v1/mail/drafts/{id}', { params: drafted }));
+if (first(savedDraft.draft.to) !== 'half@') throw new Error('a draft has other recipients');
+const finished = { from: data.address, to: [data.guest], subject: 'Draft', text: 'Hello' };
+await ok(
+    me.PUT('/api/v1/mail/drafts/{id}', {
+        params: { ...drafted, header: { 'If-Match': `"${draft.version}"` } },
+        body: finished,
+    }),
+);
+await ok(me.GET('/api/v1/mail/drafts', { params: { query: { limit: 1 } } }));
+await ok(me.POST('/api/v1/mail/drafts/{id}/send', { params: drafted }));
+const empty = await ok(me.POST('/api/v1/mail/drafts', { body: {} }));
+await ok(me.DELETE('/api/v1/mail/drafts/{id}', { params: { path: { id: empty.id } } }));
 await ok(me.DELETE('/api/v1/mail/messages/{uid}', one));
 await ok(me.POST('/api/v1/mail/messages/bulk/delete', { body: { uids } }));
 

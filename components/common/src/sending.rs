@@ -2,6 +2,7 @@
 //! Sent.
 
 mod attachments;
+pub mod drafts;
 mod headers;
 
 use latchmail_sdk::capability::{Address, Blob, Caller, Draft, Error, Outbox, SendError};
@@ -200,18 +201,7 @@ fn draft(body: SendRequest, take: &impl Fn(usize) -> Option<Blob>) -> Result<Dra
             "attachments must be at most 20 files",
         ));
     }
-    if body.subject.contains(['\r', '\n']) {
-        return Err(Failure::bad_request(
-            codes::INVALID_SUBJECT,
-            "subject must not have line breaks",
-        ));
-    }
-    if body.subject.chars().any(|c| c.is_control() && c != '\t') {
-        return Err(Failure::bad_request(
-            codes::INVALID_SUBJECT,
-            "subject must not have control characters",
-        ));
-    }
+    check_subject(&body.subject)?;
     if body.subject.chars().count() > MAX_SUBJECT {
         return Err(Failure::bad_request(
             codes::INVALID_SUBJECT,
@@ -268,6 +258,23 @@ fn draft(body: SendRequest, take: &impl Fn(usize) -> Option<Blob>) -> Result<Dra
         headers: headers::headers(body.headers.unwrap_or_default())?,
         files: attachments::files(attachments, take)?,
     })
+}
+
+/// Checks that a header field can contain a subject.
+fn check_subject(subject: &str) -> Result<(), Failure> {
+    if subject.contains(['\r', '\n']) {
+        return Err(Failure::bad_request(
+            codes::INVALID_SUBJECT,
+            "subject must not have line breaks",
+        ));
+    }
+    if subject.chars().any(|c| c.is_control() && c != '\t') {
+        return Err(Failure::bad_request(
+            codes::INVALID_SUBJECT,
+            "subject must not have control characters",
+        ));
+    }
+    Ok(())
 }
 
 /// Returns the display name of the sender, or an empty text.

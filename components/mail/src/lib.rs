@@ -9,6 +9,8 @@ mod bulk;
 mod change;
 mod changes;
 mod copy;
+mod drafts;
+mod drafts_send;
 mod folder_change;
 mod folders;
 mod import;
@@ -23,7 +25,7 @@ mod threads;
 mod trash;
 mod uploads;
 
-use latchmail_sdk::capability::{Caller, Mailbox, Outbox, Scope};
+use latchmail_sdk::capability::{Caller, Drafts, Mailbox, Outbox, Scope};
 use latchmail_sdk::{Module, Route};
 use utoipa::OpenApi;
 
@@ -55,6 +57,12 @@ const UPLOAD: u32 = 25 * 1024 * 1024;
         changes::list_changes,
         threads::list_threads,
         batch::get_messages, copy::bulk_copy, copy::copy_message, folder_change::create_folder, folder_change::delete_folder, folder_change::rename_folder, import::import_message, quota::get_quota, raw::get_raw_message, replace_flags::replace_flags, threads::get_thread, trash::bulk_restore, trash::bulk_trash, trash::restore_message, trash::trash_message, uploads::upload_file,
+        drafts::create_draft,
+        drafts::list_drafts,
+        drafts::get_draft,
+        drafts::replace_draft,
+        drafts::delete_draft,
+        drafts_send::send_draft,
     ),
     tags((name = "Mail", description = "Folders, messages and attachments"))
 )]
@@ -62,7 +70,7 @@ struct Description;
 
 /// Returns the module.
 #[must_use]
-pub fn module<H: Mailbox + Outbox + Caller>() -> Module<H> {
+pub fn module<H: Mailbox + Outbox + Drafts + Caller>() -> Module<H> {
     let reading = |route: Route<H>| route.scoped(Scope::MailRead).with_oauth().bucket("mail");
     let changing = |route: Route<H>| route.scoped(Scope::MailWrite).with_oauth().bucket("mail");
     Module::new("mail", env!("CARGO_PKG_VERSION"), Description::openapi)
@@ -128,6 +136,31 @@ pub fn module<H: Mailbox + Outbox + Caller>() -> Module<H> {
                 .blob_body()
                 .within(120),
         )
+        .route(with_files(changing(Route::new(
+            "createDraft",
+            drafts::create_draft,
+        ))))
+        .route(reading(Route::new("listDrafts", drafts::list_drafts)))
+        .route(reading(Route::new("getDraft", drafts::get_draft)))
+        .route(with_files(changing(Route::new(
+            "replaceDraft",
+            drafts::replace_draft,
+        ))))
+        .route(changing(Route::new("deleteDraft", drafts::delete_draft)))
+        .route(
+            Route::new("sendDraft", drafts_send::send_draft)
+                .scoped(Scope::MailSend)
+                .with_oauth()
+                .bucket("mail")
+                .takes(SMALL)
+                .within(120),
+        )
+}
+
+/// Adds the properties of a route whose body can contain attachments.
+fn with_files<H>(route: Route<H>) -> Route<H> {
+    let route = route.takes(LARGE).blob_field("/attachments/*/content");
+    route.within(120)
 }
 
 latchmail_sdk::export!(module);

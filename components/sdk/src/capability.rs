@@ -11,6 +11,7 @@ mod caller;
 mod config;
 mod credentials;
 mod domains;
+mod drafts;
 mod http_client;
 mod log;
 mod mailbox;
@@ -30,6 +31,7 @@ pub use self::credentials::{
 pub use self::domains::{
     Challenge, Claimed, Domain, Domains, Expected, HeldDomains, Inspected, RecordKind, Verification,
 };
+pub use self::drafts::{DraftError, DraftPage, Drafts, StoredDraft};
 pub use self::http_client::{HttpClient, HttpRequest, HttpResponse};
 pub use self::log::{Level, Log};
 pub use self::mailbox::{

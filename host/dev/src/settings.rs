@@ -137,7 +137,7 @@ mod tests {
         assert_eq!(config.registration.domains[0], "latchmail.test");
         assert_eq!(
             config.modules["mail"].grants,
-            ["caller", "mailbox", "outbox"]
+            ["caller", "mailbox", "outbox", "drafts"]
         );
         assert_eq!(config.limits.mail, 7);
         assert_eq!(config.limits.search, 20);

@@ -18,6 +18,7 @@ use latchmail_core::limits::Key;
 use latchmail_directory::Directory;
 use latchmail_jobs::Jobs;
 use latchmail_mailbox::Mail;
+use latchmail_mailbox::drafts::Drafts;
 use latchmail_mailbox::importing::Importer;
 use latchmail_mailbox::outbox::Outbox;
 use latchmail_oauth::OAuth;
@@ -63,6 +64,8 @@ pub struct App {
     pub outbox: Arc<Outbox>,
     /// Imports of messages.
     pub imports: Arc<Importer>,
+    /// Drafts.
+    pub drafts: Arc<Drafts>,
     /// Work without requests.
     pub jobs: Arc<Jobs>,
     /// Authentication.

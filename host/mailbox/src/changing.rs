@@ -9,14 +9,18 @@ pub(crate) mod folders;
 pub(crate) mod sent_copy;
 mod trash;
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use latchmail_core::account_permits::AccountPermits;
 use latchmail_core::detached_tasks::DetachedTasks;
 use quick_cache::sync::Cache;
+use tokio::sync::OwnedSemaphorePermit;
 
+use crate::access::Access;
 use crate::cache::{LookupCounter, MAX_ACCOUNTS};
 use crate::context::Context;
+use crate::error::Error;
 use crate::folders::Folders;
 use crate::index::SearchIndex;
 use crate::numbers::Numbers;
@@ -54,6 +58,14 @@ impl Changer {
             sent_folders: Cache::new(MAX_ACCOUNTS),
             sent_folder_lookups: LookupCounter::new("sent_folders"),
         }
+    }
+
+    /// Acquires the account's lock for changes of the mailbox.
+    pub(crate) async fn lock<'a>(
+        &self,
+        access: &'a Access,
+    ) -> Result<(Cow<'a, Access>, Option<OwnedSemaphorePermit>), Error> {
+        self.context.connections.lock(&self.locks, access).await
     }
 
     /// Waits until no change is in progress.

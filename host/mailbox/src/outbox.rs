@@ -3,25 +3,25 @@
 //!
 //! This module depends neither on HTTP nor on WIT.
 
-mod attached_file;
-mod draft;
-mod envelope;
+pub(crate) mod attached_file;
+pub(crate) mod draft;
+pub(crate) mod envelope;
 mod files;
 #[cfg(any(test, feature = "testing"))]
 pub mod fuzzing;
-mod idempotency;
+pub(crate) mod idempotency;
 mod login;
 mod media_type;
-mod memory;
-mod parts;
+pub(crate) mod memory;
+pub(crate) mod parts;
 mod probe;
 mod random;
-mod result;
+pub(crate) mod result;
 mod send;
 mod smtp;
 mod starttls;
 mod uploads;
-mod words;
+pub(crate) mod words;
 
 pub use attached_file::{File, Source};
 pub use draft::{Draft, HeaderField};
@@ -29,6 +29,7 @@ pub use envelope::{Recipient, Sender};
 pub use probe::{Probe, probe};
 pub use result::{Error, Sent};
 pub use send::Outbox;
+pub(crate) use send::{log_failure, store_copy};
 pub use smtp::submit;
 pub use uploads::{MAX_UPLOAD, UploadedFile, Uploads};
 

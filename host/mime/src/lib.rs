@@ -47,7 +47,7 @@ use std::ops::Range;
 use latchmail_html::visible_text;
 use latchmail_shape::invisible;
 
-pub use header::{Field, Fields, Header, MailingList, is_name};
+pub use header::{Field, Fields, Header, MailingList, addresses_of, is_name};
 pub use new_text::new_text;
 use structure::Leaf;
 pub use structure::{Structure, StructureParser};

@@ -5,6 +5,7 @@ mod aliases;
 mod changes;
 mod credentials;
 mod domains;
+mod drafts;
 mod folders;
 mod grants;
 mod http_client;
@@ -70,6 +71,7 @@ struct Account {
     sent: Vec<(Rc<SentMessage>, Sent)>,
     sending_fault: Option<Error>,
     uploads: Vec<outbox::Upload>,
+    draft_values: Vec<drafts::DraftValues>,
     aliases: Vec<Alias>,
     domains: Vec<Domain>,
     /// The names of domains with a published challenge.

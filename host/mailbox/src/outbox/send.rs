@@ -45,12 +45,12 @@ const MAX_SEND_DURATION: Duration = Duration::from_mins(3);
 #[derive(Debug)]
 pub struct Outbox {
     directory: Directory,
-    pub(super) mail: Arc<Mail>,
+    pub(crate) mail: Arc<Mail>,
     /// The files that clients upload for later messages.
     pub uploads: Uploads,
     pool: Pool<Connector>,
     clock: Clock,
-    keys: IdempotencyKeys,
+    pub(crate) keys: IdempotencyKeys,
     signing: Arc<latchmail_dkim::Keys>,
     /// The sends in progress.
     sends: DetachedTasks,
@@ -244,7 +244,7 @@ impl Outbox {
 
     /// Returns the result of a send that an earlier request started. If the host of that request no
     /// longer runs, the outcome of an unfinished send is unknown.
-    async fn earlier_result(
+    pub(crate) async fn earlier_result(
         &self,
         key: &Key,
         earlier: Sending,
@@ -273,20 +273,36 @@ impl Outbox {
         message_id: &str,
     ) -> Result<UploadResult, Error> {
         let access = &draft.from.access;
-        let found = self.find_files(draft).await?;
+        let found = self.find_files(access, &draft.files).await?;
         let size = draft.min_size(&found);
         if size > MAX_MESSAGE {
             return Err(Error::TooLarge);
         }
         let _memory = self.acquire_memory(access, size).await?;
-        let files = self.read_files(draft, found).await?;
+        let files = self.read_files(access, &draft.files, found).await?;
         let now = self.clock.now();
         let (writer, id) = (Arc::clone(draft), message_id.to_owned());
+        let message = blocking::run_sized(size, move || writer.write(&files, &id, now));
+        self.deliver(access, envelope, message_id, (size, message))
+            .await
+    }
+
+    /// Signs a message and passes the message to the submission service. Concurrently uploads the
+    /// copy for the Sent folder. `message` is the size of the message and the future that writes
+    /// the message. The caller must have acquired the memory.
+    pub(crate) async fn deliver(
+        &self,
+        access: &Access,
+        envelope: &Envelope,
+        message_id: &str,
+        (size, message): (
+            usize,
+            impl Future<Output = Result<Result<Bytes, Error>, String>>,
+        ),
+    ) -> Result<UploadResult, Error> {
+        let now = self.clock.now();
         // Query the signing key in the database concurrently with writing the message.
-        let (signer, message) = tokio::join!(
-            self.signing.signer(envelope.from.domain()),
-            blocking::run_sized(size, move || writer.write(&files, &id, now))
-        );
+        let (signer, message) = tokio::join!(self.signing.signer(envelope.from.domain()), message);
         let mut message = message.map_err(Error::Internal)??;
         if let Some(signer) = signer? {
             message = blocking::run_sized(size, move || sign(&signer, &message, now))
@@ -375,7 +391,11 @@ impl Outbox {
     }
 
     /// Waits until the memory for a message of `bytes` bytes is available.
-    async fn acquire_memory(&self, access: &Access, bytes: usize) -> Result<MemoryPermit, Error> {
+    pub(crate) async fn acquire_memory(
+        &self,
+        access: &Access,
+        bytes: usize,
+    ) -> Result<MemoryPermit, Error> {
         let permit = self.memory.acquire(access.caller(), bytes);
         timeout(self.timeout, permit)
             .await
@@ -386,12 +406,14 @@ impl Outbox {
 
     /// Generates a Message-ID with the sender's domain.
     fn message_id(&self, draft: &Draft) -> Result<String, Error> {
+        self.new_message_id(draft.from.address.domain())
+    }
+
+    /// Generates a Message-ID with a domain.
+    pub(crate) fn new_message_id(&self, domain: &str) -> Result<String, Error> {
         let random = random_hex().map_err(|error| Error::Internal(error.to_string()))?;
         let now = self.clock.now().millis();
-        Ok(format!(
-            "<{now:x}.{random}@{}>",
-            draft.from.address.domain()
-        ))
+        Ok(format!("<{now:x}.{random}@{domain}>"))
     }
 
     /// Waits until no send is in progress.
@@ -408,11 +430,11 @@ fn sign(signer: &Signer, message: &[u8], now: Timestamp) -> Result<Bytes, latchm
 }
 
 /// The result of uploading a copy. `None` if no Sent folder exists.
-type UploadResult = Result<Option<UploadedCopy>, MailboxError>;
+pub(crate) type UploadResult = Result<Option<UploadedCopy>, MailboxError>;
 
 /// Stores the copy of a sent message. Returns the path of the folder. If the copy cannot be stored,
 /// logs the failure and returns `None`, because the message was sent.
-async fn store_copy(copy: UploadResult) -> Option<String> {
+pub(crate) async fn store_copy(copy: UploadResult) -> Option<String> {
     let stored = async { copy?.ok_or_else(no_sent_folder)?.store().await };
     stored.await.unwrap_or_else(|error| {
         tracing::warn!(%error, "failed to store a copy of a sent message");
@@ -426,7 +448,7 @@ fn no_sent_folder() -> MailboxError {
 
 /// Logs a failure to store the outcome of a send. The client gets the outcome despite the failure.
 /// The stored state never describes a step that has not happened.
-fn log_failure(stored: Result<(), latchmail_directory::Error>) {
+pub(crate) fn log_failure(stored: Result<(), latchmail_directory::Error>) {
     if let Err(error) = stored {
         tracing::error!(%error, "failed to store the outcome of a send");
     }

@@ -1,6 +1,7 @@
 //! The interface `outbox`, for sending mail on behalf of the caller.
 
 use std::mem;
+use std::sync::Arc;
 
 use crate::api::problem;
 use bytes::{Bytes, BytesMut};
@@ -36,29 +37,8 @@ impl Host for Call {
         key: Option<String>,
     ) -> Result<wit::Sent, HostError<wit::SendError>> {
         let _span = host_call("outbox.send");
-        let mut files = Vec::with_capacity(draft.files.len());
-        for file in mem::take(&mut draft.files) {
-            let source = match file.source {
-                wit::FileSource::Blob(blob) => {
-                    FileSource::Blob(self.table.delete(blob).map_err(HostError::trap)?)
-                }
-                wit::FileSource::Upload(id) => FileSource::Other(outbox::Source::Upload(id)),
-                wit::FileSource::Part(part) => FileSource::Other(outbox::Source::Part {
-                    message: MessageNumber(part.uid),
-                    index: part.index,
-                }),
-                wit::FileSource::Message(uid) => {
-                    FileSource::Other(outbox::Source::Message(MessageNumber(uid)))
-                }
-            };
-            files.push(File {
-                source,
-                filename: file.filename,
-                content_type: file.content_type,
-                content_id: file.content_id,
-                inline: file.inline,
-            });
-        }
+        let files = mem::take(&mut draft.files);
+        let files = self.take_files(files).map_err(HostError::Trap)?;
         Ok(self.send_draft(draft, files, key.as_deref()).await?)
     }
 
@@ -75,7 +55,7 @@ impl Host for Call {
 }
 
 /// A file of a message to send.
-struct File {
+pub(super) struct File {
     source: FileSource,
     filename: Option<String>,
     content_type: Option<String>,
@@ -112,7 +92,7 @@ impl Call {
         key: Option<&str>,
     ) -> Result<wit::Sent, wit::SendError> {
         let access = self.mailbox_access(Scope::MailSend)?;
-        let outbox = &self.services.outbox;
+        let outbox = Arc::clone(&self.services.outbox);
         let from = draft
             .from
             .ok_or_else(|| problem::invalid(codes::INVALID_DRAFT, "Invalid sender"))?;
@@ -120,29 +100,7 @@ impl Call {
             .check_sender(access, &from.address)
             .await
             .map_err(send_error)?;
-        if sources.iter().any(|file| file.source.is_in_mailbox()) {
-            // A credential that can only send must not be able to mail the mailbox to its client.
-            self.require_scope(Scope::MailRead)?;
-        }
-        let sizes = sources.iter().map(|file| file.source.blob_size());
-        if sizes.sum::<u64>() > MAX_FILES_SIZE {
-            return Err(send_error(outbox::Error::TooLarge));
-        }
-        let mut files = Vec::with_capacity(sources.len());
-        for file in sources {
-            let is_blob = matches!(file.source, FileSource::Blob(_));
-            let default_type = is_blob.then(|| "application/octet-stream".to_owned());
-            files.push(outbox::File {
-                source: match file.source {
-                    FileSource::Blob(blob) => outbox::Source::Bytes(read_all(blob).await?),
-                    FileSource::Other(source) => source,
-                },
-                filename: file.filename,
-                content_type: file.content_type.or(default_type),
-                content_id: file.content_id,
-                inline: file.inline,
-            });
-        }
+        let files = self.read_sources(sources).await?;
         let headers = draft.headers.into_iter();
         let draft = outbox::Draft {
             from: sender,
@@ -170,6 +128,63 @@ impl Call {
             saved_to: sent.saved_to,
             replayed: sent.replayed,
         })
+    }
+
+    /// Takes the blobs of files out of the table of handles.
+    pub(super) fn take_files(&mut self, files: Vec<wit::File>) -> wasmtime::Result<Vec<File>> {
+        let take = |file: wit::File| {
+            let source = match file.source {
+                wit::FileSource::Blob(blob) => FileSource::Blob(self.table.delete(blob)?),
+                wit::FileSource::Upload(id) => FileSource::Other(outbox::Source::Upload(id)),
+                wit::FileSource::Part(part) => FileSource::Other(outbox::Source::Part {
+                    message: MessageNumber(part.uid),
+                    index: part.index,
+                }),
+                wit::FileSource::Message(uid) => {
+                    FileSource::Other(outbox::Source::Message(MessageNumber(uid)))
+                }
+            };
+            Ok(File {
+                source,
+                filename: file.filename,
+                content_type: file.content_type,
+                content_id: file.content_id,
+                inline: file.inline,
+            })
+        };
+        files.into_iter().map(take).collect()
+    }
+
+    /// Reads the blobs of files. Checks the scope for files from the mailbox, and the total size of
+    /// the blobs.
+    pub(super) async fn read_sources(
+        &mut self,
+        sources: Vec<File>,
+    ) -> Result<Vec<outbox::File>, Error> {
+        if sources.iter().any(|file| file.source.is_in_mailbox()) {
+            // A credential that can only send must not be able to mail the mailbox to its client.
+            self.require_scope(Scope::MailRead)?;
+        }
+        let sizes = sources.iter().map(|file| file.source.blob_size());
+        if sizes.sum::<u64>() > MAX_FILES_SIZE {
+            return Err(outbox_error(outbox::Error::TooLarge));
+        }
+        let mut files = Vec::with_capacity(sources.len());
+        for file in sources {
+            let is_blob = matches!(file.source, FileSource::Blob(_));
+            let default_type = is_blob.then(|| "application/octet-stream".to_owned());
+            files.push(outbox::File {
+                source: match file.source {
+                    FileSource::Blob(blob) => outbox::Source::Bytes(read_all(blob).await?),
+                    FileSource::Other(source) => source,
+                },
+                filename: file.filename,
+                content_type: file.content_type.or(default_type),
+                content_id: file.content_id,
+                inline: file.inline,
+            });
+        }
+        Ok(files)
     }
 
     async fn store_upload(
@@ -232,7 +247,7 @@ fn send_error(error: outbox::Error) -> wit::SendError {
 /// Converts an error of the outbox to a WIT error. The module receives the text of an error that
 /// the request or the mail server's rejection caused. The host logs the details of other failures,
 /// and the module receives only their kind.
-fn outbox_error(error: outbox::Error) -> Error {
+pub(super) fn outbox_error(error: outbox::Error) -> Error {
     match error {
         outbox::Error::Denied(why) => Error::Denied(problem::of(why)),
         outbox::Error::Invalid(why) => Error::Invalid(problem::of(why)),

@@ -148,11 +148,7 @@ impl Account {
             return Err(Error::invalid(codes::INVALID_DRAFT, "Invalid sender").into());
         };
         self.check_sender(&from.address)?;
-        let is_in_mailbox =
-            |file: &File| matches!(file.source, FileSource::Part(_) | FileSource::Message(_));
-        if !can_read && draft.files.iter().any(is_in_mailbox) {
-            return Err(Error::denied(codes::MISSING_SCOPE, missing("mail:read")).into());
-        }
+        check_reading(&draft, can_read)?;
         if let Some(error) = &self.sending_fault {
             return Err(error.clone().into());
         }
@@ -198,6 +194,23 @@ impl Account {
         Ok(sent)
     }
 
+    /// Returns the files of a draft that is stored, with the bytes of their sources.
+    pub(super) fn files_of(
+        &self,
+        draft: &Draft,
+        now: Timestamp,
+        can_read: bool,
+    ) -> Result<Vec<SentFile>, SendError> {
+        check_reading(draft, can_read)?;
+        let files = (0..).zip(&draft.files).map(|(index, file)| {
+            let found = self.find_file(file, now);
+            found.ok_or(SendError::FileNotFound(index))
+        });
+        let files: Vec<SentFile> = files.collect::<Result<_, _>>()?;
+        check_size(draft, &files)?;
+        Ok(files)
+    }
+
     /// Returns a file with the bytes of its source. Returns `None` if the source does not exist. A
     /// complete message has only its subject and its text.
     fn find_file(&self, file: &File, now: Timestamp) -> Option<SentFile> {
@@ -238,6 +251,16 @@ impl Account {
             content: found.content,
         })
     }
+}
+
+/// Checks the scope for files from the mailbox.
+fn check_reading(draft: &Draft, can_read: bool) -> Result<(), Error> {
+    let is_in_mailbox =
+        |file: &File| matches!(file.source, FileSource::Part(_) | FileSource::Message(_));
+    if !can_read && draft.files.iter().any(is_in_mailbox) {
+        return Err(Error::denied(codes::MISSING_SCOPE, missing("mail:read")));
+    }
+    Ok(())
 }
 
 fn is_line(text: &str) -> bool {

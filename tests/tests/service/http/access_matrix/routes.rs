@@ -1,7 +1,7 @@
 //! Routes with the same access.
 
 /// Routes that change the mailbox.
-pub(super) const CHANGES: [&str; 16] = [
+pub(super) const CHANGES: [&str; 19] = [
     "POST /api/v1/mail/messages/{uid}/flag",
     "PUT /api/v1/mail/messages/{uid}/flags",
     "POST /api/v1/mail/messages/{uid}/move",
@@ -18,6 +18,9 @@ pub(super) const CHANGES: [&str; 16] = [
     "POST /api/v1/mail/folders",
     "PATCH /api/v1/mail/folders/{folder}",
     "DELETE /api/v1/mail/folders/{folder}",
+    "POST /api/v1/mail/drafts",
+    "PUT /api/v1/mail/drafts/{id}",
+    "DELETE /api/v1/mail/drafts/{id}",
 ];
 
 /// Further routes that need a web session.
