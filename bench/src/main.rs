@@ -34,6 +34,7 @@ mod agent;
 mod api;
 mod bulk;
 mod clients;
+mod drafts;
 mod hostile_module;
 mod hosts;
 mod http;
@@ -182,6 +183,9 @@ fn main() -> anyhow::Result<()> {
     let delivery = Delivery::start(&service)?;
     if sections.include("send") {
         send::measure(&service, &delivery, &workload, &mut report)?;
+    }
+    if sections.include("drafts") {
+        drafts::measure(&service, &delivery, &workload, &mut report)?;
     }
     if sections.include("import") {
         stored::import(&service, &workload, &mut report)?;

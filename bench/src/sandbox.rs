@@ -148,6 +148,7 @@ macro_rules! listing {
 }
 
 // After the macro, which the module uses.
+mod drafts;
 mod mailbox;
 
 impl sdk::Mailbox for Memory {
@@ -353,6 +354,7 @@ fn linker(engine: &Engine) -> wasmtime::Result<Linker<State>> {
     host::mailbox::add_to_linker::<_, HasSelf<Memory>>(&mut linker, memory)?;
     host::outbox::add_to_linker::<_, HasSelf<Memory>>(&mut linker, memory)?;
     host::compose::add_to_linker::<_, HasSelf<Memory>>(&mut linker, memory)?;
+    host::drafts::add_to_linker::<_, HasSelf<Memory>>(&mut linker, memory)?;
     Ok(linker)
 }
 

@@ -3,7 +3,7 @@
 use crate::operations::{FREQUENT, Operation, RARE};
 
 /// The names of the sections that consist of one function.
-const NAMES: [&str; 17] = [
+const NAMES: [&str; 18] = [
     "memory",
     "idle accounts",
     "module memory",
@@ -21,6 +21,7 @@ const NAMES: [&str; 17] = [
     "several hosts",
     "observability",
     "not modified",
+    "drafts",
 ];
 
 /// The names of the operations with many clients, in the order of the page.

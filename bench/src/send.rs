@@ -17,7 +17,7 @@ use crate::service::{Account, Service};
 /// The recipient is an account of the same mail server, so that the delivered messages can be
 /// counted.
 const RECIPIENT_NAME: &str = "charles";
-const RECIPIENT: &str = "charles@bench.test";
+pub(crate) const RECIPIENT: &str = "charles@bench.test";
 
 const SUBJECT: &str = "Notes on the engine";
 
@@ -85,6 +85,11 @@ impl Delivery {
             );
             std::thread::sleep(Duration::from_millis(5));
         }
+    }
+
+    /// Counts a message that was sent to the recipient.
+    pub(crate) fn count(&self) {
+        self.sent.fetch_add(1, Ordering::Relaxed);
     }
 
     /// Returns a call that sends a message over SMTP.

@@ -35,6 +35,16 @@ pub(crate) enum OneOrMany {
 }
 
 impl MessageIds {
+    /// Returns the words of the list, which may be no Message-IDs.
+    pub(crate) fn words(self) -> Vec<String> {
+        let lists = match self.0 {
+            Strings::One(list) => vec![list],
+            Strings::Many(lists) => lists,
+        };
+        let words = lists.iter().flat_map(|list| list.split_whitespace());
+        words.map(ToOwned::to_owned).collect()
+    }
+
     /// Returns the Message-IDs in the client's order.
     ///
     /// # Errors

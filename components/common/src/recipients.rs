@@ -9,6 +9,10 @@ use utoipa::ToSchema;
 
 use crate::strings::Strings;
 
+/// The maximum number of addresses in one string of a draft. The host has the same limit for all
+/// addresses of a field.
+const MAX_UNFINISHED: usize = 500;
+
 /// A list of recipients: a string or an array of strings. An empty string contains no recipients.
 #[derive(Debug, Default, Deserialize, ToSchema)]
 #[serde(transparent)]
@@ -58,6 +62,51 @@ impl Recipients {
         }
         Ok(all)
     }
+}
+
+impl Recipients {
+    /// Returns all recipients in order. Text that is not an address is in the field `address`.
+    pub(crate) fn unfinished(&self) -> Vec<Address> {
+        let lists = match &self.0 {
+            Strings::One(list) => std::slice::from_ref(list),
+            Strings::Many(lists) => lists.as_slice(),
+        };
+        let mut all = Vec::new();
+        for list in lists {
+            match read(list, MAX_UNFINISHED).filter(|read| !read.is_empty()) {
+                Some(read) => all.extend(read),
+                None => all.extend(pieces(list).map(unfinished)),
+            }
+        }
+        all
+    }
+}
+
+fn unfinished(piece: &str) -> Address {
+    let read = read(piece, 1).unwrap_or_default();
+    match <[Address; 1]>::try_from(read) {
+        Ok([one]) => one,
+        Err(_) => Address {
+            name: String::new(),
+            address: piece.to_owned(),
+        },
+    }
+}
+
+/// Returns the texts between the commas of a list that are neither in quotes nor in angle brackets.
+fn pieces(list: &str) -> impl Iterator<Item = &str> {
+    let (mut is_quoted, mut is_angle) = (false, false);
+    let is_separator = move |c: char| {
+        match c {
+            '"' => is_quoted = !is_quoted,
+            '<' => is_angle = true,
+            '>' => is_angle = false,
+            _ => {}
+        }
+        c == ',' && !is_quoted && !is_angle
+    };
+    let pieces = list.split(is_separator).map(str::trim);
+    pieces.filter(|piece| !piece.is_empty())
 }
 
 /// Parses a list of addresses. Returns at most `limit` + 1 addresses: the last one shows that the

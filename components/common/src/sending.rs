@@ -2,11 +2,12 @@
 //! Sent.
 
 mod attachments;
+pub mod drafts;
 mod fields;
 mod headers;
 
 use latchmail_sdk::capability::{
-    Blob, Caller, Draft, Error, Outbox, SendError, SendOptions, Timestamp,
+    Blob, Caller, Draft, Error, Outbox, SendError, SendOptions, Sent, Timestamp,
 };
 use latchmail_sdk::{Failure, Object, Reply, codes, time};
 use serde::{Deserialize, Serialize};
@@ -288,6 +289,12 @@ pub(crate) fn submit(
         SendError::Failed(other) => Failure::of(other, (codes::NOT_FOUND, "Not found"), host)
             .failing(codes::SEND_FAILED, "The message could not be sent"),
     })?;
+    Ok(delivery(sent))
+}
+
+/// Returns the result for the client, and whether an earlier request has sent the message.
+#[must_use]
+pub fn delivery(sent: Sent) -> (Delivery, bool) {
     let delivery = match (sent.entry, sent.send_at) {
         (Some(outbox_id), Some(send_at)) => Delivery::Scheduled(ScheduledResult {
             outbox_id,
@@ -298,5 +305,5 @@ pub(crate) fn submit(
             saved_to: sent.saved_to,
         }),
     };
-    Ok((delivery, sent.replayed))
+    (delivery, sent.replayed)
 }

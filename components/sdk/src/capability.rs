@@ -12,6 +12,7 @@ mod compose;
 mod config;
 mod credentials;
 mod domains;
+mod drafts;
 mod http_client;
 mod log;
 mod mailbox;
@@ -32,6 +33,7 @@ pub use self::credentials::{
 pub use self::domains::{
     Challenge, Claimed, Domain, Domains, Expected, HeldDomains, Inspected, RecordKind, Verification,
 };
+pub use self::drafts::{DraftError, DraftPage, Drafts, StoredDraft};
 pub use self::http_client::{HttpClient, HttpRequest, HttpResponse};
 pub use self::log::{Level, Log};
 pub use self::mailbox::{
@@ -44,7 +46,8 @@ pub use self::mailbox::{
     Thread, ThreadList, ThreadMessages, ThreadsError, Verdict,
 };
 pub use self::outbox::{
-    Draft, File, FileSource, Header, MessagePart, Original, Outbox, OutboxEntry, SendError, SendOptions, Sent, UploadedFile,
+    Draft, File, FileSource, Header, MessagePart, Original, Outbox, OutboxEntry, SendError,
+    SendOptions, Sent, UploadedFile,
 };
 pub use self::profile::{Changes, Details, PasswordChange, Profile};
 pub use self::store::Store;

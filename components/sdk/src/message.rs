@@ -1,5 +1,7 @@
 //! The requests and responses of handlers.
 
+mod json;
+
 use std::cell::RefCell;
 use std::str::FromStr;
 
@@ -13,6 +15,7 @@ use crate::capability::Blob;
 use crate::description::Failed;
 use crate::disposition;
 use crate::failure::Failure;
+use json::Json;
 
 /// A request after routing, authorization and decoding by the host.
 #[derive(Debug, Default)]
@@ -260,6 +263,57 @@ impl Reply {
         Ok(json.into())
     }
 
+    /// Creates a 200 response with a JSON object that has a nested object with texts. `value` is
+    /// serialized as an object, and gets an additional member `name` with the object `nested` and
+    /// its texts, as for [`Reply::json_with_texts`].
+    ///
+    /// # Errors
+    /// Returns 500 if a value cannot be serialized as an object. This error is a bug in the module.
+    pub fn json_nested_with_texts<T: Serialize>(
+        value: &impl Serialize,
+        name: &'static str,
+        (nested, texts): (T, impl IntoIterator<Item = (&'static str, Blob)>),
+    ) -> Result<Self, Failure> {
+        let mut json = Json::default();
+        json.append_nested(value, name, (&nested, texts))?;
+        Ok(json.into())
+    }
+
+    /// Creates a 200 response with a JSON object. `value` is serialized as an object, and gets an
+    /// additional member `list` with an array. Each entry of `objects` is an object with a nested
+    /// object, as for [`Reply::json_nested_with_texts`].
+    ///
+    /// # Errors
+    /// Returns 500 if a value cannot be serialized as an object. This error is a bug in the module.
+    pub fn json_list_nested_with_texts<
+        V: Serialize,
+        T: Serialize,
+        I: IntoIterator<Item = (&'static str, Blob)>,
+    >(
+        value: &impl Serialize,
+        (list, name): (&'static str, &'static str),
+        objects: impl IntoIterator<Item = (V, (T, I))>,
+    ) -> Result<Self, Failure> {
+        let mut json = Json::default();
+        json.begin_member(value, list)?;
+        json.bytes.push(b'[');
+        for (index, (object, (nested, texts))) in objects.into_iter().enumerate() {
+            if index > 0 {
+                json.bytes.push(b',');
+            }
+            json.append_nested(&object, name, (&nested, texts))?;
+        }
+        json.bytes.extend(b"]}");
+        Ok(json.into())
+    }
+
+    /// Changes the status.
+    #[must_use]
+    pub fn status(mut self, status: u16) -> Self {
+        self.status = status;
+        self
+    }
+
     /// Creates a response of any status with a value as JSON.
     ///
     /// # Errors
@@ -330,67 +384,6 @@ impl Reply {
 }
 
 const JSON: &str = "application/json";
-
-/// JSON in the memory of the module, and the texts in the host.
-#[derive(Default)]
-struct Json {
-    bytes: Vec<u8>,
-    texts: Vec<(u32, blobs::Blob)>,
-}
-
-impl Json {
-    /// Appends an object with its texts.
-    fn append<T: Serialize>(
-        &mut self,
-        value: &T,
-        texts: impl IntoIterator<Item = (&'static str, Blob)>,
-    ) -> Result<(), Failure> {
-        let start = self.bytes.len();
-        self.append_open(value)?;
-        for (name, text) in texts {
-            self.append_name(name, start)?;
-            match text {
-                Blob::Bytes(text) => {
-                    let text = serialize(&String::from_utf8_lossy(&text))?;
-                    self.bytes.extend(text);
-                }
-                Blob::Host(text) => {
-                    let offset = u32::try_from(self.bytes.len());
-                    self.texts
-                        .push((offset.map_err(|_| cannot_serialize())?, text));
-                }
-            }
-        }
-        self.bytes.push(b'}');
-        Ok(())
-    }
-
-    /// Appends an object without its end, and the name of its last member.
-    fn begin_member(&mut self, value: &impl Serialize, name: &str) -> Result<(), Failure> {
-        let start = self.bytes.len();
-        self.append_open(value)?;
-        self.append_name(name, start)
-    }
-
-    fn append_open(&mut self, value: &impl Serialize) -> Result<(), Failure> {
-        let mut object = serialize(value)?;
-        if object.pop_if(|last| *last == b'}').is_none() {
-            return Err(cannot_serialize());
-        }
-        self.bytes.extend(object);
-        Ok(())
-    }
-
-    /// Appends the name of a member of the object that begins at `start`.
-    fn append_name(&mut self, name: &str, start: usize) -> Result<(), Failure> {
-        if self.bytes.len() > start + 1 {
-            self.bytes.push(b',');
-        }
-        self.bytes.extend(serialize(name)?);
-        self.bytes.push(b':');
-        Ok(())
-    }
-}
 
 impl From<Json> for Reply {
     fn from(json: Json) -> Self {

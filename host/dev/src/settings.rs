@@ -137,7 +137,7 @@ mod tests {
         assert_eq!(config.registration.domains[0], "latchmail.test");
         assert_eq!(
             config.modules["mail"].grants,
-            ["caller", "mailbox", "outbox", "compose"]
+            ["caller", "mailbox", "outbox", "compose", "drafts"]
         );
         assert_eq!(config.limits.mail, 7);
         assert_eq!(config.limits.search, 20);

@@ -17,6 +17,7 @@ use latchmail_core::error::{Failure, StartError};
 use latchmail_core::limits::Key;
 use latchmail_directory::Directory;
 use latchmail_jobs::Jobs;
+use latchmail_mailbox::drafts::Drafts;
 use latchmail_mailbox::importing::Importer;
 use latchmail_mailbox::outbox::Outbox;
 use latchmail_mailbox::{Mail, Snoozer};
@@ -65,6 +66,8 @@ pub struct App {
     pub imports: Arc<Importer>,
     /// Snoozed messages.
     pub snoozer: Arc<Snoozer>,
+    /// Drafts.
+    pub drafts: Arc<Drafts>,
     /// Work without requests.
     pub jobs: Arc<Jobs>,
     /// Authentication.

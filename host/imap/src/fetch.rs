@@ -153,6 +153,15 @@ pub(crate) fn header(uid: Uid) -> String {
     )
 }
 
+/// Returns the command that requests header fields of messages, up to `bytes` bytes. `names` are
+/// the names of the fields, separated by spaces.
+pub(crate) fn header_fields(uids: &[Uid], names: &str, bytes: usize) -> String {
+    format!(
+        "UID FETCH {} (UID BODY.PEEK[HEADER.FIELDS ({names})]<0.{bytes}>)",
+        set(uids)
+    )
+}
+
 /// Returns the command that requests a range of bytes of a message.
 pub(crate) fn piece(uid: Uid, range: &Range<usize>) -> String {
     format!(

@@ -138,6 +138,35 @@ impl Session {
     }
 }
 
+/// Returns the header fields `names` of messages, limited to `bytes` bytes for each message. The
+/// names are separated by spaces. Omits messages that do not exist. Returns an empty list if the
+/// folder does not exist or has another UIDVALIDITY. Needs one round trip.
+///
+/// # Errors
+/// Returns an [`Error`] if the command fails.
+pub async fn header_fields(
+    session: &mut Session,
+    (path, uid_validity): (&str, u32),
+    uids: &[Uid],
+    (names, bytes): (&str, usize),
+) -> Result<Vec<Fetched>, Error> {
+    if uids.is_empty() {
+        return Ok(Vec::new());
+    }
+    let command = fetch::header_fields(uids, names, bytes);
+    let opening = session.open_path(OpenMode::Examine, path, Some(&command));
+    let opening = opening.await?;
+    let Some(opening) = opening.filter(|opening| opening.opened.uid_validity == uid_validity)
+    else {
+        return Ok(Vec::new());
+    };
+    match opening.outcome {
+        Some(outcome) if !outcome.has_code("EXPUNGEISSUED") => drop(outcome.ok()?),
+        _ => {}
+    }
+    Ok(opening.collected.with_body())
+}
+
 impl SelectedFolder<'_> {
     /// Returns a range of bytes of a message in the open folder. The result is shorter if the
     /// message ends within the range, and `None` if the message does not exist.

@@ -33,6 +33,8 @@ pub enum SearchKey {
     Unseen,
     /// The message has the flag `\Flagged`.
     Flagged,
+    /// The message does not have the flag `\Deleted`.
+    Undeleted,
     /// The UID of the message is lower than this UID.
     Before(Uid),
     /// The message has this keyword.
@@ -81,6 +83,7 @@ impl SearchKey {
             Self::Mixed => command.text("HEADER Content-Type multipart/mixed"),
             Self::Unseen => command.text("UNSEEN"),
             Self::Flagged => command.text("FLAGGED"),
+            Self::Undeleted => command.text("UNDELETED"),
             // No message has the UID 0, so the set is never empty.
             Self::Before(uid) => command.text(&format!("UID 1:{}", uid.0.saturating_sub(1).max(1))),
             Self::Keyword(keyword) => command.text("KEYWORD ").text(keyword.as_str()),

@@ -17,6 +17,7 @@
 //! - `search`: searches in a search index or on the mail server
 //! - `importing`: stores messages that clients upload
 //! - `outbox`: sends messages
+//! - `drafts`: stores, lists and sends drafts
 //!
 //! `idempotency` has the keys of repeated requests. `context` has the state that all parts share.
 
@@ -28,6 +29,7 @@ pub mod changelog;
 mod changing;
 mod connections;
 mod context;
+pub mod drafts;
 mod error;
 mod folders;
 mod idempotency;

@@ -5,30 +5,30 @@
 //!
 //! This module depends neither on HTTP nor on WIT.
 
-mod attached_file;
+pub(crate) mod attached_file;
 mod compose;
 mod departures;
-mod draft;
-mod envelope;
+pub(crate) mod draft;
+pub(crate) mod envelope;
 mod files;
 #[cfg(any(test, feature = "testing"))]
 pub mod fuzzing;
-mod idempotency;
+pub(crate) mod idempotency;
 mod later;
 mod login;
 mod mark;
 mod media_type;
-mod memory;
+pub(crate) mod memory;
 mod original;
-mod parts;
+pub(crate) mod parts;
 mod probe;
 mod random;
-mod result;
+pub(crate) mod result;
 mod send;
 mod smtp;
 mod starttls;
 mod uploads;
-mod words;
+pub(crate) mod words;
 
 pub use attached_file::{File, Source};
 pub use departures::{
@@ -36,13 +36,13 @@ pub use departures::{
 };
 pub use draft::{Draft, HeaderField};
 pub use envelope::{Recipient, Sender};
-#[allow(unused_imports, reason = "for messages from drafts")]
 pub(crate) use later::{DraftOrigin, LaterMessage};
 pub use later::{OutboxEntry, SendOptions};
 pub use original::{OriginalMessage, Relation};
 pub use probe::{Probe, probe};
 pub use result::{Error, Scheduled, Sent};
 pub use send::Outbox;
+pub(crate) use send::{UploadResult, log_failure, store_copy};
 pub use smtp::submit;
 pub use uploads::{MAX_UPLOAD, UploadedFile, Uploads};
 

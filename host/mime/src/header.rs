@@ -161,6 +161,25 @@ impl Header {
     }
 }
 
+/// Returns the addresses of all fields with this name, in lower case. Limits the addresses to
+/// [`bounds::FIELD`] bytes. The second returned value is `true` if addresses were omitted.
+#[must_use]
+pub fn addresses_of(header: &[u8], name: &str) -> (Vec<Address>, bool) {
+    let (header, mut truncated) = limit_header(header);
+    let selected = select(header, &[name.as_bytes(), HEADER_FIELDS[CONTENT_TYPE]]);
+    let content_type = selected.iter().rfind(|(index, _)| *index == 1);
+    let charset = || declared_charset(content_type.map(|(_, value)| *value));
+    let values = selected.iter().filter(|(index, _)| *index == 0);
+    let all = values.flat_map(|(_, value)| {
+        let value = to_text(value, charset);
+        let value = unfold(&value);
+        let addresses = Mailboxes::of(&value).take(bounds::FIELD / bounds::ENTRY + 1);
+        addresses.collect::<Vec<_>>()
+    });
+    let addresses = take_within(all, length, bounds::FIELD, &mut truncated);
+    (addresses, truncated)
+}
+
 /// Returns the character set that a Content-Type field declares.
 fn declared_charset(content_type: Option<&[u8]>) -> Charset {
     let field = content_type.map(|value| to_text(value, Charset::default));

@@ -48,7 +48,7 @@ use std::ops::Range;
 use latchmail_html::visible_text;
 use latchmail_shape::invisible;
 
-pub use header::{Field, Fields, Header, MailingList, ReplyFields, is_name};
+pub use header::{Field, Fields, Header, MailingList, ReplyFields, addresses_of, is_name};
 pub use new_text::new_text;
 use structure::Leaf;
 pub use structure::{Structure, StructureParser};

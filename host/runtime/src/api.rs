@@ -14,6 +14,7 @@ mod config;
 mod convert;
 mod credentials;
 mod domains;
+mod drafts;
 mod host_call;
 mod http_client;
 mod log;

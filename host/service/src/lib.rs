@@ -7,6 +7,7 @@ mod hosts;
 mod jobs;
 mod keys;
 mod mail_server;
+mod mailboxes;
 mod sender_access;
 mod traces;
 
@@ -23,20 +24,17 @@ use latchmail_accounts::plans::Plans;
 use latchmail_accounts::service_credentials::ServiceCredentials;
 use latchmail_accounts::teams::Teams;
 use latchmail_core::clock::Clock;
-use latchmail_core::config::{BUILT_IN, Config, Filter, Listen};
+use latchmail_core::config::{BUILT_IN, Config, Listen};
 use latchmail_core::error::StartError;
-use latchmail_core::keyring::Keyring;
 use latchmail_core::limits::SharedBudgets;
 use latchmail_core::mail_server_start;
 use latchmail_core::traces::Tracer;
-use latchmail_core::{hexadecimal, secrets};
 use latchmail_directory::Directory;
 use latchmail_directory::credentials::index_keys::ServiceUse;
 use latchmail_http::{ApiInfo, App, HttpState, RouteTable, route_groups};
 use latchmail_jobs::Runner;
-use latchmail_mailbox::importing::Importer;
+use latchmail_mailbox::Snoozer;
 use latchmail_mailbox::outbox::Outbox;
-use latchmail_mailbox::{Mail, MailSettings, Snoozer, TrustedResults};
 use latchmail_net::dns::Dns;
 use latchmail_net::fetch::Fetch;
 use latchmail_oauth::OAuth;
@@ -52,6 +50,8 @@ use latchmail_transport::tls::Tls;
 use latchmail_transport::{self as transport, Listener};
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
+
+use mailboxes::{drafts, importer, mail};
 
 /// The interval at which expired data is deleted.
 const CLEANUP_INTERVAL: Duration = Duration::from_hours(1);
@@ -242,6 +242,7 @@ async fn build(
     .with_jobs(Arc::clone(&jobs));
     let outbox = Arc::new(outbox);
     let imports = importer(&directory, &mail, &clock, &host_id);
+    let drafts = drafts(&directory, &mail, &outbox, &clock);
     let domains = Arc::new(Domains::new(
         &config,
         directory.clone(),
@@ -270,6 +271,7 @@ async fn build(
         outbox: Arc::clone(&outbox),
         imports: Arc::clone(&imports),
         snoozer: Arc::clone(&snoozer),
+        drafts: Arc::clone(&drafts),
         auth: Arc::clone(&auth),
         aliases: Aliases::new(
             directory.aliases.clone(),
@@ -303,6 +305,7 @@ async fn build(
         mail,
         outbox,
         imports,
+        drafts,
         snoozer,
         jobs,
         auth,
@@ -311,21 +314,6 @@ async fn build(
         pages: PAGES,
     });
     Ok((app, failing))
-}
-
-/// Creates the access to mailboxes.
-async fn mail(
-    config: &Config,
-    directory: &Directory,
-    keys: Arc<Keyring>,
-) -> Result<Mail, StartError> {
-    let settings = MailSettings {
-        keys: Some(keys),
-        sign_in: config.sign_in.clone(),
-        index: Some(config.index.clone()),
-        trusted_results: trusted_results(config, directory).await?,
-    };
-    Mail::new(&config.imap, directory.clone(), settings)
 }
 
 /// Opens the database, and stores the quotas of the plans for the mail servers.
@@ -337,43 +325,6 @@ async fn open_directory(config: &Config) -> Result<Directory, StartError> {
     let written = directory.accounts.set_plan_quotas(&quotas).await;
     written.map_err(start_error)?;
     Ok(directory)
-}
-
-fn importer(
-    directory: &Directory,
-    mail: &Arc<Mail>,
-    clock: &Clock,
-    host_id: &str,
-) -> Arc<Importer> {
-    let (directory, mail) = (directory.clone(), Arc::clone(mail));
-    Arc::new(Importer::new(directory, mail, clock.clone(), host_id))
-}
-
-/// Returns the rules by which `Authentication-Results` fields are trusted. The milter marks its
-/// fields with a key. If this key does not exist, creates it.
-async fn trusted_results(
-    config: &Config,
-    directory: &Directory,
-) -> Result<TrustedResults, StartError> {
-    let authserv_id = config.inbound.authserv_id.clone();
-    let key = match config.results_filter() {
-        Filter::Latchmail if !authserv_id.is_empty() => {
-            let new = secrets::random::<32>().map_err(start_error)?;
-            let key = directory.keys.results_key(&hexadecimal::lower(&*new)).await;
-            Some(key.map_err(start_error)?.as_bytes().into())
-        }
-        Filter::Latchmail | Filter::Other => None,
-    };
-    let spam_header = match config.results_filter() {
-        // Without the milter's mark, the position of the field proves nothing.
-        Filter::Latchmail if key.is_none() => String::new(),
-        Filter::Latchmail | Filter::Other => config.inbound.spam_header.clone(),
-    };
-    Ok(TrustedResults {
-        authserv_id,
-        key,
-        spam_header,
-    })
 }
 
 /// Returns the error as a sentence for the operator.
@@ -587,6 +538,7 @@ impl Running {
         }
         self.jobs.stop().await;
         self.app.auth.finished().await;
+        self.app.drafts.finished().await;
         self.app.outbox.finished().await;
         self.app.imports.finished().await;
         self.app.mail.changing.finished().await;

@@ -285,6 +285,7 @@ codes! {
     DRAFT_NOT_FOUND = "draft_not_found", [404], ["Draft not found"];
     OUTBOX_ENTRY_NOT_FOUND = "outbox_entry_not_found", [404], ["Outbox entry not found"];
     ALREADY_SENT = "already_sent", [409], ["Already sent"];
+    DRAFT_BEING_SENT = "draft_being_sent", [409], ["The draft is already being sent"];
 
     // Aliases
     ALIAS_TAKEN = "alias_taken", [400], ["{} is already taken"];

@@ -136,7 +136,7 @@ pub(crate) struct MessageAttachment {
 }
 
 /// The resource that does not exist if a file is not found.
-pub(super) enum Missing {
+pub(crate) enum Missing {
     Upload,
     Attachment,
     Message,

@@ -73,6 +73,12 @@ impl MessageFields {
         }
         if let Some(subject) = &self.subject {
             check_subject(subject)?;
+            if subject.chars().count() > MAX_SUBJECT {
+                return Err(Failure::bad_request(
+                    codes::INVALID_SUBJECT,
+                    "subject must be at most 998 characters",
+                ));
+            }
         }
         let list = |given: Option<Recipients>, field: &str, composed: Vec<Address>| match given {
             Some(given) => given.addresses(field, MAX_RECIPIENTS),
@@ -163,20 +169,19 @@ fn empty() -> Draft {
     }
 }
 
-fn is_picture(file: &File) -> bool {
+/// Returns whether the HTML of a quotation shows a file.
+pub(super) fn is_picture(file: &File) -> bool {
     file.inline && file.content_id.is_some()
 }
 
-fn check_subject(subject: &str) -> Result<(), Failure> {
+/// Checks that a header field can contain a subject.
+pub(super) fn check_subject(subject: &str) -> Result<(), Failure> {
     let failure = |text| Err(Failure::bad_request(codes::INVALID_SUBJECT, text));
     if subject.contains(['\r', '\n']) {
         return failure("subject must not have line breaks");
     }
     if subject.chars().any(|c| c.is_control() && c != '\t') {
         return failure("subject must not have control characters");
-    }
-    if subject.chars().count() > MAX_SUBJECT {
-        return failure("subject must be at most 998 characters");
     }
     Ok(())
 }

@@ -3,7 +3,8 @@
 use super::{Blob, Error, Host, Timestamp};
 use crate::bindings::latchmail::host::outbox;
 pub use crate::bindings::latchmail::host::outbox::{
-    Draft, Entry, File, FileSource, Header, MessagePart, Original, OutboxEntry, SendError, SendOptions, Sent, UploadedFile, as,
+    Draft, Entry, File, FileSource, Header, MessagePart, Original, OutboxEntry, SendError,
+    SendOptions, Sent, UploadedFile,
 };
 
 /// Sends mail as the caller. Needs the scope `mail:send`.

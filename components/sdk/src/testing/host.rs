@@ -6,6 +6,7 @@ mod changes;
 mod compose;
 mod credentials;
 mod domains;
+mod drafts;
 mod folders;
 mod grants;
 mod http_client;
@@ -73,6 +74,7 @@ struct Account {
     sending_fault: Option<Error>,
     uploads: Vec<outbox::Upload>,
     later: Vec<outbox::Later>,
+    draft_values: Vec<drafts::DraftValues>,
     aliases: Vec<Alias>,
     domains: Vec<Domain>,
     /// The names of domains with a published challenge.

@@ -9,7 +9,7 @@ use crate::connections::server_text::sanitize;
 use crate::error::Error;
 
 /// Opens a folder with SELECT. Returns `None` if no folder with this path and UIDVALIDITY exists.
-pub(super) async fn select<'l>(
+pub(crate) async fn select<'l>(
     lease: &'l mut Lease<Connector>,
     path: &str,
     uid_validity: u32,

@@ -14,6 +14,8 @@ use crate::error::Error;
 
 /// The names that mail clients give the folder for sent messages.
 const SENT_NAMES: [&str; 3] = ["Sent", "Sent Items", "Sent Messages"];
+/// The name that mail clients give the folder for drafts.
+pub(crate) const DRAFTS_NAME: &str = "Drafts";
 
 /// A folder that can be opened.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -83,17 +85,23 @@ pub(crate) fn to_folders(mut listed: Vec<Listed>) -> Vec<Folder> {
 /// assigns this role to no folder, returns a folder with a usual name, at the top level or in
 /// INBOX.
 pub(crate) fn sent_folder(folders: Vec<Folder>) -> Option<Folder> {
-    let is_sent = |folder: &Folder| folder.role == Some(Role::Sent);
-    if let Some(index) = folders.iter().position(is_sent) {
+    folder_for(folders, Role::Sent, &SENT_NAMES)
+}
+
+/// Returns the folder for drafts, in the same way as [`sent_folder`].
+pub(crate) fn drafts_folder(folders: Vec<Folder>) -> Option<Folder> {
+    folder_for(folders, Role::Drafts, &[DRAFTS_NAME])
+}
+
+fn folder_for(folders: Vec<Folder>, role: Role, names: &[&str]) -> Option<Folder> {
+    let has_role = |folder: &Folder| folder.role == Some(role);
+    if let Some(index) = folders.iter().position(has_role) {
         return folders.into_iter().nth(index);
     }
     folders.into_iter().find(|folder| {
         let prefix = format!("{INBOX}{}", folder.delimiter);
         let name = folder.path.strip_prefix(&prefix).unwrap_or(&folder.path);
-        folder.role.is_none()
-            && SENT_NAMES
-                .iter()
-                .any(|sent| name.eq_ignore_ascii_case(sent))
+        folder.role.is_none() && names.iter().any(|usual| name.eq_ignore_ascii_case(usual))
     })
 }
 

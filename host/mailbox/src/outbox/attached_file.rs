@@ -49,16 +49,16 @@ pub struct File {
 
 /// A file with its bytes.
 #[derive(Clone, Debug)]
-pub(super) struct AttachedFile {
-    pub(super) filename: String,
-    pub(super) content_type: String,
-    pub(super) content_id: Option<String>,
-    pub(super) inline: bool,
-    pub(super) content: Bytes,
+pub(crate) struct AttachedFile {
+    pub(crate) filename: String,
+    pub(crate) content_type: String,
+    pub(crate) content_id: Option<String>,
+    pub(crate) inline: bool,
+    pub(crate) content: Bytes,
 }
 
 /// A file whose source exists.
-pub(super) struct FoundFile {
+pub(crate) struct FoundFile {
     pub(super) filename: String,
     pub(super) content_type: String,
     /// The size in bytes.
@@ -73,7 +73,7 @@ impl FoundFile {
     }
 
     /// Returns the size in bytes.
-    pub(super) fn size(&self) -> usize {
+    pub(crate) fn size(&self) -> usize {
         usize::try_from(self.size).unwrap_or(usize::MAX)
     }
 }
@@ -83,7 +83,7 @@ impl File {
     ///
     /// # Errors
     /// Returns [`Error::Invalid`] if a value is invalid.
-    pub(super) fn check(&self) -> Result<(), Error> {
+    pub(crate) fn check(&self) -> Result<(), Error> {
         let name = self.filename.as_deref();
         if name.is_some_and(|name| name.is_empty() || name.chars().any(char::is_control)) {
             return Err(invalid("file name"));

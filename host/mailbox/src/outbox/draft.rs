@@ -18,7 +18,7 @@ use super::result::{Error, invalid};
 use super::words::{address_list, field_value, subject};
 
 /// Maximum size of the finished message, in bytes.
-pub(super) const MAX_MESSAGE: usize = 26_214_400;
+pub(crate) const MAX_MESSAGE: usize = 26_214_400;
 
 /// Maximum numbers of recipients, files and references of one message. A sandboxed module can have
 /// lower limits.
@@ -281,7 +281,7 @@ const MAX_MESSAGE_ID: usize = 998 - "In-Reply-To: ".len();
 
 /// Returns `true` if `id` is a valid Message-ID (RFC 5322, section 3.6.4). A valid Message-ID
 /// contains no character that ends the header field.
-fn is_message_id(id: &str) -> bool {
+pub(crate) fn is_message_id(id: &str) -> bool {
     let inner = id.strip_prefix('<').and_then(|id| id.strip_suffix('>'));
     inner.is_some_and(|inner| {
         (1..=MAX_MESSAGE_ID - 2).contains(&inner.len())

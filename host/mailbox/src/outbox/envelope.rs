@@ -9,23 +9,23 @@ use crate::access::Access;
 
 /// The sender and the recipients of a message.
 #[derive(Debug)]
-pub(super) struct Envelope {
-    pub(super) from: EnvelopeAddress,
-    pub(super) to: Vec<EnvelopeAddress>,
+pub(crate) struct Envelope {
+    pub(crate) from: EnvelopeAddress,
+    pub(crate) to: Vec<EnvelopeAddress>,
 }
 
 /// A caller that is allowed to send from an address.
 #[derive(Clone, Debug)]
 pub struct Sender {
-    pub(super) access: Access,
-    pub(super) address: EnvelopeAddress,
+    pub(crate) access: Access,
+    pub(crate) address: EnvelopeAddress,
 }
 
 /// A recipient.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Recipient {
-    pub(super) name: String,
-    pub(super) address: EnvelopeAddress,
+    pub(crate) name: String,
+    pub(crate) address: EnvelopeAddress,
 }
 
 impl Recipient {
@@ -46,7 +46,7 @@ impl Recipient {
 /// An address in the form for SMTP. The domain is in lower case and ASCII (RFC 5891). The local
 /// part is quoted if necessary.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct EnvelopeAddress {
+pub(crate) struct EnvelopeAddress {
     text: String,
     /// The byte offset of the domain in `text`.
     domain: usize,
@@ -55,7 +55,7 @@ pub(super) struct EnvelopeAddress {
 impl EnvelopeAddress {
     /// Parses an address and converts the address to the form for SMTP. Returns `None` if the
     /// address is invalid.
-    pub(super) fn parse(address: &str) -> Option<Self> {
+    pub(crate) fn parse(address: &str) -> Option<Self> {
         let address = parse_address(address)?;
         let (local_part, domain) = address.rsplit_once('@')?;
         let domain = ascii_domain(domain)?;
@@ -65,11 +65,11 @@ impl EnvelopeAddress {
         })
     }
 
-    pub(super) fn as_str(&self) -> &str {
+    pub(crate) fn as_str(&self) -> &str {
         &self.text
     }
 
-    pub(super) fn domain(&self) -> &str {
+    pub(crate) fn domain(&self) -> &str {
         &self.text[self.domain..]
     }
 }

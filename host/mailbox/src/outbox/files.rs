@@ -7,7 +7,7 @@ use latchmail_core::codes;
 use latchmail_core::error::Problem;
 
 use super::attached_file::{AttachedFile, File, FoundFile, MESSAGE, Source};
-use super::draft::{Draft, MAX_MESSAGE};
+use super::draft::MAX_MESSAGE;
 use super::media_type::is_media_type;
 use super::result::Error;
 use super::send::Outbox;
@@ -21,15 +21,19 @@ const BYTES: &str = "application/octet-stream";
 const MAX_NAME: usize = 100;
 
 impl Outbox {
-    /// Finds the sources of all files of a draft, without reading their bytes.
+    /// Finds the sources of all files of a message, without reading their bytes.
     ///
     /// # Errors
     /// Returns [`Error::FileNotFound`] if a source does not exist. Returns [`Error::TooLarge`] if
     /// the files together exceed the maximum size of a message.
-    pub(super) async fn find_files(&self, draft: &Draft) -> Result<Vec<FoundFile>, Error> {
-        let (mut found, mut total) = (Vec::with_capacity(draft.files.len()), 0_u64);
-        for (index, file) in draft.files.iter().enumerate() {
-            let source = self.find_file(&draft.from.access, file).await?;
+    pub(crate) async fn find_files(
+        &self,
+        access: &Access,
+        files: &[File],
+    ) -> Result<Vec<FoundFile>, Error> {
+        let (mut found, mut total) = (Vec::with_capacity(files.len()), 0_u64);
+        for (index, file) in files.iter().enumerate() {
+            let source = self.find_file(access, file).await?;
             let source = source.ok_or(Error::FileNotFound(index))?;
             total = total.saturating_add(source.size);
             if total > MAX_MESSAGE as u64 {
@@ -84,15 +88,16 @@ impl Outbox {
     ///
     /// # Errors
     /// Returns [`Error::FileNotFound`] if a source no longer exists.
-    pub(super) async fn read_files(
+    pub(crate) async fn read_files(
         &self,
-        draft: &Draft,
+        access: &Access,
+        files: &[File],
         found: Vec<FoundFile>,
     ) -> Result<Vec<AttachedFile>, Error> {
-        let mut files = Vec::with_capacity(found.len());
-        for (index, (file, found)) in draft.files.iter().zip(found).enumerate() {
-            let content = self.read_file(&draft.from.access, file, &found).await?;
-            files.push(AttachedFile {
+        let mut attached = Vec::with_capacity(found.len());
+        for (index, (file, found)) in files.iter().zip(found).enumerate() {
+            let content = self.read_file(access, file, &found).await?;
+            attached.push(AttachedFile {
                 filename: found.filename,
                 content_type: found.content_type,
                 content_id: file.content_id.clone(),
@@ -100,7 +105,7 @@ impl Outbox {
                 content: content.ok_or(Error::FileNotFound(index))?,
             });
         }
-        Ok(files)
+        Ok(attached)
     }
 
     async fn read_file(

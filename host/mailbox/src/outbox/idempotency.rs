@@ -8,7 +8,7 @@ use crate::idempotency::{KeyInUse, KeysInUse, in_progress, other_message};
 
 /// The idempotency keys of the requests in progress.
 #[derive(Debug)]
-pub(super) struct IdempotencyKeys {
+pub(crate) struct IdempotencyKeys {
     /// The id of this host, which distinguishes the sends of this host from the sends of other
     /// hosts.
     process: String,
@@ -16,7 +16,7 @@ pub(super) struct IdempotencyKeys {
 }
 
 impl IdempotencyKeys {
-    pub(super) fn new(host_id: &str) -> Self {
+    pub(crate) fn new(host_id: &str) -> Self {
         Self {
             process: host_id.to_owned(),
             in_progress: KeysInUse::default(),
@@ -27,18 +27,18 @@ impl IdempotencyKeys {
     ///
     /// # Errors
     /// Returns [`Error::Conflict`] if another request with the key is in progress in this process.
-    pub(super) fn start(&self, key: &Key) -> Result<KeyInUse<'_>, Error> {
+    pub(crate) fn start(&self, key: &Key) -> Result<KeyInUse<'_>, Error> {
         let started = self.in_progress.start(key);
         started.ok_or_else(|| Error::Conflict(in_progress()))
     }
 
-    pub(super) fn process(&self) -> &str {
+    pub(crate) fn process(&self) -> &str {
         &self.process
     }
 
     /// Returns the result of a send that an earlier request started. `is_running` states that
     /// another host is still processing the request.
-    pub(super) fn earlier_result(
+    pub(crate) fn earlier_result(
         earlier: &Sending,
         fingerprint: &[u8],
         is_running: bool,

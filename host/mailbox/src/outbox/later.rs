@@ -60,13 +60,13 @@ impl SendOptions {
         }
     }
 
-    pub(super) fn is_later(&self) -> bool {
+    pub(crate) fn is_later(&self) -> bool {
         self.send_at.is_some() || self.undo.is_some()
     }
 
     /// Adds the times to the fingerprint of a draft. Returns the fingerprint unchanged for a send
     /// at once.
-    pub(super) fn add_to_fingerprint(&self, fingerprint: [u8; 32]) -> [u8; 32] {
+    pub(crate) fn add_to_fingerprint(&self, fingerprint: [u8; 32]) -> [u8; 32] {
         if !self.is_later() {
             return fingerprint;
         }
@@ -160,7 +160,7 @@ impl Details {
 
 impl Outbox {
     /// Returns the time at which a message with these options leaves.
-    pub(super) async fn departure(&self, options: &SendOptions) -> Result<Timestamp, Error> {
+    pub(crate) async fn departure(&self, options: &SendOptions) -> Result<Timestamp, Error> {
         let now = self.jobs.now().await?;
         let undo = options.undo.unwrap_or_default();
         if undo > MAX_UNDO {

@@ -7,7 +7,7 @@ use crate::access::Access;
 impl Outbox {
     /// Sets the flag of the message that a sent message answers or forwards. Logs a failure,
     /// because the message was sent.
-    pub(super) async fn mark_original(&self, access: &Access, original: Option<OriginalMessage>) {
+    pub(crate) async fn mark_original(&self, access: &Access, original: Option<OriginalMessage>) {
         let Some(original) = original else {
             return;
         };

@@ -25,7 +25,7 @@ const OVERHEAD_KIB: usize = 16;
 
 /// The pools of memory for messages.
 #[derive(Debug)]
-pub(super) struct MessageMemory {
+pub(crate) struct MessageMemory {
     small: Pool,
     large: Pool,
 }
@@ -40,13 +40,13 @@ struct Pool {
 
 /// The permits of one message. The permits return to the pool when the value is dropped.
 #[derive(Debug)]
-pub(super) struct MemoryPermit {
+pub(crate) struct MemoryPermit {
     _account: OwnedSemaphorePermit,
     _pool: OwnedSemaphorePermit,
 }
 
 impl MessageMemory {
-    pub(super) fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self {
             small: Pool::new(SMALL_POOL_KIB),
             large: Pool::new(LARGE_POOL_KIB),
@@ -54,7 +54,7 @@ impl MessageMemory {
     }
 
     /// Waits until the memory for a message of `bytes` bytes is available.
-    pub(super) async fn acquire(&self, account: &str, bytes: usize) -> Option<MemoryPermit> {
+    pub(crate) async fn acquire(&self, account: &str, bytes: usize) -> Option<MemoryPermit> {
         let pool = if bytes <= MAX_SMALL {
             &self.small
         } else {

@@ -19,7 +19,7 @@ struct Part<'p> {
 
 /// Returns the body of a message. The HTML and the inline files to which the HTML can refer are in
 /// a `multipart/related` (RFC 2387). The other files follow the texts.
-pub(super) fn body<'p>(
+pub(crate) fn body<'p>(
     text: Option<&'p str>,
     html: Option<&'p str>,
     files: &'p [AttachedFile],

@@ -79,7 +79,7 @@ pub enum Error {
 }
 
 /// Returns the error for an invalid value of a draft.
-pub(super) fn invalid(what: &str) -> Error {
+pub(crate) fn invalid(what: &str) -> Error {
     Error::Invalid(Problem::new(
         codes::INVALID_DRAFT,
         format!("Invalid {what}"),

@@ -47,12 +47,12 @@ const MAX_SEND_DURATION: Duration = Duration::from_mins(3);
 #[derive(Debug)]
 pub struct Outbox {
     pub(super) directory: Directory,
-    pub(super) mail: Arc<Mail>,
+    pub(crate) mail: Arc<Mail>,
     /// The files that clients upload for later messages.
     pub uploads: Uploads,
     pool: Pool<Connector>,
     pub(super) clock: Clock,
-    keys: IdempotencyKeys,
+    pub(crate) keys: IdempotencyKeys,
     pub(super) signing: Arc<latchmail_dkim::Keys>,
     /// The sends in progress.
     sends: DetachedTasks,
@@ -242,7 +242,11 @@ impl Outbox {
     }
 
     /// Returns the result of an earlier request that scheduled a message.
-    async fn scheduled_before(&self, key: &Key, message_id: &str) -> Result<Option<Sent>, Error> {
+    pub(crate) async fn scheduled_before(
+        &self,
+        key: &Key,
+        message_id: &str,
+    ) -> Result<Option<Sent>, Error> {
         let entries = self.entries();
         let id = entries.by_message(&key.account, message_id).await?;
         let Some(id) = id else {
@@ -328,7 +332,7 @@ impl Outbox {
 
     /// Returns the result of a send that an earlier request started. If the host of that request no
     /// longer runs, the outcome of an unfinished send is unknown.
-    async fn earlier_result(
+    pub(crate) async fn earlier_result(
         &self,
         key: &Key,
         earlier: Sending,
@@ -356,12 +360,23 @@ impl Outbox {
         envelope: &Envelope,
         message_id: &str,
     ) -> Result<UploadResult, Error> {
-        let access = &draft.from.access;
+        let written = self.write(draft, message_id);
+        self.deliver(&draft.from.access, envelope, message_id, written)
+            .await
+    }
+
+    /// Signs a message and passes the message to the submission service. Concurrently uploads the
+    /// copy for the Sent folder. `written` writes the message, and returns the permit for the
+    /// memory of the message.
+    pub(crate) async fn deliver<P>(
+        &self,
+        access: &Access,
+        envelope: &Envelope,
+        message_id: &str,
+        written: impl Future<Output = Result<(Bytes, P), Error>>,
+    ) -> Result<UploadResult, Error> {
         // Query the signing key in the database concurrently with writing the message.
-        let (signer, written) = tokio::join!(
-            self.signing.signer(envelope.from.domain()),
-            self.write(draft, message_id)
-        );
+        let (signer, written) = tokio::join!(self.signing.signer(envelope.from.domain()), written);
         let (mut message, _memory) = written?;
         let now = self.clock.now();
         if let Some(signer) = signer? {
@@ -395,13 +410,15 @@ impl Outbox {
         draft: &Arc<Draft>,
         message_id: &str,
     ) -> Result<(Bytes, MemoryPermit), Error> {
-        let found = self.find_files(draft).await?;
+        let found = self.find_files(&draft.from.access, &draft.files).await?;
         let size = draft.min_size(&found);
         if size > MAX_MESSAGE {
             return Err(Error::TooLarge);
         }
         let memory = self.acquire_memory(&draft.from.access, size).await?;
-        let files = self.read_files(draft, found).await?;
+        let files = self
+            .read_files(&draft.from.access, &draft.files, found)
+            .await?;
         let (writer, id, now) = (Arc::clone(draft), message_id.to_owned(), self.clock.now());
         let message = blocking::run_sized(size, move || writer.write(&files, &id, now));
         Ok((message.await.map_err(Error::Internal)??, memory))
@@ -470,7 +487,7 @@ impl Outbox {
     }
 
     /// Waits until the memory for a message of `bytes` bytes is available.
-    pub(super) async fn acquire_memory(
+    pub(crate) async fn acquire_memory(
         &self,
         access: &Access,
         bytes: usize,
@@ -485,12 +502,14 @@ impl Outbox {
 
     /// Generates a Message-ID with the sender's domain.
     fn message_id(&self, draft: &Draft) -> Result<String, Error> {
+        self.new_message_id(draft.from.address.domain())
+    }
+
+    /// Generates a Message-ID with a domain.
+    pub(crate) fn new_message_id(&self, domain: &str) -> Result<String, Error> {
         let random = random_hex().map_err(|error| Error::Internal(error.to_string()))?;
         let now = self.clock.now().millis();
-        Ok(format!(
-            "<{now:x}.{random}@{}>",
-            draft.from.address.domain()
-        ))
+        Ok(format!("<{now:x}.{random}@{domain}>"))
     }
 
     /// Waits until no send is in progress.
@@ -511,11 +530,11 @@ pub(super) fn sign(
 }
 
 /// The result of uploading a copy. `None` if no Sent folder exists.
-pub(super) type UploadResult = Result<Option<UploadedCopy>, MailboxError>;
+pub(crate) type UploadResult = Result<Option<UploadedCopy>, MailboxError>;
 
 /// Stores the copy of a sent message. Returns the path of the folder. If the copy cannot be stored,
 /// logs the failure and returns `None`, because the message was sent.
-pub(super) async fn store_copy(copy: UploadResult) -> Option<String> {
+pub(crate) async fn store_copy(copy: UploadResult) -> Option<String> {
     let stored = async { copy?.ok_or_else(no_sent_folder)?.store().await };
     stored.await.unwrap_or_else(|error| {
         tracing::warn!(%error, "failed to store a copy of a sent message");
@@ -529,7 +548,7 @@ fn no_sent_folder() -> MailboxError {
 
 /// Logs a failure to store the outcome of a send. The client gets the outcome despite the failure.
 /// The stored state never describes a step that has not happened.
-fn log_failure(stored: Result<(), latchmail_directory::Error>) {
+pub(crate) fn log_failure(stored: Result<(), latchmail_directory::Error>) {
     if let Err(error) = stored {
         tracing::error!(%error, "failed to store the outcome of a send");
     }

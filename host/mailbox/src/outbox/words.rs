@@ -12,7 +12,7 @@ use super::envelope::Recipient;
 /// Returns the value of a field with addresses. Encodes all names of the field if a name contains
 /// text like an encoded word (RFC 2047). mail-builder would write an ASCII name unchanged in
 /// quotes, and many receivers decode encoded words even in quotes.
-pub(super) fn address_list(recipients: &[Recipient]) -> HeaderType<'_> {
+pub(crate) fn address_list(recipients: &[Recipient]) -> HeaderType<'_> {
     if recipients.iter().any(|one| one.name.contains("=?")) {
         let field: Vec<String> = recipients
             .iter()
@@ -34,7 +34,7 @@ pub(super) fn address_list(recipients: &[Recipient]) -> HeaderType<'_> {
 /// Returns the value of the Subject field. Encodes the complete subject if an ASCII subject
 /// contains text like an encoded word (RFC 2047). mail-builder would write the text unchanged, and
 /// receivers would decode the text.
-pub(super) fn subject(text: &str) -> HeaderType<'_> {
+pub(crate) fn subject(text: &str) -> HeaderType<'_> {
     if !text.is_ascii() || !text.contains("=?") {
         return HeaderType::Text(text.into());
     }
@@ -42,7 +42,7 @@ pub(super) fn subject(text: &str) -> HeaderType<'_> {
 }
 
 /// Encodes the complete text as encoded words of at most 75 characters (RFC 2047, section 2).
-fn encoded_words(text: &str) -> String {
+pub(crate) fn encoded_words(text: &str) -> String {
     let mut words = Vec::new();
     let mut rest = text;
     while !rest.is_empty() {
@@ -56,7 +56,7 @@ fn encoded_words(text: &str) -> String {
 /// Returns the value of an additional header field. Encodes only the words that are not ASCII, and
 /// keeps the other words, which can have a structure: for example the identifier in List-Id. In
 /// fields without a structure, also encodes words that look like encoded words.
-pub(super) fn field_value<'v>(name: &str, value: &str) -> HeaderType<'v> {
+pub(crate) fn field_value<'v>(name: &str, value: &str) -> HeaderType<'v> {
     let is_unstructured = latchmail_shape::is_repeatable(name);
     let is_encoded = |word: &&str| !word.is_ascii() || (is_unstructured && word.contains("=?"));
     let words: Vec<&str> = value.split(' ').collect();

@@ -439,7 +439,7 @@ fn message_query(query: &wit::MessageQuery) -> Result<MessageQuery<'_>, Error> {
     Ok(converted)
 }
 
-fn check_limit(limit: u32) -> Result<(), Error> {
+pub(super) fn check_limit(limit: u32) -> Result<(), Error> {
     if (1..=MAX_PAGE_SIZE).contains(&limit) {
         Ok(())
     } else {
@@ -510,7 +510,7 @@ fn authentication(authentication: latchmail_mailbox::Authentication) -> wit::Aut
     }
 }
 
-fn addresses(addresses: Vec<latchmail_mailbox::Address>) -> Vec<wit::Address> {
+pub(super) fn addresses(addresses: Vec<latchmail_mailbox::Address>) -> Vec<wit::Address> {
     let address = |one: latchmail_mailbox::Address| wit::Address {
         name: one.name,
         address: one.address,
@@ -518,7 +518,7 @@ fn addresses(addresses: Vec<latchmail_mailbox::Address>) -> Vec<wit::Address> {
     addresses.into_iter().map(address).collect()
 }
 
-fn attachment(attachment: latchmail_mailbox::Attachment) -> wit::Attachment {
+pub(super) fn attachment(attachment: latchmail_mailbox::Attachment) -> wit::Attachment {
     wit::Attachment {
         index: attachment.index,
         filename: attachment.filename,

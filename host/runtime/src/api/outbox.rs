@@ -1,6 +1,7 @@
 //! The interface `outbox`, for sending mail on behalf of the caller.
 
 use std::mem;
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::api::problem;
@@ -38,29 +39,8 @@ impl Host for Call {
         options: wit::SendOptions,
     ) -> Result<wit::Sent, HostError<wit::SendError>> {
         let _span = host_call("outbox.send");
-        let mut files = Vec::with_capacity(draft.files.len());
-        for file in mem::take(&mut draft.files) {
-            let source = match file.source {
-                wit::FileSource::Blob(blob) => {
-                    FileSource::Blob(self.table.delete(blob).map_err(HostError::trap)?)
-                }
-                wit::FileSource::Upload(id) => FileSource::Other(outbox::Source::Upload(id)),
-                wit::FileSource::Part(part) => FileSource::Other(outbox::Source::Part {
-                    message: MessageNumber(part.uid),
-                    index: part.index,
-                }),
-                wit::FileSource::Message(uid) => {
-                    FileSource::Other(outbox::Source::Message(MessageNumber(uid)))
-                }
-            };
-            files.push(File {
-                source,
-                filename: file.filename,
-                content_type: file.content_type,
-                content_id: file.content_id,
-                inline: file.inline,
-            });
-        }
+        let files = mem::take(&mut draft.files);
+        let files = self.take_files(files).map_err(HostError::Trap)?;
         Ok(self.send_draft(draft, files, options).await?)
     }
 
@@ -116,7 +96,7 @@ impl Host for Call {
 }
 
 /// A file of a message to send.
-struct File {
+pub(super) struct File {
     source: FileSource,
     filename: Option<String>,
     content_type: Option<String>,
@@ -153,7 +133,7 @@ impl Call {
         options: wit::SendOptions,
     ) -> Result<wit::Sent, wit::SendError> {
         let access = self.mailbox_access(Scope::MailSend)?;
-        let outbox = &self.services.outbox;
+        let outbox = Arc::clone(&self.services.outbox);
         let from = draft
             .from
             .ok_or_else(|| problem::invalid(codes::INVALID_DRAFT, "Invalid sender"))?;
@@ -161,29 +141,7 @@ impl Call {
             .check_sender(access, &from.address)
             .await
             .map_err(send_error)?;
-        if sources.iter().any(|file| file.source.is_in_mailbox()) {
-            // A credential that can only send must not be able to mail the mailbox to its client.
-            self.require_scope(Scope::MailRead)?;
-        }
-        let sizes = sources.iter().map(|file| file.source.blob_size());
-        if sizes.sum::<u64>() > MAX_FILES_SIZE {
-            return Err(send_error(outbox::Error::TooLarge));
-        }
-        let mut files = Vec::with_capacity(sources.len());
-        for file in sources {
-            let is_blob = matches!(file.source, FileSource::Blob(_));
-            let default_type = is_blob.then(|| "application/octet-stream".to_owned());
-            files.push(outbox::File {
-                source: match file.source {
-                    FileSource::Blob(blob) => outbox::Source::Bytes(read_all(blob).await?),
-                    FileSource::Other(source) => source,
-                },
-                filename: file.filename,
-                content_type: file.content_type.or(default_type),
-                content_id: file.content_id,
-                inline: file.inline,
-            });
-        }
+        let files = self.read_sources(sources).await?;
         let original = self.original(draft.original)?;
         let headers = draft.headers.into_iter();
         let draft = outbox::Draft {
@@ -207,32 +165,16 @@ impl Call {
             files,
             original,
         };
-        let options = outbox::SendOptions {
-            key: options.key,
-            send_at: options.send_at.map(Timestamp::from_millis),
-            undo: options
-                .undo_seconds
-                .map(|seconds| Duration::from_secs(seconds.into())),
-        };
-        let sent = outbox.send(draft, options).await.map_err(send_error)?;
-        Ok(wit::Sent {
-            state: if sent.scheduled.is_some() {
-                "scheduled"
-            } else {
-                "sent"
-            }
-            .into(),
-            send_at: sent.scheduled.as_ref().map(|one| one.send_at.millis()),
-            entry: sent.scheduled.map(|one| one.id),
-            message_id: sent.message_id,
-            saved_to: sent.saved_to,
-            replayed: sent.replayed,
-        })
+        let sent = outbox
+            .send(draft, send_options(options))
+            .await
+            .map_err(send_error)?;
+        Ok(wit_sent(sent))
     }
 
     /// Returns the message that a message answers or forwards. Returns `None` if the caller may not
     /// read messages: the message is sent without the flag of the original.
-    fn original(
+    pub(super) fn original(
         &self,
         original: Option<wit::Original>,
     ) -> Result<Option<outbox::OriginalMessage>, Error> {
@@ -246,6 +188,63 @@ impl Call {
             number: MessageNumber(original.uid),
             relation,
         }))
+    }
+
+    /// Takes the blobs of files out of the table of handles.
+    pub(super) fn take_files(&mut self, files: Vec<wit::File>) -> wasmtime::Result<Vec<File>> {
+        let take = |file: wit::File| {
+            let source = match file.source {
+                wit::FileSource::Blob(blob) => FileSource::Blob(self.table.delete(blob)?),
+                wit::FileSource::Upload(id) => FileSource::Other(outbox::Source::Upload(id)),
+                wit::FileSource::Part(part) => FileSource::Other(outbox::Source::Part {
+                    message: MessageNumber(part.uid),
+                    index: part.index,
+                }),
+                wit::FileSource::Message(uid) => {
+                    FileSource::Other(outbox::Source::Message(MessageNumber(uid)))
+                }
+            };
+            Ok(File {
+                source,
+                filename: file.filename,
+                content_type: file.content_type,
+                content_id: file.content_id,
+                inline: file.inline,
+            })
+        };
+        files.into_iter().map(take).collect()
+    }
+
+    /// Reads the blobs of files. Checks the scope for files from the mailbox, and the total size of
+    /// the blobs.
+    pub(super) async fn read_sources(
+        &mut self,
+        sources: Vec<File>,
+    ) -> Result<Vec<outbox::File>, Error> {
+        if sources.iter().any(|file| file.source.is_in_mailbox()) {
+            // A credential that can only send must not be able to mail the mailbox to its client.
+            self.require_scope(Scope::MailRead)?;
+        }
+        let sizes = sources.iter().map(|file| file.source.blob_size());
+        if sizes.sum::<u64>() > MAX_FILES_SIZE {
+            return Err(outbox_error(outbox::Error::TooLarge));
+        }
+        let mut files = Vec::with_capacity(sources.len());
+        for file in sources {
+            let is_blob = matches!(file.source, FileSource::Blob(_));
+            let default_type = is_blob.then(|| "application/octet-stream".to_owned());
+            files.push(outbox::File {
+                source: match file.source {
+                    FileSource::Blob(blob) => outbox::Source::Bytes(read_all(blob).await?),
+                    FileSource::Other(source) => source,
+                },
+                filename: file.filename,
+                content_type: file.content_type.or(default_type),
+                content_id: file.content_id,
+                inline: file.inline,
+            });
+        }
+        Ok(files)
     }
 
     async fn store_upload(
@@ -284,6 +283,34 @@ fn wit_entry(entry: outbox::OutboxEntry) -> wit::Entry {
             .collect(),
         error: entry.error,
         draft: entry.draft,
+    }
+}
+
+/// Converts the options of a send.
+pub(super) fn send_options(options: wit::SendOptions) -> outbox::SendOptions {
+    outbox::SendOptions {
+        key: options.key,
+        send_at: options.send_at.map(Timestamp::from_millis),
+        undo: options
+            .undo_seconds
+            .map(|seconds| Duration::from_secs(seconds.into())),
+    }
+}
+
+/// Converts the result of a send.
+pub(super) fn wit_sent(sent: outbox::Sent) -> wit::Sent {
+    wit::Sent {
+        state: if sent.scheduled.is_some() {
+            "scheduled"
+        } else {
+            "sent"
+        }
+        .into(),
+        send_at: sent.scheduled.as_ref().map(|one| one.send_at.millis()),
+        entry: sent.scheduled.map(|one| one.id),
+        message_id: sent.message_id,
+        saved_to: sent.saved_to,
+        replayed: sent.replayed,
     }
 }
 

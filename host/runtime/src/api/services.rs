@@ -8,6 +8,7 @@ use latchmail_accounts::domains::Domains;
 use latchmail_accounts::teams::Teams;
 use latchmail_core::clock::Clock;
 use latchmail_directory::modules::Modules;
+use latchmail_mailbox::drafts::Drafts;
 use latchmail_mailbox::importing::Importer;
 use latchmail_mailbox::outbox::Outbox;
 use latchmail_mailbox::{Mail, Snoozer};
@@ -24,6 +25,8 @@ pub struct Services {
     pub imports: Arc<Importer>,
     /// Snoozed messages.
     pub snoozer: Arc<Snoozer>,
+    /// Drafts.
+    pub drafts: Arc<Drafts>,
     /// Sessions and credentials of accounts.
     pub auth: Arc<Auth>,
     /// Aliases.

@@ -285,7 +285,7 @@ impl Module {
 
     /// Returns whether the module imports an interface of the mail server.
     fn uses_mail_server(&self) -> bool {
-        let names = ["mailbox", "outbox", "compose"];
+        let names = ["mailbox", "outbox", "compose", "drafts"];
         let prefixes = names.map(|name| format!("latchmail:host/{name}@"));
         let is_used = |import: &String| prefixes.iter().any(|prefix| import.starts_with(prefix));
         self.imports.iter().any(is_used)

@@ -29,6 +29,7 @@ pub const GRANTABLE: [&str; 11] = [
     "store",
     "http-client",
     "compose",
+    "drafts",
 ];
 
 /// The interfaces of WASI 0.2 that the standard libraries of programming languages need. These
@@ -108,6 +109,7 @@ pub(crate) fn linker(engine: &Engine, grants: &[String]) -> wasmtime::Result<Lin
                 host::http_client::add_to_linker::<_, HasSelf<Call>>(&mut linker, call)?;
             }
             "compose" => host::compose::add_to_linker::<_, HasSelf<Call>>(&mut linker, call)?,
+            "drafts" => host::drafts::add_to_linker::<_, HasSelf<Call>>(&mut linker, call)?,
             unknown => {
                 return Err(wasmtime::Error::msg(format!(
                     "there is no interface `{unknown}`"

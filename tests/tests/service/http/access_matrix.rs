@@ -70,6 +70,12 @@ fn expected_access() -> BTreeMap<&'static str, Access> {
             "POST /api/v1/mail/messages/{uid}/forward",
             scoped(Scope::MailSend, true),
         ),
+        ("GET /api/v1/mail/drafts", read),
+        ("GET /api/v1/mail/drafts/{id}", read),
+        (
+            "POST /api/v1/mail/drafts/{id}/send",
+            scoped(Scope::MailSend, true),
+        ),
         ("GET /api/v1/aliases", read_aliases),
         ("POST /api/v1/aliases", write_aliases),
         ("GET /api/v1/aliases/domains", read_aliases),
@@ -525,6 +531,10 @@ async fn no_route_finds_or_changes_resources_of_another_account() {
             let takes_body = !line.ends_with("/suspend") && !line.ends_with("/resume");
             let answer = match method.as_str() {
                 "PATCH" | "POST" if takes_body => bob.send_json(&line, &body).await,
+                "PUT" => {
+                    let request = service.request(&line).bearer_auth(&bob.access);
+                    Response::of_json(request.header("if-match", "*"), &json!({})).await
+                }
                 _ => bob.send(&line).await,
             };
             assert_eq!(answer.status, 404, "{line}: {}", answer.json);

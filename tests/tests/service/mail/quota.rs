@@ -98,6 +98,21 @@ async fn a_full_mailbox_takes_no_message_until_there_is_space() {
     );
     append(&mut client, 150 * 1024).await.unwrap();
 
+    // A draft beyond the quota is not stored, and the replaced draft stays.
+    let large = json!({ "text": "text ".repeat(20 * 1024) });
+    let drafts = "/api/v1/mail/drafts";
+    let refused = ada.post(drafts, &large).await;
+    refused.fails(507, "The mailbox is full");
+    let draft = ada.post(drafts, &json!({ "text": "small" })).await;
+    let draft = draft.succeeds(201);
+    let path = format!("{drafts}/{}", draft["id"].as_str().unwrap());
+    let request = service.request(&format!("PUT {path}"));
+    let request = request.bearer_auth(&ada.access).header("if-match", "*");
+    let refused = Response::of_json(request, &large).await;
+    refused.fails(507, "The mailbox is full");
+    let kept = ada.send(&format!("GET {path}")).await.succeeds(200);
+    assert_eq!(kept, draft);
+
     for (scope, status) in [
         ("mail:read", 200),
         ("mail:write", 403),

@@ -123,7 +123,11 @@ async fn a_module_that_cannot_be_loaded_is_reported_and_the_rest_of_the_service_
         module("none", &folder.path().join("none.wasm"), ""),
         module("garbage", &garbage, ""),
         module("mail", &mail, "'caller'"),
-        module("post", &mail, "'caller', 'mailbox', 'outbox', 'compose'"),
+        module(
+            "post",
+            &mail,
+            "'caller', 'mailbox', 'outbox', 'compose', 'drafts'",
+        ),
         module("probe", &probe, "'caller', 'mailbox'"),
     ]
     .concat();

@@ -246,6 +246,7 @@ async fn the_host_returns_what_the_scenarios_expect() {
         "store",
         "http-client",
         "compose",
+        "drafts",
     ];
     let mut settings = format!(
         "modules.scenarios.source = '{}'\nmodules.scenarios.grants = {grants:?}\n\

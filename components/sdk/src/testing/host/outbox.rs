@@ -7,7 +7,8 @@ use latchmail_shape::{MAX_HEADER_FIELDS, check_header_field, codes, is_repeatabl
 
 use super::{Account, FakeHost, Need, missing};
 use crate::capability::{
-    Blob, Caller, Draft, Error, File, FileSource, FlagAction, Original, Outbox, OutboxEntry, Scope, SendError, SendOptions, Sent, Timestamp, UploadedFile, _, as,
+    Blob, Caller, Draft, Error, File, FileSource, FlagAction, Original, Outbox, OutboxEntry, Scope,
+    SendError, SendOptions, Sent, Timestamp, UploadedFile,
 };
 use crate::testing::letter::Letter;
 
@@ -222,11 +223,7 @@ impl Account {
             return Err(Error::invalid(codes::INVALID_DRAFT, "Invalid sender").into());
         };
         self.check_sender(&from.address)?;
-        let is_in_mailbox =
-            |file: &File| matches!(file.source, FileSource::Part(_) | FileSource::Message(_));
-        if !can_read && draft.files.iter().any(is_in_mailbox) {
-            return Err(Error::denied(codes::MISSING_SCOPE, missing("mail:read")).into());
-        }
+        check_reading(&draft, can_read)?;
         if let Some(error) = &self.sending_fault {
             return Err(error.clone().into());
         }
@@ -357,6 +354,23 @@ impl Account {
         }
     }
 
+    /// Returns the files of a draft that is stored, with the bytes of their sources.
+    pub(super) fn files_of(
+        &self,
+        draft: &Draft,
+        now: Timestamp,
+        can_read: bool,
+    ) -> Result<Vec<SentFile>, SendError> {
+        check_reading(draft, can_read)?;
+        let files = (0..).zip(&draft.files).map(|(index, file)| {
+            let found = self.find_file(file, now);
+            found.ok_or(SendError::FileNotFound(index))
+        });
+        let files: Vec<SentFile> = files.collect::<Result<_, _>>()?;
+        check_size(draft, &files)?;
+        Ok(files)
+    }
+
     /// Returns a file with the bytes of its source. Returns `None` if the source does not exist. A
     /// complete message has only its subject and its text.
     fn find_file(&self, file: &File, now: Timestamp) -> Option<SentFile> {
@@ -418,6 +432,16 @@ fn ended(state: &str) -> Error {
             Error::conflict(codes::NOT_SCHEDULED, text)
         }
     }
+}
+
+/// Checks the scope for files from the mailbox.
+fn check_reading(draft: &Draft, can_read: bool) -> Result<(), Error> {
+    let is_in_mailbox =
+        |file: &File| matches!(file.source, FileSource::Part(_) | FileSource::Message(_));
+    if !can_read && draft.files.iter().any(is_in_mailbox) {
+        return Err(Error::denied(codes::MISSING_SCOPE, missing("mail:read")));
+    }
+    Ok(())
 }
 
 fn is_line(text: &str) -> bool {

@@ -1,7 +1,7 @@
 //! Routes with the same access.
 
 /// Routes that change the mailbox.
-pub(super) const CHANGES: [&str; 18] = [
+pub(super) const CHANGES: [&str; 21] = [
     "POST /api/v1/mail/messages/{uid}/flag",
     "PUT /api/v1/mail/messages/{uid}/flags",
     "POST /api/v1/mail/messages/{uid}/move",
@@ -20,6 +20,9 @@ pub(super) const CHANGES: [&str; 18] = [
     "DELETE /api/v1/mail/folders/{folder}",
     "POST /api/v1/mail/messages/{uid}/snooze",
     "DELETE /api/v1/mail/messages/{uid}/snooze",
+    "POST /api/v1/mail/drafts",
+    "PUT /api/v1/mail/drafts/{id}",
+    "DELETE /api/v1/mail/drafts/{id}",
 ];
 
 /// Further routes that need a web session.

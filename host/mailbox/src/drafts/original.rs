@@ -1,0 +1,50 @@
+//! The message that a draft answers or forwards. A header field of the draft contains its number,
+//! so the message gets its flag when the draft is sent.
+
+use latchmail_core::message_number::MessageNumber;
+use latchmail_mime::{self as mime, Fields};
+
+use crate::outbox::{OriginalMessage, Relation};
+
+/// The name of the header field with the relation and the number of the original.
+pub(super) const FIELD: &str = "X-Latchmail-Original";
+
+/// Returns the original in the header of a draft.
+pub(super) fn of_header(header: &[u8]) -> Option<OriginalMessage> {
+    let fields = Fields::of(header, Some(&[FIELD.to_owned()])).fields;
+    let (relation, number) = fields.first()?.value.trim().split_once(' ')?;
+    Some(OriginalMessage {
+        number: MessageNumber(number.parse().ok()?),
+        relation: Relation::named(relation)?,
+    })
+}
+
+/// Returns the original of a draft.
+pub(super) fn of_message(message: &[u8]) -> Option<OriginalMessage> {
+    of_header(mime::split(message).0)
+}
+
+/// Returns the value of the header field.
+pub(super) fn value(original: OriginalMessage) -> String {
+    format!("{} {}", original.relation.name(), original.number.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_header_field_contains_the_original() {
+        for original in [Relation::Reply, Relation::Forward].map(|relation| OriginalMessage {
+            number: MessageNumber(7),
+            relation,
+        }) {
+            let header = format!("{FIELD}: {}\r\n\r\n", value(original));
+            assert_eq!(of_header(header.as_bytes()), Some(original));
+        }
+        for value in ["", "reply", "reply x", "reply -1", "copy 7", "reply 7 8"] {
+            let header = format!("{FIELD}: {value}\r\n\r\n");
+            assert_eq!(of_header(header.as_bytes()), None, "{value}");
+        }
+    }
+}
