@@ -280,6 +280,12 @@ impl sdk::Mailbox for Memory {
     }
 }
 
+impl sdk::Deliveries for Memory {
+    fn get_delivery(&self, _: &str) -> Result<sdk::Delivery, sdk::Error> {
+        Err(sdk::Error::Internal)
+    }
+}
+
 impl sdk::Outbox for Memory {
     fn send(&self, _: sdk::Draft, _: Option<&str>) -> Result<sdk::Sent, sdk::SendError> {
         Err(sdk::Error::Internal.into())
@@ -334,6 +340,7 @@ fn linker(engine: &Engine) -> wasmtime::Result<Linker<State>> {
     host::caller::add_to_linker::<_, HasSelf<Memory>>(&mut linker, memory)?;
     host::mailbox::add_to_linker::<_, HasSelf<Memory>>(&mut linker, memory)?;
     host::outbox::add_to_linker::<_, HasSelf<Memory>>(&mut linker, memory)?;
+    host::deliveries::add_to_linker::<_, HasSelf<Memory>>(&mut linker, memory)?;
     Ok(linker)
 }
 
@@ -405,6 +412,12 @@ impl host::caller::Host for Memory {
             admin: false,
             scopes: Vec::new(),
         })
+    }
+}
+
+impl host::deliveries::Host for Memory {
+    async fn get(&mut self, _: String) -> Result<host::deliveries::Delivery, HostError<Error>> {
+        Err(Error::Internal.into())
     }
 }
 

@@ -160,7 +160,7 @@ const upload = await ok(
         bodySerializer: (body) => body,
     }),
 );
-await ok(
+const sent = await ok(
     me.POST('/api/v1/mail/send', {
         body: {
             from: data.address,
@@ -174,6 +174,9 @@ await ok(
         },
     }),
 );
+const delivery = { params: { path: { messageId: sent.messageId } } };
+const { recipients } = await ok(me.GET('/api/v1/mail/sent/{messageId}', delivery));
+if (first(recipients).address !== data.guest) throw new Error('a delivery has another recipient');
 await ok(me.DELETE('/api/v1/mail/messages/{uid}', one));
 await ok(me.POST('/api/v1/mail/messages/bulk/delete', { body: { uids } }));
 

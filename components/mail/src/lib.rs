@@ -9,6 +9,7 @@ mod bulk;
 mod change;
 mod changes;
 mod copy;
+mod deliveries;
 mod folder_change;
 mod folders;
 mod import;
@@ -23,7 +24,7 @@ mod threads;
 mod trash;
 mod uploads;
 
-use latchmail_sdk::capability::{Caller, Mailbox, Outbox, Scope};
+use latchmail_sdk::capability::{Caller, Deliveries, Mailbox, Outbox, Scope};
 use latchmail_sdk::{Module, Route};
 use utoipa::OpenApi;
 
@@ -55,6 +56,7 @@ const UPLOAD: u32 = 25 * 1024 * 1024;
         changes::list_changes,
         threads::list_threads,
         batch::get_messages, copy::bulk_copy, copy::copy_message, folder_change::create_folder, folder_change::delete_folder, folder_change::rename_folder, import::import_message, quota::get_quota, raw::get_raw_message, replace_flags::replace_flags, threads::get_thread, trash::bulk_restore, trash::bulk_trash, trash::restore_message, trash::trash_message, uploads::upload_file,
+        deliveries::get_deliveries,
     ),
     tags((name = "Mail", description = "Folders, messages and attachments"))
 )]
@@ -62,7 +64,7 @@ struct Description;
 
 /// Returns the module.
 #[must_use]
-pub fn module<H: Mailbox + Outbox + Caller>() -> Module<H> {
+pub fn module<H: Mailbox + Outbox + Caller + Deliveries>() -> Module<H> {
     let reading = |route: Route<H>| route.scoped(Scope::MailRead).with_oauth().bucket("mail");
     let changing = |route: Route<H>| route.scoped(Scope::MailWrite).with_oauth().bucket("mail");
     Module::new("mail", env!("CARGO_PKG_VERSION"), Description::openapi)
@@ -128,6 +130,10 @@ pub fn module<H: Mailbox + Outbox + Caller>() -> Module<H> {
                 .blob_body()
                 .within(120),
         )
+        .route(reading(Route::new(
+            "getDeliveries",
+            deliveries::get_deliveries,
+        )))
 }
 
 latchmail_sdk::export!(module);

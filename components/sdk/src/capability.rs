@@ -10,6 +10,7 @@ pub(crate) mod blob;
 mod caller;
 mod config;
 mod credentials;
+mod deliveries;
 mod domains;
 mod http_client;
 mod log;
@@ -27,6 +28,7 @@ pub use self::credentials::{
     AccountGrant, CreatedAppPassword, CreatedToken, Credential, Credentials, Revocation, Token,
     TokenReference,
 };
+pub use self::deliveries::{Deliveries, Delivery, DeliveryRecipient};
 pub use self::domains::{
     Challenge, Claimed, Domain, Domains, Expected, HeldDomains, Inspected, RecordKind, Verification,
 };

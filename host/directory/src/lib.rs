@@ -15,6 +15,7 @@ pub mod credentials;
 mod crowd;
 pub mod db;
 mod debug;
+pub mod deliveries;
 pub mod dkim_keys;
 pub mod domains;
 pub mod events;
@@ -49,6 +50,7 @@ use crate::aliases::Aliases;
 use crate::credentials::Credentials;
 use crate::db::Lookup;
 pub use crate::db::{Db, Error, Inspection, Schema, SqliteFiles, inspect, sqlite_files};
+use crate::deliveries::Deliveries;
 use crate::dkim_keys::DkimKeys;
 use crate::domains::Domains;
 use crate::events::Events;
@@ -77,6 +79,7 @@ pub struct Directory {
     pub accounts: Accounts,
     pub aliases: Aliases,
     pub credentials: Credentials,
+    pub deliveries: Deliveries,
     pub dkim_keys: DkimKeys,
     pub domains: Domains,
     pub events: Events,
@@ -142,7 +145,11 @@ impl Directory {
             credentials: Credentials {
                 db: db.clone(),
                 lookup: lookup.clone(),
-                last_logins,
+                last_logins: last_logins.clone(),
+            },
+            deliveries: Deliveries {
+                db: db.clone(),
+                reports: last_logins,
             },
             dkim_keys: DkimKeys {
                 db: db.clone(),

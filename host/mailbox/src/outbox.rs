@@ -3,6 +3,7 @@
 //!
 //! This module depends neither on HTTP nor on WIT.
 
+mod deliveries;
 mod draft;
 mod envelope;
 mod files;
@@ -21,6 +22,7 @@ mod starttls;
 mod uploads;
 mod words;
 
+pub use deliveries::{Delivery, DeliveryRecipient, delivery_report};
 pub use draft::{Draft, HeaderField, Recipient};
 pub use envelope::Sender;
 pub use files::{File, Source};

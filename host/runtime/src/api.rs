@@ -12,6 +12,7 @@ mod caller;
 mod config;
 mod convert;
 mod credentials;
+mod deliveries;
 mod domains;
 mod host_call;
 mod http_client;

@@ -6,6 +6,7 @@
 mod hosts;
 mod keys;
 mod mail_server;
+mod milter_key;
 mod traces;
 
 use std::error::Error;
@@ -21,18 +22,17 @@ use latchmail_accounts::mail_server::MailServer;
 use latchmail_accounts::plans::Plans;
 use latchmail_accounts::teams::Teams;
 use latchmail_core::clock::Clock;
-use latchmail_core::config::{BUILT_IN, Config, Filter, Listen};
+use latchmail_core::config::{BUILT_IN, Config, Listen};
 use latchmail_core::error::StartError;
 use latchmail_core::keyring::Keyring;
 use latchmail_core::limits::SharedBudgets;
 use latchmail_core::mail_server_start;
 use latchmail_core::traces::Tracer;
-use latchmail_core::{hexadecimal, secrets};
 use latchmail_directory::Directory;
 use latchmail_http::{ApiInfo, App, HttpState, RouteTable, route_groups};
 use latchmail_mailbox::importing::Importer;
 use latchmail_mailbox::outbox::Outbox;
-use latchmail_mailbox::{Mail, MailSettings, TrustedResults};
+use latchmail_mailbox::{Mail, MailSettings};
 use latchmail_net::dns::Dns;
 use latchmail_net::fetch::Fetch;
 use latchmail_oauth::OAuth;
@@ -227,6 +227,7 @@ async fn build(
         clock.clone(),
         &host_id,
         auth.keys(),
+        milter_key::reports_key(&config, &directory).await?,
     )?);
     let imports = importer(&directory, &mail, &clock, &host_id);
     let domains = Arc::new(Domains::new(
@@ -306,7 +307,7 @@ async fn mail(
         keys: Some(keys),
         sign_in: config.sign_in.clone(),
         index: Some(config.index.clone()),
-        trusted_results: trusted_results(config, directory).await?,
+        trusted_results: milter_key::trusted_results(config, directory).await?,
     };
     Mail::new(&config.imap, directory.clone(), settings)
 }
@@ -330,33 +331,6 @@ fn importer(
 ) -> Arc<Importer> {
     let (directory, mail) = (directory.clone(), Arc::clone(mail));
     Arc::new(Importer::new(directory, mail, clock.clone(), host_id))
-}
-
-/// Returns the rules by which `Authentication-Results` fields are trusted. The milter marks its
-/// fields with a key. If this key does not exist, creates it.
-async fn trusted_results(
-    config: &Config,
-    directory: &Directory,
-) -> Result<TrustedResults, StartError> {
-    let authserv_id = config.inbound.authserv_id.clone();
-    let key = match config.results_filter() {
-        Filter::Latchmail if !authserv_id.is_empty() => {
-            let new = secrets::random::<32>().map_err(start_error)?;
-            let key = directory.keys.results_key(&hexadecimal::lower(&*new)).await;
-            Some(key.map_err(start_error)?.as_bytes().into())
-        }
-        Filter::Latchmail | Filter::Other => None,
-    };
-    let spam_header = match config.results_filter() {
-        // Without the milter's mark, the position of the field proves nothing.
-        Filter::Latchmail if key.is_none() => String::new(),
-        Filter::Latchmail | Filter::Other => config.inbound.spam_header.clone(),
-    };
-    Ok(TrustedResults {
-        authserv_id,
-        key,
-        spam_header,
-    })
 }
 
 /// Returns the error as a sentence for the operator.

@@ -4,6 +4,7 @@
 mod aliases;
 mod changes;
 mod credentials;
+mod deliveries;
 mod domains;
 mod folders;
 mod grants;
@@ -23,13 +24,15 @@ use std::rc::Rc;
 
 use latchmail_shape::codes;
 
+pub use deliveries::set_delivery;
 pub use grants::put_grant;
 pub use outbox::{SentFile, SentMessage};
 
 use super::NOW;
 use crate::capability::{
-    AccountGrant, Alias, Caller, Config, Credential, Details, Domain, Error, Expected, HttpRequest,
-    HttpResponse, Identity, Kind, Level, Log, Scope, Sent, TeamMember, Timestamp, Token,
+    AccountGrant, Alias, Caller, Config, Credential, Delivery, Details, Domain, Error, Expected,
+    HttpRequest, HttpResponse, Identity, Kind, Level, Log, Scope, Sent, TeamMember, Timestamp,
+    Token,
 };
 use crate::scope;
 
@@ -68,6 +71,8 @@ struct Account {
     mail: mailbox::Mail,
     sent: Vec<(Rc<SentMessage>, Sent)>,
     sending_fault: Option<Error>,
+    /// The deliveries of sent messages.
+    deliveries: Vec<Delivery>,
     uploads: Vec<outbox::Upload>,
     aliases: Vec<Alias>,
     domains: Vec<Domain>,

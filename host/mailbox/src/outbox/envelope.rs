@@ -5,12 +5,15 @@ use std::fmt;
 use latchmail_shape::addresses::{ascii_domain, parse_address};
 
 use crate::access::Access;
+use crate::envelope_id::EnvelopeId;
 
 /// The sender and the recipients of a message.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Envelope {
     pub(super) from: EnvelopeAddress,
     pub(super) to: Vec<EnvelopeAddress>,
+    /// The id with which the mail server reports deliveries. `None` requests no reports.
+    pub(super) id: Option<EnvelopeId>,
 }
 
 /// A caller that is allowed to send from an address.

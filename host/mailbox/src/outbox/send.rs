@@ -21,6 +21,7 @@ use latchmail_directory::sendings::{Key, Sending};
 use latchmail_dkim::Signer;
 use tokio::time::{Instant, timeout};
 
+use super::deliveries::Tracker;
 use super::draft::{Draft, MAX_MESSAGE};
 use super::envelope::{Envelope, EnvelopeAddress, Sender};
 use super::idempotency::IdempotencyKeys;
@@ -55,6 +56,7 @@ pub struct Outbox {
     /// The sends in progress.
     sends: DetachedTasks,
     memory: MessageMemory,
+    pub(super) tracker: Tracker,
     timeout: Duration,
 }
 
@@ -62,7 +64,8 @@ impl Outbox {
     /// Creates the service. Does not connect. `host_id` identifies this process among the hosts
     /// that share the database.
     ///
-    /// `service_keys` encrypts uploads.
+    /// `service_keys` encrypts uploads. `reports_key` is the key of envelope ids, or `None` if the
+    /// mail server does not pass delivery reports to the milter.
     ///
     /// # Errors
     /// Returns an error if the address or the TLS configuration is invalid.
@@ -74,6 +77,7 @@ impl Outbox {
         clock: Clock,
         host_id: &str,
         service_keys: Arc<Keyring>,
+        reports_key: Option<Arc<[u8]>>,
     ) -> Result<Self, StartError> {
         let pool = Pool::new(
             Connector::new(config)?,
@@ -89,6 +93,7 @@ impl Outbox {
         Ok(Self {
             pool,
             uploads: Uploads::new(directory.uploads.clone(), service_keys, clock.clone()),
+            tracker: Tracker::new(directory.deliveries.clone(), clock.clone(), reports_key),
             keys: IdempotencyKeys::new(host_id),
             directory,
             mail,
@@ -282,11 +287,13 @@ impl Outbox {
         let files = self.read_files(draft, found).await?;
         let now = self.clock.now();
         let (writer, id) = (Arc::clone(draft), message_id.to_owned());
-        // Query the signing key in the database concurrently with writing the message.
-        let (signer, message) = tokio::join!(
+        // Use the database concurrently with writing the message.
+        let (signer, message, tracked) = tokio::join!(
             self.signing.signer(envelope.from.domain()),
-            blocking::run_sized(size, move || writer.write(&files, &id, now))
+            blocking::run_sized(size, move || writer.write(&files, &id, now)),
+            self.tracker.begin(access, envelope, message_id)
         );
+        let envelope = &tracked?;
         let mut message = message.map_err(Error::Internal)??;
         if let Some(signer) = signer? {
             message = blocking::run_sized(size, move || sign(&signer, &message, now))
@@ -297,7 +304,8 @@ impl Outbox {
             self.submit_message(access, envelope, &message),
             self.mail.changing.upload_sent_copy(access, message.clone())
         );
-        if let (Some(member), Ok(()) | Err(Error::Unknown(_))) = (&access.member, &sent) {
+        self.tracker.end(access, message_id, &sent).await;
+        if let (Some(member), Ok(_) | Err(Error::Unknown(_))) = (&access.member, &sent) {
             self.record_in_audit_log(access, member, envelope, message_id)
                 .await;
         }
@@ -329,17 +337,18 @@ impl Outbox {
         }
     }
 
-    /// Passes a message to the submission service, and counts the result in the metrics.
+    /// Passes a message to the submission service, and counts the result in the metrics. Returns
+    /// `true` if the mail server reports the deliveries.
     async fn submit_message(
         &self,
         access: &Access,
         envelope: &Envelope,
         message: &Bytes,
-    ) -> Result<(), Error> {
+    ) -> Result<bool, Error> {
         let start = Instant::now();
         let sent = self.transfer(access, envelope, message).await;
         let outcome = match &sent {
-            Ok(()) => "sent",
+            Ok(_) => "sent",
             Err(Error::Rejected(_)) => "rejected",
             Err(Error::CredentialRefused) => "credential_refused",
             Err(Error::Unavailable(_)) => "unavailable",
@@ -356,22 +365,25 @@ impl Outbox {
         access: &Access,
         envelope: &Envelope,
         message: &Bytes,
-    ) -> Result<(), Error> {
+    ) -> Result<bool, Error> {
         let mut lease = self.pool.lease(access, None).await?;
         let is_reused = lease.is_reused();
         let session = lease.session().await?;
+        let mut reports = session.dsn;
         let mut sent = session.send(envelope, message).await;
         if let Err(Error::Lost(why)) = &sent
             && is_reused
         {
             tracing::debug!(why, "idle connection to the mail server was closed");
             let session = lease.session().await?;
+            reports = session.dsn;
             sent = session.send(envelope, message).await;
         }
-        sent.map_err(|error| match error {
-            Error::Lost(why) => Error::Unavailable(why),
-            other => other,
-        })
+        match sent {
+            Ok(()) => Ok(reports && envelope.id.is_some()),
+            Err(Error::Lost(why)) => Err(Error::Unavailable(why)),
+            Err(other) => Err(other),
+        }
     }
 
     /// Waits until the memory for a message of `bytes` bytes is available.
@@ -426,7 +438,7 @@ fn no_sent_folder() -> MailboxError {
 
 /// Logs a failure to store the outcome of a send. The client gets the outcome despite the failure.
 /// The stored state never describes a step that has not happened.
-fn log_failure(stored: Result<(), latchmail_directory::Error>) {
+pub(super) fn log_failure(stored: Result<(), latchmail_directory::Error>) {
     if let Err(error) = stored {
         tracing::error!(%error, "failed to store the outcome of a send");
     }

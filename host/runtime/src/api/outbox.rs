@@ -232,7 +232,7 @@ fn send_error(error: outbox::Error) -> wit::SendError {
 /// Converts an error of the outbox to a WIT error. The module receives the text of an error that
 /// the request or the mail server's rejection caused. The host logs the details of other failures,
 /// and the module receives only their kind.
-fn outbox_error(error: outbox::Error) -> Error {
+pub(super) fn outbox_error(error: outbox::Error) -> Error {
     match error {
         outbox::Error::Denied(why) => Error::Denied(problem::of(why)),
         outbox::Error::Invalid(why) => Error::Invalid(problem::of(why)),

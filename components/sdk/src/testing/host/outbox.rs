@@ -186,6 +186,7 @@ impl Account {
             saved_to: Some("Sent".into()),
             replayed: false,
         };
+        self.add_delivery(&draft, &sent, now);
         let message = Rc::new(SentMessage {
             draft,
             files,
