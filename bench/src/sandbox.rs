@@ -293,6 +293,12 @@ impl sdk::Mailbox for Memory {
     }
 }
 
+impl sdk::Deliveries for Memory {
+    fn get_delivery(&self, _: &str) -> Result<sdk::Delivery, sdk::Error> {
+        Err(sdk::Error::Internal)
+    }
+}
+
 impl sdk::Outbox for Memory {
     fn send(&self, _: sdk::Draft, _: Option<&str>) -> Result<sdk::Sent, sdk::SendError> {
         Err(sdk::Error::Internal.into())
@@ -355,6 +361,7 @@ fn linker(engine: &Engine) -> wasmtime::Result<Linker<State>> {
     host::outbox::add_to_linker::<_, HasSelf<Memory>>(&mut linker, memory)?;
     host::compose::add_to_linker::<_, HasSelf<Memory>>(&mut linker, memory)?;
     host::drafts::add_to_linker::<_, HasSelf<Memory>>(&mut linker, memory)?;
+    host::deliveries::add_to_linker::<_, HasSelf<Memory>>(&mut linker, memory)?;
     Ok(linker)
 }
 
@@ -436,6 +443,12 @@ impl host::compose::Host for Memory {
         _: u64,
         _: Option<String>,
     ) -> Result<host::outbox::Draft, HostError<Error>> {
+        Err(Error::Internal.into())
+    }
+}
+
+impl host::deliveries::Host for Memory {
+    async fn get(&mut self, _: String) -> Result<host::deliveries::Delivery, HostError<Error>> {
         Err(Error::Internal.into())
     }
 }

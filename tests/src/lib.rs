@@ -33,6 +33,7 @@ mod mailbox_copy;
 mod mailbox_model;
 pub mod milter;
 mod nameserver;
+mod next_server;
 mod operator;
 mod person;
 mod postgres_server;
@@ -79,6 +80,7 @@ pub use mailbox::{
 pub use mailbox_copy::{Content, MailboxCopy};
 pub use mailbox_model::{Model, ModelFolder, ModelMessage, folder_paths};
 pub use nameserver::Nameserver;
+pub use next_server::NextServer;
 pub use operator::{ProgramOutput, program};
 pub use person::{PASSWORD, Person};
 pub use postgres_server::PostgresServer;

@@ -10,6 +10,7 @@ mod change;
 mod changes;
 mod compose;
 mod copy;
+mod deliveries;
 mod drafts;
 mod drafts_send;
 mod folder_change;
@@ -28,7 +29,7 @@ mod threads;
 mod trash;
 mod uploads;
 
-use latchmail_sdk::capability::{Caller, Compose, Drafts, Mailbox, Outbox, Scope};
+use latchmail_sdk::capability::{Caller, Compose, Deliveries, Drafts, Mailbox, Outbox, Scope};
 use latchmail_sdk::{Module, Route};
 use utoipa::OpenApi;
 
@@ -59,7 +60,7 @@ const UPLOAD: u32 = 25 * 1024 * 1024;
         bulk::bulk_delete,
         changes::list_changes,
         threads::list_threads,
-        batch::get_messages, compose::forward, compose::reply, compose::reply_all, copy::bulk_copy, copy::copy_message, drafts::create_draft, drafts::delete_draft, drafts::get_draft, drafts::list_drafts, drafts::replace_draft, drafts_send::send_draft, folder_change::create_folder, folder_change::delete_folder, folder_change::rename_folder, import::import_message, outbox::cancel_outbox_entry, outbox::get_outbox_entry, outbox::list_outbox, outbox::reschedule_outbox_entry, quota::get_quota, raw::get_raw_message, replace_flags::replace_flags, snooze::get_snooze, snooze::snooze_message, snooze::unsnooze_message, threads::get_thread, trash::bulk_restore, trash::bulk_trash, trash::restore_message, trash::trash_message, uploads::upload_file,
+        batch::get_messages, compose::forward, compose::reply, compose::reply_all, copy::bulk_copy, copy::copy_message, deliveries::get_deliveries, drafts::create_draft, drafts::delete_draft, drafts::get_draft, drafts::list_drafts, drafts::replace_draft, drafts_send::send_draft, folder_change::create_folder, folder_change::delete_folder, folder_change::rename_folder, import::import_message, outbox::cancel_outbox_entry, outbox::get_outbox_entry, outbox::list_outbox, outbox::reschedule_outbox_entry, quota::get_quota, raw::get_raw_message, replace_flags::replace_flags, snooze::get_snooze, snooze::snooze_message, snooze::unsnooze_message, threads::get_thread, trash::bulk_restore, trash::bulk_trash, trash::restore_message, trash::trash_message, uploads::upload_file,
     ),
     tags((name = "Mail", description = "Folders, messages and attachments"))
 )]
@@ -67,7 +68,7 @@ struct Description;
 
 /// Returns the module.
 #[must_use]
-pub fn module<H: Mailbox + Outbox + Compose + Drafts + Caller>() -> Module<H> {
+pub fn module<H: Mailbox + Outbox + Compose + Drafts + Deliveries + Caller>() -> Module<H> {
     let reading = |route: Route<H>| route.scoped(Scope::MailRead).with_oauth().bucket("mail");
     let changing = |route: Route<H>| route.scoped(Scope::MailWrite).with_oauth().bucket("mail");
     let sending = |route: Route<H>| route.scoped(Scope::MailSend).with_oauth().bucket("mail");
@@ -193,7 +194,10 @@ pub fn module<H: Mailbox + Outbox + Compose + Drafts + Caller>() -> Module<H> {
 /// Adds the properties of a route whose body can contain attachments.
 fn with_files<H>(route: Route<H>) -> Route<H> {
     let route = route.takes(LARGE).blob_field("/attachments/*/content");
-    route.within(120)
+    route.within(120).route(reading(Route::new(
+        "getDeliveries",
+        deliveries::get_deliveries,
+    )))
 }
 
 latchmail_sdk::export!(module);

@@ -11,6 +11,7 @@ mod caller;
 mod compose;
 mod config;
 mod credentials;
+mod deliveries;
 mod domains;
 mod drafts;
 mod http_client;
@@ -30,6 +31,7 @@ pub use self::credentials::{
     AccountGrant, CreatedAppPassword, CreatedToken, Credential, Credentials, Revocation, Token,
     TokenReference,
 };
+pub use self::deliveries::{Deliveries, Delivery, DeliveryRecipient};
 pub use self::domains::{
     Challenge, Claimed, Domain, Domains, Expected, HeldDomains, Inspected, RecordKind, Verification,
 };

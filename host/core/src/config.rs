@@ -400,6 +400,14 @@ impl Config {
         self.inbound.filter.unwrap_or(default)
     }
 
+    /// Returns whether the service requests delivery reports about the messages that it sends.
+    #[must_use]
+    pub fn requests_delivery_reports(&self) -> bool {
+        self.inbound.delivery_reports.unwrap_or_else(|| {
+            self.results_filter() == Filter::Latchmail && !self.inbound.authserv_id.is_empty()
+        })
+    }
+
     fn checked(mut self) -> Result<Self, StartError> {
         for url in [&mut self.base_url, &mut self.auth_url] {
             if !url.is_empty() {

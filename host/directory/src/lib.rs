@@ -15,6 +15,7 @@ pub mod credentials;
 mod crowd;
 pub mod db;
 mod debug;
+pub mod deliveries;
 pub mod dkim_keys;
 pub mod domains;
 pub mod events;
@@ -51,6 +52,7 @@ use crate::aliases::Aliases;
 use crate::credentials::Credentials;
 use crate::db::Lookup;
 pub use crate::db::{Db, Error, Inspection, Schema, SqliteFiles, inspect, sqlite_files};
+use crate::deliveries::Deliveries;
 use crate::dkim_keys::DkimKeys;
 use crate::domains::Domains;
 use crate::events::Events;
@@ -81,6 +83,7 @@ pub struct Directory {
     pub accounts: Accounts,
     pub aliases: Aliases,
     pub credentials: Credentials,
+    pub deliveries: Deliveries,
     pub dkim_keys: DkimKeys,
     pub domains: Domains,
     pub events: Events,
@@ -151,6 +154,10 @@ impl Directory {
                 lookup: lookup.clone(),
                 last_logins: last_logins.clone(),
             },
+            deliveries: Deliveries {
+                db: db.clone(),
+                reports: last_logins.clone(),
+            },
             dkim_keys: DkimKeys {
                 db: db.clone(),
                 lookup: lookup.clone(),
@@ -177,7 +184,7 @@ impl Directory {
             },
             outbox: Outbox {
                 db: db.clone(),
-                submissions: last_logins.clone(),
+                submissions: last_logins,
             },
             second_factors: SecondFactors { db: db.clone() },
             sendings: Sendings { db: db.clone() },

@@ -1,7 +1,6 @@
-//! Reads the tables for mail servers on behalf of a milter, and records the mail of aliases and
-//! submissions. The
-//! tables contain the domains for which the mail server receives mail, and the addresses from which
-//! each log-in name is allowed to send.
+//! Reads the tables for mail servers on behalf of a milter, and records the mail of aliases,
+//! submissions and delivery reports. The tables contain the domains for which the mail server
+//! receives mail, and the addresses from which each log-in name is allowed to send.
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -17,6 +16,7 @@ use zeroize::Zeroizing;
 
 use crate::db;
 use crate::db::{Db, Error, LastLoginsFile, on};
+use crate::deliveries::DeliveryReport;
 
 const IS_LOCAL: &str = "SELECT COUNT(*) FROM mailserver_domains WHERE domain = $1";
 
@@ -39,6 +39,25 @@ const ADD_IN_TABLE: &str = "INSERT INTO mailserver_alias_receipts AS r (address,
 
 /// Records a submission. Has no effect if the submission is recorded already.
 const ADD_SUBMISSION: &str = "INSERT INTO mailserver_submissions (id, accepted_at) VALUES ($1, $2) ON CONFLICT (id) DO NOTHING";
+
+/// Records the state of a recipient, if the report has a later state than the recorded one.
+/// `$6` is the maximum number of recipients of one envelope.
+const ADD_REPORT: &str = "INSERT INTO mailserver_delivery_reports AS r \
+    (envelope, recipient, state, detail, reported_at) SELECT $1, $2, $3, $4, $5 \
+    WHERE (SELECT COUNT(*) FROM mailserver_delivery_reports o WHERE o.envelope = $1) < $6 \
+    ON CONFLICT (envelope, recipient) DO UPDATE SET state = EXCLUDED.state, \
+        detail = EXCLUDED.detail, reported_at = EXCLUDED.reported_at \
+    WHERE EXCLUDED.state > r.state \
+        OR (EXCLUDED.state = r.state AND EXCLUDED.reported_at > r.reported_at)";
+/// The size of the SQLite file in bytes.
+const FILE_SIZE: &str =
+    "SELECT page_count * page_size FROM pragma_page_count(), pragma_page_size()";
+
+/// Maximum number of recipients of one envelope that reports can name.
+const MAX_REPORTED: i64 = 2000;
+/// Maximum size of the SQLite file to which reports are added, in bytes. The service refuses a file
+/// of twice the size, which also has the last log-ins.
+const MAX_FILE: i64 = 32 * 1024 * 1024;
 
 const CONNECTIONS: u32 = 4;
 
@@ -182,6 +201,60 @@ impl MailServerView {
             }
         };
         Ok(done == 1)
+    }
+
+    /// Records the states that a delivery report has for the recipients of a message. `envelope` is
+    /// the hash of the envelope id.
+    ///
+    /// # Errors
+    /// Returns [`Error`] if the database fails. Some of the states can then be recorded.
+    pub async fn add_delivery_reports(
+        &self,
+        envelope: &str,
+        reports: &[DeliveryReport],
+    ) -> Result<(), Error> {
+        macro_rules! add {
+            ($one:expr, $connection:expr) => {
+                sqlx::query(ADD_REPORT)
+                    .bind(envelope)
+                    .bind(&$one.recipient)
+                    .bind($one.state.number())
+                    .bind(&$one.detail)
+                    .bind($one.at.seconds())
+                    .bind(MAX_REPORTED)
+                    .execute($connection)
+                    .await?
+            };
+        }
+        match &self.db {
+            Db::Postgres(pool) => {
+                let mut tx = pool.begin().await?;
+                for one in reports {
+                    add!(one, &mut *tx);
+                }
+                tx.commit().await?;
+            }
+            Db::Sqlite(_) => {
+                let mut connection =
+                    LastLoginsFile::open_for_milter(&self.file, WRITE_TIMEOUT).await?;
+                let size: i64 = sqlx::query_scalar(FILE_SIZE)
+                    .fetch_one(&mut connection)
+                    .await?;
+                if size > MAX_FILE {
+                    tracing::warn!(
+                        size,
+                        "discarded a delivery report, because the file is full"
+                    );
+                    return Ok(());
+                }
+                for one in reports {
+                    add!(one, &mut connection);
+                }
+                sqlx::raw_sql("COMMIT").execute(&mut connection).await?;
+                connection.close().await?;
+            }
+        }
+        Ok(())
     }
 
     /// Returns the key with which the milter marks its authentication results. Returns `None` if no

@@ -7,6 +7,7 @@
 //! - the marks of imported messages that no longer exist
 //! - expired uploads
 //! - entries of the outbox whose outcome is older than 30 days
+//! - sent messages and delivery reports that are older than 30 days
 //! - old changes in the change logs of mailboxes
 //! - the last log-ins of deleted app passwords
 //! - the rows of stopped hosts, and events of hosts that are older than an hour
@@ -34,6 +35,7 @@ impl Directory {
         self.imports.sweep(now).await?;
         self.uploads.sweep(now).await?;
         self.outbox.sweep(now).await?;
+        self.deliveries.sweep(now).await?;
         self.message_index.sweep(now).await?;
         self.credentials.sweep_last_logins().await?;
         self.aliases.sweep_receipts().await?;

@@ -7,6 +7,7 @@
 
 pub(crate) mod attached_file;
 mod compose;
+mod deliveries;
 mod departures;
 pub(crate) mod draft;
 pub(crate) mod envelope;
@@ -31,6 +32,7 @@ mod uploads;
 pub(crate) mod words;
 
 pub use attached_file::{File, Source};
+pub use deliveries::{Delivery, DeliveryRecipient, delivery_report};
 pub use departures::{
     Departures, REPEATED_SUBMISSION, SUBMISSION_FIELD, SenderAccess, is_submission_id,
 };

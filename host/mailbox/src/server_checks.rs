@@ -119,6 +119,13 @@ fn assess_smtp(config: &Config, probe: &outbox::Probe) -> Finding {
             "enable log-in for connections of the service (`smtpd_sasl_auth_enable`), or set `smtp.tls = true` or `smtp.starttls = true`",
         );
     }
+    if config.requests_delivery_reports() && !probe.dsn {
+        return Finding::warning(
+            SMTP,
+            format!("{connection}, does not offer DSN, so the states of deliveries are unknown"),
+            "remove `dsn` from `smtpd_discard_ehlo_keywords`, or set `inbound.delivery_reports = false`",
+        );
+    }
     let tls = config.smtp.tls || config.smtp.starttls;
     assess_encryption(SMTP, connection, &config.smtp.address, tls)
 }
@@ -204,6 +211,7 @@ mod tests {
         let server = outbox::Probe {
             name: "mail.example.org".into(),
             auth_password: false,
+            dsn: true,
         };
         assert_eq!(assess_smtp(&config(""), &server).status, Status::Failed);
     }
@@ -213,9 +221,22 @@ mod tests {
         let server = outbox::Probe {
             name: "mail.example.org".into(),
             auth_password: true,
+            dsn: true,
         };
         let remote = config("smtp.address = '10.0.0.1:587'\nsmtp.insecure = true");
         assert_eq!(assess_smtp(&remote, &server).status, Status::Warning);
+        assert_eq!(assess_smtp(&config(""), &server).status, Status::Ok);
+    }
+
+    #[test]
+    fn a_server_without_requested_delivery_reports_is_a_warning() {
+        let server = outbox::Probe {
+            name: "mail.example.org".into(),
+            auth_password: true,
+            dsn: false,
+        };
+        let requesting = config("inbound.delivery_reports = true");
+        assert_eq!(assess_smtp(&requesting, &server).status, Status::Warning);
         assert_eq!(assess_smtp(&config(""), &server).status, Status::Ok);
     }
 }

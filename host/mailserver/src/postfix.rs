@@ -138,6 +138,8 @@ pub(crate) fn sink_command(ports: &Ports, instance: &str) -> Vec<String> {
         instance,
         "-d",
         "%Y%m%d%H%M%S.",
+        // Do not offer delivery reports, so that Postfix reports what the sink has accepted.
+        "-N",
         &address,
         "100",
     ];

@@ -2,7 +2,6 @@
 //! its clients, one client after the other.
 
 use std::io;
-use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,9 +10,10 @@ use tokio::net::TcpStream;
 use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
+use super::deliveries;
 use super::message::Message;
 use super::policy::Policy;
-use super::protocol::{self, Command, Replies};
+use super::protocol::{self, Client, Command, Replies};
 use super::receipts::Counter;
 use super::results;
 use super::verify::Envelope;
@@ -29,7 +29,7 @@ pub(crate) struct Connection<'a> {
     policy: &'a Policy,
     receipts: &'a Counter,
     body_memory: &'a Arc<Semaphore>,
-    ip: Option<IpAddr>,
+    client: Client,
     hello: String,
     login: Option<String>,
     message: Message,
@@ -46,7 +46,7 @@ impl<'a> Connection<'a> {
             policy,
             receipts,
             body_memory,
-            ip: None,
+            client: Client::default(),
             hello: String::new(),
             login: None,
             message: Message::default(),
@@ -89,9 +89,9 @@ impl<'a> Connection<'a> {
                     self.login = Some(login).filter(|login| !login.is_empty());
                 }
             }
-            Command::Connect(ip) => {
+            Command::Connect(client) => {
                 self.reset();
-                self.ip = ip;
+                self.client = client;
             }
             Command::Hello(name) => self.hello = name,
             Command::Sender(sender) => {
@@ -122,21 +122,36 @@ impl<'a> Connection<'a> {
 
     async fn end_message(&mut self, replies: &mut Replies) {
         let message = std::mem::take(&mut self.message);
+        let client = self.client;
         let envelope = Envelope {
-            ip: self.ip,
+            ip: client.ip,
             hello: &self.hello,
             sender: &message.sender,
         };
-        let result = match self.policy.results(envelope, &message).await {
-            Ok(value) => self
-                .policy
-                .record_submission(&message)
-                .await
-                .map(|()| value),
+        // The sender of an internal message is not checked: Postfix returns mail in the name of
+        // this machine, whose name can be a local domain.
+        let results = if client.is_internal {
+            Ok(None)
+        } else {
+            match self.policy.results(envelope, &message).await {
+                Ok(value) => {
+                    let recorded = self.policy.record_submission(&message).await;
+                    recorded.map(|()| Some(value))
+                }
+                Err(reply) => Err(reply),
+            }
+        };
+        let handled = match results {
+            Ok(value) => {
+                let report = deliveries::record(self.policy, client.is_internal, &message).await;
+                report.map(|handled| (value, handled))
+            }
             Err(reply) => Err(reply),
         };
-        match result {
-            Ok(value) => {
+        match handled {
+            Ok((_, deliveries::Handled::Discard)) => replies.discard(),
+            Ok((None, deliveries::Handled::Accept)) => replies.accept(),
+            Ok((Some(value), deliveries::Handled::Accept)) => {
                 // Delete the fields from the last to the first, because a deletion changes the
                 // indexes of the fields after it.
                 for index in message.forged_results.iter().rev() {

@@ -19,10 +19,12 @@
 //! | `policy` | decides whether a message is accepted |
 //! | `senders` | extracts addresses and domains from header fields |
 //! | `verify` | verifies SPF, DKIM and DMARC |
+//! | `deliveries` | records the reports about the mail of the service |
 //! | `receipts` | counts the mail of aliases |
 //! | `results` | reads and writes `Authentication-Results` |
 
 mod connection;
+mod deliveries;
 mod message;
 mod policy;
 mod protocol;

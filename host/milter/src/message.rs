@@ -7,6 +7,7 @@ use latchmail_mailbox::MarkedContent;
 use latchmail_mailbox::outbox::{SUBMISSION_FIELD, is_submission_id};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
+use super::deliveries::Notification;
 use super::results;
 use super::senders::{MAX_SENDERS, MAX_SENDERS_SIZE, Senders};
 
@@ -78,6 +79,8 @@ pub(crate) struct Message {
     copy: Vec<u8>,
     is_header_too_large: bool,
     permits: Option<OwnedSemaphorePermit>,
+    /// The message, if it can be a delivery report.
+    pub(crate) notification: Option<Notification>,
     /// `true` if the memory for bodies was exhausted.
     pub(crate) out_of_memory: bool,
     /// The content that the mark in the `Authentication-Results` field authenticates.
@@ -130,6 +133,9 @@ impl Message {
             return;
         }
         self.marked.add_field(name, value);
+        if is("Content-Type") && self.sender.is_empty() && self.login.is_none() {
+            self.notification = Notification::begin(value);
+        }
         let line = [name, b":", &with_crlf(value), b"\r\n"].concat();
         if is_from {
             self.from_fields += 1;
@@ -179,6 +185,9 @@ impl Message {
     /// and sets `out_of_memory`.
     pub(crate) fn add_body(&mut self, piece: &[u8], memory: &Arc<Semaphore>) {
         self.marked.add_body(piece);
+        if let Some(notification) = &mut self.notification {
+            notification.add_body(piece, memory);
+        }
         if self.login.is_some() || self.signatures == 0 || self.out_of_memory {
             return;
         }

@@ -16,7 +16,7 @@ use super::senders::{self, MAX_SENDERS, Senders};
 use super::verify::{Envelope, Verifier};
 
 const UNAVAILABLE: &str = "451 4.3.0 The sender cannot be checked at the moment";
-const OUT_OF_MEMORY: &str = "451 4.3.2 Too many large messages at the same time";
+pub(crate) const OUT_OF_MEMORY: &str = "451 4.3.2 Too many large messages at the same time";
 const DNS_UNAVAILABLE: &str = "451 4.7.1 The local sender cannot be checked at the moment";
 const LOCAL_SENDER: &str =
     "550 5.7.1 The sender address is local to this server: log in to send from it";
@@ -213,7 +213,7 @@ fn only_domain(message: &Message) -> Option<&String> {
 }
 
 /// Logs an error of the directory and returns an SMTP reply for a temporary error.
-fn unavailable(error: &latchmail_directory::Error) -> String {
+pub(crate) fn unavailable(error: &latchmail_directory::Error) -> String {
     tracing::error!(%error, "cannot read the directory");
     UNAVAILABLE.into()
 }

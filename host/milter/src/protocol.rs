@@ -4,7 +4,7 @@
 //! `mfdef.h`. Postfix implements the protocol in `milter8.c`.
 
 use std::io;
-use std::net::{IpAddr, Ipv6Addr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use tokio::io::{AsyncRead, AsyncReadExt as _};
 
@@ -32,9 +32,8 @@ pub(crate) enum Command {
     Negotiate([u32; 3]),
     /// The names and values of macros. The macros belong to the command that follows.
     Macros(Vec<(String, String)>),
-    /// The IP address of the client that is connected to the mail server. `None` if the client uses
-    /// a UNIX socket.
-    Connect(Option<IpAddr>),
+    /// The client that is connected to the mail server.
+    Connect(Client),
     Hello(String),
     /// The envelope sender without angle brackets. Empty for the null sender.
     Sender(String),
@@ -55,6 +54,17 @@ pub(crate) enum Command {
     Quit,
     /// Another command, which has no effect but needs a reply.
     Other,
+}
+
+/// The client that is connected to the mail server.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Client {
+    /// The IP address. `None` if the client uses a UNIX socket.
+    pub(crate) ip: Option<IpAddr>,
+    /// `true` if the message does not come from an SMTP client: a program of this machine or
+    /// Postfix itself created the message. Postfix reports 127.0.0.1 and the port 0 for such a
+    /// message (`cleanup_milter.c`), and no SMTP client has the port 0.
+    pub(crate) is_internal: bool,
 }
 
 /// Reads one command. Returns `None` if the mail server closed the connection.
@@ -85,7 +95,7 @@ fn parse(code: u8, data: Vec<u8>) -> io::Result<Command> {
             };
             Command::Macros(pairs.map(bare).collect())
         }
-        b'C' => Command::Connect(client_address(&data)),
+        b'C' => Command::Connect(client(&data)),
         b'H' => Command::Hello(strings(&data).next().unwrap_or_default()),
         b'M' => Command::Sender(address(&data)),
         b'R' => Command::Recipient(address(&data)),
@@ -115,12 +125,23 @@ fn address(data: &[u8]) -> String {
     bare.to_owned()
 }
 
-/// Returns the IP address of a client. `data` contains the client's name, a zero byte, the address
+/// Parses the description of a client. `data` contains the client's name, a zero byte, the address
 /// family, the port, the address and a zero byte.
-fn client_address(data: &[u8]) -> Option<IpAddr> {
-    let after_name = data.iter().position(|byte| *byte == 0)? + 1;
-    let (family, rest) = data.get(after_name..)?.split_first()?;
-    let address = strings(rest.get(2..)?).next()?;
+fn client(data: &[u8]) -> Client {
+    let after_name = data.iter().position(|byte| *byte == 0).map(|end| end + 1);
+    let rest = after_name.and_then(|start| data.get(start..));
+    let Some(([family, port @ ..], address)) = rest.and_then(<[u8]>::split_first_chunk::<3>) else {
+        return Client::default();
+    };
+    let ip = client_address(*family, address);
+    Client {
+        ip,
+        is_internal: *port == [0, 0] && ip == Some(IpAddr::V4(Ipv4Addr::LOCALHOST)),
+    }
+}
+
+fn client_address(family: u8, address: &[u8]) -> Option<IpAddr> {
+    let address = strings(address).next()?;
     match family {
         b'4' => address.parse().ok(),
         // Sendmail writes the prefix `IPv6:`.
@@ -189,6 +210,11 @@ impl Replies {
         self.frame(b'a', &[]);
     }
 
+    /// Accepts the message and discards it.
+    pub(crate) fn discard(&mut self) {
+        self.frame(b'd', &[]);
+    }
+
     /// Rejects the message. The mail server sends `reply` to its client, for example `550 5.7.1 …`.
     pub(crate) fn reject(&mut self, reply: &str) {
         self.frame(b'y', &[reply.as_bytes(), &[0]]);
@@ -247,6 +273,8 @@ mod tests {
                 b"client.example\x006\x00\x19IPv6:::ffff:192.0.2.2\x00",
             ),
             framed(b'C', b"unknown\x00U"),
+            framed(b'C', b"localhost\x004\x00\x00127.0.0.1\x00"),
+            framed(b'C', b"localhost\x004\xcb\x0c127.0.0.1\x00"),
             framed(b'D', b"M{auth_authen}\x00ada@first.test\x00i\x001\x00"),
             framed(b'M', b"<ada@first.test>\x00SIZE=5\x00"),
             framed(b'M', b"<>\x00"),
@@ -261,13 +289,19 @@ mod tests {
             .into_iter()
             .map(Result::unwrap)
             .collect();
+        let client = |ip: [u8; 4], is_internal| {
+            let ip = Some(ip.into());
+            Command::Connect(Client { ip, is_internal })
+        };
         let pair = |name: &str, value: &str| (name.to_owned(), value.to_owned());
         assert_eq!(
             read,
             [
-                Command::Connect(Some([192, 0, 2, 1].into())),
-                Command::Connect(Some([192, 0, 2, 2].into())),
-                Command::Connect(None),
+                client([192, 0, 2, 1], false),
+                client([192, 0, 2, 2], false),
+                Command::Connect(Client::default()),
+                client([127, 0, 0, 1], true),
+                client([127, 0, 0, 1], false),
                 Command::Macros(vec![pair("auth_authen", "ada@first.test"), pair("i", "1")]),
                 Command::Sender("ada@first.test".into()),
                 Command::Sender(String::new()),

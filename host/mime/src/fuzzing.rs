@@ -34,6 +34,7 @@ pub fn message(bytes: &[u8], complete: bool) {
     name(&String::from_utf8_lossy(head));
     label(&String::from_utf8_lossy(body), head);
     drop(read(bytes, complete));
+    drop(crate::DeliveryStatus::parse(bytes));
     // A listing reads only the beginning of a message. The preview in the listing must be the same
     // as the preview of the complete message.
     let whole = Preview::of_body(head, body, complete);

@@ -58,6 +58,17 @@ const HEADER_FIELDS: [&[u8]; 14] = [
     b"auto-submitted",
 ];
 
+/// Returns the values of the fields with a name, in their order. `name` must be in lower case. A
+/// value includes its folded lines.
+pub(super) fn fields<'h>(header: &'h [u8], name: &[u8]) -> impl Iterator<Item = &'h [u8]> {
+    select(header, &[name]).into_iter().map(|(_, value)| value)
+}
+
+/// Returns the value of a field as text without folding.
+pub(super) fn unfolded(value: &[u8]) -> String {
+    unfold(&to_text(value, || Charset::Unlabelled)).into_owned()
+}
+
 /// The names of the fields in [`Part`].
 const PART_FIELDS: [&[u8]; 4] = [
     b"content-type",

@@ -30,6 +30,7 @@ pub mod bounds;
 mod charset;
 mod date;
 mod decoded_size;
+mod delivery_status;
 mod filename;
 mod flowed;
 #[cfg(any(test, feature = "testing"))]
@@ -48,6 +49,7 @@ use std::ops::Range;
 use latchmail_html::visible_text;
 use latchmail_shape::invisible;
 
+pub use delivery_status::{Action, DeliveryStatus, RecipientStatus};
 pub use header::{Field, Fields, Header, MailingList, ReplyFields, addresses_of, is_name};
 pub use new_text::new_text;
 use structure::Leaf;

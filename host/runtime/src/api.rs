@@ -13,6 +13,7 @@ mod compose;
 mod config;
 mod convert;
 mod credentials;
+mod deliveries;
 mod domains;
 mod drafts;
 mod host_call;

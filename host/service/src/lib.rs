@@ -8,6 +8,7 @@ mod jobs;
 mod keys;
 mod mail_server;
 mod mailboxes;
+mod milter_key;
 mod sender_access;
 mod traces;
 
@@ -238,6 +239,7 @@ async fn build(
         clock.clone(),
         &host_id,
         auth.keys(),
+        milter_key::reports_key(&config, &directory).await?,
     )?
     .with_jobs(Arc::clone(&jobs));
     let outbox = Arc::new(outbox);

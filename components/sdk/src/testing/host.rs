@@ -5,6 +5,7 @@ mod aliases;
 mod changes;
 mod compose;
 mod credentials;
+mod deliveries;
 mod domains;
 mod drafts;
 mod folders;
@@ -27,13 +28,15 @@ use std::rc::Rc;
 
 use latchmail_shape::codes;
 
+pub use deliveries::set_delivery;
 pub use grants::put_grant;
 pub use outbox::{SentFile, SentMessage};
 
 use super::NOW;
 use crate::capability::{
-    AccountGrant, Alias, Caller, Config, Credential, Details, Domain, Error, Expected, HttpRequest,
-    HttpResponse, Identity, Kind, Level, Log, Scope, Sent, TeamMember, Timestamp, Token,
+    AccountGrant, Alias, Caller, Config, Credential, Delivery, Details, Domain, Error, Expected,
+    HttpRequest, HttpResponse, Identity, Kind, Level, Log, Scope, Sent, TeamMember, Timestamp,
+    Token,
 };
 use crate::scope;
 
@@ -72,6 +75,8 @@ struct Account {
     mail: mail::Mail,
     sent: Vec<(Rc<SentMessage>, Sent)>,
     sending_fault: Option<Error>,
+    /// The deliveries of sent messages.
+    deliveries: Vec<Delivery>,
     uploads: Vec<outbox::Upload>,
     later: Vec<outbox::Later>,
     draft_values: Vec<drafts::DraftValues>,

@@ -24,7 +24,14 @@ const API: &[&str] = &["/api/v1/"];
 pub const BUILT_IN: [BuiltInModule; 6] = [
     BuiltInModule {
         name: "mail",
-        grants: &["caller", "mailbox", "outbox", "compose", "drafts"],
+        grants: &[
+            "caller",
+            "mailbox",
+            "outbox",
+            "compose",
+            "drafts",
+            "deliveries",
+        ],
         paths: API,
     },
     BuiltInModule {

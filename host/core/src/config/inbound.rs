@@ -22,6 +22,10 @@ section! {
         /// The name of the header that the mail server's spam filter writes, such as
         /// `X-Spam-Status`. If empty, no such header is trusted.
         pub spam_header: String,
+        /// Whether the mail server passes its own delivery reports through `latchmail milter`. The
+        /// service then requests reports about the messages that it sends. By default, `true` if
+        /// the filter is [`Filter::Latchmail`] and `authserv_id` is not empty.
+        pub delivery_reports: Option<bool>,
         /// The loopback address that `latchmail milter` listens on.
         pub listen: SocketAddr = SocketAddr::from(([127, 0, 0, 1], 8892)),
         /// The action for mail that comes from another mail server and has a sender address on a

@@ -9,7 +9,7 @@ DECLARE
     contract CONSTANT text[] := ARRAY['mailserver_version', 'mailserver_passwords', 'mailserver_login_names', 'mailserver_users', 'mailserver_domains',
                                       'mailserver_custom_domains', 'mailserver_aliases', 'mailserver_senders', 'mailserver_last_logins',
                                       'mailserver_results_key', 'mailserver_quotas',
-                                      'mailserver_alias_receipts', 'mailserver_submissions'];
+                                      'mailserver_alias_receipts', 'mailserver_submissions', 'mailserver_delivery_reports'];
     view_name text;
 BEGIN
     -- Without this lock, services that start concurrently would change the same rows of the catalogue. Only this file and milter_postgres.sql use this number.
@@ -63,6 +63,17 @@ BEGIN
     IF NOT (has_column_privilege('latchmail_mailserver', 'mailserver_submissions', 'id', 'INSERT')
             AND has_column_privilege('latchmail_mailserver', 'mailserver_submissions', 'accepted_at', 'INSERT')) THEN
         GRANT INSERT (id, accepted_at) ON mailserver_submissions TO latchmail_mailserver;
+    END IF;
+    IF NOT (has_column_privilege('latchmail_mailserver', 'mailserver_delivery_reports', 'envelope', 'INSERT')
+            AND has_column_privilege('latchmail_mailserver', 'mailserver_delivery_reports', 'recipient', 'INSERT')
+            AND has_column_privilege('latchmail_mailserver', 'mailserver_delivery_reports', 'state', 'INSERT')
+            AND has_column_privilege('latchmail_mailserver', 'mailserver_delivery_reports', 'detail', 'INSERT')
+            AND has_column_privilege('latchmail_mailserver', 'mailserver_delivery_reports', 'reported_at', 'INSERT')
+            AND has_column_privilege('latchmail_mailserver', 'mailserver_delivery_reports', 'state', 'UPDATE')
+            AND has_column_privilege('latchmail_mailserver', 'mailserver_delivery_reports', 'detail', 'UPDATE')
+            AND has_column_privilege('latchmail_mailserver', 'mailserver_delivery_reports', 'reported_at', 'UPDATE')) THEN
+        GRANT INSERT (envelope, recipient, state, detail, reported_at), UPDATE (state, detail, reported_at)
+            ON mailserver_delivery_reports TO latchmail_mailserver;
     END IF;
 END
 $$;

@@ -109,6 +109,13 @@ const STEPS: &[Step] = &[
         sqlite: include_str!("../../migrations/sqlite/0011_jobs.sql"),
         postgres: include_str!("../../migrations/postgres/0011_jobs.sql"),
     },
+    Step {
+        version: 12,
+        description: "deliveries",
+        oldest: 1,
+        sqlite: include_str!("../../migrations/sqlite/0012_deliveries.sql"),
+        postgres: include_str!("../../migrations/postgres/0012_deliveries.sql"),
+    },
 ];
 
 /// Runs the missing migrations. The caller must begin a write transaction first, because the

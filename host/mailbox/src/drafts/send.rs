@@ -158,6 +158,7 @@ impl Drafts {
         let envelope = Envelope {
             from: sender.address,
             to,
+            id: None,
         };
         let message_id = match finished.message_id {
             Some(message_id) => message_id,

@@ -239,18 +239,33 @@ impl Departures {
         }
         let field = format!("{SUBMISSION_FIELD}: {}\r\n", entry.id);
         let submitted = Bytes::from([field.as_bytes(), &message].concat());
+        let tracker = &outbox.tracker;
+        // A repeated submission has no reports, because the mail server may already know the
+        // envelope id of the first one.
+        let envelope = if entry.state == "scheduled" {
+            tracker.begin(&access, &envelope, &entry.message_id).await?
+        } else {
+            envelope
+        };
         let result = outbox.submit_message(&access, &envelope, &submitted).await;
-        if let (Some(member), Ok(()) | Err(Error::Unknown(_))) = (&access.member, &result) {
+        let is_repeated = matches!(
+            &result,
+            Err(Error::Rejected(text)) if text.contains(REPEATED_SUBMISSION)
+        );
+        if !is_repeated {
+            tracker.end(&access, &entry.message_id, &result).await;
+        }
+        if let (Some(member), Ok(_) | Err(Error::Unknown(_))) = (&access.member, &result) {
             outbox
                 .record_in_audit_log(&access, member, &envelope, &entry.message_id)
                 .await;
         }
         Ok(match result {
-            Ok(()) => {
+            Ok(_) => {
                 *sent = Some((access, message));
                 End::State("sent", None)
             }
-            Err(Error::Rejected(text)) if text.contains(REPEATED_SUBMISSION) => {
+            Err(Error::Rejected(_)) if is_repeated => {
                 *sent = Some((access, message));
                 End::State("sent", None)
             }

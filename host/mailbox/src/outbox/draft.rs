@@ -110,7 +110,7 @@ impl Draft {
             ids.extend(id);
         }
         let from = self.from.address.clone();
-        Ok(Envelope { from, to })
+        Ok(Envelope { from, to, id: None })
     }
 
     fn check_headers(&self) -> Result<(), Error> {

@@ -6,12 +6,15 @@ use latchmail_shape::addresses::{ascii_domain, parse_address};
 
 use super::result::{Error, invalid};
 use crate::access::Access;
+use crate::envelope_id::EnvelopeId;
 
 /// The sender and the recipients of a message.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Envelope {
     pub(crate) from: EnvelopeAddress,
     pub(crate) to: Vec<EnvelopeAddress>,
+    /// The id with which the mail server reports deliveries. `None` requests no reports.
+    pub(crate) id: Option<EnvelopeId>,
 }
 
 /// A caller that is allowed to send from an address.

@@ -154,6 +154,7 @@ impl Details {
             to: to
                 .map(|one| EnvelopeAddress::parse(one))
                 .collect::<Option<_>>()?,
+            id: None,
         })
     }
 }

@@ -22,6 +22,7 @@ use latchmail_dkim::Signer;
 use latchmail_jobs::Jobs;
 use tokio::time::{Instant, timeout};
 
+use super::deliveries::Tracker;
 use super::draft::{Draft, MAX_MESSAGE};
 use super::envelope::{Envelope, EnvelopeAddress, Sender};
 use super::idempotency::IdempotencyKeys;
@@ -60,6 +61,7 @@ pub struct Outbox {
     pub(super) service_keys: Arc<Keyring>,
     /// The jobs that send messages later.
     pub(super) jobs: Arc<Jobs>,
+    pub(super) tracker: Tracker,
     timeout: Duration,
 }
 
@@ -67,7 +69,8 @@ impl Outbox {
     /// Creates the service. Does not connect. `host_id` identifies this process among the hosts
     /// that share the database.
     ///
-    /// `service_keys` encrypts uploads.
+    /// `service_keys` encrypts uploads. `reports_key` is the key of envelope ids, or `None` if the
+    /// mail server does not pass delivery reports to the milter.
     ///
     /// # Errors
     /// Returns an error if the address or the TLS configuration is invalid.
@@ -79,6 +82,7 @@ impl Outbox {
         clock: Clock,
         host_id: &str,
         service_keys: Arc<Keyring>,
+        reports_key: Option<Arc<[u8]>>,
     ) -> Result<Self, StartError> {
         let pool = Pool::new(
             Connector::new(config)?,
@@ -103,6 +107,7 @@ impl Outbox {
                 Arc::clone(&service_keys),
                 clock.clone(),
             ),
+            tracker: Tracker::new(directory.deliveries.clone(), clock.clone(), reports_key),
             keys: IdempotencyKeys::new(host_id),
             directory,
             mail,
@@ -375,9 +380,14 @@ impl Outbox {
         message_id: &str,
         written: impl Future<Output = Result<(Bytes, P), Error>>,
     ) -> Result<UploadResult, Error> {
-        // Query the signing key in the database concurrently with writing the message.
-        let (signer, written) = tokio::join!(self.signing.signer(envelope.from.domain()), written);
+        // Use the database concurrently with writing the message.
+        let (signer, written, tracked) = tokio::join!(
+            self.signing.signer(envelope.from.domain()),
+            written,
+            self.tracker.begin(access, envelope, message_id)
+        );
         let (mut message, _memory) = written?;
+        let envelope = &tracked?;
         let now = self.clock.now();
         if let Some(signer) = signer? {
             message = blocking::run_sized(message.len(), move || sign(&signer, &message, now))
@@ -388,7 +398,8 @@ impl Outbox {
             self.submit_message(access, envelope, &message),
             self.mail.changing.upload_sent_copy(access, message.clone())
         );
-        if let (Some(member), Ok(()) | Err(Error::Unknown(_))) = (&access.member, &sent) {
+        self.tracker.end(access, message_id, &sent).await;
+        if let (Some(member), Ok(_) | Err(Error::Unknown(_))) = (&access.member, &sent) {
             self.record_in_audit_log(access, member, envelope, message_id)
                 .await;
         }
@@ -441,17 +452,18 @@ impl Outbox {
         }
     }
 
-    /// Passes a message to the submission service, and counts the result in the metrics.
+    /// Passes a message to the submission service, and counts the result in the metrics. Returns
+    /// `true` if the mail server reports the deliveries.
     pub(super) async fn submit_message(
         &self,
         access: &Access,
         envelope: &Envelope,
         message: &Bytes,
-    ) -> Result<(), Error> {
+    ) -> Result<bool, Error> {
         let start = Instant::now();
         let sent = self.transfer(access, envelope, message).await;
         let outcome = match &sent {
-            Ok(()) => "sent",
+            Ok(_) => "sent",
             Err(Error::Rejected(_)) => "rejected",
             Err(Error::CredentialRefused) => "credential_refused",
             Err(Error::Unavailable(_)) => "unavailable",
@@ -468,22 +480,25 @@ impl Outbox {
         access: &Access,
         envelope: &Envelope,
         message: &Bytes,
-    ) -> Result<(), Error> {
+    ) -> Result<bool, Error> {
         let mut lease = self.pool.lease(access, None).await?;
         let is_reused = lease.is_reused();
         let session = lease.session().await?;
+        let mut reports = session.dsn;
         let mut sent = session.send(envelope, message).await;
         if let Err(Error::Lost(why)) = &sent
             && is_reused
         {
             tracing::debug!(why, "idle connection to the mail server was closed");
             let session = lease.session().await?;
+            reports = session.dsn;
             sent = session.send(envelope, message).await;
         }
-        sent.map_err(|error| match error {
-            Error::Lost(why) => Error::Unavailable(why),
-            other => other,
-        })
+        match sent {
+            Ok(()) => Ok(reports && envelope.id.is_some()),
+            Err(Error::Lost(why)) => Err(Error::Unavailable(why)),
+            Err(other) => Err(other),
+        }
     }
 
     /// Waits until the memory for a message of `bytes` bytes is available.

@@ -44,6 +44,8 @@ pub(super) struct Session {
     connection: AsyncSmtpConnection,
     /// `true` if the client can send several commands without waiting for replies (RFC 2920).
     pipelining: bool,
+    /// `true` if the server reports deliveries (RFC 3461).
+    pub(super) dsn: bool,
     timeout: Duration,
     state: State,
 }
@@ -111,6 +113,7 @@ impl Connector {
         Ok(Session {
             connection,
             pipelining: ehlo.message().skip(1).any(is_pipelining),
+            dsn: ehlo.message().skip(1).any(is_dsn),
             timeout: self.timeout,
             state: State::Idle,
         })
@@ -136,6 +139,7 @@ pub async fn submit(
     let envelope = Envelope {
         from: address(from)?,
         to: vec![address(to)?],
+        id: None,
     };
     let connector = Connector::new(config)?;
     let session = pool::Connect::connect(&connector, credential).await;
@@ -239,9 +243,15 @@ impl Session {
             }
             parameters.push_str(" BODY=8BITMIME");
         }
+        let reports = self.dsn && envelope.id.is_some();
+        if let Some(id) = envelope.id.as_ref().filter(|_| reports) {
+            parameters.push_str(" ENVID=");
+            parameters.push_str(id.as_str());
+        }
         let commands = Commands {
             envelope,
             parameters: &parameters,
+            reports,
             with_data: false,
         };
         if !self.pipelining {
@@ -294,7 +304,7 @@ impl Session {
         let reply = self.connection.command(commands.mail()).await;
         self.handle_reply(reply, Some(&envelope.from))??;
         for to in &envelope.to {
-            let reply = self.connection.command(rcpt(to)).await;
+            let reply = self.connection.command(commands.rcpt(to)).await;
             self.handle_reply(reply, Some(to))??;
         }
         Ok(())
@@ -342,6 +352,10 @@ impl Session {
     }
 }
 
+/// Maximum length of an encoded address in ORCPT: 500 characters with the type (RFC 3461, section
+/// 4.2).
+const MAX_ORCPT: usize = 493;
+
 const EMPTY_MESSAGE: &str = ".\r\n";
 
 /// The commands MAIL, RCPT and optionally DATA in one write. This type replaces the commands of
@@ -350,6 +364,8 @@ const EMPTY_MESSAGE: &str = ".\r\n";
 struct Commands<'a> {
     envelope: &'a Envelope,
     parameters: &'a str,
+    /// Whether the server reports the delivery to each recipient.
+    reports: bool,
     with_data: bool,
 }
 
@@ -357,24 +373,50 @@ impl Commands<'_> {
     fn mail(self) -> String {
         format!("MAIL FROM:<{}>{}\r\n", self.envelope.from, self.parameters)
     }
+
+    fn rcpt(self, to: &EnvelopeAddress) -> String {
+        if !self.reports {
+            return format!("RCPT TO:<{to}>\r\n");
+        }
+        // Without ORCPT, Postfix reports the address itself. ORCPT with other characters than ASCII
+        // needs another syntax (RFC 6533, section 3).
+        let original = xtext(to.as_str());
+        let original = original.map_or_else(String::new, |to| format!(" ORCPT=rfc822;{to}"));
+        format!("RCPT TO:<{to}> NOTIFY=SUCCESS,FAILURE,DELAY{original}\r\n")
+    }
 }
 
 impl fmt::Display for Commands<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.mail())?;
         let mut recipients = self.envelope.to.iter();
-        recipients.try_for_each(|to| f.write_str(&rcpt(to)))?;
+        recipients.try_for_each(|to| f.write_str(&self.rcpt(to)))?;
         if self.with_data { Data.fmt(f) } else { Ok(()) }
     }
 }
 
-fn rcpt(to: &EnvelopeAddress) -> String {
-    format!("RCPT TO:<{to}>\r\n")
+/// Encodes an address for the parameter ORCPT (RFC 3461, section 4). Returns `None` if the address
+/// contains other characters than ASCII, or if the encoded address is too long (section 4.2).
+fn xtext(address: &str) -> Option<String> {
+    let mut encoded = String::with_capacity(address.len());
+    for byte in address.bytes() {
+        match byte {
+            b'+' | b'=' | b' ' => encoded.push_str(&format!("+{byte:02X}")),
+            b'!'..=b'~' => encoded.push(char::from(byte)),
+            _ => return None,
+        }
+    }
+    (encoded.len() <= MAX_ORCPT).then_some(encoded)
 }
 
 /// Returns `true` if the EHLO response line offers pipelining.
 fn is_pipelining(line: &str) -> bool {
     line.trim().eq_ignore_ascii_case("PIPELINING")
+}
+
+/// Returns `true` if the EHLO response line offers delivery reports.
+pub(super) fn is_dsn(line: &str) -> bool {
+    line.trim().eq_ignore_ascii_case("DSN")
 }
 
 /// Converts the error of an SMTP command. `address` is the address in the command. Returns

@@ -1,5 +1,6 @@
 //! Tests of sending, with servers that record commands and servers that fail during a transaction.
 
+mod deliveries;
 mod smtp_server;
 
 use std::sync::Arc;
@@ -84,6 +85,7 @@ fn outbox(fresh: &Fresh, imap_port: u16, smtp_port: u16) -> Arc<Outbox> {
             Clock::system(),
             HOST,
             keys,
+            Some(Arc::from(&b"key"[..])),
         )
         .unwrap(),
     )

@@ -30,6 +30,7 @@ pub const GRANTABLE: [&str; 11] = [
     "http-client",
     "compose",
     "drafts",
+    "deliveries",
 ];
 
 /// The interfaces of WASI 0.2 that the standard libraries of programming languages need. These
@@ -110,6 +111,9 @@ pub(crate) fn linker(engine: &Engine, grants: &[String]) -> wasmtime::Result<Lin
             }
             "compose" => host::compose::add_to_linker::<_, HasSelf<Call>>(&mut linker, call)?,
             "drafts" => host::drafts::add_to_linker::<_, HasSelf<Call>>(&mut linker, call)?,
+            "deliveries" => {
+                host::deliveries::add_to_linker::<_, HasSelf<Call>>(&mut linker, call)?;
+            }
             unknown => {
                 return Err(wasmtime::Error::msg(format!(
                     "there is no interface `{unknown}`"

@@ -76,6 +76,7 @@ fn expected_access() -> BTreeMap<&'static str, Access> {
             "POST /api/v1/mail/drafts/{id}/send",
             scoped(Scope::MailSend, true),
         ),
+        ("GET /api/v1/mail/sent/{messageId}", read),
         ("GET /api/v1/aliases", read_aliases),
         ("POST /api/v1/aliases", write_aliases),
         ("GET /api/v1/aliases/domains", read_aliases),

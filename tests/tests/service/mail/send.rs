@@ -5,6 +5,7 @@
 mod addresses;
 mod attachments;
 mod delivery;
+mod delivery_states;
 mod fields;
 mod hostile;
 mod memory;

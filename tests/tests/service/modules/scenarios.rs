@@ -247,6 +247,7 @@ async fn the_host_returns_what_the_scenarios_expect() {
         "http-client",
         "compose",
         "drafts",
+        "deliveries",
     ];
     let mut settings = format!(
         "modules.scenarios.source = '{}'\nmodules.scenarios.grants = {grants:?}\n\

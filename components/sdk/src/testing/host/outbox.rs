@@ -269,6 +269,7 @@ impl Account {
             }
         };
         let key = options.key.clone();
+        self.add_delivery(&draft, &sent, now);
         let message = Rc::new(SentMessage {
             draft,
             files,

@@ -18,3 +18,13 @@ CREATE TABLE IF NOT EXISTS mailserver_submissions (
     id          TEXT   PRIMARY KEY,            -- the secret id of a submission
     accepted_at BIGINT NOT NULL                -- seconds since the Unix epoch
 );
+
+-- The states that delivery reports have, as the milter records them.
+CREATE TABLE IF NOT EXISTS mailserver_delivery_reports (
+    envelope    TEXT   NOT NULL,               -- SHA-256 of the envelope id, in hexadecimal digits
+    recipient   TEXT   NOT NULL,               -- in lower case
+    state       BIGINT NOT NULL,               -- 1 delayed, 2 sent, 3 delivered, 4 bounced
+    detail      TEXT,                          -- the reason, for the states 1 and 4
+    reported_at BIGINT NOT NULL,               -- seconds since the Unix epoch
+    PRIMARY KEY (envelope, recipient)
+) WITHOUT ROWID;

@@ -20,6 +20,7 @@ async fn the_mail_servers_role_sees_the_contract_and_nothing_else() {
             "alias_receipts",
             "aliases",
             "custom_domains",
+            "delivery_reports",
             "domains",
             "last_logins",
             "login_names",
@@ -52,6 +53,8 @@ async fn the_mail_servers_role_sees_the_contract_and_nothing_else() {
             "UPDATE mailserver_alias_receipts SET address = 'x'",
             "DELETE FROM mailserver_submissions",
             "UPDATE mailserver_submissions SET accepted_at = 0",
+            "DELETE FROM mailserver_delivery_reports",
+            "UPDATE mailserver_delivery_reports SET recipient = 'x'",
             "BEGIN; LOCK TABLE mailserver_last_logins IN ROW EXCLUSIVE MODE",
             "CREATE TABLE mine (x int)",
         ] {
