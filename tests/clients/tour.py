@@ -188,6 +188,14 @@ both = [stored.uid, copied.uid]
 call("bulk_copy_messages", me, body=models.BulkCopyRequest(uids=both, destination="INBOX"))
 call("bulk_trash_messages", me, body=models.UidsRequest(uids=both))
 call("bulk_restore_messages", me, body=models.UidsRequest(uids=both))
+
+# The vacation response and the rules.
+call("set_vacation", me, body=models.Vacation(is_enabled=True, text_body="I am away."))
+assert call("get_vacation", me).text_body == "I am away."
+stop = models.MailRuleAction(type_=models.MailRuleActionType.STOP)
+call("set_rules", me, body=models.Rules(rules=[models.MailRule(name="Stop", actions=[stop])]))
+assert call("get_rules", me).rules[0].name == "Stop"
+
 call("delete_folder", me, folder="Tour/Two", messages=models.DeleteFolderMessages.TRASH)
 upload = call("upload_file", me, 201, body=File(payload=io.BytesIO(b"a")), filename="a.txt")
 again = models.SendRequest(

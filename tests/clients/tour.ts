@@ -151,6 +151,13 @@ const both = [imported.uid, copied.uid];
 await ok(me.POST('/api/v1/mail/messages/bulk/copy', { body: { uids: both, destination: 'INBOX' } }));
 await ok(me.POST('/api/v1/mail/messages/bulk/trash', { body: { uids: both } }));
 await ok(me.POST('/api/v1/mail/messages/bulk/restore', { body: { uids: both } }));
+
+// The vacation response and the rules.
+await ok(me.PUT('/api/v1/mail/vacation', { body: { isEnabled: true, textBody: 'I am away.' } }));
+if ((await ok(me.GET('/api/v1/mail/vacation'))).textBody !== 'I am away.') throw new Error('another vacation response');
+await ok(me.PUT('/api/v1/mail/rules', { body: { rules: [{ name: 'Stop', actions: [{ type: 'stop' }] }] } }));
+if (first((await ok(me.GET('/api/v1/mail/rules'))).rules).name !== 'Stop') throw new Error('other rules');
+
 await ok(me.DELETE('/api/v1/mail/folders/{folder}', { params: { path: two, query: { messages: 'trash' } } }));
 const upload = await ok(
     me.POST('/api/v1/mail/uploads', {

@@ -7,7 +7,7 @@ use std::process::Command;
 use serde_json::Value;
 
 /// The crates of the service. Each may depend on those before it.
-const CRATES: [&str; 27] = [
+const CRATES: [&str; 28] = [
     "latchmail-shape",
     "latchmail-html",
     "latchmail-mailserver",
@@ -20,6 +20,7 @@ const CRATES: [&str; 27] = [
     "latchmail-mime",
     "latchmail-search",
     "latchmail-imap",
+    "latchmail-sieve",
     "latchmail-directory",
     "latchmail-dkim",
     "latchmail-accounts",

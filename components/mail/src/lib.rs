@@ -9,6 +9,7 @@ mod bulk;
 mod change;
 mod changes;
 mod copy;
+mod filters;
 mod folder_change;
 mod folders;
 mod import;
@@ -23,7 +24,7 @@ mod threads;
 mod trash;
 mod uploads;
 
-use latchmail_sdk::capability::{Caller, Mailbox, Outbox, Scope};
+use latchmail_sdk::capability::{Caller, Filters, Mailbox, Outbox, Scope};
 use latchmail_sdk::{Module, Route};
 use utoipa::OpenApi;
 
@@ -36,6 +37,8 @@ const MESSAGE: u32 = 50 * 1024 * 1024;
 const LARGE: u32 = 40 * 1024 * 1024;
 /// The maximum size of an uploaded file, in bytes.
 const UPLOAD: u32 = 25 * 1024 * 1024;
+/// The maximum size of a vacation response or of all rules in JSON, in bytes.
+const FILTERS: u32 = 512 * 1024;
 
 #[derive(OpenApi)]
 #[openapi(
@@ -54,7 +57,7 @@ const UPLOAD: u32 = 25 * 1024 * 1024;
         bulk::bulk_delete,
         changes::list_changes,
         threads::list_threads,
-        batch::get_messages, copy::bulk_copy, copy::copy_message, folder_change::create_folder, folder_change::delete_folder, folder_change::rename_folder, import::import_message, quota::get_quota, raw::get_raw_message, replace_flags::replace_flags, threads::get_thread, trash::bulk_restore, trash::bulk_trash, trash::restore_message, trash::trash_message, uploads::upload_file,
+        batch::get_messages, copy::bulk_copy, copy::copy_message, folder_change::create_folder, folder_change::delete_folder, folder_change::rename_folder, import::import_message, quota::get_quota, raw::get_raw_message, replace_flags::replace_flags, threads::get_thread, trash::bulk_restore, trash::bulk_trash, trash::restore_message, trash::trash_message, uploads::upload_file, filters::get_rules, filters::get_vacation, filters::set_rules, filters::set_vacation,
     ),
     tags((name = "Mail", description = "Folders, messages and attachments"))
 )]
@@ -62,7 +65,7 @@ struct Description;
 
 /// Returns the module.
 #[must_use]
-pub fn module<H: Mailbox + Outbox + Caller>() -> Module<H> {
+pub fn module<H: Mailbox + Outbox + Filters + Caller>() -> Module<H> {
     let reading = |route: Route<H>| route.scoped(Scope::MailRead).with_oauth().bucket("mail");
     let changing = |route: Route<H>| route.scoped(Scope::MailWrite).with_oauth().bucket("mail");
     Module::new("mail", env!("CARGO_PKG_VERSION"), Description::openapi)
@@ -128,6 +131,10 @@ pub fn module<H: Mailbox + Outbox + Caller>() -> Module<H> {
                 .blob_body()
                 .within(120),
         )
+        .route(reading(Route::new("getVacation", filters::get_vacation)))
+        .route(changing(Route::new("setVacation", filters::set_vacation)).takes(FILTERS))
+        .route(reading(Route::new("getRules", filters::get_rules)))
+        .route(changing(Route::new("setRules", filters::set_rules)).takes(FILTERS))
 }
 
 latchmail_sdk::export!(module);

@@ -11,6 +11,7 @@ mod caller;
 mod config;
 mod credentials;
 mod domains;
+mod filters;
 mod http_client;
 mod log;
 mod mailbox;
@@ -29,6 +30,9 @@ pub use self::credentials::{
 };
 pub use self::domains::{
     Challenge, Claimed, Domain, Domains, Expected, HeldDomains, Inspected, RecordKind, Verification,
+};
+pub use self::filters::{
+    FilterError, FilterState, Filters, Rule, RuleAction, RuleCondition, Vacation,
 };
 pub use self::http_client::{HttpClient, HttpRequest, HttpResponse};
 pub use self::log::{Level, Log};

@@ -1,5 +1,6 @@
 //! The error type of host functions.
 
+use crate::latchmail::host::filters::FilterError;
 use crate::latchmail::host::mailbox::{ChangesError, ConditionalError, SearchError, ThreadsError};
 use crate::latchmail::host::outbox::SendError;
 use crate::latchmail::host::teams::Refused;
@@ -55,7 +56,8 @@ from_error!(
     ChangesError::Failed => ChangesError,
     ConditionalError::Failed => ConditionalError,
     Refused::Failed => Refused,
-    SendError::Failed => SendError
+    SendError::Failed => SendError,
+    FilterError::Failed => FilterError
 );
 
 impl From<Error> for SendError {

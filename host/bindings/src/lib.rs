@@ -54,6 +54,8 @@ wasmtime::component::bindgen!({
             crate::HostError<crate::latchmail::host::mailbox::ConditionalError>,
         "latchmail:host/outbox.send-error" =>
             crate::HostError<crate::latchmail::host::outbox::SendError>,
+        "latchmail:host/filters.filter-error" =>
+            crate::HostError<crate::latchmail::host::filters::FilterError>,
         "latchmail:host/teams.refused" => crate::HostError<crate::latchmail::host::teams::Refused>,
     },
 });

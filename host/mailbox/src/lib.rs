@@ -17,6 +17,7 @@
 //! - `search`: searches in a search index or on the mail server
 //! - `importing`: stores messages that clients upload
 //! - `outbox`: sends messages
+//! - `filters`: the vacation response and the rules
 //!
 //! `idempotency` has the keys of repeated requests. `context` has the state that all parts share.
 
@@ -29,6 +30,7 @@ mod changing;
 mod connections;
 mod context;
 mod error;
+pub mod filters;
 mod folders;
 mod idempotency;
 pub mod importing;

@@ -13,6 +13,7 @@ mod config;
 mod convert;
 mod credentials;
 mod domains;
+mod filters;
 mod host_call;
 mod http_client;
 mod log;

@@ -30,6 +30,7 @@ use latchmail_core::traces::Tracer;
 use latchmail_core::{hexadecimal, secrets};
 use latchmail_directory::Directory;
 use latchmail_http::{ApiInfo, App, HttpState, RouteTable, route_groups};
+use latchmail_mailbox::filters::Filters;
 use latchmail_mailbox::importing::Importer;
 use latchmail_mailbox::outbox::Outbox;
 use latchmail_mailbox::{Mail, MailSettings, TrustedResults};
@@ -229,6 +230,13 @@ async fn build(
         auth.keys(),
     )?);
     let imports = importer(&directory, &mail, &clock, &host_id);
+    let filters = Arc::new(Filters::new(
+        &config.sieve,
+        &config.imap,
+        directory.clone(),
+        Arc::clone(&mail),
+        clock.clone(),
+    )?);
     let domains = Arc::new(Domains::new(
         &config,
         directory.clone(),
@@ -255,6 +263,7 @@ async fn build(
         mail: Arc::clone(&mail),
         outbox: Arc::clone(&outbox),
         imports: Arc::clone(&imports),
+        filters,
         auth: Arc::clone(&auth),
         aliases: Aliases::new(
             directory.aliases.clone(),

@@ -6,6 +6,7 @@ mod capabilities;
 mod changes;
 mod conditions;
 mod deleted_flag;
+mod filters;
 mod folders;
 mod imports;
 mod isolation;

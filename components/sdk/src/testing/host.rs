@@ -5,6 +5,7 @@ mod aliases;
 mod changes;
 mod credentials;
 mod domains;
+mod filters;
 mod folders;
 mod grants;
 mod http_client;
@@ -23,6 +24,7 @@ use std::rc::Rc;
 
 use latchmail_shape::codes;
 
+pub use filters::{activate_other_script, forget_filters};
 pub use grants::put_grant;
 pub use outbox::{SentFile, SentMessage};
 
@@ -82,6 +84,7 @@ struct Account {
     /// All credentials, oldest first.
     credentials: Vec<Credential>,
     values: store::Values,
+    filters: filters::StoredFilters,
     /// The members of the mailbox without the owner, sorted by address.
     members: Vec<TeamMember>,
 }

@@ -24,7 +24,7 @@ const API: &[&str] = &["/api/v1/"];
 pub const BUILT_IN: [BuiltInModule; 6] = [
     BuiltInModule {
         name: "mail",
-        grants: &["caller", "mailbox", "outbox"],
+        grants: &["caller", "mailbox", "outbox", "filters"],
         paths: API,
     },
     BuiltInModule {

@@ -9,6 +9,7 @@ use latchmail_accounts::teams::Teams;
 use latchmail_core::clock::Clock;
 use latchmail_directory::modules::Modules;
 use latchmail_mailbox::Mail;
+use latchmail_mailbox::filters::Filters;
 use latchmail_mailbox::importing::Importer;
 use latchmail_mailbox::outbox::Outbox;
 use latchmail_net::fetch::Fetch;
@@ -22,6 +23,8 @@ pub struct Services {
     pub outbox: Arc<Outbox>,
     /// Imports of messages.
     pub imports: Arc<Importer>,
+    /// Vacation responses and rules.
+    pub filters: Arc<Filters>,
     /// Sessions and credentials of accounts.
     pub auth: Arc<Auth>,
     /// Aliases.

@@ -17,7 +17,7 @@ use crate::api::Call;
 pub(super) const UNGRANTED: [&str; 5] = ["types", "blobs", "streams", "log", "config"];
 
 /// Interfaces of `latchmail:host` that an operator can grant.
-pub const GRANTABLE: [&str; 10] = [
+pub const GRANTABLE: [&str; 11] = [
     "caller",
     "mailbox",
     "outbox",
@@ -28,6 +28,7 @@ pub const GRANTABLE: [&str; 10] = [
     "teams",
     "store",
     "http-client",
+    "filters",
 ];
 
 /// The interfaces of WASI 0.2 that the standard libraries of programming languages need. These
@@ -106,6 +107,7 @@ pub(crate) fn linker(engine: &Engine, grants: &[String]) -> wasmtime::Result<Lin
             "http-client" => {
                 host::http_client::add_to_linker::<_, HasSelf<Call>>(&mut linker, call)?;
             }
+            "filters" => host::filters::add_to_linker::<_, HasSelf<Call>>(&mut linker, call)?,
             unknown => {
                 return Err(wasmtime::Error::msg(format!(
                     "there is no interface `{unknown}`"

@@ -245,6 +245,7 @@ async fn the_host_returns_what_the_scenarios_expect() {
         "teams",
         "store",
         "http-client",
+        "filters",
     ];
     let mut settings = format!(
         "modules.scenarios.source = '{}'\nmodules.scenarios.grants = {grants:?}\n\
