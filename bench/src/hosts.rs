@@ -162,7 +162,7 @@ impl Setup<'_> {
                 "listen = '{address}'\nbase_url = 'http://bench.test'\nkey_file = '{shared}/key'\ncache_dir = '{own}/cache'\n\
                  [database]\nurl = '{database}'\n[imap]\naddress = '{imap}'\n[smtp]\naddress = '{smtp}'\n\
                  [registration]\ndomains = ['bench.test']\n[index]\nenabled = false\n[admin]\nsocket = '{own}/operator.sock'\n[log]\nfilter = 'warn'\n\
-                 [modules.mail]\nsource = '{modules}/latchmail_mail.wasm'\ngrants = ['caller', 'mailbox', 'outbox', 'compose', 'drafts', 'deliveries']\n\
+                 [modules.mail]\nsource = '{modules}/latchmail_mail.wasm'\ngrants = ['caller', 'mailbox', 'outbox', 'compose', 'drafts', 'deliveries', 'filters']\n\
                  [limits]\nmail = 1000000\nregistration = 1000000\nsign_in = 1000000\n",
                 shared = shared.display(),
                 own = own.display(),

@@ -153,7 +153,7 @@ impl Service {
                  [database]\nurl = 'sqlite:{state}/latchmail.db'\nmailserver = '{state}/mailserver/mailserver.db'\n\
                  [imap]\naddress = '{imap}'\n[smtp]\naddress = '{smtp}'\n[registration]\ndomains = ['bench.test']\n\
                  [http]\nconnections_per_client = 1000\n[admin]\nsocket = '{state}/operator.sock'\n[log]\nfilter = 'warn,module=off,latchmail_http::response=off'\n\
-                 [modules.mail]\nsource = '{modules}/latchmail_mail.wasm'\ngrants = ['caller', 'mailbox', 'outbox', 'compose', 'drafts', 'deliveries']\n\
+                 [modules.mail]\nsource = '{modules}/latchmail_mail.wasm'\ngrants = ['caller', 'mailbox', 'outbox', 'compose', 'drafts', 'deliveries', 'filters']\n\
                  {more}\
                  [limits]\n{limits}",
                 state = state.display(),

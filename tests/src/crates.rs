@@ -21,6 +21,7 @@ const CRATES: [&str; 28] = [
     "latchmail-search",
     "latchmail-compose",
     "latchmail-imap",
+    "latchmail-sieve",
     "latchmail-directory",
     "latchmail-dkim",
     "latchmail-jobs",

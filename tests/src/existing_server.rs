@@ -112,7 +112,7 @@ impl ExistingServer {
         server.servers.restart_imap().await.unwrap();
         let (imap, smtp) = (server.servers.imap, server.servers.submission);
         let own = format!(
-            "imap.address = '{imap}'\nsmtp.address = '{smtp}'\nsign_in.mailserver.default_domain = '{DOMAIN}'\n"
+            "imap.address = '{imap}'\nsmtp.address = '{smtp}'\nsieve.address = ''\nsign_in.mailserver.default_domain = '{DOMAIN}'\n"
         );
         server.write_settings(&own);
         server

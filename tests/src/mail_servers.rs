@@ -42,6 +42,8 @@ pub struct MailServers {
     pub smtp: SocketAddr,
     /// Dovecot's doveadm API.
     pub doveadm: SocketAddr,
+    /// ManageSieve without TLS.
+    pub sieve: SocketAddr,
     /// The file of the doveadm API's key.
     pub doveadm_key: PathBuf,
     /// The folder for mail to other servers, one file per message.
@@ -59,6 +61,7 @@ impl From<&LocalServers> for MailServers {
             submission: stack.submission,
             smtp: stack.smtp,
             doveadm: stack.doveadm,
+            sieve: stack.sieve,
             doveadm_key: stack.doveadm_key.clone(),
             sink: stack.sink.clone(),
             queue: stack.queue.clone(),

@@ -99,6 +99,7 @@ database.mailserver = '{mailserver}'
 imap.address = '{imap}'
 {doveadm}
 smtp.address = '{smtp}'
+sieve.address = '{sieve}'
 registration.domains = ['{DOMAIN}', 'second.test']
 inbound.authserv_id = '{AUTHSERV_ID}'
 log.filter = 'warn'
@@ -110,6 +111,7 @@ log.filter = 'warn'
         cache = cache().display(),
         imap = mail.map_or(unused, |servers| servers.imap),
         smtp = mail.map_or(unused, |servers| servers.submission),
+        sieve = mail.map_or(unused, |servers| servers.sieve),
         mailserver = mailserver.display(),
     );
     let kept: String = text

@@ -13,6 +13,7 @@ mod copy;
 mod deliveries;
 mod drafts;
 mod drafts_send;
+mod filters;
 mod folder_change;
 mod folders;
 mod import;
@@ -29,7 +30,9 @@ mod threads;
 mod trash;
 mod uploads;
 
-use latchmail_sdk::capability::{Caller, Compose, Deliveries, Drafts, Mailbox, Outbox, Scope};
+use latchmail_sdk::capability::{
+    Caller, Compose, Deliveries, Drafts, Filters, Mailbox, Outbox, Scope,
+};
 use latchmail_sdk::{Module, Route};
 use utoipa::OpenApi;
 
@@ -42,6 +45,8 @@ const MESSAGE: u32 = 50 * 1024 * 1024;
 const LARGE: u32 = 40 * 1024 * 1024;
 /// The maximum size of an uploaded file, in bytes.
 const UPLOAD: u32 = 25 * 1024 * 1024;
+/// The maximum size of a vacation response or of all rules in JSON, in bytes.
+const FILTERS: u32 = 512 * 1024;
 
 #[derive(OpenApi)]
 #[openapi(
@@ -60,7 +65,7 @@ const UPLOAD: u32 = 25 * 1024 * 1024;
         bulk::bulk_delete,
         changes::list_changes,
         threads::list_threads,
-        batch::get_messages, compose::forward, compose::reply, compose::reply_all, copy::bulk_copy, copy::copy_message, deliveries::get_deliveries, drafts::create_draft, drafts::delete_draft, drafts::get_draft, drafts::list_drafts, drafts::replace_draft, drafts_send::send_draft, folder_change::create_folder, folder_change::delete_folder, folder_change::rename_folder, import::import_message, outbox::cancel_outbox_entry, outbox::get_outbox_entry, outbox::list_outbox, outbox::reschedule_outbox_entry, quota::get_quota, raw::get_raw_message, replace_flags::replace_flags, snooze::get_snooze, snooze::snooze_message, snooze::unsnooze_message, threads::get_thread, trash::bulk_restore, trash::bulk_trash, trash::restore_message, trash::trash_message, uploads::upload_file,
+        batch::get_messages, compose::forward, compose::reply, compose::reply_all, copy::bulk_copy, copy::copy_message, deliveries::get_deliveries, drafts::create_draft, drafts::delete_draft, drafts::get_draft, drafts::list_drafts, drafts::replace_draft, drafts_send::send_draft, filters::get_rules, filters::get_vacation, filters::set_rules, filters::set_vacation, folder_change::create_folder, folder_change::delete_folder, folder_change::rename_folder, import::import_message, outbox::cancel_outbox_entry, outbox::get_outbox_entry, outbox::list_outbox, outbox::reschedule_outbox_entry, quota::get_quota, raw::get_raw_message, replace_flags::replace_flags, snooze::get_snooze, snooze::snooze_message, snooze::unsnooze_message, threads::get_thread, trash::bulk_restore, trash::bulk_trash, trash::restore_message, trash::trash_message, uploads::upload_file,
     ),
     tags((name = "Mail", description = "Folders, messages and attachments"))
 )]
@@ -68,7 +73,8 @@ struct Description;
 
 /// Returns the module.
 #[must_use]
-pub fn module<H: Mailbox + Outbox + Compose + Drafts + Deliveries + Caller>() -> Module<H> {
+pub fn module<H: Mailbox + Outbox + Compose + Drafts + Deliveries + Filters + Caller>() -> Module<H>
+{
     let reading = |route: Route<H>| route.scoped(Scope::MailRead).with_oauth().bucket("mail");
     let changing = |route: Route<H>| route.scoped(Scope::MailWrite).with_oauth().bucket("mail");
     let sending = |route: Route<H>| route.scoped(Scope::MailSend).with_oauth().bucket("mail");
@@ -194,10 +200,16 @@ pub fn module<H: Mailbox + Outbox + Compose + Drafts + Deliveries + Caller>() ->
 /// Adds the properties of a route whose body can contain attachments.
 fn with_files<H>(route: Route<H>) -> Route<H> {
     let route = route.takes(LARGE).blob_field("/attachments/*/content");
-    route.within(120).route(reading(Route::new(
-        "getDeliveries",
-        deliveries::get_deliveries,
-    )))
+    route
+        .within(120)
+        .route(reading(Route::new(
+            "getDeliveries",
+            deliveries::get_deliveries,
+        )))
+        .route(reading(Route::new("getVacation", filters::get_vacation)))
+        .route(changing(Route::new("setVacation", filters::set_vacation)).takes(FILTERS))
+        .route(reading(Route::new("getRules", filters::get_rules)))
+        .route(changing(Route::new("setRules", filters::set_rules)).takes(FILTERS))
 }
 
 latchmail_sdk::export!(module);

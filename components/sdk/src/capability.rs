@@ -14,6 +14,7 @@ mod credentials;
 mod deliveries;
 mod domains;
 mod drafts;
+mod filters;
 mod http_client;
 mod log;
 mod mailbox;
@@ -36,6 +37,9 @@ pub use self::domains::{
     Challenge, Claimed, Domain, Domains, Expected, HeldDomains, Inspected, RecordKind, Verification,
 };
 pub use self::drafts::{DraftError, DraftPage, Drafts, StoredDraft};
+pub use self::filters::{
+    FilterError, FilterState, Filters, Rule, RuleAction, RuleCondition, Vacation,
+};
 pub use self::http_client::{HttpClient, HttpRequest, HttpResponse};
 pub use self::log::{Level, Log};
 pub use self::mailbox::{

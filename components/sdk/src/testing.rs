@@ -65,7 +65,9 @@ mod service;
 #[cfg(test)]
 mod tests;
 
-pub use host::{FakeHost, SentFile, SentMessage, put_grant, set_delivery};
+pub use host::{
+    FakeHost, SentFile, SentMessage, activate_other_script, forget_filters, put_grant, set_delivery,
+};
 pub use letter::Letter;
 pub use manifest::manifest_error;
 pub use request::{json, request};

@@ -4,7 +4,7 @@
 use std::path::Path;
 
 use anyhow::bail;
-use latchmail_core::config::{ATTACHED_FILE, Config, Imap, Smtp};
+use latchmail_core::config::{ATTACHED_FILE, Config, Imap, Sieve, Smtp};
 use latchmail_mailserver::{Lookup, fill};
 use latchmail_terminal::output::escape;
 
@@ -64,9 +64,10 @@ impl Plan {
         }
         let imap = ports::imap(&config.imap).await?;
         let smtp = ports::smtp(&config.smtp).await?;
+        let sieve = ports::sieve(&config.sieve, &imap).await?;
         let tested = test_users::choose(config, &dovecot, &postfix, args.test_user.as_deref())?;
         let default_domain = tested.default_domain;
-        let settings = settings(&dovecot, (&imap, &smtp), config, &default_domain)?;
+        let settings = settings(&dovecot, (&imap, &smtp, &sieve), config, &default_domain)?;
         let merged = Config::load_with(Some(file), &settings)?;
 
         let user_name = lookup::service_user(config)?;
@@ -112,6 +113,7 @@ impl Plan {
                 "  IMAP          {}",
                 describe(&self.config.imap.address, self.config.imap.tls, false)
             ),
+            format!("  ManageSieve   {}", sieve_line(&self.config)),
             format!("Postfix {}", postfix.version),
             format!(
                 "  submission    {}",
@@ -154,6 +156,14 @@ impl Plan {
     }
 }
 
+/// Describes the access to Sieve scripts.
+fn sieve_line(config: &Config) -> String {
+    if config.sieve.address.is_empty() {
+        return "none, so there are neither vacation responses nor rules".into();
+    }
+    describe(&config.sieve.address, false, config.imap.tls)
+}
+
 fn describe(address: &str, tls: bool, starttls: bool) -> String {
     let how = match (tls, starttls) {
         (true, _) => "with TLS",
@@ -166,7 +176,7 @@ fn describe(address: &str, tls: bool, starttls: bool) -> String {
 /// Returns the text of the file with the settings of the service.
 fn settings(
     dovecot: &Dovecot,
-    (imap, smtp): (&Imap, &Smtp),
+    (imap, smtp, sieve): (&Imap, &Smtp, &Sieve),
     config: &Config,
     default_domain: &str,
 ) -> anyhow::Result<String> {
@@ -190,6 +200,7 @@ fn settings(
             ("imap_tls", &imap.tls.to_string()),
             ("connections", &connections.to_string()),
             ("idle_connections", &idle.to_string()),
+            ("sieve", &sieve.address),
             ("smtp", &smtp.address),
             ("smtp_tls", &smtp.tls.to_string()),
             ("smtp_starttls", &smtp.starttls.to_string()),

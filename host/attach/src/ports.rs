@@ -1,6 +1,6 @@
 //! Finds the ports at which the service reaches the mail server.
 
-use latchmail_core::config::{Imap, Smtp};
+use latchmail_core::config::{Imap, Sieve, Smtp};
 use latchmail_imap::Connector;
 use latchmail_mailbox::outbox;
 
@@ -25,6 +25,30 @@ pub(super) async fn imap(configured: &Imap) -> anyhow::Result<Imap> {
         "no IMAP service responds; set `imap.address`. {}",
         failures.join("; ")
     )
+}
+
+/// Returns the settings for `ManageSieve`: the configured address, or the standard port of the
+/// machine itself. The address is empty if no server responds or the server lacks an extension that
+/// the rules need.
+pub(super) async fn sieve(configured: &Sieve, imap: &Imap) -> anyhow::Result<Sieve> {
+    let standard = Sieve {
+        address: "127.0.0.1:4190".into(),
+    };
+    for settings in [configured, &standard] {
+        let Some(connector) = latchmail_sieve::Connector::new(settings, imap)? else {
+            continue;
+        };
+        if connector
+            .probe()
+            .await
+            .is_ok_and(|probe| probe.missing.is_empty())
+        {
+            return Ok(settings.clone());
+        }
+    }
+    Ok(Sieve {
+        address: String::new(),
+    })
 }
 
 /// Returns the settings for submission: the first address that accepts a password.

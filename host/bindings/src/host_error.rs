@@ -1,6 +1,7 @@
 //! The error type of host functions.
 
 use crate::latchmail::host::drafts::DraftError;
+use crate::latchmail::host::filters::FilterError;
 use crate::latchmail::host::mailbox::{ChangesError, ConditionalError, SearchError, ThreadsError};
 use crate::latchmail::host::outbox::SendError;
 use crate::latchmail::host::teams::Refused;
@@ -57,7 +58,8 @@ from_error!(
     ConditionalError::Failed => ConditionalError,
     Refused::Failed => Refused,
     SendError::Failed => SendError,
-    DraftError::Failed => DraftError
+    DraftError::Failed => DraftError,
+    FilterError::Failed => FilterError
 );
 
 impl From<Error> for SendError {

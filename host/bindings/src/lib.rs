@@ -56,6 +56,8 @@ wasmtime::component::bindgen!({
             crate::HostError<crate::latchmail::host::outbox::SendError>,
         "latchmail:host/drafts.draft-error" =>
             crate::HostError<crate::latchmail::host::drafts::DraftError>,
+        "latchmail:host/filters.filter-error" =>
+            crate::HostError<crate::latchmail::host::filters::FilterError>,
         "latchmail:host/teams.refused" => crate::HostError<crate::latchmail::host::teams::Refused>,
     },
 });

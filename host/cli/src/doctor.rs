@@ -55,12 +55,13 @@ pub async fn run(service: &ServiceArgs, json: bool) -> anyhow::Result<()> {
 async fn check(config: &Config) -> Vec<Finding> {
     let running = user::find_running(config).await;
     let user = ServiceUser::find(config, running).await;
-    let (database, redis, imap, doveadm, smtp, provider, tls, dns, clock, versions) = tokio::join!(
+    let (database, redis, imap, doveadm, smtp, sieve, provider, tls, dns, clock, versions) = tokio::join!(
         database::check(config),
         redis::check(config),
         server_checks::check_imap(config),
         server_checks::check_doveadm(config),
         server_checks::check_smtp(config),
+        server_checks::check_sieve(config),
         identity_provider::check(config),
         certificates::check(config),
         dns::check(config, &user),
@@ -74,7 +75,7 @@ async fn check(config: &Config) -> Vec<Finding> {
     findings.extend(redis);
     findings.extend(files::check_folders(config, &user));
     findings.push(index::check(config, &user));
-    findings.extend([imap, doveadm, smtp]);
+    findings.extend([imap, doveadm, smtp, sieve]);
     findings.extend(provider);
     findings.extend(tls);
     findings.extend(dns);

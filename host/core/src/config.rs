@@ -32,6 +32,7 @@ mod redis;
 #[cfg(test)]
 mod reference;
 mod registration;
+mod sieve;
 mod sign_in;
 mod smtp;
 mod telemetry;
@@ -68,6 +69,7 @@ pub use self::oauth::{Introspection, OAuth};
 pub use self::plans::Plan;
 pub use self::redis::Redis;
 pub use self::registration::Registration;
+pub use self::sieve::Sieve;
 pub use self::sign_in::{DomainSignIn, MailserverSignIn, OidcSignIn, PasswordSource, SignIn};
 pub use self::smtp::Smtp;
 pub use self::telemetry::Telemetry;
@@ -142,6 +144,8 @@ section! {
         pub imap: Imap,
         /// The settings for connections to the mail server's submission service.
         pub smtp: Smtp,
+        /// The settings for connections to the mail server's ManageSieve service.
+        pub sieve: Sieve,
         /// The settings for incoming mail.
         pub inbound: Inbound,
         /// The settings of the search index.

@@ -121,6 +121,7 @@ impl Service {
             imap: stack.imap,
             submission: stack.submission,
             doveadm: stack.doveadm,
+            sieve: stack.sieve,
             doveadm_key: stack.doveadm_key.clone(),
         };
         let mut config = parse(Some(&servers))?;

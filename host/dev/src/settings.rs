@@ -13,6 +13,7 @@ pub(crate) struct MailServers {
     pub(crate) imap: SocketAddr,
     pub(crate) submission: SocketAddr,
     pub(crate) doveadm: SocketAddr,
+    pub(crate) sieve: SocketAddr,
     pub(crate) doveadm_key: PathBuf,
 }
 
@@ -79,11 +80,15 @@ address = \"{imap}\"
 doveadm = \"{doveadm}\"
 doveadm_key_file = {key}
 
+[sieve]
+address = \"{sieve}\"
+
 [smtp]
 address = \"{submission}\"
 ",
             imap = servers.imap,
             doveadm = servers.doveadm,
+            sieve = servers.sieve,
             key = toml_string(&servers.doveadm_key.to_string_lossy()),
             submission = servers.submission,
         );
@@ -117,6 +122,7 @@ mod tests {
             imap: SocketAddr::from(([127, 0, 0, 1], 1143)),
             submission: SocketAddr::from(([127, 0, 0, 1], 1587)),
             doveadm: SocketAddr::from(([127, 0, 0, 1], 1080)),
+            sieve: SocketAddr::from(([127, 0, 0, 1], 4190)),
             doveadm_key: "/k \"k\"".into(),
         };
         let state = Path::new("/tmp/a \"b\" \\c");
@@ -133,11 +139,14 @@ mod tests {
         assert_eq!(config.imap.address, "127.0.0.1:1143");
         assert_eq!(config.imap.doveadm, "127.0.0.1:1080");
         assert_eq!(config.imap.doveadm_key_file, Path::new("/k \"k\""));
+        assert_eq!(config.sieve.address, "127.0.0.1:4190");
         assert_eq!(config.smtp.address, "127.0.0.1:1587");
         assert_eq!(config.registration.domains[0], "latchmail.test");
         assert_eq!(
             config.modules["mail"].grants,
-            ["caller", "mailbox", "outbox", "compose", "drafts"]
+            [
+                "caller", "mailbox", "outbox", "compose", "drafts", "filters"
+            ]
         );
         assert_eq!(config.limits.mail, 7);
         assert_eq!(config.limits.search, 20);

@@ -18,6 +18,7 @@
 //! - `importing`: stores messages that clients upload
 //! - `outbox`: sends messages
 //! - `drafts`: stores, lists and sends drafts
+//! - `filters`: the vacation response and the rules
 //!
 //! `idempotency` has the keys of repeated requests. `context` has the state that all parts share.
 
@@ -32,6 +33,7 @@ mod context;
 pub mod drafts;
 mod envelope_id;
 mod error;
+pub mod filters;
 mod folders;
 mod idempotency;
 pub mod importing;

@@ -1,5 +1,5 @@
-//! Checks the connections to the IMAP server, to doveadm and to the submission service. Does not
-//! log in.
+//! Checks the connections to the IMAP server, to doveadm, to the submission service and to the
+//! ManageSieve service. Does not log in.
 
 use std::time::Duration;
 
@@ -17,6 +17,7 @@ const TIMEOUT: Duration = Duration::from_secs(5);
 const IMAP: &str = "imap";
 const DOVEADM: &str = "doveadm";
 const SMTP: &str = "smtp";
+const SIEVE: &str = "sieve";
 
 /// The name that Dovecot reports. Dovecot lists most extensions only after the log-in, and offers
 /// all required extensions. Therefore a missing extension before the log-in causes no warning for
@@ -128,6 +129,44 @@ fn assess_smtp(config: &Config, probe: &outbox::Probe) -> Finding {
     }
     let tls = config.smtp.tls || config.smtp.starttls;
     assess_encryption(SMTP, connection, &config.smtp.address, tls)
+}
+
+/// Connects to the ManageSieve service and reads its capabilities.
+pub async fn check_sieve(config: &Config) -> Finding {
+    let settings = config::Imap {
+        timeout: config.imap.timeout.min(TIMEOUT),
+        ..config.imap.clone()
+    };
+    let address = &config.sieve.address;
+    let remedy =
+        "start the ManageSieve service, and check `sieve.address`, `imap.tls` and the server's log";
+    let connector = match latchmail_sieve::Connector::new(&config.sieve, &settings) {
+        Ok(Some(connector)) => connector,
+        Ok(None) => {
+            return Finding::warning(
+                SIEVE,
+                "`sieve.address` is not configured, so there are neither vacation responses nor rules",
+                "set `sieve.address` if the mail server has Sieve and ManageSieve; see docs/mailserver.md",
+            );
+        }
+        Err(error) => return Finding::failed(SIEVE, error.to_string(), remedy),
+    };
+    match connector.probe().await {
+        Ok(probe) if probe.missing.is_empty() => {
+            let server = &probe.implementation;
+            let connection = describe(server, address, describe_tls(config.imap.tls));
+            assess_encryption(SIEVE, connection, address, config.imap.tls)
+        }
+        Ok(probe) => Finding::failed(
+            SIEVE,
+            format!(
+                "{address} lacks the Sieve extensions {}",
+                probe.missing.join(", ")
+            ),
+            "enable these extensions, or remove `sieve.address`",
+        ),
+        Err(error) => Finding::failed(SIEVE, error.to_string(), remedy),
+    }
 }
 
 const fn describe_tls(tls: bool) -> &'static str {

@@ -54,6 +54,7 @@ pub(crate) fn configure(
 ) -> anyhow::Result<Vec<String>> {
     let (imap, lmtp) = (ports.imap.to_string(), ports.lmtp.to_string());
     let doveadm = ports.doveadm.to_string();
+    let (sieve, scripts) = (ports.sieve.to_string(), ports.scripts.to_string());
     write_new_key(&layout.doveadm_key)?;
     let text = |path: &Path| path.display().to_string();
     let (config, mail) = (text(&layout.dovecot), text(&layout.mail));
@@ -75,6 +76,8 @@ pub(crate) fn configure(
         ("mail", &mail),
         ("mail_user", MAIL_USER),
         ("run", &run),
+        ("scripts_port", &scripts),
+        ("sieve_port", &sieve),
     ];
     let mut templates = COMMON.to_vec();
     let mut parameters = Vec::new();

@@ -45,6 +45,8 @@ pub struct LocalServers {
     pub lmtp: SocketAddr,
     /// The address of Dovecot's doveadm API (HTTP). Clients of this API can end open sessions.
     pub doveadm: SocketAddr,
+    /// The address for ManageSieve without TLS (RFC 5804).
+    pub sieve: SocketAddr,
     /// The file with the API key of doveadm.
     pub doveadm_key: PathBuf,
     /// The folder that contains outgoing mail, one file per message. The first lines of a file
@@ -169,6 +171,7 @@ impl LocalServers {
             smtp: loopback(ports.smtp),
             lmtp: loopback(ports.lmtp),
             doveadm: loopback(ports.doveadm),
+            sieve: loopback(ports.sieve),
             doveadm_key: layout.doveadm_key.clone(),
             sink: layout.sink.clone(),
             log: layout.log.clone(),
@@ -314,7 +317,7 @@ impl LocalServers {
         let postfix = self.postfix.as_mut().context("Postfix is stopped")?;
         for (daemon, ports) in [
             (dovecot, &[ports.imap, ports.lmtp][..]),
-            (postfix, &[ports.smtp, ports.submission]),
+            (postfix, &[ports.smtp, ports.submission, ports.scripts]),
             (&mut self.sink_daemon, &[ports.sink]),
         ] {
             for port in ports {

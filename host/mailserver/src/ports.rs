@@ -20,8 +20,11 @@ pub(crate) struct Ports {
     pub(crate) imap: u16,
     pub(crate) lmtp: u16,
     pub(crate) doveadm: u16,
+    pub(crate) sieve: u16,
     pub(crate) smtp: u16,
     pub(crate) submission: u16,
+    /// The port at which Dovecot submits the messages of Sieve scripts.
+    pub(crate) scripts: u16,
     pub(crate) sink: u16,
     pub(crate) milter: u16,
 }
@@ -38,16 +41,30 @@ impl Ports {
             free_port()?,
             free_port()?,
             free_port()?,
+            free_port()?,
+            free_port()?,
         ];
-        let [imap, lmtp, doveadm, smtp, submission, sink, milter] = listeners
+        let [
+            imap,
+            lmtp,
+            doveadm,
+            sieve,
+            smtp,
+            submission,
+            scripts,
+            sink,
+            milter,
+        ] = listeners
             .each_ref()
             .map(|listener| listener.local_addr().map(|address| address.port()));
         Ok(Self {
             imap: imap?,
             lmtp: lmtp?,
             doveadm: doveadm?,
+            sieve: sieve?,
             smtp: smtp?,
             submission: submission?,
+            scripts: scripts?,
             sink: sink?,
             milter: milter?,
         })

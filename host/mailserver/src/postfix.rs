@@ -15,6 +15,7 @@ use crate::template::fill;
 const MAIN: &str = include_str!("../postfix/main.cf");
 const DEVELOPMENT: &str = include_str!("../postfix/development.cf");
 const MASTER: &str = include_str!("../postfix/master.cf");
+const DEVELOPMENT_MASTER: &str = include_str!("../postfix/development-master.cf");
 /// The lookup tables.
 const TABLES: [(&str, &str); 5] = [
     ("aliases.cf", include_str!("../postfix/aliases.cf")),
@@ -54,10 +55,11 @@ pub(crate) fn configure(
     with_milter: bool,
 ) -> anyhow::Result<Vec<String>> {
     let local = |port: u16| format!("127.0.0.1:{port}");
-    let (lmtp, smtp, submission) = (
+    let (lmtp, smtp, submission, scripts) = (
         local(ports.lmtp),
         local(ports.smtp),
         local(ports.submission),
+        local(ports.scripts),
     );
     let sink = format!("[127.0.0.1]:{}", ports.sink);
     let text = |path: &Path| path.display().to_string();
@@ -86,12 +88,14 @@ pub(crate) fn configure(
         ("postmaster", POSTMASTER),
         ("queue", &queue),
         ("run", &run),
+        ("scripts", &scripts),
         ("sink", &sink),
         ("smtp", &smtp),
         ("submission", &submission),
     ];
     let main = format!("{MAIN}{DEVELOPMENT}");
-    for (name, template) in [("main.cf", main.as_str()), ("master.cf", MASTER)]
+    let master = format!("{MASTER}{DEVELOPMENT_MASTER}");
+    for (name, template) in [("main.cf", main.as_str()), ("master.cf", master.as_str())]
         .into_iter()
         .chain(TABLES)
     {

@@ -9,10 +9,15 @@ use crate::lookup::Lookup;
 use crate::{dovecot, postfix};
 
 /// Required files, and the Debian packages that contain these files.
-const ALWAYS: [(&str, &str); 5] = [
+const ALWAYS: [(&str, &str); 7] = [
     (dovecot::PROGRAM, "dovecot-core"),
     ("/usr/lib/dovecot/imap", "dovecot-imapd"),
     ("/usr/lib/dovecot/lmtp", "dovecot-lmtpd"),
+    ("/usr/lib/dovecot/managesieve", "dovecot-managesieved"),
+    (
+        "/usr/lib/dovecot/modules/lib90_sieve_plugin.so",
+        "dovecot-sieve",
+    ),
     (postfix::PROGRAM, "postfix"),
     (postfix::SINK, "postfix"),
 ];

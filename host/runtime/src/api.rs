@@ -16,6 +16,7 @@ mod credentials;
 mod deliveries;
 mod domains;
 mod drafts;
+mod filters;
 mod host_call;
 mod http_client;
 mod log;

@@ -35,6 +35,7 @@ use latchmail_directory::credentials::index_keys::ServiceUse;
 use latchmail_http::{ApiInfo, App, HttpState, RouteTable, route_groups};
 use latchmail_jobs::Runner;
 use latchmail_mailbox::Snoozer;
+use latchmail_mailbox::filters::Filters;
 use latchmail_mailbox::outbox::Outbox;
 use latchmail_net::dns::Dns;
 use latchmail_net::fetch::Fetch;
@@ -245,6 +246,13 @@ async fn build(
     let outbox = Arc::new(outbox);
     let imports = importer(&directory, &mail, &clock, &host_id);
     let drafts = drafts(&directory, &mail, &outbox, &clock);
+    let filters = Arc::new(Filters::new(
+        &config.sieve,
+        &config.imap,
+        directory.clone(),
+        Arc::clone(&mail),
+        clock.clone(),
+    )?);
     let domains = Arc::new(Domains::new(
         &config,
         directory.clone(),
@@ -274,6 +282,7 @@ async fn build(
         imports: Arc::clone(&imports),
         snoozer: Arc::clone(&snoozer),
         drafts: Arc::clone(&drafts),
+        filters,
         auth: Arc::clone(&auth),
         aliases: Aliases::new(
             directory.aliases.clone(),

@@ -311,6 +311,20 @@ codes! {
         "days must be from 1 to 365",
     ];
 
+    // Vacation and rules
+    FILTERS_UNSUPPORTED = "filters_unsupported", [501],
+        ["This mail server does not support vacation responses and rules"];
+    INVALID_VACATION = "invalid_vacation", [400], ["{}"];
+    INVALID_RULES = "invalid_rules", [400], ["{}"];
+    FORWARD_ADDRESS_NOT_ALLOWED = "forward_address_not_allowed", [400],
+        ["Mail can only be forwarded to an address of this service, and {} is none"];
+    VACATION_EXISTS = "vacation_exists", [409],
+        ["The script \"{}\" of another mail client has a vacation response; disable it there first"];
+    OWNER_ONLY = "owner_only", [403],
+        ["Only the owner of a mailbox can change its vacation response and its rules"];
+    FILTERS_CHANGED = "filters_changed", [412], ["The vacation response or the rules have changed"];
+    FILTERS_TOO_LARGE = "filters_too_large", [413], ["The vacation response and the rules are too large"];
+
     // Profile, tokens and app passwords
     PROFILE_NOT_FOUND = "profile_not_found", [404], ["Profile not found"];
     NOTHING_TO_UPDATE = "nothing_to_update", [400], ["Nothing to update"];

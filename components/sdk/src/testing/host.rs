@@ -8,6 +8,7 @@ mod credentials;
 mod deliveries;
 mod domains;
 mod drafts;
+mod filters;
 mod folders;
 mod grants;
 mod http_client;
@@ -29,6 +30,7 @@ use std::rc::Rc;
 use latchmail_shape::codes;
 
 pub use deliveries::set_delivery;
+pub use filters::{activate_other_script, forget_filters};
 pub use grants::put_grant;
 pub use outbox::{SentFile, SentMessage};
 
@@ -93,6 +95,7 @@ struct Account {
     /// All credentials, oldest first.
     credentials: Vec<Credential>,
     values: store::Values,
+    filters: filters::StoredFilters,
     /// The members of the mailbox without the owner, sorted by address.
     members: Vec<TeamMember>,
 }

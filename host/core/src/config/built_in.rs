@@ -31,6 +31,7 @@ pub const BUILT_IN: [BuiltInModule; 6] = [
             "compose",
             "drafts",
             "deliveries",
+            "filters",
         ],
         paths: API,
     },

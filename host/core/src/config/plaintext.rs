@@ -13,7 +13,9 @@ use crate::network::is_local;
 /// # Errors
 /// Returns an error that names the setting and tells the operator how to allow the connection.
 pub(super) fn check(config: &Config) -> Result<(), StartError> {
-    let Config { imap, smtp, .. } = config;
+    let Config {
+        imap, smtp, sieve, ..
+    } = config;
     for (key, address, allowed, remedy) in [
         (
             "imap.address",
@@ -26,6 +28,12 @@ pub(super) fn check(config: &Config) -> Result<(), StartError> {
             &imap.doveadm,
             imap.insecure,
             "set `imap.insecure = true` to allow this",
+        ),
+        (
+            "sieve.address",
+            &sieve.address,
+            imap.tls || imap.insecure,
+            "set `imap.tls = true`, which also applies to ManageSieve, or `imap.insecure = true` to allow this",
         ),
         (
             "smtp.address",
@@ -67,6 +75,7 @@ mod tests {
             ("imap.address = '[2001:db8::1]:143'", "imap.insecure"),
             ("imap.address = '0.0.0.0:143'", "imap.insecure"),
             ("imap.doveadm = 'mail.example.com:8081'", "imap.insecure"),
+            ("sieve.address = 'mail.example.com:4190'", "imap.insecure"),
             ("smtp.address = 'mail.example.com:587'", "smtp.insecure"),
         ] {
             let sentence = refusal(settings).unwrap_or_else(|| panic!("{settings} is accepted"));

@@ -7,7 +7,7 @@ use super::{BUILT_IN, Config};
 
 /// The sections that contain keys. The documentation has a table for each section. `<name>` is any
 /// name.
-const SECTIONS: [&str; 28] = [
+const SECTIONS: [&str; 29] = [
     "log",
     "http",
     "tls",
@@ -15,6 +15,7 @@ const SECTIONS: [&str; 28] = [
     "database",
     "imap",
     "smtp",
+    "sieve",
     "inbound",
     "index",
     "registration",

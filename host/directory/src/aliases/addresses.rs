@@ -14,6 +14,12 @@ const OWN: &str = "SELECT 1 FROM addresses a WHERE a.address = $1 AND a.account_
         EXISTS (SELECT 1 FROM platform_domains p WHERE p.domain = a.domain) \
         OR EXISTS (SELECT 1 FROM domains d WHERE d.domain = a.domain AND d.account_id = $2 AND d.verified_at IS NOT NULL))))";
 
+/// Returns a row if the address belongs to any active account of the service and receives mail.
+const DELIVERABLE: &str = "SELECT 1 FROM addresses a JOIN accounts c ON c.id = a.account_id WHERE a.address = $1 \
+    AND c.active AND a.live AND a.active AND (a.expires_at IS NULL OR a.expires_at > $2) AND (a.kind = 'account' OR (a.kind = 'alias' AND ( \
+        EXISTS (SELECT 1 FROM platform_domains p WHERE p.domain = a.domain) \
+        OR EXISTS (SELECT 1 FROM domains d WHERE d.domain = a.domain AND d.account_id = a.account_id AND d.verified_at IS NOT NULL))))";
+
 /// The relation of an address to an account that wants to send from the address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AddressRelation {
@@ -64,6 +70,16 @@ impl Aliases {
         self.db.all(ALL_OWN, (account, now)).await
     }
 
+    /// Returns `true` if the address belongs to an active account of the service and receives mail
+    /// at `now`. `address` must be in lower case.
+    ///
+    /// # Errors
+    /// Returns [`Error`] if the database fails.
+    pub async fn is_deliverable(&self, address: &str, now: Timestamp) -> Result<bool, Error> {
+        let found: Option<()> = self.lookup.one(DELIVERABLE, (address, now)).await?;
+        Ok(found.is_some())
+    }
+
     /// Returns the account id of the member who created the alias `address`. Returns `Some(None)`
     /// if the account's owner created the alias. Returns `None` if the account has no such alias.
     /// `address` must be in lower case.
@@ -106,6 +122,40 @@ mod tests {
     use super::*;
     use crate::Directory;
     use crate::testing::{Fresh, NOW, both};
+
+    async fn only_the_address_of_an_active_account_receives_mail(fresh: Fresh) {
+        let config = &fresh.config;
+        Directory::open(config, &["example.org".into()])
+            .await
+            .unwrap();
+        let directory = &fresh.directory;
+        directory.with("ada", "ada@example.org", &[]).await;
+        directory.with("bob", "bob@example.org", &[]).await;
+        fresh.domain("ada", "ada.example", true).await;
+        fresh
+            .execute(
+                "INSERT INTO addresses (address, kind, account_id, live, active) VALUES \
+                 ('on@example.org', 'alias', 'ada', TRUE, TRUE), ('off@example.org', 'alias', 'ada', TRUE, FALSE), \
+                 ('me@ada.example', 'alias', 'ada', TRUE, TRUE), ('me@bob.example', 'alias', 'bob', TRUE, TRUE)",
+            )
+            .await;
+        fresh
+            .execute("UPDATE accounts SET active = FALSE WHERE id = 'bob'")
+            .await;
+        for (address, is_deliverable) in [
+            ("ada@example.org", true),
+            ("on@example.org", true),
+            ("me@ada.example", true),
+            ("off@example.org", false),
+            ("me@bob.example", false),
+            ("bob@example.org", false),
+            ("nobody@example.org", false),
+        ] {
+            let found = directory.aliases.is_deliverable(address, NOW).await;
+            assert_eq!(found.unwrap(), is_deliverable, "{address}");
+        }
+    }
+    both!(only_the_address_of_an_active_account_receives_mail);
 
     async fn an_address_is_ones_own_while_it_is_live_and_active(fresh: Fresh) {
         let config = &fresh.config;

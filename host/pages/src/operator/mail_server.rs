@@ -9,7 +9,7 @@ use latchmail_http::App;
 use latchmail_http::message::{Request, Response};
 use latchmail_http::rejection::Rejection;
 use latchmail_http::status::readiness::TIMEOUT;
-use latchmail_mailbox::server_checks::{check_doveadm, check_imap, check_smtp};
+use latchmail_mailbox::server_checks::{check_doveadm, check_imap, check_sieve, check_smtp};
 use maud::{Markup, html};
 use tokio::time::timeout;
 
@@ -37,14 +37,15 @@ pub(super) async fn show(state: &PageState, request: &Request) -> Result<Respons
     let page = Box::pin(async {
         let visit = Visit::of(state, request).await?;
         let app = visit.app;
-        let (database, imap, doveadm, smtp) = tokio::join!(
+        let (database, imap, doveadm, smtp, sieve) = tokio::join!(
             check_database(app),
             check_imap(&app.config),
             check_doveadm(&app.config),
             check_smtp(&app.config),
+            check_sieve(&app.config),
         );
         let hosts = app.directory.hosts.list().await?;
-        let mut findings = vec![database, imap, doveadm, smtp];
+        let mut findings = vec![database, imap, doveadm, smtp, sieve];
         findings.extend(check_redis(app));
         findings.push(check_modules(app));
         let checks = html! { @for one in &findings { (check(one)) } };

@@ -282,8 +282,9 @@ impl Host for Call {
         let access = self.mailbox_access(Scope::MailWrite)?;
         let changing = &self.services.mail.changing;
         let renamed = changing.rename_folder(&access, &old, &path).await;
-        let renamed = renamed.map_err(mailbox_error)?;
-        Ok(folder(renamed.ok_or(Error::NotFound)?))
+        let renamed = renamed.map_err(mailbox_error)?.ok_or(Error::NotFound)?;
+        self.services.filters.follow_renames(&access).await;
+        Ok(folder(renamed))
     }
 
     async fn delete_folder(

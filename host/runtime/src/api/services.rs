@@ -9,6 +9,7 @@ use latchmail_accounts::teams::Teams;
 use latchmail_core::clock::Clock;
 use latchmail_directory::modules::Modules;
 use latchmail_mailbox::drafts::Drafts;
+use latchmail_mailbox::filters::Filters;
 use latchmail_mailbox::importing::Importer;
 use latchmail_mailbox::outbox::Outbox;
 use latchmail_mailbox::{Mail, Snoozer};
@@ -27,6 +28,8 @@ pub struct Services {
     pub snoozer: Arc<Snoozer>,
     /// Drafts.
     pub drafts: Arc<Drafts>,
+    /// Vacation responses and rules.
+    pub filters: Arc<Filters>,
     /// Sessions and credentials of accounts.
     pub auth: Arc<Auth>,
     /// Aliases.

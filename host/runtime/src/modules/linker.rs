@@ -31,6 +31,7 @@ pub const GRANTABLE: [&str; 11] = [
     "compose",
     "drafts",
     "deliveries",
+    "filters",
 ];
 
 /// The interfaces of WASI 0.2 that the standard libraries of programming languages need. These
@@ -114,6 +115,7 @@ pub(crate) fn linker(engine: &Engine, grants: &[String]) -> wasmtime::Result<Lin
             "deliveries" => {
                 host::deliveries::add_to_linker::<_, HasSelf<Call>>(&mut linker, call)?;
             }
+            "filters" => host::filters::add_to_linker::<_, HasSelf<Call>>(&mut linker, call)?,
             unknown => {
                 return Err(wasmtime::Error::msg(format!(
                     "there is no interface `{unknown}`"

@@ -91,6 +91,7 @@ async fn all_checks_succeed_while_the_service_runs_and_while_it_is_stopped() {
             "imap",
             "doveadm",
             "smtp",
+            "sieve",
             "mx",
             "spf",
             "dmarc",
@@ -134,7 +135,7 @@ async fn a_stopped_imap_server_fails_the_checks_of_dovecot() {
     service.stack().stop_imap().await.unwrap();
     let output = doctor(&service).await;
     assert_eq!(output.status, 1, "{output:?}");
-    assert_eq!(failed_checks(&output), ["imap", "doveadm"]);
+    assert_eq!(failed_checks(&output), ["imap", "doveadm", "sieve"]);
     let (failed, other): (Vec<&str>, Vec<&str>) = output
         .stdout
         .lines()
@@ -168,7 +169,7 @@ async fn each_json_line_is_an_object_with_the_four_fields() {
     }
     // Another mail server of this machine can listen on the ports for mail clients.
     failed.retain(|check| check != "tls");
-    assert_eq!(failed, ["imap", "smtp"]);
+    assert_eq!(failed, ["imap", "smtp", "sieve"]);
 }
 
 #[tokio::test]

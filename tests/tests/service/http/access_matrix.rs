@@ -57,6 +57,10 @@ fn expected_access() -> BTreeMap<&'static str, Access> {
         ("POST /api/v1/mail/send", scoped(Scope::MailSend, true)),
         ("GET /api/v1/mail/quota", read),
         ("GET /api/v1/mail/messages/{uid}/snooze", read),
+        ("GET /api/v1/mail/vacation", read),
+        ("PUT /api/v1/mail/vacation", write),
+        ("GET /api/v1/mail/rules", read),
+        ("PUT /api/v1/mail/rules", write),
         ("POST /api/v1/mail/uploads", scoped(Scope::MailSend, true)),
         (
             "POST /api/v1/mail/messages/{uid}/reply",

@@ -248,6 +248,7 @@ async fn the_host_returns_what_the_scenarios_expect() {
         "compose",
         "drafts",
         "deliveries",
+        "filters",
     ];
     let mut settings = format!(
         "modules.scenarios.source = '{}'\nmodules.scenarios.grants = {grants:?}\n\

@@ -1,5 +1,5 @@
-//! Only a member with rights on the whole mailbox changes folders and reads the quota. A member
-//! with a grant on one folder learns nothing about other folders.
+//! Only a member with rights on the whole mailbox changes folders, and reads the quota and the
+//! rules. A member with a grant on one folder learns nothing about other folders.
 
 use latchmail_tests::Service;
 use serde_json::json;
@@ -9,6 +9,7 @@ use super::shared_mailbox::SharedMailbox;
 
 const CREATE: &str = "POST /api/v1/mail/folders";
 const QUOTA: &str = "GET /api/v1/mail/quota";
+const RULES: &str = "GET /api/v1/mail/rules";
 
 #[tokio::test]
 async fn a_grant_on_the_mailbox_is_needed_to_change_folders() {
@@ -37,6 +38,7 @@ async fn a_grant_on_the_mailbox_is_needed_to_change_folders() {
         deleted.fails(404, "Folder not found");
     }
     shared.send(&bob, QUOTA).await.fails(403, read);
+    shared.send(&bob, RULES).await.fails(403, read);
 
     let mailbox = shared
         .grant(&Grant::on("mailbox", "", &["mail:write"]))
@@ -51,6 +53,11 @@ async fn a_grant_on_the_mailbox_is_needed_to_change_folders() {
         .await;
     assert_eq!(renamed.succeeds(200)["id"], alpha);
     shared.send(&bob, QUOTA).await.succeeds(200);
+    shared.send(&bob, RULES).await.succeeds(200);
+    let rules = json!({ "rules": [] });
+    let refused = shared.send_json(&bob, "PUT /api/v1/mail/rules", &rules);
+    let text = "Only the owner of a mailbox can change its vacation response and its rules";
+    refused.await.fails(403, text);
     shared.send(&bob, &delete("Beta")).await.succeeds(200);
 
     // The grant on the folder follows the folder.
