@@ -73,7 +73,7 @@ async fn a_section_without_a_source_changes_only_its_own_settings() {
     let service = setup.with("modules.mail.memory = 32").start().await;
     let shown = service.operator("module show mail", "").await.succeeds();
     assert!(
-        shown.contains("grants    caller, mailbox, outbox, compose, drafts, deliveries"),
+        shown.contains("grants    caller, mailbox, outbox, compose, drafts, deliveries, filters"),
         "{shown}"
     );
     assert!(shown.contains("32"), "{shown}");
