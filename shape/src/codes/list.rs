@@ -283,8 +283,6 @@ codes! {
     OUTBOX_ENTRY_NOT_FOUND = "outbox_entry_not_found", [404], ["Message not found in the outbox"];
     INVALID_FILENAME = "invalid_filename", [400], ["filename {}"];
     DRAFT_NOT_FOUND = "draft_not_found", [404], ["Draft not found"];
-    OUTBOX_ENTRY_NOT_FOUND = "outbox_entry_not_found", [404], ["Outbox entry not found"];
-    ALREADY_SENT = "already_sent", [409], ["Already sent"];
     DRAFT_BEING_SENT = "draft_being_sent", [409], ["The draft is already being sent"];
 
     // Aliases
