@@ -4,9 +4,9 @@
 //! handles requests.
 
 mod hosts;
+mod jobs;
 mod keys;
 mod mail_server;
-mod sender_access;
 mod traces;
 
 use std::error::Error;
@@ -19,7 +19,6 @@ use latchmail_accounts::auth::Auth;
 use latchmail_accounts::domains::Domains;
 use latchmail_accounts::mail_server::MailServer;
 use latchmail_accounts::plans::Plans;
-use latchmail_accounts::service_credentials::ServiceCredentials;
 use latchmail_accounts::teams::Teams;
 use latchmail_core::clock::Clock;
 use latchmail_core::config::{BUILT_IN, Config, Filter, Listen};
@@ -32,9 +31,9 @@ use latchmail_core::{hexadecimal, secrets};
 use latchmail_directory::Directory;
 use latchmail_directory::credentials::index_keys::ServiceUse;
 use latchmail_http::{ApiInfo, App, HttpState, RouteTable, route_groups};
-use latchmail_jobs::{Handler, Jobs, Runner};
+use latchmail_jobs::Runner;
 use latchmail_mailbox::importing::Importer;
-use latchmail_mailbox::outbox::{Departures, Outbox};
+use latchmail_mailbox::outbox::Outbox;
 use latchmail_mailbox::{Mail, MailSettings, TrustedResults};
 use latchmail_net::dns::Dns;
 use latchmail_net::fetch::Fetch;
@@ -51,8 +50,6 @@ use latchmail_transport::tls::Tls;
 use latchmail_transport::{self as transport, Listener};
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
-
-use sender_access::SenderAccess;
 
 /// The interval at which expired data is deleted.
 const CLEANUP_INTERVAL: Duration = Duration::from_hours(1);
@@ -165,7 +162,7 @@ pub async fn start(mut config: Config, clock: Clock) -> Result<Running, StartErr
         tokio::spawn(keys::follow(Arc::clone(&app), current_key)),
         tokio::spawn(keys::reseal(Arc::clone(&app), changes_of_current_key)),
     ];
-    let jobs = Runner::start(Arc::clone(&app.jobs), &app.host_id, job_handlers(&app));
+    let jobs = Runner::start(Arc::clone(&app.jobs), &app.host_id, jobs::handlers(&app));
     if let Some(redis) = redis {
         tasks.push(tokio::spawn(redis.run()));
     }
@@ -220,32 +217,25 @@ async fn build(
         .with_external(&config, fetch.clone())?
         .with_provider(&config, fetch.clone())?,
     );
-    let service_credentials = |service_use| {
-        let credentials = directory.credentials.clone();
-        ServiceCredentials::new(service_use, credentials, auth.keys(), clock.clone())
-    };
-    let index_credentials = service_credentials(ServiceUse::Index);
+    let index_credentials = jobs::credentials(ServiceUse::Index, &directory, &auth, &clock);
     mail.index
         .set_credentials(Arc::new(mail_server::IndexAdapter(index_credentials)));
-    let jobs = Arc::new(Jobs::new(
-        directory.jobs.clone(),
-        auth.keys(),
-        clock.clone(),
-    ));
+    let jobs = Arc::new(jobs::store(&directory, auth.keys(), &clock));
     let dkim = latchmail_dkim::Keys::new(&config.dkim, directory.clone(), auth.keys())?;
     let dkim = Arc::new(dkim);
     dkim.sync_milter().await.map_err(start_error)?;
-    let outbox = Outbox::new(
-        &config.smtp,
-        directory.clone(),
-        Arc::clone(&mail),
-        Arc::clone(&dkim),
-        clock.clone(),
-        &host_id,
-        auth.keys(),
-    )?
-    .with_jobs(Arc::clone(&jobs));
-    let outbox = Arc::new(outbox);
+    let outbox = Arc::new(
+        Outbox::new(
+            &config.smtp,
+            directory.clone(),
+            Arc::clone(&mail),
+            Arc::clone(&dkim),
+            clock.clone(),
+            &host_id,
+            auth.keys(),
+        )?
+        .with_jobs(Arc::clone(&jobs)),
+    );
     let imports = importer(&directory, &mail, &clock, &host_id);
     let domains = Arc::new(Domains::new(
         &config,
@@ -313,23 +303,6 @@ async fn build(
         pages: PAGES,
     });
     Ok((app, failing))
-}
-
-/// Returns the handlers of all kinds of jobs.
-fn job_handlers(app: &Arc<App>) -> Vec<Arc<dyn Handler>> {
-    let access = SenderAccess {
-        credentials: ServiceCredentials::new(
-            ServiceUse::Outbox,
-            app.directory.credentials.clone(),
-            app.auth.keys(),
-            app.clock.clone(),
-        ),
-        auth: Arc::clone(&app.auth),
-    };
-    let has_milter = app.config.results_filter() == Filter::Latchmail
-        && !app.config.inbound.authserv_id.is_empty();
-    let departures = Departures::new(Arc::clone(&app.outbox), Arc::new(access), has_milter);
-    vec![Arc::new(departures)]
 }
 
 /// Creates the access to mailboxes.

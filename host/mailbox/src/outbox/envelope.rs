@@ -8,9 +8,9 @@ use crate::access::Access;
 
 /// The sender and the recipients of a message.
 #[derive(Debug)]
-pub(super) struct Envelope {
-    pub(super) from: EnvelopeAddress,
-    pub(super) to: Vec<EnvelopeAddress>,
+pub(crate) struct Envelope {
+    pub(crate) from: EnvelopeAddress,
+    pub(crate) to: Vec<EnvelopeAddress>,
 }
 
 /// A caller that is allowed to send from an address.
@@ -23,7 +23,7 @@ pub struct Sender {
 /// An address in the form for SMTP. The domain is in lower case and ASCII (RFC 5891). The local
 /// part is quoted if necessary.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct EnvelopeAddress {
+pub(crate) struct EnvelopeAddress {
     text: String,
     /// The byte offset of the domain in `text`.
     domain: usize,

@@ -7,6 +7,7 @@ mod attachments;
 mod delivery;
 mod fields;
 mod hostile;
+pub(crate) mod later;
 mod memory;
 mod outage;
 mod refusals;

@@ -1,4 +1,5 @@
-//! The access with which the service sends the messages of the outbox, without a request.
+//! The handlers of jobs, and the access with which the service sends the messages of the outbox
+//! without a request.
 
 use std::sync::Arc;
 
@@ -7,15 +8,50 @@ use futures_util::future::BoxFuture;
 use latchmail_accounts::auth::Auth;
 use latchmail_accounts::service_credentials::ServiceCredentials;
 use latchmail_core::caller::Origin;
+use latchmail_core::clock::Clock;
+use latchmail_core::config::Filter;
 use latchmail_core::error::{Failure, Kind};
-use latchmail_mailbox::outbox;
+use latchmail_core::keyring::Keyring;
+use latchmail_directory::Directory;
+use latchmail_directory::credentials::index_keys::ServiceUse;
+use latchmail_http::App;
+use latchmail_jobs::{Handler, Jobs};
+use latchmail_mailbox::outbox::{self, Departures};
 use latchmail_mailbox::{Access, Error, Member};
+
+/// Returns the jobs in the database.
+pub(super) fn store(directory: &Directory, keys: Arc<Keyring>, clock: &Clock) -> Jobs {
+    Jobs::new(directory.jobs.clone(), keys, clock.clone())
+}
+
+/// Returns the credentials of the service for a use.
+pub(super) fn credentials(
+    service_use: ServiceUse,
+    directory: &Directory,
+    auth: &Auth,
+    clock: &Clock,
+) -> ServiceCredentials {
+    let credentials = directory.credentials.clone();
+    ServiceCredentials::new(service_use, credentials, auth.keys(), clock.clone())
+}
+
+/// Returns the handlers of all kinds of jobs.
+pub(super) fn handlers(app: &Arc<App>) -> Vec<Arc<dyn Handler>> {
+    let access = SenderAccess {
+        credentials: credentials(ServiceUse::Outbox, &app.directory, &app.auth, &app.clock),
+        auth: Arc::clone(&app.auth),
+    };
+    let has_milter = app.config.results_filter() == Filter::Latchmail
+        && !app.config.inbound.authserv_id.is_empty();
+    let departures = Departures::new(Arc::clone(&app.outbox), Arc::new(access), has_milter);
+    vec![Arc::new(departures)]
+}
 
 /// Finds the current access of accounts and members.
 #[derive(Debug)]
-pub(super) struct SenderAccess {
-    pub(super) credentials: ServiceCredentials,
-    pub(super) auth: Arc<Auth>,
+struct SenderAccess {
+    credentials: ServiceCredentials,
+    auth: Arc<Auth>,
 }
 
 impl SenderAccess {
