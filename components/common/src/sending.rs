@@ -232,9 +232,10 @@ pub fn check_key(key: Option<&str>, field: &str) -> Result<(), Failure> {
     ))
 }
 
-/// Sends a message, or schedules a message with a time. `key` is the idempotency key. `take` returns
-/// the content of the attachment whose field `content` has the given index. The second returned value is `true` if an earlier
-/// call with the same key already sent the message. In this case, the current call sends nothing.
+/// Sends a message, or schedules a message with a time. `key` is the idempotency key. `take`
+/// returns the content of the attachment whose field `content` has the given index. The second
+/// returned value is `true` if an earlier call with the same key already sent the message. In this
+/// case, the current call sends nothing.
 ///
 /// # Errors
 /// Returns 400 for invalid input. Returns 403 if the caller is not allowed to send from the address
@@ -273,7 +274,9 @@ pub(crate) fn submit(
                 .and_then(|index| sources.get(index));
             missing.map_or_else(Failure::internal, Missing::failure)
         }
-        SendError::Failed(Error::TooLarge(problem)) if problem.code == codes::OUTBOX_FULL => {
+        SendError::Failed(Error::TooLarge(problem))
+            if problem.code == codes::OUTBOX_FULL.as_str() =>
+        {
             Failure::new(413, codes::OUTBOX_FULL, "The outbox of the account is full")
         }
         SendError::Failed(Error::TooLarge(_)) => Failure::new(

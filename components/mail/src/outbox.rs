@@ -1,5 +1,4 @@
-//! GET `…/mail/outbox` and `…/mail/outbox/{id}`, PATCH and DELETE `…/mail/outbox/{id}`: messages that
-//! leave later.
+//! GET `…/mail/outbox`, and GET, PATCH and DELETE `…/mail/outbox/{id}`: messages that leave later.
 
 use latchmail_common::{Address, addresses, sending};
 use latchmail_sdk::capability::{Caller, Error, Outbox, OutboxEntry};
@@ -8,10 +7,8 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 /// The error for a message that the caller does not have.
-const NO_ENTRY: (latchmail_sdk::Code, &str) = (
-    codes::OUTBOX_ENTRY_NOT_FOUND,
-    "Message not found in the outbox",
-);
+const NO_ENTRY: (latchmail_sdk::Code, &str) =
+    (codes::OUTBOX_ENTRY_NOT_FOUND, "Outbox entry not found");
 
 /// The maximum number of messages in a list.
 const MAX_LISTED: u32 = 2000;
@@ -110,7 +107,7 @@ pub(crate) fn list_outbox(
     params(("id" = String, Path, description = "The `outboxId` of the message")),
     responses(
         (status = 200, description = "The message", body = Entry),
-        (status = 404, description = "`Message not found in the outbox`", body = latchmail_sdk::Failed)
+        (status = 404, description = "`Outbox entry not found`", body = latchmail_sdk::Failed)
     )
 )]
 pub(crate) fn get_outbox_entry(
@@ -135,7 +132,7 @@ pub(crate) fn get_outbox_entry(
     responses(
         (status = 200, description = "The message", body = Entry),
         (status = 400, description = "`Invalid JSON body`; an invalid time", body = latchmail_sdk::Failed),
-        (status = 404, description = "`Message not found in the outbox`", body = latchmail_sdk::Failed),
+        (status = 404, description = "`Outbox entry not found`", body = latchmail_sdk::Failed),
         (status = 409, description = "`Already sent`, `The message is not scheduled any longer`", body = latchmail_sdk::Failed)
     )
 )]
@@ -160,7 +157,7 @@ pub(crate) fn reschedule_outbox_entry(
     params(("id" = String, Path, description = "The `outboxId` of the message")),
     responses(
         (status = 200, description = "Cancelled", body = latchmail_sdk::Succeeded),
-        (status = 404, description = "`Message not found in the outbox`", body = latchmail_sdk::Failed),
+        (status = 404, description = "`Outbox entry not found`", body = latchmail_sdk::Failed),
         (status = 409, description = "`Already sent`, `The message is not scheduled any longer`", body = latchmail_sdk::Failed)
     )
 )]

@@ -27,9 +27,11 @@ use crate::db::{Error, LastLogins, Schema, migrations_of_program};
 
 /// Records the restore, sets the next message numbers and the versions of the change logs, and
 /// removes the hosts that ran at the time of the backup. Messages whose time in the outbox has
-/// passed may have been sent after the backup, so they are not sent. `{…}` are placeholders for integers. If an
-/// earlier restore has an equal or higher `first_number`, for example because the clock was set
-/// back, the new `first_number` is a billion higher than the earlier one.
+/// passed may have been sent after the backup, so they are not sent.
+///
+/// `{…}` are placeholders for integers. If an earlier restore has an equal or higher
+/// `first_number`, for example because the clock was set back, the new `first_number` is a billion
+/// higher than the earlier one.
 const RESTORED: &str = "
 INSERT INTO restores (restored_at, backed_up_at, first_number)
     SELECT {restored_at}, {backed_up_at},

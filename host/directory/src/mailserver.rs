@@ -188,12 +188,15 @@ impl MailServerView {
     /// # Errors
     /// Returns [`Error`] if the database fails.
     pub async fn add_submission(&self, id: &str, now: Timestamp) -> Result<bool, Error> {
-        let add = sqlx::query(ADD_SUBMISSION).bind(id).bind(now.seconds());
         let done = match &self.db {
-            Db::Postgres(pool) => add.execute(pool).await?.rows_affected(),
+            Db::Postgres(pool) => {
+                let add = sqlx::query(ADD_SUBMISSION).bind(id).bind(now.seconds());
+                add.execute(pool).await?.rows_affected()
+            }
             Db::Sqlite(_) => {
                 let mut connection =
                     LastLoginsFile::open_for_milter(&self.file, WRITE_TIMEOUT).await?;
+                let add = sqlx::query(ADD_SUBMISSION).bind(id).bind(now.seconds());
                 let done = add.execute(&mut connection).await?.rows_affected();
                 sqlx::raw_sql("COMMIT").execute(&mut connection).await?;
                 connection.close().await?;

@@ -9,7 +9,6 @@ mod keys;
 mod mail_server;
 mod mailboxes;
 mod milter_key;
-mod sender_access;
 mod traces;
 
 use std::error::Error;
@@ -22,7 +21,6 @@ use latchmail_accounts::auth::Auth;
 use latchmail_accounts::domains::Domains;
 use latchmail_accounts::mail_server::MailServer;
 use latchmail_accounts::plans::Plans;
-use latchmail_accounts::service_credentials::ServiceCredentials;
 use latchmail_accounts::teams::Teams;
 use latchmail_core::clock::Clock;
 use latchmail_core::config::{BUILT_IN, Config, Listen};
@@ -221,14 +219,10 @@ async fn build(
         .with_external(&config, fetch.clone())?
         .with_provider(&config, fetch.clone())?,
     );
-    let service_credentials = |service_use| {
-        let credentials = directory.credentials.clone();
-        ServiceCredentials::new(service_use, credentials, auth.keys(), clock.clone())
-    };
-    let index_credentials = service_credentials(ServiceUse::Index);
+    let index_credentials = jobs::credentials(ServiceUse::Index, &directory, &auth, &clock);
     mail.index
         .set_credentials(Arc::new(mail_server::IndexAdapter(index_credentials)));
-    let jobs = jobs::store(&directory, auth.keys(), &clock);
+    let jobs = Arc::new(jobs::store(&directory, auth.keys(), &clock));
     let dkim = latchmail_dkim::Keys::new(&config.dkim, directory.clone(), auth.keys())?;
     let dkim = Arc::new(dkim);
     dkim.sync_milter().await.map_err(start_error)?;

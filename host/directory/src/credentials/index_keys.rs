@@ -78,8 +78,8 @@ fn indexed_account((address, id, sealed): Row) -> IndexedAccount {
 }
 
 impl Credentials {
-    /// Returns an account and its credential for a use. Returns `None` if the account does not exist
-    /// or is disabled.
+    /// Returns an account and its credential for a use. Returns `None` if the account does not
+    /// exist or is disabled.
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails.

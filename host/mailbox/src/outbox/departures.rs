@@ -153,7 +153,7 @@ impl Departures {
                     message_id = entry.message_id,
                     entry = entry.id,
                     state,
-                    error,
+                    reason = error.as_deref().unwrap_or_default(),
                     "a scheduled message has an outcome"
                 );
                 if let (true, Some((access, message))) = (ended && state == "sent", sent) {
@@ -302,8 +302,7 @@ fn set_date(message: &Bytes, now: Timestamp) -> Bytes {
         let next = line.map_or(end, |length| at + length + 2);
         if message[at..next].len() > 5 && message[at..at + 5].eq_ignore_ascii_case(b"date:") {
             let mut date = b"Date: ".to_vec();
-            // Writing to a vector does not fail.
-            let _ = Date::new(now.seconds()).write_header(&mut date, "Date: ".len());
+            Date::new(now.seconds()).write_header(&mut date, "Date: ".len());
             return [&message[..at], &date, &message[next..]].concat().into();
         }
         at = next;

@@ -81,6 +81,16 @@ fn expected_access() -> BTreeMap<&'static str, Access> {
             scoped(Scope::MailSend, true),
         ),
         ("GET /api/v1/mail/sent/{messageId}", read),
+        ("GET /api/v1/mail/outbox", read),
+        ("GET /api/v1/mail/outbox/{id}", read),
+        (
+            "PATCH /api/v1/mail/outbox/{id}",
+            scoped(Scope::MailSend, true),
+        ),
+        (
+            "DELETE /api/v1/mail/outbox/{id}",
+            scoped(Scope::MailSend, true),
+        ),
         ("GET /api/v1/aliases", read_aliases),
         ("POST /api/v1/aliases", write_aliases),
         ("GET /api/v1/aliases/domains", read_aliases),

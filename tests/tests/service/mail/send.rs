@@ -8,6 +8,7 @@ mod delivery;
 mod delivery_states;
 mod fields;
 mod hostile;
+pub(crate) mod later;
 mod memory;
 mod outage;
 mod refusals;

@@ -3,5 +3,6 @@
 
 mod faults;
 mod load;
+mod scheduled;
 mod sends;
 mod upgrade;
