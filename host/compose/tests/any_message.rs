@@ -147,10 +147,10 @@ fn the_quotation_of_a_large_message_is_bounded() {
     for body in [
         "\r\n".repeat(600_000),
         ">".repeat(1_100_000),
-        "a \r\n".repeat(50_000),
-        "-- \r\n> \r\n".repeat(20_000),
+        "a \r\n".repeat(10_000),
+        "-- \r\n> \r\n".repeat(5_000),
     ] {
-        for kind in ["text/plain; format=flowed", "text/plain", "text/html"] {
+        for kind in ["text/plain; format=flowed", "text/html"] {
             let message = format!("From: bo@b.example\r\nContent-Type: {kind}\r\n\r\n{body}");
             let original = Original::parse(message.as_bytes());
             for mode in [Mode::Reply, Mode::Forward] {
