@@ -5,231 +5,17 @@
 //! their content. Time is linear in the size of the HTML. A tree of elements as browsers build it
 //! can grow with the square of the size, because browsers repeat formatting elements.
 
+mod permitted;
+
 use std::fmt::Write as _;
 use std::ops::ControlFlow;
 
 use crate::kind::is_signature;
 use crate::tag::{Tag, Token, VOID, tokenize};
+use permitted::{ATTRIBUTES, DATA_IMAGES, ELEMENTS, LINKS, PROPERTIES, REMOVED};
 
 /// Maximum nesting depth of the output. The tags of deeper elements are removed.
 const MAX_DEPTH: usize = 256;
-
-/// The elements of the output. Other elements are removed, and their content is kept.
-const ELEMENTS: &[&str] = &[
-    "a",
-    "abbr",
-    "acronym",
-    "address",
-    "article",
-    "aside",
-    "b",
-    "bdi",
-    "bdo",
-    "big",
-    "blockquote",
-    "br",
-    "caption",
-    "center",
-    "cite",
-    "code",
-    "col",
-    "colgroup",
-    "dd",
-    "del",
-    "details",
-    "dfn",
-    "div",
-    "dl",
-    "dt",
-    "em",
-    "figcaption",
-    "figure",
-    "font",
-    "footer",
-    "h1",
-    "h2",
-    "h3",
-    "h4",
-    "h5",
-    "h6",
-    "header",
-    "hr",
-    "i",
-    "img",
-    "ins",
-    "kbd",
-    "li",
-    "main",
-    "mark",
-    "nav",
-    "ol",
-    "p",
-    "pre",
-    "q",
-    "rp",
-    "rt",
-    "ruby",
-    "s",
-    "samp",
-    "section",
-    "small",
-    "span",
-    "strike",
-    "strong",
-    "sub",
-    "summary",
-    "sup",
-    "table",
-    "tbody",
-    "td",
-    "tfoot",
-    "th",
-    "thead",
-    "time",
-    "tr",
-    "tt",
-    "u",
-    "ul",
-    "var",
-    "wbr",
-    "dir",
-    "menu",
-    "nobr",
-    "label",
-    "legend",
-    "fieldset",
-];
-
-/// Elements that are removed with their content.
-const REMOVED: &[&str] = &[
-    "script",
-    "style",
-    "title",
-    "template",
-    "noscript",
-    "iframe",
-    "object",
-    "svg",
-    "math",
-    "textarea",
-    "select",
-    "audio",
-    "video",
-    "canvas",
-    "noembed",
-    "noframes",
-    "xmp",
-    "plaintext",
-    "applet",
-    "frameset",
-    "datalist",
-    "button",
-];
-
-/// The attributes of the output, except those with rules of their own.
-const ATTRIBUTES: &[&str] = &[
-    "align",
-    "alt",
-    "bgcolor",
-    "border",
-    "cellpadding",
-    "cellspacing",
-    "color",
-    "cols",
-    "colspan",
-    "dir",
-    "face",
-    "height",
-    "lang",
-    "nowrap",
-    "reversed",
-    "rowspan",
-    "size",
-    "start",
-    "title",
-    "type",
-    "valign",
-    "width",
-];
-
-/// The properties of `style` attributes. None of them can load a file or move an element out of
-/// its place.
-const PROPERTIES: &[&str] = &[
-    "background-color",
-    "border",
-    "border-bottom",
-    "border-bottom-color",
-    "border-bottom-style",
-    "border-bottom-width",
-    "border-collapse",
-    "border-color",
-    "border-left",
-    "border-left-color",
-    "border-left-style",
-    "border-left-width",
-    "border-radius",
-    "border-right",
-    "border-right-color",
-    "border-right-style",
-    "border-right-width",
-    "border-spacing",
-    "border-style",
-    "border-top",
-    "border-top-color",
-    "border-top-style",
-    "border-top-width",
-    "border-width",
-    "box-sizing",
-    "clear",
-    "color",
-    "direction",
-    "display",
-    "float",
-    "font",
-    "font-family",
-    "font-size",
-    "font-style",
-    "font-variant",
-    "font-weight",
-    "height",
-    "letter-spacing",
-    "line-height",
-    "list-style-type",
-    "margin",
-    "margin-bottom",
-    "margin-left",
-    "margin-right",
-    "margin-top",
-    "max-height",
-    "max-width",
-    "min-height",
-    "min-width",
-    "opacity",
-    "overflow",
-    "padding",
-    "padding-bottom",
-    "padding-left",
-    "padding-right",
-    "padding-top",
-    "text-align",
-    "text-decoration",
-    "text-indent",
-    "text-transform",
-    "vertical-align",
-    "white-space",
-];
-
-/// The schemes of links.
-const LINKS: [&str; 4] = ["http:", "https:", "mailto:", "tel:"];
-
-/// The beginnings of URLs of images that are part of the HTML. SVG is not in the list, because an
-/// SVG image can refer to other files.
-const DATA_IMAGES: [&str; 4] = [
-    "data:image/png;base64,",
-    "data:image/gif;base64,",
-    "data:image/jpeg;base64,",
-    "data:image/webp;base64,",
-];
 
 /// Settings of [`sanitized`].
 pub struct Sanitizing<'s> {
@@ -336,35 +122,12 @@ impl Sanitizer<'_> {
             attribute(&mut written, "src", &source);
         }
         for (name, value) in tag.attributes() {
-            self.attribute(&mut written, element, name, value);
+            write_attribute(&mut written, element, name, value);
         }
         written.push('>');
         self.write(&written);
         if !is_void && !self.truncated {
             self.open.push(element);
-        }
-    }
-
-    fn attribute(&self, written: &mut String, element: &str, name: &str, value: &str) {
-        match name {
-            "style" => {
-                let style = style(value);
-                if !style.is_empty() {
-                    attribute(written, "style", &style);
-                }
-            }
-            "href" if element == "a" => {
-                if let Some(url) = url(value, &LINKS) {
-                    attribute(written, "href", &url);
-                }
-            }
-            "cite" if element == "blockquote" => {
-                if let Some(url) = url(value, &["mid:"]) {
-                    attribute(written, "cite", &url);
-                }
-            }
-            name if ATTRIBUTES.contains(&name) => attribute(written, name, value),
-            _ => {}
         }
     }
 
@@ -579,6 +342,30 @@ fn percent_decoded(text: &str) -> String {
         }
     }
     String::from_utf8_lossy(&bytes).into_owned()
+}
+
+/// Writes an attribute if it is permitted.
+fn write_attribute(written: &mut String, element: &str, name: &str, value: &str) {
+    match name {
+        "style" => {
+            let style = style(value);
+            if !style.is_empty() {
+                attribute(written, "style", &style);
+            }
+        }
+        "href" if element == "a" => {
+            if let Some(url) = url(value, &LINKS) {
+                attribute(written, "href", &url);
+            }
+        }
+        "cite" if element == "blockquote" => {
+            if let Some(url) = url(value, &["mid:"]) {
+                attribute(written, "cite", &url);
+            }
+        }
+        name if ATTRIBUTES.contains(&name) => attribute(written, name, value),
+        _ => {}
+    }
 }
 
 fn attribute(written: &mut String, name: &str, value: &str) {

@@ -5,8 +5,8 @@
 //! use latchmail_compose::{Account, Locale, Mode, Original, OwnAddress, compose};
 //!
 //! let original = Original::parse(
-//!     b"From: Bo <bo@b.example>\r\nTo: ada@a.example\r\nSubject: Plan\r\nMessage-ID: <1@b.example>\r\n\
-//!       Date: Fri, 20 Nov 2026 09:00:00 +0100\r\n\r\nHello Ada\r\n",
+//!     b"From: Bo <bo@b.example>\r\nTo: ada@a.example\r\nSubject: Plan\r\n\
+//!       Message-ID: <1@b.example>\r\nDate: Fri, 20 Nov 2026 09:00:00 +0100\r\n\r\nHello Ada\r\n",
 //! );
 //! let account = Account::of("ada@a.example");
 //! let reply = compose(&original, &account, Mode::Reply, Locale::German);

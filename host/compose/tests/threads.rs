@@ -1,5 +1,6 @@
 //! Compares replies and forwards with expectations that were written by hand. `tests/threads` has
 //! the messages, and `README.md` in that folder describes the format.
+#![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -33,7 +34,8 @@ struct Case {
     expected: Vec<Expected>,
 }
 
-/// The expected values of a message in a mode. A value that a case does not have is the usual value.
+/// The expected values of a message in a mode. A value that a case does not have is the usual
+/// value.
 #[derive(Debug)]
 struct Expected {
     mode: String,

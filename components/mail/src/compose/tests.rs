@@ -100,7 +100,7 @@ fn invalid_requests_are_refused() {
     for (mode, body, text) in [
         (Mode::Forward, "{}", "to must name at least one recipient"),
         (Mode::Reply, "", "Invalid JSON body"),
-        (Mode::Reply, "[]", "Invalid JSON body"),
+        (Mode::Reply, "[]", "The body must be an object"),
         (Mode::Reply, r#"{"locale": 1}"#, "locale must be a string"),
         (
             Mode::Reply,

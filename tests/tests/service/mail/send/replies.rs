@@ -210,7 +210,7 @@ async fn access(service: &Service, ada: &Person<'_>, bob: &Person<'_>, uid: u64)
         let foreign = act(bob, uid, action, &body).await;
         foreign.fails(404, "Message not found");
         for (body, text) in [
-            (json!([]), "Invalid JSON body"),
+            (json!([]), "The body must be an object"),
             (
                 json!({ "to": "nobody" }),
                 "to must contain only mail addresses",
