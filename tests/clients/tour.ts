@@ -137,13 +137,13 @@ const { folders } = await ok(me.GET('/api/v1/mail/folders'));
 equal(folders.some((each) => each.path === 'Tour'), false);
 
 // Import a message, and read its bytes.
-const letters = { folder: 'Letters' };
+const inLetters = { folder: 'Letters' };
 const letter = 'From: grace@outside.test\r\nSubject: Letter\r\n\r\nHello\r\n';
 const importLetter = () =>
     me.POST('/api/v1/mail/folders/{folder}/messages', {
         ...bytes('message/rfc822'),
         params: {
-            path: letters,
+            path: inLetters,
             query: { flags: ['\\Flagged'], receivedAt: '2026-11-20T08:00:00Z' },
             header: { 'Idempotency-Key': 'a-letter' },
         },
@@ -157,8 +157,8 @@ equal(importedAgain.response.headers.get('idempotent-replayed'), 'true');
 const stored = { path: { uid: imported.uid } };
 const rawMessage = me.GET('/api/v1/mail/messages/{uid}/raw', { params: stored, parseAs: 'text' });
 equal(await ok(rawMessage), letter);
-const bytes = { params: stored, parseAs: 'text' as const };
-const same = { 'If-None-Match': await tagOf(me.GET('/api/v1/mail/messages/{uid}/raw', bytes)) };
+const asText = { params: stored, parseAs: 'text' as const };
+const same = { 'If-None-Match': await tagOf(me.GET('/api/v1/mail/messages/{uid}/raw', asText)) };
 const ifOther = { params: { ...stored, header: same } };
 await status(304, me.GET('/api/v1/mail/messages/{uid}/raw', ifOther));
 const beginning = await me.GET('/api/v1/mail/messages/{uid}/raw', {
@@ -181,7 +181,7 @@ equal((await read('detail')).messages.map((each) => each.subject), ['Letter', 'R
 
 // List a folder with a cursor.
 const listLetters = (query: { cursor?: string; limit?: number; unread?: 'true' }) =>
-    ok(me.GET('/api/v1/mail/folders/{folder}/messages', { params: { path: letters, query } }));
+    ok(me.GET('/api/v1/mail/folders/{folder}/messages', { params: { path: inLetters, query } }));
 const newest = await listLetters({ limit: 1 });
 equal(newest.total, 2);
 const oldest = await listLetters({ limit: 1, cursor: newest.nextCursor ?? '' });
@@ -224,10 +224,10 @@ await ok(me.DELETE('/api/v1/mail/messages/{uid}/snooze', waiting));
 equal((await ok(me.GET('/api/v1/mail/messages/{uid}/snooze', waiting))).until, null);
 
 // Delete a folder with its messages.
-await status(409, me.DELETE('/api/v1/mail/folders/{folder}', { params: { path: letters } }));
+await status(409, me.DELETE('/api/v1/mail/folders/{folder}', { params: { path: inLetters } }));
 await ok(
     me.DELETE('/api/v1/mail/folders/{folder}', {
-        params: { path: letters, query: { messages: 'delete' } },
+        params: { path: inLetters, query: { messages: 'delete' } },
     }),
 );
 equal(ascending((await read('summary')).missing), ascending(both));

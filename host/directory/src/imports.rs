@@ -39,12 +39,16 @@ const SWEEP: &str = "DELETE FROM imports WHERE begun_at <= $1";
 const MARK: &str = "INSERT INTO imported_messages (account_id, identity, imported_at) \
     VALUES ($1, $2, $3) ON CONFLICT (account_id, identity) DO NOTHING";
 /// Marks a header before its message is stored. The sweep does not delete this mark, because the
-/// message can exist although the outcome of the import is unknown.
+/// message can exist although the outcome of the import is unknown. The time of the mark is the
+/// latest time minus the number of other concurrent imports of messages with this header.
 const BEGIN_MARK: &str = "INSERT INTO imported_messages (account_id, identity, imported_at) \
-    VALUES ($1, $2, 9223372036854775807) ON CONFLICT (account_id, identity) DO UPDATE SET imported_at = excluded.imported_at";
-/// The sweep deletes the mark of a header a day after the import.
-const END_MARK: &str =
-    "UPDATE imported_messages SET imported_at = $3 WHERE account_id = $1 AND identity = $2";
+    VALUES ($1, $2, 9223372036854775807) ON CONFLICT (account_id, identity) DO UPDATE SET imported_at = imported_messages.imported_at - 1";
+/// Ends one of several imports of messages with a header.
+const COUNT_DOWN: &str = "UPDATE imported_messages SET imported_at = imported_at + 1 \
+    WHERE account_id = $1 AND identity = $2 AND imported_at < 9223372036854775807";
+/// Ends the only import of a message with a header.
+const END_MARK: &str = "DELETE FROM imported_messages \
+    WHERE account_id = $1 AND identity = $2 AND imported_at = 9223372036854775807";
 /// Finds the mark of a header $3, or of the message $2.
 const IS_MARKED: &str = "SELECT imported_at FROM imported_messages WHERE account_id = $1 AND (identity = $3 \
     OR identity = (SELECT identity FROM messages WHERE account_id = $1 AND uid = $2)) LIMIT 1";
@@ -243,14 +247,11 @@ impl Imports {
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails.
-    pub async fn end_mark(
-        &self,
-        account: &str,
-        header: Identity,
-        now: Timestamp,
-    ) -> Result<(), Error> {
-        let parameters = (account, &header[..], now);
-        self.db.execute(END_MARK, parameters).await?;
+    pub async fn end_mark(&self, account: &str, header: Identity) -> Result<(), Error> {
+        let parameters = (account, &header[..]);
+        if self.db.execute(COUNT_DOWN, parameters).await? == 0 {
+            self.db.execute(END_MARK, parameters).await?;
+        }
         Ok(())
     }
 
@@ -338,15 +339,17 @@ mod tests {
             .unwrap();
         let is_marked = |header| directory.imports.is_marked("ada", MessageNumber(5), header);
         let imports = &directory.imports;
-        imports.begin_mark("ada", [2; 16]).await.unwrap();
+        for _ in 0..2 {
+            imports.begin_mark("ada", [2; 16]).await.unwrap();
+        }
         let later = Timestamp::from_millis(6000 + 2 * day);
         imports.sweep(later).await.unwrap();
         assert!(is_marked([2; 16]).await.unwrap());
         assert!(!is_marked([1; 16]).await.unwrap());
-        let ended = imports.end_mark("ada", [2; 16], Timestamp::from_millis(6000));
-        ended.await.unwrap();
+        imports.end_mark("ada", [2; 16]).await.unwrap();
         assert!(is_marked([2; 16]).await.unwrap());
-        imports.sweep(later).await.unwrap();
+        imports.end_mark("ada", [2; 16]).await.unwrap();
+        assert!(!is_marked([2; 16]).await.unwrap());
         assert_eq!(fresh.number("SELECT COUNT(*) FROM imports").await, 0);
         let marks = "SELECT COUNT(*) FROM imported_messages";
         assert_eq!(fresh.number(marks).await, 0);

@@ -292,8 +292,7 @@ impl Importer {
         imports.begin_mark(&access.account, header).await?;
         let stored = self.store_marked(access, import, state, key).await;
         if !matches!(&stored, Err(Error::Mailbox(MailboxError::Unknown(_)))) {
-            let now = self.clock.now();
-            log_failure(imports.end_mark(&access.account, header, now).await);
+            log_failure(imports.end_mark(&access.account, header).await);
         }
         stored
     }

@@ -42,7 +42,7 @@ async fn rcpt(service: &Service, to: &str, bytes: usize) -> String {
     last
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_full_mailbox_takes_no_message_until_there_is_space() {
     let settings = format!("[plans.default]\nstorage = {LIMIT}\n");
     let service = Service::with_mail_and(&settings).await;

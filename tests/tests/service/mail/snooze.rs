@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use futures_util::TryStreamExt as _;
-use latchmail_core::clock::Clock;
 use latchmail_tests::{Imap, Person, Service, append_message, imap};
 use serde_json::{Value, json};
 use tokio::time::sleep;
@@ -14,8 +13,8 @@ use crate::accounts::sharing::shared_mailbox::SharedMailbox;
 const HOUR: Duration = Duration::from_hours(1);
 
 /// Returns the body of a request, with a time that is `delay` from now.
-fn until(delay: Duration) -> Value {
-    json!({ "until": Clock::system().now().plus(delay).to_string() })
+fn until(service: &Service, delay: Duration) -> Value {
+    json!({ "until": service.clock.now().plus(delay).to_string() })
 }
 
 fn line(method: &str, uid: u64) -> String {
@@ -23,7 +22,8 @@ fn line(method: &str, uid: u64) -> String {
 }
 
 async fn snooze(person: &Person<'_>, uid: u64, delay: Duration) {
-    let snoozed = person.send_json(&line("POST", uid), &until(delay)).await;
+    let body = until(person.service, delay);
+    let snoozed = person.send_json(&line("POST", uid), &body).await;
     snoozed.succeeds(200);
 }
 
@@ -114,6 +114,7 @@ async fn a_snoozed_message_comes_back_unread_to_its_folder() {
     client.rename("Letters", "Post").await.unwrap();
     snooze(&ada, back, Duration::from_secs(3)).await;
     let unread = ("Post".to_owned(), vec!["\\Flagged".to_owned()]);
+    service.clock.advance(Duration::from_secs(4));
     while state(&ada, back).await != unread {
         sleep(Duration::from_millis(100)).await;
     }
@@ -134,14 +135,16 @@ async fn a_snoozed_message_comes_back_unread_to_its_folder() {
         (json!({ "until": 1_900_000_000 }), invalid),
         (json!({ "until": "2026-12-01 08:00:00" }), invalid),
         (json!({ "until": "2020-01-01T00:00:00Z" }), range),
-        (until(HOUR * 24 * 367), range),
+        (until(&service, HOUR * 24 * 367), range),
     ] {
         let refused = ada.send_json(&line("POST", back), &body).await;
         refused.fails(400, text);
     }
     let bob = service.person("bob").await;
     for method in ["POST", "GET", "DELETE"] {
-        let refused = bob.send_json(&line(method, back), &until(HOUR)).await;
+        let refused = bob
+            .send_json(&line(method, back), &until(&service, HOUR))
+            .await;
         refused.fails(404, "Message not found");
     }
     assert_eq!(state(&ada, back).await, unread);
@@ -157,7 +160,7 @@ async fn a_member_needs_rights_on_both_folders_to_snooze() {
     let grant = Grant::on("folder", &shared.folder("Alpha").await, rights);
     shared.invite("bob", &grant).await.succeeds(201);
     let bob = shared.bob.clone();
-    let body = until(HOUR);
+    let body = until(&service, HOUR);
     let post = line("POST", alpha);
     // The folder does not exist, and the member must not create folders.
     for (uid, status) in [(alpha, 403), (beta, 404)] {
