@@ -278,6 +278,8 @@ codes! {
         "sendAt must be at most a year ahead",
         "undoSeconds must be 0 to 120",
     ];
+    ALREADY_SENT = "already_sent", [409], ["Already sent"];
+    OUTBOX_ENTRY_NOT_FOUND = "outbox_entry_not_found", [404], ["Outbox entry not found"];
     NOT_SCHEDULED = "not_scheduled", [409], ["The message is not scheduled any longer"];
     INVALID_FILENAME = "invalid_filename", [400], ["filename {}"];
     DRAFT_NOT_FOUND = "draft_not_found", [404], ["Draft not found"];

@@ -3,7 +3,7 @@
 use super::{Blob, Error, Host, Timestamp};
 use crate::bindings::latchmail::host::outbox;
 pub use crate::bindings::latchmail::host::outbox::{
-    Draft, Entry, File, FileSource, Header, MessagePart, Original, OutboxEntry, SendError,
+    Draft, Entry as OutboxEntry, File, FileSource, Header, MessagePart, Original, SendError,
     SendOptions, Sent, UploadedFile,
 };
 

@@ -8,8 +8,8 @@ use super::mailbox::{check_page, paged};
 use super::{Account, FakeHost, Need, SentFile};
 use crate::capability::{
     Address, Blob, Caller as _, Detail, Draft, DraftError, DraftPage, Drafts, Error, File,
-    FileSource, Header, HeaderField, MessagePart, Outbox as _, Page, Scope, SendError, Sent,
-    StoredDraft,
+    FileSource, Header, HeaderField, MessagePart, Outbox as _, Page, Scope, SendError, SendOptions,
+    Sent, StoredDraft,
 };
 use crate::testing::letter::Letter;
 
@@ -322,6 +322,7 @@ fn finished(stored: StoredDraft) -> Result<Draft, DraftError> {
                 inline: attachment.disposition == "inline",
             })
             .collect(),
+        original: None,
     })
 }
 
