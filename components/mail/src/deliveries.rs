@@ -116,8 +116,11 @@ mod tests {
             references: Vec::new(),
             headers: Vec::new(),
             files: Vec::new(),
+            original: None,
         };
-        host.send(draft, None).unwrap().message_id
+        host.send(draft, &SendOptions::default())
+            .unwrap()
+            .message_id
     }
 
     #[test]

@@ -195,13 +195,6 @@ pub fn module<H: Mailbox + Outbox + Compose + Drafts + Deliveries + Filters + Ca
                 .takes(SMALL)
                 .within(120),
         )
-}
-
-/// Adds the properties of a route whose body can contain attachments.
-fn with_files<H>(route: Route<H>) -> Route<H> {
-    let route = route.takes(LARGE).blob_field("/attachments/*/content");
-    route
-        .within(120)
         .route(reading(Route::new(
             "getDeliveries",
             deliveries::get_deliveries,
@@ -210,6 +203,12 @@ fn with_files<H>(route: Route<H>) -> Route<H> {
         .route(changing(Route::new("setVacation", filters::set_vacation)).takes(FILTERS))
         .route(reading(Route::new("getRules", filters::get_rules)))
         .route(changing(Route::new("setRules", filters::set_rules)).takes(FILTERS))
+}
+
+/// Adds the properties of a route whose body can contain attachments.
+fn with_files<H>(route: Route<H>) -> Route<H> {
+    let route = route.takes(LARGE).blob_field("/attachments/*/content");
+    route.within(120)
 }
 
 latchmail_sdk::export!(module);

@@ -82,14 +82,6 @@ impl Changer {
         Ok((access, lock))
     }
 
-    /// Acquires the account's lock for changes of the mailbox.
-    pub(crate) async fn lock<'a>(
-        &self,
-        access: &'a Access,
-    ) -> Result<(Cow<'a, Access>, Option<OwnedSemaphorePermit>), Error> {
-        self.context.connections.lock(&self.locks, access).await
-    }
-
     /// Waits until no change is in progress.
     pub async fn finished(&self) {
         self.tasks.finished().await;

@@ -222,6 +222,7 @@ impl Model {
             .post("/api/v1/mail/folders", &json!({ "path": path }))
             .await;
         assert_eq!(created.succeeds(201)["path"], path);
+        self.adds_parents(&path);
         self.adds(path);
     }
 
@@ -247,6 +248,18 @@ impl Model {
         for folder in &mut self.folders {
             if folder.path == from || folder.path.starts_with(&below) {
                 folder.path.replace_range(..from.len(), &to);
+            }
+        }
+        self.adds_parents(&to);
+    }
+
+    /// Adds the parents that the service creates: a deleted folder with subfolders cannot be opened
+    /// until it is created again.
+    fn adds_parents(&mut self, path: &str) {
+        for (at, _) in path.match_indices('/') {
+            let parent = &path[..at];
+            if !self.folders.iter().any(|folder| folder.path == parent) {
+                self.adds(parent.to_owned());
             }
         }
     }

@@ -132,7 +132,7 @@ impl Drafts {
             fingerprint,
             options,
         };
-        let sent = self.send_found(access, &found, &records).await?;
+        let sent = self.send_found(access, id, &found, &records).await?;
         self.remove_sent(access, &found).await;
         Ok(Some(sent))
     }
@@ -140,6 +140,7 @@ impl Drafts {
     async fn send_found(
         &self,
         access: &Access,
+        id: &str,
         found: &Found,
         records: &Records,
     ) -> Result<Sent, Error> {
@@ -165,7 +166,7 @@ impl Drafts {
             None => self.outbox.new_message_id(envelope.from.domain())?,
         };
         let outgoing = Outgoing {
-            draft: found.entry.id.clone(),
+            draft: id.to_owned(),
             message,
             envelope,
             message_id,

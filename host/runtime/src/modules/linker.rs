@@ -17,7 +17,7 @@ use crate::api::Call;
 pub(super) const UNGRANTED: [&str; 5] = ["types", "blobs", "streams", "log", "config"];
 
 /// Interfaces of `latchmail:host` that an operator can grant.
-pub const GRANTABLE: [&str; 11] = [
+pub const GRANTABLE: [&str; 14] = [
     "caller",
     "mailbox",
     "outbox",
