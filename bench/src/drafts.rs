@@ -79,8 +79,8 @@ fn send(
     };
     // The draft for the next call. Its creation is not measured.
     let next = Mutex::new(Some(create()?));
-    let mut left = delivery.http_call(service, account)?;
     let mut http = service.http()?;
+    let mut left = delivery.http_call(service, account)?;
     let mut right: Call<'_> = Box::new(|| {
         let id = next.lock().unwrap_or_else(PoisonError::into_inner).take();
         let id = id.context("there is no draft")?;

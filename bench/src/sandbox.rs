@@ -149,7 +149,9 @@ macro_rules! listing {
 
 // After the macro, which the module uses.
 mod drafts;
+mod filters;
 mod mailbox;
+mod outbox;
 
 impl sdk::Mailbox for Memory {
     fn list_folders(&self) -> Result<Vec<sdk::Folder>, sdk::Error> {
@@ -299,16 +301,6 @@ impl sdk::Deliveries for Memory {
     }
 }
 
-impl sdk::Outbox for Memory {
-    fn send(&self, _: sdk::Draft, _: Option<&str>) -> Result<sdk::Sent, sdk::SendError> {
-        Err(sdk::Error::Internal.into())
-    }
-
-    fn upload(&self, _: &str, _: &str, _: sdk::Blob) -> Result<sdk::UploadedFile, sdk::Error> {
-        Err(sdk::Error::Internal)
-    }
-}
-
 impl sdk::Compose for Memory {
     fn compose(&self, _: &str, _: u64, _: Option<&str>) -> Result<sdk::Draft, sdk::Error> {
         Err(sdk::Error::Internal)
@@ -450,31 +442,5 @@ impl host::compose::Host for Memory {
 impl host::deliveries::Host for Memory {
     async fn get(&mut self, _: String) -> Result<host::deliveries::Delivery, HostError<Error>> {
         Err(Error::Internal.into())
-    }
-}
-
-impl host::outbox::Host for Memory {
-    async fn send(
-        &mut self,
-        _: host::outbox::Draft,
-        _: Option<String>,
-    ) -> Result<host::outbox::Sent, HostError<host::outbox::SendError>> {
-        Err(Error::Internal.into())
-    }
-
-    async fn upload(
-        &mut self,
-        _: String,
-        _: String,
-        _: Resource<Blob>,
-    ) -> Result<host::outbox::UploadedFile, HostError<Error>> {
-        Err(Error::Internal.into())
-    }
-
-    fn convert_send_error(
-        &mut self,
-        error: HostError<host::outbox::SendError>,
-    ) -> wasmtime::Result<host::outbox::SendError> {
-        error.into_guest()
     }
 }

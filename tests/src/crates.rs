@@ -7,7 +7,7 @@ use std::process::Command;
 use serde_json::Value;
 
 /// The crates of the service. Each may depend on those before it.
-const CRATES: [&str; 28] = [
+const CRATES: [&str; 30] = [
     "latchmail-shape",
     "latchmail-html",
     "latchmail-mailserver",

@@ -3,7 +3,7 @@
 use latchmail_bindings::HostError;
 use latchmail_bindings::latchmail::host::drafts as wit;
 use latchmail_bindings::latchmail::host::mailbox::Page;
-use latchmail_bindings::latchmail::host::outbox::{Draft, Sent};
+use latchmail_bindings::latchmail::host::outbox::{Draft, SendOptions, Sent};
 use latchmail_bindings::latchmail::host::types::Error;
 use latchmail_sdk::capability as sdk;
 
@@ -39,7 +39,7 @@ impl sdk::Drafts for Memory {
         &self,
         _: &str,
         _: Option<&str>,
-        _: Option<&str>,
+        _: &sdk::SendOptions,
     ) -> Result<sdk::Sent, sdk::DraftError> {
         Err(sdk::Error::Internal.into())
     }
@@ -79,7 +79,7 @@ impl wit::Host for Memory {
         &mut self,
         _: String,
         _: Option<String>,
-        _: Option<String>,
+        _: SendOptions,
     ) -> Result<Sent, HostError<wit::DraftError>> {
         Err(Error::Internal.into())
     }

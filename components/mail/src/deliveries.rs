@@ -118,9 +118,16 @@ mod tests {
             files: Vec::new(),
             original: None,
         };
-        host.send(draft, &SendOptions::default())
-            .unwrap()
-            .message_id
+        host.send(
+            draft,
+            &SendOptions {
+                key: None,
+                send_at: None,
+                undo_seconds: None,
+            },
+        )
+        .unwrap()
+        .message_id
     }
 
     #[test]

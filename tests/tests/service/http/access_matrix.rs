@@ -4,7 +4,6 @@
 mod expected;
 mod routes;
 
-use std::collections::BTreeMap;
 use std::time::Duration;
 
 use latchmail_core::caller::{Scope, missing};
@@ -16,7 +15,6 @@ use latchmail_tests::{
 use serde_json::{Value, json};
 
 use self::expected::expected_access;
-use self::routes::{CHANGES, SESSION_ROUTES};
 
 const NO_CREDENTIAL: &str = "Missing or invalid Authorization header";
 const UNUSABLE: &str = "Invalid or expired access token";

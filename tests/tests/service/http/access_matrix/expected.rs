@@ -5,6 +5,8 @@ use std::collections::BTreeMap;
 use latchmail_core::caller::Scope;
 use latchmail_runtime::modules::Access;
 
+use super::routes::{CHANGES, SESSION_ROUTES};
+
 /// Returns the expected access of each route.
 pub(super) fn expected_access() -> BTreeMap<&'static str, Access> {
     let scoped = |scope, oauth| Access::Scoped { scope, oauth };
