@@ -353,6 +353,7 @@ fn linker(engine: &Engine) -> wasmtime::Result<Linker<State>> {
     host::outbox::add_to_linker::<_, HasSelf<Memory>>(&mut linker, memory)?;
     host::compose::add_to_linker::<_, HasSelf<Memory>>(&mut linker, memory)?;
     host::drafts::add_to_linker::<_, HasSelf<Memory>>(&mut linker, memory)?;
+    host::filters::add_to_linker::<_, HasSelf<Memory>>(&mut linker, memory)?;
     host::deliveries::add_to_linker::<_, HasSelf<Memory>>(&mut linker, memory)?;
     Ok(linker)
 }

@@ -284,6 +284,44 @@ assert [each.address for each in copy.reply_to] == [data["guest"]]
 expected = ["a.txt", "a.csv", message.attachments[0].filename, "Rich.eml"]
 assert [each.filename for each in copy.attachments] == expected
 
+deliveries = call("get_deliveries", me, message_id=result.message_id)
+assert deliveries.recipients[0].address == data["guest"]
+
+# Replies and forwards.
+answer = models.ComposeRequest(to=data["guest"], text="Hello", locale="de")
+call("reply_to_message", me, uid=uid, body=answer)
+call("reply_to_all", me, uid=uid, body=models.ComposeRequest(to=[data["guest"]], html="<p>Hello</p>"))
+call("forward_message", me, uid=uid, body=models.ComposeRequest(to=data["guest"], as_attachment=True))
+
+# Drafts.
+draft = call("create_draft", me, 201, body=models.DraftRequest(to="half@", subject="Draft", text="Hello"))
+assert call("get_draft", me, id=draft.id).draft.to == ["half@"]
+finished = models.DraftRequest(from_=data["address"], to=[data["guest"]], subject="Draft", text="Hello")
+replaced = call("replace_draft", me, id=draft.id, if_match=f'"{draft.version}"', body=finished)
+assert call("list_drafts", me, limit=1).drafts[0].version == replaced.version
+call("send_draft", me, id=draft.id)
+draft = call("create_draft", me, 201, body=models.DraftRequest(mode="reply", uid=uid, text="Hello"))
+call("delete_draft", me, id=draft.id)
+
+# The outbox.
+year = datetime.datetime(2027, 1, 1, tzinfo=datetime.timezone.utc)
+planned = models.SendRequest(
+    from_=data["address"], to=[data["guest"]], subject="Later", text="Hello", send_at=year
+)
+later = call("send_message", me, 202, body=planned)
+assert call("get_outbox_entry", me, id=later.outbox_id).state == "scheduled"
+change = models.RescheduleRequest(send_at=datetime.datetime(2027, 2, 1, tzinfo=datetime.timezone.utc))
+call("reschedule_outbox_entry", me, id=later.outbox_id, body=change)
+call("cancel_outbox_entry", me, id=later.outbox_id)
+assert call("list_outbox", me).entries[0].state == "cancelled"
+
+# The vacation response and the rules.
+call("set_vacation", me, body=models.Vacation(is_enabled=True, text_body="I am away."))
+assert call("get_vacation", me).text_body == "I am away."
+stop = models.MailRuleAction(type_=models.MailRuleActionType.STOP)
+call("set_rules", me, body=models.Rules(rules=[models.MailRule(name="Stop", actions=[stop])]))
+assert call("get_rules", me).rules[0].name == "Stop"
+
 # Change messages.
 call("flag_message", me, uid=uid, body=models.FlagRequest(flags=["\\Seen"], action=models.FlagAction.ADD))
 call("move_message", me, uid=uid, body=models.MoveRequest(destination="Archive"))

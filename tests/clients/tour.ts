@@ -262,8 +262,9 @@ const send = () =>
         },
     });
 const sent = await ok(send());
+if (!('messageId' in sent)) throw new Error('the message was not sent');
 const sentAgain = await send();
-equal(sentAgain.data?.messageId, sent.messageId);
+equal(sentAgain.data, sent);
 equal(sentAgain.response.headers.get('idempotent-replayed'), 'true');
 const inSent = await ok(
     me.GET('/api/v1/mail/folders/{folder}/messages', {
@@ -283,6 +284,47 @@ equal(
     copy.attachments.map((each) => each.filename),
     ['a.txt', 'a.csv', first(message.attachments).filename, 'Rich.eml'],
 );
+
+const delivery = { params: { path: { messageId: sent.messageId } } };
+const { recipients } = await ok(me.GET('/api/v1/mail/sent/{messageId}', delivery));
+equal(first(recipients).address, data.guest);
+
+// Replies and forwards.
+await ok(me.POST('/api/v1/mail/messages/{uid}/reply', { ...one, body: { to: data.guest, text: 'Hello', locale: 'de' } }));
+await ok(me.POST('/api/v1/mail/messages/{uid}/reply-all', { ...one, body: { to: [data.guest], html: '<p>Hello</p>' } }));
+await ok(me.POST('/api/v1/mail/messages/{uid}/forward', { ...one, body: { to: data.guest, asAttachment: true } }));
+
+// Drafts.
+const draft = await ok(me.POST('/api/v1/mail/drafts', { body: { to: 'half@', subject: 'Draft', text: 'Hello' } }));
+const drafted = { path: { id: draft.id } };
+const savedDraft = await ok(me.GET('/api/v1/mail/drafts/{id}', { params: drafted }));
+equal(savedDraft.draft.to, ['half@']);
+const finished = { from: data.address, to: [data.guest], subject: 'Draft', text: 'Hello' };
+await ok(
+    me.PUT('/api/v1/mail/drafts/{id}', {
+        params: { ...drafted, header: { 'If-Match': `"${draft.version}"` } },
+        body: finished,
+    }),
+);
+await ok(me.GET('/api/v1/mail/drafts', { params: { query: { limit: 1 } } }));
+await ok(me.POST('/api/v1/mail/drafts/{id}/send', { params: drafted }));
+const answer = await ok(me.POST('/api/v1/mail/drafts', { body: { mode: 'reply', uid, text: 'Hello' } }));
+await ok(me.DELETE('/api/v1/mail/drafts/{id}', { params: { path: { id: answer.id } } }));
+
+// The outbox.
+const later = await ok(me.POST('/api/v1/mail/send', { body: { ...finished, sendAt: '2027-01-01T00:00:00Z' } }));
+if (!('outboxId' in later)) throw new Error('the message was not scheduled');
+const entry = { path: { id: later.outboxId } };
+equal((await ok(me.GET('/api/v1/mail/outbox/{id}', { params: entry }))).state, 'scheduled');
+await ok(me.PATCH('/api/v1/mail/outbox/{id}', { params: entry, body: { sendAt: '2027-02-01T00:00:00Z' } }));
+await ok(me.DELETE('/api/v1/mail/outbox/{id}', { params: entry }));
+equal(first((await ok(me.GET('/api/v1/mail/outbox'))).entries).state, 'cancelled');
+
+// The vacation response and the rules.
+await ok(me.PUT('/api/v1/mail/vacation', { body: { isEnabled: true, textBody: 'I am away.' } }));
+equal((await ok(me.GET('/api/v1/mail/vacation'))).textBody, 'I am away.');
+await ok(me.PUT('/api/v1/mail/rules', { body: { rules: [{ name: 'Stop', actions: [{ type: 'stop' }] }] } }));
+equal(first((await ok(me.GET('/api/v1/mail/rules'))).rules).name, 'Stop');
 
 // Change messages.
 await ok(me.POST('/api/v1/mail/messages/{uid}/flag', { ...one, body: { flags: ['\\Seen'], action: 'add' } }));

@@ -89,7 +89,7 @@ pub(crate) fn get_deliveries(
 
 #[cfg(test)]
 mod tests {
-    use latchmail_sdk::capability::{Address, Draft, Error, Outbox};
+    use latchmail_sdk::capability::{Address, Draft, Error, Outbox, SendOptions};
     use latchmail_sdk::testing::{FakeHost, json, request, set_delivery};
     use serde_json::json;
 

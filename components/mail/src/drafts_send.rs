@@ -25,7 +25,7 @@ use crate::drafts::required_version;
         ("If-Match" = Option<String>, Header, description = "The version that the client read, in quotation marks"),
         ("Idempotency-Key" = Option<String>, Header, pattern = "^[!-~]{1,255}$", description = "A unique key that the client chooses for the message, 1 to 255 visible ASCII characters")
     ),
-    request_body(content = DraftSendRequest, description = "Without a body, the draft is sent at once"),
+    request_body(content = Option<DraftSendRequest>, description = "Without a body, the draft is sent at once"),
     responses(
         (
             status = 200,

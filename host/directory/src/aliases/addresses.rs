@@ -155,7 +155,6 @@ mod tests {
             assert_eq!(found.unwrap(), is_deliverable, "{address}");
         }
     }
-    both!(only_the_address_of_an_active_account_receives_mail);
 
     async fn an_address_is_ones_own_while_it_is_live_and_active(fresh: Fresh) {
         let config = &fresh.config;
@@ -232,5 +231,8 @@ mod tests {
         assert_eq!(others, expected);
     }
 
-    both!(an_address_is_ones_own_while_it_is_live_and_active);
+    both!(
+        only_the_address_of_an_active_account_receives_mail,
+        an_address_is_ones_own_while_it_is_live_and_active
+    );
 }

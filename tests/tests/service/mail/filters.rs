@@ -74,8 +74,9 @@ async fn rules_apply_to_delivered_mail_and_the_script_of_another_client_still_ru
     let mut client = other_client(&ada).await;
     activate(&mut client, "mine", MINE).await;
     for path in ["Work", "Gr\u{f6}\u{df}e \"$x\" \\"] {
-        let created = ada.post("/api/v1/mail/folders", &json!({ "path": path }));
-        created.await.succeeds(201);
+        let body = json!({ "path": path });
+        let created = ada.post("/api/v1/mail/folders", &body).await;
+        created.succeeds(201);
     }
     let condition =
         |field: &str, op: &str, value: &str| json!({ "field": field, "op": op, "value": value });
