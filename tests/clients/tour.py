@@ -299,7 +299,7 @@ assert call("get_draft", me, id=draft.id).draft.to == ["half@"]
 finished = models.DraftRequest(from_=data["address"], to=[data["guest"]], subject="Draft", text="Hello")
 replaced = call("replace_draft", me, id=draft.id, if_match=f'"{draft.version}"', body=finished)
 assert call("list_drafts", me, limit=1).drafts[0].version == replaced.version
-call("send_draft", me, id=draft.id)
+call("send_draft", me, id=draft.id, body=models.DraftSendRequest())
 draft = call("create_draft", me, 201, body=models.DraftRequest(mode="reply", uid=uid, text="Hello"))
 call("delete_draft", me, id=draft.id)
 

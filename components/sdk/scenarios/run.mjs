@@ -172,7 +172,8 @@ function run({ accounts = ['ada'], settings = {}, messages = [], as, steps }) {
     return missing;
   }
   accounts.forEach((name) => host.signIn(values.fill(`{${name}}`)));
-  const deliver = (message) => {
+  const deliver = (unfilled) => {
+    const message = values.fill(unfilled);
     signIn(host, accounts[0], accounts[0]);
     const files = (message.files ?? []).map(camelKeys);
     host.deliver({ to: [], ...camelKeys(message), files, date: BigInt(message.date ?? 0) });

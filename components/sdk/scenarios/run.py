@@ -178,6 +178,7 @@ def run(scenario):
         return getattr(getattr(host, file, None), name, None)
 
     def deliver(message):
+        message = values.fill(message)
         sign_in(host, accounts[0], accounts[0])
         fields = {snake(name): value for name, value in message.items() if name != "from"}
         fields["files"] = [

@@ -145,7 +145,13 @@ mod tests {
         assert_eq!(
             config.modules["mail"].grants,
             [
-                "caller", "mailbox", "outbox", "compose", "drafts", "filters"
+                "caller",
+                "mailbox",
+                "outbox",
+                "compose",
+                "drafts",
+                "deliveries",
+                "filters"
             ]
         );
         assert_eq!(config.limits.mail, 7);

@@ -69,7 +69,7 @@ pub(crate) struct Rule {
     enabled: bool,
     /// `all` if each condition must be true, `any` if one condition must be true.
     #[serde(rename = "match", default = "all")]
-    #[schema(inline, value_type = Combination, default = "all")]
+    #[schema(value_type = Combination, default = "all")]
     combination: String,
     /// The conditions. A rule without conditions applies to every message.
     #[serde(default, deserialize_with = "objects")]
@@ -83,7 +83,7 @@ pub(crate) struct Rule {
 
 /// Whether each condition must be true.
 #[derive(ToSchema)]
-#[schema(rename_all = "lowercase")]
+#[schema(as = MailRuleMatch, rename_all = "lowercase")]
 #[expect(dead_code, reason = "used only for the API description")]
 pub(crate) enum Combination {
     All,
@@ -96,23 +96,22 @@ pub(crate) enum Combination {
 pub(crate) struct Condition {
     /// The part of the message that is compared. `to` also stands for Cc, and `listId` for the
     /// identifier in the List-Id header.
-    #[schema(inline, value_type = Field)]
+    #[schema(value_type = Field)]
     field: String,
     /// The name of the header field, only with the field `header`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false, min_length = 1, max_length = 100)]
     name: Option<String>,
     /// The comparison. `matches` has the wildcards `*` and `?`. `over` compares only `size`.
-    #[schema(inline, value_type = Operator)]
+    #[schema(value_type = Operator)]
     op: String,
     /// The text to compare with, 1 to 500 characters. For `size`, the number of bytes.
-    #[schema(inline)]
     value: ConditionValue,
 }
 
 /// The parts of a message.
 #[derive(ToSchema)]
-#[schema(rename_all = "camelCase")]
+#[schema(as = MailRuleField, rename_all = "camelCase")]
 #[expect(dead_code, reason = "used only for the API description")]
 pub(crate) enum Field {
     From,
@@ -125,7 +124,7 @@ pub(crate) enum Field {
 
 /// The comparisons.
 #[derive(ToSchema)]
-#[schema(rename_all = "lowercase")]
+#[schema(as = MailRuleOperator, rename_all = "lowercase")]
 #[expect(dead_code, reason = "used only for the API description")]
 pub(crate) enum Operator {
     Contains,
@@ -137,6 +136,7 @@ pub(crate) enum Operator {
 /// A text or a number.
 #[derive(Serialize, ToSchema)]
 #[serde(untagged)]
+#[schema(as = MailRuleValue)]
 pub(crate) enum ConditionValue {
     Text(String),
     Number(u64),
@@ -173,7 +173,7 @@ pub(crate) struct Action {
     /// The kind of the action. `stop` applies neither later rules nor the Sieve scripts of other
     /// mail clients.
     #[serde(rename = "type")]
-    #[schema(inline, value_type = Kind)]
+    #[schema(value_type = Kind)]
     kind: String,
     /// The path of the folder, only for `move` and `copy`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -191,7 +191,7 @@ pub(crate) struct Action {
 
 /// The kinds of actions.
 #[derive(ToSchema)]
-#[schema(rename_all = "camelCase")]
+#[schema(as = MailRuleActionType, rename_all = "camelCase")]
 #[expect(dead_code, reason = "used only for the API description")]
 pub(crate) enum Kind {
     Move,

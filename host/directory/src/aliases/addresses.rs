@@ -222,7 +222,6 @@ mod tests {
         let others: Vec<_> = others.iter().map(|one| &*one.address).collect();
         let expected = [
             "ada@bob.example",
-            "me@bob.example",
             "me@once.example",
             "me@pending.example",
             "off@ada.example",

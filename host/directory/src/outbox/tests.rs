@@ -105,6 +105,8 @@ async fn a_message_is_sent_or_cancelled(fresh: Fresh) {
     );
     outbox.forget_bytes("draft").await.unwrap();
     assert_eq!(outbox.chunk("draft", Part::Draft, 0).await.unwrap(), None);
+    // The host that has the lease ends the job.
+    assert!(fresh.directory.jobs.end(&one).await.unwrap());
     assert_eq!(fresh.number("SELECT COUNT(*) FROM jobs").await, 0);
     assert_eq!(fresh.number("SELECT COUNT(*) FROM outbox_chunks").await, 0);
     assert_eq!(ids(None).await[0], "one", "the newest outcome");

@@ -200,7 +200,7 @@ mod tests {
             ("Subject:", "References: <a> x\r\nSubject:", "references"),
         ] {
             let draft = DRAFT.replacen(changed, to, 1);
-            let refused = check(draft.as_bytes()).unwrap_err();
+            let refused = check(draft.as_bytes()).expect_err(field);
             assert!(
                 matches!(refused, Error::Unfinished(name) if name == field),
                 "{refused}"

@@ -188,12 +188,12 @@ async fn run(service: &Service, number: usize, scenario: &Scenario) -> Vec<Strin
         run.people.insert(name.clone(), person);
     }
     for message in &scenario.messages {
-        run.deliver(message).await;
+        run.deliver(&values.message(message)).await;
     }
     for (index, step) in scenario.steps.iter().enumerate() {
         let (caller, call, with, expected) = match step {
             Step::Deliver(message) => {
-                run.deliver(message).await;
+                run.deliver(&values.message(message)).await;
                 continue;
             }
             Step::Advance => {

@@ -6,7 +6,7 @@ use crate::outbox::{Delivery, delivery_report};
 use latchmail_directory::deliveries::DeliveryState;
 use latchmail_directory::mailserver::MailServerView;
 
-const WITH_DSN: &str = "250-here\r\n250-SMTPUTF8\r\n250-DSN\r\n250 AUTH PLAIN\r\n";
+const WITH_DSN: &str = "250-here\r\n250-8BITMIME\r\n250-SMTPUTF8\r\n250-DSN\r\n250 AUTH PLAIN\r\n";
 
 impl TestOutbox {
     async fn delivery(&self, message_id: &str) -> Option<Delivery> {

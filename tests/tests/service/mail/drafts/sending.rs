@@ -88,7 +88,7 @@ async fn a_draft_is_sent_as_it_is_in_the_mailbox_and_disappears() {
     assert!(list(&ada).await.is_empty());
 
     // The message that a draft answers gets its flag.
-    ada.receive("From: Bob <bob@first.test>\nSubject: Question\nMessage-ID: <q@x>\n\nWhy?\n")
+    ada.receive("From: Bob <bob@outside.test>\nSubject: Question\nMessage-ID: <q@x>\n\nWhy?\n")
         .await;
     let question = ada.uid_of("INBOX", "Question").await;
     let reply = format!(

@@ -36,11 +36,17 @@ async fn entry(person: &Person<'_>, id: &str) -> Value {
 }
 
 async fn wait_for_state(person: &Person<'_>, id: &str, state: &str) -> Value {
+    let mut last = Value::Null;
     wait_until(&format!("{id} is {state}"), async || {
-        entry(person, id).await["state"] == state
+        let now = entry(person, id).await;
+        if now != last {
+            println!("{now}");
+            last = now;
+        }
+        last["state"] == state
     })
     .await;
-    entry(person, id).await
+    last
 }
 
 async fn patch(person: &Person<'_>, id: &str, body: &Value) -> Response {

@@ -96,13 +96,12 @@ async fn replies_and_forwards_arrive_in_the_thread_with_the_pictures() {
     let (ada, bob) = (service.person("ada").await, service.person("bob").await);
     let cy = service.person("cy").await;
     add_alias(&ada, "shop@second.test", true).await;
-    ada.receive_raw(&original()).await;
-    // Bob's copy of the original, so that the mail server forms Bob's thread.
-    let appended = imap(&bob)
-        .await
-        .append("INBOX", None, None, original())
-        .await;
-    appended.unwrap();
+    // Also in Bob's mailbox, so that the mail server forms Bob's thread.
+    for person in [&ada, &bob] {
+        let mut client = imap(person).await;
+        let appended = client.append("INBOX", None, None, original());
+        appended.await.unwrap();
+    }
     let uid = ada.uids("INBOX").await[0];
 
     let body = json!({ "html": "<p>Yes</p>", "subject": "Something else", "locale": "de" });
