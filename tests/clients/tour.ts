@@ -323,7 +323,7 @@ equal(first((await ok(me.GET('/api/v1/mail/outbox'))).entries).state, 'cancelled
 // The vacation response and the rules.
 await ok(me.PUT('/api/v1/mail/vacation', { body: { isEnabled: true, textBody: 'I am away.' } }));
 equal((await ok(me.GET('/api/v1/mail/vacation'))).textBody, 'I am away.');
-await ok(me.PUT('/api/v1/mail/rules', { body: { rules: [{ name: 'Stop', actions: [{ type: 'stop' }] }] } }));
+await ok(me.PUT('/api/v1/mail/rules', { body: { rules: [{ name: 'Stop', enabled: true, match: 'all', actions: [{ type: 'stop' }] }] } }));
 equal(first((await ok(me.GET('/api/v1/mail/rules'))).rules).name, 'Stop');
 
 // Change messages.

@@ -25,11 +25,13 @@ fn entry<'e>(id: &'e str, member: Option<&'e str>, send_at: Timestamp) -> NewEnt
 }
 
 async fn add(fresh: &Fresh, new: NewEntry<'_>) -> bool {
-    let chunks = [
+    let mut chunks = vec![
         (Part::Message, 0, b"zero".to_vec()),
         (Part::Message, 1, b"one".to_vec()),
-        (Part::Draft, 0, b"draft".to_vec()),
     ];
+    if new.draft.is_some() {
+        chunks.push((Part::Draft, 0, b"draft".to_vec()));
+    }
     fresh
         .directory
         .outbox
@@ -105,8 +107,6 @@ async fn a_message_is_sent_or_cancelled(fresh: Fresh) {
     );
     outbox.forget_bytes("draft").await.unwrap();
     assert_eq!(outbox.chunk("draft", Part::Draft, 0).await.unwrap(), None);
-    // The host that has the lease ends the job.
-    assert!(fresh.directory.jobs.end(&one).await.unwrap());
     assert_eq!(fresh.number("SELECT COUNT(*) FROM jobs").await, 0);
     assert_eq!(fresh.number("SELECT COUNT(*) FROM outbox_chunks").await, 0);
     assert_eq!(ids(None).await[0], "one", "the newest outcome");

@@ -191,7 +191,7 @@ mod tests {
     fn an_unfinished_draft_names_its_first_field() {
         for (changed, to, field) in [
             ("From: Ada <ada@x.example>\r\n", "", "from"),
-            ("ada@x.example", "ada", "from"),
+            ("Ada <ada@x.example>", "Ada <ada>", "from"),
             ("To: Bo <bo@x.example>\r\n", "", "to"),
             ("bo@x.example", "bo", "to"),
             (" more@x.example", " more", "bcc"),

@@ -30,7 +30,7 @@ async fn with_header(
 ) -> Response {
     let request = person.service.request(line).bearer_auth(&person.access);
     let request = request.header(name, value);
-    if line.starts_with("GET ") {
+    if !line.starts_with("PUT ") {
         return Response::of(request).await;
     }
     Response::of_json(request, body).await

@@ -19,9 +19,11 @@ const isUnique = (list) => new Set(list).size === list.length;
 // does not have the scope. `now` returns the time.
 export function outbox(account, now) {
   return {
-    send: (draft, key) =>
+    send: (draft, { key, sendAt, undoSeconds }) =>
       failing('file-not-found', () => {
         const sender = account('mail:send');
+        const isNow = sendAt === undefined && undoSeconds === undefined;
+        check(isNow, 'invalid_send_time', 'The fake host sends only at once');
         checkSender(sender, draft.from);
         if (draft.files.some(({ source }) => ['part', 'message'].includes(source.tag))) {
           account('mail:read');
@@ -36,7 +38,13 @@ export function outbox(account, now) {
         checkDraft(draft);
         const files = draft.files.map((file, index) => findFile(sender, file, index, now()));
         const message = sender.mail.put({ ...draft, folder: 'Sent', flags: ['\\Seen'], date: now(), messageId: '', files });
-        const result = { messageId: message.detail.messageId, savedTo: 'Sent', replayed: false };
+        if (draft.original) {
+          const flag = draft.original.relation === 'reply' ? '\\Answered' : '$Forwarded';
+          sender.mail.known([draft.original.uid]).forEach(({ detail: { summary } }) => {
+            summary.flags = [...new Set([...summary.flags, flag])];
+          });
+        }
+        const result = { state: 'sent', messageId: message.detail.messageId, savedTo: 'Sent', replayed: false };
         sender.sent.push({ draft, key, files, given, result });
         return result;
       }),

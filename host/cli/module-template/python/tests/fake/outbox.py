@@ -43,8 +43,11 @@ class Outbox:
     def __init__(self, host):
         self._host = host
 
-    def send(self, draft, key):
+    def send(self, draft, options):
+        key = options.key
         with failing(SendError_Failed, SendError_FileNotFound):
+            is_now = options.send_at is None and options.undo_seconds is None
+            check(is_now, "invalid_send_time", "The fake host sends only at once")
             sender = self._host.account("mail:send")
             _check_sender(sender, draft.from_)
             if any(isinstance(file.source, (FileSource_Part, FileSource_Message)) for file in draft.files):
@@ -76,7 +79,12 @@ class Outbox:
                 files=files,
             )
             message = sender.mail.put("Sent", letter)
-            result = Sent(message.detail.message_id, "Sent", replayed=False)
+            if draft.original is not None:
+                flag = "\\Answered" if draft.original.relation == "reply" else "$Forwarded"
+                for original in sender.mail.known([draft.original.uid]):
+                    summary = original.detail.summary
+                    summary.flags = list(dict.fromkeys([*summary.flags, flag]))
+            result = Sent("sent", None, None, message.detail.message_id, "Sent", replayed=False)
             sender.sent.append(SentMessage(draft, files, key, result))
             return result
 
