@@ -185,11 +185,12 @@ async fn replies_and_forwards_arrive_in_the_thread_with_the_pictures() {
         ["bob@first.test", "cy@first.test"]
     );
     assert_eq!(addresses(&received["from"]), ["shop@second.test"]);
-    access(&service, &ada, &cy, uid).await;
+    let dan = service.person("dan").await;
+    access(&service, &ada, &dan, uid).await;
 }
 
 /// The credentials and the values that are refused, and a repeated request.
-async fn access(service: &Service, ada: &Person<'_>, cy: &Person<'_>, uid: u64) {
+async fn access(service: &Service, ada: &Person<'_>, dan: &Person<'_>, uid: u64) {
     let both = ada.token(&["mail:send", "mail:read"]).await;
     let (send, read) = (
         ada.token(&["mail:send"]).await,
@@ -206,7 +207,7 @@ async fn access(service: &Service, ada: &Person<'_>, cy: &Person<'_>, uid: u64) 
             .await
             .fails(403, missing);
         let body = json!({ "to": "bob@first.test" });
-        let foreign = act(cy, uid, action, &body).await;
+        let foreign = act(dan, uid, action, &body).await;
         foreign.fails(404, "Message not found");
         for (body, text) in [
             (json!([]), "The body must be an object"),

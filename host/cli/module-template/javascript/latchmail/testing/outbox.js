@@ -18,6 +18,14 @@ const isUnique = (list) => new Set(list).size === list.length;
 // Returns the functions. `account` returns the caller's account, and throws an error if the caller
 // does not have the scope. `now` returns the time.
 export function outbox(account, now) {
+  const allows = (scope) => {
+    try {
+      account(scope);
+      return true;
+    } catch {
+      return false;
+    }
+  };
   return {
     send: (draft, { key, sendAt, undoSeconds }) =>
       failing('file-not-found', () => {
@@ -38,7 +46,7 @@ export function outbox(account, now) {
         checkDraft(draft);
         const files = draft.files.map((file, index) => findFile(sender, file, index, now()));
         const message = sender.mail.put({ ...draft, folder: 'Sent', flags: ['\\Seen'], date: now(), messageId: '', files });
-        if (draft.original) {
+        if (draft.original && allows('mail:read')) {
           const flag = draft.original.relation === 'reply' ? '\\Answered' : '$Forwarded';
           sender.mail.known([draft.original.uid]).forEach(({ detail: { summary } }) => {
             summary.flags = [...new Set([...summary.flags, flag])];

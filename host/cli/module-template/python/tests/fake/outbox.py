@@ -79,7 +79,7 @@ class Outbox:
                 files=files,
             )
             message = sender.mail.put("Sent", letter)
-            if draft.original is not None:
+            if draft.original is not None and self._allows("mail:read"):
                 flag = "\\Answered" if draft.original.relation == "reply" else "$Forwarded"
                 for original in sender.mail.known([draft.original.uid]):
                     summary = original.detail.summary
@@ -87,6 +87,13 @@ class Outbox:
             result = Sent("sent", None, None, message.detail.message_id, "Sent", replayed=False)
             sender.sent.append(SentMessage(draft, files, key, result))
             return result
+
+    def _allows(self, scope):
+        try:
+            self._host.account(scope)
+        except Err:
+            return False
+        return True
 
     def upload(self, filename, content_type, content):
         uploads = self._host.account("mail:send").uploads
