@@ -117,6 +117,7 @@ struct Arguments {
     soak: soak::Arguments,
 }
 
+#[expect(clippy::too_many_lines, reason = "a list of sections")]
 fn main() -> anyhow::Result<()> {
     let arguments = Arguments::parse();
     let runtime = Runtime::new()?;

@@ -189,7 +189,7 @@ impl Sanitizer<'_> {
             if *open == name {
                 return self.close_from(at);
             }
-            if (is_border(&open) && !is_table) || *open == "table" {
+            if (is_border(open) && !is_table) || *open == "table" {
                 return;
             }
         }
@@ -330,15 +330,12 @@ fn percent_decoded(text: &str) -> String {
         let escaped = (*first == b'%')
             .then(|| Some(digit(0)? * 16 + digit(1)?))
             .flatten();
-        match escaped.and_then(|byte| u8::try_from(byte).ok()) {
-            Some(byte) => {
-                bytes.push(byte);
-                rest = &after[2..];
-            }
-            None => {
-                bytes.push(*first);
-                rest = after;
-            }
+        if let Some(byte) = escaped.and_then(|byte| u8::try_from(byte).ok()) {
+            bytes.push(byte);
+            rest = &after[2..];
+        } else {
+            bytes.push(*first);
+            rest = after;
         }
     }
     String::from_utf8_lossy(&bytes).into_owned()

@@ -73,6 +73,7 @@ struct Description;
 
 /// Returns the module.
 #[must_use]
+#[expect(clippy::too_many_lines, reason = "a list of routes")]
 pub fn module<H: Mailbox + Outbox + Compose + Drafts + Deliveries + Filters + Caller>() -> Module<H>
 {
     let reading = |route: Route<H>| route.scoped(Scope::MailRead).with_oauth().bucket("mail");

@@ -166,12 +166,12 @@ mod tests {
         assert!(Notification::begin(b" multi").is_none());
         let mut notification = Notification::begin(b" Multipart/Report; boundary=b").unwrap();
         for _ in 0..20 {
-            notification.add_body(&[b'x'; 60 * 1024], &memory);
+            notification.add_body(&vec![b'x'; 60 * 1024], &memory);
         }
         assert_eq!(notification.text.len(), MAX_SIZE);
         let mut other = Notification::begin(b" multipart/report; boundary=b").unwrap();
         for _ in 0..20 {
-            other.add_body(&[b'x'; 60 * 1024], &memory);
+            other.add_body(&vec![b'x'; 60 * 1024], &memory);
         }
         assert!(other.out_of_memory && memory.available_permits() > 0);
         drop((notification, other));

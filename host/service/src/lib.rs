@@ -196,6 +196,7 @@ struct Network {
 
 /// Builds the service's state. Also returns a channel, on which the module manager reports failing
 /// modules. `shared_limits` is `None` if each host has its own rate limits.
+#[expect(clippy::too_many_lines, reason = "all wiring is here")]
 async fn build(
     config: Config,
     clock: Clock,

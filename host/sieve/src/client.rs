@@ -315,12 +315,9 @@ impl Session {
 /// Returns a command. All strings are literals without a round trip (RFC 5804, section 4), so they
 /// can contain any characters.
 fn command(verb: &str, name: &str, script: Option<&str>) -> Vec<u8> {
-    let mut command = format!("{verb} {{{}+}}\r\n{name}", name.len());
-    if let Some(script) = script {
-        command.push_str(&format!(" {{{}+}}\r\n{script}", script.len()));
-    }
-    command.push_str("\r\n");
-    command.into_bytes()
+    let script = script.map(|script| format!(" {{{}+}}\r\n{script}", script.len()));
+    let script = script.unwrap_or_default();
+    format!("{verb} {{{}+}}\r\n{name}{script}\r\n", name.len()).into_bytes()
 }
 
 fn succeeded(reply: Reply) -> Result<Reply, Error> {

@@ -1,5 +1,7 @@
 //! The body of a vacation response as a MIME entity (RFC 2045, RFC 2046).
 
+use std::fmt::Write as _;
+
 use latchmail_shape::filters::Vacation;
 
 /// The text of a response without plain text and HTML.
@@ -78,7 +80,8 @@ fn encode_line(line: &str) -> String {
         if is_literal {
             encoded.push(char::from(byte));
         } else {
-            encoded.push_str(&format!("={byte:02X}"));
+            // Writing to a string does not fail.
+            let _ = write!(encoded, "={byte:02X}");
         }
         length += width;
     }

@@ -202,21 +202,21 @@ fn test(condition: &Condition) -> String {
             quoted(value)
         )
     };
-    let address = |names: &[&str]| match operator {
-        // The header also has the display name.
-        "contains" => header(names, value),
-        _ => {
-            let quoted_names: Vec<String> = names.iter().map(|one| quoted(one)).collect();
-            let address = format!(
-                "address :all :{operator} [{}] {}",
-                quoted_names.join(", "),
-                quoted(value)
-            );
-            match operator {
-                "matches" => format!("anyof ({address}, {})", header(names, value)),
-                _ => address,
-            }
+    let address = |names: &[&str]| {
+        if operator == "contains" {
+            // The header also has the display name.
+            return header(names, value);
         }
+        let quoted_names: Vec<String> = names.iter().map(|one| quoted(one)).collect();
+        let address = format!(
+            "address :all :{operator} [{}] {}",
+            quoted_names.join(", "),
+            quoted(value)
+        );
+        if operator == "matches" {
+            return format!("anyof ({address}, {})", header(names, value));
+        }
+        address
     };
     match condition.field.as_str() {
         "from" => address(&["From"]),

@@ -135,9 +135,9 @@ fn an_unfinished_draft_is_refused_when_it_is_sent() {
         send(&draft.json()).fails(400, error);
     }
     let draft = service.post(DRAFTS, &finished).json();
-    let sent = send(&draft);
+    let response = send(&draft);
     assert_eq!(
-        (sent.status, &sent.json()["savedTo"]),
+        (response.status, &response.json()["savedTo"]),
         (200, &"Sent".into())
     );
     send(&draft).fails(404, "Draft not found");

@@ -434,6 +434,10 @@ impl Changer {
 
     /// Changes messages of one folder. `messages` contains the message number and the IMAP UID of
     /// each message.
+    #[expect(
+        clippy::too_many_lines,
+        reason = "the steps of one change, in their order"
+    )]
     async fn change_in_folder(
         &self,
         access: &Access,

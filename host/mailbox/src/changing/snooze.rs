@@ -327,6 +327,7 @@ fn flags(names: &[&str]) -> Vec<Flag> {
     names.iter().filter_map(|name| Flag::named(name)).collect()
 }
 
+#[expect(clippy::needless_pass_by_value, reason = "for `map_err`")]
 fn failed(failure: Failure) -> Error {
     Error::Internal(failure.to_string())
 }

@@ -50,7 +50,7 @@ pub(super) fn is_private(name: &str) -> bool {
         start.is_some_and(|start| start.eq_ignore_ascii_case(prefix))
     };
     PRIVATE.iter().any(|one| name.eq_ignore_ascii_case(one))
-        || PRIVATE_PREFIXES.iter().any(|prefix| starts_with(prefix))
+        || PRIVATE_PREFIXES.iter().any(starts_with)
 }
 
 /// The sender and the recipients of a draft that can be sent.

@@ -63,7 +63,7 @@ struct Outgoing {
 /// How the message of a draft left.
 enum Transferred {
     /// The message was sent.
-    Sent(UploadResult),
+    Sent(Box<UploadResult>),
     /// The message leaves later.
     Later(Scheduled),
 }
@@ -212,7 +212,7 @@ impl Drafts {
             });
         }
         let original = original::of_message(&outgoing.message);
-        let delivered = self.transfer(access, outgoing, &records.options).await;
+        let delivered = Box::pin(self.transfer(access, outgoing, &records.options)).await;
         let keys = [Some(&records.message), client].into_iter().flatten();
         match delivered {
             Ok(Transferred::Later(scheduled)) => {
@@ -231,7 +231,7 @@ impl Drafts {
                     log_failure(sendings.sent(key).await);
                 }
                 let marked = outbox.mark_original(access, original);
-                let (saved_to, ()) = tokio::join!(store_copy(copy), marked);
+                let (saved_to, ()) = tokio::join!(store_copy(*copy), marked);
                 if let Some(folder) = &saved_to {
                     for key in keys {
                         log_failure(sendings.sent_copy_filed(key, folder).await);
@@ -280,7 +280,7 @@ impl Drafts {
             let copy = outbox
                 .deliver(access, envelope, message_id, written)
                 .await?;
-            return Ok(Transferred::Sent(copy));
+            return Ok(Transferred::Sent(Box::new(copy)));
         }
         let send_at = outbox.departure(options).await?;
         let to = outgoing.to.into_iter();

@@ -257,13 +257,12 @@ impl Drafts {
             let messages: Vec<_> = fetched.iter().map(|m| (m.uid, identity(m))).collect();
             let (index, account) = (context.message_index(), &access.account);
             let assign = || index.assign_numbers(account, path, uid_validity, &messages, &[]);
-            let numbers = match assign().await? {
-                Some(numbers) => numbers,
-                None => {
-                    // The message index does not contain a folder that was just created.
-                    self.mail.folders.refresh(access).await?;
-                    assign().await?.unwrap_or_default()
-                }
+            let numbers = if let Some(numbers) = assign().await? {
+                numbers
+            } else {
+                // The message index does not contain a folder that was just created.
+                self.mail.folders.refresh(access).await?;
+                assign().await?.unwrap_or_default()
             };
             let gone = || MailboxError::Internal("another client removed the draft".into());
             numbers.get(&uid).copied().ok_or_else(gone)
@@ -354,6 +353,7 @@ pub(super) fn check_version(
 }
 
 /// Converts an error that follows a successful APPEND.
+#[expect(clippy::needless_pass_by_value, reason = "for `map_err`")]
 fn after_append(error: MailboxError) -> MailboxError {
     MailboxError::Unknown(format!("a draft was stored before this error: {error}"))
 }

@@ -196,10 +196,11 @@ impl Importer {
             return Err(Error::Conflict(in_progress()));
         }
         let before = earlier.folder_state();
-        let found = match earlier.is_begun() {
+        let found = if earlier.is_begun() {
             // The connection of the process that stopped can have failed a moment ago.
-            true => self.find_repeatedly(access, import, before).await,
-            false => self.find_stored(access, import, before).await,
+            self.find_repeatedly(access, import, before).await
+        } else {
+            self.find_stored(access, import, before).await
         };
         match found {
             Ok(Found::Stored(uid)) => {

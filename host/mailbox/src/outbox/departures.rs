@@ -288,8 +288,8 @@ impl Departures {
         let Some(signer) = signer else {
             return Ok(message);
         };
-        let signed = blocking::run_sized(message.len(), move || sign(&signer, &message, now));
-        Ok(signed.await.map_err(Error::Internal)??)
+        let result = blocking::run_sized(message.len(), move || sign(&signer, &message, now));
+        Ok(result.await.map_err(Error::Internal)??)
     }
 }
 

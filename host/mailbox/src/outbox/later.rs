@@ -31,7 +31,7 @@ const LIMITS: Limits = Limits {
 /// Maximum time until a message leaves.
 const MAX_DELAY: Duration = Duration::from_hours(366 * 24);
 /// Maximum time to undo a send.
-const MAX_UNDO: Duration = Duration::from_secs(120);
+const MAX_UNDO: Duration = Duration::from_mins(2);
 /// Maximum number of entries in a list.
 const MAX_LISTED: u32 = 2000;
 /// The size of a chunk in the database, in bytes.

@@ -74,6 +74,7 @@ impl Outbox {
     ///
     /// # Errors
     /// Returns an error if the address or the TLS configuration is invalid.
+    #[expect(clippy::too_many_arguments, reason = "what the service consists of")]
     pub fn new(
         config: &config::Smtp,
         directory: Directory,
@@ -366,8 +367,8 @@ impl Outbox {
         message_id: &str,
     ) -> Result<UploadResult, Error> {
         let written = self.write(draft, message_id);
-        self.deliver(&draft.from.access, envelope, message_id, written)
-            .await
+        let access = &draft.from.access;
+        Box::pin(self.deliver(access, envelope, message_id, written)).await
     }
 
     /// Signs a message and passes the message to the submission service. Concurrently uploads the

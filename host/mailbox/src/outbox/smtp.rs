@@ -3,6 +3,7 @@
 //! recipient, the error contains the address of this recipient.
 
 use std::error::Error as _;
+use std::fmt::Write as _;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
@@ -401,7 +402,8 @@ fn xtext(address: &str) -> Option<String> {
     let mut encoded = String::with_capacity(address.len());
     for byte in address.bytes() {
         match byte {
-            b'+' | b'=' | b' ' => encoded.push_str(&format!("+{byte:02X}")),
+            // Writing to a string does not fail.
+            b'+' | b'=' | b' ' => drop(write!(encoded, "+{byte:02X}")),
             b'!'..=b'~' => encoded.push(char::from(byte)),
             _ => return None,
         }

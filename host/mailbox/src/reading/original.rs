@@ -43,7 +43,7 @@ impl Reader {
             // The files of the new message are read from this structure.
             let cache = &self.context.cache;
             cache.insert_structure(&access.account, number, &parts.structure);
-            let size = parts.texts.iter().flatten().map(|text| text.len()).sum();
+            let size = parts.texts.iter().flatten().map(bytes::Bytes::len).sum();
             let original = blocking::run_sized(size, move || {
                 let (header, _) = mime::split(&parts.message.whole);
                 Original::new(header, &parts.structure, &parts.texts)

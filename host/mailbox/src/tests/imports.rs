@@ -133,7 +133,7 @@ async fn a_message_is_not_trusted_before_its_import_has_ended() {
         assert_eq!(verdicts(imported).await, none);
         assert_eq!(verdicts(delivered).await, trusted);
         // An import that ended.
-        let importer = Importer::new(
+        let service = Importer::new(
             test.fresh.directory.clone(),
             Arc::clone(&mail),
             Clock::system(),
@@ -143,7 +143,7 @@ async fn a_message_is_not_trusted_before_its_import_has_ended() {
             message: claim("another"),
             ..import("")
         };
-        let stored = Arc::new(importer).import(&test.access, message, None).await;
+        let stored = Arc::new(service).import(&test.access, message, None).await;
         assert_eq!(verdicts(stored.unwrap().unwrap().number).await, none);
     })
     .await;

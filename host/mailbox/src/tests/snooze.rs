@@ -39,8 +39,8 @@ async fn a_job_brings_only_its_own_message_back() {
         let work = test.append("Work", &["a", "b"]).await;
         let until = |delay| Clock::system().now().plus(delay);
         for uid in &work {
-            let snoozed = snoozer.snooze(&test.access, *uid, until(HOUR)).await;
-            snoozed.unwrap().unwrap();
+            let done = snoozer.snooze(&test.access, *uid, until(HOUR)).await;
+            done.unwrap().unwrap();
         }
         assert_eq!(test.subjects("Snoozed").await, ["a", "b"]);
         let earlier = job(&jobs, work[0].0).await;

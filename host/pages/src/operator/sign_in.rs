@@ -28,7 +28,7 @@ pub(super) async fn show(state: &PageState, request: &Request) -> Result<Respons
         };
         sign_in_page(state, browser, "", None)
     };
-    respond(request, page).await
+    Box::pin(respond(request, page)).await
 }
 
 /// Receives the form of the sign-in page.
@@ -58,7 +58,7 @@ pub(super) async fn submit(state: &PageState, request: &Request) -> Result<Respo
             }
         }
     };
-    respond(request, page).await
+    Box::pin(respond(request, page)).await
 }
 
 /// Verifies the credentials and starts a session. Returns the id of the session.
@@ -93,7 +93,7 @@ pub(super) async fn sign_out(state: &PageState, request: &Request) -> Result<Res
             .await?;
         Ok(see_other(paths::SIGN_IN).with(header::SET_COOKIE, delete_cookie(state)?))
     };
-    respond(request, page).await
+    Box::pin(respond(request, page)).await
 }
 
 /// Renders the sign-in page. `address` and `rejection` are the email address and the error of the

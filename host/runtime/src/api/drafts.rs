@@ -108,9 +108,8 @@ impl Host for Call {
         self.require_scope(Scope::MailRead).map_err(failed)?;
         let access = self.mailbox_access(Scope::MailSend).map_err(failed)?;
         let drafts = &self.services.drafts;
-        let sent = drafts
-            .send(&access, &id, if_version, send_options(options))
-            .await;
+        let sent = drafts.send(&access, &id, if_version, send_options(options));
+        let sent = Box::pin(sent).await;
         let sent = sent.map_err(draft_error)?;
         let sent = sent.ok_or_else(|| failed(Error::NotFound))?;
         Ok(wit_sent(sent))

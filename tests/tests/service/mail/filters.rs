@@ -36,6 +36,7 @@ async fn put(person: &Person<'_>, path: &str, body: &Value) -> Response {
     person.send_json(&format!("PUT {path}"), body).await
 }
 
+#[expect(clippy::needless_pass_by_value, reason = "the callers make the values")]
 fn rule(name: &str, condition: Value, actions: Value) -> Value {
     json!({ "name": name, "conditions": [condition], "actions": actions })
 }
@@ -67,6 +68,7 @@ const MINE: &str = "require [\"fileinto\", \"mailbox\"];\r\n\
     if header :contains \"subject\" \"foreign\" {\r\n  fileinto :create \"Foreign\";\r\n}\r\n";
 
 #[tokio::test]
+#[expect(clippy::too_many_lines, reason = "one service and many steps")]
 async fn rules_apply_to_delivered_mail_and_the_script_of_another_client_still_runs() {
     let service = Service::with_mail().await;
     let ada = service.person("ada").await;
@@ -288,6 +290,7 @@ async fn a_vacation_response_is_sent_once_and_not_to_lists() {
 }
 
 #[tokio::test]
+#[expect(clippy::too_many_lines, reason = "one service and many steps")]
 async fn invalid_filters_and_callers_without_the_right_are_refused() {
     let mut service = Service::with_mail().await;
     let ada = service.person("ada").await;

@@ -55,7 +55,6 @@ async fn flags_in(client: &mut Imap, folder: &str) -> Vec<String> {
 }
 
 #[tokio::test]
-#[expect(clippy::too_many_lines, reason = "one service and many steps")]
 async fn a_snoozed_message_comes_back_unread_to_its_folder() {
     let service = Service::with_mail().await;
     let ada = service.person("ada").await;

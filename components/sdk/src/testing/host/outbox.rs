@@ -426,13 +426,11 @@ fn invalid_time(text: &str) -> Error {
 }
 
 fn ended(state: &str) -> Error {
-    match state {
-        "sent" => Error::conflict(codes::ALREADY_SENT, "Already sent"),
-        _ => {
-            let text = "The message is not scheduled any longer";
-            Error::conflict(codes::NOT_SCHEDULED, text)
-        }
+    if state == "sent" {
+        return Error::conflict(codes::ALREADY_SENT, "Already sent");
     }
+    let text = "The message is not scheduled any longer";
+    Error::conflict(codes::NOT_SCHEDULED, text)
 }
 
 /// Checks the scope for files from the mailbox.

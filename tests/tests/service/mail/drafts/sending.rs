@@ -21,6 +21,7 @@ fn finished(subject: &str) -> Value {
 }
 
 #[tokio::test]
+#[expect(clippy::too_many_lines, reason = "one service and many steps")]
 async fn a_draft_is_sent_as_it_is_in_the_mailbox_and_disappears() {
     let service = Service::with_mail().await;
     let ada = service.person("ada").await;

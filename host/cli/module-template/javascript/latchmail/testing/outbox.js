@@ -44,6 +44,8 @@ export function outbox(account, now) {
           return { ...earlier.result, replayed: true };
         }
         checkDraft(draft);
+        const relations = ['reply', 'forward', undefined];
+        check(relations.includes(draft.original?.relation), 'invalid_draft', 'Invalid relation');
         const files = draft.files.map((file, index) => findFile(sender, file, index, now()));
         const message = sender.mail.put({ ...draft, folder: 'Sent', flags: ['\\Seen'], date: now(), messageId: '', files });
         if (draft.original && allows('mail:read')) {

@@ -63,6 +63,8 @@ class Outbox:
                     check(earlier.draft == draft, "idempotency_key_reused", text, types.Error_Conflict)
                     return replace(earlier.result, replayed=True)
             _check_draft(draft)
+            relation = draft.original.relation if draft.original else "reply"
+            check(relation in ("reply", "forward"), "invalid_draft", "Invalid relation")
             files = [self._find_file(sender, file, index) for index, file in enumerate(draft.files)]
             letter = Letter(
                 sender=draft.from_,
