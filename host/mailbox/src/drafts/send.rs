@@ -86,9 +86,8 @@ impl Drafts {
         let client = options.key.as_deref().map(|key| stored_key(access, key));
         let (drafts, access, id) = (Arc::clone(self), access.clone(), id.to_owned());
         self.run(async move {
-            let sent = drafts
-                .send_now(&access, &id, if_version.as_deref(), (client, options))
-                .await?;
+            let sent = drafts.send_now(&access, &id, if_version.as_deref(), (client, options));
+            let sent = Box::pin(sent).await?;
             let Some(mut sent) = sent else {
                 return Ok(None);
             };
