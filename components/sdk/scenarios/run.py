@@ -80,7 +80,7 @@ def argument(value, kind, file):
     module = importlib.import_module(f"wit_world.imports.{snake(file)}")
     name = name.title().replace("-", "")
     if form == "record":
-        value = {**DEFAULTS.get(kind, {}), **value}
+        value = {**DEFAULTS.get(kind, {}), **(value or {})}
         return getattr(module, name)(*[argument(value.get(one), type_, file) for one, type_ in members.items()])
     if form == "enum":
         return getattr(module, name)[snake(value or list(members)[0]).upper()]
