@@ -80,6 +80,9 @@ pub struct Departures {
 
 /// The end of an attempt.
 enum End {
+    /// The message was sent. The value is the access and the copy for the Sent folder, unless the
+    /// access ended or the bytes are gone.
+    Sent(Option<Box<(Access, Bytes)>>),
     /// The state and the reason that are recorded.
     State(&'static str, Option<String>),
     /// The message was not submitted. It is scheduled again, for this reason.
@@ -126,10 +129,9 @@ impl Departures {
         let Some(entry) = entries.find(&lease.job).await? else {
             return Ok(Outcome::Done);
         };
-        let mut sent = None;
         let end = match entry.state.as_str() {
-            "scheduled" => self.submit(lease, &entry, &mut sent).await?,
-            "sending" => self.resume(lease, &entry, &mut sent).await?,
+            "scheduled" => self.submit(lease, &entry).await?,
+            "sending" => self.resume(lease, &entry).await?,
             _ => End::Nothing,
         };
         let now = self.outbox.jobs.now().await?;
@@ -143,56 +145,65 @@ impl Departures {
             End::PutBack(why) => {
                 let text = "The mail server was not available for a day";
                 tracing::error!(entry = entry.id, why, "gave up sending a scheduled message");
-                entries.end(lease, "failed", Some(text), now).await?;
+                self.record(lease, &entry, ("failed", Some(text))).await?;
                 Ok(Outcome::Done)
             }
             End::State(state, error) => {
-                let ended = entries.end(lease, state, error.as_deref(), now).await?;
-                tracing::info!(
-                    account = entry.account,
-                    message_id = entry.message_id,
-                    entry = entry.id,
-                    state,
-                    reason = error.as_deref().unwrap_or_default(),
-                    "a scheduled message has an outcome"
-                );
-                if let (true, Some((access, message))) = (ended && state == "sent", sent) {
+                self.record(lease, &entry, (state, error.as_deref()))
+                    .await?;
+                Ok(Outcome::Done)
+            }
+            End::Sent(copy) => {
+                let recorded = self.record(lease, &entry, ("sent", None)).await?;
+                if let (true, Some(copy)) = (recorded, copy) {
+                    let (access, message) = *copy;
                     let changing = &self.outbox.mail.changing;
                     let original = self.outbox.details(&entry)?.original();
-                    tokio::join!(
-                        async {
-                            store_copy(changing.upload_sent_copy(&access, message).await).await
-                        },
-                        self.outbox.mark_original(&access, original)
-                    );
+                    let copy = async {
+                        store_copy(changing.upload_sent_copy(&access, message).await).await
+                    };
+                    tokio::join!(copy, self.outbox.mark_original(&access, original));
                 }
                 Ok(Outcome::Done)
             }
         }
     }
 
-    /// Continues after a host that stopped during a submission, or that lost the connection.
-    async fn resume(
+    /// Records the outcome of a message. Returns `false`, and records nothing, if the host has lost
+    /// the lease.
+    async fn record(
         &self,
         lease: &Lease,
         entry: &Entry,
-        sent: &mut Option<(Access, Bytes)>,
-    ) -> Result<End, Error> {
+        (state, reason): (&str, Option<&str>),
+    ) -> Result<bool, Error> {
+        let now = self.outbox.jobs.now().await?;
+        let recorded = self.outbox.entries().end(lease, state, reason, now).await?;
+        tracing::info!(
+            account = entry.account,
+            message_id = entry.message_id,
+            entry = entry.id,
+            state,
+            reason = reason.unwrap_or_default(),
+            "a scheduled message has an outcome"
+        );
+        Ok(recorded)
+    }
+
+    /// Continues after a host that stopped during a submission, or that lost the connection.
+    async fn resume(&self, lease: &Lease, entry: &Entry) -> Result<End, Error> {
         let record = self.outbox.entries().submission(&entry.id).await?;
         let now = self.outbox.jobs.now().await?;
         let begun_at = entry.begun_at().unwrap_or(Timestamp::from_millis(0));
         match record {
             Submission::Accepted => {
                 let access = self.current_access(entry).await?;
-                if let Some((access, message)) =
-                    access.zip(self.outbox.read_part(entry, Part::Message).await?)
-                {
-                    *sent = Some((access, set_date(&message, now)));
-                }
-                Ok(End::State("sent", None))
+                let message = self.outbox.read_part(entry, Part::Message).await?;
+                let message = message.map(|message| set_date(&message, now));
+                Ok(End::Sent(access.zip(message).map(Box::new)))
             }
             Submission::NotAccepted if self.has_milter && now.since(begun_at) < RETENTION => {
-                self.submit(lease, entry, sent).await
+                self.submit(lease, entry).await
             }
             Submission::NotAccepted | Submission::NoRecords => {
                 Ok(End::State("unknown", Some(UNKNOWN.into())))
@@ -205,14 +216,8 @@ impl Departures {
         Ok(access.await?)
     }
 
-    /// Checks the right to send, and submits the message. Sets `sent` to the copy for the Sent
-    /// folder.
-    async fn submit(
-        &self,
-        lease: &Lease,
-        entry: &Entry,
-        sent: &mut Option<(Access, Bytes)>,
-    ) -> Result<End, Error> {
+    /// Checks the right to send, and submits the message.
+    async fn submit(&self, lease: &Lease, entry: &Entry) -> Result<End, Error> {
         let outbox = &self.outbox;
         let failed = |text: &str| Ok(End::State("failed", Some(text.to_owned())));
         let Some(access) = self.current_access(entry).await? else {
@@ -261,14 +266,8 @@ impl Departures {
                 .await;
         }
         Ok(match result {
-            Ok(_) => {
-                *sent = Some((access, message));
-                End::State("sent", None)
-            }
-            Err(Error::Rejected(_)) if is_repeated => {
-                *sent = Some((access, message));
-                End::State("sent", None)
-            }
+            Ok(_) => End::Sent(Some(Box::new((access, message)))),
+            Err(Error::Rejected(_)) if is_repeated => End::Sent(Some(Box::new((access, message)))),
             Err(Error::Rejected(text)) => End::State("failed", Some(text)),
             Err(Error::CredentialRefused) if lease.attempt >= CREDENTIAL_ATTEMPTS => {
                 End::State("failed", Some(NO_ACCESS.into()))
