@@ -7,7 +7,7 @@ mod fields;
 mod headers;
 
 use latchmail_sdk::capability::{
-    Blob, Caller, Draft, Error, Outbox, SendError, SendOptions, Sent, Timestamp,
+    Blob, Caller, Draft, Error, Outbox, Problem, SendError, SendOptions, Sent, Timestamp,
 };
 use latchmail_sdk::{Failure, Object, Reply, codes, time};
 use serde::{Deserialize, Serialize};
@@ -17,8 +17,7 @@ use crate::message_ids::MessageIds;
 use crate::recipients::Recipients;
 
 pub(crate) use attachments::AttachmentForms;
-use attachments::Missing;
-pub use attachments::{SendAttachment, is_media_type, is_name};
+pub use attachments::{SendAttachment, Sources, is_media_type, is_name};
 pub use fields::MessageFields;
 
 /// The maximum number of recipients of a message in `to`, `cc` and `bcc` together.
@@ -262,37 +261,36 @@ pub(crate) fn submit(
     draft: Draft,
     options: &SendOptions,
 ) -> Result<(Delivery, bool), Failure> {
-    let sources: Vec<_> = draft
-        .files
-        .iter()
-        .map(|file| Missing::of(&file.source))
-        .collect();
+    let sources = Sources::of(&draft);
     let sent = host.send(draft, options).map_err(|error| match error {
-        SendError::FileNotFound(index) => {
-            let missing = usize::try_from(index)
-                .ok()
-                .and_then(|index| sources.get(index));
-            missing.map_or_else(Failure::internal, Missing::failure)
-        }
-        SendError::Failed(Error::TooLarge(problem))
-            if problem.code == codes::OUTBOX_FULL.as_str() =>
-        {
-            Failure::new(413, codes::OUTBOX_FULL, "The outbox of the account is full")
-        }
-        SendError::Failed(Error::TooLarge(_)) => Failure::new(
-            413,
-            codes::MESSAGE_TOO_LARGE,
-            "Message exceeds the 25 MB limit",
-        ),
-        SendError::Failed(Error::OutcomeUnknown) => Failure::new(
-            500,
-            codes::OUTCOME_UNKNOWN,
-            "The message may have been sent; check the Sent folder before you send it again",
-        ),
+        SendError::FileNotFound(index) => sources.missing(index),
+        SendError::Failed(Error::TooLarge(problem)) => too_large(&problem),
+        SendError::Failed(Error::OutcomeUnknown) => outcome_unknown(),
         SendError::Failed(other) => Failure::of(other, (codes::NOT_FOUND, "Not found"), host)
             .failing(codes::SEND_FAILED, "The message could not be sent"),
     })?;
     Ok(delivery(sent))
+}
+
+/// Returns the failure of a message that exceeds a limit.
+fn too_large(problem: &Problem) -> Failure {
+    if problem.code == codes::OUTBOX_FULL.as_str() {
+        return Failure::new(413, codes::OUTBOX_FULL, "The outbox of the account is full");
+    }
+    Failure::new(
+        413,
+        codes::MESSAGE_TOO_LARGE,
+        "Message exceeds the 25 MB limit",
+    )
+}
+
+/// Returns the failure of a message that may have been sent.
+fn outcome_unknown() -> Failure {
+    Failure::new(
+        500,
+        codes::OUTCOME_UNKNOWN,
+        "The message may have been sent; check the Sent folder before you send it again",
+    )
 }
 
 /// Returns the result for the client, and whether an earlier request has sent the message.

@@ -1,8 +1,9 @@
 //! `/api/v1/mail/drafts`: stores, reads, lists, replaces and deletes drafts.
 
 use latchmail_common::reading;
+use latchmail_common::sending::Sources;
 use latchmail_common::sending::drafts::{
-    self, DraftContent, DraftHead, DraftRequest, NO_DRAFT, failure, parts, sources,
+    self, DraftContent, DraftHead, DraftRequest, NO_DRAFT, failure, parts,
 };
 use latchmail_sdk::capability::{Caller, Compose, DraftError, Drafts, Page, StoredDraft};
 use latchmail_sdk::{Failure, Reply, Request, codes};
@@ -69,7 +70,7 @@ pub(crate) fn create_draft(
     let body = request.json::<DraftRequest>()?;
     let composed = drafts::composed(host, &body)?;
     let draft = drafts::draft(body, composed, &|index| request.take_blob(index))?;
-    let sources = sources(&draft);
+    let sources = Sources::of(&draft);
     let stored = host.create_draft(draft);
     let stored = stored.map_err(|error| failure(error, &sources, host))?;
     Ok(reply(stored)?.status(201))
@@ -196,7 +197,7 @@ pub(crate) fn replace_draft(
     }
     let body = request.json::<DraftRequest>()?;
     let draft = drafts::draft(body, None, &|index| request.take_blob(index))?;
-    let (id, sources) = (request.path("id"), sources(&draft));
+    let (id, sources) = (request.path("id"), Sources::of(&draft));
     let failed = |error| failure(error, &sources, host);
     let version = required_version(host, request, id).map_err(failed)?;
     let stored = host.replace_draft(id, draft, version.as_deref());
@@ -227,7 +228,7 @@ pub(crate) fn delete_draft(
     request: &Request,
 ) -> Result<Reply, Failure> {
     let id = request.path("id");
-    let failed = |error| failure(error, &[], host);
+    let failed = |error| failure(error, &Sources::default(), host);
     let version = required_version(host, request, id).map_err(failed)?;
     host.delete_draft(id, version.as_deref()).map_err(failed)?;
     Reply::success()

@@ -5,8 +5,8 @@ use latchmail_mime::Address;
 use crate::account::{Account, Own, folded};
 use crate::original::Original;
 
-/// Maximum number of recipients in To, and in Cc. A message cannot have so many recipients, so
-/// sending it fails, and no recipient is missing without an error.
+/// Maximum number of recipients in To, and in Cc. This number exceeds the limit of a message.
+/// Therefore the service refuses to send a message with an incomplete list of recipients.
 const MAX_RECIPIENTS: usize = 501;
 
 /// The recipients of a message.

@@ -274,7 +274,7 @@ impl Filters {
     }
 
     /// Returns the address if mail can be forwarded to it. Only addresses of this service are
-    /// allowed, because nobody has verified that the owner of any other address wants the mail.
+    /// allowed, because the service cannot verify that the owner of another address wants the mail.
     async fn forward_address(&self, value: &str) -> Result<String, Error> {
         if let Some(address) = parse_address(value) {
             let address = address.to_lowercase();

@@ -1,7 +1,7 @@
 //! The attachments of a message. An attachment contains its content, or refers to an upload, to an
 //! attachment of a message, or to a complete message.
 
-use latchmail_sdk::capability::{Blob, File, FileSource, MessagePart};
+use latchmail_sdk::capability::{Blob, Draft, File, FileSource, MessagePart};
 use latchmail_sdk::{Failure, Object, codes};
 use serde::Deserialize;
 use utoipa::ToSchema;
@@ -135,15 +135,36 @@ pub(crate) struct MessageAttachment {
     inline: Option<bool>,
 }
 
+/// The sources of the files of a draft. They name the resource that does not exist if the host does
+/// not find a file.
+#[derive(Default)]
+pub struct Sources(Vec<Missing>);
+
+impl Sources {
+    /// Returns the sources of the files of `draft`.
+    #[must_use]
+    pub fn of(draft: &Draft) -> Self {
+        let files = draft.files.iter();
+        Self(files.map(|file| Missing::of(&file.source)).collect())
+    }
+
+    /// Returns the failure for the file with this index.
+    pub(super) fn missing(&self, index: u32) -> Failure {
+        let index = usize::try_from(index).unwrap_or(usize::MAX);
+        let source = self.0.get(index);
+        source.map_or_else(Failure::internal, Missing::failure)
+    }
+}
+
 /// The resource that does not exist if a file is not found.
-pub(crate) enum Missing {
+enum Missing {
     Upload,
     Attachment,
     Message,
 }
 
 impl Missing {
-    pub(super) fn of(source: &FileSource) -> Self {
+    fn of(source: &FileSource) -> Self {
         match source {
             FileSource::Blob(_) | FileSource::Upload(_) => Self::Upload,
             FileSource::Part(_) => Self::Attachment,
@@ -151,7 +172,7 @@ impl Missing {
         }
     }
 
-    pub(super) fn failure(&self) -> Failure {
+    fn failure(&self) -> Failure {
         match self {
             Self::Upload => Failure::not_found(codes::UPLOAD_NOT_FOUND, "Upload not found"),
             Self::Attachment => {

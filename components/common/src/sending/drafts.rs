@@ -2,15 +2,15 @@
 //! unfinished or invalid is stored and refused when the draft is sent.
 
 use latchmail_sdk::capability::{
-    Address, Attachment, Blob, Caller, Compose, Draft, DraftError, Error, FileSource, StoredDraft,
+    Address, Attachment, Blob, Caller, Compose, Draft, DraftError, Error, StoredDraft,
 };
 use latchmail_sdk::{Failure, Object, codes};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::attachments::{self, AttachmentForms, Missing, SendAttachment};
+use super::attachments::{self, AttachmentForms, SendAttachment, Sources};
 use super::fields::{check_subject, is_picture};
-use super::{SendHeader, headers};
+use super::{SendHeader, headers, outcome_unknown, too_large};
 use crate::composing::{self, Mode};
 use crate::message_ids::MessageIds;
 use crate::quotation;
@@ -385,33 +385,15 @@ fn sender(from: Option<String>, name: Option<String>) -> Option<Address> {
     })
 }
 
-/// Returns the resources that do not exist if the host does not find a file of `draft`.
-#[must_use]
-pub fn sources(draft: &Draft) -> Vec<FileSourceKind> {
-    let kind = |source: &FileSource| FileSourceKind(Missing::of(source));
-    draft.files.iter().map(|file| kind(&file.source)).collect()
-}
-
-/// The kind of the source of a file.
-pub struct FileSourceKind(Missing);
-
 /// Converts an error of the host to a failure. `sources` are the sources of the files of the draft.
-pub fn failure(error: DraftError, sources: &[FileSourceKind], host: &impl Caller) -> Failure {
+pub fn failure(error: DraftError, sources: &Sources, host: &impl Caller) -> Failure {
     match error {
         DraftError::VersionMismatch => {
             Failure::new(412, codes::MESSAGE_CHANGED, "The message has changed")
         }
-        DraftError::FileNotFound(index) => {
-            let index = usize::try_from(index).unwrap_or(usize::MAX);
-            let source = sources.get(index);
-            source.map_or_else(Failure::internal, |source| source.0.failure())
-        }
+        DraftError::FileNotFound(index) => sources.missing(index),
         DraftError::Unfinished(field) => unfinished(&field),
-        DraftError::Failed(Error::TooLarge(_)) => Failure::new(
-            413,
-            codes::MESSAGE_TOO_LARGE,
-            "Message exceeds the 25 MB limit",
-        ),
+        DraftError::Failed(Error::TooLarge(problem)) => too_large(&problem),
         DraftError::Failed(error) => Failure::of(error, NO_DRAFT, host),
     }
 }
@@ -419,13 +401,10 @@ pub fn failure(error: DraftError, sources: &[FileSourceKind], host: &impl Caller
 /// Converts an error of sending a draft to a failure.
 pub fn send_failure(error: DraftError, host: &impl Caller) -> Failure {
     if let DraftError::Failed(Error::OutcomeUnknown) = error {
-        return Failure::new(
-            500,
-            codes::OUTCOME_UNKNOWN,
-            "The message may have been sent; check the Sent folder before you send it again",
-        );
+        return outcome_unknown();
     }
-    failure(error, &[], host).failing(codes::SEND_FAILED, "The message could not be sent")
+    failure(error, &Sources::default(), host)
+        .failing(codes::SEND_FAILED, "The message could not be sent")
 }
 
 /// Returns the failure of a draft that cannot be sent, with the texts for a message to send.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use latchmail_imap::flag::Flag;
-use latchmail_imap::list::{COUNTS, Role};
+use latchmail_imap::list::COUNTS;
 use latchmail_imap::{Connector, NewMessage};
 
 use super::Changer;
@@ -12,7 +12,7 @@ use crate::access::Access;
 use crate::connections::pool::Lease;
 use crate::connections::retry::retry_read;
 use crate::error::Error;
-use crate::folders::roles::{sent_folder, to_folders};
+use crate::folders::roles::{drafts_folder, sent_folder, to_folders};
 
 /// A copy of a sent message. The APPEND command was sent to the mail server without its last line.
 /// [`UploadedCopy::store`] sends the last line, which stores the copy. If this value is dropped,
@@ -70,7 +70,7 @@ impl Changer {
 }
 
 impl Changer {
-    /// Stores a draft in the folder with the role `\Drafts`, with the flags `\Draft` and `\Seen`.
+    /// Stores a draft in the folder for drafts, with the flags `\Draft` and `\Seen`.
     ///
     /// # Errors
     /// Returns [`Error::Internal`] if there is no such folder, or another [`Error`] if the
@@ -82,10 +82,10 @@ impl Changer {
     ) -> Result<(), Error> {
         let mut lease = self.context.connections.lease(access, None).await?;
         let folders = retry_read!(lease, session => session.folders(COUNTS));
-        let mut folders = to_folders(folders).into_iter();
-        let drafts = folders.find(|folder| folder.role == Some(Role::Drafts));
         let no_folder = || Error::Internal("there is no Drafts folder".into());
-        let path = drafts.ok_or_else(no_folder)?.path;
+        let path = drafts_folder(to_folders(folders))
+            .ok_or_else(no_folder)?
+            .path;
         let flags = ["\\Draft", "\\Seen"].into_iter().filter_map(Flag::named);
         let flags: Vec<Flag> = flags.collect();
         let copy = NewMessage {

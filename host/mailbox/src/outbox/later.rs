@@ -97,7 +97,6 @@ pub(crate) struct LaterMessage {
 
 /// The draft from which a message is sent.
 #[derive(Debug)]
-#[allow(dead_code, reason = "for messages from drafts")]
 pub(crate) struct DraftOrigin {
     /// The id of the draft.
     pub(crate) id: String,

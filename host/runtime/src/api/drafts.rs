@@ -16,7 +16,7 @@ use super::call::Call;
 use super::convert::mailbox_error;
 use super::host_call::host_call;
 use super::mailbox::{addresses, attachment, check_limit};
-use super::outbox::{File, outbox_error, send_options, wit_sent};
+use super::outbox::{File, header_fields, outbox_error, send_options, wit_sent};
 use super::problem;
 
 /// The maximum total size of the texts that a module receives as blobs in one call, in MiB.
@@ -126,7 +126,6 @@ impl Call {
         self.require_scope(Scope::MailWrite).map_err(failed)?;
         let files = self.read_sources(files).await.map_err(failed)?;
         let original = self.original(draft.original).map_err(failed)?;
-        let headers = draft.headers.into_iter();
         Ok(DraftContent {
             from: draft.from.map(address),
             to: draft.to.into_iter().map(address).collect(),
@@ -138,12 +137,7 @@ impl Call {
             html: draft.html,
             in_reply_to: draft.in_reply_to,
             references: draft.references,
-            headers: headers
-                .map(|header| outbox::HeaderField {
-                    name: header.name,
-                    value: header.value,
-                })
-                .collect(),
+            headers: header_fields(draft.headers),
             files,
             original,
         })

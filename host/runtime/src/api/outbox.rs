@@ -143,7 +143,6 @@ impl Call {
             .map_err(send_error)?;
         let files = self.read_sources(sources).await?;
         let original = self.original(draft.original)?;
-        let headers = draft.headers.into_iter();
         let draft = outbox::Draft {
             from: sender,
             from_name: from.name,
@@ -156,12 +155,7 @@ impl Call {
             html: draft.html,
             in_reply_to: draft.in_reply_to,
             references: draft.references,
-            headers: headers
-                .map(|header| outbox::HeaderField {
-                    name: header.name,
-                    value: header.value,
-                })
-                .collect(),
+            headers: header_fields(draft.headers),
             files,
             original,
         };
@@ -284,6 +278,15 @@ fn wit_entry(entry: outbox::OutboxEntry) -> wit::Entry {
         error: entry.error,
         draft: entry.draft,
     }
+}
+
+/// Converts the header fields of a message to send or of a draft.
+pub(super) fn header_fields(headers: Vec<wit::Header>) -> Vec<outbox::HeaderField> {
+    let field = |header: wit::Header| outbox::HeaderField {
+        name: header.name,
+        value: header.value,
+    };
+    headers.into_iter().map(field).collect()
 }
 
 /// Converts the options of a send.

@@ -13,8 +13,6 @@ use crate::capability::{
 const DELETED: &str = "\\Deleted";
 const INBOX: &str = "INBOX";
 
-impl FakeHost {}
-
 /// The messages in `known` exist.
 impl Mail {
     pub(super) fn set_flags(
