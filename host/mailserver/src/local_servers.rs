@@ -294,6 +294,22 @@ impl LocalServers {
         self.wait_for_greetings().await.map_err(into_anyhow)
     }
 
+    /// Replaces settings of Postfix's `main.cf` (`name = value`), and restarts Postfix.
+    ///
+    /// A second entry of the same name must not be appended: each program of Postfix would log a
+    /// warning when it starts. `postlogd` logs the warnings to its own socket, which holds ten
+    /// messages (`net.unix.max_dgram_qlen`). If the socket is full, `postlogd` waits for itself,
+    /// and no program continues (Postfix 3.7 and 3.10).
+    ///
+    /// # Errors
+    /// Returns an error if the settings cannot be written, or under the same conditions as
+    /// [`LocalServers::restart_postfix`].
+    #[cfg(feature = "testing")]
+    pub async fn configure_postfix(&mut self, settings: &[&str]) -> anyhow::Result<()> {
+        postfix::set(&self.layout, settings)?;
+        self.restart_postfix().await
+    }
+
     /// Waits until all daemons accept connections.
     async fn wait_until_ready(
         &mut self,

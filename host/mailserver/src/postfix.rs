@@ -113,6 +113,28 @@ pub(crate) fn configure(
     Ok([PROGRAM, "-c", &config, "-d"].map(Into::into).to_vec())
 }
 
+/// Replaces settings of `main.cf` (`name = value`) with `postconf`.
+#[cfg(feature = "testing")]
+pub(crate) fn set(layout: &Layout, settings: &[&str]) -> anyhow::Result<()> {
+    let output = std::process::Command::new("postconf")
+        .arg("-c")
+        .arg(&layout.postfix)
+        .arg("-e")
+        .args(settings)
+        .output()
+        .context("cannot run `postconf`")?;
+    if !output.status.success() {
+        anyhow::bail!("{}", String::from_utf8_lossy(&output.stderr).trim());
+    }
+    // After a recent change, a program of Postfix waits for up to two seconds before it reads the
+    // file.
+    let earlier = std::time::SystemTime::now() - std::time::Duration::from_mins(1);
+    let main = fs::OpenOptions::new()
+        .write(true)
+        .open(layout.postfix.join("main.cf"))?;
+    Ok(main.set_modified(earlier)?)
+}
+
 /// Copies the database driver into the configuration folder, and writes the path of the copy into
 /// `dynamicmaps.cf`. Postfix loads a library only if root owns the file. In a user namespace, root
 /// does not own the files of installed packages.

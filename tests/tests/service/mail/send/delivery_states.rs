@@ -1,6 +1,8 @@
-//! The states of deliveries, with the real Postfix.
+//! The states of deliveries, with the real Postfix and a next mail server with chosen replies.
 
-use latchmail_tests::{Person, Service, add_alias, wait_until};
+use latchmail_tests::{NextServer, Person, Service, Setup, add_alias, wait_until};
+use lettre::address::Envelope;
+use lettre::{AsyncSmtpTransport, AsyncTransport as _, Tokio1Executor};
 use serde_json::{Value, json};
 
 use super::{SEND, mail, send_mail, with};
@@ -11,6 +13,14 @@ use crate::accounts::sharing::shared_mailbox::{SharedMailbox, from};
 const REPORTS: &str = "inbound.delivery_reports = true";
 
 const NOT_FOUND: &str = "Message not found";
+
+/// Postfix settings with short times.
+const QUICK: [&str; 4] = [
+    "queue_run_delay = 1s",
+    "minimal_backoff_time = 1s",
+    "maximal_backoff_time = 1s",
+    "delay_warning_time = 1s",
+];
 
 fn line(id: &str) -> String {
     let id = id
@@ -41,6 +51,209 @@ async fn wait_for(person: &Person<'_>, id: &str, states: &[&str]) -> Vec<Value> 
     })
     .await;
     recipients(person, id).await
+}
+
+/// Delivers a message to Ada from another server.
+async fn deliver(service: &Service, sender: Option<&str>, message: &str) {
+    let envelope = Envelope::new(
+        sender.map(|sender| sender.parse().unwrap()),
+        vec!["ada@first.test".parse().unwrap()],
+    );
+    let smtp = service.mail().smtp;
+    AsyncSmtpTransport::<Tokio1Executor>::builder_dangerous(smtp.ip().to_string())
+        .port(smtp.port())
+        .build()
+        .send_raw(&envelope.unwrap(), message.replace('\n', "\r\n").as_bytes())
+        .await
+        .unwrap();
+}
+
+/// Returns a report as another server writes it.
+fn report(subject: &str, envelope_id: &str, recipient: &str, action: &str) -> String {
+    let id = match envelope_id {
+        "" => String::new(),
+        id => format!("Original-Envelope-Id: {id}\n"),
+    };
+    format!(
+        "From: Mail Delivery System <MAILER-DAEMON@next.test>\nTo: ada@first.test\n\
+         Subject: {subject}\nMIME-Version: 1.0\n\
+         Content-Type: multipart/report; report-type=delivery-status; boundary=b\n\n\
+         --b\nContent-Type: text/plain\n\nA report.\n\n\
+         --b\nContent-Type: message/delivery-status\n\nReporting-MTA: dns; next.test\n{id}\n\
+         Final-Recipient: rfc822; {recipient}\nAction: {action}\nStatus: 5.2.2\n\
+         Diagnostic-Code: smtp; 552 5.2.2 The mailbox is full\n\n--b--\n"
+    )
+}
+
+/// Returns the envelope id that the next server received last.
+fn envelope_id(next: &NextServer) -> String {
+    let commands = next.commands();
+    let id = commands
+        .iter()
+        .rev()
+        .find_map(|command| command.split_once("ENVID="));
+    let id = id.unwrap().1.split(' ').next().unwrap();
+    id.to_owned()
+}
+
+#[tokio::test]
+#[expect(clippy::too_many_lines, reason = "one service and many steps")]
+async fn each_recipient_has_the_state_that_mail_servers_report() {
+    let setup = Setup::default().with_own_mail().with(REPORTS);
+    let mut service = setup.start().await;
+    let next = NextServer::start().await;
+    let transport = format!("smtp:[127.0.0.1]:{}", next.address.port());
+    let transports =
+        ["default_transport", "relay_transport"].map(|name| format!("{name} = {transport}"));
+    let settings: Vec<&str> = QUICK
+        .into_iter()
+        .chain(transports.iter().map(String::as_str))
+        .collect();
+    service.stack().configure_postfix(&settings).await.unwrap();
+    let (ada, bob) = (service.person("ada").await, service.person("bob").await);
+    let outside = "eve@outside.test";
+
+    // Accepted. A local mailbox has the message, and another server has no reports.
+    let id = send(&ada, &["bob@first.test", outside]).await;
+    let found = wait_for(&ada, &id, &["delivered", "sent"]).await;
+    assert_eq!(found[0]["address"], "bob@first.test");
+    assert_eq!(found[1]["address"], outside);
+    assert!(found.iter().all(|one| one["detail"].is_null()));
+    let mut fields: Vec<_> = found[0].as_object().unwrap().keys().collect();
+    fields.sort();
+    assert_eq!(fields, ["address", "at", "detail", "status"]);
+    assert!(chrono::DateTime::parse_from_rfc3339(found[0]["at"].as_str().unwrap()).is_ok());
+
+    // Refused at RCPT by the next server.
+    next.reply("bad", "550 5.1.1 no such user");
+    let id = send(&ada, &[outside, "bad@outside.test"]).await;
+    let found = wait_for(&ada, &id, &["sent", "bounced"]).await;
+    let detail = found[1]["detail"].as_str().unwrap();
+    assert!(detail.contains("550 5.1.1 no such user"), "{detail}");
+
+    // Deferred, then accepted.
+    next.reply("late", "450 4.2.0 come later");
+    let id = send(&ada, &["late@outside.test"]).await;
+    let found = wait_for(&ada, &id, &["delayed"]).await;
+    let detail = found[0]["detail"].as_str().unwrap();
+    assert!(detail.contains("450 4.2.0 come later"), "{detail}");
+    next.reply("late", "250 2.1.5 accepted");
+    wait_for(&ada, &id, &["sent"]).await;
+
+    // Bounced by the next server, which offers reports. Forged reports change nothing.
+    next.offer_reports(true);
+    let id = send(&ada, &[outside, "full@outside.test"]).await;
+    wait_until("the next server has the message", async || {
+        let commands = next.commands();
+        commands
+            .iter()
+            .any(|command| command.contains("RCPT TO:<full@"))
+    })
+    .await;
+    let secret = envelope_id(&next);
+    let wrong = "0".repeat(64);
+    let full = "full@outside.test";
+    deliver(&service, None, &report("no id", "", full, "failed")).await;
+    deliver(&service, None, &report("wrong id", &wrong, full, "failed")).await;
+    let swapped: String = secret.chars().rev().collect();
+    deliver(
+        &service,
+        None,
+        &report("swapped id", &swapped, full, "failed"),
+    )
+    .await;
+    let sender = Some("eve@outside.test");
+    deliver(
+        &service,
+        sender,
+        &report("a sender", &secret, full, "failed"),
+    )
+    .await;
+    ada.wait_for_message("a sender").await;
+    ada.wait_for_message("swapped id").await;
+    wait_for(&ada, &id, &["queued", "queued"]).await;
+    deliver(&service, None, &report("real", &secret, full, "failed")).await;
+    deliver(
+        &service,
+        None,
+        &report("success", &secret, outside, "delivered"),
+    )
+    .await;
+    let found = wait_for(&ada, &id, &["delivered", "bounced"]).await;
+    assert_eq!(found[1]["detail"], "552 5.2.2 The mailbox is full");
+    // A report of success after a failure changes nothing.
+    deliver(
+        &service,
+        None,
+        &report("late success", &secret, full, "relayed"),
+    )
+    .await;
+    wait_for(&ada, &id, &["delivered", "bounced"]).await;
+    ada.wait_for_message("real").await;
+    next.offer_reports(false);
+
+    // Deferred, then bounced.
+    next.reply("never", "450 4.2.0 come later");
+    let id = send(&ada, &["never@outside.test"]).await;
+    wait_for(&ada, &id, &["delayed"]).await;
+    let sessions = [ada, bob].map(|one| (one.address, one.access, one.refresh));
+    let settings = ["maximal_queue_lifetime = 1s", "bounce_queue_lifetime = 1s"];
+    service.stack().configure_postfix(&settings).await.unwrap();
+    let [ada, bob] = sessions.map(|(address, access, refresh)| Person {
+        service: &service,
+        address,
+        access,
+        refresh,
+    });
+    wait_for(&ada, &id, &["bounced"]).await;
+
+    // Reports of failures and delays arrive, reports of success do not.
+    wait_until("all reports have arrived", async || {
+        ada.messages("INBOX").await.len() >= 9
+    })
+    .await;
+    let messages = ada.messages("INBOX").await;
+    let mut subjects: Vec<_> = messages
+        .iter()
+        .map(|message| message["subject"].as_str().unwrap())
+        .collect();
+    subjects.sort_unstable();
+    assert_eq!(
+        subjects,
+        [
+            "Delayed Mail (still being retried)",
+            "Delayed Mail (still being retried)",
+            "Undelivered Mail Returned to Sender",
+            "Undelivered Mail Returned to Sender",
+            "a sender",
+            "no id",
+            "real",
+            "swapped id",
+            "wrong id",
+        ]
+    );
+    // The secret is not in the log.
+    let log = std::fs::read_to_string(service.mail().log.join("postfix.log")).unwrap();
+    assert!(!log.contains(&secret));
+
+    // Other accounts, unknown messages and other credentials.
+    bob.send(&line(&id)).await.fails(404, NOT_FOUND);
+    for unknown in ["<none@first.test>", "x", &"y".repeat(2000)] {
+        ada.send(&line(unknown)).await.fails(404, NOT_FOUND);
+    }
+    for invalid in ["%00", "%ff%fe"] {
+        let response = ada.send(&line(invalid)).await;
+        response.fails(400, "The path is not valid percent-encoded UTF-8");
+    }
+    let bare = id.trim_matches(['<', '>']);
+    let found = ada.send(&line(bare)).await.succeeds(200);
+    assert_eq!(found["messageId"], id);
+    for (scope, status) in [("mail:read", 200), ("mail:send", 403)] {
+        let token = ada.token(&[scope]).await;
+        let token = token["token"].as_str().unwrap();
+        let request = service.request(&line(&id)).bearer_auth(token);
+        assert_eq!(request.send().await.unwrap().status(), status, "{scope}");
+    }
 }
 
 #[tokio::test]
