@@ -68,6 +68,14 @@ impl EnvelopeAddress {
         })
     }
 
+    /// Returns the null sender (RFC 5321, section 4.5.5).
+    pub(crate) fn null() -> Self {
+        Self {
+            text: String::new(),
+            domain: 0,
+        }
+    }
+
     pub(crate) fn as_str(&self) -> &str {
         &self.text
     }
