@@ -23,6 +23,8 @@ const INSERT: &str = "INSERT INTO jobs (id, kind, key, account_id, due_at, next_
     VALUES ($1, $2, $3, $4, $5, $5, $6)";
 const WAITING: &str = "SELECT id, kind, key, account_id, due_at, sealed_payload FROM jobs \
     WHERE account_id = $1 AND kind = $2 AND key = $3 ORDER BY due_at, id";
+const IS_WAITING: &str = "SELECT 1 FROM jobs \
+    WHERE account_id = $1 AND kind = $2 AND key = $3 AND host IS NULL";
 const RESCHEDULE: &str = "UPDATE jobs SET due_at = $4, next_at = $4 \
     WHERE account_id = $1 AND kind = $2 AND key = $3 AND host IS NULL";
 const CANCEL: &str =
@@ -43,6 +45,7 @@ macro_rules! lease {
                     AND o.kind = j.kind AND o.key = j.key AND o.id <> j.id AND (o.host IS NOT NULL \
                     OR (j.host IS NULL AND (o.due_at < j.due_at OR (o.due_at = j.due_at AND o.id < j.id))))) \
                 AND (SELECT COUNT(*) FROM jobs r WHERE r.account_id = j.account_id \
+                    AND $5 LIKE '%,' || r.kind || ',%' \
                     AND r.host IS NOT NULL AND r.leased_until > $4) < $6 \
                 ORDER BY j.next_at LIMIT 1",
             $lock,
@@ -149,7 +152,7 @@ pub struct NewLease<'l> {
     pub now: Timestamp,
     /// The duration of the lease.
     pub duration: Duration,
-    /// Maximum number of concurrent jobs of one account.
+    /// Maximum number of concurrent jobs of these kinds of one account.
     pub account_limit: u32,
 }
 
@@ -197,6 +200,23 @@ impl Jobs {
         }
         tx.commit().await?;
         Ok(true)
+    }
+
+    /// Stores a job, unless a job with the same account, kind and key waits already.
+    ///
+    /// # Errors
+    /// Returns [`Error`] if the database fails, or if the account does not exist.
+    pub async fn ensure(&self, job: NewJob<'_>) -> Result<(), Error> {
+        let key = (job.account, job.kind, job.key);
+        if self.db.exists(IS_WAITING, key).await? {
+            return Ok(());
+        }
+        let mut tx = self.db.begin_locked(job.account).await?;
+        if !tx.exists(IS_WAITING, key).await? {
+            add_in(&mut tx, job, i64::MAX).await?;
+            tx.commit().await?;
+        }
+        Ok(())
     }
 
     /// Returns the jobs with a key, sorted by their due times.
