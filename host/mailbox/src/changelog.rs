@@ -206,7 +206,8 @@ async fn plan(folders: Vec<FolderHistory>) -> Result<Plan, Error> {
 /// member. If a grant with the right to read mail is added or revoked, the member's cursors expire.
 /// Therefore a member's cursor never has a version from before a grant, and the member cannot read
 /// earlier changes.
-fn cursor_row(access: &Access) -> String {
+#[must_use]
+pub fn cursor_row(access: &Access) -> String {
     let Some(member) = &access.member else {
         return access.account.clone();
     };

@@ -23,6 +23,7 @@ use latchmail_accounts::domains::Domains;
 use latchmail_accounts::mail_server::MailServer;
 use latchmail_accounts::plans::Plans;
 use latchmail_accounts::teams::Teams;
+use latchmail_callbacks::Webhooks;
 use latchmail_core::clock::Clock;
 use latchmail_core::config::{BUILT_IN, Config, Listen};
 use latchmail_core::error::StartError;
@@ -84,7 +85,7 @@ pub struct Running {
     notices_server: Option<transport::Running>,
     socket: Option<PrivateSocket>,
     operator_page: Option<OperatorPage>,
-    jobs: Runner,
+    jobs: [Runner; 2],
     tasks: Vec<JoinHandle<()>>,
     trace_exporter: Option<traces::Exporter>,
 }
@@ -165,13 +166,14 @@ pub async fn start(mut config: Config, clock: Clock) -> Result<Running, StartErr
         tokio::spawn(Arc::clone(&app.mail.index).run()),
         tokio::spawn(Arc::clone(&app.watcher).run()),
         tokio::spawn(events::log_bounces(Arc::clone(&app))),
+        tokio::spawn(Arc::clone(&app.webhooks).watch(app.directory.hosts.clone())),
         tokio::spawn(hosts::announce(Arc::clone(&app))),
         tokio::spawn(hosts::handle_events(Arc::clone(&app), events)),
         tokio::spawn(keys::follow(Arc::clone(&app), current_key)),
         tokio::spawn(keys::reseal(Arc::clone(&app), changes_of_current_key)),
     ];
-    let jobs = Runner::start(Arc::clone(&app.jobs), &app.host_id, jobs::handlers(&app));
     tasks.extend(notices_task);
+    let jobs = jobs::start(&app);
     if let Some(redis) = redis {
         tasks.push(tokio::spawn(redis.run()));
     }
@@ -293,6 +295,20 @@ async fn build(
         clock.clone(),
     )?;
     let snoozer = Arc::new(Snoozer::new(&mail, &jobs));
+    let webhooks = Webhooks::new(
+        &config.webhooks,
+        latchmail_callbacks::Parts {
+            stored: directory.webhooks.clone(),
+            keys: auth.keys(),
+            jobs: Arc::clone(&jobs),
+            mail: Arc::clone(&mail),
+            watcher: Arc::clone(&watcher),
+            rights: jobs::access(ServiceUse::Index, &directory, &auth, &clock),
+            fetch: fetch.clone(),
+            clock: clock.clone(),
+        },
+    )?;
+    let webhooks = Arc::new(webhooks);
     let services = Services {
         mail: Arc::clone(&mail),
         outbox: Arc::clone(&outbox),
@@ -301,6 +317,7 @@ async fn build(
         drafts: Arc::clone(&drafts),
         streams: streams.clone(),
         filters,
+        webhooks: Arc::clone(&webhooks),
         auth: Arc::clone(&auth),
         aliases: Aliases::new(
             directory.aliases.clone(),
@@ -338,6 +355,7 @@ async fn build(
         streams,
         drafts,
         snoozer,
+        webhooks,
         jobs,
         auth,
         oauth,
@@ -574,7 +592,10 @@ impl Running {
         for task in &self.tasks {
             task.abort();
         }
-        self.jobs.stop().await;
+        self.app.webhooks.stop();
+        for runner in self.jobs {
+            runner.stop().await;
+        }
         self.app.auth.finished().await;
         self.app.drafts.finished().await;
         self.app.outbox.finished().await;
