@@ -460,8 +460,14 @@ impl Service {
 
     /// The same with exact bytes.
     pub async fn deliver_raw(&self, to: &str, message: &[u8]) {
+        self.deliver_from(Some("sender@outside.test"), to, message)
+            .await;
+    }
+
+    /// The same from another sender. `None` is the null sender (RFC 5321, section 4.5.5).
+    pub async fn deliver_from(&self, sender: Option<&str>, to: &str, message: &[u8]) {
         let envelope = Envelope::new(
-            Some("sender@outside.test".parse().unwrap()),
+            sender.map(|sender| sender.parse().unwrap()),
             vec![to.parse().unwrap()],
         )
         .unwrap();

@@ -126,13 +126,8 @@ pub(crate) fn set(layout: &Layout, settings: &[&str]) -> anyhow::Result<()> {
     if !output.status.success() {
         anyhow::bail!("{}", String::from_utf8_lossy(&output.stderr).trim());
     }
-    // After a recent change, a program of Postfix waits for up to two seconds before it reads the
-    // file.
-    let earlier = std::time::SystemTime::now() - std::time::Duration::from_mins(1);
-    let main = fs::OpenOptions::new()
-        .write(true)
-        .open(layout.postfix.join("main.cf"))?;
-    Ok(main.set_modified(earlier)?)
+    let main = layout.postfix.join("main.cf");
+    layout.write(&main, &fs::read_to_string(&main)?)
 }
 
 /// Copies the database driver into the configuration folder, and writes the path of the copy into

@@ -1,8 +1,6 @@
 //! The states of deliveries, with the real Postfix and a next mail server with chosen replies.
 
 use latchmail_tests::{NextServer, Person, Service, Setup, add_alias, wait_until};
-use lettre::address::Envelope;
-use lettre::{AsyncSmtpTransport, AsyncTransport as _, Tokio1Executor};
 use serde_json::{Value, json};
 
 use super::{SEND, mail, send_mail, with};
@@ -55,17 +53,9 @@ async fn wait_for(person: &Person<'_>, id: &str, states: &[&str]) -> Vec<Value> 
 
 /// Delivers a message to Ada from another server.
 async fn deliver(service: &Service, sender: Option<&str>, message: &str) {
-    let envelope = Envelope::new(
-        sender.map(|sender| sender.parse().unwrap()),
-        vec!["ada@first.test".parse().unwrap()],
-    );
-    let smtp = service.mail().smtp;
-    AsyncSmtpTransport::<Tokio1Executor>::builder_dangerous(smtp.ip().to_string())
-        .port(smtp.port())
-        .build()
-        .send_raw(&envelope.unwrap(), message.replace('\n', "\r\n").as_bytes())
-        .await
-        .unwrap();
+    let message = message.replace('\n', "\r\n");
+    let to = "ada@first.test";
+    service.deliver_from(sender, to, message.as_bytes()).await;
 }
 
 /// Returns a report as another server writes it.
