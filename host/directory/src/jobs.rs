@@ -23,8 +23,9 @@ const INSERT: &str = "INSERT INTO jobs (id, kind, key, account_id, due_at, next_
     VALUES ($1, $2, $3, $4, $5, $5, $6)";
 const WAITING: &str = "SELECT id, kind, key, account_id, due_at, sealed_payload FROM jobs \
     WHERE account_id = $1 AND kind = $2 AND key = $3 ORDER BY due_at, id";
-const RESCHEDULE: &str = "UPDATE jobs SET due_at = $4, next_at = $4 \
-    WHERE account_id = $1 AND kind = $2 AND key = $3 AND host IS NULL";
+const RESCHEDULE: &str = "UPDATE jobs SET due_at = $2, next_at = $2, host = NULL, leased_until = NULL \
+    WHERE id = $1";
+const DELETE: &str = "DELETE FROM jobs WHERE id = $1";
 const CANCEL: &str =
     "DELETE FROM jobs WHERE account_id = $1 AND kind = $2 AND key = $3 AND host IS NULL";
 
@@ -212,22 +213,6 @@ impl Jobs {
         self.db.all(WAITING, (account, kind, key)).await
     }
 
-    /// Changes the due time of the jobs with a key that no host does. Returns `false` if there are
-    /// no such jobs.
-    ///
-    /// # Errors
-    /// Returns [`Error`] if the database fails.
-    pub async fn reschedule(
-        &self,
-        account: &str,
-        kind: &str,
-        key: &str,
-        due_at: Timestamp,
-    ) -> Result<bool, Error> {
-        let changed = self.db.execute(RESCHEDULE, (account, kind, key, due_at));
-        Ok(changed.await? > 0)
-    }
-
     /// Deletes the jobs with a key that no host does. Returns `false` if there are no such jobs.
     ///
     /// # Errors
@@ -348,6 +333,18 @@ pub(crate) async fn add_in(tx: &mut Tx, job: NewJob<'_>, limit: i64) -> Result<b
     );
     tx.execute(INSERT, row).await?;
     Ok(true)
+}
+
+/// Changes the due time of a job, and ends the lease of a host that has leased the job.
+pub(crate) async fn reschedule_in(tx: &mut Tx, id: &str, due_at: Timestamp) -> Result<(), Error> {
+    tx.execute(RESCHEDULE, (id, due_at)).await?;
+    Ok(())
+}
+
+/// Deletes a job. A host that has leased the job loses its lease.
+pub(crate) async fn delete_in(tx: &mut Tx, id: &str) -> Result<(), Error> {
+    tx.execute(DELETE, [id]).await?;
+    Ok(())
 }
 
 fn is_unique_violation(error: &sqlx::Error) -> bool {

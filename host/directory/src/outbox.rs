@@ -37,11 +37,9 @@ const BY_MESSAGE: &str = "SELECT id FROM outbox WHERE account_id = $1 AND messag
 const CHUNK: &str =
     "SELECT sealed FROM outbox_chunks WHERE entry_id = $1 AND part = $2 AND number = $3";
 const RESCHEDULE: &str = "UPDATE outbox SET send_at = $2 WHERE id = $1 AND state = 'scheduled'";
-const RESCHEDULE_JOB: &str = "UPDATE jobs SET due_at = $2, next_at = $2 WHERE id = $1";
 const CANCEL: &str = "UPDATE outbox SET state = 'cancelled', ended_at = $2, \
     size = CASE WHEN draft_id IS NULL THEN 0 ELSE size END \
     WHERE id = $1 AND state = 'scheduled'";
-const DELETE_JOB: &str = "DELETE FROM jobs WHERE id = $1";
 const DELETE_CHUNKS: &str = "DELETE FROM outbox_chunks WHERE entry_id = $1";
 const DELETE_MESSAGE: &str = "DELETE FROM outbox_chunks WHERE entry_id = $1 AND part = 'message'";
 const NO_BYTES: &str = "UPDATE outbox SET size = 0 WHERE id = $1 AND state = 'cancelled'";
@@ -261,7 +259,7 @@ impl Outbox {
         if tx.execute(RESCHEDULE, (id, send_at)).await? == 0 {
             return Ok(false);
         }
-        tx.execute(RESCHEDULE_JOB, (id, send_at)).await?;
+        jobs::reschedule_in(&mut tx, id, send_at).await?;
         tx.commit().await?;
         Ok(true)
     }
@@ -276,7 +274,7 @@ impl Outbox {
         if tx.execute(CANCEL, (id, now)).await? == 0 {
             return Ok(false);
         }
-        tx.execute(DELETE_JOB, [id]).await?;
+        jobs::delete_in(&mut tx, id).await?;
         tx.execute(DELETE_MESSAGE, [id]).await?;
         tx.commit().await?;
         Ok(true)

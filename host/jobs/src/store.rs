@@ -120,23 +120,6 @@ impl Jobs {
         Ok(jobs.collect())
     }
 
-    /// Changes the due time of the jobs with a key that are not running. Returns `false` if there
-    /// are no such jobs.
-    ///
-    /// # Errors
-    /// Returns an error if the database fails.
-    pub async fn reschedule(
-        &self,
-        account: &str,
-        kind: &str,
-        key: &str,
-        due_at: Timestamp,
-    ) -> Result<bool, Failure> {
-        let changed = self.stored.reschedule(account, kind, key, due_at).await?;
-        self.wake();
-        Ok(changed)
-    }
-
     /// Deletes the jobs with a key that are not running. Returns `false` if there are no such jobs.
     ///
     /// # Errors

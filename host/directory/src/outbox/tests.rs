@@ -84,8 +84,14 @@ async fn a_message_is_sent_or_cancelled(fresh: Fresh) {
     assert_eq!((&*sent.state, sent.size), ("sent", 0));
     assert_eq!(outbox.chunk("two", Part::Message, 0).await.unwrap(), None);
 
-    // A cancellation wins over a host that has leased the job.
+    // A new time wins over a host that has leased the job.
     assert!(outbox.reschedule("one", NOW).await.unwrap());
+    let one = lease(&fresh, NOW).await;
+    assert!(outbox.reschedule("one", NOW).await.unwrap());
+    assert!(!outbox.begin(&one, NOW).await.unwrap());
+    assert!(!fresh.directory.jobs.end(&one).await.unwrap());
+
+    // A cancellation wins over a host that has leased the job.
     let one = lease(&fresh, NOW).await;
     assert!(
         outbox

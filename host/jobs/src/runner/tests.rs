@@ -95,9 +95,9 @@ async fn due_jobs_run_once_and_failed_jobs_again(fresh: Fresh) {
     let waiting = jobs.with_key("ada", "test", "later").await.unwrap();
     assert_eq!(waiting[0].due_at, later);
     let now = jobs.now().await.unwrap();
-    assert!(jobs.reschedule("ada", "test", "later", now).await.unwrap());
+    assert!(jobs.replace(job("later", now)).await.unwrap());
     expected.insert(2, ("later", 1));
-    until("the rescheduled job", || equals(&expected)).await;
+    until("the replaced job", || equals(&expected)).await;
     runner.stop().await;
     assert_eq!(fresh.number("SELECT COUNT(*) FROM jobs").await, 0);
     assert!(jobs.add(job("stopped", now)).await.unwrap());
