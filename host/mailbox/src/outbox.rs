@@ -25,6 +25,7 @@ pub(crate) mod parts;
 mod probe;
 mod random;
 pub(crate) mod result;
+mod sealed;
 mod send;
 mod smtp;
 mod starttls;

@@ -1,15 +1,15 @@
-//! Messages that leave later. The bytes of a message are in the database, so that every host can
-//! send the message. A random key encrypts each entry. The service's key encrypts the random keys.
+//! Messages that leave later. The bytes of a message are in the database, encrypted, so that every
+//! host can send the message.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use latchmail_core::clock::Timestamp;
 use latchmail_core::codes;
-use latchmail_core::error::{Failure, Problem};
+use latchmail_core::error::Problem;
 use latchmail_core::message_number::MessageNumber;
-use latchmail_core::sealing::{Purpose, SealingKey};
+use latchmail_core::sealing::Purpose;
 use latchmail_core::secrets;
 use latchmail_directory::outbox::{self as directory, Entry, Limits, NewEntry, Part};
 use serde::{Deserialize, Serialize};
@@ -19,9 +19,9 @@ use super::draft::{Draft, MAX_MESSAGE};
 use super::envelope::{Envelope, EnvelopeAddress};
 use super::original::{OriginalMessage, Relation};
 use super::result::{Error, Scheduled};
+use super::sealed::{CHUNK, ENTRY, RowKey};
 use super::send::Outbox;
 use crate::access::Access;
-use crate::blocking;
 
 /// Maximum number and total size of the waiting messages of an account.
 const LIMITS: Limits = Limits {
@@ -34,10 +34,8 @@ const MAX_DELAY: Duration = Duration::from_hours(366 * 24);
 const MAX_UNDO: Duration = Duration::from_mins(2);
 /// Maximum number of entries in a list.
 const MAX_LISTED: u32 = 2000;
-/// The size of a chunk in the database, in bytes.
-const CHUNK: usize = 256 * 1024;
-/// The HKDF label of the key that encrypts the details and the chunks of an entry.
-const LABEL: &str = "latchmail v1 outbox XChaCha20-Poly1305";
+/// The name of the encrypted details.
+const DETAILS: &str = "details";
 
 /// When a message leaves, and the idempotency key.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -211,17 +209,9 @@ impl Outbox {
         if later.message.len() > MAX_MESSAGE || draft_bytes.len() > MAX_MESSAGE {
             return Err(Error::TooLarge);
         }
-        let id = secrets::id().map_err(internal)?;
-        let secret = secrets::random::<32>().map_err(internal)?;
-        let key = Arc::new(SealingKey::derive(secret.as_slice(), LABEL).map_err(internal)?);
-        let sealed_key = self
-            .service_keys
-            .seal_bytes(Purpose::OutboxEntry, &id, secret.as_slice())
-            .map_err(internal)?;
-        let sealed_payload = self
-            .service_keys
-            .seal_bytes(Purpose::Job, &id, b"")
-            .map_err(internal)?;
+        let id = secrets::id()?;
+        let (key, sealed_key) = RowKey::generate(&ENTRY, &id, &self.service_keys)?;
+        let sealed_payload = self.service_keys.seal_bytes(Purpose::Job, &id, b"")?;
         let details = Details {
             from: later.envelope.from.to_string(),
             recipients: later.envelope.to.iter().map(ToString::to_string).collect(),
@@ -232,18 +222,12 @@ impl Outbox {
                 .map(|one| (one.number.0, one.relation.name().to_owned())),
         };
         let details = serde_json::to_vec(&details).map_err(|e| Error::Internal(e.to_string()))?;
-        let sealed_details = key
-            .seal_bytes(Purpose::OutboxContent, &details_row(&id), &details)
-            .map_err(internal)?;
+        let sealed_details = key.seal(DETAILS, &details)?;
         let mut chunks = Vec::new();
         for (part, bytes) in [(Part::Message, later.message), (Part::Draft, draft_bytes)] {
             for (number, at) in (0..).zip((0..bytes.len()).step_by(CHUNK)) {
                 let chunk = bytes.slice(at..bytes.len().min(at + CHUNK));
-                let (key, row) = (Arc::clone(&key), chunk_row(&id, part, number));
-                let sealed = blocking::run_sized(chunk.len(), move || {
-                    key.seal_bytes(Purpose::OutboxContent, &row, &chunk)
-                });
-                let sealed = sealed.await.map_err(Error::Internal)?.map_err(internal)?;
+                let sealed = key.seal_chunk(chunk_name(part, number), chunk).await?;
                 chunks.push((part, number, sealed));
             }
         }
@@ -378,20 +362,13 @@ impl Outbox {
     }
 
     pub(super) fn details(&self, entry: &Entry) -> Result<Details, Error> {
-        let row = details_row(&entry.id);
         let details = self.entry_key(entry)?;
-        let details = details.open_bytes(Purpose::OutboxContent, &row, &entry.sealed_details);
-        let details = details.ok_or_else(|| cannot_open("details"))?;
+        let details = details.open_value(DETAILS, &entry.sealed_details)?;
         serde_json::from_slice(&details).map_err(|error| Error::Internal(error.to_string()))
     }
 
-    fn entry_key(&self, entry: &Entry) -> Result<SealingKey, Error> {
-        let purpose = Purpose::OutboxEntry;
-        let secret = self
-            .service_keys
-            .open_bytes(purpose, &entry.id, &entry.sealed_key)
-            .ok_or_else(|| cannot_open("key"))?;
-        SealingKey::derive(&secret, LABEL).map_err(internal)
+    fn entry_key(&self, entry: &Entry) -> Result<RowKey, Error> {
+        RowKey::open(&ENTRY, &entry.id, &self.service_keys, &entry.sealed_key)
     }
 
     /// Reads the bytes of a part of an entry. Returns `None` if there are no bytes.
@@ -400,20 +377,11 @@ impl Outbox {
         entry: &Entry,
         part: Part,
     ) -> Result<Option<Bytes>, Error> {
-        let key = Arc::new(self.entry_key(entry)?);
-        let mut all = BytesMut::new();
-        for number in 0.. {
-            let Some(sealed) = self.entries().chunk(&entry.id, part, number).await? else {
-                break;
-            };
-            let (key, row) = (Arc::clone(&key), chunk_row(&entry.id, part, number));
-            let chunk = blocking::run_sized(sealed.len(), move || {
-                key.open_bytes(Purpose::OutboxContent, &row, &sealed)
-            });
-            let chunk = chunk.await.map_err(Error::Internal)?;
-            all.extend_from_slice(&chunk.ok_or_else(|| cannot_open("chunk"))?);
-        }
-        Ok((!all.is_empty()).then(|| all.freeze()))
+        let key = self.entry_key(entry)?;
+        let name = |number| chunk_name(part, number);
+        let chunk = |number| self.entries().chunk(&entry.id, part, number);
+        let all = key.read(0, name, chunk).await?;
+        Ok((!all.is_empty()).then_some(all))
     }
 }
 
@@ -440,30 +408,6 @@ fn ended(state: &str) -> Error {
     })
 }
 
-fn details_row(id: &str) -> String {
-    format!("{id} details")
-}
-
-fn chunk_row(id: &str, part: Part, number: u32) -> String {
-    format!("{id} {part:?} {number}")
-}
-
-fn cannot_open(what: &str) -> Error {
-    Error::Internal(format!(
-        "the {what} of an entry of the outbox cannot be opened with the service's keys"
-    ))
-}
-
-pub(super) fn internal(failure: Failure) -> Error {
-    let cause = failure.cause.map(|cause| cause.to_string());
-    Error::Internal(cause.unwrap_or_else(|| failure.text.into_owned()))
-}
-
-impl From<Failure> for Error {
-    fn from(failure: Failure) -> Self {
-        if failure.kind == latchmail_core::error::Kind::Unavailable {
-            return Self::Unavailable(failure.text.into_owned());
-        }
-        internal(failure)
-    }
+fn chunk_name(part: Part, number: u32) -> String {
+    format!("{part:?} {number}")
 }

@@ -3,7 +3,7 @@
 use crate::error::Error as MailboxError;
 use latchmail_core::clock::Timestamp;
 use latchmail_core::codes;
-use latchmail_core::error::Problem;
+use latchmail_core::error::{Failure, Kind, Problem};
 
 /// A message that was sent.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -112,5 +112,15 @@ impl From<latchmail_directory::Error> for Error {
             return Self::Unavailable(error.to_string());
         }
         Self::Internal(error.to_string())
+    }
+}
+
+impl From<Failure> for Error {
+    fn from(failure: Failure) -> Self {
+        if failure.kind == Kind::Unavailable {
+            return Self::Unavailable(failure.text.into_owned());
+        }
+        let cause = failure.cause.map(|cause| cause.to_string());
+        Self::Internal(cause.unwrap_or_else(|| failure.text.into_owned()))
     }
 }

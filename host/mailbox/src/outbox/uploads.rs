@@ -1,5 +1,5 @@
-//! Files that clients upload for later messages. The files are in the database, so that every host
-//! can read them. A random key encrypts each file. The service's key encrypts the random keys.
+//! Files that clients upload for later messages. The files are in the database, encrypted, so that
+//! every host can read them.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,16 +7,14 @@ use std::time::Duration;
 use bytes::{Bytes, BytesMut};
 use futures_util::{Stream, StreamExt as _};
 use latchmail_core::clock::{Clock, Timestamp};
-use latchmail_core::error::Failure;
 use latchmail_core::keyring::Keyring;
-use latchmail_core::sealing::{Purpose, SealingKey};
 use latchmail_core::secrets;
 use latchmail_directory::uploads::{self as directory, NewUpload};
 
 use super::media_type::is_media_type;
 use super::result::{Error, invalid};
+use super::sealed::{CHUNK, RowKey, UPLOAD};
 use crate::access::Access;
-use crate::blocking;
 
 /// Maximum size of an upload, in bytes.
 pub const MAX_UPLOAD: u64 = 25 * 1024 * 1024;
@@ -24,10 +22,8 @@ pub const MAX_UPLOAD: u64 = 25 * 1024 * 1024;
 const MAX_UPLOADS: i64 = 100 * 1024 * 1024;
 /// The time after which an upload expires.
 const LIFETIME: Duration = Duration::from_hours(1);
-/// The size of a chunk in the database, in bytes.
-const CHUNK: usize = 256 * 1024;
-/// The HKDF label of the key that encrypts the name and the chunks of an upload.
-const LABEL: &str = "latchmail v1 upload XChaCha20-Poly1305";
+/// The name of the encrypted file name.
+const NAME: &str = "name";
 
 /// Stores and reads uploads.
 #[derive(Debug)]
@@ -49,7 +45,7 @@ pub struct UploadedFile {
 /// An upload that was found.
 #[derive(Clone)]
 pub(super) struct Upload {
-    key: Arc<SealingKey>,
+    key: RowKey,
     pub(super) filename: String,
     pub(super) content_type: String,
     /// The size in bytes.
@@ -88,18 +84,13 @@ impl Uploads {
         if size > MAX_UPLOAD {
             return Err(Error::UploadTooLarge);
         }
-        let id = secrets::id().map_err(internal)?;
-        let secret = secrets::random::<32>().map_err(internal)?;
-        let key = SealingKey::derive(secret.as_slice(), LABEL).map_err(internal)?;
-        let sealed_key = self
-            .keys
-            .seal_bytes(Purpose::UploadKey, &id, secret.as_slice());
-        let sealed_name = key.seal_bytes(Purpose::Upload, &name_row(&id), filename.as_bytes());
+        let id = secrets::id()?;
+        let (key, sealed_key) = RowKey::generate(&UPLOAD, &id, &self.keys)?;
         let upload = NewUpload {
             id: &id,
             account: access.caller(),
-            sealed_key: &sealed_key.map_err(internal)?,
-            sealed_name: &sealed_name.map_err(internal)?,
+            sealed_key: &sealed_key,
+            sealed_name: &key.seal(NAME, filename.as_bytes())?,
             content_type,
             size: i64::try_from(size).map_err(|_| Error::UploadTooLarge)?,
         };
@@ -107,7 +98,7 @@ impl Uploads {
         if !self.stored.begin(upload, MAX_UPLOADS, now).await? {
             return Err(Error::UploadsFull);
         }
-        let stored = self.store_chunks(&id, Arc::new(key), size, content).await;
+        let stored = self.store_chunks(&id, &key, size, content).await;
         let expires_at = self.clock.now().plus(LIFETIME);
         let stored = match stored {
             Ok(()) => self
@@ -132,7 +123,7 @@ impl Uploads {
     async fn store_chunks<E: std::fmt::Display>(
         &self,
         id: &str,
-        key: Arc<SealingKey>,
+        key: &RowKey,
         size: u64,
         mut content: impl Stream<Item = Result<Bytes, E>> + Send + Unpin,
     ) -> Result<(), Error> {
@@ -151,7 +142,7 @@ impl Uploads {
                 pending.extend_from_slice(&bytes.split_to(length));
                 if pending.len() == CHUNK || is_last {
                     let chunk = pending.split().freeze();
-                    let sealed = seal(Arc::clone(&key), chunk_row(id, number), chunk).await?;
+                    let sealed = key.seal_chunk(number, chunk).await?;
                     self.stored.add_chunk(id, number, &sealed).await?;
                     number += 1;
                 }
@@ -176,15 +167,10 @@ impl Uploads {
         let Some(found) = found else {
             return Ok(None);
         };
-        let secret = self
-            .keys
-            .open_bytes(Purpose::UploadKey, id, &found.sealed_key);
-        let secret = secret.ok_or_else(|| cannot_open("key"))?;
-        let key = SealingKey::derive(&secret, LABEL).map_err(internal)?;
-        let filename = key.open_bytes(Purpose::Upload, &name_row(id), &found.sealed_name);
-        let filename = filename.ok_or_else(|| cannot_open("name"))?;
+        let key = RowKey::open(&UPLOAD, id, &self.keys, &found.sealed_key)?;
+        let filename = key.open_value(NAME, &found.sealed_name)?;
         Ok(Some(Upload {
-            key: Arc::new(key),
+            key,
             filename: String::from_utf8_lossy(&filename).into_owned(),
             content_type: found.content_type,
             size: u64::try_from(found.size).unwrap_or(0),
@@ -194,50 +180,8 @@ impl Uploads {
     /// Reads the bytes of an upload. Returns `None` if the upload was deleted.
     pub(super) async fn read(&self, id: &str, upload: &Upload) -> Result<Option<Bytes>, Error> {
         let size = usize::try_from(upload.size).map_err(|_| Error::TooLarge)?;
-        let mut all = BytesMut::with_capacity(size);
-        for number in 0.. {
-            if all.len() >= size {
-                break;
-            }
-            let Some(sealed) = self.stored.chunk(id, number).await? else {
-                return Ok(None);
-            };
-            let (key, row) = (Arc::clone(&upload.key), chunk_row(id, number));
-            let chunk = blocking::run_sized(sealed.len(), move || {
-                key.open_bytes(Purpose::Upload, &row, &sealed)
-            });
-            let chunk = chunk.await.map_err(Error::Internal)?;
-            all.extend_from_slice(&chunk.ok_or_else(|| cannot_open("chunk"))?);
-        }
-        Ok(Some(all.freeze()))
+        let chunk = |number| self.stored.chunk(id, number);
+        let all = upload.key.read(size, |number| number, chunk).await?;
+        Ok((all.len() == size).then_some(all))
     }
-}
-
-/// Encrypts a chunk on a blocking thread.
-async fn seal(key: Arc<SealingKey>, row: String, chunk: Bytes) -> Result<Vec<u8>, Error> {
-    blocking::run_sized(chunk.len(), move || {
-        key.seal_bytes(Purpose::Upload, &row, &chunk)
-    })
-    .await
-    .map_err(Error::Internal)?
-    .map_err(internal)
-}
-
-fn name_row(id: &str) -> String {
-    format!("{id} name")
-}
-
-fn chunk_row(id: &str, number: u32) -> String {
-    format!("{id} {number}")
-}
-
-fn cannot_open(what: &str) -> Error {
-    Error::Internal(format!(
-        "the {what} of an upload cannot be opened with the service's keys"
-    ))
-}
-
-fn internal(failure: Failure) -> Error {
-    let cause = failure.cause.map(|cause| cause.to_string());
-    Error::Internal(cause.unwrap_or_else(|| failure.text.into_owned()))
 }
