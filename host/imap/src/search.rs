@@ -26,6 +26,8 @@ pub enum SearchKey {
     To(String),
     /// The text is in the subject.
     Subject(String),
+    /// The Message-ID field contains the text.
+    MessageId(String),
     /// The Content-Type field contains `multipart/mixed`, as in messages with attachments. IMAP has
     /// no search key for attachments.
     Mixed,
@@ -56,9 +58,11 @@ pub enum SearchKey {
 impl SearchKey {
     fn is_ascii(&self) -> bool {
         match self {
-            Self::Text(text) | Self::From(text) | Self::To(text) | Self::Subject(text) => {
-                text.is_ascii()
-            }
+            Self::Text(text)
+            | Self::From(text)
+            | Self::To(text)
+            | Self::Subject(text)
+            | Self::MessageId(text) => text.is_ascii(),
             Self::Not(key) => key.is_ascii(),
             Self::Or(first, second) => first.is_ascii() && second.is_ascii(),
             _ => true,
@@ -80,6 +84,7 @@ impl SearchKey {
             Self::From(text) => any(command, &["FROM"], text),
             Self::To(text) => any(command, &["TO", "CC"], text),
             Self::Subject(text) => any(command, &["SUBJECT"], text),
+            Self::MessageId(id) => command.text("HEADER Message-ID ").string(id),
             Self::Mixed => command.text("HEADER Content-Type multipart/mixed"),
             Self::Unseen => command.text("UNSEEN"),
             Self::Flagged => command.text("FLAGGED"),

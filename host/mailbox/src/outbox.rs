@@ -41,7 +41,7 @@ pub use draft::{Draft, HeaderField};
 pub use envelope::{Recipient, Sender};
 pub(crate) use later::{DraftOrigin, LaterMessage};
 pub use later::{OutboxEntry, SendOptions};
-pub use original::{OriginalMessage, Relation};
+pub use original::{Original, OriginalMessage, Relation};
 pub use probe::{Probe, probe};
 pub use result::{Error, Scheduled, Sent};
 pub use send::Outbox;

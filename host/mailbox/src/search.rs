@@ -7,9 +7,10 @@ mod threads;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
+use latchmail_core::message_number::MessageNumber;
 use latchmail_core::permissions::Right;
-use latchmail_imap::INBOX;
 use latchmail_imap::list::{MODSEQS, Role};
+use latchmail_imap::{INBOX, SearchKey};
 use latchmail_search::{FolderSet, Query};
 pub use latchmail_search::{Snippet, Sort};
 
@@ -31,6 +32,9 @@ use crate::listing::Lister;
 /// The names that mail clients give the folders for junk and for deleted mail.
 const JUNK_NAMES: [&str; 4] = ["Junk", "Spam", "Junk E-mail", "Junk Email"];
 const TRASH_NAMES: [&str; 3] = ["Trash", "Deleted Items", "Deleted Messages"];
+
+/// Maximum number of messages with one Message-ID in a folder.
+const MAX_COPIES: u32 = 10;
 
 /// Searches messages and lists threads.
 #[derive(Debug)]
@@ -131,6 +135,34 @@ impl Searcher {
             .collect();
         self.search_folders_on_server(access, &query, &paths, request, status)
             .await
+    }
+
+    /// Returns the numbers of the messages with this Message-ID, at most [`MAX_COPIES`] of each
+    /// folder.
+    ///
+    /// # Errors
+    /// Returns an [`Error`] if the operation fails.
+    pub(crate) async fn with_message_id(
+        &self,
+        access: &Access,
+        message_id: &str,
+    ) -> Result<Vec<MessageNumber>, Error> {
+        let (folder_access, folders, _) = self.readable_folders(access).await?;
+        if let Ok(index) = self.index.current(access, &folders, true).await {
+            return SearchIndex::with_message_id(&index, &folder_access, message_id);
+        }
+        let keys = [SearchKey::MessageId(message_id.to_owned())];
+        let mut found = Vec::new();
+        for folder in folders {
+            if folder_access.can_read(&folder.path, folder.opened.uid_validity) {
+                let listing = self
+                    .listing
+                    .search(access, &folder.path, &keys, 0, MAX_COPIES);
+                let messages = listing.await?.into_iter().flat_map(|one| one.messages);
+                found.extend(messages.map(|message| message.number));
+            }
+        }
+        Ok(found)
     }
 
     /// Searches the search index of the account. `folders` are the states of the folders that the

@@ -215,6 +215,22 @@ impl Threads {
         Some(self.thread_of_component(self.component_of(node)))
     }
 
+    /// Returns the numbers of the messages with this Message-ID, in any order. A message can have
+    /// copies.
+    #[must_use]
+    pub fn with_message_id(&self, message_id: &str) -> Vec<MessageNumber> {
+        let node = keys::message_id_key(message_id)
+            .and_then(|key| Some((key, self.component_of(*self.by_id.get(&key)?))));
+        let Some((key, node)) = node else {
+            return Vec::new();
+        };
+        let members = self
+            .members_of(node)
+            .map(|message| &self.messages[message as usize]);
+        let found = members.filter(|message| message.keys.message_id == key);
+        found.map(|message| message.number).collect()
+    }
+
     /// Returns the id of the thread to which an id belongs. `id` can be the id that a thread had
     /// before it was merged with another thread, or the own thread id of any message
     /// ([`ThreadKeys::own_thread_id`]). Returns `None` if there is no such thread.

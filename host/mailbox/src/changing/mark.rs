@@ -12,7 +12,7 @@ use crate::error::Error;
 
 impl Changer {
     /// Adds the flag of an answered or forwarded message. A member needs only the right to read the
-    /// folder of the message.
+    /// folders of the messages.
     ///
     /// # Errors
     /// Returns [`Error::Rejected`] if the mail server cannot store the flag permanently. Returns
@@ -20,11 +20,11 @@ impl Changer {
     pub(crate) async fn mark_original(
         self: &Arc<Self>,
         access: &Access,
-        number: MessageNumber,
+        numbers: &[MessageNumber],
         flag: Flag,
     ) -> Result<(), Error> {
         let action = Action::MarkOriginal { flag };
-        self.start_change(access, &[number], action, None).await?;
+        self.start_change(access, numbers, action, None).await?;
         Ok(())
     }
 }

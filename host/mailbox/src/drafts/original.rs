@@ -1,10 +1,12 @@
 //! The message that a draft answers or forwards. A header field of the draft contains its number,
-//! so the message gets its flag when the draft is sent.
+//! so the message gets its flag when the draft is sent. A mail client can have removed the field or
+//! written the draft. Then the field In-Reply-To names the message.
 
 use latchmail_core::message_number::MessageNumber;
-use latchmail_mime::{self as mime, Fields};
+use latchmail_mime::{self as mime, Fields, Header};
 
-use crate::outbox::{OriginalMessage, Relation};
+use crate::bounds;
+use crate::outbox::{Original, OriginalMessage, Relation};
 
 /// The name of the header field with the relation and the number of the original.
 pub(super) const FIELD: &str = "X-Latchmail-Original";
@@ -20,8 +22,13 @@ pub(super) fn of_header(header: &[u8]) -> Option<OriginalMessage> {
 }
 
 /// Returns the original of a draft.
-pub(super) fn of_message(message: &[u8]) -> Option<OriginalMessage> {
-    of_header(mime::split(message).0)
+pub(super) fn of_message(message: &[u8]) -> Option<Original> {
+    let (header, _) = mime::split(message);
+    let known = of_header(header).map(Original::Known);
+    known.or_else(|| {
+        let in_reply_to = Header::of(header, bounds::FIELD).in_reply_to;
+        in_reply_to.map(Original::ReplyTo)
+    })
 }
 
 /// Returns the value of the header field.
@@ -46,5 +53,16 @@ mod tests {
             let header = format!("{FIELD}: {value}\r\n\r\n");
             assert_eq!(of_header(header.as_bytes()), None, "{value}");
         }
+    }
+
+    #[test]
+    fn without_the_field_the_draft_answers_the_message_in_in_reply_to() {
+        let reply = "In-Reply-To: <1@x.example>\r\nReferences: <0@x.example>\r\n";
+        let original = of_message(format!("{reply}\r\nText").as_bytes());
+        assert_eq!(original, Some(Original::ReplyTo("<1@x.example>".into())));
+        let known = format!("{reply}{FIELD}: forward 7\r\n\r\nText");
+        let known = of_message(known.as_bytes());
+        assert!(matches!(known, Some(Original::Known(one)) if one.number.0 == 7));
+        assert_eq!(of_message(b"References: <0@x.example>\r\n\r\nText"), None);
     }
 }

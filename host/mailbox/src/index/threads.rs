@@ -228,6 +228,23 @@ impl SearchIndex {
         .map_err(Error::Internal)?
     }
 
+    /// Returns the numbers of the messages with this Message-ID in folders that the caller can
+    /// read.
+    pub(crate) fn with_message_id(
+        index: &CurrentIndex,
+        access: &FolderAccess,
+        message_id: &str,
+    ) -> Result<Vec<MessageNumber>, Error> {
+        let visible = index.folders(access, |_| true);
+        let content = index.content()?;
+        let mut found = content.threads.threads.with_message_id(message_id);
+        found.retain(|number| {
+            let location = content.mailbox.state.get(*number);
+            location.is_some_and(|location| visible.contains(location.folder))
+        });
+        Ok(found)
+    }
+
     /// Returns a page of those messages of a thread that the caller can read. Returns `None` if the
     /// caller can read no message of the thread. Reads only the messages on the page.
     pub(crate) async fn thread_messages(

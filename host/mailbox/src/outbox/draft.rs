@@ -12,7 +12,7 @@ use sha2::{Digest as _, Sha256};
 
 use super::attached_file::{AttachedFile, File, FoundFile};
 use super::envelope::{Envelope, Recipient, Sender};
-use super::original::OriginalMessage;
+use super::original::Original;
 use super::parts;
 use super::result::{Error, invalid};
 use super::words::{address_list, field_value, subject};
@@ -66,7 +66,7 @@ pub struct Draft {
     pub files: Vec<File>,
     /// The message that this message answers or forwards. The finished message does not contain
     /// this value.
-    pub original: Option<OriginalMessage>,
+    pub original: Option<Original>,
 }
 
 impl Draft {

@@ -17,7 +17,7 @@ use sha2::{Digest as _, Sha256};
 
 use super::draft::{Draft, MAX_MESSAGE};
 use super::envelope::{Envelope, EnvelopeAddress};
-use super::original::{OriginalMessage, Relation};
+use super::original::{Original, OriginalMessage, Relation};
 use super::result::{Error, Scheduled};
 use super::sealed::{CHUNK, ENTRY, RowKey};
 use super::send::Outbox;
@@ -88,7 +88,7 @@ pub(crate) struct LaterMessage {
     /// The name and the address of each recipient in To.
     pub(crate) to: Vec<(String, String)>,
     /// The message that this message answers or forwards.
-    pub(crate) original: Option<OriginalMessage>,
+    pub(crate) original: Option<Original>,
     /// The draft from which the message is sent.
     pub(crate) draft: Option<DraftOrigin>,
 }
@@ -132,16 +132,21 @@ pub(super) struct Details {
     to: Vec<(String, String)>,
     /// The number of the original, and the name of the relation.
     original: Option<(u64, String)>,
+    /// The Message-ID of the original, if its number is not known.
+    #[serde(default)]
+    in_reply_to: Option<String>,
 }
 
 impl Details {
     /// Returns the message that this message answers or forwards.
-    pub(super) fn original(&self) -> Option<OriginalMessage> {
-        let (number, relation) = self.original.as_ref()?;
-        Some(OriginalMessage {
+    pub(super) fn original(&self) -> Option<Original> {
+        let Some((number, relation)) = &self.original else {
+            return self.in_reply_to.clone().map(Original::ReplyTo);
+        };
+        Some(Original::Known(OriginalMessage {
             number: MessageNumber(*number),
             relation: Relation::named(relation)?,
-        })
+        }))
     }
 
     /// Returns the envelope. Returns `None` if an address is invalid.
@@ -190,7 +195,7 @@ impl Outbox {
                 .iter()
                 .map(|one| (one.name.clone(), one.address.to_string()))
                 .collect(),
-            original: draft.original,
+            original: draft.original.clone(),
             draft: None,
         };
         self.schedule(access, later, send_at).await
@@ -212,14 +217,20 @@ impl Outbox {
         let id = secrets::id()?;
         let (key, sealed_key) = RowKey::generate(&ENTRY, &id, &self.service_keys)?;
         let sealed_payload = self.service_keys.seal_bytes(Purpose::Job, &id, b"")?;
+        let (original, in_reply_to) = match later.original {
+            Some(Original::Known(one)) => {
+                (Some((one.number.0, one.relation.name().to_owned())), None)
+            }
+            Some(Original::ReplyTo(message_id)) => (None, Some(message_id)),
+            None => (None, None),
+        };
         let details = Details {
             from: later.envelope.from.to_string(),
             recipients: later.envelope.to.iter().map(ToString::to_string).collect(),
             subject: later.subject,
             to: later.to,
-            original: later
-                .original
-                .map(|one| (one.number.0, one.relation.name().to_owned())),
+            original,
+            in_reply_to,
         };
         let details = serde_json::to_vec(&details).map_err(|e| Error::Internal(e.to_string()))?;
         let sealed_details = key.seal(DETAILS, &details)?;

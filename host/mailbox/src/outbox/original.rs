@@ -13,6 +13,16 @@ pub struct OriginalMessage {
     pub relation: Relation,
 }
 
+/// The message of the mailbox that a sent message answers or forwards.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Original {
+    /// The message with a number, from which the sent message was composed.
+    Known(OriginalMessage),
+    /// The messages with this Message-ID, which the sent message answers. The Message-ID has angle
+    /// brackets.
+    ReplyTo(String),
+}
+
 /// The relation of a sent message to another message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Relation {

@@ -56,7 +56,7 @@ pub struct Outbox {
     pub(crate) keys: IdempotencyKeys,
     pub(super) signing: Arc<latchmail_dkim::Keys>,
     /// The sends in progress.
-    sends: DetachedTasks,
+    pub(super) sends: DetachedTasks,
     memory: MessageMemory,
     pub(super) service_keys: Arc<Keyring>,
     /// The jobs that send messages later.
@@ -235,7 +235,7 @@ impl Outbox {
             (None, Some(scheduled.await?))
         } else {
             let copy = self.submit(draft, &envelope, &message_id).await?;
-            let original = self.mark_original(&draft.from.access, draft.original);
+            let original = self.mark_original(&draft.from.access, draft.original.clone());
             let (saved_to, ()) = tokio::join!(store_copy(copy), original);
             (saved_to, None)
         };
@@ -312,7 +312,7 @@ impl Outbox {
             Ok(copy) => {
                 log_failure(directory.sendings.sent(&key).await);
                 let (saved_to, ()) = {
-                    let original = self.mark_original(&draft.from.access, draft.original);
+                    let original = self.mark_original(&draft.from.access, draft.original.clone());
                     tokio::join!(store_copy(copy), original)
                 };
                 if let Some(folder) = &saved_to {

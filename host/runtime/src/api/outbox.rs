@@ -142,7 +142,13 @@ impl Call {
             .await
             .map_err(send_error)?;
         let files = self.read_sources(sources).await?;
-        let original = self.original(draft.original)?;
+        let original = match self.original(draft.original)? {
+            Some(original) => Some(outbox::Original::Known(original)),
+            None if self.require_scope(Scope::MailRead).is_ok() => {
+                draft.in_reply_to.clone().map(outbox::Original::ReplyTo)
+            }
+            None => None,
+        };
         let draft = outbox::Draft {
             from: sender,
             from_name: from.name,

@@ -118,6 +118,11 @@ impl ThreadFields<'_> {
     }
 }
 
+/// Returns the hash of a Message-ID. Returns `None` if the id is empty or too long.
+pub(super) fn message_id_key(id: &str) -> Option<u64> {
+    usable(id).map(hash_id)
+}
+
 /// Returns an id without angle brackets and white space. Returns `None` if the id is empty or too
 /// long.
 fn usable(id: &str) -> Option<&str> {

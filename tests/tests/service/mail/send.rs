@@ -3,6 +3,7 @@
 //! The tests read arrived messages over IMAP, and through the API.
 
 mod addresses;
+mod answered;
 mod attachments;
 mod delivery;
 mod delivery_states;

@@ -87,11 +87,10 @@ impl Mail {
         if detail.message_id.is_empty() {
             detail.message_id = format!("<{}@example.test>", self.last_uid);
         }
-        let mut stored = self.stored.iter();
-        let answered =
-            stored.find(|one| detail.in_reply_to.as_ref() == Some(&one.detail.message_id));
+        let answered = detail.in_reply_to.as_deref();
+        let answered = answered.and_then(|id| self.detail(self.with_message_id(id)?));
         detail.summary.thread_id = match answered {
-            Some(one) => one.detail.summary.thread_id.clone(),
+            Some(answered) => answered.summary.thread_id.clone(),
             None => format!("thread{}", self.last_uid),
         };
         self.changes
@@ -111,6 +110,13 @@ impl Mail {
     /// Returns a message.
     pub(super) fn detail(&self, uid: u64) -> Option<&Detail> {
         self.find(uid).ok().map(|found| &found.detail)
+    }
+
+    /// Returns the number of a message with this Message-ID.
+    pub(super) fn with_message_id(&self, message_id: &str) -> Option<u64> {
+        let mut stored = self.stored.iter();
+        let found = stored.find(|one| one.detail.message_id == message_id);
+        found.map(|one| one.detail.summary.uid)
     }
 
     /// Returns an attachment of a message with its content.

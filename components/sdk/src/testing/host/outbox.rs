@@ -255,8 +255,9 @@ impl Account {
         let sent = if options.send_at.is_some() || options.undo_seconds.is_some() {
             self.schedule(&draft, &files, &options, now)?
         } else {
-            if let Some(original) = draft.original.as_ref().filter(|_| can_read) {
-                self.mark_original(original);
+            let original = draft.original.clone().or_else(|| self.answered(&draft));
+            if let Some(original) = original.filter(|_| can_read) {
+                self.mark_original(&original);
             }
             let uid = self.mail.put("Sent", letter(&draft, &files, now));
             Sent {
@@ -337,6 +338,15 @@ impl Account {
     fn scheduled(&mut self, id: &str) -> Result<&mut Later, Error> {
         let later = self.later.iter_mut().find(|later| later.entry.id == id);
         later.ok_or(Error::NotFound)
+    }
+
+    /// Returns the message with the Message-ID that a draft answers.
+    fn answered(&self, draft: &Draft) -> Option<Original> {
+        let message_id = draft.in_reply_to.as_deref()?;
+        Some(Original {
+            uid: self.mail.with_message_id(message_id)?,
+            relation: "reply".into(),
+        })
     }
 
     /// Sets the flag of the message that a sent message answers or forwards, if it exists.

@@ -35,7 +35,7 @@ async fn entry(person: &Person<'_>, id: &str) -> Value {
         .succeeds(200)
 }
 
-async fn wait_for_state(person: &Person<'_>, id: &str, state: &str) -> Value {
+pub(crate) async fn wait_for_state(person: &Person<'_>, id: &str, state: &str) -> Value {
     let mut last = Value::Null;
     wait_until(&format!("{id} is {state}"), async || {
         let now = entry(person, id).await;

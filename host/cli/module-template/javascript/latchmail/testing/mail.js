@@ -77,6 +77,11 @@ export class Mail {
     return found.sort((a, b) => Number(a.uid - b.uid));
   }
 
+  // Returns the messages with a Message-ID.
+  withMessageId(messageId) {
+    return this.messages.filter((one) => one.detail.messageId === messageId);
+  }
+
   // Stores a message, and creates its folder if the folder does not exist.
   put({ folder = 'INBOX', ...letter }) {
     if (!this.has(folder)) {
@@ -85,7 +90,7 @@ export class Mail {
     const detail = compose(letter);
     this.#uids += 1n;
     detail.messageId ||= `<${this.#uids}@example.test>`;
-    const original = this.messages.find((one) => one.detail.messageId === detail.inReplyTo);
+    const [original] = this.withMessageId(detail.inReplyTo);
     const threadId = original?.detail.summary.threadId ?? `thread${this.#uids}`;
     detail.summary = { uid: this.#uids, ...detail.summary, threadId };
     return this.#store({ uid: this.#uids, folder, detail });

@@ -48,9 +48,10 @@ export function outbox(account, now) {
         check(relations.includes(draft.original?.relation), 'invalid_draft', 'Invalid relation');
         const files = draft.files.map((file, index) => findFile(sender, file, index, now()));
         const message = sender.mail.put({ ...draft, folder: 'Sent', flags: ['\\Seen'], date: now(), messageId: '', files });
-        if (draft.original && allows('mail:read')) {
-          const flag = draft.original.relation === 'reply' ? '\\Answered' : '$Forwarded';
-          sender.mail.known([draft.original.uid]).forEach(({ detail: { summary } }) => {
+        if (allows('mail:read')) {
+          const flag = draft.original?.relation === 'forward' ? '$Forwarded' : '\\Answered';
+          const originals = draft.original ? sender.mail.known([draft.original.uid]) : sender.mail.withMessageId(draft.inReplyTo);
+          originals.forEach(({ detail: { summary } }) => {
             summary.flags = [...new Set([...summary.flags, flag])];
           });
         }

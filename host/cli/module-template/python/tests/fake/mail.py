@@ -76,6 +76,10 @@ class Mail:
         check(len(uids) <= 1000, "too_many_messages", "At most 1000 messages at once", types.Error_TooLarge)
         return sorted((one for one in self.messages if one.uid in uids), key=lambda one: one.uid)
 
+    def with_message_id(self, message_id):
+        """Returns the messages with a Message-ID."""
+        return [one for one in self.messages if one.detail.message_id == message_id]
+
     def put(self, folder, letter):
         """Stores a message, and creates its folder if the folder does not exist."""
         if not self.has(folder):

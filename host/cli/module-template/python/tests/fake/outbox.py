@@ -81,9 +81,13 @@ class Outbox:
                 files=files,
             )
             message = sender.mail.put("Sent", letter)
-            if draft.original is not None and self._allows("mail:read"):
-                flag = "\\Answered" if draft.original.relation == "reply" else "$Forwarded"
-                for original in sender.mail.known([draft.original.uid]):
+            if self._allows("mail:read"):
+                flag = "\\Answered" if relation == "reply" else "$Forwarded"
+                if draft.original is not None:
+                    originals = sender.mail.known([draft.original.uid])
+                else:
+                    originals = sender.mail.with_message_id(draft.in_reply_to)
+                for original in originals:
                     summary = original.detail.summary
                     summary.flags = list(dict.fromkeys([*summary.flags, flag]))
             result = Sent("sent", None, None, message.detail.message_id, "Sent", replayed=False)
