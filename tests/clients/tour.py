@@ -321,6 +321,11 @@ assert call("get_vacation", me).text_body == "I am away."
 stop = models.MailRuleAction(type_=models.MailRuleActionType.STOP)
 call("set_rules", me, body=models.Rules(rules=[models.MailRule(name="Stop", actions=[stop])]))
 assert call("get_rules", me).rules[0].name == "Stop"
+outside = models.ForwardAddressRequest(address="ada@elsewhere.example")
+added = call("add_forward_address", me, 201, body=outside)
+assert call("list_forward_addresses", me).forward_addresses[0].status == "pending"
+call("confirm_forward_address", me, 400, id=added.id, body=models.ForwardAddressCode(code="wrong"))
+call("delete_forward_address", me, id=added.id)
 
 # Change messages.
 call("flag_message", me, uid=uid, body=models.FlagRequest(flags=["\\Seen"], action=models.FlagAction.ADD))

@@ -325,6 +325,11 @@ await ok(me.PUT('/api/v1/mail/vacation', { body: { isEnabled: true, textBody: 'I
 equal((await ok(me.GET('/api/v1/mail/vacation'))).textBody, 'I am away.');
 await ok(me.PUT('/api/v1/mail/rules', { body: { rules: [{ name: 'Stop', enabled: true, match: 'all', actions: [{ type: 'stop' }] }] } }));
 equal(first((await ok(me.GET('/api/v1/mail/rules'))).rules).name, 'Stop');
+const added = await ok(me.POST('/api/v1/mail/forward-addresses', { body: { address: 'ada@elsewhere.example' } }));
+equal(first((await ok(me.GET('/api/v1/mail/forward-addresses'))).forwardAddresses).status, 'pending');
+const forward = { params: { path: { id: added.id } } };
+equal((await me.POST('/api/v1/mail/forward-addresses/{id}/confirm', { ...forward, body: { code: 'wrong' } })).response.status, 400);
+await ok(me.DELETE('/api/v1/mail/forward-addresses/{id}', forward));
 
 // Change messages.
 await ok(me.POST('/api/v1/mail/messages/{uid}/flag', { ...one, body: { flags: ['\\Seen'], action: 'add' } }));

@@ -27,6 +27,22 @@ impl sdk::Filters for Memory {
     ) -> Result<sdk::FilterState, sdk::FilterError> {
         Err(sdk::Error::Internal.into())
     }
+
+    fn list_forward_addresses(&self) -> Result<Vec<sdk::ForwardAddress>, sdk::Error> {
+        Err(sdk::Error::Internal)
+    }
+
+    fn request_forward_address(&self, _: &str) -> Result<sdk::ForwardAddress, sdk::Error> {
+        Err(sdk::Error::Internal)
+    }
+
+    fn confirm_forward_address(&self, _: &str, _: &str) -> Result<sdk::ForwardAddress, sdk::Error> {
+        Err(sdk::Error::Internal)
+    }
+
+    fn delete_forward_address(&self, _: &str) -> Result<(), sdk::Error> {
+        Err(sdk::Error::Internal)
+    }
 }
 
 impl wit::Host for Memory {
@@ -47,6 +63,31 @@ impl wit::Host for Memory {
         _: Vec<wit::Rule>,
         _: Option<String>,
     ) -> Result<wit::FilterState, HostError<wit::FilterError>> {
+        Err(Error::Internal.into())
+    }
+
+    async fn list_forward_addresses(
+        &mut self,
+    ) -> Result<Vec<wit::ForwardAddress>, HostError<Error>> {
+        Err(Error::Internal.into())
+    }
+
+    async fn request_forward_address(
+        &mut self,
+        _: String,
+    ) -> Result<wit::ForwardAddress, HostError<Error>> {
+        Err(Error::Internal.into())
+    }
+
+    async fn confirm_forward_address(
+        &mut self,
+        _: String,
+        _: String,
+    ) -> Result<wit::ForwardAddress, HostError<Error>> {
+        Err(Error::Internal.into())
+    }
+
+    async fn delete_forward_address(&mut self, _: String) -> Result<(), HostError<Error>> {
         Err(Error::Internal.into())
     }
 

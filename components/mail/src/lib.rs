@@ -16,6 +16,7 @@ mod drafts_send;
 mod filters;
 mod folder_change;
 mod folders;
+mod forward_addresses;
 mod import;
 mod message;
 mod messages;
@@ -65,7 +66,7 @@ const FILTERS: u32 = 512 * 1024;
         bulk::bulk_delete,
         changes::list_changes,
         threads::list_threads,
-        batch::get_messages, compose::forward, compose::reply, compose::reply_all, copy::bulk_copy, copy::copy_message, deliveries::get_deliveries, drafts::create_draft, drafts::delete_draft, drafts::get_draft, drafts::list_drafts, drafts::replace_draft, drafts_send::send_draft, filters::get_rules, filters::get_vacation, filters::set_rules, filters::set_vacation, folder_change::create_folder, folder_change::delete_folder, folder_change::rename_folder, import::import_message, outbox::cancel_outbox_entry, outbox::get_outbox_entry, outbox::list_outbox, outbox::reschedule_outbox_entry, quota::get_quota, raw::get_raw_message, replace_flags::replace_flags, snooze::get_snooze, snooze::snooze_message, snooze::unsnooze_message, threads::get_thread, trash::bulk_restore, trash::bulk_trash, trash::restore_message, trash::trash_message, uploads::upload_file,
+        batch::get_messages, compose::forward, compose::reply, compose::reply_all, copy::bulk_copy, copy::copy_message, deliveries::get_deliveries, drafts::create_draft, drafts::delete_draft, drafts::get_draft, drafts::list_drafts, drafts::replace_draft, drafts_send::send_draft, filters::get_rules, filters::get_vacation, filters::set_rules, filters::set_vacation, folder_change::create_folder, folder_change::delete_folder, folder_change::rename_folder, forward_addresses::add_forward_address, forward_addresses::confirm_forward_address, forward_addresses::delete_forward_address, forward_addresses::list_forward_addresses, import::import_message, outbox::cancel_outbox_entry, outbox::get_outbox_entry, outbox::list_outbox, outbox::reschedule_outbox_entry, quota::get_quota, raw::get_raw_message, replace_flags::replace_flags, snooze::get_snooze, snooze::snooze_message, snooze::unsnooze_message, threads::get_thread, trash::bulk_restore, trash::bulk_trash, trash::restore_message, trash::trash_message, uploads::upload_file,
     ),
     tags((name = "Mail", description = "Folders, messages and attachments"))
 )]
@@ -204,6 +205,32 @@ pub fn module<H: Mailbox + Outbox + Compose + Drafts + Deliveries + Filters + Ca
         .route(changing(Route::new("setVacation", filters::set_vacation)).takes(FILTERS))
         .route(reading(Route::new("getRules", filters::get_rules)))
         .route(changing(Route::new("setRules", filters::set_rules)).takes(FILTERS))
+        .route(reading(Route::new(
+            "listForwardAddresses",
+            forward_addresses::list_forward_addresses,
+        )))
+        // Without a scope, a route is open to web sessions only.
+        .route(
+            Route::new("addForwardAddress", forward_addresses::add_forward_address)
+                .bucket("mail")
+                .takes(SMALL)
+                .within(60),
+        )
+        .route(
+            Route::new(
+                "confirmForwardAddress",
+                forward_addresses::confirm_forward_address,
+            )
+            .bucket("mail")
+            .takes(SMALL),
+        )
+        .route(
+            Route::new(
+                "deleteForwardAddress",
+                forward_addresses::delete_forward_address,
+            )
+            .bucket("mail"),
+        )
 }
 
 /// Adds the properties of a route whose body can contain attachments.

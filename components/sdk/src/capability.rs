@@ -38,7 +38,7 @@ pub use self::domains::{
 };
 pub use self::drafts::{DraftError, DraftPage, Drafts, StoredDraft};
 pub use self::filters::{
-    FilterError, FilterState, Filters, Rule, RuleAction, RuleCondition, Vacation,
+    FilterError, FilterState, Filters, ForwardAddress, Rule, RuleAction, RuleCondition, Vacation,
 };
 pub use self::http_client::{HttpClient, HttpRequest, HttpResponse};
 pub use self::log::{Level, Log};

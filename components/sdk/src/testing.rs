@@ -66,7 +66,8 @@ mod service;
 mod tests;
 
 pub use host::{
-    FakeHost, SentFile, SentMessage, activate_other_script, forget_filters, put_grant, set_delivery,
+    FakeHost, SentFile, SentMessage, activate_other_script, forget_filters, forward_code,
+    put_grant, set_delivery,
 };
 pub use letter::Letter;
 pub use manifest::manifest_error;

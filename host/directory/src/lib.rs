@@ -19,6 +19,7 @@ pub mod deliveries;
 pub mod dkim_keys;
 pub mod domains;
 pub mod events;
+pub mod forward_addresses;
 pub mod grants;
 pub mod hosts;
 pub mod imports;
@@ -56,6 +57,7 @@ use crate::deliveries::Deliveries;
 use crate::dkim_keys::DkimKeys;
 use crate::domains::Domains;
 use crate::events::Events;
+use crate::forward_addresses::ForwardAddresses;
 use crate::grants::Grants;
 use crate::hosts::Hosts;
 use crate::imports::Imports;
@@ -87,6 +89,7 @@ pub struct Directory {
     pub dkim_keys: DkimKeys,
     pub domains: Domains,
     pub events: Events,
+    pub forward_addresses: ForwardAddresses,
     pub grants: Grants,
     pub hosts: Hosts,
     pub imports: Imports,
@@ -164,6 +167,7 @@ impl Directory {
             },
             domains: Domains { db: db.clone() },
             events: Events { db: db.clone() },
+            forward_addresses: ForwardAddresses { db: db.clone() },
             grants: Grants { db: db.clone() },
             keys: Keys {
                 db: db.clone(),

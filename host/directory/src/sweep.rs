@@ -6,6 +6,7 @@
 //! - sendings and imports that are older than a day
 //! - the marks of imported messages that no longer exist
 //! - expired uploads
+//! - forward addresses that were not confirmed or that were deleted
 //! - entries of the outbox whose outcome is older than 30 days
 //! - sent messages and delivery reports that are older than 30 days
 //! - old changes in the change logs of mailboxes
@@ -34,6 +35,7 @@ impl Directory {
         self.sendings.sweep(now).await?;
         self.imports.sweep(now).await?;
         self.uploads.sweep(now).await?;
+        self.forward_addresses.sweep(now).await?;
         self.outbox.sweep(now).await?;
         self.deliveries.sweep(now).await?;
         self.message_index.sweep(now).await?;

@@ -4,6 +4,7 @@
 //! or deletes another script. The script itself is the only copy of the vacation response and the
 //! rules ([`latchmail_sieve::script`]).
 
+pub mod forward_addresses;
 mod result;
 mod stored;
 
@@ -19,21 +20,26 @@ use latchmail_core::error::{Problem, StartError};
 use latchmail_core::permissions::Right;
 use latchmail_directory::Directory;
 use latchmail_imap::list::Role;
-use latchmail_shape::addresses::parse_address;
 use latchmail_shape::filters::{Rule, Vacation, check_rules, check_vacation};
 use latchmail_sieve::Connector;
 use latchmail_sieve::script::{Contents, Names, has_vacation, write};
 
+use self::forward_addresses::folded;
 use self::stored::Stored;
 use crate::access::Access;
 use crate::folders::path::normalize_path;
 use crate::folders::roles::Folder;
 use crate::mail::Mail;
+use crate::outbox::Outbox;
 
 pub use self::result::Error;
 
 /// Maximum number of addresses that the vacation response knows.
 const MAX_ADDRESSES: usize = 1000;
+
+/// The text for a member who wants to change the vacation response or the rules.
+const OWNER_ONLY: &str =
+    "Only the owner of a mailbox can change its vacation response and its rules";
 
 /// The vacation response and the rules of a mailbox.
 #[derive(Clone, Debug)]
@@ -54,6 +60,8 @@ enum Change {
     Rules(Vec<Rule>),
     /// The paths of renamed folders.
     Paths,
+    /// Disables the rules that forward mail to this address.
+    NoForward(String),
 }
 
 /// A folder with its id.
@@ -66,6 +74,7 @@ pub struct Filters {
     connector: Option<Connector>,
     directory: Directory,
     mail: Arc<Mail>,
+    outbox: Arc<Outbox>,
     clock: Clock,
     /// One lock per account, which serializes the changes of this host.
     locks: AccountPermits,
@@ -82,12 +91,14 @@ impl Filters {
         imap: &config::Imap,
         directory: Directory,
         mail: Arc<Mail>,
+        outbox: Arc<Outbox>,
         clock: Clock,
     ) -> Result<Self, StartError> {
         Ok(Self {
             connector: Connector::new(sieve, imap)?,
             directory,
             mail,
+            outbox,
             clock,
             locks: AccountPermits::new(1),
             tasks: DetachedTasks::default(),
@@ -125,7 +136,7 @@ impl Filters {
         vacation: Vacation,
         if_version: Option<&str>,
     ) -> Result<FilterState, Error> {
-        check_owner(access)?;
+        check_owner(access, OWNER_ONLY)?;
         check_vacation(&vacation)?;
         self.change(access, Change::Vacation(vacation), if_version)
             .await
@@ -142,7 +153,7 @@ impl Filters {
         rules: Vec<Rule>,
         if_version: Option<&str>,
     ) -> Result<FilterState, Error> {
-        check_owner(access)?;
+        check_owner(access, OWNER_ONLY)?;
         check_rules(&rules)?;
         self.change(access, Change::Rules(rules), if_version).await
     }
@@ -169,7 +180,15 @@ impl Filters {
     ) -> Result<FilterState, Error> {
         let (filters, access) = (Arc::clone(self), access.clone());
         let if_version = if_version.map(ToOwned::to_owned);
-        let change = async move { filters.make(&access, change, if_version.as_deref()).await };
+        self.run(async move { filters.make(&access, change, if_version.as_deref()).await })
+            .await
+    }
+
+    /// Runs a change on its own task.
+    async fn run<T: Send + 'static>(
+        &self,
+        change: impl Future<Output = Result<T, Error>> + Send + 'static,
+    ) -> Result<T, Error> {
         let ended = self.tasks.spawn(change).await;
         ended.unwrap_or_else(|error| {
             let reason = format!("a change of the rules ended early: {error}");
@@ -190,8 +209,13 @@ impl Filters {
             .lock(&self.locks, access)
             .await?;
         let mut stored = self.stored(access).await?;
-        let renames_only = matches!(change, Change::Paths);
-        if renames_only && stored.contents.folder_ids.is_empty() {
+        let activates = matches!(change, Change::Vacation(_) | Change::Rules(_));
+        let is_needed = match &change {
+            Change::Vacation(_) | Change::Rules(_) => true,
+            Change::Paths => !stored.contents.folder_ids.is_empty(),
+            Change::NoForward(address) => disable_forwards(&mut stored.contents, address),
+        };
+        if !is_needed {
             return Ok(stored.state());
         }
         let folders = self.mail.listing.folders(access).await?;
@@ -202,13 +226,13 @@ impl Filters {
         match change {
             Change::Vacation(vacation) => stored.contents.vacation = vacation,
             Change::Rules(rules) => {
-                let rules = self.resolve(rules, &folders).await?;
+                let rules = self.resolve(&access.account, rules, &folders).await?;
                 (stored.contents.rules, stored.contents.folder_ids) = rules;
             }
             Change::Paths if !has_new_paths => return Ok(stored.state()),
-            Change::Paths => {}
+            Change::Paths | Change::NoForward(_) => {}
         }
-        if !renames_only {
+        if activates {
             stored.include_active();
             check_include(&mut stored).await?;
         }
@@ -223,7 +247,7 @@ impl Filters {
                 trash: trash.map(|(folder, _)| folder.path.as_str()),
             },
         );
-        stored.put(&script, !renames_only).await?;
+        stored.put(&script, activates).await?;
         Ok(stored.state())
     }
 
@@ -236,6 +260,7 @@ impl Filters {
     /// they are stored, and the ids of their folders.
     async fn resolve(
         &self,
+        account: &str,
         mut rules: Vec<Rule>,
         folders: &[ListedFolder],
     ) -> Result<(Vec<Rule>, BTreeMap<String, String>), Error> {
@@ -257,7 +282,10 @@ impl Filters {
                         action.value = Some(folder.path.clone());
                     }
                     "forward" => {
-                        let address = self.forward_address(value).await?;
+                        let address = folded(value).ok_or_else(|| not_allowed(value))?;
+                        if rule.enabled && !self.can_forward(account, &address).await? {
+                            return Err(not_allowed(value));
+                        }
                         action.value = Some(address);
                     }
                     "trash" => {
@@ -273,24 +301,21 @@ impl Filters {
         Ok((rules, ids))
     }
 
-    /// Returns the address if mail can be forwarded to it. Only addresses of this service are
-    /// allowed, because the service cannot verify that the owner of another address wants the mail.
-    async fn forward_address(&self, value: &str) -> Result<String, Error> {
-        if let Some(address) = parse_address(value) {
-            let address = address.to_lowercase();
-            let aliases = &self.directory.aliases;
-            let found = aliases.is_deliverable(&address, self.clock.now()).await;
-            if found.map_err(crate::Error::from)? {
-                return Ok(address);
-            }
-        }
-        let shown: String = value.chars().take(254).collect();
-        Err(Error::Invalid(Problem::new(
-            codes::FORWARD_ADDRESS_NOT_ALLOWED,
-            format!(
-                "Mail can only be forwarded to an address of this service, and {shown} is none"
-            ),
-        )))
+    /// Returns `true` if the rules of an account can forward mail to an address: to an address of
+    /// this service, or to a confirmed one. The owner of any other address may not want the mail.
+    async fn can_forward(&self, account: &str, address: &str) -> Result<bool, Error> {
+        let directory = &self.directory;
+        let found = async {
+            let now = self.clock.now();
+            Ok::<_, latchmail_directory::Error>(
+                directory.aliases.is_deliverable(address, now).await?
+                    || directory
+                        .forward_addresses
+                        .is_confirmed(account, address)
+                        .await?,
+            )
+        };
+        Ok(found.await.map_err(crate::Error::from)?)
     }
 
     /// Returns the address of an account and its active aliases.
@@ -313,11 +338,35 @@ impl Filters {
 
 /// Returns an error for a member. Rules and responses affect the whole mailbox, and speak for its
 /// owner.
-fn check_owner(access: &Access) -> Result<(), Error> {
+fn check_owner(access: &Access, text: &'static str) -> Result<(), Error> {
     match &access.member {
         None => Ok(()),
-        Some(_) => Err(Error::OwnerOnly),
+        Some(_) => Err(Error::OwnerOnly(text)),
     }
+}
+
+/// Returns the error for an address to which mail cannot be forwarded.
+fn not_allowed(address: &str) -> Error {
+    let shown: String = address.chars().take(254).collect();
+    Error::Invalid(Problem::new(
+        codes::FORWARD_ADDRESS_NOT_ALLOWED,
+        format!(
+            "Mail can only be forwarded to an address of this service or to a confirmed address, and {shown} is neither"
+        ),
+    ))
+}
+
+/// Disables the rules that forward mail to an address. Returns whether a rule has changed.
+fn disable_forwards(contents: &mut Contents, address: &str) -> bool {
+    let mut changed = false;
+    for rule in contents.rules.iter_mut().filter(|rule| rule.enabled) {
+        let mut actions = rule.actions.iter();
+        if actions.any(|one| one.kind == "forward" && one.value.as_deref() == Some(address)) {
+            rule.enabled = false;
+            changed = true;
+        }
+    }
+    changed
 }
 
 /// Checks that a message does not cause two vacation responses.

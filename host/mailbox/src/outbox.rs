@@ -20,6 +20,7 @@ mod login;
 mod mark;
 mod media_type;
 pub(crate) mod memory;
+pub(crate) mod notice;
 mod original;
 pub(crate) mod parts;
 mod probe;

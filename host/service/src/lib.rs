@@ -246,6 +246,7 @@ async fn build(
         &config.imap,
         directory.clone(),
         Arc::clone(&mail),
+        Arc::clone(&outbox),
         clock.clone(),
     )?);
     let domains = Arc::new(Domains::new(

@@ -315,11 +315,23 @@ codes! {
     INVALID_VACATION = "invalid_vacation", [400], ["{}"];
     INVALID_RULES = "invalid_rules", [400], ["{}"];
     FORWARD_ADDRESS_NOT_ALLOWED = "forward_address_not_allowed", [400],
-        ["Mail can only be forwarded to an address of this service, and {} is none"];
+        ["Mail can only be forwarded to an address of this service or to a confirmed address, and {} is neither"];
+    FORWARD_ADDRESS_NOT_FOUND = "forward_address_not_found", [404], ["Forward address not found"];
+    INVALID_FORWARD_ADDRESS = "invalid_forward_address", [400], ["address must be a mail address"];
+    FORWARD_ADDRESS_CONFIRMED = "forward_address_confirmed", [409],
+        ["The forward address is already confirmed"];
+    TOO_MANY_FORWARD_ADDRESSES = "too_many_forward_addresses", [409], [
+        "The account has 10 forward addresses; delete one first",
+        "The account has requested 10 forward addresses within 24 hours",
+    ];
+    WRONG_FORWARD_CODE = "wrong_forward_code", [400], ["The code is wrong"];
     VACATION_EXISTS = "vacation_exists", [409],
         ["The script \"{}\" of another mail client has a vacation response; disable it there first"];
     OWNER_ONLY = "owner_only", [403],
-        ["Only the owner of a mailbox can change its vacation response and its rules"];
+        [
+            "Only the owner of a mailbox can change its vacation response and its rules",
+            "Only the owner of a mailbox can use its forward addresses",
+        ];
     FILTERS_CHANGED = "filters_changed", [412], ["The vacation response or the rules have changed"];
     FILTERS_TOO_LARGE = "filters_too_large", [413], ["The vacation response and the rules are too large"];
 

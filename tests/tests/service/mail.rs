@@ -9,6 +9,7 @@ mod deleted_flag;
 mod drafts;
 mod filters;
 mod folders;
+mod forward_addresses;
 mod imports;
 mod isolation;
 mod listing_cursor;

@@ -3,7 +3,8 @@
 use super::{Error, Host};
 use crate::bindings::latchmail::host::filters;
 pub use crate::bindings::latchmail::host::filters::{
-    Action as RuleAction, Condition as RuleCondition, FilterError, FilterState, Rule, Vacation,
+    Action as RuleAction, Condition as RuleCondition, FilterError, FilterState, ForwardAddress,
+    Rule, Vacation,
 };
 
 /// The vacation response and the rules of the caller's own mailbox. Reading needs the scope
@@ -45,6 +46,33 @@ pub trait Filters {
         rules: &[Rule],
         if_version: Option<&str>,
     ) -> Result<FilterState, FilterError>;
+
+    /// Returns the addresses outside of the service to which rules can forward mail, and those that
+    /// can still be confirmed. Needs the scope `mail:read`.
+    ///
+    /// # Errors
+    /// Returns [`Error::Denied`] for a member of a shared mailbox.
+    fn list_forward_addresses(&self) -> Result<Vec<ForwardAddress>, Error>;
+
+    /// Sends a code to an address. Needs a web session.
+    ///
+    /// # Errors
+    /// Returns [`Error::Invalid`] if the text is not an address. Returns [`Error::Conflict`] if the
+    /// address is confirmed, or if the account has too many addresses or requests.
+    fn request_forward_address(&self, address: &str) -> Result<ForwardAddress, Error>;
+
+    /// Confirms an address with its code. Needs a web session.
+    ///
+    /// # Errors
+    /// Returns [`Error::NotFound`] if there is no such address, or if its code has expired. Returns
+    /// [`Error::Invalid`] if the code is wrong.
+    fn confirm_forward_address(&self, id: &str, code: &str) -> Result<ForwardAddress, Error>;
+
+    /// Deletes an address, and disables the rules that forward mail to it. Needs a web session.
+    ///
+    /// # Errors
+    /// Returns [`Error::NotFound`] if there is no such address.
+    fn delete_forward_address(&self, id: &str) -> Result<(), Error>;
 }
 
 impl Filters for Host {
@@ -66,6 +94,22 @@ impl Filters for Host {
         if_version: Option<&str>,
     ) -> Result<FilterState, FilterError> {
         filters::set_rules(rules, if_version)
+    }
+
+    fn list_forward_addresses(&self) -> Result<Vec<ForwardAddress>, Error> {
+        filters::list_forward_addresses()
+    }
+
+    fn request_forward_address(&self, address: &str) -> Result<ForwardAddress, Error> {
+        filters::request_forward_address(address)
+    }
+
+    fn confirm_forward_address(&self, id: &str, code: &str) -> Result<ForwardAddress, Error> {
+        filters::confirm_forward_address(id, code)
+    }
+
+    fn delete_forward_address(&self, id: &str) -> Result<(), Error> {
+        filters::delete_forward_address(id)
     }
 }
 

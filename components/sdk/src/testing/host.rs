@@ -10,6 +10,7 @@ mod domains;
 mod drafts;
 mod filters;
 mod folders;
+mod forward_addresses;
 mod grants;
 mod http_client;
 mod listing;
@@ -31,6 +32,7 @@ use latchmail_shape::codes;
 
 pub use deliveries::set_delivery;
 pub use filters::{activate_other_script, forget_filters};
+pub use forward_addresses::forward_code;
 pub use grants::put_grant;
 pub use outbox::{SentFile, SentMessage};
 

@@ -116,6 +116,13 @@ const STEPS: &[Step] = &[
         sqlite: include_str!("../../migrations/sqlite/0012_deliveries.sql"),
         postgres: include_str!("../../migrations/postgres/0012_deliveries.sql"),
     },
+    Step {
+        version: 13,
+        description: "forward addresses",
+        oldest: 1,
+        sqlite: include_str!("../../migrations/sqlite/0013_forward_addresses.sql"),
+        postgres: include_str!("../../migrations/postgres/0013_forward_addresses.sql"),
+    },
 ];
 
 /// Runs the missing migrations. The caller must begin a write transaction first, because the

@@ -113,6 +113,10 @@ kinds! {
     AliasChanged = "alias_changed",
     /// An alias was deleted.
     AliasDeleted = "alias_deleted",
+    /// The owner confirmed an address to which rules can forward mail.
+    ForwardAddressConfirmed = "forward_address_confirmed",
+    /// The owner deleted an address to which rules could forward mail, or its request.
+    ForwardAddressDeleted = "forward_address_deleted",
     /// Another account became a member of the account's mailbox. The member got a first grant.
     MemberAdded = "member_added",
     /// A member was removed.

@@ -26,7 +26,7 @@ use crate::access::Access;
 use crate::connections::retry::retry_read;
 use crate::idempotency::stored_key;
 use crate::outbox::draft::MAX_MESSAGE;
-use crate::outbox::envelope::Envelope;
+use crate::outbox::envelope::{Envelope, Reports};
 use crate::outbox::memory::MemoryPermit;
 use crate::outbox::{
     DraftOrigin, Error as OutboxError, LaterMessage, Scheduled, SendOptions, Sent, UploadResult,
@@ -158,7 +158,7 @@ impl Drafts {
         let envelope = Envelope {
             from: sender.address,
             to,
-            id: None,
+            reports: Reports::Default,
         };
         let message_id = match finished.message_id {
             Some(message_id) => message_id,

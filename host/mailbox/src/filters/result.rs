@@ -4,6 +4,7 @@ use latchmail_core::error::Problem;
 use latchmail_shape::filters::Invalid;
 
 use crate::connections::server_text::sanitize;
+use crate::outbox;
 
 /// The reason why the vacation response and the rules could not be read or changed.
 #[derive(Debug, thiserror::Error)]
@@ -20,9 +21,9 @@ pub enum Error {
     /// The script of another client prevents the change. The text can be shown to users.
     #[error("{0}")]
     Conflict(Problem),
-    /// Only the owner of a mailbox can make the change.
-    #[error("Only the owner of a mailbox can change its vacation response and its rules")]
-    OwnerOnly,
+    /// Only the owner of a mailbox can make the change. The text can be shown to users.
+    #[error("{0}")]
+    OwnerOnly(&'static str),
     /// The script would be too large.
     #[error("The vacation response and the rules are too large")]
     TooLarge,
@@ -34,6 +35,21 @@ pub enum Error {
 impl From<Invalid> for Error {
     fn from(invalid: Invalid) -> Self {
         Self::Invalid(Problem::new(invalid.code, invalid.text))
+    }
+}
+
+/// Converts an error of sending a code.
+impl From<outbox::Error> for Error {
+    fn from(error: outbox::Error) -> Self {
+        use outbox::Error as Outbox;
+        Self::Mailbox(match error {
+            Outbox::Denied(why) | Outbox::Invalid(why) => return Self::Invalid(why),
+            Outbox::Rejected(text) => crate::Error::Rejected(text),
+            Outbox::CredentialRefused => crate::Error::CredentialRefused,
+            Outbox::Unavailable(why) | Outbox::Lost(why) => crate::Error::Unavailable(why),
+            Outbox::Unknown(why) => crate::Error::Unknown(why),
+            other => crate::Error::Internal(other.to_string()),
+        })
     }
 }
 

@@ -12,7 +12,7 @@ use latchmail_directory::deliveries::{
     self, DeliveryReport, DeliveryState, NewMessage, Submission,
 };
 
-use super::envelope::{Envelope, EnvelopeAddress};
+use super::envelope::{Envelope, EnvelopeAddress, Reports};
 use super::result::Error;
 use super::send::{Outbox, log_failure};
 use crate::access::Access;
@@ -86,7 +86,7 @@ impl Tracker {
         };
         self.directory.begin(message, self.clock.now()).await?;
         Ok(Envelope {
-            id,
+            reports: id.map_or(Reports::Default, Reports::Tracked),
             ..envelope.clone()
         })
     }

@@ -21,11 +21,10 @@ use latchmail_jobs::{Handler, Job, Outcome};
 use mail_builder::headers::Header as _;
 use mail_builder::headers::date::Date;
 
-use super::envelope::Envelope;
+use super::notice;
 use super::result::Error;
-use super::send::{Outbox, sign, store_copy};
+use super::send::{Outbox, store_copy};
 use crate::access::Access;
-use crate::blocking;
 use crate::error::Error as MailboxError;
 
 /// The header field with the secret id of a submission.
@@ -238,7 +237,9 @@ impl Departures {
             return Ok(End::Nothing);
         };
         let now = outbox.jobs.now().await?;
-        let message = self.signed(&envelope, set_date(&message, now), now).await?;
+        let dated = set_date(&message, now);
+        let domain = envelope.from.domain();
+        let message = notice::signed(&outbox.signing, domain, dated, now).await?;
         if entry.state == "scheduled" && !outbox.entries().begin(lease, now).await? {
             return Ok(End::Nothing);
         }
@@ -275,20 +276,6 @@ impl Departures {
             Err(Error::Unknown(why)) => End::Unclear(why),
             Err(error) => End::PutBack(error.to_string()),
         })
-    }
-
-    async fn signed(
-        &self,
-        envelope: &Envelope,
-        message: Bytes,
-        now: Timestamp,
-    ) -> Result<Bytes, Error> {
-        let signer = self.outbox.signing.signer(envelope.from.domain()).await?;
-        let Some(signer) = signer else {
-            return Ok(message);
-        };
-        let result = blocking::run_sized(message.len(), move || sign(&signer, &message, now));
-        Ok(result.await.map_err(Error::Internal)??)
     }
 }
 

@@ -11,7 +11,7 @@ use mail_builder::headers::message_id::MessageId;
 use sha2::{Digest as _, Sha256};
 
 use super::attached_file::{AttachedFile, File, FoundFile};
-use super::envelope::{Envelope, Recipient, Sender};
+use super::envelope::{Envelope, Recipient, Reports, Sender};
 use super::original::Original;
 use super::parts;
 use super::result::{Error, invalid};
@@ -110,7 +110,11 @@ impl Draft {
             ids.extend(id);
         }
         let from = self.from.address.clone();
-        Ok(Envelope { from, to, id: None })
+        Ok(Envelope {
+            from,
+            to,
+            reports: Reports::Default,
+        })
     }
 
     fn check_headers(&self) -> Result<(), Error> {

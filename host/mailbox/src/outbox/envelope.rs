@@ -13,8 +13,18 @@ use crate::envelope_id::EnvelopeId;
 pub(crate) struct Envelope {
     pub(crate) from: EnvelopeAddress,
     pub(crate) to: Vec<EnvelopeAddress>,
-    /// The id with which the mail server reports deliveries. `None` requests no reports.
-    pub(crate) id: Option<EnvelopeId>,
+    pub(crate) reports: Reports,
+}
+
+/// The delivery reports that a message requests (RFC 3461), if the mail server supports requests.
+#[derive(Clone, Debug)]
+pub(crate) enum Reports {
+    /// Without a request, the sender gets a report if the delivery fails.
+    Default,
+    /// The sender gets no report.
+    Never,
+    /// The mail server reports each outcome with this id.
+    Tracked(EnvelopeId),
 }
 
 /// A caller that is allowed to send from an address.

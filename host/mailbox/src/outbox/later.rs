@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
 use super::draft::{Draft, MAX_MESSAGE};
-use super::envelope::{Envelope, EnvelopeAddress};
+use super::envelope::{Envelope, EnvelopeAddress, Reports};
 use super::original::{Original, OriginalMessage, Relation};
 use super::result::{Error, Scheduled};
 use super::sealed::{CHUNK, ENTRY, RowKey};
@@ -157,7 +157,7 @@ impl Details {
             to: to
                 .map(|one| EnvelopeAddress::parse(one))
                 .collect::<Option<_>>()?,
-            id: None,
+            reports: Reports::Default,
         })
     }
 }

@@ -24,7 +24,7 @@ use tokio::time::{Instant, timeout};
 
 use super::deliveries::Tracker;
 use super::draft::{Draft, MAX_MESSAGE};
-use super::envelope::{Envelope, EnvelopeAddress, Sender};
+use super::envelope::{Envelope, EnvelopeAddress, Reports, Sender};
 use super::idempotency::IdempotencyKeys;
 use super::later::SendOptions;
 use super::memory::{MemoryPermit, MessageMemory};
@@ -496,7 +496,7 @@ impl Outbox {
             sent = session.send(envelope, message).await;
         }
         match sent {
-            Ok(()) => Ok(reports && envelope.id.is_some()),
+            Ok(()) => Ok(reports && matches!(envelope.reports, Reports::Tracked(_))),
             Err(Error::Lost(why)) => Err(Error::Unavailable(why)),
             Err(other) => Err(other),
         }

@@ -21,7 +21,7 @@ use lettre::transport::smtp::response::Response;
 use tokio::io::{AsyncRead, AsyncWrite, BufWriter, ReadBuf};
 use tokio::time::timeout;
 
-use super::envelope::{Envelope, EnvelopeAddress};
+use super::envelope::{Envelope, EnvelopeAddress, Reports};
 use super::result::Error;
 use super::{login, starttls};
 use crate::connections::pool;
@@ -140,7 +140,7 @@ pub async fn submit(
     let envelope = Envelope {
         from: address(from)?,
         to: vec![address(to)?],
-        id: None,
+        reports: Reports::Default,
     };
     let connector = Connector::new(config)?;
     let session = pool::Connect::connect(&connector, credential).await;
@@ -244,10 +244,19 @@ impl Session {
             }
             parameters.push_str(" BODY=8BITMIME");
         }
-        let reports = self.dsn && envelope.id.is_some();
-        if let Some(id) = envelope.id.as_ref().filter(|_| reports) {
-            parameters.push_str(" ENVID=");
-            parameters.push_str(id.as_str());
+        let reports = if self.dsn {
+            &envelope.reports
+        } else {
+            &Reports::Default
+        };
+        match reports {
+            Reports::Default => {}
+            // A server that ignores the request for no report must not return the text.
+            Reports::Never => parameters.push_str(" RET=HDRS"),
+            Reports::Tracked(id) => {
+                parameters.push_str(" ENVID=");
+                parameters.push_str(id.as_str());
+            }
         }
         let commands = Commands {
             envelope,
@@ -365,8 +374,8 @@ const EMPTY_MESSAGE: &str = ".\r\n";
 struct Commands<'a> {
     envelope: &'a Envelope,
     parameters: &'a str,
-    /// Whether the server reports the delivery to each recipient.
-    reports: bool,
+    /// The requested reports. [`Reports::Default`] if the server does not support requests.
+    reports: &'a Reports,
     with_data: bool,
 }
 
@@ -376,8 +385,10 @@ impl Commands<'_> {
     }
 
     fn rcpt(self, to: &EnvelopeAddress) -> String {
-        if !self.reports {
-            return format!("RCPT TO:<{to}>\r\n");
+        match self.reports {
+            Reports::Default => return format!("RCPT TO:<{to}>\r\n"),
+            Reports::Never => return format!("RCPT TO:<{to}> NOTIFY=NEVER\r\n"),
+            Reports::Tracked(_) => {}
         }
         // Without ORCPT, Postfix reports the address itself. ORCPT with other characters than ASCII
         // needs another syntax (RFC 6533, section 3).

@@ -3,8 +3,11 @@
 use latchmail_bindings::HostError;
 use latchmail_bindings::latchmail::host::filters::{self as wit, FilterError, Host};
 use latchmail_bindings::latchmail::host::types::Error;
-use latchmail_core::caller::Scope;
+use latchmail_core::caller::{Origin, Scope};
+use latchmail_core::clock::Timestamp;
 use latchmail_core::codes;
+use latchmail_mailbox::Access;
+use latchmail_mailbox::filters::forward_addresses::ForwardAddress;
 use latchmail_mailbox::filters::{self, FilterState};
 use latchmail_shape::filters::{Action, Condition, Rule, Vacation};
 
@@ -67,6 +70,68 @@ impl Host for Call {
         let changed = filters.set_rules(&access, rules, if_version.as_deref());
         Ok(state(changed.await.map_err(filter_error)?))
     }
+
+    async fn list_forward_addresses(
+        &mut self,
+    ) -> Result<Vec<wit::ForwardAddress>, HostError<Error>> {
+        let _span = host_call("filters.list-forward-addresses");
+        let access = self.mailbox_access(Scope::MailRead)?;
+        let listed = self.services.filters.forward_addresses(&access).await;
+        Ok(listed.map_err(error)?.into_iter().map(to_wit).collect())
+    }
+
+    async fn request_forward_address(
+        &mut self,
+        address: String,
+    ) -> Result<wit::ForwardAddress, HostError<Error>> {
+        let _span = host_call("filters.request-forward-address");
+        let (access, _) = self.owner_access()?;
+        let filters = &self.services.filters;
+        let requested = filters.request_forward_address(&access, &address).await;
+        Ok(to_wit(requested.map_err(error)?))
+    }
+
+    async fn confirm_forward_address(
+        &mut self,
+        id: String,
+        code: String,
+    ) -> Result<wit::ForwardAddress, HostError<Error>> {
+        let _span = host_call("filters.confirm-forward-address");
+        let (access, origin) = self.owner_access()?;
+        let filters = &self.services.filters;
+        let confirmed = filters.confirm_forward_address(&access, &id, &code, &origin);
+        let confirmed = confirmed.await.map_err(error)?;
+        Ok(to_wit(confirmed.ok_or(Error::NotFound)?))
+    }
+
+    async fn delete_forward_address(&mut self, id: String) -> Result<(), HostError<Error>> {
+        let _span = host_call("filters.delete-forward-address");
+        let (access, origin) = self.owner_access()?;
+        let filters = &self.services.filters;
+        let deleted = filters.delete_forward_address(&access, &id, &origin).await;
+        if deleted.map_err(error)? {
+            return Ok(());
+        }
+        Err(Error::NotFound.into())
+    }
+}
+
+impl Call {
+    /// Returns the access and the origin of a caller with a web session.
+    fn owner_access(&self) -> Result<(Access, Origin), Error> {
+        let session = self.require_session()?;
+        Ok((self.mailbox_access(Scope::MailWrite)?, session.origin))
+    }
+}
+
+fn to_wit(one: ForwardAddress) -> wit::ForwardAddress {
+    wit::ForwardAddress {
+        confirmed: one.confirmed_at().is_some(),
+        requested_at: one.requested_at().millis(),
+        expires_at: one.expires_at().map(Timestamp::millis),
+        id: one.id,
+        address: one.address,
+    }
 }
 
 fn rule_from_wit(rule: wit::Rule) -> Rule {
@@ -126,15 +191,23 @@ fn state(state: FilterState) -> wit::FilterState {
     }
 }
 
-fn filter_error(error: filters::Error) -> FilterError {
-    let text = error.to_string();
-    FilterError::Failed(match error {
-        filters::Error::Unsupported => return FilterError::Unsupported(text),
-        filters::Error::VersionMismatch => return FilterError::VersionMismatch,
+fn filter_error(failed: filters::Error) -> FilterError {
+    match failed {
+        filters::Error::Unsupported => FilterError::Unsupported(failed.to_string()),
+        filters::Error::VersionMismatch => FilterError::VersionMismatch,
+        failed => FilterError::Failed(error(failed)),
+    }
+}
+
+fn error(failed: filters::Error) -> Error {
+    let text = failed.to_string();
+    match failed {
         filters::Error::Invalid(why) => Error::Invalid(problem::of(why)),
         filters::Error::Conflict(why) => Error::Conflict(problem::of(why)),
-        filters::Error::OwnerOnly => problem::denied(codes::OWNER_ONLY, text),
+        filters::Error::VersionMismatch => problem::conflict(codes::FILTERS_CHANGED, text),
+        filters::Error::OwnerOnly(_) => problem::denied(codes::OWNER_ONLY, text),
         filters::Error::TooLarge => problem::too_large(codes::FILTERS_TOO_LARGE, text),
-        filters::Error::Mailbox(error) => mailbox_error(error),
-    })
+        filters::Error::Unsupported => problem::rejected(text),
+        filters::Error::Mailbox(failed) => mailbox_error(failed),
+    }
 }

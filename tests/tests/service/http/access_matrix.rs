@@ -416,6 +416,7 @@ async fn no_route_finds_or_changes_resources_of_another_account() {
             let mut body = cyd.clone();
             body["active"] = json!(false);
             body["sendAt"] = json!("2027-01-01T00:00:00Z");
+            body["code"] = json!("a-code");
             let takes_body = !line.ends_with("/suspend") && !line.ends_with("/resume");
             let answer = match method.as_str() {
                 "PATCH" | "POST" if takes_body => bob.send_json(&line, &body).await,

@@ -322,7 +322,7 @@ async fn invalid_filters_and_callers_without_the_right_are_refused() {
             RULES,
             rules(json!({ "type": "forward", "address": outside })),
             format!(
-                "Mail can only be forwarded to an address of this service, and {outside} is none"
+                "Mail can only be forwarded to an address of this service or to a confirmed address, and {outside} is neither"
             ),
         ),
     ] {

@@ -168,7 +168,7 @@ async fn mail_to_other_servers(service: &Service, count: usize) -> BTreeSet<Stri
 }
 
 /// Returns the mail to other servers, one text per transaction.
-fn sink_messages(service: &Service) -> Vec<String> {
+pub(crate) fn sink_messages(service: &Service) -> Vec<String> {
     let files = std::fs::read_dir(&service.mail().sink).unwrap();
     let mails = files.map(|file| std::fs::read(file.unwrap().path()).unwrap());
     mails

@@ -4,8 +4,8 @@
 use latchmail_shape::filters::{Action, Condition, Rule, Vacation, check_rules, check_vacation};
 use latchmail_shape::{codes, filters};
 
-use super::{FakeHost, Need};
-use crate::capability::{self, Error, FilterError, FilterState, Filters, Scope};
+use super::{FakeHost, Need, forward_addresses};
+use crate::capability::{self, Error, FilterError, FilterState, Filters, ForwardAddress, Scope};
 
 /// The text of [`FilterError::Unsupported`].
 const UNSUPPORTED: &str = "This mail server does not support vacation responses and rules";
@@ -19,6 +19,7 @@ pub(super) struct StoredFilters {
     /// The number of changes.
     changes: u32,
     is_unsupported: bool,
+    pub(super) forward: forward_addresses::Stored,
 }
 
 impl StoredFilters {
@@ -36,6 +37,19 @@ impl StoredFilters {
             rules: self.rules.iter().cloned().map(from_shape).collect(),
             active: self.active,
             version: format!("v{}", self.changes),
+        }
+    }
+
+    /// Disables the rules that forward mail to an address.
+    pub(super) fn disable_forwards(&mut self, address: &str) {
+        for rule in &mut self.rules {
+            let mut actions = rule.actions.iter();
+            if rule.enabled
+                && actions.any(|one| one.kind == "forward" && one.value.as_deref() == Some(address))
+            {
+                rule.enabled = false;
+                self.changes += 1;
+            }
         }
     }
 
@@ -81,6 +95,12 @@ fn is_deliverable(host: &FakeHost, address: &str) -> bool {
     })
 }
 
+/// Returns `true` if rules of the signed-in account can forward mail to an address.
+fn can_forward(host: &FakeHost, address: &str) -> bool {
+    is_deliverable(host, address)
+        || host.with_account(|account| account.filters.forward.is_confirmed(address))
+}
+
 /// Checks the folders and the addresses of rules.
 fn resolve(host: &FakeHost, rules: &mut [Rule]) -> Result<(), Error> {
     for (index, rule) in rules.iter_mut().enumerate() {
@@ -93,9 +113,9 @@ fn resolve(host: &FakeHost, rules: &mut [Rule]) -> Result<(), Error> {
                     );
                     return Err(Error::invalid(codes::INVALID_RULES, text));
                 }
-                "forward" if !is_deliverable(host, &value.to_lowercase()) => {
+                "forward" if rule.enabled && !can_forward(host, &value.to_lowercase()) => {
                     let text = format!(
-                        "Mail can only be forwarded to an address of this service, and {value} is none"
+                        "Mail can only be forwarded to an address of this service or to a confirmed address, and {value} is neither"
                     );
                     return Err(Error::invalid(codes::FORWARD_ADDRESS_NOT_ALLOWED, text));
                 }
@@ -155,6 +175,22 @@ impl Filters for FakeHost {
             account.filters.rules = rules;
             Ok(account.filters.state())
         })
+    }
+
+    fn list_forward_addresses(&self) -> Result<Vec<ForwardAddress>, Error> {
+        forward_addresses::list(self)
+    }
+
+    fn request_forward_address(&self, address: &str) -> Result<ForwardAddress, Error> {
+        forward_addresses::request(self, address)
+    }
+
+    fn confirm_forward_address(&self, id: &str, code: &str) -> Result<ForwardAddress, Error> {
+        forward_addresses::confirm(self, id, code)
+    }
+
+    fn delete_forward_address(&self, id: &str) -> Result<(), Error> {
+        forward_addresses::delete(self, id)
     }
 }
 

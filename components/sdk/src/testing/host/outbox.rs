@@ -462,6 +462,13 @@ fn is_media_type(text: &str) -> bool {
 }
 
 /// Checks whether a draft is valid and has a recipient.
+/// Returns `true` if the fake host accepts the text as an address. The real host checks more.
+pub(super) fn is_address(text: &str) -> bool {
+    let parts = text.rsplit_once('@');
+    let has_parts = parts.is_some_and(|(local, domain)| !local.is_empty() && !domain.is_empty());
+    has_parts && !text.contains(|c: char| c.is_control() || c == ' ')
+}
+
 fn check(draft: &Draft) -> Result<(), Error> {
     let invalid = |text: &str| Err(Error::invalid(codes::INVALID_DRAFT, text));
     let line = |text: &str| !text.chars().any(char::is_control);
@@ -474,12 +481,6 @@ fn check(draft: &Draft) -> Result<(), Error> {
     if recipients.peek().is_none() {
         return invalid("A message needs a recipient");
     }
-    let is_address = |text: &str| {
-        let parts = text.rsplit_once('@');
-        parts.is_some_and(|(local, domain)| !local.is_empty() && !domain.is_empty())
-            && line(text)
-            && !text.contains(' ')
-    };
     if !recipients.all(|one| line(&one.name) && is_address(&one.address)) {
         return invalid("A recipient is not an address");
     }

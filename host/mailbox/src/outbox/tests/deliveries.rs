@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::envelope_id::EnvelopeId;
-use crate::outbox::{Delivery, delivery_report};
+use crate::outbox::{Delivery, delivery_report, notice};
 use latchmail_directory::deliveries::DeliveryState;
 use latchmail_directory::mailserver::MailServerView;
 
@@ -90,6 +90,21 @@ async fn each_message_has_a_secret_id_with_which_reports_change_its_state() {
         assert!(!commands.iter().any(|command| command.contains(id.as_str())));
         let delivery = test.delivery(&next.message_id).await.unwrap();
         assert_eq!(statuses(&delivery), ["queued"]);
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_notice_requests_no_reports_and_is_not_recorded() {
+    with_smtp_server("EHLO", WITH_DSN, async |test| {
+        notice::send(&test.outbox, draft_to_one()).await.unwrap();
+        let commands = test.smtp.take();
+        let [.., mail, to, _, _] = &commands[..] else {
+            panic!("{commands:?}");
+        };
+        assert!(mail.ends_with("> RET=HDRS"), "{commands:?}");
+        assert!(to.ends_with("> NOTIFY=NEVER"), "{commands:?}");
+        assert_eq!(test.count().await, 0);
     })
     .await;
 }

@@ -45,6 +45,16 @@ pub(super) fn expected_access() -> BTreeMap<&'static str, Access> {
         ("PUT /api/v1/mail/vacation", write),
         ("GET /api/v1/mail/rules", read),
         ("PUT /api/v1/mail/rules", write),
+        ("GET /api/v1/mail/forward-addresses", read),
+        ("POST /api/v1/mail/forward-addresses", Access::Session),
+        (
+            "POST /api/v1/mail/forward-addresses/{id}/confirm",
+            Access::Session,
+        ),
+        (
+            "DELETE /api/v1/mail/forward-addresses/{id}",
+            Access::Session,
+        ),
         ("POST /api/v1/mail/uploads", scoped(Scope::MailSend, true)),
         (
             "POST /api/v1/mail/messages/{uid}/reply",
