@@ -3,4 +3,5 @@
 mod endings;
 mod limits;
 mod long;
+mod scheduled;
 mod shared_state;

@@ -7,6 +7,7 @@ mod connections;
 mod folders;
 mod index;
 mod matrix;
+mod outbox;
 mod replies;
 mod revocation;
 pub(crate) mod rules;

@@ -5,4 +5,5 @@ mod faults;
 mod load;
 mod scheduled;
 mod sends;
+mod snoozed;
 mod upgrade;

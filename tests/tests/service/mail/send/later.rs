@@ -183,11 +183,18 @@ async fn the_right_to_send_is_checked_again(ada: &Person<'_>) {
 
 /// Schedules messages, and cancels some of them while hosts send messages and are killed. Checks
 /// that each message was sent once or cancelled, as the API says.
-pub(crate) async fn schedule_many(person: &Person<'_>, count: usize, spread: i64) -> Vec<String> {
+pub(crate) async fn schedule_many(
+    person: &Person<'_>,
+    to: &Person<'_>,
+    count: usize,
+    spread: i64,
+) -> Vec<String> {
     let mut ids = Vec::with_capacity(count);
     for number in 0..count {
         let seconds = 2 + i64::try_from(number).unwrap() * spread / i64::try_from(count).unwrap();
         let body = with(mail(&format!("later {number}")), "sendAt", after(seconds));
+        let body = with(body, "from", person.address.as_str());
+        let body = with(body, "to", to.address.as_str());
         let request = person.service.request(&format!("POST {SEND}"));
         let request = request
             .bearer_auth(&person.access)
@@ -271,7 +278,7 @@ async fn messages_are_sent_once_if_the_host_is_killed() {
     let (mut ada, bob) = (service.person("ada").await, service.person("bob").await);
     let token = ada.token(&["mail:send", "mail:read"]).await;
     token["token"].as_str().unwrap().clone_into(&mut ada.access);
-    let ids = schedule_many(&ada, MESSAGES, 4).await;
+    let ids = schedule_many(&ada, &bob, MESSAGES, 4).await;
     let kills = async {
         let mut random = Random::new(std::process::id().into());
         for _ in 0..4 {

@@ -22,7 +22,7 @@ async fn each_scheduled_message_is_sent_once_or_cancelled_if_hosts_are_killed() 
     let (mut ada, bob) = (service.person("ada").await, service.person("bob").await);
     let token = ada.token(&["mail:send", "mail:read"]).await;
     token["token"].as_str().unwrap().clone_into(&mut ada.access);
-    let ids = schedule_many(&ada, MESSAGES, SPREAD).await;
+    let ids = schedule_many(&ada, &bob, MESSAGES, SPREAD).await;
     let kills = async {
         let mut random = Random::new(std::process::id().into());
         for number in 0..KILLS {
