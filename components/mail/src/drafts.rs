@@ -15,6 +15,11 @@ const MAX_TAGS: usize = 20;
 
 /// A stored draft.
 #[derive(Serialize, ToSchema)]
+#[schema(example = json!({"id": "8f1c0a5be2d94c7b9a3f6e1d2c4b5a69",
+    "version": "5f2b7c9d01e34a6f8b9c0d1e2f3a4b5c", "uid": 4127,
+    "draft": {"from": "ada@latchmail.test", "replyTo": [], "to": ["bob@latchmail.test"], "cc": [],
+        "bcc": [], "subject": "Offer", "text": "Dear Bob,\n", "references": [], "headers": [],
+        "attachments": []}}))]
 pub(crate) struct Draft {
     #[serde(flatten)]
     head: DraftHead,

@@ -16,7 +16,10 @@ const MAX_LISTED: u32 = 2000;
 /// A message in the outbox.
 #[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-#[schema(as = OutboxEntry)]
+#[schema(as = OutboxEntry, example = json!({"outboxId": "kq3x7mzv2hjw5t6nbd4ryuoa",
+    "state": "scheduled", "sendAt": "2026-12-24T08:00:00.000Z", "subject": "Plan",
+    "to": [{"name": "", "address": "bob@example.net"}], "error": null,
+    "messageId": "<19b2f0c1a00.5f1d@example.org>", "draftId": null}))]
 pub(crate) struct Entry {
     /// The id of the message in the outbox.
     outbox_id: String,

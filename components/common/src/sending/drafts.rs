@@ -25,6 +25,8 @@ pub const NO_DRAFT: (latchmail_sdk::Code, &str) = (codes::DRAFT_NOT_FOUND, "Draf
 /// A draft to store: a message that may be incomplete. An address can be any text on one line.
 #[derive(Default, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
+#[schema(example = json!({"from": "ada@latchmail.test", "to": "bob@latchmail.test", "subject": "Offer",
+    "text": "Dear Bob,\n"}))]
 pub struct DraftRequest {
     /// `reply`, `replyAll`, `forward` or `forwardAsAttachment`: the service composes the draft from
     /// the message `uid`. The given fields replace those of the composed draft, except `text` and
@@ -86,6 +88,7 @@ pub struct DraftRequest {
 /// When a draft is sent.
 #[derive(Default, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
+#[schema(example = json!({"undoSeconds": 30}))]
 pub struct DraftSendRequest {
     /// The time at which the message leaves, as for sending.
     #[serde(default)]

@@ -12,6 +12,9 @@ use utoipa::ToSchema;
 /// The vacation response (RFC 8621, section 8).
 #[derive(Deserialize, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
+#[schema(example = json!({"isEnabled": true, "fromDate": "2026-12-21T00:00:00Z",
+    "toDate": "2027-01-04T00:00:00Z", "subject": "Away until January",
+    "textBody": "I will answer in January."}))]
 pub(crate) struct Vacation {
     /// Whether the mail server answers received mail.
     pub(super) is_enabled: bool,
@@ -44,6 +47,9 @@ pub(crate) struct Vacation {
 
 /// The rules.
 #[derive(Deserialize, Serialize, ToSchema)]
+#[schema(example = json!({"rules": [{"name": "Invoices", "match": "any",
+    "conditions": [{"field": "subject", "op": "contains", "value": "invoice"}],
+    "actions": [{"type": "flag", "flag": "$Invoice"}, {"type": "move", "folder": "Archive"}]}]}))]
 pub(crate) struct Rules {
     /// The rules. The actions of all rules that match a message are performed, in this order.
     #[serde(deserialize_with = "objects")]
