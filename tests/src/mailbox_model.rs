@@ -150,6 +150,7 @@ impl Model {
             89..95 => self.rename(client).await,
             _ => self.delete(client).await,
         }
+        close_folder(client).await;
     }
 
     /// Makes one change that does not affect folders.
@@ -281,6 +282,15 @@ fn set(range: &Range<usize>) -> String {
 async fn store(client: &mut Imap, range: &Range<usize>, command: &str) {
     let stored = client.store(set(range), command).await.unwrap();
     stored.try_collect::<Vec<_>>().await.unwrap();
+}
+
+/// Closes the open folder without expunging messages. Dovecot ends a session if another session
+/// renames or deletes its open folder.
+async fn close_folder(client: &mut Imap) {
+    match client.run_command_and_check_ok("UNSELECT").await {
+        Ok(()) | Err(async_imap::error::Error::Bad(_)) => {}
+        Err(error) => panic!("UNSELECT: {error}"),
+    }
 }
 
 async fn expunge(client: &mut Imap, range: &Range<usize>) {
