@@ -45,6 +45,13 @@ pub struct Readable {
     pub incomplete: bool,
 }
 
+/// Returns `true` if the document can contain style sheets. Then a conversion to text can take 30
+/// times as long for each byte.
+#[must_use]
+pub fn has_style_sheets(html: &str) -> bool {
+    sheet::with_style_elements(html).is_some()
+}
+
 /// Returns the visible text of a document with link targets, image descriptions and list markers.
 #[must_use]
 pub fn readable(html: &str) -> Readable {

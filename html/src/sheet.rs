@@ -346,7 +346,7 @@ fn nested_selectors<'t>(outer: &str, inner: &'t str) -> Option<Cow<'t, str>> {
 
 /// Returns the beginning of a document, up to the end of its last style element. Returns `None` if
 /// there is no style element.
-fn with_style_elements(html: &str) -> Option<&str> {
+pub(crate) fn with_style_elements(html: &str) -> Option<&str> {
     let bytes = html.as_bytes();
     let is_at = |at: usize, name: &str| {
         let found = bytes.get(at..at + name.len());

@@ -25,6 +25,29 @@ pub(crate) async fn run_sized<T: Send + 'static>(
     }
 }
 
+/// Runs `work`, which takes the time of a message with text only, on the current thread for up to
+/// [`bounds::IN_PLACE_WORK`] bytes. `work` must run slow parts with [`in_place`].
+pub(crate) async fn run_text<T: Send + 'static>(
+    bytes: usize,
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Result<T, String> {
+    if bytes <= bounds::IN_PLACE_WORK {
+        Ok(work())
+    } else {
+        run(work).await
+    }
+}
+
+/// Runs `work` on the current thread. The runtime moves the other tasks of this thread to another
+/// one, which takes longer than converting a message of 20 kB.
+pub(crate) fn in_place<T>(work: impl FnOnce() -> T) -> T {
+    if is_multi_threaded() {
+        block_in_place(work)
+    } else {
+        work()
+    }
+}
+
 /// Runs `work` on a blocking thread. The work starts before the future is polled.
 pub(crate) fn run<T: Send + 'static>(
     work: impl FnOnce() -> T + Send + 'static,

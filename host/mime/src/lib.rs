@@ -271,7 +271,8 @@ pub fn beginning(header: &[u8], body: &[u8], complete: bool) -> Option<(Beginnin
 }
 
 /// Returns `true` if the text contains only white space and invisible characters.
-fn is_blank(text: &str) -> bool {
+#[must_use]
+pub fn is_blank(text: &str) -> bool {
     text.chars()
         .all(|c| c.is_whitespace() || invisible(c).is_some())
 }

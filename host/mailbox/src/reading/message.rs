@@ -169,8 +169,15 @@ pub(crate) async fn parse_complete(
     trusted: Arc<TrustedResults>,
 ) -> Result<(Detail, Arc<Structure>), Error> {
     let length = message.whole.len();
-    blocking::run_sized(length, move || {
-        detail(number, MessageParts::of_complete(message), &trusted)
+    blocking::run_text(length, move || {
+        let parts = MessageParts::of_complete(message);
+        let [_, htmls] = &parts.texts;
+        // The text of several parts depends on the visible text of each part.
+        if htmls.len() > 1 {
+            blocking::in_place(|| detail(number, parts, &trusted))
+        } else {
+            detail(number, parts, &trusted)
+        }
     })
     .await
     .map_err(Error::Internal)
@@ -206,9 +213,18 @@ fn detail(
     let (head, body) = mime::split(&message.whole);
     let header = Header::of(head, bounds::FIELD);
     let is_complete = message.whole.len() < bounds::FIRST;
-    let preview = Preview::of_message(&structure, &message.whole, is_complete).text;
     let content = mime::content(&structure, &texts);
-    let new_text = mime::new_text(content.text.as_deref(), content.html.as_deref());
+    let (text, html) = (content.text.as_deref(), content.html.as_deref());
+    let convert = || {
+        let preview = Preview::of_message(&structure, &message.whole, is_complete).text;
+        (preview, mime::new_text(text, html))
+    };
+    let is_html = text.is_none_or(mime::is_blank);
+    let (preview, new_text) = if is_html && html.is_some_and(latchmail_html::has_style_sheets) {
+        blocking::in_place(convert)
+    } else {
+        convert()
+    };
     let beginning = Beginning {
         header: head,
         body,
