@@ -94,6 +94,11 @@ impl HostCalls {
         }
         Ok(())
     }
+
+    /// Takes back the last counted call.
+    pub(crate) fn restore(&mut self) {
+        self.left = self.limit.min(self.left + 1);
+    }
 }
 
 /// The CPU time of one request, measured with the CPU clock of the thread. The time includes the

@@ -220,7 +220,9 @@ impl Instance {
         store.set_max_component_handles(2 * MAX_HANDLES);
         store.call_hook(|mut store, hook| store.data_mut().count_host_call(hook));
         store.set_epoch_deadline(1);
-        store.epoch_deadline_callback(|_| {
+        store.epoch_deadline_callback(|mut store| {
+            // Wasmtime reports a tick to the hook as a host call.
+            store.data_mut().host_calls.restore();
             Ok(UpdateDeadline::YieldCustom(
                 limits::ticks(),
                 Box::pin(tokio::task::yield_now()),
