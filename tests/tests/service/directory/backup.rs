@@ -150,7 +150,13 @@ async fn is_restored(ada: &Person<'_>, change: &Change) -> bool {
             let key = key.as_str().unwrap();
             let response = send_with_key(ada, key, &mail(key)).await;
             let is_replayed = response.header("idempotent-replayed").is_some();
-            assert!(!is_replayed || response.json == *first, "{}", response.json);
+            if is_replayed {
+                // The copy in Sent is recorded after the message.
+                let mut unfiled = first.clone();
+                unfiled.as_object_mut().unwrap().remove("savedTo");
+                let replayed = &response.json;
+                assert!([first, &unfiled].contains(&replayed), "{replayed}");
+            }
             is_replayed
         }
         Change::Flag(uid, flag) => {
