@@ -92,7 +92,12 @@ impl Provider {
         writeln!(secret, "{PROVIDER_SECRET}").unwrap();
         Self {
             issuer,
-            client: reqwest::Client::builder().no_proxy().build().unwrap(),
+            client: reqwest::Client::builder()
+                .no_proxy()
+                // Node closes idle connections after 5 s.
+                .pool_max_idle_per_host(0)
+                .build()
+                .unwrap(),
             secret,
             _output: output,
             input: process.stdin.take().unwrap(),
