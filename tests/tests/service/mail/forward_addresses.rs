@@ -84,6 +84,7 @@ async fn rules_forward_to_a_confirmed_address_until_it_is_deleted() {
     assert_eq!(list(&ada).await, json!([added]));
     let mail = &mail_outside(&service, 1).await[0];
     for field in [
+        "X-Mail-Args: <ada@first.test>",
         "From: <ada@first.test>",
         "Reply-To: <noreply@first.test>",
         "Auto-Submitted: auto-generated",
@@ -182,6 +183,12 @@ async fn requests_expire_are_limited_and_need_the_session_of_the_owner() {
     let text = "Only the owner of a mailbox can use its forward addresses";
     shared.send(bob, &line).await.fails(403, text);
     assert_eq!(list(bob).await, json!([]));
+    // A member's change never affects the shared mailbox: the route ignores `mailbox`.
+    let line = format!("POST {ADDRESSES}");
+    let body = json!({ "address": "b@elsewhere.test" });
+    let own = shared.send_json(bob, &line, &body).await.succeeds(201);
+    assert_eq!(list(bob).await, json!([own]));
+    assert_eq!(list(ada).await, json!([second]));
 
     // Ten requests within a day, also if addresses are deleted.
     for number in 3..=10 {

@@ -461,7 +461,6 @@ fn is_media_type(text: &str) -> bool {
     text.split('/').count() == 2 && is_line(text)
 }
 
-/// Checks whether a draft is valid and has a recipient.
 /// Returns `true` if the fake host accepts the text as an address. The real host checks more.
 pub(super) fn is_address(text: &str) -> bool {
     let parts = text.rsplit_once('@');
@@ -469,6 +468,7 @@ pub(super) fn is_address(text: &str) -> bool {
     has_parts && !text.contains(|c: char| c.is_control() || c == ' ')
 }
 
+/// Checks whether a draft is valid and has a recipient.
 fn check(draft: &Draft) -> Result<(), Error> {
     let invalid = |text: &str| Err(Error::invalid(codes::INVALID_DRAFT, text));
     let line = |text: &str| !text.chars().any(char::is_control);
