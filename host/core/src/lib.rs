@@ -13,6 +13,7 @@ pub mod cpu;
 pub mod detached_tasks;
 pub mod ended_credentials;
 pub mod error;
+pub mod event_type;
 pub mod finding;
 pub mod fingerprint;
 #[cfg(any(test, feature = "testing"))]

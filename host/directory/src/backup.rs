@@ -39,6 +39,8 @@ INSERT INTO restores (restored_at, backed_up_at, first_number)
 UPDATE mailboxes SET next_uid = (SELECT MAX(first_number) FROM restores);
 UPDATE mailboxes SET version = next_uid, pruned_version = next_uid WHERE version IS NOT NULL;
 DELETE FROM mailbox_changes;
+DELETE FROM mailbox_events;
+DELETE FROM watched_mailboxes;
 DELETE FROM hosts;
 DELETE FROM host_events;
 UPDATE jobs SET host = NULL, leased_until = NULL;

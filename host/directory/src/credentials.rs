@@ -31,6 +31,9 @@ const INSERT: &str = "INSERT INTO app_passwords (id, account_id, kind, label, se
     VALUES ($1, $2, $3, $4, $5, $6, $7, $8)";
 const SET_END: &str = "UPDATE app_passwords SET expires_at = $2 WHERE id = $1";
 const DELETE: &str = "DELETE FROM app_passwords WHERE id = $1";
+const VALID: &str = "SELECT p.id FROM app_passwords p JOIN accounts a ON a.id = p.account_id \
+    WHERE p.id = $1 AND a.active AND p.suspended_at IS NULL \
+    AND (p.expires_at IS NULL OR p.expires_at > $2)";
 const COUNT: &str =
     "SELECT COUNT(*) FROM app_passwords WHERE account_id = $1 AND kind = 'app_password'";
 /// Lists the app passwords of an account. Includes OAuth grants and the credentials of the
@@ -243,6 +246,15 @@ impl Credentials {
             .detail(&password.label);
         events::commit(tx, made, origin).await?;
         Ok(CredentialCreation::Created)
+    }
+
+    /// Returns `true` if the mail server accepts the app password with this id at `now`.
+    ///
+    /// # Errors
+    /// Returns [`Error`] if the database fails.
+    pub async fn is_valid(&self, app_password: &str, now: Timestamp) -> Result<bool, Error> {
+        let found: Option<String> = self.db.optional_value(VALID, (app_password, now)).await?;
+        Ok(found.is_some())
     }
 
     /// Returns the credentials that give access to an account at `now`, newest first. Excludes

@@ -6,12 +6,16 @@
 //! results contain only plausible values, because mail daemons can write any data to the file of
 //! this table on SQLite. If the file cannot be read, there are no reports and a warning is logged.
 
+mod bounces;
+
 use std::time::Duration;
 
 use latchmail_core::clock::{Clock, Timestamp};
 use sqlx::{Connection as _, SqliteConnection};
 
 use crate::db::{Changed as _, Db, Error, LastLogins, LastLoginsFile};
+
+pub use bounces::ProcessedBounces;
 
 /// The time for which sent messages and reports are stored.
 pub const RETENTION: Duration = Duration::from_hours(30 * 24);

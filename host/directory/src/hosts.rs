@@ -10,6 +10,7 @@
 //! pause count as running.
 
 pub mod host_events;
+mod watches;
 
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;

@@ -514,7 +514,8 @@ impl Known {
 
 pub use folders::{IndexedFolder, ListedFolder};
 pub use history::{FolderHistory, MessageChange, MessageState};
-pub use log::{ChangeLog, LogState};
+pub use log::{ChangeLog, LogState, LoggedEvent};
+pub(crate) use log::{NewEvent, append_event};
 pub use replica::{Replica, ReplicaDelta, ReplicaFolder, ReplicaMessage};
 pub use sync::{FolderMessages, StoredFlags, SyncedFolder};
 

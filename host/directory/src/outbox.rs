@@ -7,9 +7,12 @@
 use std::time::Duration;
 
 use latchmail_core::clock::Timestamp;
+use latchmail_core::event_type::EventType;
+use serde_json::json;
 
-use crate::db::{Db, Error, LastLogins, Tx};
+use crate::db::{Db, Error, LastLogins};
 use crate::jobs::{self, Lease, NewJob};
+use crate::message_index::{NewEvent, append_event};
 
 pub mod submissions;
 
@@ -313,24 +316,41 @@ impl Outbox {
         Ok(self.db.execute(RETURN, parameters).await? == 1)
     }
 
-    /// Records the outcome of an entry, deletes the bytes, and ends the lease of the job. Returns
-    /// `false`, and changes nothing, if the host has lost the lease.
+    /// Records the outcome of an entry, adds it to the change log, deletes the bytes, and ends the
+    /// lease of the job. Returns `false`, and changes nothing, if the host has lost the lease.
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails.
     pub async fn end(
         &self,
         lease: &Lease,
+        entry: &Entry,
         state: &str,
         error: Option<&str>,
         now: Timestamp,
     ) -> Result<bool, Error> {
-        let mut tx: Tx = self.db.begin().await?;
+        let mut tx = self.db.begin_locked(&entry.account).await?;
         if !lease.end_in(&mut tx).await? {
             return Ok(false);
         }
         tx.execute(END, (&*lease.job, state, error, now)).await?;
         tx.execute(DELETE_CHUNKS, [&*lease.job]).await?;
+        let data = json!({
+            "outboxId": entry.id,
+            "messageId": entry.message_id,
+            "state": state,
+            "error": error,
+        });
+        let event = NewEvent {
+            kind: if state == "sent" {
+                EventType::OutboxSent
+            } else {
+                EventType::OutboxFailed
+            },
+            data: &data,
+            key: None,
+        };
+        append_event(&mut tx, &entry.account, event).await?;
         tx.commit().await?;
         Ok(true)
     }

@@ -23,9 +23,11 @@ use url::Url;
 /// Tables whose rows are not in a backup. The service fills `mailserver_dkim_keys` at its start
 /// with private keys in plain text. A restore expires all cursors, so the change logs are not
 /// needed. The other tables describe the running hosts.
-const OMITTED: [&str; 4] = [
+const OMITTED: [&str; 6] = [
     "mailserver_dkim_keys",
     "mailbox_changes",
+    "mailbox_events",
+    "watched_mailboxes",
     "hosts",
     "host_events",
 ];

@@ -123,6 +123,13 @@ const STEPS: &[Step] = &[
         sqlite: include_str!("../../migrations/sqlite/0013_forward_addresses.sql"),
         postgres: include_str!("../../migrations/postgres/0013_forward_addresses.sql"),
     },
+    Step {
+        version: 14,
+        description: "events",
+        oldest: 1,
+        sqlite: include_str!("../../migrations/sqlite/0014_events.sql"),
+        postgres: include_str!("../../migrations/postgres/0014_events.sql"),
+    },
 ];
 
 /// Runs the missing migrations. The caller must begin a write transaction first, because the

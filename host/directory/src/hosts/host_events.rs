@@ -55,6 +55,11 @@ pub enum HostEvent {
     ModulesChanged,
     /// The states of the service's keys have changed.
     KeysChanged,
+    /// The change log of the mailbox of this account has new entries, or the mail server has
+    /// reported a change. Sent only while a host watches the mailbox.
+    MailboxChanged(String),
+    /// The grants of a member of the mailbox of this account have changed.
+    GrantsChanged(String),
 }
 
 impl HostEvent {
@@ -64,6 +69,8 @@ impl HostEvent {
             "credential_ended" => Some(Self::CredentialEnded(subject)),
             "modules_changed" => Some(Self::ModulesChanged),
             "keys_changed" => Some(Self::KeysChanged),
+            "mailbox_changed" => Some(Self::MailboxChanged(subject)),
+            "grants_changed" => Some(Self::GrantsChanged(subject)),
             _ => None,
         }
     }

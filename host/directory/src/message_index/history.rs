@@ -11,6 +11,7 @@
 
 use std::collections::HashMap;
 
+use latchmail_core::clock::Timestamp;
 use latchmail_core::message_number::MessageNumber;
 use sqlx::QueryBuilder;
 
@@ -24,21 +25,21 @@ use crate::db::{Db, Error, on};
 /// quadratic time for joins on other columns.
 const FOLDERS: &str = "SELECT f.id, f.path, f.listed_path, f.uid_validity, f.uid_next, \
      f.highest_modseq, \
-     f.object_id, 0 AS kind, f.listed_path AS logged_path FROM folders f \
+     f.object_id, 0 AS kind, f.listed_path AS logged_path, CAST(0 AS BIGINT) AS changed_at FROM folders f \
      WHERE f.account_id = $1 AND f.listed_path IS NOT NULL \
      UNION ALL SELECT f.id, f.path, f.listed_path, f.uid_validity, f.uid_next, f.highest_modseq, \
-     f.object_id, 1, c.path FROM (SELECT folder_id, MIN(version) AS version \
+     f.object_id, 1, c.path, c.changed_at FROM (SELECT folder_id, MIN(version) AS version \
      FROM mailbox_changes WHERE account_id = $1 AND uid = 0 AND version > $2 GROUP BY folder_id) s \
      JOIN mailbox_changes c ON c.account_id = $1 AND c.version = s.version \
      JOIN folders f ON f.id = s.folder_id WHERE c.path IS NOT NULL OR f.listed_path IS NOT NULL \
      UNION ALL SELECT f.id, f.path, f.listed_path, f.uid_validity, f.uid_next, f.highest_modseq, \
-     f.object_id, 2, c.path FROM (SELECT folder_id, MIN(version) AS version \
+     f.object_id, 2, c.path, c.changed_at FROM (SELECT folder_id, MIN(version) AS version \
      FROM mailbox_changes WHERE account_id = $1 AND uid = 0 AND version > $3 GROUP BY folder_id) s \
      JOIN mailbox_changes c ON c.account_id = $1 AND c.version = s.version \
      JOIN folders f ON f.id = s.folder_id WHERE c.path IS NOT NULL OR f.listed_path IS NOT NULL";
 /// Returns the first change of each message after the version $2, if the version of this change is
 /// greater than $3 and at most $4.
-const FIRST_CHANGES: &str = "SELECT c.version, c.uid, c.folder_id, c.flags FROM mailbox_changes c \
+const FIRST_CHANGES: &str = "SELECT c.version, c.uid, c.folder_id, c.flags, c.changed_at FROM mailbox_changes c \
      WHERE c.account_id = $1 AND c.version > $3 AND c.version <= $4 AND c.uid > 0 AND NOT EXISTS ( \
      SELECT 1 FROM mailbox_changes e WHERE e.account_id = c.account_id AND e.uid = c.uid AND e.version > $2 AND e.version < c.version) \
      ORDER BY c.version";
@@ -50,7 +51,7 @@ const CURRENT: &str =
 /// account. The inner query must not refer to the table `c`. Otherwise PostgreSQL executes the
 /// inner query for each change of the account.
 const LATER: &str = "WITH m (uid) AS (VALUES (0)";
-const LATER_OF: &str = ") SELECT c.version, c.uid, c.folder_id, c.flags \
+const LATER_OF: &str = ") SELECT c.version, c.uid, c.folder_id, c.flags, c.changed_at \
      FROM m JOIN mailbox_changes c ON c.version = (SELECT MIN(l.version) FROM mailbox_changes l \
      WHERE l.uid = m.uid AND l.account_id = ";
 const LATER_THAN: &str = " AND l.version > ";
@@ -73,6 +74,9 @@ pub struct FolderHistory {
     pub after: Option<String>,
     /// The current path. `None` if the folder does not exist.
     pub now: Option<String>,
+    /// The time of the first change after the version `since`. The time has no meaning if the
+    /// folder has not changed.
+    pub changed_at: Timestamp,
 }
 
 /// The folder and the flags of a message.
@@ -90,6 +94,8 @@ pub struct MessageState {
 pub struct MessageChange {
     /// The version of the message's first change after the version `since`.
     pub version: u64,
+    /// The time of the first change.
+    pub changed_at: Timestamp,
     /// The service's number of the message.
     pub number: MessageNumber,
     /// The state at the version `since`. `None` if the message did not exist at that version.
@@ -105,6 +111,7 @@ struct FolderRow {
     kind: i32,
     /// The path before the change. `None` if the folder did not exist.
     logged_path: Option<String>,
+    changed_at: i64,
 }
 
 impl FolderHistory {
@@ -119,6 +126,7 @@ impl FolderHistory {
             has_object_id: folder.object_id().is_some(),
             uid_validity: folder.uid_validity(),
             id: folder.id,
+            changed_at: Timestamp::from_millis(0),
         }
     }
 }
@@ -127,6 +135,7 @@ impl FolderHistory {
 pub(super) struct ChangeRow {
     version: i64,
     uid: i64,
+    changed_at: i64,
     #[sqlx(flatten)]
     state: StateRow,
 }
@@ -178,7 +187,10 @@ impl ChangeLog {
                 .entry(id)
                 .or_insert_with(|| FolderHistory::unchanged(row.folder));
             match row.kind {
-                1 => history.before = row.logged_path,
+                1 => {
+                    history.before = row.logged_path;
+                    history.changed_at = Timestamp::from_millis(row.changed_at);
+                }
                 2 => history.after = row.logged_path,
                 _ => {}
             }
@@ -224,6 +236,7 @@ impl ChangeLog {
             after.extend(later.into_iter().map(|row| (row.uid, row.state.state())));
             changes.extend(chunk.into_iter().map(|row| MessageChange {
                 version: read_version(row.version),
+                changed_at: Timestamp::from_millis(row.changed_at),
                 number: number(row.uid),
                 before: row.state.state(),
                 after: after.remove(&row.uid).flatten(),

@@ -5,7 +5,8 @@
 //! flags are stored for the first time. If the message is removed before that, the change log
 //! contains only the removal, because a listing may have returned the message number to a client.
 
-use latchmail_core::clock::Clock;
+use latchmail_core::clock::{Clock, Timestamp};
+use latchmail_core::event_type::EventType;
 use sqlx::QueryBuilder;
 
 use super::MAX_PER_STATEMENT;
@@ -29,9 +30,17 @@ const APPEND: &str =
 /// Returns the highest version that [`prune`] deletes. [`prune`] also deletes all lower versions,
 /// because a lower version has an earlier time, apart from small differences between the clocks of
 /// hosts.
-const LAST_OUTDATED: &str = "SELECT MAX(version) FROM mailbox_changes \
-     WHERE account_id = $1 AND version <= $2 AND (changed_at < $3 OR version <= $4)";
+const LAST_OUTDATED: &str = "SELECT MAX(version) FROM ( \
+     SELECT version, changed_at FROM mailbox_changes WHERE account_id = $1 AND version <= $2 UNION ALL \
+     SELECT version, changed_at FROM mailbox_events WHERE account_id = $1 AND version <= $2 \
+     ) c WHERE c.changed_at < $3 OR c.version <= $4";
 const PRUNE: &str = "DELETE FROM mailbox_changes WHERE account_id = $1 AND version <= $2";
+const PRUNE_EVENTS: &str = "DELETE FROM mailbox_events WHERE account_id = $1 AND version <= $2";
+const APPEND_EVENT: &str = "INSERT INTO mailbox_events (account_id, version, type, data, key, changed_at) \
+     VALUES ($1, $2, $3, $4, $5, $6)";
+const HAS_KEY: &str = "SELECT 1 FROM mailbox_events WHERE account_id = $1 AND key = $2";
+const EVENTS: &str = "SELECT version, type, data, changed_at FROM mailbox_events \
+     WHERE account_id = $1 AND version > $2 AND version <= $3 ORDER BY version LIMIT $4";
 const SET_PRUNED: &str = "UPDATE mailboxes SET pruned_version = $2 WHERE account_id = $1";
 
 /// Returns a row if a folder of the mailbox was never synced. The change log cannot start before
@@ -184,6 +193,73 @@ pub(super) async fn append(
     Ok(())
 }
 
+/// An entry that is no change of a message or folder.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct NewEvent<'e> {
+    pub(crate) kind: EventType,
+    /// The data. A JSON object.
+    pub(crate) data: &'e serde_json::Value,
+    /// The key of the event, or `None`. An event with the key of an earlier event is not added.
+    pub(crate) key: Option<&'e str>,
+}
+
+/// Adds an event to the change log. Does nothing if the mailbox has no change log. The transaction
+/// must hold the lock of the account.
+pub(crate) async fn append_event(
+    tx: &mut Tx,
+    account: &str,
+    event: NewEvent<'_>,
+) -> Result<(), Error> {
+    if let Some(key) = event.key
+        && tx.exists(HAS_KEY, (account, key)).await?
+    {
+        return Ok(());
+    }
+    let version: Option<i64> = tx
+        .optional_value(ALLOCATE_VERSIONS, (account, 1_i64))
+        .await?;
+    let Some(version) = version else {
+        return Ok(());
+    };
+    let now = Clock::default().now();
+    let row = (
+        account,
+        version,
+        event.kind.name(),
+        event.data.to_string(),
+        event.key,
+        now,
+    );
+    tx.execute(APPEND_EVENT, row).await?;
+    Ok(())
+}
+
+/// An entry of a change log that is no change of a message or folder.
+#[derive(Clone, Debug, PartialEq, Eq, sqlx_macros::FromRow)]
+pub struct LoggedEvent {
+    version: i64,
+    /// The type, such as `outbox.sent`.
+    #[sqlx(rename = "type")]
+    pub kind: String,
+    /// A JSON object.
+    pub data: String,
+    changed_at: i64,
+}
+
+impl LoggedEvent {
+    /// Returns the version of the entry.
+    #[must_use]
+    pub fn version(&self) -> u64 {
+        read_version(self.version)
+    }
+
+    /// Returns the time of the entry.
+    #[must_use]
+    pub fn time(&self) -> Timestamp {
+        Timestamp::from_millis(self.changed_at)
+    }
+}
+
 /// The change logs of mailboxes.
 #[derive(Clone, Debug)]
 pub struct ChangeLog {
@@ -198,6 +274,21 @@ impl ChangeLog {
     pub async fn log_state(&self, account: &str) -> Result<Option<LogState>, Error> {
         let row: Option<(i64, i64)> = on!(&self.db, pool => sqlx::query_as(LOG_STATE).bind(account).fetch_optional(pool).await)?;
         Ok(row.map(LogState::of))
+    }
+
+    /// Returns the first `limit` entries with versions greater than `from` and at most `to` that
+    /// are no changes of messages or folders.
+    ///
+    /// # Errors
+    /// Returns [`Error`] if the database fails.
+    pub async fn events(
+        &self,
+        account: &str,
+        (from, to): (u64, u64),
+        limit: u32,
+    ) -> Result<Vec<LoggedEvent>, Error> {
+        let parameters = (account, stored(from), stored(to), limit);
+        self.db.all(EVENTS, parameters).await
     }
 
     /// Starts the change log if the mailbox has no log and all of its folders were synced. Returns
@@ -243,7 +334,7 @@ pub(super) async fn prune(db: &Db, account: &str, before: i64) -> Result<bool, E
     let Some(last) = last else {
         return Ok(false);
     };
-    for query in [PRUNE, SET_PRUNED] {
+    for query in [PRUNE, PRUNE_EVENTS, SET_PRUNED] {
         on_tx!(&mut tx, tx => sqlx::query(query)
             .bind(account)
             .bind(last)

@@ -19,7 +19,9 @@ const MAX_MAILBOXES: i64 = 100;
 /// has changes that were made before $2 (in milliseconds since 1970).
 const OUTDATED: &str = "SELECT m.account_id FROM mailboxes m \
      LEFT JOIN mailbox_changes c ON c.account_id = m.account_id AND c.version = m.pruned_version + 1 \
-     WHERE m.account_id > $1 AND m.version > m.pruned_version AND (c.changed_at < $2 OR m.version - m.pruned_version > $3) \
+     LEFT JOIN mailbox_events e ON e.account_id = m.account_id AND e.version = m.pruned_version + 1 \
+     WHERE m.account_id > $1 AND m.version > m.pruned_version \
+     AND (COALESCE(c.changed_at, e.changed_at) < $2 OR m.version - m.pruned_version > $3) \
      ORDER BY m.account_id LIMIT $4";
 
 impl MessageIndex {

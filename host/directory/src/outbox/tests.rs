@@ -78,8 +78,17 @@ async fn a_message_is_sent_or_cancelled(fresh: Fresh) {
     assert!(!outbox.reschedule("two", later).await.unwrap());
     assert!(outbox.put_back(&two).await.unwrap());
     assert!(outbox.begin(&two, NOW).await.unwrap());
-    assert!(outbox.end(&two, "sent", None, NOW).await.unwrap());
-    assert!(!outbox.end(&two, "failed", None, NOW).await.unwrap());
+    fresh
+        .execute("INSERT INTO mailboxes (account_id, version) VALUES ('ada', 7)")
+        .await;
+    let found = outbox.find("two").await.unwrap().unwrap();
+    assert!(outbox.end(&two, &found, "sent", None, NOW).await.unwrap());
+    assert!(!outbox.end(&two, &found, "failed", None, NOW).await.unwrap());
+    let log = &directory.message_index.log;
+    let events = log.events("ada", (0, 100), 10).await.unwrap();
+    assert_eq!(events.len(), 1);
+    assert_eq!((&*events[0].kind, events[0].version()), ("outbox.sent", 8));
+    assert!(events[0].data.contains(r#""outboxId":"two""#), "{events:?}");
     let sent = outbox.find("two").await.unwrap().unwrap();
     assert_eq!((&*sent.state, sent.size), ("sent", 0));
     assert_eq!(outbox.chunk("two", Part::Message, 0).await.unwrap(), None);
@@ -101,7 +110,8 @@ async fn a_message_is_sent_or_cancelled(fresh: Fresh) {
     );
     assert!(!outbox.begin(&one, NOW).await.unwrap());
     assert!(!outbox.put_back(&one).await.unwrap());
-    assert!(!outbox.end(&one, "sent", None, NOW).await.unwrap());
+    let found = outbox.find("one").await.unwrap().unwrap();
+    assert!(!outbox.end(&one, &found, "sent", None, NOW).await.unwrap());
     assert!(outbox.cancel("draft", NOW).await.unwrap());
     assert_eq!(outbox.chunk("draft", Part::Message, 0).await.unwrap(), None);
     assert!(

@@ -177,7 +177,8 @@ impl Departures {
         (state, reason): (&str, Option<&str>),
     ) -> Result<bool, Error> {
         let now = self.outbox.jobs.now().await?;
-        let recorded = self.outbox.entries().end(lease, state, reason, now).await?;
+        let entries = self.outbox.entries();
+        let recorded = entries.end(lease, entry, state, reason, now).await?;
         tracing::info!(
             account = entry.account,
             message_id = entry.message_id,
