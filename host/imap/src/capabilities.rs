@@ -47,6 +47,10 @@ pub struct Capabilities {
     /// `QRESYNC`: the server reports the changes of a folder since an earlier state (RFC 7162).
     /// QRESYNC includes CONDSTORE and ENABLE.
     pub qresync: bool,
+    /// `IDLE`: the server reports changes of the open folder (RFC 2177).
+    pub idle: bool,
+    /// `NOTIFY`: the server reports changes of all folders (RFC 5465).
+    pub notify: bool,
     /// `QUOTA`: GETQUOTAROOT returns the quota of a mailbox (RFC 9208, RFC 2087).
     pub quota: bool,
 }
@@ -121,6 +125,8 @@ impl Capabilities {
                     "UIDPLUS" => all.uid_plus = true,
                     "CONDSTORE" => all.condstore = true,
                     "QRESYNC" => (all.condstore, all.qresync) = (true, true),
+                    "IDLE" => all.idle = true,
+                    "NOTIFY" => all.notify = true,
                     "QUOTA" => all.quota = true,
                     _ => {}
                 },

@@ -55,6 +55,7 @@ mod state;
 mod stream;
 pub mod sync;
 pub mod utf7;
+mod watch;
 mod wire;
 
 pub use latchmail_core::message_number::Uid;
@@ -68,6 +69,7 @@ pub use read::{MessageRef, header_fields};
 pub use search::SearchKey;
 pub use selected::{Opened, Writable};
 pub use session::{SelectedFolder, Session};
+pub use watch::Watch;
 
 /// The name of the inbox, which every mailbox has (RFC 3501, section 5.1).
 pub const INBOX: &str = "INBOX";

@@ -5,6 +5,7 @@
 
 mod change;
 mod cursor;
+mod entry;
 mod page;
 mod plan;
 
@@ -25,7 +26,8 @@ use crate::folders::rights::applies;
 use crate::numbers::Numbers;
 pub use change::Change;
 use cursor::{Cursor, Tag, tag};
-use page::page;
+pub use entry::{Entry, EntryContent};
+use page::{PageOptions, page};
 use plan::Plan;
 
 /// A page of changes.
@@ -37,6 +39,17 @@ pub struct ChangePage {
     pub more: bool,
     /// The changes, in the order in which a client must apply the changes.
     pub changes: Vec<Change>,
+}
+
+/// A page of the change log with the events of the account.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EntryPage {
+    /// The cursor after this page.
+    pub cursor: String,
+    /// `true` if another page follows.
+    pub more: bool,
+    /// The entries, in the order in which a client must apply the changes.
+    pub entries: Vec<Entry>,
 }
 
 /// The folders that a caller can see.
@@ -85,6 +98,56 @@ impl ChangeLog {
         folder: Option<&str>,
         limit: u32,
     ) -> Result<Option<ChangePage>, Error> {
+        let options = PageOptions {
+            limit: usize::try_from(limit).unwrap_or(usize::MAX),
+            has_events: false,
+        };
+        let page = self.read(access, since, folder, options).await?;
+        Ok(page.map(|page| ChangePage {
+            cursor: page.cursor,
+            more: page.more,
+            changes: page
+                .entries
+                .into_iter()
+                .filter_map(Entry::into_change)
+                .collect(),
+        }))
+    }
+
+    /// Like [`ChangeLog::page`], with the time of each change, and for the owner of the mailbox
+    /// with the other events of the account. With `folder`, there are no other events.
+    ///
+    /// # Errors
+    /// Returns the errors of [`ChangeLog::page`].
+    pub async fn entries(
+        &self,
+        access: &Access,
+        since: Option<&str>,
+        folder: Option<&str>,
+        limit: usize,
+    ) -> Result<Option<EntryPage>, Error> {
+        let has_events = access.member.is_none() && folder.is_none();
+        let options = PageOptions { limit, has_events };
+        self.read(access, since, folder, options).await
+    }
+
+    /// Returns the cursor after an entry. A client that continues there gets the entries that
+    /// follow.
+    ///
+    /// # Errors
+    /// Returns [`Error::Internal`] if no cursor can be created.
+    pub fn cursor_after(&self, access: &Access, entry: &Entry) -> Result<String, Error> {
+        let is_member = access.member.is_some();
+        entry.after.seal(&self.keys, &cursor_row(access), is_member)
+    }
+
+    async fn read(
+        &self,
+        access: &Access,
+        since: Option<&str>,
+        folder: Option<&str>,
+        options: PageOptions,
+    ) -> Result<Option<EntryPage>, Error> {
         let visible = Visible::of(access)?;
         let folder = folder.map(normalize_path);
         let row = cursor_row(access);
@@ -114,21 +177,20 @@ impl ChangeLog {
             cursor.folder = Some(folder_tag(found));
             folders = vec![found.clone()];
         }
-        let limit = usize::try_from(limit).unwrap_or(usize::MAX);
         let plan = plan(folders).await?;
-        let page = page(message_index, account, plan, cursor, version, limit).await?;
+        let page = page(message_index, account, plan, cursor, version, options).await?;
         // The sweep can delete old changes from the change log at any time. Therefore check after
         // the changes were read whether some of these changes were deleted.
         let log = message_index.log.log_state(account).await?;
         if log.is_none_or(|log| log.pruned_version > cursor.since) {
             return Err(Error::CursorExpired);
         }
-        Ok(Some(ChangePage {
+        Ok(Some(EntryPage {
             cursor: page
                 .cursor
                 .seal(&self.keys, &row, access.member.is_some())?,
             more: page.more,
-            changes: page.changes,
+            entries: page.entries,
         }))
     }
 }
@@ -170,6 +232,13 @@ fn cursor_row(access: &Access) -> String {
         member.account,
         grants.join("\0")
     )
+}
+
+/// Returns `true` if both callers can read the same folders of the same mailbox, with the same
+/// grants. A cursor that is valid for one of the callers is valid for the other.
+#[must_use]
+pub fn reads_the_same(one: &Access, other: &Access) -> bool {
+    cursor_row(one) == cursor_row(other)
 }
 
 /// Returns the folder of a request. `cursor.folder` is `None` if the request has no cursor. Returns
@@ -286,14 +355,21 @@ pub(crate) mod testing {
             plan(folders).await?,
             cursor,
             version,
-            limit,
+            PageOptions {
+                limit,
+                has_events: false,
+            },
         )
         .await?;
         let position = Position(page.cursor);
         let page = ChangePage {
             cursor: String::new(),
             more: page.more,
-            changes: page.changes,
+            changes: page
+                .entries
+                .into_iter()
+                .filter_map(Entry::into_change)
+                .collect(),
         };
         Ok((page, position))
     }

@@ -13,12 +13,13 @@ use std::fmt;
 use std::sync::{Arc, Mutex};
 
 use latchmail_core::account_permits::AccountPermits;
+use latchmail_core::caller::MailCredential;
 use latchmail_core::config;
 use latchmail_core::ended_credentials::EndedCredentials;
 use latchmail_core::error::StartError;
 use latchmail_core::metrics;
 use latchmail_directory::Directory;
-use latchmail_imap::Connector;
+use latchmail_imap::{Connector, Watch};
 use tokio::sync::OwnedSemaphorePermit;
 
 use crate::access::Access;
@@ -103,6 +104,16 @@ impl Connections {
     #[must_use]
     pub fn counts(&self) -> (usize, usize) {
         self.pool.counts()
+    }
+
+    /// Opens a connection on which the mail server reports changes of a mailbox.
+    pub(crate) async fn watch(&self, credential: &MailCredential) -> Result<Option<Watch>, Error> {
+        Ok(self
+            .connector
+            .logged_in(credential)
+            .await?
+            .into_watch()
+            .await?)
     }
 
     /// Leases a connection from the pool. See [`Pool::lease`].

@@ -49,6 +49,7 @@ pub mod search;
 pub mod server_checks;
 
 pub use latchmail_compose::{Composed, File as ComposedFile, Mode, Source as ComposedSource};
+pub use latchmail_imap::Watch;
 pub use latchmail_imap::change::StoreMode;
 pub use latchmail_imap::flag::Flag;
 pub use latchmail_imap::list::Role;

@@ -7,11 +7,13 @@ use latchmail_core::error::StartError;
 use latchmail_core::keyring::Keyring;
 use latchmail_core::secrets;
 use latchmail_directory::Directory;
+use latchmail_imap::Watch;
 
 use crate::changelog::ChangeLog;
 use crate::changing::Changer;
 use crate::connections::Connections;
 use crate::context::Context;
+use crate::error::Error;
 use crate::folders::Folders;
 use crate::index::SearchIndex;
 use crate::listing::Lister;
@@ -119,6 +121,19 @@ impl Mail {
             context,
             numbers,
         })
+    }
+
+    /// Opens a connection on which the mail server reports changes of the mailbox of an account.
+    /// The connection is not a connection of the pool. Returns `None` if the account is disabled,
+    /// or if the mail server reports no changes.
+    ///
+    /// # Errors
+    /// Returns an [`Error`] if the connection or the database fails.
+    pub async fn watch(&self, account: &str) -> Result<Option<Watch>, Error> {
+        let Some(access) = self.index.access_of(account).await? else {
+            return Ok(None);
+        };
+        self.connections.watch(&access.credential).await
     }
 }
 

@@ -1,14 +1,17 @@
 //! Creates one page of changes between two versions of a mailbox.
 //!
 //! The changes between the versions `since` and `until` are divided into six segments, in the order
-//! of [`super::plan`]. The constants are the numbers of the segments. A page continues at the
+//! of [`super::plan`]. The last segment contains the events of the account that are no changes of
+//! messages or folders. The constants are the numbers of the segments. A page continues at the
 //! segment and position of the cursor. The work for a page is limited, so a page can have fewer
 //! changes than its limit although more pages follow.
 
+use latchmail_core::clock::Timestamp;
 use latchmail_directory::message_index::{MessageChange, MessageIndex};
 
 use super::change::Change;
 use super::cursor::Cursor;
+use super::entry::{Entry, EntryContent};
 use super::plan::Plan;
 use crate::error::Error;
 
@@ -21,6 +24,8 @@ const EARLY_DELETIONS: u8 = 2;
 /// segment 4.
 const SECOND: u8 = 3;
 const LATE_DELETIONS: u8 = 5;
+/// The events of the account.
+const EVENTS: u8 = 6;
 
 /// Maximum number of versions of the change log that one query reads.
 const STEP: u64 = 1000;
@@ -30,8 +35,10 @@ const MAX_VERSIONS: u64 = 20_000;
 /// A page that is being created.
 struct Page {
     plan: Plan,
-    changes: Vec<Change>,
+    entries: Vec<Entry>,
     limit: usize,
+    /// `true` if the page contains the events of the account.
+    has_events: bool,
     /// The number of versions that this page can still read.
     versions: u64,
 }
@@ -43,7 +50,16 @@ pub(super) struct UnsealedPage {
     pub(super) cursor: Cursor,
     /// `true` if another page follows.
     pub(super) more: bool,
-    pub(super) changes: Vec<Change>,
+    pub(super) entries: Vec<Entry>,
+}
+
+/// The size and the contents of a page.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct PageOptions {
+    /// Maximum number of entries.
+    pub(super) limit: usize,
+    /// `true` if the page contains the events of the account.
+    pub(super) has_events: bool,
 }
 
 /// Returns a page of changes. `plan` contains the visible folders. `version` is the version of the
@@ -54,15 +70,16 @@ pub(super) async fn page(
     plan: Plan,
     mut cursor: Cursor,
     version: u64,
-    limit: usize,
+    PageOptions { limit, has_events }: PageOptions,
 ) -> Result<UnsealedPage, Error> {
     let mut page = Page {
         plan,
-        changes: Vec::new(),
+        entries: Vec::new(),
         limit,
+        has_events,
         versions: MAX_VERSIONS,
     };
-    while cursor.segment <= LATE_DELETIONS {
+    while cursor.segment <= EVENTS {
         let ended = match cursor.segment {
             FIRST => page.folders(&mut cursor, |plan| &plan.first),
             MOVED_EARLY if page.plan.deleted_early.is_empty() => true,
@@ -71,6 +88,7 @@ pub(super) async fn page(
             SECOND if renames_follow(&page, &cursor) => false,
             SECOND => page.folders(&mut cursor, |plan| &plan.second),
             LATE_DELETIONS => page.folders(&mut cursor, |plan| &plan.late_deletions),
+            EVENTS => page.events(message_index, account, &mut cursor).await?,
             _ => page.messages(message_index, account, &mut cursor).await?,
         };
         if !ended {
@@ -89,9 +107,12 @@ pub(super) async fn page(
 }
 
 fn renames_follow(page: &Page, cursor: &Cursor) -> bool {
-    let renamed = |change: &Change| matches!(change, Change::FolderRenamed { .. });
+    let renamed = |entry: &Entry| {
+        let renamed = |change: &Change| matches!(change, Change::FolderRenamed { .. });
+        matches!(&entry.content, EntryContent::Change(change) if renamed(change))
+    };
     cursor.position < page.plan.second_renames as u64
-        && page.changes.last().is_some_and(|last| !renamed(last))
+        && page.entries.last().is_some_and(|last| !renamed(last))
 }
 
 impl Page {
@@ -99,7 +120,7 @@ impl Page {
         UnsealedPage {
             cursor,
             more,
-            changes: self.changes,
+            entries: self.entries,
         }
     }
 
@@ -110,12 +131,19 @@ impl Page {
         let from = usize::try_from(cursor.position)
             .unwrap_or(usize::MAX)
             .min(all.len());
-        let room = self.limit.saturating_sub(self.changes.len());
-        let added: Vec<Change> = all[from..].iter().take(room).cloned().collect();
-        let end = from + added.len();
-        let ended = end == all.len();
-        cursor.position = end as u64;
-        self.changes.extend(added);
+        cursor.position = from as u64;
+        let room = self.limit.saturating_sub(self.entries.len());
+        let added = all[from..].iter().take(room).map(|change| {
+            cursor.position += 1;
+            Entry {
+                time: self.plan.time(change),
+                content: EntryContent::Change(change.clone()),
+                after: *cursor,
+            }
+        });
+        let added: Vec<Entry> = added.collect();
+        let ended = from + added.len() == all.len();
+        self.entries.extend(added);
         ended
     }
 
@@ -140,18 +168,57 @@ impl Page {
                 .message_changes(account, span, range)
                 .await?
             {
-                let version = message.version;
+                let (version, time) = (message.version, message.changed_at);
                 if let Some(change) = self.change(message, cursor.segment) {
-                    if self.changes.len() >= self.limit {
+                    if self.entries.len() >= self.limit {
                         cursor.position = version - 1;
                         return Ok(false);
                     }
-                    self.changes.push(change);
+                    cursor.position = version;
+                    self.add(EntryContent::Change(change), time, cursor);
                 }
             }
             cursor.position = end;
         }
         Ok(true)
+    }
+
+    /// Adds the events of the account after the position of the cursor. Returns `true` if the page
+    /// contains the last event.
+    async fn events(
+        &mut self,
+        message_index: &MessageIndex,
+        account: &str,
+        cursor: &mut Cursor,
+    ) -> Result<bool, Error> {
+        if !self.has_events {
+            return Ok(true);
+        }
+        cursor.position = cursor.position.clamp(cursor.since, cursor.until);
+        let room = self.limit.saturating_sub(self.entries.len());
+        let range = (cursor.position, cursor.until);
+        // One more event shows whether the page contains the last one.
+        let limit = u32::try_from(room + 1).unwrap_or(u32::MAX);
+        let events = message_index.log.events(account, range, limit).await?;
+        let ended = events.len() <= room;
+        for event in events.into_iter().take(room) {
+            let time = event.time();
+            cursor.position = event.version();
+            let content = EntryContent::Event {
+                kind: event.kind,
+                data: event.data,
+            };
+            self.add(content, time, cursor);
+        }
+        Ok(ended)
+    }
+
+    fn add(&mut self, content: EntryContent, time: Timestamp, after: &Cursor) {
+        self.entries.push(Entry {
+            content,
+            time,
+            after: *after,
+        });
     }
 
     /// Returns the change of a message in a segment. Returns `None` if the client does not need

@@ -9,6 +9,7 @@
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet, VecDeque};
 
+use latchmail_core::clock::Timestamp;
 use latchmail_directory::message_index::FolderHistory;
 
 use super::change::Change;
@@ -36,6 +37,8 @@ pub(super) struct Plan {
     pub(super) paths: HashMap<String, String>,
     /// The deleted folders.
     pub(super) deleted: HashSet<String>,
+    /// The times of the first changes of folders, by public id.
+    times: HashMap<String, Timestamp>,
 }
 
 /// The folder paths that the client knows while the client applies the changes.
@@ -140,6 +143,11 @@ impl Plan {
     /// on the current paths (`now`), so all pages between two versions have the same plan.
     pub(super) fn new(folders: &[FolderHistory]) -> Self {
         let mut plan = Self::default();
+        let changed = folders
+            .iter()
+            .filter(|folder| folder.before != folder.after);
+        let times = changed.map(|folder| (folder.public_id.clone(), folder.changed_at));
+        plan.times = times.collect();
         let mut folders: Vec<&FolderHistory> = folders.iter().collect();
         folders.sort_unstable_by(|a, b| {
             (&a.before, &a.after, &a.id).cmp(&(&b.before, &b.after, &b.id))
@@ -200,6 +208,17 @@ impl Plan {
         }
         plan
     }
+
+    /// Returns the time of a change of a folder.
+    pub(super) fn time(&self, change: &Change) -> Timestamp {
+        let time = match change {
+            Change::FolderCreated { id, .. }
+            | Change::FolderRenamed { id, .. }
+            | Change::FolderDeleted { id, .. } => self.times.get(id),
+            _ => None,
+        };
+        time.copied().unwrap_or(Timestamp::from_millis(0))
+    }
 }
 
 #[cfg(test)]
@@ -218,6 +237,7 @@ mod tests {
             before: before.map(ToOwned::to_owned),
             after: after.map(ToOwned::to_owned),
             now: Some(now.to_owned()),
+            changed_at: Timestamp::from_millis(0),
         }
     }
 
