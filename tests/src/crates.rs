@@ -7,7 +7,7 @@ use std::process::Command;
 use serde_json::Value;
 
 /// The crates of the service. Each may depend on those before it.
-const CRATES: [&str; 30] = [
+const CRATES: [&str; 31] = [
     "latchmail-shape",
     "latchmail-html",
     "latchmail-mailserver",
@@ -28,6 +28,7 @@ const CRATES: [&str; 30] = [
     "latchmail-accounts",
     "latchmail-oauth",
     "latchmail-mailbox",
+    "latchmail-events",
     "latchmail-milter",
     "latchmail-attach",
     "latchmail-bindings",

@@ -14,6 +14,7 @@ mod built_in;
 mod database;
 mod dkim;
 mod dns;
+mod events;
 mod http;
 mod imap;
 mod inbound;
@@ -54,6 +55,7 @@ pub use self::built_in::{BUILT_IN, BuiltInModule, EmbeddedModule};
 pub use self::database::Database;
 pub use self::dkim::{Dkim, DkimKey};
 pub use self::dns::Dns;
+pub use self::events::Events;
 pub use self::http::Http;
 pub use self::imap::{Imap, SessionNames};
 pub use self::inbound::{Filter, Inbound, LocalFrom};
@@ -150,6 +152,8 @@ section! {
         pub inbound: Inbound,
         /// The settings of the search index.
         pub index: Index,
+        /// The settings of events.
+        pub events: Events,
         /// The settings for the registration of accounts.
         pub registration: Registration,
         /// The settings for the sign-in of users.
@@ -434,6 +438,7 @@ impl Config {
         self.dns.check()?;
         self.inbound.check()?;
         self.index.check(&self.cache_dir)?;
+        self.events.check()?;
         self.redis.check()?;
         self.telemetry.check()?;
         plaintext::check(&self)?;

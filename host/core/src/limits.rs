@@ -77,6 +77,7 @@ macro_rules! buckets {
 buckets! {
     Mail = mail,
     Search = search,
+    Events = events,
     Aliases = aliases,
     Profile = profile,
     Tokens = tokens,

@@ -100,6 +100,17 @@ families! {
     Gauge IMAP_UP("latchmail_imap_up", [],
         "1 if the IMAP server accepts a connection, otherwise 0. Each scrape checks this.");
 
+    Gauge WATCHED_MAILBOXES("latchmail_watched_mailboxes", [],
+        "Mailboxes whose changes a stream, a request or a webhook waits for.");
+    Gauge EVENT_STREAMS("latchmail_event_streams", [],
+        "Open streams of events, and requests that wait for a change.");
+    Counter EVENTS_SENT("latchmail_events_sent_total", [target: &["stream"]],
+        "Events that were sent to clients.");
+    Histogram EVENT_LAG("latchmail_event_lag_seconds", [],
+        "Time from the entry in the change log to the stream.");
+    Counter EVENT_NOTICES("latchmail_event_notices_total", [outcome: &["watched", "unwatched", "invalid", "lost"]],
+        "Notices of the mail server about changes.");
+
     Counter SUBMISSIONS("latchmail_submissions_total", [outcome: &["sent", "rejected", "credential_refused", "unavailable", "unknown", "failed"]],
         "Messages passed to the submission service.");
     Histogram SUBMISSION_DURATION("latchmail_submission_duration_seconds", [],

@@ -8,6 +8,7 @@ section! {
     pub struct Limits {
         pub mail: u32 = 60,
         pub search: u32 = 20,
+        pub events: u32 = 60,
         pub aliases: u32 = 30,
         pub profile: u32 = 30,
         pub tokens: u32 = 30,

@@ -7,7 +7,7 @@ use super::{BUILT_IN, Config};
 
 /// The sections that contain keys. The documentation has a table for each section. `<name>` is any
 /// name.
-const SECTIONS: [&str; 29] = [
+const SECTIONS: [&str; 30] = [
     "log",
     "http",
     "tls",
@@ -18,6 +18,7 @@ const SECTIONS: [&str; 29] = [
     "sieve",
     "inbound",
     "index",
+    "events",
     "registration",
     "sign_in",
     "sign_in.domains.<name>",

@@ -1,5 +1,5 @@
-//! The mailboxes that hosts watch: a stream, a request or a webhook of the host waits for changes of
-//! the mailbox. A change of a mailbox that no host watches causes no event.
+//! The mailboxes that hosts watch: a stream, a request or a webhook of the host waits for changes
+//! of the mailbox. A change of a mailbox that no host watches causes no event.
 
 use std::collections::HashSet;
 
@@ -11,6 +11,7 @@ use crate::db::{Db, Error, on};
 const WATCH: &str = "INSERT INTO watched_mailboxes (account_id, host_id) VALUES ($1, $2) \
     ON CONFLICT (account_id, host_id) DO NOTHING";
 const UNWATCH: &str = "DELETE FROM watched_mailboxes WHERE account_id = $1 AND host_id = $2";
+const OWN: &str = "SELECT account_id FROM watched_mailboxes WHERE host_id = $1";
 /// Callers append addresses.
 const WATCHED: &str = "SELECT w.account_id, w.host_id FROM accounts a \
     JOIN watched_mailboxes w ON w.account_id = a.id WHERE a.address IN (''";
@@ -41,6 +42,18 @@ impl Hosts {
             self.db.execute(UNWATCH, (account, own)).await?;
         }
         Ok(())
+    }
+
+    /// Returns the accounts whose mailboxes this host watches, according to the database.
+    ///
+    /// # Errors
+    /// Returns [`Error`] if the database fails.
+    pub async fn watched(&self) -> Result<HashSet<String>, Error> {
+        let Some(own) = self.own.get() else {
+            return Ok(HashSet::new());
+        };
+        let accounts: Vec<String> = self.db.values(OWN, [own]).await?;
+        Ok(accounts.into_iter().collect())
     }
 
     /// Returns `true` if no other host can use the database.
@@ -102,6 +115,7 @@ mod tests {
         hosts.set_own_host("own");
         hosts.watch("a").await.unwrap();
         hosts.watch("a").await.unwrap();
+        assert!(hosts.watched().await.unwrap().contains("a"));
         fresh
             .execute("INSERT INTO watched_mailboxes (account_id, host_id) VALUES ('b', 'other')")
             .await;

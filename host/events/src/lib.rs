@@ -1,0 +1,31 @@
+//! Events: what happens in a mailbox, for clients that wait.
+//!
+//! The change log of a mailbox is the only source of events. [`Feed`] reads events from the log.
+//! [`Watcher`] decides only when the log is read again, so a missed notice of the mail server
+//! delays events and loses none. [`Streams`] has the open streams of clients.
+//!
+//! - `event`: the types of events, and their JSON
+//! - `feed`: reads events with the rights of a caller
+//! - `watcher`: the mailboxes for which listeners wait, and who wakes them
+//! - `notices`: the reports of the mail server about changes
+//! - `connections`: connections that wait for changes, if the mail server sends no reports
+//! - `streams`, `sse`, `limits`: the streams and the waiting requests of clients
+
+mod connections;
+mod event;
+mod feed;
+mod limits;
+mod notices;
+mod rights;
+mod sse;
+mod streams;
+mod watcher;
+
+pub use event::{Event, EventFilter};
+pub use feed::{EventPage, Feed};
+pub use latchmail_core::event_type::EventType;
+pub use limits::{StreamOwner, TooManyStreams};
+pub use notices::{MAX_NOTICE, Notices};
+pub use rights::CurrentRights;
+pub use streams::{ByteStream, OpenError, Streams};
+pub use watcher::{Listener, WatchLimit, Watcher};

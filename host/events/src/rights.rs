@@ -1,0 +1,25 @@
+//! The rights of a caller at this moment. A stream lasts longer than the request that opened it, so
+//! its rights are checked again before each read.
+
+use std::fmt;
+
+use futures_util::future::BoxFuture;
+use latchmail_mailbox::{Access, Error};
+
+/// Finds the current rights of callers. The crate `latchmail-service` implements this trait with
+/// the database.
+pub trait CurrentRights: fmt::Debug + Send + Sync {
+    /// Returns the access with the current grants of a member. Returns `None` if the mail server
+    /// does not accept the credential of the access any longer, if the account is disabled, or if
+    /// the member has no grants any longer.
+    ///
+    /// # Errors
+    /// Returns an [`Error`] if the database fails.
+    fn current<'a>(&'a self, access: &'a Access) -> BoxFuture<'a, Result<Option<Access>, Error>>;
+
+    /// Returns `true` if the credential with this id at the mail server is valid.
+    ///
+    /// # Errors
+    /// Returns an [`Error`] if the database fails.
+    fn is_valid<'a>(&'a self, credential: &'a str) -> BoxFuture<'a, Result<bool, Error>>;
+}
