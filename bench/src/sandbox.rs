@@ -195,6 +195,24 @@ impl sdk::Mailbox for Memory {
         Err(sdk::ChangesError::CursorExpired)
     }
 
+    fn stream_events(
+        &self,
+        _: Option<&str>,
+        _: &sdk::EventFilter,
+    ) -> Result<sdk::Events, sdk::StreamError> {
+        Err(sdk::StreamError::TooManyStreams)
+    }
+
+    fn wait_for_changes(
+        &self,
+        _: &str,
+        _: Option<&str>,
+        _: u32,
+        _: u32,
+    ) -> Result<sdk::Events, sdk::StreamError> {
+        Err(sdk::StreamError::TooManyStreams)
+    }
+
     fn set_flags(
         &self,
         _: &[u64],

@@ -44,7 +44,7 @@ pub use query::{decode_query, decode_segment};
 
 /// The request headers that a module receives. The host removes all other headers. These headers
 /// contain no credential.
-pub const REQUEST_HEADERS: [&str; 14] = [
+pub const REQUEST_HEADERS: [&str; 15] = [
     "accept",
     "accept-language",
     "content-type",
@@ -52,6 +52,7 @@ pub const REQUEST_HEADERS: [&str; 14] = [
     "if-match",
     "if-none-match",
     "if-range",
+    "last-event-id",
     "mcp-method",
     "mcp-name",
     "mcp-protocol-version",

@@ -2,7 +2,7 @@
 
 use latchmail_bindings::latchmail::host;
 use latchmail_bindings::latchmail::host::types::Error;
-use latchmail_bindings::{Blob, HostError};
+use latchmail_bindings::{Blob, EventStream, HostError};
 use wasmtime::component::Resource;
 
 use super::{Memory, SUMMARIES, text};
@@ -33,6 +33,13 @@ impl host::mailbox::Host for Memory {
         &mut self,
         error: HostError<host::mailbox::ChangesError>,
     ) -> wasmtime::Result<host::mailbox::ChangesError> {
+        error.into_guest()
+    }
+
+    fn convert_stream_error(
+        &mut self,
+        error: HostError<host::mailbox::StreamError>,
+    ) -> wasmtime::Result<host::mailbox::StreamError> {
         error.into_guest()
     }
 
@@ -97,6 +104,24 @@ impl host::mailbox::Host for Memory {
         _: u32,
     ) -> Result<host::mailbox::ChangeList, HostError<host::mailbox::ChangesError>> {
         Err(host::mailbox::ChangesError::CursorExpired.into())
+    }
+
+    async fn stream_events(
+        &mut self,
+        _: Option<String>,
+        _: host::mailbox::EventFilter,
+    ) -> Result<Resource<EventStream>, HostError<host::mailbox::StreamError>> {
+        Err(host::mailbox::StreamError::TooManyStreams.into())
+    }
+
+    async fn wait_for_changes(
+        &mut self,
+        _: String,
+        _: Option<String>,
+        _: u32,
+        _: u32,
+    ) -> Result<Resource<EventStream>, HostError<host::mailbox::StreamError>> {
+        Err(host::mailbox::StreamError::TooManyStreams.into())
     }
 
     async fn set_flags(

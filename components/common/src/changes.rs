@@ -1,7 +1,9 @@
 //! The changes of a mailbox as JSON.
 
-use latchmail_sdk::capability::{self, Caller, ChangesError, Error, Mailbox};
-use latchmail_sdk::{Code, Failure, codes};
+use latchmail_sdk::capability::{
+    self, Caller, ChangesError, Error, EventFilter, Mailbox, StreamError,
+};
+use latchmail_sdk::{Code, Failure, Reply, codes};
 use serde::Serialize;
 use utoipa::ToSchema;
 
@@ -139,6 +141,58 @@ impl From<capability::Change> for Change {
                 id: one.id,
             },
         }
+    }
+}
+
+/// The media type of server-sent events.
+const EVENT_STREAM: &str = "text/event-stream";
+
+/// Returns a stream of the events since a cursor.
+///
+/// # Errors
+/// Returns 410 if the cursor is not valid. Returns 400 if a type is unknown. Returns 404 if the
+/// folder does not exist. Returns 429 if too many streams are open. [`Failure::of`] converts any
+/// other error of the host.
+pub fn stream(
+    host: &(impl Mailbox + Caller),
+    since: Option<&str>,
+    filter: &EventFilter,
+) -> Result<Reply, Failure> {
+    let events = host.stream_events(since, filter);
+    let events = events.map_err(|error| stream_failure(error, host))?;
+    Ok(Reply::stream(EVENT_STREAM, events))
+}
+
+/// Returns the changes since a cursor. If there are no changes, waits for the first change, at most
+/// `seconds` seconds.
+///
+/// # Errors
+/// Returns the errors of [`list`]. Returns 429 if too many streams are open.
+pub fn wait(
+    host: &(impl Mailbox + Caller),
+    since: &str,
+    folder: Option<&str>,
+    limit: u32,
+    seconds: u32,
+) -> Result<Reply, Failure> {
+    let list = list(host, Some(since), folder, limit)?;
+    if list.more || !list.changes.is_empty() {
+        return Reply::json(&list);
+    }
+    let events = host.wait_for_changes(&list.cursor, folder, limit, seconds);
+    let events = events.map_err(|error| stream_failure(error, host))?;
+    Ok(Reply::stream("application/json", events))
+}
+
+fn stream_failure(error: StreamError, host: &impl Caller) -> Failure {
+    match error {
+        StreamError::CursorExpired => Failure::new(410, codes::CURSOR_EXPIRED, "Cursor expired"),
+        StreamError::TooManyStreams => Failure::new(
+            429,
+            codes::TOO_MANY_STREAMS,
+            "Too many open streams, please close some or try again later",
+        ),
+        StreamError::Failed(other) => Failure::of(other, NO_FOLDER, host),
     }
 }
 

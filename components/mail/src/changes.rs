@@ -7,13 +7,16 @@ use latchmail_sdk::{Failure, Reply, Request};
 
 /// The default number of changes in a response.
 const DEFAULT_LIMIT: u32 = 100;
+/// The maximum time of a wait, in seconds.
+const MAX_WAIT: u32 = 60;
 
 /// List changes
 ///
 /// Returns the changes of messages and folders since the cursor `since`, in the order in which a
 /// client must apply them. Without `since`, returns the current cursor and no changes. Repeat the
 /// request with the new cursor while `more` is `true`. Several changes to one message are
-/// collapsed. If the cursor has expired, list all folders again.
+/// collapsed. If the cursor has expired, list all folders again. With `wait`, a request without
+/// changes waits for the first change.
 #[utoipa::path(
     get,
     path = "/api/v1/mail/changes",
@@ -23,7 +26,8 @@ const DEFAULT_LIMIT: u32 = 100;
     params(
         ("since" = Option<String>, Query, description = "The `cursor` of an earlier response"),
         ("folder" = Option<String>, Query, description = "The path of the only folder whose changes are returned; the default is all folders. A cursor is valid only with the folder with which it was obtained"),
-        ("limit" = Option<u32>, Query, minimum = 1, maximum = 500, description = "The maximum number of changes; the default is 100")
+        ("limit" = Option<u32>, Query, minimum = 1, maximum = 500, description = "The maximum number of changes; the default is 100"),
+        ("wait" = Option<u32>, Query, maximum = 60, description = "The number of seconds for which the request waits if there are no changes since `since`; the default is 0. The response is sent when a change arrives")
     ),
     responses(
         (
@@ -34,7 +38,8 @@ const DEFAULT_LIMIT: u32 = 100;
         ),
         (status = 400, description = "`Invalid changes parameters`", body = latchmail_sdk::Failed),
         (status = 404, description = "`Folder not found`", body = latchmail_sdk::Failed),
-        (status = 410, description = "`Cursor expired`", body = latchmail_sdk::Failed)
+        (status = 410, description = "`Cursor expired`", body = latchmail_sdk::Failed),
+        (status = 429, description = "`Too many open streams, please close some or try again later`", body = latchmail_sdk::Failed)
     )
 )]
 pub(crate) fn list_changes(
@@ -45,8 +50,14 @@ pub(crate) fn list_changes(
     let folder = request
         .query("folder")
         .filter(|folder| !folder.is_empty() && *folder != ALL_FOLDERS);
-    let list = changes::list(host, request.query("since"), folder, limit)?;
-    Reply::json(&list)
+    let wait = request.query_number("wait", 0, BAD_CHANGES)?;
+    if wait > MAX_WAIT {
+        return Err(Failure::bad_request(BAD_CHANGES.0, BAD_CHANGES.1));
+    }
+    match request.query("since") {
+        Some(since) if wait > 0 => changes::wait(host, since, folder, limit, wait),
+        since => Reply::json(&changes::list(host, since, folder, limit)?),
+    }
 }
 
 #[cfg(test)]
@@ -92,6 +103,22 @@ mod tests {
         let rest = changes(&host, &[("since", cursor), ("folder", "*")]);
         assert_eq!(rest["changes"].as_array().unwrap().len(), 3);
         assert_eq!(rest["more"], false);
+    }
+
+    #[test]
+    fn a_request_waits_only_if_there_are_no_changes() {
+        let host = FakeHost::new();
+        let start = changes(&host, &[("wait", "30")]);
+        let since = ("since", start["cursor"].as_str().unwrap());
+        let waited = changes(&host, &[since, ("wait", "30")]);
+        assert_eq!(waited, start);
+        host.deliver(Letter::from("grace@example.org"));
+        let changed = changes(&host, &[since, ("wait", "30")]);
+        assert_eq!(changed["changes"].as_array().unwrap().len(), 1);
+        for wait in ["61", "-1", "x"] {
+            let refused = list_changes(&host, &request(&[], &[since, ("wait", wait)], ""));
+            assert_eq!(refused.unwrap_err().status, 400, "{wait}");
+        }
     }
 
     #[test]

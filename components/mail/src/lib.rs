@@ -13,6 +13,7 @@ mod copy;
 mod deliveries;
 mod drafts;
 mod drafts_send;
+mod events;
 mod filters;
 mod folder_change;
 mod folders;
@@ -66,7 +67,7 @@ const FILTERS: u32 = 512 * 1024;
         bulk::bulk_delete,
         changes::list_changes,
         threads::list_threads,
-        batch::get_messages, compose::forward, compose::reply, compose::reply_all, copy::bulk_copy, copy::copy_message, deliveries::get_deliveries, drafts::create_draft, drafts::delete_draft, drafts::get_draft, drafts::list_drafts, drafts::replace_draft, drafts_send::send_draft, filters::get_rules, filters::get_vacation, filters::set_rules, filters::set_vacation, folder_change::create_folder, folder_change::delete_folder, folder_change::rename_folder, forward_addresses::add_forward_address, forward_addresses::confirm_forward_address, forward_addresses::delete_forward_address, forward_addresses::list_forward_addresses, import::import_message, outbox::cancel_outbox_entry, outbox::get_outbox_entry, outbox::list_outbox, outbox::reschedule_outbox_entry, quota::get_quota, raw::get_raw_message, replace_flags::replace_flags, snooze::get_snooze, snooze::snooze_message, snooze::unsnooze_message, threads::get_thread, trash::bulk_restore, trash::bulk_trash, trash::restore_message, trash::trash_message, uploads::upload_file,
+        batch::get_messages, compose::forward, compose::reply, compose::reply_all, copy::bulk_copy, copy::copy_message, deliveries::get_deliveries, drafts::create_draft, drafts::delete_draft, drafts::get_draft, drafts::list_drafts, drafts::replace_draft, drafts_send::send_draft, events::stream_events, filters::get_rules, filters::get_vacation, filters::set_rules, filters::set_vacation, folder_change::create_folder, folder_change::delete_folder, folder_change::rename_folder, forward_addresses::add_forward_address, forward_addresses::confirm_forward_address, forward_addresses::delete_forward_address, forward_addresses::list_forward_addresses, import::import_message, outbox::cancel_outbox_entry, outbox::get_outbox_entry, outbox::list_outbox, outbox::reschedule_outbox_entry, quota::get_quota, raw::get_raw_message, replace_flags::replace_flags, snooze::get_snooze, snooze::snooze_message, snooze::unsnooze_message, threads::get_thread, trash::bulk_restore, trash::bulk_trash, trash::restore_message, trash::trash_message, uploads::upload_file,
     ),
     tags((name = "Mail", description = "Folders, messages and attachments"))
 )]
@@ -100,6 +101,7 @@ pub fn module<H: Mailbox + Outbox + Compose + Drafts + Deliveries + Filters + Ca
             attachment::get_attachment,
         )))
         .route(reading(Route::new("listChanges", changes::list_changes)))
+        .route(reading(Route::new("streamEvents", events::stream_events)).bucket("events"))
         .route(reading(Route::new("listThreads", threads::list_threads)))
         .route(reading(Route::new("getThread", threads::get_thread)))
         .route(

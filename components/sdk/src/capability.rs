@@ -14,6 +14,7 @@ mod credentials;
 mod deliveries;
 mod domains;
 mod drafts;
+mod events;
 mod filters;
 mod http_client;
 mod log;
@@ -37,6 +38,7 @@ pub use self::domains::{
     Challenge, Claimed, Domain, Domains, Expected, HeldDomains, Inspected, RecordKind, Verification,
 };
 pub use self::drafts::{DraftError, DraftPage, Drafts, StoredDraft};
+pub use self::events::{EventFilter, Events, StreamError};
 pub use self::filters::{
     FilterError, FilterState, Filters, ForwardAddress, Rule, RuleAction, RuleCondition, Vacation,
 };

@@ -11,7 +11,7 @@ use serde::de::DeserializeOwned;
 
 use crate::bindings::exports::latchmail::host::module::{self as wit, Body};
 use crate::bindings::handles::blobs;
-use crate::capability::Blob;
+use crate::capability::{Blob, Events};
 use crate::description::Failed;
 use crate::disposition;
 use crate::failure::Failure;
@@ -205,6 +205,8 @@ pub enum Content {
     Bytes(Vec<u8>),
     /// Bytes that stay in the host.
     Blob(Blob),
+    /// A stream that the host sends after the handler has returned.
+    Events(Events),
     /// JSON in the memory of the module, into which the host inserts texts.
     Json {
         /// The JSON without the texts.
@@ -372,6 +374,18 @@ impl Reply {
         }
     }
 
+    /// Creates a 200 response whose body is a stream of the host. The response is not in memory.
+    /// Caches must not store it.
+    #[must_use]
+    pub fn stream(content_type: &'static str, events: Events) -> Self {
+        Self {
+            status: 200,
+            content_type,
+            headers: vec![("cache-control".into(), "no-store".into())],
+            body: Content::Events(events),
+        }
+    }
+
     /// Creates a 200 response for the download of a stored message (`message/rfc822`). Browsers
     /// save the message as `filename`. Caches must not store the response.
     #[must_use]
@@ -436,7 +450,10 @@ impl From<Reply> for wit::Response {
             status: reply.status,
             headers,
             body: match reply.body {
-                Content::Bytes(bytes) | Content::Blob(Blob::Bytes(bytes)) => Body::Bytes(bytes),
+                Content::Bytes(bytes)
+                | Content::Blob(Blob::Bytes(bytes))
+                | Content::Events(Events::Bytes(bytes)) => Body::Bytes(bytes),
+                Content::Events(Events::Host(events)) => Body::Events(events),
                 Content::Blob(blob) => Body::Blob(blob),
                 Content::Json { bytes, texts } => {
                     for (offset, text) in texts {

@@ -2,7 +2,9 @@
 
 use crate::latchmail::host::drafts::DraftError;
 use crate::latchmail::host::filters::FilterError;
-use crate::latchmail::host::mailbox::{ChangesError, ConditionalError, SearchError, ThreadsError};
+use crate::latchmail::host::mailbox::{
+    ChangesError, ConditionalError, SearchError, StreamError, ThreadsError,
+};
 use crate::latchmail::host::outbox::SendError;
 use crate::latchmail::host::teams::Refused;
 use crate::latchmail::host::types::Error;
@@ -56,6 +58,7 @@ from_error!(
     ThreadsError::Failed => ThreadsError,
     ChangesError::Failed => ChangesError,
     ConditionalError::Failed => ConditionalError,
+    StreamError::Failed => StreamError,
     Refused::Failed => Refused,
     SendError::Failed => SendError,
     DraftError::Failed => DraftError,

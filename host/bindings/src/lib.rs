@@ -50,6 +50,8 @@ wasmtime::component::bindgen!({
             crate::HostError<crate::latchmail::host::mailbox::ThreadsError>,
         "latchmail:host/mailbox.changes-error" =>
             crate::HostError<crate::latchmail::host::mailbox::ChangesError>,
+        "latchmail:host/mailbox.stream-error" =>
+            crate::HostError<crate::latchmail::host::mailbox::StreamError>,
         "latchmail:host/mailbox.conditional-error" =>
             crate::HostError<crate::latchmail::host::mailbox::ConditionalError>,
         "latchmail:host/outbox.send-error" =>

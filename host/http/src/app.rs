@@ -16,6 +16,7 @@ use latchmail_core::ended_credentials::EndedCredentials;
 use latchmail_core::error::{Failure, StartError};
 use latchmail_core::limits::Key;
 use latchmail_directory::Directory;
+use latchmail_events::{Streams, Watcher};
 use latchmail_jobs::Jobs;
 use latchmail_mailbox::drafts::Drafts;
 use latchmail_mailbox::importing::Importer;
@@ -66,6 +67,10 @@ pub struct App {
     pub imports: Arc<Importer>,
     /// Snoozed messages.
     pub snoozer: Arc<Snoozer>,
+    /// The watched mailboxes.
+    pub watcher: Arc<Watcher>,
+    /// Streams of events.
+    pub streams: Streams,
     /// Drafts.
     pub drafts: Arc<Drafts>,
     /// Work without requests.

@@ -15,6 +15,7 @@
 //! | [`app`], [`routes`] | the state that the host's handlers share, and their routes |
 //! | [`admin`] | changes of modules, for administrators and the operator's socket |
 //! | [`metrics`] | the listener for metrics |
+//! | [`notices`] | the listener for notices of the mail server |
 //! | [`auth`], [`oauth`] | the endpoints of sign-in, and of the authorization server |
 //! | [`status`] | health, readiness and the API description |
 
@@ -26,6 +27,7 @@ pub mod call_error;
 pub mod cors;
 pub mod message;
 pub mod metrics;
+pub mod notices;
 pub mod oauth;
 pub mod openapi;
 pub mod pipeline;

@@ -116,6 +116,7 @@ async fn collect(app: &App) {
     let (open, in_use) = app.mail.connections.counts();
     metrics::IMAP_OPEN.set([], open);
     metrics::IMAP_IN_USE.set([], in_use);
+    metrics::WATCHED_MAILBOXES.set([], app.watcher.count());
     app.module_manager.set_metrics();
     // The expiry of a certificate from `tls.certificate` is set when the file is loaded. Here, only
     // the expiry of a certificate from `acme` is set.

@@ -46,6 +46,8 @@ const SERVER_HEADERS: [HeaderName; 5] = [
     header::UPGRADE,
 ];
 
+const ACCEL_BUFFERING: HeaderName = HeaderName::from_static("x-accel-buffering");
+
 /// Converts the result of a handler to an HTTP response.
 pub(crate) fn from_result(result: Result<Response, Rejection>) -> http::Response<ResponseBody> {
     let Response {
@@ -60,8 +62,16 @@ pub(crate) fn from_result(result: Result<Response, Rejection>) -> http::Response
     for name in SERVER_HEADERS {
         headers.remove(name);
     }
-    if status != StatusCode::NO_CONTENT && status != StatusCode::NOT_MODIFIED {
-        headers.insert(header::CONTENT_LENGTH, body.length().into());
+    if let Some(length) = body.length()
+        && status != StatusCode::NO_CONTENT
+        && status != StatusCode::NOT_MODIFIED
+    {
+        headers.insert(header::CONTENT_LENGTH, length.into());
+    }
+    if body.length().is_none() {
+        // A proxy must pass on each part of a stream at once. Without this header, nginx buffers
+        // the response.
+        headers.insert(ACCEL_BUFFERING, HeaderValue::from_static("no"));
     }
     let mut response = http::Response::new(body);
     *response.status_mut() = status;

@@ -1,6 +1,7 @@
-//! Response bodies. A body is either bytes in memory or a stream. The length of a body is always
-//! known in advance. If a stream does not have this length, the body returns an error and the
-//! connection is closed. So a client never accepts an incomplete body as complete.
+//! Response bodies. A body is either bytes in memory or a stream. Except for a stream of events,
+//! the length of a body is known in advance. If a stream does not have this length, the body
+//! returns an error and the connection is closed. So a client never accepts an incomplete body as
+//! complete.
 
 use std::fmt;
 use std::io;
@@ -14,9 +15,10 @@ use latchmail_core::ended_credentials::Registration;
 use latchmail_runtime::modules::Content;
 use latchmail_transport::{Body, Frame, SizeHint};
 
-/// A body of a known length.
+/// The body of a response.
 pub struct ResponseBody {
-    remaining: u64,
+    /// The number of bytes that have not been sent. `None` if the length is unknown.
+    remaining: Option<u64>,
     source: Source,
     /// Completes when a credential of the caller ends. `None` if nothing stops the body.
     stopped: Option<BoxFuture<'static, ()>>,
@@ -25,6 +27,8 @@ pub struct ResponseBody {
 enum Source {
     Bytes(Bytes),
     Stream(ByteStream),
+    /// Events. `None` after the last event.
+    Events(Option<ByteStream>),
 }
 
 impl ResponseBody {
@@ -34,8 +38,15 @@ impl ResponseBody {
         let blob = match content {
             Content::Bytes(bytes) => return Self::from_bytes(bytes),
             Content::Blob(blob) => blob,
+            Content::Events(stream) => {
+                return Self {
+                    remaining: None,
+                    source: Source::Events(Some(stream.into_stream())),
+                    stopped: None,
+                };
+            }
         };
-        let remaining = blob.size();
+        let remaining = Some(blob.size());
         match blob.into_bytes() {
             Ok(bytes) => Self::from_bytes(bytes),
             Err(blob) => Self {
@@ -48,13 +59,14 @@ impl ResponseBody {
 
     fn from_bytes(bytes: Bytes) -> Self {
         Self {
-            remaining: bytes.len() as u64,
+            remaining: Some(bytes.len() as u64),
             source: Source::Bytes(bytes),
             stopped: None,
         }
     }
 
-    /// Returns `true` if the body is a stream, and not bytes in memory.
+    /// Returns `true` if the body is a stream that must stop when a credential ends. A stream of
+    /// events ends itself, after its last event.
     pub(crate) fn is_stream(&self) -> bool {
         matches!(self.source, Source::Stream(_))
     }
@@ -69,9 +81,10 @@ impl ResponseBody {
         }));
     }
 
-    /// Returns the number of bytes that have not been sent.
+    /// Returns the number of bytes that have not been sent. Returns `None` if the length of the
+    /// body is unknown.
     #[must_use]
-    pub fn length(&self) -> u64 {
+    pub fn length(&self) -> Option<u64> {
         self.remaining
     }
 }
@@ -98,7 +111,17 @@ impl Body for ResponseBody {
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, io::Error>>> {
-        if self.remaining == 0 {
+        if let Source::Events(events) = &mut self.source {
+            let Some(stream) = events else {
+                return Poll::Ready(None);
+            };
+            let piece = ready!(stream.as_mut().poll_next(cx));
+            if piece.is_none() {
+                *events = None;
+            }
+            return Poll::Ready(piece.map(|piece| piece.map(Frame::data)));
+        }
+        if self.remaining == Some(0) {
             return Poll::Ready(None);
         }
         if let Some(stopped) = &mut self.stopped
@@ -112,11 +135,13 @@ impl Body for ResponseBody {
         let piece = match &mut self.source {
             Source::Bytes(bytes) => Some(Ok(std::mem::take(bytes))),
             Source::Stream(pieces) => ready!(pieces.as_mut().poll_next(cx)),
+            Source::Events(_) => None,
         };
         let sent = match piece {
             Some(Ok(piece)) => {
                 let length = piece.len() as u64;
                 self.remaining
+                    .unwrap_or_default()
                     .checked_sub(length)
                     .map(|remaining| (remaining, piece))
                     .ok_or_else(|| {
@@ -127,17 +152,18 @@ impl Body for ResponseBody {
             None => Err(io::ErrorKind::UnexpectedEof.into()),
         };
         Poll::Ready(Some(sent.map(|(remaining, piece)| {
-            self.remaining = remaining;
+            self.remaining = Some(remaining);
             Frame::data(piece)
         })))
     }
 
     fn is_end_stream(&self) -> bool {
-        self.remaining == 0
+        self.remaining == Some(0) || matches!(self.source, Source::Events(None))
     }
 
     fn size_hint(&self) -> SizeHint {
-        SizeHint::with_exact(self.remaining)
+        self.remaining
+            .map_or_else(SizeHint::default, SizeHint::with_exact)
     }
 }
 
@@ -147,7 +173,7 @@ mod tests {
 
     use futures_util::stream::{self, StreamExt as _};
     use http_body_util::BodyExt as _;
-    use latchmail_bindings::{Blob, BlobSource};
+    use latchmail_bindings::{Blob, BlobSource, EventStream};
     use latchmail_core::ended_credentials::EndedCredentials;
     use tokio::time::Instant;
 
@@ -195,6 +221,20 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn a_stream_of_events_has_no_announced_length() {
+        let words = stream::iter(["a", "bc"].map(|word| Ok(Bytes::from_static(word.as_bytes()))));
+        let mut body = ResponseBody::new(Content::Events(EventStream::new(words.boxed())));
+        assert_eq!((body.length(), body.size_hint().exact()), (None, None));
+        assert!(!body.is_stream() && !body.is_end_stream());
+        let mut sent = Vec::new();
+        while let Some(frame) = body.frame().await {
+            sent.extend(frame.unwrap().into_data().unwrap());
+        }
+        assert_eq!(sent, b"abc");
+        assert!(body.is_end_stream());
+    }
+
+    #[tokio::test]
     async fn bytes_in_memory_are_sent() {
         let bytes = Bytes::from_static(b"here");
         for content in [
@@ -202,7 +242,7 @@ mod tests {
             Content::Blob(Blob::new(bytes)),
         ] {
             let body = ResponseBody::new(content);
-            assert_eq!(body.length(), 4);
+            assert_eq!(body.length(), Some(4));
             assert_eq!(body.collect().await.unwrap().to_bytes(), "here");
         }
         assert!(ResponseBody::default().is_end_stream());

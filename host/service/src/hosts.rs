@@ -82,11 +82,16 @@ pub(super) async fn handle_events(app: Arc<App>, mut events: HostEvents) {
                         HostEvent::CredentialEnded(id) => app.mail.connections.close(&id),
                         HostEvent::ModulesChanged => modules_changed = true,
                         HostEvent::KeysChanged => app.service_keys.wake(),
+                        // The listeners of the mailbox check the grants before they read.
+                        HostEvent::MailboxChanged(account) | HostEvent::GrantsChanged(account) => {
+                            app.watcher.wake(&account);
+                        }
                     }
                 }
             }
             Err(error) => {
                 tracing::warn!(%error, "cannot read the events of other hosts");
+                app.watcher.wake_all();
                 sleep(ERROR_DELAY).await;
             }
         }

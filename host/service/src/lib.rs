@@ -3,6 +3,7 @@
 //! This crate creates all parts of the service and the periodic tasks. The crate `latchmail-http`
 //! handles requests.
 
+mod events;
 mod hosts;
 mod jobs;
 mod keys;
@@ -30,6 +31,7 @@ use latchmail_core::mail_server_start;
 use latchmail_core::traces::Tracer;
 use latchmail_directory::Directory;
 use latchmail_directory::credentials::index_keys::ServiceUse;
+use latchmail_events::{Streams, Watcher};
 use latchmail_http::{ApiInfo, App, HttpState, RouteTable, route_groups};
 use latchmail_jobs::Runner;
 use latchmail_mailbox::Snoozer;
@@ -79,6 +81,7 @@ pub struct Running {
     server: transport::Running,
     authorization_server: Option<AuthorizationServer>,
     metrics_server: Option<transport::Running>,
+    notices_server: Option<transport::Running>,
     socket: Option<PrivateSocket>,
     operator_page: Option<OperatorPage>,
     jobs: Runner,
@@ -149,6 +152,7 @@ pub async fn start(mut config: Config, clock: Clock) -> Result<Running, StartErr
         Some(address) => Some(latchmail_http::metrics::listen(&app, address).await?),
         None => None,
     };
+    let (notices_server, notices_task) = events::listen(&app).await?.unzip();
     mail_server_start::set_service_started();
     let server = latchmail_http::serve(&app, listeners);
     let mut tasks = vec![
@@ -159,12 +163,15 @@ pub async fn start(mut config: Config, clock: Clock) -> Result<Running, StartErr
         tokio::spawn(recheck_users(Arc::clone(&app))),
         tokio::spawn(recheck_provider_sessions(Arc::clone(&app))),
         tokio::spawn(Arc::clone(&app.mail.index).run()),
+        tokio::spawn(Arc::clone(&app.watcher).run()),
+        tokio::spawn(events::log_bounces(Arc::clone(&app))),
         tokio::spawn(hosts::announce(Arc::clone(&app))),
         tokio::spawn(hosts::handle_events(Arc::clone(&app), events)),
         tokio::spawn(keys::follow(Arc::clone(&app), current_key)),
         tokio::spawn(keys::reseal(Arc::clone(&app), changes_of_current_key)),
     ];
     let jobs = Runner::start(Arc::clone(&app.jobs), &app.host_id, jobs::handlers(&app));
+    tasks.extend(notices_task);
     if let Some(redis) = redis {
         tasks.push(tokio::spawn(redis.run()));
     }
@@ -179,6 +186,7 @@ pub async fn start(mut config: Config, clock: Clock) -> Result<Running, StartErr
         server,
         authorization_server,
         metrics_server,
+        notices_server,
         socket,
         operator_page,
         jobs,
@@ -249,6 +257,20 @@ async fn build(
         Arc::clone(&outbox),
         clock.clone(),
     )?);
+    let watcher = Watcher::new(&config.events, directory.hosts.clone(), Arc::clone(&mail));
+    let watcher = Arc::new(watcher);
+    let rights = events::Rights {
+        directory: directory.clone(),
+        auth: Arc::clone(&auth),
+        clock: clock.clone(),
+    };
+    let streams = Streams::new(
+        &config.events,
+        &mail,
+        Arc::clone(&watcher),
+        Arc::new(rights),
+        clock.clone(),
+    );
     let domains = Arc::new(Domains::new(
         &config,
         directory.clone(),
@@ -278,6 +300,7 @@ async fn build(
         imports: Arc::clone(&imports),
         snoozer: Arc::clone(&snoozer),
         drafts: Arc::clone(&drafts),
+        streams: streams.clone(),
         filters,
         auth: Arc::clone(&auth),
         aliases: Aliases::new(
@@ -312,6 +335,8 @@ async fn build(
         mail,
         outbox,
         imports,
+        watcher,
+        streams,
         drafts,
         snoozer,
         jobs,
@@ -511,6 +536,7 @@ impl Running {
     pub async fn stop(self) {
         self.app.stopping.store(true, Ordering::Relaxed);
         tokio::time::sleep(self.app.config.http.drain_delay).await;
+        self.app.streams.stop();
         // All servers stop concurrently, so that no server accepts requests while another server
         // waits for running requests.
         let socket = async {
@@ -533,7 +559,13 @@ impl Running {
                 server.stop().await;
             }
         };
+        let notices_server = async {
+            if let Some(server) = self.notices_server {
+                server.stop().await;
+            }
+        };
         tokio::join!(
+            notices_server,
             socket,
             authorization_server,
             operator_page,

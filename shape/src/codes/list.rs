@@ -183,6 +183,9 @@ codes! {
     CURSOR_EXPIRED = "cursor_expired", [400, 410], ["Cursor expired", "cursor expired"];
     INVALID_CHANGES_PARAMETERS = "invalid_changes_parameters", [400],
         ["Invalid changes parameters"];
+    INVALID_EVENT_TYPE = "invalid_event_type", [400], ["unknown event type: {}"];
+    TOO_MANY_STREAMS = "too_many_streams", [429],
+        ["Too many open streams, please close some or try again later"];
     INVALID_MESSAGE_UID = "invalid_message_uid", [400], ["Invalid message UID"];
     MESSAGE_NOT_FOUND = "message_not_found", [404], ["Message not found"];
     MESSAGE_CHANGED = "message_changed", [412], ["The message has changed"];

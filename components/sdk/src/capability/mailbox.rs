@@ -1,6 +1,6 @@
 //! `latchmail:host/mailbox`: reading and changing the caller's mail.
 
-use super::{Blob, Error, Host, Timestamp};
+use super::{Blob, Error, EventFilter, Events, Host, StreamError, Timestamp};
 use crate::bindings::latchmail::host::mailbox;
 pub use crate::bindings::latchmail::host::mailbox::{
     Address, Attachment, AttachmentContent, Authentication, Change, ChangeList, ChangedFolder,
@@ -178,6 +178,34 @@ pub trait Mailbox {
         folder: Option<&str>,
         limit: u32,
     ) -> Result<ChangeList, ChangesError>;
+
+    /// Returns the events since a cursor as server-sent events. Without a cursor, the stream begins
+    /// with the next event. A cursor of [`Mailbox::list_changes`] is valid, too.
+    ///
+    /// # Errors
+    /// Returns [`StreamError::CursorExpired`] if the cursor is not valid. Returns
+    /// [`StreamError::TooManyStreams`] if the caller or the host has too many open streams. Returns
+    /// [`Error::NotFound`] if the folder does not exist. Returns [`Error::Invalid`] if a type is
+    /// unknown.
+    fn stream_events(
+        &self,
+        since: Option<&str>,
+        filter: &EventFilter,
+    ) -> Result<Events, StreamError>;
+
+    /// Waits until a change follows the cursor, at most `seconds` seconds. The stream is one JSON
+    /// object with the members of [`ChangeList`].
+    ///
+    /// # Errors
+    /// Returns [`StreamError::TooManyStreams`] if the caller or the host has too many open streams.
+    /// Returns [`Error::Invalid`] if the limit is not 1 to 500, or `seconds` is not 1 to 60.
+    fn wait_for_changes(
+        &self,
+        since: &str,
+        folder: Option<&str>,
+        limit: u32,
+        seconds: u32,
+    ) -> Result<Events, StreamError>;
 
     /// Adds, removes or replaces flags. With `if_version`, changes the only message in `uids` if it
     /// has this version ([`MessageVersion::state`]).
@@ -381,6 +409,24 @@ impl Mailbox for Host {
         limit: u32,
     ) -> Result<ChangeList, ChangesError> {
         mailbox::list_changes(since, folder, limit)
+    }
+
+    fn stream_events(
+        &self,
+        since: Option<&str>,
+        filter: &EventFilter,
+    ) -> Result<Events, StreamError> {
+        mailbox::stream_events(since, filter).map(Events::Host)
+    }
+
+    fn wait_for_changes(
+        &self,
+        since: &str,
+        folder: Option<&str>,
+        limit: u32,
+        seconds: u32,
+    ) -> Result<Events, StreamError> {
+        mailbox::wait_for_changes(since, folder, limit, seconds).map(Events::Host)
     }
 
     fn set_flags(

@@ -3,7 +3,7 @@
 use latchmail_shape::{Code, codes};
 use serde_json::{Value, json};
 
-use crate::capability::Blob;
+use crate::capability::{Blob, Events};
 use crate::message::{Content, Reply};
 
 /// A response of a module.
@@ -85,9 +85,13 @@ impl From<Reply> for Response {
             status: reply.status,
             headers,
             body: match reply.body {
-                Content::Bytes(bytes) | Content::Blob(Blob::Bytes(bytes)) => bytes,
+                Content::Bytes(bytes)
+                | Content::Blob(Blob::Bytes(bytes))
+                | Content::Events(Events::Bytes(bytes)) => bytes,
                 Content::Json { bytes, texts } if texts.is_empty() => bytes,
-                Content::Blob(Blob::Host(_)) | Content::Json { .. } => {
+                Content::Blob(Blob::Host(_))
+                | Content::Events(Events::Host(_))
+                | Content::Json { .. } => {
                     panic!("a blob of a host cannot be read in a test")
                 }
             },

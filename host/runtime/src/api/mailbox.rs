@@ -1,6 +1,7 @@
 //! The interface `mailbox`, for reading and changing the caller's mail.
 
 mod changes;
+mod events;
 mod folders;
 mod found;
 mod import;
@@ -14,7 +15,7 @@ use crate::api::problem;
 use futures_util::{StreamExt as _, TryStreamExt as _};
 use latchmail_bindings::latchmail::host::mailbox::{self as wit, Host};
 use latchmail_bindings::latchmail::host::types::{Error, Timestamp};
-use latchmail_bindings::{Blob, BlobSource, ByteStream, HostError, range_of};
+use latchmail_bindings::{Blob, BlobSource, ByteStream, EventStream, HostError, range_of};
 use latchmail_core::caller::Scope;
 use latchmail_core::codes;
 use latchmail_core::message_number::MessageNumber;
@@ -57,6 +58,13 @@ impl Host for Call {
         &mut self,
         error: HostError<wit::ChangesError>,
     ) -> wasmtime::Result<wit::ChangesError> {
+        error.into_guest()
+    }
+
+    fn convert_stream_error(
+        &mut self,
+        error: HostError<wit::StreamError>,
+    ) -> wasmtime::Result<wit::StreamError> {
         error.into_guest()
     }
 
@@ -192,10 +200,7 @@ impl Host for Call {
     ) -> Result<wit::ChangeList, HostError<wit::ChangesError>> {
         let _span = host_call("mailbox.list-changes");
         let access = self.mailbox_access(Scope::MailRead)?;
-        if !(1..=MAX_CHANGES).contains(&limit) {
-            let text = format!("limit must be between 1 and {MAX_CHANGES}");
-            return Err(problem::invalid(codes::INVALID_PAGING_PARAMETERS, text).into());
-        }
+        check_changes_limit(limit)?;
         let changelog = &self.services.mail.changelog;
         let page = changelog.page(&access, since.as_deref(), folder.as_deref(), limit);
         let page = page.await.map_err(changes_error)?;
@@ -205,6 +210,26 @@ impl Host for Call {
             more: page.more,
             changes: page.changes.into_iter().map(change).collect(),
         })
+    }
+
+    async fn stream_events(
+        &mut self,
+        since: Option<String>,
+        filter: wit::EventFilter,
+    ) -> Result<Resource<EventStream>, HostError<wit::StreamError>> {
+        let _span = host_call("mailbox.stream-events");
+        self.open_events(since, filter).await
+    }
+
+    async fn wait_for_changes(
+        &mut self,
+        since: String,
+        folder: Option<String>,
+        limit: u32,
+        seconds: u32,
+    ) -> Result<Resource<EventStream>, HostError<wit::StreamError>> {
+        let _span = host_call("mailbox.wait-for-changes");
+        self.wait_for_change(since, folder, limit, seconds)
     }
 
     async fn set_flags(
@@ -438,6 +463,15 @@ fn message_query(query: &wit::MessageQuery) -> Result<MessageQuery<'_>, Error> {
         }
     }
     Ok(converted)
+}
+
+/// Checks the maximum number of changes on one page.
+fn check_changes_limit(limit: u32) -> Result<(), Error> {
+    if (1..=MAX_CHANGES).contains(&limit) {
+        return Ok(());
+    }
+    let text = format!("limit must be between 1 and {MAX_CHANGES}");
+    Err(problem::invalid(codes::INVALID_PAGING_PARAMETERS, text))
 }
 
 pub(super) fn check_limit(limit: u32) -> Result<(), Error> {

@@ -8,6 +8,7 @@ use latchmail_accounts::domains::Domains;
 use latchmail_accounts::teams::Teams;
 use latchmail_core::clock::Clock;
 use latchmail_directory::modules::Modules;
+use latchmail_events::Streams;
 use latchmail_mailbox::drafts::Drafts;
 use latchmail_mailbox::filters::Filters;
 use latchmail_mailbox::importing::Importer;
@@ -28,6 +29,8 @@ pub struct Services {
     pub snoozer: Arc<Snoozer>,
     /// Drafts.
     pub drafts: Arc<Drafts>,
+    /// Streams of events.
+    pub streams: Streams,
     /// Vacation responses and rules.
     pub filters: Arc<Filters>,
     /// Sessions and credentials of accounts.

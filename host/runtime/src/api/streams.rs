@@ -1,4 +1,5 @@
-//! The interface `streams`. No function returns a stream yet.
+//! The interface `streams`: the handles of streams. The functions that return streams are in
+//! [`super::mailbox`].
 
 use latchmail_bindings::EventStream;
 use latchmail_bindings::latchmail::host::streams::{Host, HostEventStream};
@@ -10,6 +11,7 @@ impl Host for Call {}
 
 impl HostEventStream for Call {
     async fn drop(&mut self, stream: Resource<EventStream>) -> wasmtime::Result<()> {
-        match self.table.delete(stream)? {}
+        self.table.delete(stream)?;
+        Ok(())
     }
 }

@@ -161,10 +161,14 @@ pub(crate) fn response(
                 .delete(blob)
                 .map_err(|e| format!("an invalid blob: {e}"))?,
         ),
-        wit::Body::Events(stream) => match table.delete(stream) {
-            Ok(stream) => match stream {},
-            Err(error) => return Err(format!("an invalid stream: {error}")),
-        },
+        wit::Body::Events(_) if !json_strings.is_empty() => {
+            return Err("a stream as the body, into which no text can be inserted".into());
+        }
+        wit::Body::Events(stream) => Content::Events(
+            table
+                .delete(stream)
+                .map_err(|e| format!("an invalid stream: {e}"))?,
+        ),
     };
     Ok(Response {
         status,

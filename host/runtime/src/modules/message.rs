@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
-use latchmail_bindings::Blob;
+use latchmail_bindings::{Blob, EventStream};
 use latchmail_core::caller::{Caller, Origin};
 use latchmail_core::codes;
 use latchmail_core::error::Failure;
@@ -128,6 +128,8 @@ pub enum Content {
     Bytes(Bytes),
     /// A blob whose bytes were never copied into the sandbox.
     Blob(Blob),
+    /// A stream of unknown length.
+    Events(EventStream),
 }
 
 /// A response. For a response of a module, the host has checked that the status is 200 to 599 and

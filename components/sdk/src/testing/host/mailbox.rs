@@ -7,10 +7,11 @@ use super::message_changes::{change_if, versions};
 use super::{FakeHost, Need};
 use crate::capability::{
     Attachment, AttachmentContent, Blob, Change, ChangeList, ChangesError, ConditionalError,
-    CopiedMessage, Detail, DetailWithBlobs, Error, FlagAction, Folder, HeaderField, Hit, Import,
-    ImportedMessage, IndexState, Listing, Mailbox, MessageDisposal, MessageHeader, MessageQuery,
-    MessageVersion, Page, Quota, RawMessage, Scope, Search, SearchError, SearchResult, Summary,
-    ThreadList, ThreadMessages, ThreadsError, Timestamp,
+    CopiedMessage, Detail, DetailWithBlobs, Error, EventFilter, Events, FlagAction, Folder,
+    HeaderField, Hit, Import, ImportedMessage, IndexState, Listing, Mailbox, MessageDisposal,
+    MessageHeader, MessageQuery, MessageVersion, Page, Quota, RawMessage, Scope, Search,
+    SearchError, SearchResult, StreamError, Summary, ThreadList, ThreadMessages, ThreadsError,
+    Timestamp,
 };
 use crate::testing::letter::Letter;
 use crate::testing::raw;
@@ -223,6 +224,29 @@ impl Mailbox for FakeHost {
     ) -> Result<ChangeList, ChangesError> {
         read_mail(self, ChangesError::Failed, |mail| {
             mail.changes_since(since, folder, limit)
+        })
+    }
+
+    fn stream_events(
+        &self,
+        since: Option<&str>,
+        filter: &EventFilter,
+    ) -> Result<Events, StreamError> {
+        let folder = filter.folder.as_deref();
+        read_mail(self, StreamError::Failed, |mail| {
+            mail.stream(since, folder, &filter.types)
+        })
+    }
+
+    fn wait_for_changes(
+        &self,
+        since: &str,
+        folder: Option<&str>,
+        limit: u32,
+        seconds: u32,
+    ) -> Result<Events, StreamError> {
+        read_mail(self, StreamError::Failed, |mail| {
+            mail.wait(since, folder, limit, seconds)
         })
     }
 

@@ -1,0 +1,120 @@
+//! The current rights of the callers of streams, and the listener for notices.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::FutureExt as _;
+use futures_util::future::BoxFuture;
+use latchmail_accounts::auth::Auth;
+use latchmail_core::caller::Origin;
+use latchmail_core::clock::Clock;
+use latchmail_core::error::{Failure, Kind, StartError};
+use latchmail_directory::Directory;
+use latchmail_directory::deliveries::ProcessedBounces;
+use latchmail_events::{CurrentRights, Notices};
+use latchmail_http::App;
+use latchmail_mailbox::{Access, Error, Member};
+use latchmail_transport as transport;
+use tokio::task::JoinHandle;
+use tokio::time::{Instant, sleep};
+
+/// The interval at which reports of failed deliveries are read.
+const BOUNCES_INTERVAL: Duration = Duration::from_secs(10);
+
+/// Finds the current rights in the database.
+#[derive(Debug)]
+pub(super) struct Rights {
+    pub(super) directory: Directory,
+    pub(super) auth: Arc<Auth>,
+    pub(super) clock: Clock,
+}
+
+impl Rights {
+    async fn find(&self, access: &Access) -> Result<Option<Access>, Error> {
+        if access
+            .credential
+            .until()
+            .is_some_and(|until| until <= Instant::now())
+        {
+            return Ok(None);
+        }
+        if let Some(id) = access.credential.app_password_id()
+            && !self.is_credential_valid(id).await?
+        {
+            return Ok(None);
+        }
+        let Some(member) = &access.member else {
+            return Ok(Some(access.clone()));
+        };
+        let shared = match self.auth.shared(&access.account, &member.account).await {
+            Ok(shared) => shared,
+            Err(failure) if failure.kind == Kind::NotFound => return Ok(None),
+            Err(failure) => return Err(internal(&failure)),
+        };
+        Ok(Some(Access {
+            account: shared.account,
+            credential: shared.mail,
+            member: Some(Member {
+                account: member.account.clone(),
+                grants: shared.grants,
+                origin: Origin {
+                    actor: member.origin.actor.clone(),
+                    ..Origin::default()
+                },
+                permit: None,
+            }),
+        }))
+    }
+
+    async fn is_credential_valid(&self, id: &str) -> Result<bool, Error> {
+        let found = self
+            .directory
+            .credentials
+            .is_valid(id, self.clock.now())
+            .await;
+        Ok(found?)
+    }
+}
+
+fn internal(failure: &Failure) -> Error {
+    Error::Internal(failure.to_string())
+}
+
+impl CurrentRights for Rights {
+    fn current<'a>(&'a self, access: &'a Access) -> BoxFuture<'a, Result<Option<Access>, Error>> {
+        self.find(access).boxed()
+    }
+
+    fn is_valid<'a>(&'a self, credential: &'a str) -> BoxFuture<'a, Result<bool, Error>> {
+        self.is_credential_valid(credential).boxed()
+    }
+}
+
+/// Starts the listener for notices and the task that processes notices, if they are configured.
+pub(super) async fn listen(
+    app: &Arc<App>,
+) -> Result<Option<(transport::Running, JoinHandle<()>)>, StartError> {
+    let config = &app.config.events;
+    let Some(address) = config.listen else {
+        return Ok(None);
+    };
+    let notices = Arc::new(Notices::new(
+        config,
+        Arc::clone(&app.watcher),
+        app.directory.hosts.clone(),
+        app.config.sign_in.clone(),
+    )?);
+    let server = latchmail_http::notices::listen(app, Arc::clone(&notices), address).await?;
+    Ok(Some((server, tokio::spawn(notices.run()))))
+}
+
+/// Adds failed deliveries to the change logs periodically, until the task is aborted.
+pub(super) async fn log_bounces(app: Arc<App>) {
+    let mut processed = ProcessedBounces::default();
+    loop {
+        if let Err(error) = app.directory.deliveries.log_bounces(&mut processed).await {
+            tracing::warn!(%error, "failed to read the reports of failed deliveries");
+        }
+        sleep(BOUNCES_INTERVAL).await;
+    }
+}
