@@ -46,6 +46,10 @@ pub struct MailServers {
     pub sieve: SocketAddr,
     /// The file of the doveadm API's key.
     pub doveadm_key: PathBuf,
+    /// The address to which Dovecot sends notices about changes.
+    pub notices: SocketAddr,
+    /// The file with the URL of notices.
+    pub notices_url: PathBuf,
     /// The folder for mail to other servers, one file per message.
     pub sink: PathBuf,
     /// Postfix's queue.
@@ -63,6 +67,8 @@ impl From<&LocalServers> for MailServers {
             doveadm: stack.doveadm,
             sieve: stack.sieve,
             doveadm_key: stack.doveadm_key.clone(),
+            notices: stack.notices,
+            notices_url: stack.notices_url.clone(),
             sink: stack.sink.clone(),
             queue: stack.queue.clone(),
             log: stack.log.clone(),
@@ -77,6 +83,16 @@ impl MailServers {
             "imap.doveadm = '{}'\nimap.doveadm_key_file = '{}'",
             self.doveadm,
             self.doveadm_key.display()
+        )
+    }
+
+    /// Returns the settings of a service that receives the notices of these servers.
+    #[must_use]
+    pub fn notices_settings(&self) -> String {
+        format!(
+            "events.listen = '{}'\nevents.url_file = '{}'\n",
+            self.notices,
+            self.notices_url.display()
         )
     }
 

@@ -123,6 +123,8 @@ impl Service {
             doveadm: stack.doveadm,
             sieve: stack.sieve,
             doveadm_key: stack.doveadm_key.clone(),
+            notices: stack.notices,
+            notices_url: stack.notices_url.clone(),
         };
         let mut config = parse(Some(&servers))?;
         config.listen = listen.into();

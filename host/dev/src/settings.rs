@@ -15,6 +15,8 @@ pub(crate) struct MailServers {
     pub(crate) doveadm: SocketAddr,
     pub(crate) sieve: SocketAddr,
     pub(crate) doveadm_key: PathBuf,
+    pub(crate) notices: SocketAddr,
+    pub(crate) notices_url: PathBuf,
 }
 
 /// Returns the configuration as TOML text. If `servers` is `None`, the configuration does not
@@ -83,6 +85,10 @@ doveadm_key_file = {key}
 [sieve]
 address = \"{sieve}\"
 
+[events]
+listen = \"{notices}\"
+url_file = {notices_url}
+
 [smtp]
 address = \"{submission}\"
 ",
@@ -90,6 +96,8 @@ address = \"{submission}\"
             doveadm = servers.doveadm,
             sieve = servers.sieve,
             key = toml_string(&servers.doveadm_key.to_string_lossy()),
+            notices = servers.notices,
+            notices_url = toml_string(&servers.notices_url.to_string_lossy()),
             submission = servers.submission,
         );
     }
@@ -124,6 +132,8 @@ mod tests {
             doveadm: SocketAddr::from(([127, 0, 0, 1], 1080)),
             sieve: SocketAddr::from(([127, 0, 0, 1], 4190)),
             doveadm_key: "/k \"k\"".into(),
+            notices: SocketAddr::from(([127, 0, 0, 1], 1081)),
+            notices_url: "/u".into(),
         };
         let state = Path::new("/tmp/a \"b\" \\c");
         let text = to_toml(
@@ -140,6 +150,7 @@ mod tests {
         assert_eq!(config.imap.doveadm, "127.0.0.1:1080");
         assert_eq!(config.imap.doveadm_key_file, Path::new("/k \"k\""));
         assert_eq!(config.sieve.address, "127.0.0.1:4190");
+        assert_eq!(config.events.listen, Some(servers.notices));
         assert_eq!(config.smtp.address, "127.0.0.1:1587");
         assert_eq!(config.registration.domains[0], "latchmail.test");
         assert_eq!(

@@ -6,7 +6,7 @@ use std::process::Command;
 
 use anyhow::{Context as _, anyhow, bail};
 use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
+use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
 
 use crate::daemon::GracePeriod;
 use crate::layout::{LOOKUP_GROUP, Layout, MAIL_USER};
@@ -56,10 +56,12 @@ pub(crate) fn configure(
     let doveadm = ports.doveadm.to_string();
     let (sieve, scripts) = (ports.sieve.to_string(), ports.scripts.to_string());
     write_new_key(&layout.doveadm_key)?;
+    write_notices_url(&layout.notices_url, ports.notices)?;
     let text = |path: &Path| path.display().to_string();
     let (config, mail) = (text(&layout.dovecot), text(&layout.mail));
     let (run, log) = (text(&layout.run), text(&layout.log));
     let key = text(&layout.doveadm_key);
+    let notices_url = text(&layout.notices_url);
     let mut values = vec![
         ("config", config.as_str()),
         ("connect", settings.dovecot.as_str()),
@@ -75,6 +77,7 @@ pub(crate) fn configure(
         ("lookup_group", LOOKUP_GROUP),
         ("mail", &mail),
         ("mail_user", MAIL_USER),
+        ("notices_url", &notices_url),
         ("run", &run),
         ("scripts_port", &scripts),
         ("sieve_port", &sieve),
@@ -147,11 +150,22 @@ fn quoted(value: &str) -> String {
 /// Writes a new API key for doveadm to a file that only root can read. The service and Dovecot read
 /// the file as root.
 fn write_new_key(file: &Path) -> anyhow::Result<()> {
+    write_private(file, &STANDARD.encode(random()?))
+        .with_context(|| format!("cannot write {}", file.display()))
+}
+
+/// Writes the URL of notices with a new key to a file that only root can read.
+fn write_notices_url(file: &Path, port: u16) -> anyhow::Result<()> {
+    let key = URL_SAFE_NO_PAD.encode(random()?);
+    write_private(file, &format!("http://127.0.0.1:{port}/notices/{key}"))
+        .with_context(|| format!("cannot write {}", file.display()))
+}
+
+fn random() -> anyhow::Result<[u8; 32]> {
     let mut random = [0_u8; 32];
     getrandom::fill(&mut random)
         .map_err(|error| anyhow!("the system's random number generator failed: {error}"))?;
-    write_private(file, &STANDARD.encode(random))
-        .with_context(|| format!("cannot write {}", file.display()))
+    Ok(random)
 }
 
 #[cfg(test)]

@@ -39,6 +39,8 @@ pub(crate) struct Layout {
     /// The file with the API key of doveadm. The service uses the key to end open Dovecot sessions
     /// (see `imap.doveadm_key_file`).
     pub(crate) doveadm_key: PathBuf,
+    /// The file with the URL to which Dovecot sends notices about changes (see `events.url_file`).
+    pub(crate) notices_url: PathBuf,
     pub(crate) postfix: PathBuf,
     pub(crate) run: PathBuf,
     pub(crate) queue: PathBuf,
@@ -101,6 +103,7 @@ impl Layout {
         let mut layout = Self {
             dovecot: root.join("dovecot"),
             doveadm_key: root.join("dovecot/doveadm.key"),
+            notices_url: root.join("dovecot/notices.url"),
             postfix: root.join("postfix"),
             run: root.join(format!("run-{instance}")),
             queue: root.join("queue"),

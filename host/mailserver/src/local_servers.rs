@@ -49,6 +49,10 @@ pub struct LocalServers {
     pub sieve: SocketAddr,
     /// The file with the API key of doveadm.
     pub doveadm_key: PathBuf,
+    /// The address to which Dovecot sends notices about changes of mailboxes.
+    pub notices: SocketAddr,
+    /// The file with the URL of notices.
+    pub notices_url: PathBuf,
     /// The folder that contains outgoing mail, one file per message. The first lines of a file
     /// contain the envelope (`X-Mail-Args`, `X-Rcpt-Args`).
     pub sink: PathBuf,
@@ -173,6 +177,8 @@ impl LocalServers {
             doveadm: loopback(ports.doveadm),
             sieve: loopback(ports.sieve),
             doveadm_key: layout.doveadm_key.clone(),
+            notices: loopback(ports.notices),
+            notices_url: layout.notices_url.clone(),
             sink: layout.sink.clone(),
             log: layout.log.clone(),
             queue: layout.queue.clone(),

@@ -20,6 +20,8 @@ pub(crate) struct Ports {
     pub(crate) imap: u16,
     pub(crate) lmtp: u16,
     pub(crate) doveadm: u16,
+    /// The port to which Dovecot sends notices about changes. The service listens there.
+    pub(crate) notices: u16,
     pub(crate) sieve: u16,
     pub(crate) smtp: u16,
     pub(crate) submission: u16,
@@ -43,11 +45,13 @@ impl Ports {
             free_port()?,
             free_port()?,
             free_port()?,
+            free_port()?,
         ];
         let [
             imap,
             lmtp,
             doveadm,
+            notices,
             sieve,
             smtp,
             submission,
@@ -61,6 +65,7 @@ impl Ports {
             imap: imap?,
             lmtp: lmtp?,
             doveadm: doveadm?,
+            notices: notices?,
             sieve: sieve?,
             smtp: smtp?,
             submission: submission?,
