@@ -84,7 +84,8 @@ def run(kind, base, folder, options):
     arguments = [pathlib.Path(sys.executable).with_name("schemathesis"), "--config-file", config, "run", f"{base}/api/openapi.json"]
     arguments += ["--checks", "all", "--phases", "examples,coverage,fuzzing,stateful", "--max-examples", str(options.examples)]
     arguments += ["--no-color", "--output-sanitize", "false", "--continue-on-failure", "--generation-database", "none", "--suppress-health-check", "all"]
-    arguments += ["--warnings", "off", "--request-timeout", "30", *kind.arguments]
+    # A stream of events does not end. A request for changes can wait for 60 seconds.
+    arguments += ["--exclude-operation-id", "streamEvents", "--warnings", "off", "--request-timeout", "75", *kind.arguments]
     if options.seed is not None:
         arguments += ["--seed", str(options.seed)]
     with open(folder / f"{kind.name}.txt", "w") as report:

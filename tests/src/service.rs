@@ -34,6 +34,7 @@ pub struct Setup {
     sqlite: bool,
     mail: Mail,
     milter: String,
+    notices: bool,
     pub(crate) embedded: Option<Vec<EmbeddedModule>>,
 }
 
@@ -105,6 +106,14 @@ impl Setup {
     pub fn with_mail(mut self) -> Self {
         self.mail = Mail::Shared;
         self
+    }
+
+    /// Uses mail servers that other tests use before and after this one. The mail server sends
+    /// notices about changes to the service.
+    #[must_use]
+    pub fn with_notices(mut self) -> Self {
+        self.notices = true;
+        self.with_mail()
     }
 
     /// Uses mail servers of its own, below `mail` in the state folder, for a test that stops,
@@ -194,6 +203,11 @@ impl Setup {
             .map_or_else(String::new, |users| users.settings());
         if !self.default_limits {
             defaults.push_str(&high_limits());
+        }
+        if self.notices
+            && let Some(mail) = &mail
+        {
+            defaults.push_str(&mail.notices_settings());
         }
         let own = format!("database.url = '{url}'\n{}", self.settings);
         let settings = settings(&state, &mailserver, mail.as_ref(), &defaults, &own);

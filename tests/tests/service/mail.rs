@@ -7,6 +7,7 @@ mod changes;
 mod conditions;
 mod deleted_flag;
 mod drafts;
+mod events;
 mod filters;
 mod folders;
 mod forward_addresses;

@@ -31,6 +31,7 @@ pub(super) fn expected_access() -> BTreeMap<&'static str, Access> {
         ("GET /api/v1/mail/folders/{folder}/messages", read),
         ("GET /api/v1/mail/search", read),
         ("GET /api/v1/mail/changes", read),
+        ("GET /api/v1/mail/events", read),
         ("GET /api/v1/mail/threads", read),
         ("GET /api/v1/mail/threads/{id}", read),
         ("GET /api/v1/mail/messages/{uid}", read),

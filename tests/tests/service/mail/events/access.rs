@@ -1,0 +1,138 @@
+//! Who may open a stream, and how streams end.
+
+use std::time::Duration;
+
+use latchmail_tests::{EventStream, Service, Setup, append_message, imap, refused_stream};
+use tokio::time::timeout;
+
+use super::service;
+use crate::accounts::sharing::rules::Grant;
+use crate::accounts::sharing::shared_mailbox::SharedMailbox;
+
+/// The time within which a stream must end after the right has ended. The limit of the service is
+/// one second on an idle machine.
+const END_TIMEOUT: Duration = Duration::from_secs(5);
+
+async fn end(stream: &mut EventStream) -> String {
+    let ended = timeout(END_TIMEOUT, stream.end()).await;
+    ended.expect("the stream did not end")
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_token_needs_the_scope_and_its_revocation_ends_the_stream() {
+    let service = service().await;
+    let ada = service.person("ada").await;
+    let line = "GET /api/v1/mail/events";
+    let other = ada.token(&["mail:send"]).await;
+    let refused = service.with_bearer(line, other["token"].as_str().unwrap());
+    assert_eq!(refused.await.status, 403);
+    let token = ada.token(&["mail:read"]).await;
+    let request = service
+        .request(line)
+        .bearer_auth(token["token"].as_str().unwrap());
+    let mut stream = EventStream::of(request).await;
+    let mut own = EventStream::open(&ada, "").await;
+    let id = token["id"].as_str().unwrap();
+    ada.send(&format!("DELETE /api/v1/tokens/{id}"))
+        .await
+        .succeeds(200);
+    assert_eq!(end(&mut stream).await, "revoked");
+    // The stream of the session continues.
+    let mut client = imap(&ada).await;
+    append_message(&mut client, "INBOX", "One").await;
+    assert_eq!(own.next().await.kind, "message.created");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_sign_out_ends_the_streams_of_sessions() {
+    let service = service().await;
+    let ada = service.person("ada").await;
+    let mut stream = EventStream::open(&ada, "").await;
+    let body = serde_json::json!({ "refreshToken": ada.refresh });
+    ada.post("/api/v1/auth/logout", &body).await.succeeds(200);
+    assert_eq!(end(&mut stream).await, "revoked");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_stop_of_the_service_ends_streams() {
+    let mut service = service().await;
+    let mut stream = {
+        let ada = service.person("ada").await;
+        EventStream::open(&ada, "").await
+    };
+    let ((), reason) = tokio::join!(service.stop(), end(&mut stream));
+    assert_eq!(reason, "shutdown");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_member_gets_the_events_of_granted_folders_only() {
+    let service = service().await;
+    let mut shared = SharedMailbox::new(&service).await;
+    let alpha = shared.folder("Alpha").await;
+    let grant = Grant::on("folder", &alpha, &["mail:read"]);
+    shared.invite("bob", &grant).await.succeeds(201);
+    let open = async |shared: &SharedMailbox<'_>| {
+        let line = shared.within("GET /api/v1/mail/events");
+        let request = service.request(&line).bearer_auth(&shared.bob.access);
+        EventStream::of(request).await
+    };
+    let mut stream = open(&shared).await;
+    append_message(&mut shared.client, "Beta", "Hidden").await;
+    append_message(&mut shared.client, "Alpha", "Shown").await;
+    let event = stream.next().await;
+    assert_eq!(event.kind, "message.created");
+    assert_eq!(event.data["data"]["folder"], "Alpha");
+    // A message that leaves the granted folder is deleted for the member.
+    shared.client.select("Alpha").await.unwrap();
+    shared.client.uid_mv("1", "Beta").await.unwrap();
+    let event = stream.next().await;
+    assert_eq!(event.kind, "message.deleted");
+
+    // A new grant changes what the member can read, so the stream and its cursor end.
+    let cursor = stream.cursor.clone();
+    let beta = shared.folder("Beta").await;
+    let granted = shared
+        .grant(&Grant::on("folder", &beta, &["mail:read"]))
+        .await;
+    assert_eq!(end(&mut stream).await, "rights_changed");
+    let line = shared.within(&format!("GET /api/v1/mail/events?since={cursor}"));
+    shared.bob.send(&line).await.fails(410, "Cursor expired");
+    let mut stream = open(&shared).await;
+    shared.revoke(&granted).await;
+    assert_eq!(end(&mut stream).await, "rights_changed");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn streams_are_limited_and_a_closed_stream_frees_its_place() {
+    let service = Setup::default()
+        .with("events.streams_per_credential = 2")
+        .with_notices()
+        .start()
+        .await;
+    let ada = service.person("ada").await;
+    let first = EventStream::open(&ada, "").await;
+    let _second = EventStream::open(&ada, "").await;
+    let refused = refused_stream(&ada, "").await;
+    refused.fails(
+        429,
+        "Too many open streams, please close some or try again later",
+    );
+    let again = ada.sign_in_again().await;
+    let _other_session = EventStream::open(&again, "").await;
+    drop(first);
+    // The service notices at the next write that the client has closed the connection.
+    let mut client = imap(&ada).await;
+    latchmail_tests::wait_until("a place is free", async || {
+        append_message(&mut client, "INBOX", "One").await;
+        stream_status(&service, &ada.access).await == 200
+    })
+    .await;
+}
+
+/// Opens a stream, closes it, and returns the status.
+pub(super) async fn stream_status(service: &Service, access: &str) -> u16 {
+    let request = service
+        .request("GET /api/v1/mail/events")
+        .bearer_auth(access);
+    request.send().await.unwrap().status().as_u16()
+}
