@@ -357,6 +357,8 @@ const fn purpose(column: SealedColumn) -> Purpose {
         SealedColumn::Job => Purpose::Job,
         SealedColumn::OutboxEntry => Purpose::OutboxEntry,
         SealedColumn::OutboxKey => Purpose::OutboxKey,
+        SealedColumn::Webhook => Purpose::Webhook,
+        SealedColumn::WebhookBody => Purpose::WebhookBody,
     }
 }
 
@@ -390,7 +392,9 @@ fn warn_about(column: SealedColumn, row: &str) {
         | SealedColumn::ProviderToken
         | SealedColumn::IndexKey
         | SealedColumn::UploadKey
-        | SealedColumn::OutboxKey => {}
+        | SealedColumn::OutboxKey
+        | SealedColumn::Webhook
+        | SealedColumn::WebhookBody => {}
     }
 }
 

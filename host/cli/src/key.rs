@@ -241,6 +241,8 @@ fn still_sealed(kid: &str, counts: &[(SealedColumn, u64)], last: Option<Timestam
             (SealedColumn::Job, _) => format!("jobs: {count}"),
             (SealedColumn::OutboxEntry, _) => format!("messages in the outbox: {count}"),
             (SealedColumn::OutboxKey, _) => format!("credentials of the outbox: {count}"),
+            (SealedColumn::Webhook, _) => format!("settings of webhooks: {count}"),
+            (SealedColumn::WebhookBody, _) => format!("deliveries to webhooks: {count}"),
         })
         .collect();
     format!(

@@ -71,6 +71,10 @@ pub enum Purpose {
     /// App password with which the service sends the messages in the outbox of an account. The row
     /// is identified by the account's id.
     OutboxKey,
+    /// The settings of a webhook. The row is the id of the webhook.
+    Webhook,
+    /// The body of a delivery to a webhook. The row is the id of the delivery.
+    WebhookBody,
 }
 
 impl Purpose {
@@ -93,6 +97,8 @@ impl Purpose {
             Self::OutboxEntry => "outbox_entry",
             Self::OutboxContent => "outbox_content",
             Self::OutboxKey => "outbox_key",
+            Self::Webhook => "webhook",
+            Self::WebhookBody => "webhook_body",
         }
     }
 

@@ -51,6 +51,7 @@ for_both! {
     STOPPED_BEFORE: "WITH n AS (SELECT " NOW " AS now) SELECT MIN(c.since) FROM (SELECT n.now + $1 AS since FROM n \
         UNION ALL SELECT h.seen_at + $1 FROM hosts h, n WHERE h.id = $2 AND h.seen_at <= n.now + $1 \
         UNION ALL SELECT h.paused_from + $1 FROM hosts h, n WHERE h.resumed_at > n.now + $3) c",
+    SEEN: "SELECT id FROM hosts WHERE seen_at > $1 + " NOW " ORDER BY id",
     SWEEP: "DELETE FROM hosts WHERE seen_at <= $1 + " NOW "",
 }
 const LIVE: &str = "SELECT id, name, version, base_url, key_id, key_ids, problem, started_at, seen_at FROM hosts WHERE seen_at > $1 ORDER BY name, id";
@@ -155,6 +156,34 @@ impl Hosts {
             .optional_value(IS_ALIVE, (stopped_before, id))
             .await?;
         Ok(found.is_some())
+    }
+
+    /// Returns the ids of the hosts that have written their rows within `age`, for work that the
+    /// hosts share. Always contains this host. Does not consider pauses of the database, so several
+    /// hosts can do the same work for a short time.
+    ///
+    /// # Errors
+    /// Returns [`Error`] if the database fails.
+    pub async fn seen_within(&self, age: Duration) -> Result<Vec<String>, Error> {
+        let own = self.own.get().cloned();
+        let mut hosts: Vec<String> = match &self.db {
+            // Only one host uses an SQLite database. A stopped process can have a row.
+            Db::Sqlite(_) => Vec::new(),
+            Db::Postgres(_) => {
+                let query = self.db.query(SEEN);
+                self.db.values(query, [before(age)]).await?
+            }
+        };
+        if let Some(own) = own.filter(|own| !hosts.contains(own)) {
+            hosts.push(own);
+        }
+        Ok(hosts)
+    }
+
+    /// Returns the id of the host that uses this directory.
+    #[must_use]
+    pub fn own_host(&self) -> Option<&str> {
+        self.own.get().map(String::as_str)
     }
 
     /// Sets the id of the host that uses this directory.

@@ -43,6 +43,7 @@ pub mod testing;
 pub mod tokens;
 pub mod two_factor;
 pub mod uploads;
+pub mod webhooks;
 
 use std::sync::Arc;
 
@@ -74,6 +75,7 @@ use crate::teams::Teams;
 use crate::tokens::ApiTokens;
 use crate::two_factor::SecondFactors;
 use crate::uploads::Uploads;
+use crate::webhooks::Webhooks;
 
 /// The service's database, with one repository for each kind of data. A repository can be cloned,
 /// so that a caller holds only the repositories that the caller needs.
@@ -106,6 +108,7 @@ pub struct Directory {
     pub teams: Teams,
     pub tokens: ApiTokens,
     pub uploads: Uploads,
+    pub webhooks: Webhooks,
 }
 
 impl Directory {
@@ -203,6 +206,7 @@ impl Directory {
                 lookup: lookup.clone(),
             },
             uploads: Uploads { db: db.clone() },
+            webhooks: Webhooks { db: db.clone() },
             db,
             lookup,
         })

@@ -9,6 +9,7 @@
 //! - forward addresses that were not confirmed or that were deleted
 //! - entries of the outbox whose outcome is older than 30 days
 //! - sent messages and delivery reports that are older than 30 days
+//! - deliveries of webhooks that are older than 30 days, and expired subscriptions of agents
 //! - old changes in the change logs of mailboxes
 //! - the last log-ins of deleted app passwords
 //! - the rows of stopped hosts, and events of hosts that are older than an hour
@@ -38,6 +39,7 @@ impl Directory {
         self.forward_addresses.sweep(now).await?;
         self.outbox.sweep(now).await?;
         self.deliveries.sweep(now).await?;
+        self.webhooks.sweep(now).await?;
         self.message_index.sweep(now).await?;
         self.credentials.sweep_last_logins().await?;
         self.aliases.sweep_receipts().await?;

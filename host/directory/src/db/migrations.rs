@@ -130,6 +130,13 @@ const STEPS: &[Step] = &[
         sqlite: include_str!("../../migrations/sqlite/0014_events.sql"),
         postgres: include_str!("../../migrations/postgres/0014_events.sql"),
     },
+    Step {
+        version: 15,
+        description: "webhooks",
+        oldest: 1,
+        sqlite: include_str!("../../migrations/sqlite/0015_webhooks.sql"),
+        postgres: include_str!("../../migrations/postgres/0015_webhooks.sql"),
+    },
 ];
 
 /// Runs the missing migrations. The caller must begin a write transaction first, because the

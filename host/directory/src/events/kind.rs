@@ -133,6 +133,12 @@ kinds! {
     InvitationFailed = "invitation_failed",
     /// A member sent a message from an address of the account.
     SentByGuest = "sent_by_guest",
+    /// A webhook or a subscription of an agent was created.
+    WebhookCreated = "webhook_created",
+    /// A webhook or a subscription of an agent was deleted by a client.
+    WebhookDeleted = "webhook_deleted",
+    /// The service disabled a webhook, because the receiver failed or refused events.
+    WebhookDisabled = "webhook_disabled",
     /// The operator restored the database from a backup.
     BackupRestored = "backup_restored",
     /// A version of a module was installed and activated.

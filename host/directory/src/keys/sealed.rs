@@ -34,6 +34,10 @@ pub enum SealedColumn {
     OutboxEntry,
     /// The app passwords of the outbox. A row is identified by the account's id.
     OutboxKey,
+    /// The settings of webhooks. A row is identified by the webhook's id.
+    Webhook,
+    /// The bodies of deliveries to webhooks. A row is identified by the delivery's id.
+    WebhookBody,
 }
 
 /// The queries for one [`SealedColumn`].
@@ -105,6 +109,8 @@ const UPLOAD_KEYS: Queries = queries!("uploads", "id", "sealed_key", "TRUE");
 const OUTBOX_ENTRIES: Queries = queries!("outbox", "id", "sealed_key", "TRUE");
 const OUTBOX_KEYS: Queries = queries!("outbox_keys", "account_id", "sealed_password", "TRUE");
 const JOBS: Queries = queries!("jobs", "id", "sealed_payload", "TRUE");
+const WEBHOOKS: Queries = queries!("webhooks", "id", "sealed_settings", "TRUE");
+const WEBHOOK_BODIES: Queries = queries!("webhook_deliveries", "id", "sealed_body", "TRUE");
 
 /// Returns the latest expiry of the sessions whose app passwords are sealed with the key $1.
 const LAST_SESSION: &str =
@@ -114,7 +120,7 @@ const COUNT_EXPIRED: &str =
 
 impl SealedColumn {
     /// All columns except the columns of the table `sessions`.
-    pub const WITHOUT_SESSIONS: [Self; 8] = [
+    pub const WITHOUT_SESSIONS: [Self; 10] = [
         Self::TwoFactor,
         Self::TeamKey,
         Self::IndexKey,
@@ -123,10 +129,12 @@ impl SealedColumn {
         Self::Job,
         Self::OutboxEntry,
         Self::OutboxKey,
+        Self::Webhook,
+        Self::WebhookBody,
     ];
 
     /// All columns.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 12] = [
         Self::TwoFactor,
         Self::TeamKey,
         Self::IndexKey,
@@ -135,6 +143,8 @@ impl SealedColumn {
         Self::Job,
         Self::OutboxEntry,
         Self::OutboxKey,
+        Self::Webhook,
+        Self::WebhookBody,
         Self::Session,
         Self::ProviderToken,
     ];
@@ -151,6 +161,8 @@ impl SealedColumn {
             Self::Job => JOBS,
             Self::OutboxEntry => OUTBOX_ENTRIES,
             Self::OutboxKey => OUTBOX_KEYS,
+            Self::Webhook => WEBHOOKS,
+            Self::WebhookBody => WEBHOOK_BODIES,
         }
     }
 }
