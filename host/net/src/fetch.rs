@@ -28,6 +28,7 @@ use tokio::time::{Instant, timeout_at};
 
 use crate::dns::Dns;
 use connect::Connector;
+pub use connect::{Cause, Reason};
 pub use exchange::Response;
 pub use hosts::Hosts;
 pub use target::{Host, Target};
@@ -108,11 +109,11 @@ pub enum Error {
     /// (RFC 9110, section 9.2.1). The request changed nothing on the server. The text of the error
     /// is for the log.
     #[error("{0}")]
-    Unavailable(String),
+    Unavailable(Reason),
     /// The request was sent but the response is missing, so the server might have processed the
     /// request. The text of the error is for the log.
     #[error("{0}")]
-    OutcomeUnknown(String),
+    OutcomeUnknown(Reason),
 }
 
 /// The HTTP client.
@@ -147,7 +148,7 @@ impl Fetch {
         if !hosts.allows(&target) {
             return Err(Error::Denied(format!("{target} is not a permitted host")));
         }
-        let unavailable = |reason: &str| Error::Unavailable(format!("{target}: {reason}"));
+        let unavailable = |reason: Reason| Error::Unavailable(reason.at(&target));
         let connecting = self
             .connector
             .connect(&target, |address| hosts.allows_address(address));
@@ -159,8 +160,11 @@ impl Fetch {
                     addresses,
                 });
             }
-            Ok(Err(connect::Error::Unreachable(reason))) => return Err(unavailable(&reason)),
-            Err(_) => return Err(unavailable("connecting timed out")),
+            Ok(Err(connect::Error::Unreachable(reason))) => return Err(unavailable(reason)),
+            Err(_) => {
+                let reason = Reason::new(Cause::Timeout, "connecting timed out");
+                return Err(unavailable(reason));
+            }
         };
         let is_safe = request.method().is_safe();
         let reason =
@@ -171,13 +175,13 @@ impl Fetch {
                         "The response is larger than {max_body_size} bytes"
                     )));
                 }
-                Ok(Err(exchange::Error::Failed(reason))) => reason,
-                Err(_) => "the response timed out".to_owned(),
+                Ok(Err(exchange::Error::Failed(text))) => Reason::new(Cause::Exchange, text),
+                Err(_) => Reason::new(Cause::Timeout, "the response timed out"),
             };
         if is_safe {
-            Err(unavailable(&reason))
+            Err(unavailable(reason))
         } else {
-            Err(Error::OutcomeUnknown(format!("{target}: {reason}")))
+            Err(Error::OutcomeUnknown(reason.at(&target)))
         }
     }
 }

@@ -31,10 +31,54 @@ pub(crate) enum Error {
     /// The server's name resolves only to blocked addresses.
     #[error("resolves only to blocked addresses: {0}")]
     Blocked(String),
-    /// The server does not respond or has no valid certificate. The text of the error is for the
-    /// log.
+    /// The server does not respond or has no valid certificate.
     #[error("{0}")]
-    Unreachable(String),
+    Unreachable(Reason),
+}
+
+/// The reason why a request has no response.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Reason {
+    /// The kind of the failure.
+    pub cause: Cause,
+    text: String,
+}
+
+/// The kind of a failure, which does not depend on the words of the server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cause {
+    /// The server's name has no address, or the server accepts no connection.
+    Connection,
+    /// The server did not respond in time.
+    Timeout,
+    /// The TLS handshake failed, for example because the certificate is not valid.
+    Tls,
+    /// The connection failed after the request was sent.
+    Exchange,
+}
+
+impl Reason {
+    pub(super) fn new(cause: Cause, text: impl fmt::Display) -> Self {
+        Self {
+            cause,
+            text: text.to_string(),
+        }
+    }
+
+    /// Adds the server to the text.
+    pub(super) fn at(self, target: &Target) -> Self {
+        Self {
+            text: format!("{target}: {}", self.text),
+            ..self
+        }
+    }
+}
+
+/// The text is for the log.
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
 }
 
 /// Opens connections.
@@ -80,8 +124,9 @@ impl Connector {
             Host::Name(name) => ServerName::try_from(name.clone()).map_err(unreachable)?,
             Host::Address(address) => ServerName::from(*address),
         };
-        let stream = self.tls.connect(name, stream).await.map_err(unreachable)?;
-        Ok(Box::new(stream))
+        let stream = self.tls.connect(name, stream).await;
+        let failed = |error| Error::Unreachable(Reason::new(Cause::Tls, error));
+        Ok(Box::new(stream.map_err(failed)?))
     }
 
     async fn connect_tcp(
@@ -111,10 +156,14 @@ impl Connector {
                 Err(elapsed) => elapsed.into(),
             };
         }
-        Err(unreachable(last_error))
+        let cause = match last_error.kind() {
+            io::ErrorKind::TimedOut => Cause::Timeout,
+            _ => Cause::Connection,
+        };
+        Err(Error::Unreachable(Reason::new(cause, last_error)))
     }
 }
 
 fn unreachable(error: impl fmt::Display) -> Error {
-    Error::Unreachable(error.to_string())
+    Error::Unreachable(Reason::new(Cause::Connection, error))
 }

@@ -81,12 +81,14 @@ impl Hosts {
     }
 
     /// Returns `true` if requests to a server are allowed.
-    pub(super) fn allows(&self, target: &Target) -> bool {
+    #[must_use]
+    pub fn allows(&self, target: &Target) -> bool {
         self.allows_public && target.tls || self.listed.iter().any(|listed| listed.matches(target))
     }
 
     /// Returns `true` if an allowed server may have the address `at`.
-    pub(super) fn allows_address(&self, at: SocketAddr) -> bool {
+    #[must_use]
+    pub fn allows_address(&self, at: SocketAddr) -> bool {
         let address = embedded_v4(at.ip());
         let by_address = |listed: &Listed| {
             listed.target.host == Host::Address(address) && listed.target.port == at.port()

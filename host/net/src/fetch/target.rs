@@ -17,7 +17,7 @@ pub struct Target {
     /// The host.
     pub host: Host,
     /// The port.
-    pub(crate) port: u16,
+    pub port: u16,
 }
 
 /// A host by name or by address.
