@@ -23,6 +23,10 @@ const INSERT: &str = "INSERT INTO jobs (id, kind, key, account_id, due_at, next_
     VALUES ($1, $2, $3, $4, $5, $5, $6)";
 const WAITING: &str = "SELECT id, kind, key, account_id, due_at, sealed_payload FROM jobs \
     WHERE account_id = $1 AND kind = $2 AND key = $3 ORDER BY due_at, id";
+const IS_WAITING: &str = "SELECT 1 FROM jobs \
+    WHERE account_id = $1 AND kind = $2 AND key = $3 AND host IS NULL";
+const MAKE_DUE: &str = "UPDATE jobs SET next_at = $4 \
+    WHERE account_id = $1 AND kind = $2 AND key = $3 AND host IS NULL AND next_at > $4";
 const RESCHEDULE: &str = "UPDATE jobs SET due_at = $2, next_at = $2, host = NULL, leased_until = NULL \
     WHERE id = $1";
 const DELETE: &str = "DELETE FROM jobs WHERE id = $1";
@@ -44,6 +48,7 @@ macro_rules! lease {
                     AND o.kind = j.kind AND o.key = j.key AND o.id <> j.id AND (o.host IS NOT NULL \
                     OR (j.host IS NULL AND (o.due_at < j.due_at OR (o.due_at = j.due_at AND o.id < j.id))))) \
                 AND (SELECT COUNT(*) FROM jobs r WHERE r.account_id = j.account_id \
+                    AND $5 LIKE '%,' || r.kind || ',%' \
                     AND r.host IS NOT NULL AND r.leased_until > $4) < $6 \
                 ORDER BY j.next_at LIMIT 1",
             $lock,
@@ -150,7 +155,7 @@ pub struct NewLease<'l> {
     pub now: Timestamp,
     /// The duration of the lease.
     pub duration: Duration,
-    /// Maximum number of concurrent jobs of one account.
+    /// Maximum number of concurrent jobs of these kinds of one account.
     pub account_limit: u32,
 }
 
@@ -198,6 +203,38 @@ impl Jobs {
         }
         tx.commit().await?;
         Ok(true)
+    }
+
+    /// Stores a job, unless a job with the same account, kind and key waits already.
+    ///
+    /// # Errors
+    /// Returns [`Error`] if the database fails, or if the account does not exist.
+    pub async fn ensure(&self, job: NewJob<'_>) -> Result<(), Error> {
+        let key = (job.account, job.kind, job.key);
+        if self.db.exists(IS_WAITING, key).await? {
+            return Ok(());
+        }
+        let mut tx = self.db.begin_locked(job.account).await?;
+        if !tx.exists(IS_WAITING, key).await? {
+            add_in(&mut tx, job, i64::MAX).await?;
+            tx.commit().await?;
+        }
+        Ok(())
+    }
+
+    /// Makes the jobs with a key due that wait for their first or next attempt.
+    ///
+    /// # Errors
+    /// Returns [`Error`] if the database fails.
+    pub async fn make_due(
+        &self,
+        account: &str,
+        kind: &str,
+        key: &str,
+        now: Timestamp,
+    ) -> Result<(), Error> {
+        self.db.execute(MAKE_DUE, (account, kind, key, now)).await?;
+        Ok(())
     }
 
     /// Returns the jobs with a key, sorted by their due times.

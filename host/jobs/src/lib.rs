@@ -12,5 +12,5 @@
 mod runner;
 mod store;
 
-pub use runner::{Handler, Outcome, Runner};
+pub use runner::{Handler, Limits, Outcome, Runner};
 pub use store::{Job, Jobs, NewJob};

@@ -20,14 +20,6 @@ use tokio_util::task::TaskTracker;
 
 use crate::store::{Job, Jobs};
 
-/// Maximum number of concurrent jobs of a host.
-const MAX_RUNNING: usize = 16;
-/// Maximum number of concurrent jobs of an account, on all hosts.
-const MAX_RUNNING_OF_ACCOUNT: u32 = 4;
-/// The duration of a lease. If a host is killed, another host does its jobs after this time.
-const LEASE: Duration = Duration::from_secs(10);
-/// The interval at which a lease is extended while the job runs.
-const EXTEND_INTERVAL: Duration = Duration::from_secs(3);
 /// Maximum time between two reads of the due times. Other hosts add jobs without waking this
 /// runner, and the clock can jump.
 const POLL_INTERVAL: Duration = Duration::from_secs(3);
@@ -38,6 +30,28 @@ const FIRST_DELAY: Duration = Duration::from_secs(2);
 /// Maximum delay between two attempts of a job.
 const MAX_DELAY: Duration = Duration::from_mins(10);
 
+/// The limits of a runner. Kinds of jobs that must not delay each other have different runners.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// Maximum number of concurrent jobs of this host.
+    pub running: usize,
+    /// Maximum number of concurrent jobs of an account, on all hosts.
+    pub of_account: u32,
+    /// The duration of a lease. If a host is killed, another host does its jobs after this time.
+    /// While a job runs, the lease is extended every third of this time.
+    pub lease: Duration,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            running: 16,
+            of_account: 4,
+            lease: Duration::from_secs(10),
+        }
+    }
+}
+
 /// The result of an attempt to do a job.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
@@ -47,6 +61,8 @@ pub enum Outcome {
     /// The attempt failed for this reason. The runner repeats the job after a delay, which doubles
     /// with each attempt, up to 10 minutes.
     Retry(String),
+    /// The job is not done. The runner repeats the job at this time.
+    Later(Timestamp),
 }
 
 /// Does the jobs of one kind.
@@ -75,6 +91,7 @@ struct Shared {
     /// The kinds of all handlers, see [`NewLease::kinds`].
     kinds: String,
     permits: Arc<Semaphore>,
+    limits: Limits,
     stopping: CancellationToken,
     running: TaskTracker,
 }
@@ -82,7 +99,12 @@ struct Shared {
 impl Runner {
     /// Starts the runner. `host` is the id of this process among the hosts that share the database.
     #[must_use]
-    pub fn start(jobs: Arc<Jobs>, host: &str, handlers: Vec<Arc<dyn Handler>>) -> Self {
+    pub fn start(
+        jobs: Arc<Jobs>,
+        host: &str,
+        handlers: Vec<Arc<dyn Handler>>,
+        limits: Limits,
+    ) -> Self {
         let handlers = handlers.into_iter();
         let handlers: HashMap<_, _> = handlers.map(|one| (one.kind(), one)).collect();
         let kinds: Vec<_> = handlers.keys().copied().collect();
@@ -92,7 +114,8 @@ impl Runner {
             host: host.to_owned(),
             kinds: format!(",{},", kinds.join(",")),
             handlers,
-            permits: Arc::new(Semaphore::new(MAX_RUNNING)),
+            permits: Arc::new(Semaphore::new(limits.running)),
+            limits,
             stopping: stopping.clone(),
             running: running.clone(),
         });
@@ -117,6 +140,7 @@ impl Runner {
 impl Shared {
     async fn run(self: Arc<Self>) {
         let mut previous = Timestamp::from_millis(i64::MIN);
+        let mut changed = self.jobs.changed.subscribe();
         while !self.stopping.is_cancelled() {
             let pause = match self.start_due(&mut previous).await {
                 Ok(pause) => pause,
@@ -127,7 +151,8 @@ impl Shared {
             };
             tokio::select! {
                 () = sleep(pause) => {}
-                () = self.jobs.changed.notified() => {}
+                // The store of the jobs has the sender, so the channel is open.
+                _ = changed.changed() => {}
                 () = self.stopping.cancelled() => {}
             }
         }
@@ -148,8 +173,8 @@ impl Shared {
                 host: &self.host,
                 kinds: &self.kinds,
                 now,
-                duration: LEASE,
-                account_limit: MAX_RUNNING_OF_ACCOUNT,
+                duration: self.limits.lease,
+                account_limit: self.limits.of_account,
             };
             let Some((lease, job)) = stored.lease(new).await? else {
                 let next = stored.next_after(now).await?;
@@ -212,9 +237,9 @@ impl Shared {
     /// because its effect can already have happened.
     async fn keep(&self, lease: &Lease) -> Infallible {
         loop {
-            sleep(EXTEND_INTERVAL).await;
+            sleep(self.limits.lease / 3).await;
             let extended = async {
-                let until = self.jobs.now().await?.plus(LEASE);
+                let until = self.jobs.now().await?.plus(self.limits.lease);
                 Ok::<_, Failure>(self.jobs.stored.extend(lease, until).await?)
             };
             match extended.await {
@@ -232,6 +257,7 @@ impl Shared {
                 let next_at = self.jobs.now().await?.plus(delay(lease.attempt));
                 self.jobs.stored.retry(lease, next_at).await?
             }
+            Outcome::Later(next_at) => self.jobs.stored.retry(lease, *next_at).await?,
         };
         Ok(())
     }

@@ -8,7 +8,7 @@ use latchmail_core::keyring::Keyring;
 use latchmail_core::sealing::Purpose;
 use latchmail_core::secrets;
 use latchmail_directory::jobs::{self as directory, Lease, StoredJob};
-use tokio::sync::Notify;
+use tokio::sync::watch;
 use zeroize::Zeroizing;
 
 /// A job that is not stored yet.
@@ -52,8 +52,8 @@ pub struct Jobs {
     pub(crate) stored: directory::Jobs,
     pub(crate) clock: Clock,
     keys: Arc<Keyring>,
-    /// Wakes the runner of this host.
-    pub(crate) changed: Notify,
+    /// Wakes the runners of this host.
+    pub(crate) changed: watch::Sender<()>,
 }
 
 impl Jobs {
@@ -64,7 +64,7 @@ impl Jobs {
             stored,
             clock,
             keys: service_keys,
-            changed: Notify::new(),
+            changed: watch::Sender::new(()),
         }
     }
 
@@ -104,6 +104,30 @@ impl Jobs {
         Ok(replaced)
     }
 
+    /// Stores a job, unless a job with the same account, kind and key waits already. Ignores
+    /// [`NewJob::limit`].
+    ///
+    /// # Errors
+    /// Returns an error if the database fails.
+    pub async fn ensure(&self, job: NewJob<'_>) -> Result<(), Failure> {
+        let (id, sealed) = self.seal(job)?;
+        self.stored.ensure(row(job, &id, &sealed)).await?;
+        self.wake();
+        Ok(())
+    }
+
+    /// Works like [`Jobs::ensure`], and makes a job due that waits for its first or next attempt.
+    ///
+    /// # Errors
+    /// Returns an error if the database fails.
+    pub async fn ensure_due(&self, job: NewJob<'_>) -> Result<(), Failure> {
+        let stored = &self.stored;
+        stored
+            .make_due(job.account, job.kind, job.key, job.due_at)
+            .await?;
+        self.ensure(job).await
+    }
+
     /// Returns the jobs with a key, sorted by their due times. Omits a job whose payload cannot be
     /// decrypted.
     ///
@@ -128,10 +152,10 @@ impl Jobs {
         Ok(self.stored.cancel(account, kind, key).await?)
     }
 
-    /// Wakes the runner of this host, which then reads the due times again. The runners of other
+    /// Wakes the runners of this host, which then read the due times again. The runners of other
     /// hosts read them every few seconds.
     pub fn wake(&self) {
-        self.changed.notify_one();
+        self.changed.send_replace(());
     }
 
     /// Decrypts the payload of a job. Returns `None` if no key of this host can decrypt it.

@@ -33,7 +33,7 @@ use latchmail_directory::Directory;
 use latchmail_directory::credentials::index_keys::ServiceUse;
 use latchmail_events::{Streams, Watcher};
 use latchmail_http::{ApiInfo, App, HttpState, RouteTable, route_groups};
-use latchmail_jobs::Runner;
+use latchmail_jobs::{Limits, Runner};
 use latchmail_mailbox::Snoozer;
 use latchmail_mailbox::filters::Filters;
 use latchmail_mailbox::outbox::Outbox;
@@ -170,7 +170,12 @@ pub async fn start(mut config: Config, clock: Clock) -> Result<Running, StartErr
         tokio::spawn(keys::follow(Arc::clone(&app), current_key)),
         tokio::spawn(keys::reseal(Arc::clone(&app), changes_of_current_key)),
     ];
-    let jobs = Runner::start(Arc::clone(&app.jobs), &app.host_id, jobs::handlers(&app));
+    let jobs = Runner::start(
+        Arc::clone(&app.jobs),
+        &app.host_id,
+        jobs::handlers(&app),
+        Limits::default(),
+    );
     tasks.extend(notices_task);
     if let Some(redis) = redis {
         tasks.push(tokio::spawn(redis.run()));

@@ -64,7 +64,12 @@ async fn due_jobs_run_once_and_failed_jobs_again(fresh: Fresh) {
     let recorder = Arc::new(Recorder::default());
     let now = jobs.now().await.unwrap();
     assert!(jobs.add(job("now", now)).await.unwrap());
-    let runner = Runner::start(Arc::clone(&jobs), "host", vec![recorder.clone()]);
+    let runner = Runner::start(
+        Arc::clone(&jobs),
+        "host",
+        vec![recorder.clone()],
+        Limits::default(),
+    );
     for key in ["fails", "panics"] {
         assert!(jobs.add(job(key, now)).await.unwrap());
     }
