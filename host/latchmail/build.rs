@@ -26,7 +26,15 @@ mod embed {
     const FOLDER: &str = "LATCHMAIL_EMBED_MODULES";
 
     /// The names of the modules.
-    const MODULES: [&str; 6] = ["mail", "credentials", "aliases", "domains", "teams", "mcp"];
+    const MODULES: [&str; 7] = [
+        "mail",
+        "credentials",
+        "aliases",
+        "domains",
+        "teams",
+        "webhooks",
+        "mcp",
+    ];
 
     /// The highest level of Zstandard. The compression of the modules takes some seconds.
     const LEVEL: i32 = 22;

@@ -7,7 +7,7 @@ use std::process::Command;
 use serde_json::Value;
 
 /// The crates of the service. Each may depend on those before it.
-const CRATES: [&str; 31] = [
+const CRATES: [&str; 32] = [
     "latchmail-shape",
     "latchmail-html",
     "latchmail-mailserver",
@@ -29,6 +29,7 @@ const CRATES: [&str; 31] = [
     "latchmail-oauth",
     "latchmail-mailbox",
     "latchmail-events",
+    "latchmail-callbacks",
     "latchmail-milter",
     "latchmail-attach",
     "latchmail-bindings",

@@ -6,6 +6,7 @@ use crate::latchmail::host::mailbox::{
     ChangesError, ConditionalError, SearchError, StreamError, ThreadsError,
 };
 use crate::latchmail::host::outbox::SendError;
+use crate::latchmail::host::subscriptions::SubscribeError;
 use crate::latchmail::host::teams::Refused;
 use crate::latchmail::host::types::Error;
 
@@ -62,7 +63,8 @@ from_error!(
     Refused::Failed => Refused,
     SendError::Failed => SendError,
     DraftError::Failed => DraftError,
-    FilterError::Failed => FilterError
+    FilterError::Failed => FilterError,
+    SubscribeError::Failed => SubscribeError
 );
 
 impl From<Error> for SendError {

@@ -60,6 +60,8 @@ wasmtime::component::bindgen!({
             crate::HostError<crate::latchmail::host::drafts::DraftError>,
         "latchmail:host/filters.filter-error" =>
             crate::HostError<crate::latchmail::host::filters::FilterError>,
+        "latchmail:host/subscriptions.subscribe-error" =>
+            crate::HostError<crate::latchmail::host::subscriptions::SubscribeError>,
         "latchmail:host/teams.refused" => crate::HostError<crate::latchmail::host::teams::Refused>,
     },
 });

@@ -41,6 +41,7 @@ mod telemetry;
 mod tests;
 mod tls;
 mod values;
+mod webhooks;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -77,6 +78,7 @@ pub use self::smtp::Smtp;
 pub use self::telemetry::Telemetry;
 pub use self::tls::Tls;
 use self::values::{list, section};
+pub use self::webhooks::Webhooks;
 use crate::error::StartError;
 
 /// Environment variables that have the prefix of configuration keys but set no key. The command
@@ -168,6 +170,8 @@ section! {
         pub limits: Limits,
         /// The settings of the Redis server with the rate limits that several hosts share.
         pub redis: Redis,
+        /// The settings of webhooks.
+        pub webhooks: Webhooks,
         /// The settings of the authorization server for agents.
         pub oauth: OAuth,
         /// The settings of the metrics.

@@ -90,6 +90,7 @@ buckets! {
     DomainsWrite = domains_write,
     Mcp = mcp,
     Teams = teams,
+    Webhooks = webhooks,
     Modules = modules,
     Public = public,
     Readiness = readiness,

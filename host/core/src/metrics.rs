@@ -118,6 +118,13 @@ families! {
     Histogram SUBMISSION_WAIT("latchmail_submission_pool_wait_seconds", [],
         "Wait for a connection of the pool to the submission service.");
 
+    Counter WEBHOOK_ATTEMPTS("latchmail_webhook_attempts_total", [outcome: &["delivered", "refused", "timeout", "unreachable"]],
+        "Attempts to send an event to a webhook or to an agent.");
+    Histogram WEBHOOK_DURATION("latchmail_webhook_attempt_duration_seconds", [],
+        "Time of an attempt to send an event, from the DNS lookup to the response.");
+    Gauge WEBHOOK_MAILBOXES("latchmail_webhook_mailboxes", [],
+        "Mailboxes that this host watches for webhooks and agents.");
+
     Gauge DATABASE_OPEN("latchmail_database_connections_open", [],
         "Open connections of the pool to the database.");
     Gauge DATABASE_IN_USE("latchmail_database_connections_in_use", [],

@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use http::HeaderMap;
 use latchmail_accounts::auth::{Auth, ParsedCredential};
 use latchmail_accounts::service_keys::ServiceKeys;
+use latchmail_callbacks::Webhooks;
 use latchmail_core::caller::{Caller, Credential, SESSION_ONLY};
 use latchmail_core::clock::Clock;
 use latchmail_core::codes;
@@ -73,6 +74,8 @@ pub struct App {
     pub streams: Streams,
     /// Drafts.
     pub drafts: Arc<Drafts>,
+    /// Webhooks, and the subscriptions of agents.
+    pub webhooks: Arc<Webhooks>,
     /// Work without requests.
     pub jobs: Arc<Jobs>,
     /// Authentication.

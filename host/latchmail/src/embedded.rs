@@ -19,5 +19,6 @@ pub(crate) const MODULES: [EmbeddedModule; BUILT_IN.len()] = [
     embedded!("aliases"),
     embedded!("domains"),
     embedded!("teams"),
+    embedded!("webhooks"),
     embedded!("mcp"),
 ];

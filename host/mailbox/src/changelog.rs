@@ -131,6 +131,15 @@ impl ChangeLog {
         self.read(access, since, folder, options).await
     }
 
+    /// Brings the change log to the state of the mail server, and returns the version of its last
+    /// entry. The caller must be the owner of the mailbox.
+    ///
+    /// # Errors
+    /// Returns an [`Error`] if the operation fails.
+    pub async fn version(&self, access: &Access) -> Result<u64, Error> {
+        self.numbers.sync(access).await
+    }
+
     /// Returns the cursor after an entry. A client that continues there gets the entries that
     /// follow.
     ///
@@ -206,7 +215,8 @@ async fn plan(folders: Vec<FolderHistory>) -> Result<Plan, Error> {
 /// member. If a grant with the right to read mail is added or revoked, the member's cursors expire.
 /// Therefore a member's cursor never has a version from before a grant, and the member cannot read
 /// earlier changes.
-fn cursor_row(access: &Access) -> String {
+#[must_use]
+pub fn cursor_row(access: &Access) -> String {
     let Some(member) = &access.member else {
         return access.account.clone();
     };

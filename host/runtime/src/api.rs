@@ -29,7 +29,9 @@ mod session;
 mod settings;
 mod store;
 mod streams;
+mod subscriptions;
 mod teams;
+mod webhooks;
 
 pub use call::Call;
 pub(crate) use call::{JsonString, MAX_HANDLES};

@@ -82,9 +82,11 @@ pub(super) async fn handle_events(app: Arc<App>, mut events: HostEvents) {
                         HostEvent::CredentialEnded(id) => app.mail.connections.close(&id),
                         HostEvent::ModulesChanged => modules_changed = true,
                         HostEvent::KeysChanged => app.service_keys.wake(),
+                        HostEvent::MailboxChanged(account) => app.watcher.wake(&account),
                         // The listeners of the mailbox check the grants before they read.
-                        HostEvent::MailboxChanged(account) | HostEvent::GrantsChanged(account) => {
+                        HostEvent::GrantsChanged(account) => {
                             app.watcher.wake(&account);
+                            app.webhooks.check_grants();
                         }
                     }
                 }

@@ -1,5 +1,5 @@
-//! The handlers of jobs, and the access with which the service sends the messages of the outbox
-//! without a request.
+//! The runners and the handlers of jobs, and the access with which the service sends messages of
+//! the outbox and events without a request.
 
 use std::sync::Arc;
 
@@ -7,6 +7,7 @@ use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
 use latchmail_accounts::auth::Auth;
 use latchmail_accounts::service_credentials::ServiceCredentials;
+use latchmail_callbacks::Deliverer;
 use latchmail_core::caller::Origin;
 use latchmail_core::clock::Clock;
 use latchmail_core::config::Filter;
@@ -15,7 +16,7 @@ use latchmail_core::keyring::Keyring;
 use latchmail_directory::Directory;
 use latchmail_directory::credentials::index_keys::ServiceUse;
 use latchmail_http::App;
-use latchmail_jobs::{Handler, Jobs};
+use latchmail_jobs::{Handler, Jobs, Limits, Runner};
 use latchmail_mailbox::outbox::{self, Departures};
 use latchmail_mailbox::{Access, Error, Member};
 
@@ -35,17 +36,35 @@ pub(super) fn credentials(
     ServiceCredentials::new(service_use, credentials, auth.keys(), clock.clone())
 }
 
-/// Returns the handlers of all kinds of jobs.
-pub(super) fn handlers(app: &Arc<App>) -> Vec<Arc<dyn Handler>> {
-    let access = SenderAccess {
-        credentials: credentials(ServiceUse::Outbox, &app.directory, &app.auth, &app.clock),
-        auth: Arc::clone(&app.auth),
-    };
+/// Returns the access to mailboxes without a request, with the credentials of the service for a
+/// use.
+pub(super) fn access(
+    service_use: ServiceUse,
+    directory: &Directory,
+    auth: &Arc<Auth>,
+    clock: &Clock,
+) -> Arc<dyn outbox::SenderAccess> {
+    Arc::new(SenderAccess {
+        credentials: credentials(service_use, directory, auth, clock),
+        auth: Arc::clone(auth),
+    })
+}
+
+/// Starts the runners of jobs: one for events to other servers, which can be slow, and one for all
+/// other jobs.
+pub(super) fn start(app: &Arc<App>) -> [Runner; 2] {
+    let access = access(ServiceUse::Outbox, &app.directory, &app.auth, &app.clock);
     let has_milter = app.config.results_filter() == Filter::Latchmail
         && !app.config.inbound.authserv_id.is_empty();
-    let departures = Departures::new(Arc::clone(&app.outbox), Arc::new(access), has_milter);
+    let departures = Departures::new(Arc::clone(&app.outbox), access, has_milter);
     let snoozer: Arc<dyn Handler> = app.snoozer.clone();
-    vec![Arc::new(departures), snoozer]
+    let deliverer = Deliverer(Arc::clone(&app.webhooks));
+    let start =
+        |handlers, limits| Runner::start(Arc::clone(&app.jobs), &app.host_id, handlers, limits);
+    [
+        start(vec![Arc::new(departures), snoozer], Limits::default()),
+        start(vec![Arc::new(deliverer)], latchmail_callbacks::LIMITS),
+    ]
 }
 
 /// Finds the current access of accounts and members.

@@ -23,6 +23,7 @@ use latchmail_accounts::domains::Domains;
 use latchmail_accounts::mail_server::MailServer;
 use latchmail_accounts::plans::Plans;
 use latchmail_accounts::teams::Teams;
+use latchmail_callbacks::Webhooks;
 use latchmail_core::clock::Clock;
 use latchmail_core::config::{BUILT_IN, Config, Listen};
 use latchmail_core::error::StartError;
@@ -33,7 +34,7 @@ use latchmail_directory::Directory;
 use latchmail_directory::credentials::index_keys::ServiceUse;
 use latchmail_events::{Streams, Watcher};
 use latchmail_http::{ApiInfo, App, HttpState, RouteTable, route_groups};
-use latchmail_jobs::{Limits, Runner};
+use latchmail_jobs::Runner;
 use latchmail_mailbox::Snoozer;
 use latchmail_mailbox::filters::Filters;
 use latchmail_mailbox::outbox::Outbox;
@@ -84,7 +85,7 @@ pub struct Running {
     notices_server: Option<transport::Running>,
     socket: Option<PrivateSocket>,
     operator_page: Option<OperatorPage>,
-    jobs: Runner,
+    jobs: [Runner; 2],
     tasks: Vec<JoinHandle<()>>,
     trace_exporter: Option<traces::Exporter>,
 }
@@ -165,18 +166,14 @@ pub async fn start(mut config: Config, clock: Clock) -> Result<Running, StartErr
         tokio::spawn(Arc::clone(&app.mail.index).run()),
         tokio::spawn(Arc::clone(&app.watcher).run()),
         tokio::spawn(events::log_bounces(Arc::clone(&app))),
+        tokio::spawn(Arc::clone(&app.webhooks).watch(app.directory.hosts.clone())),
         tokio::spawn(hosts::announce(Arc::clone(&app))),
         tokio::spawn(hosts::handle_events(Arc::clone(&app), events)),
         tokio::spawn(keys::follow(Arc::clone(&app), current_key)),
         tokio::spawn(keys::reseal(Arc::clone(&app), changes_of_current_key)),
     ];
-    let jobs = Runner::start(
-        Arc::clone(&app.jobs),
-        &app.host_id,
-        jobs::handlers(&app),
-        Limits::default(),
-    );
     tasks.extend(notices_task);
+    let jobs = jobs::start(&app);
     if let Some(redis) = redis {
         tasks.push(tokio::spawn(redis.run()));
     }
@@ -299,6 +296,20 @@ async fn build(
         clock.clone(),
     )?;
     let snoozer = Arc::new(Snoozer::new(&mail, &jobs));
+    let webhooks = Webhooks::new(
+        &config.webhooks,
+        latchmail_callbacks::Parts {
+            stored: directory.webhooks.clone(),
+            keys: auth.keys(),
+            jobs: Arc::clone(&jobs),
+            mail: Arc::clone(&mail),
+            watcher: Arc::clone(&watcher),
+            rights: jobs::access(ServiceUse::Index, &directory, &auth, &clock),
+            fetch: fetch.clone(),
+            clock: clock.clone(),
+        },
+    )?;
+    let webhooks = Arc::new(webhooks);
     let services = Services {
         mail: Arc::clone(&mail),
         outbox: Arc::clone(&outbox),
@@ -307,6 +318,7 @@ async fn build(
         drafts: Arc::clone(&drafts),
         streams: streams.clone(),
         filters,
+        webhooks: Arc::clone(&webhooks),
         auth: Arc::clone(&auth),
         aliases: Aliases::new(
             directory.aliases.clone(),
@@ -344,6 +356,7 @@ async fn build(
         streams,
         drafts,
         snoozer,
+        webhooks,
         jobs,
         auth,
         oauth,
@@ -580,7 +593,10 @@ impl Running {
         for task in &self.tasks {
             task.abort();
         }
-        self.jobs.stop().await;
+        self.app.webhooks.stop();
+        for runner in self.jobs {
+            runner.stop().await;
+        }
         self.app.auth.finished().await;
         self.app.drafts.finished().await;
         self.app.outbox.finished().await;

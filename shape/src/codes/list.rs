@@ -425,6 +425,30 @@ codes! {
     ALREADY_A_MEMBER = "already_a_member", [409], ["The account is already a member"];
     TOO_MANY_MEMBERS = "too_many_members", [409], ["The plan's limit of guests is reached"];
 
+    // Webhooks
+    WEBHOOK_NOT_FOUND = "webhook_not_found", [404], ["Webhook not found"];
+    WEBHOOK_DELIVERY_NOT_FOUND = "webhook_delivery_not_found", [404], ["Delivery not found"];
+    INVALID_WEBHOOK = "invalid_webhook", [400], [
+        "payload must be ids or summary",
+        "types must contain types of events, each once",
+        "types[{}] is repeated",
+        "types[{}] is not a type of an event",
+        "secret must be whsec_ and 24 to 64 bytes in standard base64",
+    ];
+    INVALID_WEBHOOK_URL = "invalid_webhook_url", [400], [
+        "url must be an absolute URL in ASCII of at most 2048 characters, without user information and fragment",
+        "url must start with https://",
+        "url must not have a private address",
+    ];
+    TOO_MANY_WEBHOOKS = "too_many_webhooks", [409], ["An account can have at most {} webhooks"];
+    WEBHOOK_CONFLICT = "webhook_conflict", [409], [
+        "The webhook is disabled",
+        "The delivery is pending",
+        "The webhook is being changed by another request",
+    ];
+    WEBHOOKS_NOT_ALLOWED = "webhooks_not_allowed", [403],
+        ["A token of another authorization server cannot have webhooks"];
+
     // Modules and the operator's page
     MODULE_INVALID = "module_invalid", [400], ["{}"];
     MODULE_NOT_FOUND = "module_not_found", [404], ["{}"];

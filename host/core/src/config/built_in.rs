@@ -21,7 +21,7 @@ const API: &[&str] = &["/api/v1/"];
 
 /// The built-in modules. The sections in `docs/configuration.md` must have the same grants and
 /// paths.
-pub const BUILT_IN: [BuiltInModule; 6] = [
+pub const BUILT_IN: [BuiltInModule; 7] = [
     BuiltInModule {
         name: "mail",
         grants: &[
@@ -56,8 +56,13 @@ pub const BUILT_IN: [BuiltInModule; 6] = [
         paths: API,
     },
     BuiltInModule {
+        name: "webhooks",
+        grants: &["caller", "webhooks"],
+        paths: API,
+    },
+    BuiltInModule {
         name: "mcp",
-        grants: &["caller", "mailbox", "aliases", "outbox"],
+        grants: &["caller", "mailbox", "aliases", "outbox", "subscriptions"],
         paths: &["/mcp"],
     },
 ];

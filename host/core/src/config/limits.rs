@@ -22,6 +22,7 @@ section! {
         pub domains_write: u32 = 10,
         pub mcp: u32 = 120,
         pub teams: u32 = 30,
+        pub webhooks: u32 = 30,
         pub modules: u32 = 60,
         pub public: u32 = 30,
         pub readiness: u32 = 60,

@@ -7,7 +7,7 @@ use super::{BUILT_IN, Config};
 
 /// The sections that contain keys. The documentation has a table for each section. `<name>` is any
 /// name.
-const SECTIONS: [&str; 30] = [
+const SECTIONS: [&str; 31] = [
     "log",
     "http",
     "tls",
@@ -30,6 +30,7 @@ const SECTIONS: [&str; 30] = [
     "dkim.keys.<name>",
     "limits",
     "redis",
+    "webhooks",
     "oauth",
     "oauth.introspection",
     "mcp",

@@ -6,6 +6,7 @@ use latchmail_accounts::aliases::Aliases;
 use latchmail_accounts::auth::Auth;
 use latchmail_accounts::domains::Domains;
 use latchmail_accounts::teams::Teams;
+use latchmail_callbacks::Webhooks;
 use latchmail_core::clock::Clock;
 use latchmail_directory::modules::Modules;
 use latchmail_events::Streams;
@@ -33,6 +34,8 @@ pub struct Services {
     pub streams: Streams,
     /// Vacation responses and rules.
     pub filters: Arc<Filters>,
+    /// Webhooks, and the subscriptions of agents.
+    pub webhooks: Arc<Webhooks>,
     /// Sessions and credentials of accounts.
     pub auth: Arc<Auth>,
     /// Aliases.

@@ -17,7 +17,7 @@ use crate::api::Call;
 pub(super) const UNGRANTED: [&str; 5] = ["types", "blobs", "streams", "log", "config"];
 
 /// Interfaces of `latchmail:host` that an operator can grant.
-pub const GRANTABLE: [&str; 14] = [
+pub const GRANTABLE: [&str; 16] = [
     "caller",
     "mailbox",
     "outbox",
@@ -32,6 +32,8 @@ pub const GRANTABLE: [&str; 14] = [
     "drafts",
     "deliveries",
     "filters",
+    "webhooks",
+    "subscriptions",
 ];
 
 /// The interfaces of WASI 0.2 that the standard libraries of programming languages need. These
@@ -116,6 +118,10 @@ pub(crate) fn linker(engine: &Engine, grants: &[String]) -> wasmtime::Result<Lin
                 host::deliveries::add_to_linker::<_, HasSelf<Call>>(&mut linker, call)?;
             }
             "filters" => host::filters::add_to_linker::<_, HasSelf<Call>>(&mut linker, call)?,
+            "webhooks" => host::webhooks::add_to_linker::<_, HasSelf<Call>>(&mut linker, call)?,
+            "subscriptions" => {
+                host::subscriptions::add_to_linker::<_, HasSelf<Call>>(&mut linker, call)?;
+            }
             unknown => {
                 return Err(wasmtime::Error::msg(format!(
                     "there is no interface `{unknown}`"

@@ -1,0 +1,355 @@
+//! Sends the events of one webhook, in their order.
+
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::FutureExt as _;
+use futures_util::future::BoxFuture;
+use latchmail_core::clock::Timestamp;
+use latchmail_core::secrets;
+use latchmail_directory::webhooks::{self as directory, Attempt, NewDelivery, Outcome as Sent};
+use latchmail_events::Event;
+use latchmail_jobs::{Handler, Job, Limits, Outcome};
+use latchmail_mailbox::Access;
+use latchmail_mailbox::changelog::{cursor_row, reads_the_same};
+use tokio::time::Instant;
+
+use crate::content::{Content, Format};
+use crate::error::Error;
+use crate::schedule::{MAX_FAILING, wait};
+use crate::sender::{Message, Refusal};
+use crate::settings::{Payload, StoredSettings};
+use crate::webhooks::{KIND, Webhooks};
+
+/// The limits of the runner that sends events. An attempt takes up to ten seconds, so events need a
+/// runner of their own. The limit of an account is the limit of its webhooks.
+pub const LIMITS: Limits = Limits {
+    running: 256,
+    of_account: 20,
+    lease: Duration::from_secs(6),
+};
+/// Maximum number of events that are read from the change log at a time.
+const PAGE: usize = 50;
+/// The time after which other webhooks are served first.
+const TURN: Duration = Duration::from_secs(3);
+/// The delay if the receiver already gets the maximum number of concurrent requests.
+const BUSY_DELAY: Duration = Duration::from_millis(500);
+/// The delay after a failure of the database or of the mail server.
+const ERROR_DELAY: Duration = Duration::from_secs(2);
+/// The reasons why the service disables a webhook.
+const NO_FOLDER: &str = "The folder does not exist any longer";
+const NO_RIGHT: &str = "The member has no right to read mail any longer";
+const NO_ACCESS: &str = "The mailbox is not shared with the member any longer";
+/// The type of the event that reports lost events.
+const GAP: &str = "webhook.gap";
+
+/// Sends the events of webhooks.
+#[derive(Debug)]
+pub struct Deliverer(pub Arc<Webhooks>);
+
+/// What follows after a step of a job.
+enum Step {
+    /// The next step can follow at once.
+    Continue,
+    /// The next step follows at this time.
+    At(Timestamp),
+    /// There is nothing to do.
+    Done,
+}
+
+impl Handler for Deliverer {
+    fn kind(&self) -> &'static str {
+        KIND
+    }
+
+    fn run<'a>(&'a self, job: &'a Job) -> BoxFuture<'a, Outcome> {
+        self.deliver(&job.key).boxed()
+    }
+}
+
+impl Deliverer {
+    async fn deliver(&self, id: &str) -> Outcome {
+        let began = Instant::now();
+        loop {
+            let now = match self.0.jobs.now().await {
+                Ok(now) => now,
+                Err(failure) => return Outcome::Retry(failure.to_string()),
+            };
+            match self.0.step(id, now).await {
+                Ok(Step::Continue) if began.elapsed() < TURN && !self.0.stopping.is_cancelled() => {
+                }
+                Ok(Step::Continue) => return Outcome::Later(now),
+                Ok(Step::At(time)) => return Outcome::Later(time),
+                Ok(Step::Done) => return Outcome::Done,
+                Err(error) => {
+                    tracing::warn!(webhook = id, %error, "failed to send the events of a webhook");
+                    return Outcome::Later(now.plus(ERROR_DELAY));
+                }
+            }
+        }
+    }
+}
+
+impl Webhooks {
+    /// Does the next step for a webhook. All rights are read again.
+    async fn step(&self, id: &str, now: Timestamp) -> Result<Step, Error> {
+        let checked_at = Instant::now();
+        let mut grants = self.grants.subscribe();
+        let webhook = self.stored.find(id, now).await?;
+        let Some(webhook) = webhook.filter(|one| one.is_active() && one.may_send()) else {
+            return Ok(Step::Done);
+        };
+        let Some(access) = self.access(&webhook).await? else {
+            return self.end_without_access(&webhook, now).await;
+        };
+        let settings = self.open(&webhook)?;
+        let Some(delivery) = self.stored.next_delivery(id).await? else {
+            return self.read_events(&webhook, &settings, &access, now).await;
+        };
+        if let Some(next_at) = delivery.next_at().filter(|next_at| *next_at > now) {
+            return Ok(Step::At(next_at));
+        }
+        let Some(_permit) = self.sender.permit(&settings.settings.url) else {
+            return Ok(Step::At(now.plus(BUSY_DELAY)));
+        };
+        let content = self.fixed(&webhook, &delivery, &access).await?;
+        let Some(content) = content else {
+            let reason = "The rights of the member have changed";
+            self.stored.discard(&delivery.id, reason).await?;
+            return Ok(Step::Continue);
+        };
+        let secrets = settings.secrets(now);
+        let sending = self.sender.send(Message {
+            url: &settings.settings.url,
+            id: &delivery.event_id,
+            secrets: &secrets,
+            subscription: webhook.subscription.as_deref(),
+            body: content.body().unwrap_or_default(),
+        });
+        let connections = &self.mail.connections;
+        let ended = connections.ended_credentials();
+        let ended = ended.register(&webhook.app_password, checked_at);
+        let mut sending = pin!(sending);
+        let sent = loop {
+            tokio::select! {
+                biased;
+                () = self.stopping.cancelled() => return Ok(Step::At(now)),
+                () = ended.stop().cancelled() => return Ok(Step::Continue),
+                // The sender is in `self`, so the channel is open.
+                _ = grants.changed() => {
+                    let current = self.access(&webhook).await?;
+                    if current.is_none_or(|current| !reads_the_same(&current, &access)) {
+                        return Ok(Step::Continue);
+                    }
+                }
+                sent = &mut sending => break sent,
+            }
+        };
+        let sent = sent.map(|response| response.status.as_u16());
+        self.record(&webhook, &delivery, sent).await
+    }
+
+    /// Returns the current access of the creator. Returns `None` if the creator has no access.
+    pub(crate) async fn access(
+        &self,
+        webhook: &directory::Webhook,
+    ) -> Result<Option<Access>, Error> {
+        let member = (webhook.account != webhook.mailbox).then_some(&*webhook.account);
+        Ok(self.rights.access(&webhook.mailbox, member).await?)
+    }
+
+    /// Disables the webhook of a member who lost the access to the mailbox. A disabled account only
+    /// pauses its webhooks.
+    async fn end_without_access(
+        &self,
+        webhook: &directory::Webhook,
+        now: Timestamp,
+    ) -> Result<Step, Error> {
+        if webhook.account == webhook.mailbox {
+            return Ok(Step::Done);
+        }
+        self.disable(webhook, NO_ACCESS, now).await
+    }
+
+    async fn disable(
+        &self,
+        webhook: &directory::Webhook,
+        reason: &str,
+        now: Timestamp,
+    ) -> Result<Step, Error> {
+        self.stored.disable(webhook, reason, now).await?;
+        Ok(Step::Done)
+    }
+
+    /// Stores the next events as deliveries.
+    async fn read_events(
+        &self,
+        webhook: &directory::Webhook,
+        settings: &StoredSettings,
+        access: &Access,
+        now: Timestamp,
+    ) -> Result<Step, Error> {
+        let filter = settings.settings.filter().map_err(Error::Invalid)?;
+        let cursor = webhook.cursor.as_deref();
+        let page = match self.feed.read(access, cursor, &filter, PAGE).await {
+            Ok(Some(page)) => page,
+            Ok(None) => return self.disable(webhook, NO_FOLDER, now).await,
+            Err(latchmail_mailbox::Error::CursorExpired) => {
+                return self.skip(webhook, settings, access, now).await;
+            }
+            Err(latchmail_mailbox::Error::Denied(_)) => {
+                return self.disable(webhook, NO_RIGHT, now).await;
+            }
+            Err(error) => return Err(error.into()),
+        };
+        let rights = cursor_row(access);
+        let with_summary = settings.settings.payload().map_err(Error::Invalid)? == Payload::Summary;
+        let format = format(webhook);
+        let contents = page.events.into_iter().map(|event: Event| {
+            let head = (event.id.clone(), event.kind.name());
+            (
+                head,
+                Content::of(event, rights.clone(), with_summary, format),
+            )
+        });
+        let mut rows = Vec::new();
+        for ((event, kind), content) in contents {
+            let id = secrets::id()?;
+            let sealed = content.seal(&self.keys, &id)?;
+            rows.push((id, event, kind, sealed));
+        }
+        let deliveries = rows.iter().map(|(id, event, kind, sealed)| NewDelivery {
+            id,
+            event_id: event,
+            event_type: kind,
+            sealed_body: sealed,
+        });
+        let deliveries: Vec<_> = deliveries.collect();
+        if deliveries.is_empty() && cursor == Some(&*page.cursor) {
+            return Ok(if page.more {
+                Step::Continue
+            } else {
+                Step::Done
+            });
+        }
+        let stored = &self.stored;
+        // Another host can do the step at the same time, if this host has lost its lease.
+        let advanced = stored
+            .advance(webhook, &page.cursor, &deliveries, now)
+            .await?;
+        let is_done = advanced && deliveries.is_empty() && !page.more;
+        Ok(if is_done { Step::Done } else { Step::Continue })
+    }
+
+    /// Continues with the current position of the change log, because the changes since the old
+    /// position are not known any longer or the rights of the member have changed. The receiver
+    /// gets an event that reports the gap.
+    async fn skip(
+        &self,
+        webhook: &directory::Webhook,
+        settings: &StoredSettings,
+        access: &Access,
+        now: Timestamp,
+    ) -> Result<Step, Error> {
+        let cursor = match self.check(access, &settings.settings).await {
+            Ok(cursor) => cursor,
+            Err(Error::NotFound) => return self.disable(webhook, NO_FOLDER, now).await,
+            Err(error) => return Err(error),
+        };
+        let (id, event) = (secrets::id()?, format!("gap_{}", secrets::id()?));
+        let content = match webhook.subscription {
+            None => Content::of_service(&event, GAP, now),
+            Some(_) => Content::of_control(&serde_json::json!({ "type": "gap", "cursor": null })),
+        };
+        let gap = NewDelivery {
+            id: &id,
+            event_id: &event,
+            event_type: GAP,
+            sealed_body: &content.seal(&self.keys, &id)?,
+        };
+        self.stored.advance(webhook, &cursor, &[gap], now).await?;
+        Ok(Step::Continue)
+    }
+
+    /// Fixes the body of a delivery. Returns `None` if the member has other rights than at the time
+    /// of the event.
+    async fn fixed(
+        &self,
+        webhook: &directory::Webhook,
+        delivery: &directory::Delivery,
+        access: &Access,
+    ) -> Result<Option<Content>, Error> {
+        let content = Content::open(&self.keys, &delivery.id, &delivery.sealed_body)?;
+        if !content.rights.is_empty() && content.rights != cursor_row(access) {
+            return Ok(None);
+        }
+        let Some(message) = content.missing_summary() else {
+            return Ok(Some(content));
+        };
+        let found = self.mail.listing.by_numbers(access, &[message]).await?;
+        let summary = found.first().map(|hit| &hit.summary);
+        let content = content.fixed(summary, format(webhook));
+        let sealed = content.seal(&self.keys, &delivery.id)?;
+        self.stored.set_body(&delivery.id, &sealed).await?;
+        Ok(Some(content))
+    }
+
+    /// Records the outcome of an attempt. `sent` is the status of the response.
+    async fn record(
+        &self,
+        webhook: &directory::Webhook,
+        delivery: &directory::Delivery,
+        sent: Result<u16, Refusal>,
+    ) -> Result<Step, Error> {
+        let now = self.jobs.now().await?;
+        let refusal = match sent {
+            Ok(status) => {
+                let outcome = Sent {
+                    attempt: Attempt::Delivered,
+                    status: Some(status),
+                    error: None,
+                };
+                let recorded = self
+                    .stored
+                    .attempted(&webhook.id, &delivery.id, outcome, now);
+                recorded.await?;
+                return Ok(Step::Continue);
+            }
+            Err(refusal) => refusal,
+        };
+        let status = refusal.status().map(|status| status.as_u16());
+        let jitter = secrets::random::<1>()?[0];
+        let next = match status {
+            // The receiver does not want the event (413), or any event (410).
+            Some(410 | 413) => None,
+            _ => wait(delivery.attempts + 1, jitter).map(|wait| now.plus(wait)),
+        };
+        let text = refusal.text();
+        let outcome = Sent {
+            attempt: next.map_or(Attempt::Failed, Attempt::Retry),
+            status,
+            error: Some(&text),
+        };
+        let recorded = self
+            .stored
+            .attempted(&webhook.id, &delivery.id, outcome, now);
+        recorded.await?;
+        if status == Some(410) {
+            return self.disable(webhook, &text, now).await;
+        }
+        let failing_since = webhook.failing_since();
+        if failing_since.is_some_and(|since| now.since(since) >= MAX_FAILING) {
+            let reason = format!("The receiver accepted no event for three days. {text}");
+            return self.disable(webhook, &reason, now).await;
+        }
+        Ok(next.map_or(Step::Continue, Step::At))
+    }
+}
+
+fn format(webhook: &directory::Webhook) -> Format {
+    match webhook.subscription {
+        None => Format::Webhook,
+        Some(_) => Format::Subscription,
+    }
+}

@@ -1,0 +1,54 @@
+//! The times between the attempts to send an event.
+
+use std::time::Duration;
+
+/// The waits after the first failures. The last wait repeats.
+const WAITS: [Duration; 9] = [
+    Duration::from_secs(1),
+    Duration::from_secs(5),
+    Duration::from_secs(30),
+    Duration::from_mins(2),
+    Duration::from_mins(10),
+    Duration::from_mins(30),
+    Duration::from_hours(1),
+    Duration::from_hours(2),
+    Duration::from_hours(4),
+];
+/// Maximum number of attempts for one event. The last attempt is about 24 hours after the first.
+const ATTEMPTS: i64 = 14;
+/// The time after which a webhook without a success is disabled.
+pub(crate) const MAX_FAILING: Duration = Duration::from_hours(3 * 24);
+
+/// Returns the time until the next attempt after `attempts` failures. Adds up to a tenth of the
+/// time, so that the receiver of many webhooks does not get all events at the same moment. Returns
+/// `None` if no attempt follows.
+pub(crate) fn wait(attempts: i64, jitter: u8) -> Option<Duration> {
+    if attempts >= ATTEMPTS {
+        return None;
+    }
+    let index = usize::try_from(attempts - 1).unwrap_or(0);
+    let wait = WAITS[index.min(WAITS.len() - 1)];
+    Some(wait + wait * u32::from(jitter) / 2560)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_attempts_end_after_about_a_day() {
+        let waits: Vec<_> = (1..).map_while(|attempts| wait(attempts, 0)).collect();
+        assert_eq!(
+            waits[..5].iter().map(Duration::as_secs).collect::<Vec<_>>(),
+            [1, 5, 30, 120, 600]
+        );
+        let total: Duration = waits.iter().sum();
+        assert!(
+            total > Duration::from_hours(23) && total < Duration::from_hours(25),
+            "{total:?}"
+        );
+        assert!(waits.windows(2).all(|pair| pair[0] <= pair[1]));
+        assert!(wait(1, 255).unwrap() < Duration::from_millis(1100));
+        assert_eq!(wait(0, 0), wait(1, 0));
+    }
+}
