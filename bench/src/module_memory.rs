@@ -12,7 +12,7 @@ use crate::report::Report;
 use crate::service::Service;
 
 /// The other built-in modules: name, grants, path prefix, and a route.
-const MODULES: [(&str, &str, &str, &str); 5] = [
+const MODULES: [(&str, &str, &str, &str); 6] = [
     (
         "credentials",
         "'caller', 'profile', 'credentials'",
@@ -33,8 +33,14 @@ const MODULES: [(&str, &str, &str, &str); 5] = [
     ),
     ("teams", "'caller', 'teams'", "/api/v1/", "/api/v1/teams"),
     (
+        "webhooks",
+        "'caller', 'webhooks'",
+        "/api/v1/",
+        "/api/v1/webhooks",
+    ),
+    (
         "mcp",
-        "'caller', 'mailbox', 'aliases', 'outbox'",
+        "'caller', 'mailbox', 'aliases', 'outbox', 'subscriptions'",
         "/mcp",
         "/mcp",
     ),

@@ -59,7 +59,7 @@ impl Service {
     ) -> anyhow::Result<Self> {
         let more_modules = format!(
             "[modules.hostile]\nsource = '{}/fixture_hostile.wasm'\ngrants = ['caller']\npaths = ['/hostile/']\ncpu = 0.1\n\
-             [modules.mcp]\nsource = '{}/latchmail_mcp.wasm'\ngrants = ['caller', 'mailbox', 'aliases', 'outbox']\npaths = ['/mcp']\n",
+             [modules.mcp]\nsource = '{}/latchmail_mcp.wasm'\ngrants = ['caller', 'mailbox', 'aliases', 'outbox', 'subscriptions']\npaths = ['/mcp']\n",
             fixtures.display(),
             modules.display()
         );

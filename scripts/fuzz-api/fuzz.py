@@ -23,7 +23,7 @@ import credentials
 
 HERE = pathlib.Path(__file__).resolve().parent
 LIMITS = (
-    "mail search aliases profile tokens app_passwords sign_in sign_in_address unproven registration password_change domains_read domains_write mcp teams "
+    "mail search aliases profile tokens app_passwords sign_in sign_in_address unproven registration password_change domains_read domains_write mcp teams webhooks "
     "modules public readiness session oauth admin"
 ).split()
 

@@ -315,6 +315,21 @@ call("reschedule_outbox_entry", me, id=later.outbox_id, body=change)
 call("cancel_outbox_entry", me, id=later.outbox_id)
 assert call("list_outbox", me).entries[0].state == "cancelled"
 
+# The stream of events. A stream with a type that exists does not end.
+detailed("stream_events", me, 400, types="none")
+
+# Webhooks. Nothing listens at the receiver.
+hook = models.WebhookRequest(url="https://hooks.example.com/a", types=["message.created"])
+hook = call("create_webhook", me, body=hook)
+assert call("get_webhook", me, id=hook.id).state == "active"
+assert call("list_webhooks", me).webhooks[0].id == hook.id
+call("update_webhook", me, id=hook.id, body=models.WebhookChange(enabled=False))
+assert call("rotate_webhook_secret", me, id=hook.id).secret != hook.secret
+tried = call("test_webhook", me, id=hook.id)
+assert call("list_webhook_deliveries", me, id=hook.id).deliveries[0].id == tried.id
+detailed("replay_webhook_delivery", me, 409, id=hook.id, delivery=tried.id)
+call("delete_webhook", me, id=hook.id)
+
 # The vacation response and the rules.
 call("set_vacation", me, body=models.Vacation(is_enabled=True, text_body="I am away."))
 assert call("get_vacation", me).text_body == "I am away."

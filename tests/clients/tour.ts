@@ -320,6 +320,24 @@ await ok(me.PATCH('/api/v1/mail/outbox/{id}', { params: entry, body: { sendAt: '
 await ok(me.DELETE('/api/v1/mail/outbox/{id}', { params: entry }));
 equal(first((await ok(me.GET('/api/v1/mail/outbox'))).entries).state, 'cancelled');
 
+// The stream of events. A stream with a type that exists does not end.
+const types = { params: { query: { types: 'none' } } };
+equal((await me.GET('/api/v1/mail/events', types)).response.status, 400);
+
+// Webhooks. Nothing listens at the receiver.
+const hook = await ok(me.POST('/api/v1/webhooks', { body: { url: 'https://hooks.example.com/a' } }));
+const hookPath = { params: { path: { id: hook.id } } };
+equal((await ok(me.GET('/api/v1/webhooks/{id}', hookPath))).state, 'active');
+equal(first((await ok(me.GET('/api/v1/webhooks'))).webhooks).id, hook.id);
+await ok(me.PATCH('/api/v1/webhooks/{id}', { ...hookPath, body: { enabled: false } }));
+equal((await ok(me.POST('/api/v1/webhooks/{id}/rotate', hookPath))).secret === hook.secret, false);
+const tried = await ok(me.POST('/api/v1/webhooks/{id}/test', hookPath));
+equal(first((await ok(me.GET('/api/v1/webhooks/{id}/deliveries', hookPath))).deliveries).id, tried.id);
+const replayed = { params: { path: { id: hook.id, delivery: tried.id } } };
+const disabled = await me.POST('/api/v1/webhooks/{id}/deliveries/{delivery}/replay', replayed);
+equal(disabled.response.status, 409);
+await ok(me.DELETE('/api/v1/webhooks/{id}', hookPath));
+
 // The vacation response and the rules.
 await ok(me.PUT('/api/v1/mail/vacation', { body: { isEnabled: true, textBody: 'I am away.' } }));
 equal((await ok(me.GET('/api/v1/mail/vacation'))).textBody, 'I am away.');

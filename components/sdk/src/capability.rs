@@ -22,7 +22,9 @@ mod mailbox;
 mod outbox;
 mod profile;
 mod store;
+mod subscriptions;
 mod teams;
+mod webhooks;
 
 pub use self::aliases::{Alias, AliasChange, Aliases, Expiry};
 pub use self::blob::Blob;
@@ -59,10 +61,14 @@ pub use self::outbox::{
 };
 pub use self::profile::{Changes, Details, PasswordChange, Profile};
 pub use self::store::Store;
+pub use self::subscriptions::{
+    ExceededLimit, NewSubscription, SubscribeError, Subscribed, Subscriptions,
+};
 pub use self::teams::{
     Grant, InvitedMember, Missing, NewGrant, Refused, Right, Target, Team, TeamMember, TeamRole,
     TeamSummary, Teams,
 };
+pub use self::webhooks::{CreatedWebhook, Webhook, WebhookDelivery, WebhookSettings, Webhooks};
 pub use crate::bindings::handles::types::{Error, Problem, Timestamp};
 pub use crate::scope::Scope;
 

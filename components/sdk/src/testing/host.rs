@@ -23,6 +23,7 @@ mod search;
 mod snooze;
 mod store;
 mod teams;
+mod webhooks;
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -35,6 +36,7 @@ pub use filters::{activate_other_script, forget_filters};
 pub use forward_addresses::forward_code;
 pub use grants::put_grant;
 pub use outbox::{SentFile, SentMessage};
+pub use webhooks::{fail_callbacks, set_webhook_deliveries};
 
 use super::NOW;
 use crate::capability::{
@@ -98,6 +100,10 @@ struct Account {
     credentials: Vec<Credential>,
     values: store::Values,
     filters: filters::StoredFilters,
+    webhooks: Vec<webhooks::StoredWebhook>,
+    subscriptions: Vec<webhooks::StoredSubscription>,
+    /// The reason why receivers of subscriptions fail.
+    callback_fault: Option<String>,
     /// The members of the mailbox without the owner, sorted by address.
     members: Vec<TeamMember>,
 }

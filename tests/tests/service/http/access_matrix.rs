@@ -88,7 +88,8 @@ async fn response_to(service: &Service, route: &str, credential: Option<&str>) -
         .replace("{name}", "mail")
         .replace("{id}", "none")
         .replace("{userId}", "none")
-        .replace("{grantId}", "none");
+        .replace("{grantId}", "none")
+        .replace("{delivery}", "none");
     let request = service.request(&line);
     match credential {
         Some(credential) => Response::of(request.bearer_auth(credential)).await,

@@ -120,7 +120,7 @@ fn the_fake_host_in_rust_returns_what_the_scenarios_expect() {
 
 /// The functions that the fake hosts in JavaScript and Python do not have: the beginning of their
 /// names, and the reason.
-const LEFT_OUT: [(&str, &str); 13] = [
+const LEFT_OUT: [(&str, &str); 15] = [
     ("credentials.", ACCOUNT_SETTINGS),
     ("domains.", ACCOUNT_SETTINGS),
     ("teams.", ACCOUNT_SETTINGS),
@@ -134,6 +134,8 @@ const LEFT_OUT: [(&str, &str); 13] = [
     ("mailbox.stream-events", BUNDLED_MAIL),
     ("mailbox.wait-for-changes", BUNDLED_MAIL),
     ("outbox.", BUNDLED_MAIL),
+    ("subscriptions.", ACCOUNT_SETTINGS),
+    ("webhooks.", ACCOUNT_SETTINGS),
 ];
 const BUNDLED_MAIL: &str = "modules that write mail use the routes of the bundled module";
 const ACCOUNT_SETTINGS: &str = "only a module that replaces a bundled one changes these settings";

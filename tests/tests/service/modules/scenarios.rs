@@ -249,6 +249,8 @@ async fn the_host_returns_what_the_scenarios_expect() {
         "drafts",
         "deliveries",
         "filters",
+        "webhooks",
+        "subscriptions",
     ];
     let mut settings = format!(
         "modules.scenarios.source = '{}'\nmodules.scenarios.grants = {grants:?}\n\

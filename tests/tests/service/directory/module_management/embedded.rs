@@ -133,7 +133,8 @@ async fn without_modules_the_service_starts_and_names_them() {
     service.send("GET /api/health").await.succeeds(200);
     let lines = log.lines_with("the routes of these modules are missing");
     assert!(
-        lines.len() == 1 && lines[0].contains("mail, credentials, aliases, domains, teams, mcp"),
+        lines.len() == 1
+            && lines[0].contains("mail, credentials, aliases, domains, teams, webhooks, mcp"),
         "{lines:?}"
     );
     let own = Setup::default().with_embedded(&[]);

@@ -45,7 +45,15 @@ async fn only_signed_in_administrators_can_change_modules() {
         .collect();
     assert_eq!(
         names,
-        ["aliases", "credentials", "domains", "mail", "mcp", "teams"]
+        [
+            "aliases",
+            "credentials",
+            "domains",
+            "mail",
+            "mcp",
+            "teams",
+            "webhooks"
+        ]
     );
     assert!(
         listed["modules"]

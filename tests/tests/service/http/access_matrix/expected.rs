@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use latchmail_core::caller::Scope;
 use latchmail_runtime::modules::Access;
 
-use super::routes::{CHANGES, SESSION_ROUTES};
+use super::routes::{CHANGES, SESSION_ROUTES, WEBHOOKS};
 
 /// Returns the expected access of each route.
 pub(super) fn expected_access() -> BTreeMap<&'static str, Access> {
@@ -105,6 +105,7 @@ pub(super) fn expected_access() -> BTreeMap<&'static str, Access> {
     .chain(expected_access_of_administration())
     .chain(SESSION_ROUTES.map(|route| (route, Access::Session)))
     .chain(CHANGES.map(|route| (route, write)))
+    .chain(WEBHOOKS.map(|route| (route, read)))
     .collect()
 }
 

@@ -38,3 +38,16 @@ pub(super) const SESSION_ROUTES: [&str; 10] = [
     "POST /api/v1/profile/grants/{id}/suspend",
     "POST /api/v1/profile/grants/{id}/resume",
 ];
+
+/// The routes of webhooks.
+pub(super) const WEBHOOKS: [&str; 9] = [
+    "GET /api/v1/webhooks",
+    "POST /api/v1/webhooks",
+    "GET /api/v1/webhooks/{id}",
+    "PATCH /api/v1/webhooks/{id}",
+    "DELETE /api/v1/webhooks/{id}",
+    "POST /api/v1/webhooks/{id}/rotate",
+    "POST /api/v1/webhooks/{id}/test",
+    "GET /api/v1/webhooks/{id}/deliveries",
+    "POST /api/v1/webhooks/{id}/deliveries/{delivery}/replay",
+];
