@@ -28,8 +28,9 @@ pub(crate) struct AgentMessage {
     /// The id of the request. Absent in a notification.
     #[schema(value_type = Option<AgentMessageId>, nullable = false)]
     id: Option<AgentMessageId>,
-    /// The name of the method: `server/discover`, `tools/list` or `tools/call`. Revisions before
-    /// 2026-07-28 also have `initialize` and `ping`.
+    /// The name of the method: `server/discover`, `tools/list`, `tools/call`, `events/list`,
+    /// `events/subscribe` or `events/unsubscribe`. Revisions before 2026-07-28 also have
+    /// `initialize` and `ping`.
     method: String,
     /// The parameters of the method.
     #[schema(value_type = Option<Object>, nullable = false)]

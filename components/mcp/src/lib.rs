@@ -1,12 +1,13 @@
 //! The agent endpoint. The endpoint provides mail and aliases as tools of the Model Context
 //! Protocol, over Streamable HTTP.
 //!
-//! Requests are independent of each other: there are no sessions and no push messages. Each
-//! response is one JSON document. The host authenticates the caller. The caller's scopes determine
-//! the available tools.
+//! Requests are independent of each other: there are no sessions and no event streams. Each
+//! response is one JSON document. The host sends events to the URLs of agents that subscribe. The
+//! host authenticates the caller. The caller's scopes determine the available tools.
 
 mod cut;
 mod endpoint;
+mod events;
 mod frame;
 mod headers;
 mod hidden;
@@ -22,7 +23,7 @@ mod schema;
 mod tests;
 mod tools;
 
-use latchmail_sdk::capability::{Aliases, Caller, Config, Mailbox, Outbox};
+use latchmail_sdk::capability::{Aliases, Caller, Config, Mailbox, Outbox, Subscriptions};
 use latchmail_sdk::{Module, Route};
 use utoipa::OpenApi;
 
@@ -31,9 +32,9 @@ use utoipa::OpenApi;
 const MAX_BODY: u32 = 1024 * 1024;
 
 /// The host capabilities that the endpoint uses.
-pub trait Capabilities: Aliases + Caller + Config + Mailbox + Outbox {}
+pub trait Capabilities: Aliases + Caller + Config + Mailbox + Outbox + Subscriptions {}
 
-impl<H: Aliases + Caller + Config + Mailbox + Outbox> Capabilities for H {}
+impl<H: Aliases + Caller + Config + Mailbox + Outbox + Subscriptions> Capabilities for H {}
 
 #[derive(OpenApi)]
 #[openapi(

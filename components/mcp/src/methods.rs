@@ -1,4 +1,4 @@
-//! Serves the methods of the protocol: server description, tool list and tool calls.
+//! Serves the methods of the protocol: server description, tool list, tool calls and events.
 
 use latchmail_sdk::capability::Config;
 use latchmail_sdk::scope;
@@ -7,6 +7,7 @@ use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Value, json};
 
 use crate::Capabilities;
+use crate::events;
 use crate::outcome::CallToolResult;
 use crate::revision::{self, Revision};
 use crate::rpc::{MethodResult, Params, RpcError};
@@ -62,6 +63,9 @@ pub(crate) fn serve(
         ("server/discover", true) => complete(host, revision, discover()),
         ("initialize", false) => complete(host, revision, initialize(host, params)?),
         ("ping", false) => complete(host, revision, json!({})),
+        ("events/list", _) => complete(host, revision, events::list(host, params)?),
+        ("events/subscribe", _) => complete(host, revision, events::subscribe(host, params)?),
+        ("events/unsubscribe", _) => complete(host, revision, events::unsubscribe(host, params)?),
         ("tools/list", _) => complete(host, revision, list_tools(host, revision, params)?),
         ("tools/call", _) => {
             let result = call_tool(host, revision, params)?;
@@ -98,7 +102,7 @@ fn server_info(host: &impl Config) -> Value {
 fn discover() -> Value {
     json!({
         "supportedVersions": revision::ALL.map(Revision::name),
-        "capabilities": { "tools": {} },
+        "capabilities": events::capabilities(),
         "instructions": INSTRUCTIONS,
         "ttlMs": CACHE_TTL,
         "cacheScope": "private",
@@ -111,7 +115,7 @@ fn initialize(host: &impl Config, params: &Params) -> Result<Value, RpcError> {
         requested.ok_or_else(|| RpcError::invalid_params("protocolVersion is required"))?;
     Ok(json!({
         "protocolVersion": Revision::negotiate(requested).name(),
-        "capabilities": { "tools": {} },
+        "capabilities": events::capabilities(),
         "serverInfo": server_info(host),
         "instructions": INSTRUCTIONS,
     }))

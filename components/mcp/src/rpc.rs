@@ -110,6 +110,18 @@ impl RpcError {
         }
     }
 
+    /// Creates an error with a code of an extension.
+    pub(crate) fn application(code: i32, message: impl Into<Cow<'static, str>>) -> Self {
+        Self::new(code, 200, message)
+    }
+
+    pub(crate) fn with_data(self, data: Value) -> Self {
+        Self {
+            data: Some(data),
+            ..self
+        }
+    }
+
     pub(crate) fn with_status(self, status: u16) -> Self {
         Self { status, ..self }
     }

@@ -1,6 +1,7 @@
 //! Tests of the endpoint with an in-memory host: by revision, by tool, and with hostile mail.
 
 mod client;
+mod events;
 mod handshake;
 mod hostile;
 mod http;

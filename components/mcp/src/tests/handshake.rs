@@ -25,7 +25,13 @@ fn the_handshake_returns_the_requested_revision() {
         assert_eq!(response.header("mcp-session-id"), None);
         let negotiated = result(&response);
         assert_eq!(negotiated["protocolVersion"], revision);
-        assert_eq!(negotiated["capabilities"], json!({ "tools": {} }));
+        assert_eq!(
+            negotiated["capabilities"],
+            json!({
+                "tools": {}, "events": {},
+                "extensions": { "io.modelcontextprotocol/events": {} },
+            })
+        );
         let server = json!({ "name": "Example Mail", "version": "1.0.0" });
         assert_eq!(negotiated["serverInfo"], server);
         assert!(

@@ -20,7 +20,13 @@ fn discovery_returns_revisions_and_capabilities() {
     let found = result(&rpc(&service, "2026-07-28", "server/discover", json!({})));
     let versions = json!(["2026-07-28", "2025-11-25", "2025-06-18", "2025-03-26"]);
     assert_eq!(found["supportedVersions"], versions);
-    assert_eq!(found["capabilities"], json!({ "tools": {} }));
+    assert_eq!(
+        found["capabilities"],
+        json!({
+            "tools": {}, "events": {},
+            "extensions": { "io.modelcontextprotocol/events": {} },
+        })
+    );
     assert_eq!(found["resultType"], "complete");
     assert_eq!(found["cacheScope"], "private");
     assert!(found["ttlMs"].is_u64() && found["instructions"].is_string());
