@@ -20,6 +20,9 @@ pub struct HostProcess {
     config: PathBuf,
     /// A folder on a small disk of its own, and the size of that disk, as `mount` expects it.
     small_disk: Option<(PathBuf, String)>,
+    /// The file of the authorities that the host trusts. If `None`, the host trusts those of the
+    /// system.
+    authorities: Option<PathBuf>,
     health: String,
 }
 
@@ -61,10 +64,11 @@ impl HostProcess {
         base: &str,
     ) -> Self {
         let mut process = Self {
-            child: spawn(&program, &config, small_disk.as_ref()),
+            child: spawn(&program, &config, small_disk.as_ref(), None),
             program,
             config,
             small_disk,
+            authorities: None,
             health: format!("{base}/api/health"),
         };
         process.wait_until_ready().await;
@@ -119,8 +123,20 @@ impl HostProcess {
     /// Starts the host again after it was killed or stopped.
     pub async fn start(&mut self) {
         self.child.wait().await.unwrap();
-        self.child = spawn(&self.program, &self.config, self.small_disk.as_ref());
+        self.child = spawn(
+            &self.program,
+            &self.config,
+            self.small_disk.as_ref(),
+            self.authorities.as_deref(),
+        );
         self.wait_until_ready().await;
+    }
+
+    /// Starts the host again, so that it trusts only the authorities in this file.
+    pub async fn restart_trusting(&mut self, authorities: &Path) {
+        self.stop().await;
+        self.authorities = Some(authorities.to_owned());
+        self.start().await;
     }
 
     async fn wait_until_ready(&mut self) {
@@ -133,7 +149,12 @@ impl HostProcess {
     }
 }
 
-fn spawn(program: &Path, config: &Path, small_disk: Option<&(PathBuf, String)>) -> Child {
+fn spawn(
+    program: &Path,
+    config: &Path,
+    small_disk: Option<&(PathBuf, String)>,
+    authorities: Option<&Path>,
+) -> Child {
     let mut command = match small_disk {
         None => Command::new(program),
         Some((folder, size)) => {
@@ -154,6 +175,9 @@ fn spawn(program: &Path, config: &Path, small_disk: Option<&(PathBuf, String)>) 
         }
     };
     command.env_clear().arg("serve").arg("--config").arg(config);
+    if let Some(authorities) = authorities {
+        command.env("SSL_CERT_FILE", authorities);
+    }
     command.stdin(Stdio::null()).stdout(Stdio::null());
     command.kill_on_drop(true).spawn().unwrap()
 }

@@ -12,11 +12,12 @@ use rcgen::{
     KeyPair, KeyUsagePurpose,
 };
 use tokio::net::TcpStream;
-use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 use tokio_rustls::rustls::crypto::ring;
-use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName};
-use tokio_rustls::rustls::{ClientConfig, RootCertStore};
+use tokio_rustls::rustls::pki_types::pem::PemObject as _;
+use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+use tokio_rustls::rustls::{ClientConfig, RootCertStore, ServerConfig};
+use tokio_rustls::{TlsAcceptor, TlsConnector};
 
 /// The name in the certificates.
 pub const NAME: &str = "service.test";
@@ -110,6 +111,20 @@ impl CertificateFolder {
     /// Returns the current certificate.
     pub fn current(&self) -> &CertificateDer<'static> {
         &self.current
+    }
+
+    /// Returns a server with the current certificate.
+    pub fn acceptor(&self) -> TlsAcceptor {
+        let key = std::fs::read(self.key()).unwrap();
+        let config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
+            .with_safe_default_protocol_versions()
+            .unwrap()
+            .with_no_client_auth()
+            .with_single_cert(
+                vec![self.current.clone()],
+                PrivateKeyDer::from_pem_slice(&key).unwrap(),
+            );
+        TlsAcceptor::from(Arc::new(config.unwrap()))
     }
 
     /// Returns a client that trusts the certificates of this authority.

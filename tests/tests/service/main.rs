@@ -18,3 +18,4 @@ mod operator_page;
 mod several_hosts;
 mod single_sign_on;
 mod traces;
+mod webhooks;

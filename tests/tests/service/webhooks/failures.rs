@@ -1,0 +1,117 @@
+//! Receivers that fail, hang or refuse events.
+
+use std::time::Duration;
+
+use latchmail_tests::{Behaviour, Receiver, Service, wait_until};
+use serde_json::{Value, json};
+
+use super::{advance, create, deliver, deliveries, start, state, wait_for_state};
+
+#[tokio::test]
+async fn a_receiver_that_is_gone_disables_its_webhook() {
+    let (service, receiver) = start().await;
+    receiver.behave(Behaviour::Status(410));
+    let ada = service.person("ada").await;
+    let (id, _) = create(&ada, &json!({ "url": receiver.url("/") })).await;
+    deliver(&ada, "one").await;
+    wait_for_state(&ada, &id, "failed").await;
+    wait_until("the webhook is disabled", async || {
+        state(&ada, &id).await["state"] == "disabled"
+    })
+    .await;
+    assert_eq!(
+        state(&ada, &id).await["reason"],
+        "The receiver responded with 410"
+    );
+    let audit = service.operator("audit", "").await;
+    assert!(audit.succeeds().contains("webhook_disabled"));
+
+    // An enabled webhook continues with the events that it has not sent.
+    deliver(&ada, "two").await;
+    ada.wait_for_message("two").await;
+    receiver.behave(Behaviour::Status(200));
+    let line = format!("PATCH /api/v1/webhooks/{id}");
+    let enabled = ada
+        .send_json(&line, &json!({ "enabled": true }))
+        .await
+        .succeeds(200);
+    assert_eq!(
+        (&enabled["state"], &enabled["reason"]),
+        (&json!("active"), &Value::Null)
+    );
+    receiver.wait_for("/", 2).await;
+    assert_eq!(receiver.received().len(), 2);
+}
+
+#[tokio::test]
+async fn an_event_fails_after_a_day_and_the_webhook_after_three_days() {
+    let (service, receiver) = start().await;
+    receiver.behave(Behaviour::Status(500));
+    let ada = service.person("ada").await;
+    let (id, _) = create(&ada, &json!({ "url": receiver.url("/") })).await;
+    for subject in ["one", "two"] {
+        deliver(&ada, subject).await;
+        ada.wait_for_message(subject).await;
+    }
+    let began = service.clock.now();
+    let mut first_failed_after = None;
+    let mut count = 1;
+    let mut person = ada;
+    loop {
+        receiver.wait_for("/", count).await;
+        let mut next_at = None;
+        wait_until("the attempt is recorded", async || {
+            let all = deliveries(&person, &id).await;
+            let attempts = all
+                .iter()
+                .map(|one| one["attempts"].as_u64().unwrap())
+                .sum::<u64>();
+            if first_failed_after.is_none() && all.last().unwrap()["state"] == "failed" {
+                first_failed_after = Some(service.clock.now().since(began));
+            }
+            let pending = all.iter().find(|one| one["state"] == "pending");
+            next_at = pending.map(|one| one["nextAt"].clone());
+            attempts >= count as u64
+        })
+        .await;
+        if state(&person, &id).await["state"] == "disabled" {
+            break;
+        }
+        assert!(service.clock.now().since(began) < Duration::from_hours(80));
+        let wait = if count % 14 == 0 {
+            Duration::ZERO
+        } else {
+            Duration::from_hours(5)
+        };
+        advance(&service, wait);
+        person = person.refreshed().await;
+        count += 1;
+    }
+    let after = first_failed_after.unwrap();
+    assert!(after > Duration::from_hours(20), "{after:?}");
+    let disabled = state(&person, &id).await;
+    let reason = disabled["reason"].as_str().unwrap();
+    assert!(
+        reason.starts_with("The receiver accepted no event for three days."),
+        "{reason}"
+    );
+}
+
+#[tokio::test]
+async fn a_receiver_that_hangs_delays_no_other_receiver() {
+    let (slow, fast) = (Receiver::start().await, Receiver::start().await);
+    slow.behave(Behaviour::Silence);
+    let allow = format!("webhooks.allow = ['{}', '{}']", slow.address, fast.address);
+    let service = Service::with_mail_and(&allow).await;
+    let ada = service.person("ada").await;
+    for number in 0..10 {
+        let body = json!({ "url": slow.url(&format!("/{number}")) });
+        create(&ada, &body).await;
+    }
+    let (id, _) = create(&ada, &json!({ "url": fast.url("/") })).await;
+    deliver(&ada, "one").await;
+    fast.wait_for("/", 1).await;
+    wait_for_state(&ada, &id, "delivered").await;
+    // The attempts of the other receiver have not ended.
+    assert!(slow.received().len() <= 8, "{}", slow.received().len());
+}
