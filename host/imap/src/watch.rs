@@ -33,18 +33,18 @@ pub struct Watch {
     idle: Option<String>,
 }
 
-impl Session {
-    /// Makes the server report changes on this connection. Returns `None` if the server does not
-    /// support this.
+impl Watch {
+    /// Makes the server report changes on the connection of `session`. Returns `None` if the server
+    /// does not support this.
     ///
     /// # Errors
     /// Returns an [`Error`] if a command fails.
-    pub async fn into_watch(mut self) -> Result<Option<Watch>, Error> {
-        let capabilities = self.connection.capabilities;
+    pub async fn start(mut session: Session) -> Result<Option<Self>, Error> {
+        let capabilities = session.connection.capabilities;
         if !capabilities.notify && !capabilities.idle {
             return Ok(None);
         }
-        if self
+        if session
             .open_path(OpenMode::Examine, INBOX, None)
             .await?
             .is_none()
@@ -54,24 +54,25 @@ impl Session {
         let mut notifies = false;
         if capabilities.notify {
             let commands = [NOTIFY.to_owned()];
-            let mut outcomes = self.connection.run(&commands, &mut |_, _| Ok(())).await?;
+            let mut outcomes = session
+                .connection
+                .run(&commands, &mut |_, _| Ok(()))
+                .await?;
             notifies = outcomes.pop().is_some_and(|outcome| outcome.ok().is_ok());
         }
         if !notifies && !capabilities.idle {
             return Ok(None);
         }
-        let timeout = self.connection.timeout;
-        let Idle { wire, .. } = self.connection.take_idle()?;
-        Ok(Some(Watch {
+        let timeout = session.connection.timeout;
+        let Idle { wire, .. } = session.connection.take_idle()?;
+        Ok(Some(Self {
             wire,
             timeout,
             notifies,
             idle: None,
         }))
     }
-}
 
-impl Watch {
     /// Waits until the server reports a change. If this call is cancelled, the connection cannot be
     /// used any longer.
     ///

@@ -108,12 +108,8 @@ impl Connections {
 
     /// Opens a connection on which the mail server reports changes of a mailbox.
     pub(crate) async fn watch(&self, credential: &MailCredential) -> Result<Option<Watch>, Error> {
-        Ok(self
-            .connector
-            .logged_in(credential)
-            .await?
-            .into_watch()
-            .await?)
+        let session = self.connector.logged_in(credential).await?;
+        Ok(Watch::start(session).await?)
     }
 
     /// Leases a connection from the pool. See [`Pool::lease`].

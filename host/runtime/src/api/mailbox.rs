@@ -218,7 +218,7 @@ impl Host for Call {
         filter: wit::EventFilter,
     ) -> Result<Resource<EventStream>, HostError<wit::StreamError>> {
         let _span = host_call("mailbox.stream-events");
-        self.open_events(since, filter).await
+        events::open_events(self, since, filter).await
     }
 
     async fn wait_for_changes(
@@ -229,7 +229,7 @@ impl Host for Call {
         seconds: u32,
     ) -> Result<Resource<EventStream>, HostError<wit::StreamError>> {
         let _span = host_call("mailbox.wait-for-changes");
-        self.wait_for_change(since, folder, limit, seconds)
+        events::wait_for_change(self, since, folder, limit, seconds)
     }
 
     async fn set_flags(

@@ -10,7 +10,7 @@ use latchmail_core::clock::Timestamp;
 
 use super::call::Call;
 use super::host_call::host_call;
-use super::webhooks::webhook_error;
+use super::webhooks::{owner, webhook_error};
 
 impl Host for Call {
     fn convert_subscribe_error(
@@ -25,7 +25,7 @@ impl Host for Call {
         new: wit::NewSubscription,
     ) -> Result<wit::Subscribed, HostError<SubscribeError>> {
         let _span = host_call("subscriptions.subscribe");
-        let owner = self.webhook_owner()?;
+        let owner = owner(self)?;
         let new = NewSubscription {
             name: new.name,
             folder: new.folder,
@@ -52,7 +52,7 @@ impl Host for Call {
         url: String,
     ) -> Result<(), HostError<Error>> {
         let _span = host_call("subscriptions.unsubscribe");
-        let owner = self.webhook_owner()?;
+        let owner = owner(self)?;
         let webhooks = &self.services.webhooks;
         let ended = webhooks.unsubscribe(&owner, &name, folder.as_deref(), &url);
         let ended = ended.await.map_err(webhook_error)?;

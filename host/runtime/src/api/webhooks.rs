@@ -15,7 +15,7 @@ use super::problem;
 impl Host for Call {
     async fn create(&mut self, settings: wit::Settings) -> Result<wit::Created, HostError<Error>> {
         let _span = host_call("webhooks.create");
-        let owner = self.webhook_owner()?;
+        let owner = owner(self)?;
         let created = self.services.webhooks.create(&owner, from_wit(settings));
         let created = created.await.map_err(webhook_error)?;
         Ok(wit::Created {
@@ -26,7 +26,7 @@ impl Host for Call {
 
     async fn list(&mut self) -> Result<Vec<wit::Webhook>, HostError<Error>> {
         let _span = host_call("webhooks.list");
-        let owner = self.webhook_owner()?;
+        let owner = owner(self)?;
         let listed = self.services.webhooks.list(&owner).await;
         Ok(listed
             .map_err(webhook_error)?
@@ -37,7 +37,7 @@ impl Host for Call {
 
     async fn get(&mut self, id: String) -> Result<wit::Webhook, HostError<Error>> {
         let _span = host_call("webhooks.get");
-        let owner = self.webhook_owner()?;
+        let owner = owner(self)?;
         let found = self.services.webhooks.get(&owner, &id).await;
         Ok(webhook(found.map_err(webhook_error)?))
     }
@@ -49,7 +49,7 @@ impl Host for Call {
         enabled: bool,
     ) -> Result<wit::Webhook, HostError<Error>> {
         let _span = host_call("webhooks.change");
-        let owner = self.webhook_owner()?;
+        let owner = owner(self)?;
         let webhooks = &self.services.webhooks;
         let changed = webhooks.change(&owner, &id, from_wit(settings), enabled);
         Ok(webhook(changed.await.map_err(webhook_error)?))
@@ -57,21 +57,21 @@ impl Host for Call {
 
     async fn delete(&mut self, id: String) -> Result<(), HostError<Error>> {
         let _span = host_call("webhooks.delete");
-        let owner = self.webhook_owner()?;
+        let owner = owner(self)?;
         let deleted = self.services.webhooks.delete(&owner, &id).await;
         Ok(deleted.map_err(webhook_error)?)
     }
 
     async fn rotate(&mut self, id: String) -> Result<String, HostError<Error>> {
         let _span = host_call("webhooks.rotate");
-        let owner = self.webhook_owner()?;
+        let owner = owner(self)?;
         let secret = self.services.webhooks.rotate(&owner, &id).await;
         Ok(secret.map_err(webhook_error)?)
     }
 
     async fn test(&mut self, id: String) -> Result<wit::Delivery, HostError<Error>> {
         let _span = host_call("webhooks.test");
-        let owner = self.webhook_owner()?;
+        let owner = owner(self)?;
         let sent = self.services.webhooks.test(&owner, &id).await;
         Ok(delivery(sent.map_err(webhook_error)?))
     }
@@ -82,7 +82,7 @@ impl Host for Call {
         limit: u32,
     ) -> Result<Vec<wit::Delivery>, HostError<Error>> {
         let _span = host_call("webhooks.deliveries");
-        let owner = self.webhook_owner()?;
+        let owner = owner(self)?;
         let listed = self.services.webhooks.deliveries(&owner, &id, limit).await;
         let listed = listed.map_err(webhook_error)?;
         Ok(listed.into_iter().map(delivery).collect())
@@ -94,24 +94,22 @@ impl Host for Call {
         replayed: String,
     ) -> Result<wit::Delivery, HostError<Error>> {
         let _span = host_call("webhooks.replay");
-        let owner = self.webhook_owner()?;
+        let owner = owner(self)?;
         let pending = self.services.webhooks.replay(&owner, &id, &replayed).await;
         Ok(delivery(pending.map_err(webhook_error)?))
     }
 }
 
-impl Call {
-    /// Returns the caller as the owner of webhooks.
-    pub(super) fn webhook_owner(&self) -> Result<Owner, Error> {
-        let access = self.mailbox_access(Scope::MailRead)?;
-        let caller = self.require_caller()?;
-        Ok(Owner {
-            access,
-            app_password: caller.mail.app_password_id().map(ToOwned::to_owned),
-            is_session: matches!(caller.credential, Credential::Session { .. }),
-            origin: self.origin.clone(),
-        })
-    }
+/// Returns the caller as the owner of webhooks.
+pub(super) fn owner(call: &Call) -> Result<Owner, Error> {
+    let access = call.mailbox_access(Scope::MailRead)?;
+    let caller = call.require_caller()?;
+    Ok(Owner {
+        access,
+        app_password: caller.mail.app_password_id().map(ToOwned::to_owned),
+        is_session: matches!(caller.credential, Credential::Session { .. }),
+        origin: call.origin.clone(),
+    })
 }
 
 fn from_wit(settings: wit::Settings) -> WebhookSettings {

@@ -13,7 +13,7 @@ const MAX_CHANGES: u32 = 500;
 /// Maximum time of a wait, in seconds.
 const MAX_WAIT: u32 = 60;
 /// The types of events.
-const EVENT_TYPES: [&str; 10] = [
+pub(super) const EVENT_TYPES: [&str; 10] = [
     "message.created",
     "message.flags",
     "message.moved",
@@ -67,49 +67,47 @@ impl Mail {
     }
 }
 
-impl Mail {
-    /// Returns a stream that contains only the cursor, because nothing changes while a test reads
-    /// the stream.
-    pub(super) fn stream(
-        &self,
-        since: Option<&str>,
-        folder: Option<&str>,
-        types: &[String],
-    ) -> Result<Events, StreamError> {
-        if let Some(unknown) = types
-            .iter()
-            .find(|name| !EVENT_TYPES.contains(&name.as_str()))
-        {
-            let text = format!("unknown event type: {unknown}");
-            return Err(StreamError::Failed(Error::invalid(
-                codes::INVALID_EVENT_TYPE,
-                text,
-            )));
-        }
-        let list = self.changes_since(since, folder, MAX_CHANGES);
-        let cursor = list.map_err(stream_error)?.cursor;
-        let text = format!(": waiting\nid: {cursor}\n\n");
-        Ok(Events::Bytes(text.into_bytes()))
+/// Returns a stream that contains only the cursor, because nothing changes while a test reads
+/// the stream.
+pub(super) fn stream(
+    mail: &Mail,
+    since: Option<&str>,
+    folder: Option<&str>,
+    types: &[String],
+) -> Result<Events, StreamError> {
+    if let Some(unknown) = types
+        .iter()
+        .find(|name| !EVENT_TYPES.contains(&name.as_str()))
+    {
+        let text = format!("unknown event type: {unknown}");
+        return Err(StreamError::Failed(Error::invalid(
+            codes::INVALID_EVENT_TYPE,
+            text,
+        )));
     }
+    let list = mail.changes_since(since, folder, MAX_CHANGES);
+    let cursor = list.map_err(stream_error)?.cursor;
+    let text = format!(": waiting\nid: {cursor}\n\n");
+    Ok(Events::Bytes(text.into_bytes()))
+}
 
-    /// Returns the result of a wait without changes.
-    pub(super) fn wait(
-        &self,
-        since: &str,
-        folder: Option<&str>,
-        limit: u32,
-        seconds: u32,
-    ) -> Result<Events, StreamError> {
-        if !(1..=MAX_WAIT).contains(&seconds) {
-            let text = format!("seconds must be between 1 and {MAX_WAIT}");
-            let error = Error::invalid(codes::INVALID_CHANGES_PARAMETERS, text);
-            return Err(StreamError::Failed(error));
-        }
-        let list = self.changes_since(Some(since), folder, limit);
-        let list = list.map_err(stream_error)?;
-        let body = json!({ "cursor": list.cursor, "more": list.more, "changes": [] });
-        Ok(Events::Bytes(body.to_string().into_bytes()))
+/// Returns the result of a wait without changes.
+pub(super) fn wait(
+    mail: &Mail,
+    since: &str,
+    folder: Option<&str>,
+    limit: u32,
+    seconds: u32,
+) -> Result<Events, StreamError> {
+    if !(1..=MAX_WAIT).contains(&seconds) {
+        let text = format!("seconds must be between 1 and {MAX_WAIT}");
+        let error = Error::invalid(codes::INVALID_CHANGES_PARAMETERS, text);
+        return Err(StreamError::Failed(error));
     }
+    let list = mail.changes_since(Some(since), folder, limit);
+    let list = list.map_err(stream_error)?;
+    let body = json!({ "cursor": list.cursor, "more": list.more, "changes": [] });
+    Ok(Events::Bytes(body.to_string().into_bytes()))
 }
 
 fn stream_error(error: ChangesError) -> StreamError {

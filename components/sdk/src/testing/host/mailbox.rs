@@ -4,7 +4,7 @@
 
 use super::mail::{KeptImport, Mail, Stored, changed_message, settable};
 use super::message_changes::{change_if, versions};
-use super::{FakeHost, Need};
+use super::{FakeHost, Need, changes};
 use crate::capability::{
     Attachment, AttachmentContent, Blob, Change, ChangeList, ChangesError, ConditionalError,
     CopiedMessage, Detail, DetailWithBlobs, Error, EventFilter, Events, FlagAction, Folder,
@@ -234,7 +234,7 @@ impl Mailbox for FakeHost {
     ) -> Result<Events, StreamError> {
         let folder = filter.folder.as_deref();
         read_mail(self, StreamError::Failed, |mail| {
-            mail.stream(since, folder, &filter.types)
+            changes::stream(mail, since, folder, &filter.types)
         })
     }
 
@@ -246,7 +246,7 @@ impl Mailbox for FakeHost {
         seconds: u32,
     ) -> Result<Events, StreamError> {
         read_mail(self, StreamError::Failed, |mail| {
-            mail.wait(since, folder, limit, seconds)
+            changes::wait(mail, since, folder, limit, seconds)
         })
     }
 

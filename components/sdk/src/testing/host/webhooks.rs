@@ -3,6 +3,7 @@
 
 use latchmail_shape::codes;
 
+use super::changes::EVENT_TYPES;
 use super::{FakeHost, Need};
 use crate::capability::{
     CreatedWebhook, Error, ExceededLimit, Kind, NewSubscription, Scope, SubscribeError, Subscribed,
@@ -15,20 +16,6 @@ const MAX_WEBHOOKS: usize = 20;
 const MAX_SUBSCRIPTIONS: u32 = 20;
 /// The longest time until a subscription must be refreshed, in milliseconds.
 const MAX_LIFETIME: u64 = 7 * 24 * 3_600_000;
-/// The types of events.
-const TYPES: [&str; 10] = [
-    "message.created",
-    "message.flags",
-    "message.moved",
-    "message.deleted",
-    "folder.created",
-    "folder.renamed",
-    "folder.deleted",
-    "outbox.sent",
-    "outbox.failed",
-    "delivery.bounced",
-];
-
 /// A webhook with its deliveries.
 #[derive(Debug)]
 pub(super) struct StoredWebhook {
@@ -71,7 +58,7 @@ fn check(host: &FakeHost, settings: &WebhookSettings) -> Result<(), Error> {
         if types[..index].contains(name) {
             return Err(invalid(format!("types[{index}] is repeated")));
         }
-        if !TYPES.contains(&name.as_str()) {
+        if !EVENT_TYPES.contains(&name.as_str()) {
             let text = format!("types[{index}] is not a type of an event");
             return Err(invalid(text));
         }
@@ -89,21 +76,19 @@ fn check(host: &FakeHost, settings: &WebhookSettings) -> Result<(), Error> {
     Err(Error::invalid(codes::INVALID_WEBHOOK_URL, text))
 }
 
-impl FakeHost {
-    /// Calls `act` with a webhook that the caller manages.
-    fn with_webhook<T>(
-        &self,
-        id: &str,
-        act: impl FnOnce(&mut StoredWebhook) -> Result<T, Error>,
-    ) -> Result<T, Error> {
-        self.authorize(Need::Scope(Scope::MailRead))?;
-        let kind = self.caller.borrow().kind();
-        self.with_account(|account| {
-            let mut webhooks = account.webhooks.iter_mut();
-            let found = webhooks.find(|one| one.webhook.id == id && one.is_managed_by(kind));
-            act(found.ok_or(Error::NotFound)?)
-        })
-    }
+/// Calls `act` with a webhook that the caller manages.
+fn with_webhook<T>(
+    host: &FakeHost,
+    id: &str,
+    act: impl FnOnce(&mut StoredWebhook) -> Result<T, Error>,
+) -> Result<T, Error> {
+    host.authorize(Need::Scope(Scope::MailRead))?;
+    let kind = host.caller.borrow().kind();
+    host.with_account(|account| {
+        let mut webhooks = account.webhooks.iter_mut();
+        let found = webhooks.find(|one| one.webhook.id == id && one.is_managed_by(kind));
+        act(found.ok_or(Error::NotFound)?)
+    })
 }
 
 impl StoredWebhook {
@@ -153,7 +138,7 @@ impl Webhooks for FakeHost {
     }
 
     fn get_webhook(&self, id: &str) -> Result<Webhook, Error> {
-        self.with_webhook(id, |stored| Ok(stored.webhook.clone()))
+        with_webhook(self, id, |stored| Ok(stored.webhook.clone()))
     }
 
     fn change_webhook(
@@ -162,9 +147,9 @@ impl Webhooks for FakeHost {
         settings: &WebhookSettings,
         enabled: bool,
     ) -> Result<Webhook, Error> {
-        self.with_webhook(id, |_| Ok(()))?;
+        with_webhook(self, id, |_| Ok(()))?;
         check(self, settings)?;
-        self.with_webhook(id, |stored| {
+        with_webhook(self, id, |stored| {
             let webhook = &mut stored.webhook;
             webhook.settings = settings.clone();
             webhook.enabled = enabled;
@@ -173,19 +158,19 @@ impl Webhooks for FakeHost {
     }
 
     fn delete_webhook(&self, id: &str) -> Result<(), Error> {
-        self.with_webhook(id, |_| Ok(()))?;
+        with_webhook(self, id, |_| Ok(()))?;
         self.with_account(|account| account.webhooks.retain(|one| one.webhook.id != id));
         Ok(())
     }
 
     fn rotate_webhook(&self, id: &str) -> Result<String, Error> {
         let number = self.next_number("secret");
-        self.with_webhook(id, |_| Ok(format!("whsec_{id}_{number}")))
+        with_webhook(self, id, |_| Ok(format!("whsec_{id}_{number}")))
     }
 
     fn test_webhook(&self, id: &str) -> Result<WebhookDelivery, Error> {
         let (number, now) = (self.next_number("delivery"), self.now());
-        self.with_webhook(id, |stored| {
+        with_webhook(self, id, |stored| {
             let delivery = WebhookDelivery {
                 id: format!("delivery-{number}"),
                 event_id: format!("test_{number}"),
@@ -205,7 +190,7 @@ impl Webhooks for FakeHost {
 
     fn webhook_deliveries(&self, id: &str, limit: u32) -> Result<Vec<WebhookDelivery>, Error> {
         let limit = usize::try_from(limit).unwrap_or(usize::MAX);
-        self.with_webhook(id, |stored| {
+        with_webhook(self, id, |stored| {
             let newest = stored.deliveries.iter().rev();
             Ok(newest.take(limit).cloned().collect())
         })
@@ -213,7 +198,7 @@ impl Webhooks for FakeHost {
 
     fn replay_delivery(&self, id: &str, delivery: &str) -> Result<WebhookDelivery, Error> {
         let now = self.now();
-        self.with_webhook(id, |stored| {
+        with_webhook(self, id, |stored| {
             let mut deliveries = stored.deliveries.iter_mut();
             let found = deliveries.find(|one| one.id == delivery);
             let delivery = found.ok_or(Error::NotFound)?;

@@ -20,59 +20,57 @@ const MAX_WAIT: u32 = 60;
 
 type StreamResult = Result<Resource<EventStream>, HostError<wit::StreamError>>;
 
-impl Call {
-    /// Opens a stream of events.
-    pub(super) async fn open_events(
-        &mut self,
-        since: Option<String>,
-        filter: wit::EventFilter,
-    ) -> StreamResult {
-        let (access, owner) = self.stream_owner()?;
-        let filter = event_filter(filter)?;
-        let streams = &self.services.streams;
-        let opened = streams.open(access, &owner, since.as_deref(), filter).await;
-        self.push_stream(opened)
-    }
+/// Opens a stream of events.
+pub(super) async fn open_events(
+    call: &mut Call,
+    since: Option<String>,
+    filter: wit::EventFilter,
+) -> StreamResult {
+    let (access, owner) = stream_owner(call)?;
+    let filter = event_filter(filter)?;
+    let streams = &call.services.streams;
+    let opened = streams.open(access, &owner, since.as_deref(), filter).await;
+    push_stream(call, opened)
+}
 
-    /// Waits for a change.
-    pub(super) fn wait_for_change(
-        &mut self,
-        since: String,
-        folder: Option<String>,
-        limit: u32,
-        seconds: u32,
-    ) -> StreamResult {
-        let (access, owner) = self.stream_owner()?;
-        check_changes_limit(limit)?;
-        if !(1..=MAX_WAIT).contains(&seconds) {
-            let text = format!("seconds must be between 1 and {MAX_WAIT}");
-            return Err(problem::invalid(codes::INVALID_CHANGES_PARAMETERS, text).into());
-        }
-        let wait = Duration::from_secs(seconds.into());
-        let streams = &self.services.streams;
-        let opened = streams.wait(access, &owner, since, folder, limit, wait);
-        self.push_stream(opened)
+/// Waits for a change.
+pub(super) fn wait_for_change(
+    call: &mut Call,
+    since: String,
+    folder: Option<String>,
+    limit: u32,
+    seconds: u32,
+) -> StreamResult {
+    let (access, owner) = stream_owner(call)?;
+    check_changes_limit(limit)?;
+    if !(1..=MAX_WAIT).contains(&seconds) {
+        let text = format!("seconds must be between 1 and {MAX_WAIT}");
+        return Err(problem::invalid(codes::INVALID_CHANGES_PARAMETERS, text).into());
     }
+    let wait = Duration::from_secs(seconds.into());
+    let streams = &call.services.streams;
+    let opened = streams.wait(access, &owner, since, folder, limit, wait);
+    push_stream(call, opened)
+}
 
-    /// Returns the access to the mailbox, and the owner of a stream for the limits.
-    fn stream_owner(
-        &self,
-    ) -> Result<(latchmail_mailbox::Access, StreamOwner), HostError<wit::StreamError>> {
-        let access = self.mailbox_access(Scope::MailRead)?;
-        let caller = self.require_caller()?;
-        let owner = StreamOwner {
-            credential: caller.mail.id.clone(),
-            account: caller.account.clone(),
-            client: self.origin.client,
-        };
-        Ok((access, owner))
-    }
+/// Returns the access to the mailbox, and the owner of a stream for the limits.
+fn stream_owner(
+    call: &Call,
+) -> Result<(latchmail_mailbox::Access, StreamOwner), HostError<wit::StreamError>> {
+    let access = call.mailbox_access(Scope::MailRead)?;
+    let caller = call.require_caller()?;
+    let owner = StreamOwner {
+        credential: caller.mail.id.clone(),
+        account: caller.account.clone(),
+        client: call.origin.client,
+    };
+    Ok((access, owner))
+}
 
-    fn push_stream(&mut self, opened: Result<ByteStream, OpenError>) -> StreamResult {
-        let stream = opened.map_err(stream_error)?;
-        let stream = self.table.push(EventStream::new(stream));
-        stream.map_err(HostError::trap)
-    }
+fn push_stream(call: &mut Call, opened: Result<ByteStream, OpenError>) -> StreamResult {
+    let stream = opened.map_err(stream_error)?;
+    let stream = call.table.push(EventStream::new(stream));
+    stream.map_err(HostError::trap)
 }
 
 fn event_filter(filter: wit::EventFilter) -> Result<EventFilter, wit::StreamError> {
