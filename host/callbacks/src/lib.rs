@@ -26,6 +26,7 @@ mod secret;
 mod sender;
 mod settings;
 mod subscriptions;
+mod verified;
 mod watch;
 mod webhooks;
 

@@ -1,9 +1,8 @@
 //! Subscriptions of agents: webhooks with the secret of the client, whose receivers are verified
 //! (MCP Events, SEP-3415). A subscription belongs to the OAuth grant of the client and expires.
 
-use std::collections::HashMap;
 use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use latchmail_core::clock::Timestamp;
@@ -12,12 +11,12 @@ use latchmail_core::{codes, secrets};
 use latchmail_directory::webhooks::{Added, Change, Ended, NewWebhook};
 use serde_json::{Value, json};
 use subtle::ConstantTimeEq as _;
-use tokio::time::Instant;
 
 use crate::error::Error;
 use crate::secret::Secret;
 use crate::sender::Message;
 use crate::settings::{StoredSettings, WebhookSettings};
+use crate::verified::MAX_VERIFICATIONS;
 use crate::webhooks::{Owner, ROTATION, Webhooks, changed_concurrently};
 
 /// Maximum number of subscriptions of a grant.
@@ -25,13 +24,6 @@ const MAX_SUBSCRIPTIONS: u32 = 20;
 /// The shortest and the longest time until a subscription must be refreshed.
 const MIN_LIFETIME: Duration = Duration::from_mins(1);
 const MAX_LIFETIME: Duration = Duration::from_hours(7 * 24);
-/// The time for which a verified receiver needs no further verification.
-const VERIFIED: Duration = Duration::from_hours(24);
-/// Maximum number of verifications of one receiver per minute, on this host.
-const MAX_VERIFICATIONS: u32 = 10;
-const MINUTE: Duration = Duration::from_mins(1);
-/// Maximum number of receivers that are remembered.
-const CAPACITY: usize = 10_000;
 /// Maximum number of attempts to change a subscription that another request changes.
 const ATTEMPTS: usize = 5;
 /// The code of the error of a subscription that ended with its grant.
@@ -104,54 +96,6 @@ impl From<latchmail_core::error::Failure> for SubscribeError {
 impl From<latchmail_directory::Error> for SubscribeError {
     fn from(error: latchmail_directory::Error) -> Self {
         Self::Failed(error.into())
-    }
-}
-
-/// The receivers that were verified a short time ago, and the numbers of verifications.
-#[derive(Debug, Default)]
-pub(crate) struct Verified(Mutex<State>);
-
-#[derive(Debug, Default)]
-struct State {
-    /// The times of verifications, by the credential and the URL.
-    verified: HashMap<(String, String), Instant>,
-    /// The start of the current minute and the number of verifications, by receiver.
-    counts: HashMap<String, (Instant, u32)>,
-}
-
-impl Verified {
-    fn contains(&self, key: &(String, String)) -> bool {
-        let state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let verified = state.verified.get(key);
-        verified.is_some_and(|at| at.elapsed() < VERIFIED)
-    }
-
-    fn insert(&self, key: (String, String)) {
-        let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if state.verified.len() >= CAPACITY {
-            state.verified.clear();
-        }
-        state.verified.insert(key, Instant::now());
-    }
-
-    /// Counts a verification. Returns `false` if the receiver was verified too often.
-    fn count(&self, receiver: &str) -> bool {
-        let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if state.counts.len() >= CAPACITY {
-            state
-                .counts
-                .retain(|_, (start, _)| start.elapsed() < MINUTE);
-        }
-        if state.counts.len() >= CAPACITY {
-            return false;
-        }
-        let entry = state.counts.entry(receiver.to_owned());
-        let (start, count) = entry.or_insert((Instant::now(), 0));
-        if start.elapsed() >= MINUTE {
-            (*start, *count) = (Instant::now(), 0);
-        }
-        *count += 1;
-        *count <= MAX_VERIFICATIONS
     }
 }
 
@@ -376,27 +320,4 @@ fn subscription_id(
     // JSON distinguishes the parts and a missing folder.
     let key = json!([owner.access.account, app_password, url, name, folder]);
     secrets::sha256_hex(&key.to_string())[..32].to_owned()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[tokio::test(start_paused = true)]
-    async fn the_number_of_verifications_of_a_receiver_is_limited() {
-        let verified = Verified::default();
-        for _ in 0..MAX_VERIFICATIONS {
-            assert!(verified.count("https://example.com"));
-        }
-        assert!(!verified.count("https://example.com"));
-        assert!(verified.count("https://example.net"));
-        tokio::time::advance(MINUTE).await;
-        assert!(verified.count("https://example.com"));
-        let key = || ("c".to_owned(), "https://example.com/a".to_owned());
-        assert!(!verified.contains(&key()));
-        verified.insert(key());
-        assert!(verified.contains(&key()));
-        tokio::time::advance(VERIFIED).await;
-        assert!(!verified.contains(&key()));
-    }
 }

@@ -125,7 +125,7 @@ pub struct Webhooks {
     pub(crate) watcher: Arc<Watcher>,
     pub(crate) rights: Arc<dyn SenderAccess>,
     pub(crate) sender: Sender,
-    pub(crate) verified: crate::subscriptions::Verified,
+    pub(crate) verified: crate::verified::Verified,
     /// Wakes the task that watches the mailboxes of webhooks.
     pub(crate) changed: Notify,
     /// Wakes the running attempts when the grants of a member have changed.
@@ -170,7 +170,7 @@ impl Webhooks {
             watcher: parts.watcher,
             rights: parts.rights,
             sender: Sender::new(parts.fetch, config, parts.clock)?,
-            verified: crate::subscriptions::Verified::default(),
+            verified: crate::verified::Verified::default(),
             changed: Notify::new(),
             grants: watch::Sender::new(()),
             stopping: CancellationToken::new(),

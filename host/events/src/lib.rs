@@ -11,7 +11,6 @@
 //! - `connections`: connections that wait for changes, if the mail server sends no reports
 //! - `streams`, `sse`, `limits`: the streams and the waiting requests of clients
 
-mod connections;
 mod event;
 mod feed;
 mod limits;

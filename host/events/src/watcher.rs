@@ -15,9 +15,7 @@ use latchmail_directory::hosts::Hosts;
 use latchmail_mailbox::{Mail, Watch};
 use tokio::sync::{Notify, Semaphore, watch};
 use tokio::task::AbortHandle;
-use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until};
-
-use crate::connections;
+use tokio::time::{Instant, MissedTickBehavior, interval, sleep, sleep_until};
 
 /// Maximum number of connections that are opened at the same time.
 const MAX_OPENING: usize = 16;
@@ -112,7 +110,7 @@ impl Watcher {
             }
             let connection = (!self.config.has_notices()).then(|| {
                 let (watcher, account) = (Arc::clone(self), account.to_owned());
-                tokio::spawn(connections::watch(watcher, account)).abort_handle()
+                tokio::spawn(watch_connection(watcher, account)).abort_handle()
             });
             let entry = Watched {
                 wake: watch::Sender::new(()),
@@ -251,6 +249,33 @@ impl Drop for Listener {
                 self.watcher.update(&mut mailboxes, &self.account);
             }
         }
+    }
+}
+
+/// Waits for reports of the mail server about the mailbox of an account, and wakes the listeners,
+/// until the task is aborted. Each watched mailbox has one connection, which is not a connection of
+/// the pool for requests.
+async fn watch_connection(watcher: Arc<Watcher>, account: String) {
+    let mut failures = 0;
+    loop {
+        match watcher.connect(&account).await {
+            Ok(Some(mut connection)) => {
+                failures = 0;
+                // The mailbox can have changed before the connection was open.
+                watcher.wake(&account);
+                while let Ok(()) = connection.changed().await {
+                    watcher.wake(&account);
+                }
+            }
+            // The server reports no changes, or the account is disabled. Listeners still check the
+            // mailbox at an interval.
+            Ok(None) => return,
+            Err(error) => {
+                tracing::debug!(%error, account, "cannot wait for changes at the mail server");
+            }
+        }
+        sleep(retry_delay(failures)).await;
+        failures += 1;
     }
 }
 

@@ -16,13 +16,14 @@ pub(crate) async fn run_sized<T: Send + 'static>(
     bytes: usize,
     work: impl FnOnce() -> T + Send + 'static,
 ) -> Result<T, String> {
-    if bytes <= bounds::INLINE_WORK {
-        Ok(work())
-    } else if bytes <= bounds::IN_PLACE_WORK && is_multi_threaded() {
-        Ok(block_in_place(work))
-    } else {
-        run(work).await
-    }
+    let in_place = move || {
+        if bytes <= bounds::INLINE_WORK {
+            work()
+        } else {
+            in_place(work)
+        }
+    };
+    run_text(bytes, in_place).await
 }
 
 /// Runs `work`, which takes the time of a message with text only, on the current thread for up to

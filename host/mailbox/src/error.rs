@@ -135,6 +135,14 @@ impl From<latchmail_imap::Error> for Error {
     }
 }
 
+/// Logs a failure to store the outcome of a send or an import. The client gets the outcome despite
+/// the failure. The stored state never describes a step that has not happened.
+pub(crate) fn log_failure(stored: Result<(), latchmail_directory::Error>) {
+    if let Err(error) = stored {
+        tracing::error!(%error, "failed to store the outcome of a send or an import");
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

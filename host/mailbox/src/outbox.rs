@@ -21,6 +21,7 @@ mod mark;
 mod media_type;
 pub(crate) mod memory;
 pub(crate) mod notice;
+mod options;
 mod original;
 pub(crate) mod parts;
 mod probe;
@@ -30,6 +31,7 @@ mod sealed;
 mod send;
 mod smtp;
 mod starttls;
+mod tracker;
 mod uploads;
 pub(crate) mod words;
 
@@ -40,13 +42,14 @@ pub use departures::{
 };
 pub use draft::{Draft, HeaderField};
 pub use envelope::{Recipient, Sender};
+pub use later::OutboxEntry;
 pub(crate) use later::{DraftOrigin, LaterMessage};
-pub use later::{OutboxEntry, SendOptions};
+pub use options::SendOptions;
 pub use original::{Original, OriginalMessage, Relation};
 pub use probe::{Probe, probe};
 pub use result::{Error, Scheduled, Sent};
 pub use send::Outbox;
-pub(crate) use send::{UploadResult, log_failure, store_copy};
+pub(crate) use send::{UploadResult, store_copy};
 pub use smtp::submit;
 pub use uploads::{MAX_UPLOAD, UploadedFile, Uploads};
 

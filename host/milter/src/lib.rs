@@ -26,6 +26,7 @@
 mod connection;
 mod deliveries;
 mod message;
+mod notification;
 mod policy;
 mod protocol;
 mod receipts;

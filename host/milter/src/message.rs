@@ -7,7 +7,7 @@ use latchmail_mailbox::MarkedContent;
 use latchmail_mailbox::outbox::{SUBMISSION_FIELD, is_submission_id};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-use super::deliveries::Notification;
+use super::notification::Notification;
 use super::results;
 use super::senders::{MAX_SENDERS, MAX_SENDERS_SIZE, Senders};
 

@@ -24,13 +24,14 @@ use super::{Drafts, original};
 use crate::Address;
 use crate::access::Access;
 use crate::connections::retry::retry_read;
+use crate::error::log_failure;
 use crate::idempotency::stored_key;
 use crate::outbox::draft::MAX_MESSAGE;
 use crate::outbox::envelope::{Envelope, Reports};
 use crate::outbox::memory::MemoryPermit;
 use crate::outbox::{
     DraftOrigin, Error as OutboxError, LaterMessage, Scheduled, SendOptions, Sent, UploadResult,
-    log_failure, store_copy,
+    store_copy,
 };
 use crate::{blocking, bounds};
 

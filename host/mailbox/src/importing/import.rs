@@ -25,7 +25,7 @@ use crate::access::Access;
 use crate::blocking;
 use crate::changing::commands::change_error;
 use crate::connections::retry::retry_read;
-use crate::error::Error as MailboxError;
+use crate::error::{Error as MailboxError, log_failure};
 use crate::folders::path::normalize_path;
 use crate::folders::rights::Decision;
 use crate::idempotency::{KeysInUse, in_progress, other_message, stored_key};
@@ -492,12 +492,4 @@ fn imported(import: &Import, number: MessageNumber, replayed: bool) -> Imported 
 
 fn unknown(why: String) -> Error {
     Error::Mailbox(MailboxError::Unknown(why))
-}
-
-/// Logs a failure to store the outcome of an import. The client gets the outcome despite the
-/// failure. The stored state never describes a step that has not happened.
-fn log_failure(stored: Result<(), latchmail_directory::Error>) {
-    if let Err(error) = stored {
-        tracing::error!(%error, "failed to store the outcome of an import");
-    }
 }

@@ -21,9 +21,8 @@ use latchmail_jobs::{Handler, Job, Outcome};
 use mail_builder::headers::Header as _;
 use mail_builder::headers::date::Date;
 
-use super::notice;
 use super::result::Error;
-use super::send::{Outbox, store_copy};
+use super::send::{Outbox, sign, store_copy};
 use crate::access::Access;
 use crate::error::Error as MailboxError;
 
@@ -240,7 +239,8 @@ impl Departures {
         let now = outbox.jobs.now().await?;
         let dated = set_date(&message, now);
         let domain = envelope.from.domain();
-        let message = notice::signed(&outbox.signing, domain, dated, now).await?;
+        let signer = outbox.signing.signer(domain).await?;
+        let message = sign(signer, dated, now).await?;
         if entry.state == "scheduled" && !outbox.entries().begin(lease, now).await? {
             return Ok(End::Nothing);
         }

@@ -2,14 +2,10 @@
 
 use std::sync::Arc;
 
-use bytes::Bytes;
-use latchmail_core::clock::Timestamp;
-
 use super::draft::Draft;
 use super::envelope::Reports;
 use super::result::Error;
 use super::send::{Outbox, sign};
-use crate::blocking;
 
 /// Sends a message without a copy in the Sent folder and without delivery states. The account gets
 /// no bounce, unless a mail server does not support requests for delivery reports.
@@ -19,24 +15,11 @@ pub(crate) async fn send(outbox: &Outbox, draft: Draft) -> Result<(), Error> {
     let domain = envelope.from.domain();
     let message_id = outbox.new_message_id(domain)?;
     let (message, _memory) = outbox.write(&draft, &message_id).await?;
-    let message = signed(&outbox.signing, domain, message, outbox.clock.now()).await?;
+    let signer = outbox.signing.signer(domain).await?;
+    let message = sign(signer, message, outbox.clock.now()).await?;
     envelope.reports = Reports::Never;
     let access = &draft.from.access;
     outbox.submit_message(access, &envelope, &message).await?;
     tracing::info!(account = access.account, message_id, "sent a notice");
     Ok(())
-}
-
-/// Signs a message, if the domain of its sender has a key.
-pub(super) async fn signed(
-    keys: &latchmail_dkim::Keys,
-    domain: &str,
-    message: Bytes,
-    now: Timestamp,
-) -> Result<Bytes, Error> {
-    let Some(signer) = keys.signer(domain).await? else {
-        return Ok(message);
-    };
-    let result = blocking::run_sized(message.len(), move || sign(&signer, &message, now));
-    Ok(result.await.map_err(Error::Internal)??)
 }

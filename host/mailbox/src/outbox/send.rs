@@ -22,21 +22,21 @@ use latchmail_dkim::Signer;
 use latchmail_jobs::Jobs;
 use tokio::time::{Instant, timeout};
 
-use super::deliveries::Tracker;
 use super::draft::{Draft, MAX_MESSAGE};
 use super::envelope::{Envelope, EnvelopeAddress, Reports, Sender};
 use super::idempotency::IdempotencyKeys;
-use super::later::SendOptions;
 use super::memory::{MemoryPermit, MessageMemory};
+use super::options::SendOptions;
 use super::random::random_hex;
 use super::result::{Error, Scheduled, Sent};
 use super::smtp::Connector;
+use super::tracker::Tracker;
 use super::uploads::Uploads;
 use crate::access::{Access, Member};
 use crate::blocking;
 use crate::changing::sent_copy::UploadedCopy;
 use crate::connections::pool::Pool;
-use crate::error::Error as MailboxError;
+use crate::error::{Error as MailboxError, log_failure};
 use crate::idempotency::stored_key;
 use crate::mail::Mail;
 
@@ -387,14 +387,9 @@ impl Outbox {
             written,
             self.tracker.begin(access, envelope, message_id)
         );
-        let (mut message, _memory) = written?;
+        let (message, _memory) = written?;
         let envelope = &tracked?;
-        let now = self.clock.now();
-        if let Some(signer) = signer? {
-            message = blocking::run_sized(message.len(), move || sign(&signer, &message, now))
-                .await
-                .map_err(Error::Internal)??;
-        }
+        let message = sign(signer?, message, self.clock.now()).await?;
         let (sent, copy) = tokio::join!(
             self.submit_message(access, envelope, &message),
             self.mail.changing.upload_sent_copy(access, message.clone())
@@ -534,15 +529,21 @@ impl Outbox {
     }
 }
 
-/// Signs a message and inserts the signature before the message. The size limit does not include
-/// the signature.
-pub(super) fn sign(
-    signer: &Signer,
-    message: &[u8],
+/// Signs a message, if the domain of its sender has a key, and inserts the signature before the
+/// message. The size limit does not include the signature.
+pub(super) async fn sign(
+    signer: Option<Arc<Signer>>,
+    message: Bytes,
     now: Timestamp,
-) -> Result<Bytes, latchmail_dkim::Error> {
-    let signature = signer.sign(message, now)?;
-    Ok([signature.as_bytes(), message].concat().into())
+) -> Result<Bytes, Error> {
+    let Some(signer) = signer else {
+        return Ok(message);
+    };
+    let signed = blocking::run_sized(message.len(), move || -> Result<Bytes, Error> {
+        let signature = signer.sign(&message, now)?;
+        Ok([signature.as_bytes(), &message[..]].concat().into())
+    });
+    signed.await.map_err(Error::Internal)?
 }
 
 /// The result of uploading a copy. `None` if no Sent folder exists.
@@ -560,12 +561,4 @@ pub(crate) async fn store_copy(copy: UploadResult) -> Option<String> {
 
 fn no_sent_folder() -> MailboxError {
     MailboxError::Internal("there is no Sent folder".into())
-}
-
-/// Logs a failure to store the outcome of a send. The client gets the outcome despite the failure.
-/// The stored state never describes a step that has not happened.
-pub(crate) fn log_failure(stored: Result<(), latchmail_directory::Error>) {
-    if let Err(error) = stored {
-        tracing::error!(%error, "failed to store the outcome of a send");
-    }
 }

@@ -19,7 +19,7 @@ pub(super) struct StoredFilters {
     /// The number of changes.
     changes: u32,
     is_unsupported: bool,
-    pub(super) forward: forward_addresses::Stored,
+    forward: forward_addresses::Stored,
 }
 
 impl StoredFilters {
@@ -41,7 +41,7 @@ impl StoredFilters {
     }
 
     /// Disables the rules that forward mail to an address.
-    pub(super) fn disable_forwards(&mut self, address: &str) {
+    fn disable_forwards(&mut self, address: &str) {
         for rule in &mut self.rules {
             let mut actions = rule.actions.iter();
             if rule.enabled
@@ -178,19 +178,33 @@ impl Filters for FakeHost {
     }
 
     fn list_forward_addresses(&self) -> Result<Vec<ForwardAddress>, Error> {
-        forward_addresses::list(self)
+        let now = self.now();
+        self.allow(Need::Scope(Scope::MailRead), |account| {
+            Ok(account.filters.forward.list(now).to_vec())
+        })
     }
 
     fn request_forward_address(&self, address: &str) -> Result<ForwardAddress, Error> {
-        forward_addresses::request(self, address)
+        let (now, id) = (self.now(), self.next_number("forward"));
+        self.allow(Need::Session, |account| {
+            let forward = &mut account.filters.forward;
+            forward.request(format!("forward{id}"), address, now)
+        })
     }
 
     fn confirm_forward_address(&self, id: &str, code: &str) -> Result<ForwardAddress, Error> {
-        forward_addresses::confirm(self, id, code)
+        let now = self.now();
+        self.allow(Need::Session, |account| {
+            account.filters.forward.confirm(id, code, now)
+        })
     }
 
     fn delete_forward_address(&self, id: &str) -> Result<(), Error> {
-        forward_addresses::delete(self, id)
+        self.allow(Need::Session, |account| {
+            let deleted = account.filters.forward.delete(id)?;
+            account.filters.disable_forwards(&deleted.address);
+            Ok(())
+        })
     }
 }
 

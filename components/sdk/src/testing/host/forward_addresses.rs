@@ -3,10 +3,8 @@
 
 use latchmail_shape::codes;
 
-use super::filters::StoredFilters;
 use super::outbox::is_address;
-use super::{FakeHost, Need};
-use crate::capability::{Error, ForwardAddress, Scope, Timestamp};
+use crate::capability::{Error, ForwardAddress, Timestamp};
 
 /// The time in which an address can be confirmed, in milliseconds.
 const LIFETIME: Timestamp = 24 * 3_600_000;
@@ -34,12 +32,23 @@ impl Stored {
         self.requests.retain(|at| at + LIFETIME > now);
     }
 
-    fn request(
+    /// Returns the forward addresses that have not expired.
+    pub(super) fn list(&mut self, now: Timestamp) -> &[ForwardAddress] {
+        self.forget_expired(now);
+        &self.listed
+    }
+
+    pub(super) fn request(
         &mut self,
         id: String,
-        address: String,
+        address: &str,
         now: Timestamp,
     ) -> Result<ForwardAddress, Error> {
+        if !is_address(address) {
+            let text = "address must be a mail address";
+            return Err(Error::invalid(codes::INVALID_FORWARD_ADDRESS, text));
+        }
+        let address = address.to_lowercase();
         self.forget_expired(now);
         let conflict = |code, text| Err(Error::conflict(code, text));
         if self.is_confirmed(&address) {
@@ -66,39 +75,15 @@ impl Stored {
         self.listed.push(new.clone());
         Ok(new)
     }
-}
 
-/// Returns the code that the fake host would send to a forward address with this id.
-#[must_use]
-pub fn forward_code(id: &str) -> String {
-    format!("code-of-{id}")
-}
-
-pub(super) fn list(host: &FakeHost) -> Result<Vec<ForwardAddress>, Error> {
-    let now = host.now();
-    change(host, Need::Scope(Scope::MailRead), |filters| {
-        filters.forward.forget_expired(now);
-        Ok(filters.forward.listed.clone())
-    })
-}
-
-pub(super) fn request(host: &FakeHost, address: &str) -> Result<ForwardAddress, Error> {
-    let (now, id) = (host.now(), host.next_number("forward"));
-    change(host, Need::Session, |filters| {
-        if !is_address(address) {
-            let text = "address must be a mail address";
-            return Err(Error::invalid(codes::INVALID_FORWARD_ADDRESS, text));
-        }
-        let (id, address) = (format!("forward{id}"), address.to_lowercase());
-        filters.forward.request(id, address, now)
-    })
-}
-
-pub(super) fn confirm(host: &FakeHost, id: &str, code: &str) -> Result<ForwardAddress, Error> {
-    let now = host.now();
-    change(host, Need::Session, |filters| {
-        filters.forward.forget_expired(now);
-        let mut listed = filters.forward.listed.iter_mut();
+    pub(super) fn confirm(
+        &mut self,
+        id: &str,
+        code: &str,
+        now: Timestamp,
+    ) -> Result<ForwardAddress, Error> {
+        self.forget_expired(now);
+        let mut listed = self.listed.iter_mut();
         let found = listed.find(|one| one.id == id).ok_or(Error::NotFound)?;
         if !found.confirmed && code.trim() != forward_code(id) {
             return Err(Error::invalid(
@@ -109,23 +94,16 @@ pub(super) fn confirm(host: &FakeHost, id: &str, code: &str) -> Result<ForwardAd
         found.confirmed = true;
         found.expires_at = None;
         Ok(found.clone())
-    })
+    }
+
+    pub(super) fn delete(&mut self, id: &str) -> Result<ForwardAddress, Error> {
+        let position = self.listed.iter().position(|one| one.id == id);
+        Ok(self.listed.remove(position.ok_or(Error::NotFound)?))
+    }
 }
 
-pub(super) fn delete(host: &FakeHost, id: &str) -> Result<(), Error> {
-    change(host, Need::Session, |filters| {
-        let listed = &mut filters.forward.listed;
-        let position = listed.iter().position(|one| one.id == id);
-        let deleted = listed.remove(position.ok_or(Error::NotFound)?);
-        filters.disable_forwards(&deleted.address);
-        Ok(())
-    })
-}
-
-fn change<T>(
-    host: &FakeHost,
-    need: Need,
-    change: impl FnOnce(&mut StoredFilters) -> Result<T, Error>,
-) -> Result<T, Error> {
-    host.allow(need, |account| change(&mut account.filters))
+/// Returns the code that the fake host would send to a forward address with this id.
+#[must_use]
+pub fn forward_code(id: &str) -> String {
+    format!("code-of-{id}")
 }
