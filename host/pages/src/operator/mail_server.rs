@@ -1,6 +1,6 @@
-//! `/admin/mail-server`: checks of the servers that this host needs, the connections of this host,
-//! and the hosts that use the database. The command `latchmail doctor` runs the same checks of the
-//! mail server, and also checks the configuration, the DNS and the system.
+//! `/admin/mail-server`: checks of the servers that this host needs, the connections and the events
+//! of this host, and the hosts that use the database. The command `latchmail doctor` runs the same
+//! checks of the mail server, and also checks the configuration, the DNS and the system.
 
 use latchmail_core::finding::{Finding, Status};
 use latchmail_core::metrics;
@@ -56,6 +56,8 @@ pub(super) async fn show(state: &PageState, request: &Request) -> Result<Respons
             p.soft { "The command " code { "latchmail doctor" } " also checks the configuration, the DNS, the certificates and the system." }
             h2 { "Connections" }
             (connections(app))
+            h2 { "Events" }
+            (events(app))
             h2 { "Hosts" }
             (table("Hosts that use the database", &HOSTS, &host_rows))
         };
@@ -130,8 +132,6 @@ fn check(finding: &Finding) -> Markup {
 /// passed to the submission service.
 fn connections(app: &App) -> Markup {
     let pool = |(open, in_use): (usize, usize)| html! { (open) " open, " (in_use) " in use" };
-    let mut submissions = metrics::SUBMISSIONS.read();
-    submissions.retain(|(_, count)| *count > 0.0);
     html! {
         dl {
             dt { "Database" }
@@ -139,13 +139,37 @@ fn connections(app: &App) -> Markup {
             dt { "IMAP" }
             dd { (pool(app.mail.connections.counts())) }
             dt { "Submitted messages since the start" }
-            dd {
-                @if submissions.is_empty() { "none" }
-                @for (index, ([outcome], count)) in submissions.iter().enumerate() {
-                    @if index > 0 { ", " }
-                    (outcome.replace('_', " ")) ": " (count)
-                }
-            }
+            dd { (counts(&metrics::SUBMISSIONS)) }
+        }
+    }
+}
+
+/// Renders what this host watches and sends to clients and webhooks.
+fn events(app: &App) -> Markup {
+    let webhooks = metrics::WEBHOOK_MAILBOXES.with([]).get();
+    html! {
+        dl {
+            dt { "Watched mailboxes" }
+            dd { (app.watcher.count()) ", " (webhooks) " of them for webhooks" }
+            dt { "Open streams" }
+            dd { (metrics::EVENT_STREAMS.with([]).get()) }
+            dt { "Notices of the mail server since the start" }
+            dd { (counts(&metrics::EVENT_NOTICES)) }
+            dt { "Attempts to send to webhooks since the start" }
+            dd { (counts(&metrics::WEBHOOK_ATTEMPTS)) }
+        }
+    }
+}
+
+/// Renders the counts by outcome, without those that are zero.
+fn counts(family: &metrics::Counter<1>) -> Markup {
+    let mut counts = family.read();
+    counts.retain(|(_, count)| *count > 0.0);
+    html! {
+        @if counts.is_empty() { "none" }
+        @for (index, ([outcome], count)) in counts.iter().enumerate() {
+            @if index > 0 { ", " }
+            (outcome.replace('_', " ")) ": " (count)
         }
     }
 }

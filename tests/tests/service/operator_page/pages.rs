@@ -91,6 +91,7 @@ async fn the_page_of_the_mail_server_shows_the_checks_of_doctor() {
         assert!(shown.contains(detail), "{shown}");
     }
     assert!(servers.contains("IMAP</dt>"), "{servers}");
+    assert!(servers.contains("Open streams</dt>"), "{servers}");
 }
 
 #[tokio::test]
