@@ -16,7 +16,6 @@ mod traces;
 use std::error::Error;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
 
 use latchmail_accounts::aliases::Aliases;
 use latchmail_accounts::auth::Auth;
