@@ -37,6 +37,9 @@ const TURN: Duration = Duration::from_secs(3);
 const BUSY_DELAY: Duration = Duration::from_millis(500);
 /// The delay after a failure of the database or of the mail server.
 const ERROR_DELAY: Duration = Duration::from_secs(2);
+/// The time after which every host knows that a credential is suspended. The host that watches the
+/// mailbox starts the job of a resumed credential, but does not notice a shorter suspension.
+const SUSPENSION: Duration = Duration::from_secs(5);
 /// The reasons why the service disables a webhook.
 const NO_FOLDER: &str = "The folder does not exist any longer";
 const NO_RIGHT: &str = "The member has no right to read mail any longer";
@@ -97,9 +100,16 @@ impl Webhooks {
         let checked_at = Instant::now();
         let mut grants = self.grants.subscribe();
         let webhook = self.stored.find(id, now).await?;
-        let Some(webhook) = webhook.filter(|one| one.is_active() && one.may_send()) else {
+        let Some(webhook) = webhook.filter(directory::Webhook::is_active) else {
             return Ok(Step::Done);
         };
+        if !webhook.may_send() {
+            let suspended = webhook.suspended_at().map(|at| now.since(at));
+            return Ok(match suspended {
+                Some(time) if time < SUSPENSION => Step::At(now.plus(SUSPENSION)),
+                _ => Step::Done,
+            });
+        }
         let Some(access) = self.access(&webhook).await? else {
             return self.end_without_access(&webhook, now).await;
         };

@@ -69,7 +69,7 @@ impl Webhooks {
             if let Some(known) = watched.get_mut(&mailbox) {
                 // The first event of a webhook can be from a time at which it could not send.
                 for webhook in webhooks.difference(&known.webhooks) {
-                    self.wake(&mailbox, webhook).await?;
+                    self.wake_now(&mailbox, webhook).await?;
                 }
                 known.webhooks = webhooks;
                 continue;
@@ -122,7 +122,7 @@ impl Webhooks {
             return Ok(());
         }
         let now = self.jobs.now().await?;
-        for webhook in self.stored.sending_of_mailbox(mailbox, now).await? {
+        for webhook in self.stored.active_of_mailbox(mailbox, now).await? {
             self.wake(mailbox, &webhook.id).await?;
         }
         *started = Some(version);

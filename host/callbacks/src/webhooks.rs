@@ -436,7 +436,7 @@ impl Webhooks {
     }
 
     /// Adds the job of a webhook if none waits, and makes the job due.
-    async fn wake_now(&self, mailbox: &str, id: &str) -> Result<(), Error> {
+    pub(crate) async fn wake_now(&self, mailbox: &str, id: &str) -> Result<(), Error> {
         let now = self.jobs.now().await?;
         Ok(self.jobs.ensure_due(job(mailbox, id, now)).await?)
     }

@@ -30,7 +30,7 @@ macro_rules! webhooks {
         concat!(
             "SELECT w.id, w.account_id, w.mailbox, w.app_password_id, w.subscription, w.state, \
                 w.reason, w.cursor, w.failing_since, w.expires_at, w.created_at, w.sealed_settings, \
-                COALESCE(g.scope, t.scopes) AS scopes, (p.suspended_at IS NULL \
+                COALESCE(g.scope, t.scopes) AS scopes, p.suspended_at, (p.suspended_at IS NULL \
                     AND (p.expires_at IS NULL OR p.expires_at > $1) \
                     AND (t.expires_at IS NULL OR t.expires_at > $1)) AS valid \
             FROM webhooks w JOIN app_passwords p ON p.id = w.app_password_id \
@@ -137,6 +137,7 @@ pub struct Webhook {
     /// The settings, encrypted with the service's key.
     pub sealed_settings: Vec<u8>,
     scopes: Option<String>,
+    suspended_at: Option<i64>,
     valid: bool,
 }
 
@@ -160,6 +161,13 @@ impl Webhook {
     pub fn may_send(&self) -> bool {
         let scopes = self.scopes.as_deref().map(Scope::read_list);
         self.valid && scopes.is_none_or(|scopes| scopes.contains(&Scope::MailRead))
+    }
+
+    /// Returns the time at which the credential was suspended. Returns `None` if the credential is
+    /// not suspended.
+    #[must_use]
+    pub fn suspended_at(&self) -> Option<Timestamp> {
+        self.suspended_at.map(Timestamp::from_millis)
     }
 
     /// Returns the time of the first failure after the last success.
@@ -304,17 +312,17 @@ impl Webhooks {
         Ok(sending.map(|one| (one.mailbox, one.id)).collect())
     }
 
-    /// Returns the webhooks of a mailbox that can send events.
+    /// Returns the webhooks of a mailbox that are not disabled, also those whose credentials are
+    /// suspended.
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails.
-    pub async fn sending_of_mailbox(
+    pub async fn active_of_mailbox(
         &self,
         mailbox: &str,
         now: Timestamp,
     ) -> Result<Vec<Webhook>, Error> {
-        let webhooks: Vec<Webhook> = self.db.all(ACTIVE_OF_MAILBOX, (now, mailbox)).await?;
-        Ok(webhooks.into_iter().filter(Webhook::may_send).collect())
+        self.db.all(ACTIVE_OF_MAILBOX, (now, mailbox)).await
     }
 
     /// Deletes webhooks whose credentials have ended, at most 100. Returns the subscriptions of

@@ -74,7 +74,7 @@ async fn a_webhook_counts_towards_the_limit_and_ends_with_its_credential(fresh: 
     assert_eq!(ids, ["1", "2"]);
     assert_eq!(webhooks.sending(NOW).await.unwrap().len(), 3);
     assert_eq!(
-        webhooks.sending_of_mailbox("ada", NOW).await.unwrap().len(),
+        webhooks.active_of_mailbox("ada", NOW).await.unwrap().len(),
         3
     );
     let later = NOW.plus(HOUR);
