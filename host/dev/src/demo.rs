@@ -82,7 +82,8 @@ pub(crate) async fn ensure_administrator(
             .set(&id, sealed, &codes, now, &origin)
             .await?;
         let secret = enrolment.secret.expose_secret();
-        write_private(&file, secret).with_context(|| format!("cannot write {}", file.display()))?;
+        write_private(&file, &format!("{secret}\n"))
+            .with_context(|| format!("cannot write {}", file.display()))?;
         secret.to_owned()
     };
     Ok(DevAdministrator {
@@ -120,7 +121,8 @@ fn read_or_generate_password(file: &Path) -> anyhow::Result<String> {
     // The password rules require an upper-case letter, a lower-case letter and a digit. The prefix
     // contains all three.
     let password = format!("Demo1-{}", secrets::symbols::<20>()?.as_str());
-    write_private(file, &password).with_context(|| format!("cannot write {}", file.display()))?;
+    write_private(file, &format!("{password}\n"))
+        .with_context(|| format!("cannot write {}", file.display()))?;
     Ok(password)
 }
 

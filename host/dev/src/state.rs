@@ -80,7 +80,7 @@ fn effective_uid() -> u32 {
 pub(crate) fn write_atomically(file: &Path, text: &str) -> anyhow::Result<()> {
     let mut draft = file.as_os_str().to_owned();
     draft.push(".new");
-    latchmail_mailserver::write_private(Path::new(&draft), text)
+    latchmail_mailserver::write_private(Path::new(&draft), &format!("{text}\n"))
         .and_then(|()| fs::rename(&draft, file))
         .with_context(|| format!("cannot write {}", file.display()))
 }

@@ -69,7 +69,7 @@ impl Notices {
         let key = std::str::from_utf8(&url).ok().and_then(key);
         let key = key.ok_or_else(|| {
             StartError::new(format!(
-                "the file `events.url_file` {} must contain a URL whose path is `/notices/` and a key of at least {MIN_KEY} letters and digits",
+                "the file `events.url_file` {} must contain only a URL whose path is `/notices/` and a key of at least {MIN_KEY} letters and digits, without a line break",
                 config.url_file.display()
             ))
         })?;
@@ -159,7 +159,7 @@ impl Notices {
 
 /// Returns the key in a URL of notices.
 fn key(url: &str) -> Option<&str> {
-    let (_, key) = url.trim().rsplit_once("/notices/")?;
+    let (_, key) = url.rsplit_once("/notices/")?;
     let is_valid = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_');
     (key.len() >= MIN_KEY && key.chars().all(is_valid)).then_some(key)
 }
@@ -177,6 +177,7 @@ mod tests {
             "",
             "http://127.0.0.1/notices/short",
             &format!("{url}/more"),
+            &format!("{url}\n"),
             secret,
         ] {
             assert_eq!(key(invalid), None, "{invalid}");

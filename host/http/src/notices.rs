@@ -1,6 +1,7 @@
 //! The separate listener for the notices of the mail server, at the address `events.listen`. It has
 //! only the route `POST /notices/{key}`. The requests are not logged, because the key is in the
-//! path and a notice contains addresses and subjects.
+//! path and a notice contains addresses and subjects. A request with another key counts as a failed
+//! attempt of its client.
 
 use std::future::ready;
 use std::net::SocketAddr;
@@ -67,6 +68,7 @@ fn route_group() -> Result<RouteGroup<NoticesState>, StartError> {
     let route = HostRoute {
         route: Route {
             max_body: MAX_NOTICE,
+            verifies_body: true,
             ..host_route(Method::POST, PATH, "receiveNotice")
         },
         handler: |state, request| Box::pin(ready(receive(state, request))),
@@ -92,6 +94,7 @@ fn receive(state: &NoticesState, request: &Request) -> Result<Response, Rejectio
         let text = "There is no such route";
         return Err(Failure::not_found(codes::ROUTE_NOT_FOUND, text).into());
     }
+    request.set_verified();
     if !state.notices.receive(&request.body) {
         let text = "Invalid JSON body";
         return Err(Failure::invalid(codes::INVALID_JSON_BODY, text).into());

@@ -150,11 +150,12 @@ fn quoted(value: &str) -> String {
 /// Writes a new API key for doveadm to a file that only root can read. The service and Dovecot read
 /// the file as root.
 fn write_new_key(file: &Path) -> anyhow::Result<()> {
-    write_private(file, &STANDARD.encode(random()?))
+    write_private(file, &format!("{}\n", STANDARD.encode(random()?)))
         .with_context(|| format!("cannot write {}", file.display()))
 }
 
-/// Writes the URL of notices with a new key to a file that only root can read.
+/// Writes the URL of notices with a new key to a file that only root can read. Dovecot reads the
+/// complete file, and its process `stats` aborts if a line break follows the URL.
 fn write_notices_url(file: &Path, port: u16) -> anyhow::Result<()> {
     let key = URL_SAFE_NO_PAD.encode(random()?);
     write_private(file, &format!("http://127.0.0.1:{port}/notices/{key}"))

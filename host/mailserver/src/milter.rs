@@ -44,7 +44,7 @@ impl MilterOptions {
             Lookup::Postgres(url) => ("database.url", Value::from(url.as_str())),
         };
         let text = format!(
-            "inbound.listen = \"{}\"\nlog.filter = \"info\"\n{key} = {value}\n{}",
+            "inbound.listen = \"{}\"\nlog.filter = \"info\"\n{key} = {value}\n{}\n",
             loopback(ports.milter),
             self.settings
         );

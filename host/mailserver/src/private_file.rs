@@ -5,7 +5,7 @@ use std::io::Write as _;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 
-/// Writes a text and a line break to a file that only its owner can read.
+/// Writes a text to a file that only its owner can read.
 ///
 /// # Errors
 /// Returns an error if the file cannot be created or written.
@@ -16,5 +16,5 @@ pub fn write_private(path: &Path, text: &str) -> std::io::Result<()> {
         .truncate(true)
         .mode(0o600)
         .open(path)?;
-    writeln!(file, "{text}")
+    file.write_all(text.as_bytes())
 }
