@@ -54,12 +54,16 @@ impl EventStream {
 
     /// Returns the next event. Skips comments and cursors.
     pub async fn next(&mut self) -> StreamedEvent {
-        loop {
-            let block = self.block().await;
-            if let Some(event) = block.expect("the stream has ended") {
-                return event;
+        let event = async {
+            loop {
+                let block = self.block().await;
+                if let Some(event) = block.expect("the stream has ended") {
+                    return event;
+                }
             }
-        }
+        };
+        let event = timeout(TEST_TIMEOUT, event).await;
+        event.expect("no event arrived")
     }
 
     /// Returns the next event if it arrives within `time`.

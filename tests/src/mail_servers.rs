@@ -90,7 +90,7 @@ impl MailServers {
     #[must_use]
     pub fn notices_settings(&self) -> String {
         format!(
-            "events.listen = '{}'\nevents.url_file = '{}'\n",
+            "\nevents.listen = '{}'\nevents.url_file = '{}'\n",
             self.notices,
             self.notices_url.display()
         )

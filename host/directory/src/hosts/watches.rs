@@ -97,9 +97,7 @@ mod tests {
         for id in ["a", "b", "c"] {
             directory.with(id, &format!("{id}@example.org"), &[]).await;
         }
-        fresh
-            .execute("INSERT INTO mailboxes (account_id, version) SELECT id, 1 FROM accounts")
-            .await;
+        fresh.execute("UPDATE mailboxes SET version = 1").await;
         for id in ["own", "other"] {
             let host = Announcement {
                 id: id.into(),

@@ -79,9 +79,9 @@ async fn an_event_has_the_same_id_and_body_after_a_failure_and_a_restart() {
         (&json!(500), &json!(first.id))
     );
     deliver(&ada, "second").await;
-    let (access, refresh) = (ada.access.clone(), ada.refresh.clone());
+    let user = json!({ "email": ada.address });
+    let pair = json!({ "accessToken": ada.access, "refreshToken": ada.refresh, "user": user });
     service.restart().await;
-    let pair = json!({ "accessToken": access, "refreshToken": refresh });
     let ada = latchmail_tests::Person::from_token_pair(&service, &pair);
     receiver.behave(Behaviour::Status(204));
     advance(&service, Duration::from_secs(2));

@@ -71,11 +71,11 @@ async fn a_name_that_changes_to_a_private_address_is_never_connected() {
     let settings = format!("dns.server = '{}'", nameserver.address);
     let mut service = Service::with_mail_and(&settings).await;
     let ada = service.person("ada").await;
-    let (access, refresh) = (ada.access.clone(), ada.refresh.clone());
+    let user = json!({ "email": ada.address });
+    let pair = json!({ "accessToken": ada.access, "refreshToken": ada.refresh, "user": user });
     let mut process = service.restart_in_process().await;
     // The host trusts the certificate of the receiver, so only the address is refused.
     process.restart_trusting(&certificate.authority()).await;
-    let pair = json!({ "accessToken": access, "refreshToken": refresh });
     let ada = Person::from_token_pair(&service, &pair);
     let port = receiver.address.port();
     // A public address to which no route leads.
@@ -115,10 +115,10 @@ async fn a_receiver_needs_a_certificate_of_a_trusted_authority() {
     );
     assert_eq!(receiver.received(), []);
 
-    let (access, refresh) = (ada.access.clone(), ada.refresh.clone());
+    let user = json!({ "email": ada.address });
+    let pair = json!({ "accessToken": ada.access, "refreshToken": ada.refresh, "user": user });
     let mut process = service.restart_in_process().await;
     process.restart_trusting(&certificate.authority()).await;
-    let pair = json!({ "accessToken": access, "refreshToken": refresh });
     let ada = Person::from_token_pair(&service, &pair);
     let sent = ada.send(&test).await.succeeds(200);
     assert_eq!(sent["state"], "delivered", "{sent}");

@@ -32,7 +32,7 @@ async fn each_host_streams_the_same_events_and_ends_streams_of_revoked_credentia
 
     // A cursor of one host is valid on the other one.
     let uid = one.data["data"]["uid"].as_u64().unwrap();
-    let body = json!({ "flag": "\\Flagged", "action": "add" });
+    let body = json!({ "flags": ["\\Flagged"], "action": "add" });
     let flag = format!("/api/v1/mail/messages/{uid}/flag");
     ada.post(&flag, &body).await.succeeds(200);
     let query = format!("?since={}", two.id);
