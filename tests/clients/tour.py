@@ -320,7 +320,7 @@ detailed("stream_events", me, 400, types="none")
 
 # Webhooks. Nothing listens at the receiver.
 hook = models.WebhookRequest(url="https://hooks.example.com/a", types=["message.created"])
-hook = call("create_webhook", me, body=hook)
+hook = call("create_webhook", me, 201, body=hook)
 assert call("get_webhook", me, id=hook.id).state == "active"
 assert call("list_webhooks", me).webhooks[0].id == hook.id
 call("update_webhook", me, id=hook.id, body=models.WebhookChange(enabled=False))

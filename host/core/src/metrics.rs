@@ -104,8 +104,8 @@ families! {
         "Mailboxes whose changes a stream, a request or a webhook waits for.");
     Gauge EVENT_STREAMS("latchmail_event_streams", [],
         "Open streams of events, and requests that wait for a change.");
-    Counter EVENTS_SENT("latchmail_events_sent_total", [target: &["stream"]],
-        "Events that were sent to clients.");
+    Counter EVENTS_SENT("latchmail_events_sent_total", [],
+        "Events that were sent to streams.");
     Histogram EVENT_LAG("latchmail_event_lag_seconds", [],
         "Time from the entry in the change log to the stream.");
     Counter EVENT_NOTICES("latchmail_event_notices_total", [outcome: &["watched", "unwatched", "invalid", "lost"]],

@@ -196,7 +196,7 @@ impl Streams {
         let now = self.clock.now();
         for event in events {
             metrics::EVENT_LAG.observe([], now.since(event.time));
-            metrics::EVENTS_SENT.increment(["stream"]);
+            metrics::EVENTS_SENT.increment([]);
         }
         sse::events(events)
     }

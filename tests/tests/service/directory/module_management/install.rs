@@ -169,7 +169,7 @@ async fn an_invalid_component_is_refused_with_the_reason_and_changes_nothing() {
         assert_serves(&service, "1.0.0").await;
     }
     let listed = admin.send("GET /api/v1/admin/modules").await.succeeds(200);
-    assert_eq!(listed["modules"].as_array().unwrap().len(), 7);
+    assert_eq!(listed["modules"].as_array().unwrap().len(), 8);
     install(&admin, &[], true)
         .await
         .fails_mentioning(400, "no component");
