@@ -320,9 +320,7 @@ impl Webhooks {
                     status: Some(status),
                     error: None,
                 };
-                let recorded = self
-                    .stored
-                    .attempted(&webhook.id, &delivery.id, outcome, now);
+                let recorded = self.stored.attempted(&webhook.id, delivery, outcome, now);
                 recorded.await?;
                 return Ok(Step::Continue);
             }
@@ -341,9 +339,7 @@ impl Webhooks {
             status,
             error: Some(&text),
         };
-        let recorded = self
-            .stored
-            .attempted(&webhook.id, &delivery.id, outcome, now);
+        let recorded = self.stored.attempted(&webhook.id, delivery, outcome, now);
         recorded.await?;
         if status == Some(410) {
             return self.disable(webhook, &text, now).await;

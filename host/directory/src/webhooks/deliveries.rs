@@ -35,8 +35,10 @@ const DELIVERIES: &str = "SELECT id, number, event_id, event_type, state, attemp
 const DELIVERY: &str = "SELECT id, number, event_id, event_type, state, attempts, created_at, \
         attempted_at, next_at, status, error, sealed_body \
     FROM webhook_deliveries WHERE webhook_id = $1 AND id = $2";
+/// Changes nothing if another host has recorded an attempt since the delivery was read.
 const ATTEMPTED: &str = "UPDATE webhook_deliveries SET state = $2, attempts = attempts + 1, \
-        attempted_at = $3, next_at = $4, status = $5, error = $6 WHERE id = $1";
+        attempted_at = $3, next_at = $4, status = $5, error = $6 \
+    WHERE id = $1 AND state = 'pending' AND attempts = $7";
 const SET_BODY: &str = "UPDATE webhook_deliveries SET sealed_body = $2 WHERE id = $1";
 const RETRY_NOW: &str = "UPDATE webhook_deliveries SET next_at = $2 \
     WHERE webhook_id = $1 AND state = 'pending' AND next_at > $2";
@@ -199,7 +201,7 @@ impl Webhooks {
     ) -> Result<(), Error> {
         let mut tx = self.db.begin().await?;
         insert(&mut tx, webhook, delivery, now).await?;
-        record(&mut tx, delivery.id, outcome, now).await?;
+        record(&mut tx, (delivery.id, 0), outcome, now).await?;
         tx.commit().await
     }
 
@@ -212,19 +214,22 @@ impl Webhooks {
         Ok(())
     }
 
-    /// Records an attempt.
+    /// Records an attempt. Does nothing if another host has recorded an attempt since `delivery`
+    /// was read, because this host has lost its lease.
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails.
     pub async fn attempted(
         &self,
         webhook: &str,
-        delivery: &str,
+        delivery: &Delivery,
         outcome: Outcome<'_>,
         now: Timestamp,
     ) -> Result<(), Error> {
         let mut tx = self.db.begin().await?;
-        record(&mut tx, delivery, outcome, now).await?;
+        if !record(&mut tx, (&delivery.id, delivery.attempts), outcome, now).await? {
+            return Ok(());
+        }
         if outcome.attempt == Attempt::Delivered {
             tx.execute(SUCCEEDED, [webhook]).await?;
         } else {
@@ -261,21 +266,30 @@ impl Webhooks {
     }
 }
 
+/// Records an attempt. `delivery` is the id, and the number of attempts before. Returns `false`,
+/// and changes nothing, if the delivery has another number of attempts or is not pending.
 async fn record(
     tx: &mut Tx,
-    delivery: &str,
+    (delivery, attempts): (&str, i64),
     outcome: Outcome<'_>,
     now: Timestamp,
-) -> Result<(), Error> {
+) -> Result<bool, Error> {
     let (state, next_at) = match outcome.attempt {
         Attempt::Delivered => ("delivered", now),
         Attempt::Retry(at) => ("pending", at),
         Attempt::Failed => ("failed", now),
     };
     let status = outcome.status.map(i64::from);
-    let parameters = (delivery, state, now, next_at, status, outcome.error);
-    tx.execute(ATTEMPTED, parameters).await?;
-    Ok(())
+    let parameters = (
+        delivery,
+        state,
+        now,
+        next_at,
+        status,
+        outcome.error,
+        attempts,
+    );
+    Ok(tx.execute(ATTEMPTED, parameters).await? == 1)
 }
 
 pub(super) async fn insert(

@@ -197,7 +197,8 @@ async fn deliveries_are_sent_in_order_and_their_outcomes_are_recorded(fresh: Fre
         error,
     };
     let retry = outcome(Attempt::Retry(NOW.plus(HOUR)), Some(500), Some("it failed"));
-    webhooks.attempted("1", "d1", retry, NOW).await.unwrap();
+    let first = webhooks.delivery("1", "d1").await.unwrap().unwrap();
+    webhooks.attempted("1", &first, retry, NOW).await.unwrap();
     let failed = webhooks.delivery("1", "d1").await.unwrap().unwrap();
     assert_eq!((failed.attempts, failed.status()), (1, Some(500)));
     assert_eq!(failed.next_at(), Some(NOW.plus(HOUR)));
@@ -206,9 +207,16 @@ async fn deliveries_are_sent_in_order_and_their_outcomes_are_recorded(fresh: Fre
     webhooks.set_body("d1", b"fixed").await.unwrap();
     let delivered = outcome(Attempt::Delivered, Some(200), None);
     webhooks
-        .attempted("1", "d1", delivered, NOW.plus(HOUR))
+        .attempted("1", &failed, delivered, NOW.plus(HOUR))
         .await
         .unwrap();
+    // A host that has lost its lease reports the outcome of an earlier attempt.
+    for stale in [&first, &failed] {
+        webhooks
+            .attempted("1", stale, retry, NOW.plus(HOUR))
+            .await
+            .unwrap();
+    }
     assert_eq!(find(&fresh, "1").await.unwrap().failing_since(), None);
     assert_eq!(next().await.as_deref(), Some("d2"));
     webhooks.discard("d2", "not allowed").await.unwrap();
