@@ -18,7 +18,7 @@ use tokio::time::Instant;
 use crate::content::{Content, Format};
 use crate::error::Error;
 use crate::schedule::{MAX_FAILING, wait};
-use crate::sender::{Message, Refusal};
+use crate::sender::{BUSY_DELAY, Message, Refusal};
 use crate::settings::{Payload, StoredSettings};
 use crate::webhooks::{KIND, Webhooks};
 
@@ -33,8 +33,6 @@ pub const LIMITS: Limits = Limits {
 const PAGE: usize = 50;
 /// The time after which other webhooks are served first.
 const TURN: Duration = Duration::from_secs(3);
-/// The delay if the receiver already gets the maximum number of concurrent requests.
-const BUSY_DELAY: Duration = Duration::from_millis(500);
 /// The delay after a failure of the database or of the mail server.
 const ERROR_DELAY: Duration = Duration::from_secs(2);
 /// The time after which every host knows that a credential is suspended. The host that watches the

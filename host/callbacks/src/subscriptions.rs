@@ -11,10 +11,11 @@ use latchmail_core::{codes, secrets};
 use latchmail_directory::webhooks::{Added, Change, Ended, NewWebhook};
 use serde_json::{Value, json};
 use subtle::ConstantTimeEq as _;
+use tokio::time::sleep;
 
 use crate::error::Error;
 use crate::secret::Secret;
-use crate::sender::Message;
+use crate::sender::{BUSY_DELAY, Message};
 use crate::settings::{StoredSettings, WebhookSettings};
 use crate::verified::MAX_VERIFICATIONS;
 use crate::webhooks::{Owner, ROTATION, Webhooks, changed_concurrently};
@@ -280,8 +281,12 @@ impl Webhooks {
         else {
             return;
         };
-        let Some(_permit) = self.sender.permit(&settings.settings.url) else {
-            return;
+        // A grant can have more subscriptions at one receiver than the receiver gets requests.
+        let _permit = loop {
+            if let Some(permit) = self.sender.permit(&settings.settings.url) {
+                break permit;
+            }
+            sleep(BUSY_DELAY).await;
         };
         let (Ok(now), Ok(id)) = (self.jobs.now().await, secrets::id()) else {
             return;
