@@ -326,14 +326,15 @@ impl Webhooks {
         };
         let status = refusal.status().map(|status| status.as_u16());
         let jitter = secrets::random::<1>()?[0];
-        let next = match status {
-            // The receiver does not want the event (413), or any event (410).
-            Some(410 | 413) => None,
-            _ => wait(delivery.attempts + 1, jitter).map(|wait| now.plus(wait)),
+        let attempt = match status {
+            Some(410) => Attempt::Failed,
+            Some(413) => Attempt::Refused,
+            _ => wait(delivery.attempts + 1, jitter)
+                .map_or(Attempt::Failed, |wait| Attempt::Retry(now.plus(wait))),
         };
         let text = refusal.text();
         let outcome = Sent {
-            attempt: next.map_or(Attempt::Failed, Attempt::Retry),
+            attempt,
             status,
             error: Some(&text),
         };
@@ -342,12 +343,17 @@ impl Webhooks {
         if status == Some(410) {
             return self.disable(webhook, &text, now).await;
         }
+        let next_at = match attempt {
+            Attempt::Refused => return Ok(Step::Continue),
+            Attempt::Retry(next_at) => Some(next_at),
+            Attempt::Delivered | Attempt::Failed => None,
+        };
         let failing_since = webhook.failing_since();
         if failing_since.is_some_and(|since| now.since(since) >= MAX_FAILING) {
             let reason = format!("The receiver accepted no event for three days. {text}");
             return self.disable(webhook, &reason, now).await;
         }
-        Ok(next.map_or(Step::Continue, Step::At))
+        Ok(next_at.map_or(Step::Continue, Step::At))
     }
 }
 

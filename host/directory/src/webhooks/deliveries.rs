@@ -136,6 +136,8 @@ pub enum Attempt {
     Retry(Timestamp),
     /// The attempt failed, and no attempt follows.
     Failed,
+    /// The receiver works, and does not want this event. No attempt follows.
+    Refused,
 }
 
 /// An attempt with its outcome.
@@ -230,11 +232,10 @@ impl Webhooks {
         if !record(&mut tx, (&delivery.id, delivery.attempts), outcome, now).await? {
             return Ok(());
         }
-        if outcome.attempt == Attempt::Delivered {
-            tx.execute(SUCCEEDED, [webhook]).await?;
-        } else {
-            tx.execute(FAILED, (webhook, now)).await?;
-        }
+        match outcome.attempt {
+            Attempt::Delivered | Attempt::Refused => tx.execute(SUCCEEDED, [webhook]).await?,
+            Attempt::Retry(_) | Attempt::Failed => tx.execute(FAILED, (webhook, now)).await?,
+        };
         tx.commit().await
     }
 
@@ -277,7 +278,7 @@ async fn record(
     let (state, next_at) = match outcome.attempt {
         Attempt::Delivered => ("delivered", now),
         Attempt::Retry(at) => ("pending", at),
-        Attempt::Failed => ("failed", now),
+        Attempt::Failed | Attempt::Refused => ("failed", now),
     };
     let status = outcome.status.map(i64::from);
     let parameters = (

@@ -219,6 +219,18 @@ async fn deliveries_are_sent_in_order_and_their_outcomes_are_recorded(fresh: Fre
     }
     assert_eq!(find(&fresh, "1").await.unwrap().failing_since(), None);
     assert_eq!(next().await.as_deref(), Some("d2"));
+    let second = webhooks.next_delivery("1").await.unwrap().unwrap();
+    webhooks.attempted("1", &second, retry, NOW).await.unwrap();
+    assert!(find(&fresh, "1").await.unwrap().failing_since().is_some());
+    let second = webhooks.next_delivery("1").await.unwrap().unwrap();
+    let refused = outcome(Attempt::Refused, Some(413), Some("too large"));
+    webhooks
+        .attempted("1", &second, refused, NOW)
+        .await
+        .unwrap();
+    assert_eq!(find(&fresh, "1").await.unwrap().failing_since(), None);
+    assert_eq!(next().await, None, "no attempt follows");
+    assert!(webhooks.replay("1", "d2", NOW).await.unwrap());
     webhooks.discard("d2", "not allowed").await.unwrap();
     assert_eq!(next().await, None);
     let failed = outcome(Attempt::Failed, None, Some("unreachable"));
