@@ -17,7 +17,7 @@ use tokio::time::Instant;
 
 use crate::content::{Content, Format};
 use crate::error::Error;
-use crate::schedule::{MAX_FAILING, wait};
+use crate::schedule::{MAX_FAILING, MIN_FAILURES, wait};
 use crate::sender::{BUSY_DELAY, Message, Refusal};
 use crate::settings::{Payload, StoredSettings};
 use crate::webhooks::{KIND, Webhooks};
@@ -349,7 +349,9 @@ impl Webhooks {
             Attempt::Delivered | Attempt::Failed => None,
         };
         let failing_since = webhook.failing_since();
-        if failing_since.is_some_and(|since| now.since(since) >= MAX_FAILING) {
+        if delivery.attempts + 1 >= MIN_FAILURES
+            && failing_since.is_some_and(|since| now.since(since) >= MAX_FAILING)
+        {
             let reason = format!("The receiver accepted no event for three days. {text}");
             return self.disable(webhook, &reason, now).await;
         }

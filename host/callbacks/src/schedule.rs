@@ -18,6 +18,9 @@ const WAITS: [Duration; 9] = [
 const ATTEMPTS: i64 = 14;
 /// The time after which a webhook without a success is disabled.
 pub(crate) const MAX_FAILING: Duration = Duration::from_hours(3 * 24);
+/// The number of failed attempts for an event before which a webhook is not disabled, because the
+/// mailbox can have had no events for days.
+pub(crate) const MIN_FAILURES: i64 = 3;
 
 /// Returns the time until the next attempt after `attempts` failures. Adds up to a tenth of the
 /// time, so that the receiver of many webhooks does not get all events at the same moment. Returns
