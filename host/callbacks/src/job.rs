@@ -265,10 +265,18 @@ impl Webhooks {
             Err(Error::NotFound) => return self.disable(webhook, NO_FOLDER, now).await,
             Err(error) => return Err(error),
         };
-        let (id, event) = (secrets::id()?, format!("gap_{}", secrets::id()?));
-        let content = match webhook.subscription {
-            None => Content::of_service(&event, GAP, now),
-            Some(_) => Content::of_control(&serde_json::json!({ "type": "gap", "cursor": null })),
+        let (id, gap) = (secrets::id()?, secrets::id()?);
+        let (event, content) = match webhook.subscription {
+            None => {
+                let event = format!("gap_{gap}");
+                let content = Content::of_service(&event, GAP, now);
+                (event, content)
+            }
+            Some(_) => {
+                // Clients refuse a gap without the text of a cursor.
+                let body = serde_json::json!({ "type": "gap", "cursor": cursor });
+                (format!("msg_gap_{gap}"), Content::of_control(&body))
+            }
         };
         let gap = NewDelivery {
             id: &id,
@@ -326,9 +334,12 @@ impl Webhooks {
         };
         let status = refusal.status().map(|status| status.as_u16());
         let jitter = secrets::random::<1>()?[0];
+        let is_control = webhook.subscription.is_some() && delivery.event_type == GAP;
         let attempt = match status {
             Some(410) => Attempt::Failed,
             Some(413) => Attempt::Refused,
+            // A client that does not know the message must not block the events that follow.
+            Some(400..=407 | 409..=424) if is_control => Attempt::Refused,
             _ => wait(delivery.attempts + 1, jitter)
                 .map_or(Attempt::Failed, |wait| Attempt::Retry(now.plus(wait))),
         };
