@@ -260,10 +260,14 @@ impl Webhooks {
         access: &Access,
         now: Timestamp,
     ) -> Result<Step, Error> {
-        let cursor = match self.check(access, &settings.settings).await {
-            Ok(cursor) => cursor,
-            Err(Error::NotFound) => return self.disable(webhook, NO_FOLDER, now).await,
-            Err(error) => return Err(error),
+        let filter = settings.settings.filter().map_err(Error::Invalid)?;
+        let cursor = match self.feed.read(access, None, &filter, 1).await {
+            Ok(Some(page)) => page.cursor,
+            Ok(None) => return self.disable(webhook, NO_FOLDER, now).await,
+            Err(latchmail_mailbox::Error::Denied(_)) => {
+                return self.disable(webhook, NO_RIGHT, now).await;
+            }
+            Err(error) => return Err(error.into()),
         };
         let (id, gap) = (secrets::id()?, secrets::id()?);
         let (event, content) = match webhook.subscription {
