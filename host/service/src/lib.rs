@@ -500,9 +500,7 @@ impl Running {
             task.abort();
         }
         self.app.webhooks.stop();
-        for runner in self.jobs {
-            runner.stop().await;
-        }
+        futures_util::future::join_all(self.jobs.map(Runner::stop)).await;
         self.app.auth.finished().await;
         self.app.drafts.finished().await;
         self.app.outbox.finished().await;
