@@ -65,17 +65,19 @@ impl Handler for Deliverer {
     }
 
     fn run<'a>(&'a self, job: &'a Job) -> BoxFuture<'a, Outcome> {
-        self.deliver(&job.key).boxed()
+        self.deliver(job).boxed()
     }
 }
 
 impl Deliverer {
-    async fn deliver(&self, id: &str) -> Outcome {
-        let began = Instant::now();
+    async fn deliver(&self, job: &Job) -> Outcome {
+        let (id, began) = (&*job.key, Instant::now());
         loop {
             let now = match self.0.jobs.now().await {
                 Ok(now) => now,
-                Err(failure) => return Outcome::Retry(failure.to_string()),
+                // The runner waits until the database responds. The delay of `Retry` grows with the
+                // number of leases, although these are no failures.
+                Err(_) => return Outcome::Later(job.due_at),
             };
             match self.0.step(id, now).await {
                 Ok(Step::Continue) if began.elapsed() < TURN && !self.0.stopping.is_cancelled() => {
