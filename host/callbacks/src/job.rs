@@ -169,14 +169,15 @@ impl Webhooks {
         Ok(self.rights.access(&webhook.mailbox, member).await?)
     }
 
-    /// Disables the webhook of a member who lost the access to the mailbox. A disabled account only
-    /// pauses its webhooks.
+    /// Disables the webhook of a member who lost the access to the mailbox. If the owner of the
+    /// mailbox is disabled, the webhooks only pause.
     async fn end_without_access(
         &self,
         webhook: &directory::Webhook,
         now: Timestamp,
     ) -> Result<Step, Error> {
-        if webhook.account == webhook.mailbox {
+        let is_own = webhook.account == webhook.mailbox;
+        if is_own || self.rights.access(&webhook.mailbox, None).await?.is_none() {
             return Ok(Step::Done);
         }
         self.disable(webhook, NO_ACCESS, now).await

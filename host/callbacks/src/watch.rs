@@ -112,9 +112,10 @@ impl Webhooks {
 
     /// Starts the jobs of a mailbox if the change log has entries after the version `started`.
     async fn wake_mailbox(&self, mailbox: &str, started: &mut Option<u64>) -> Result<(), Error> {
-        // While the account is disabled, nothing is read. The changes of this time are found when
-        // the account is enabled again.
+        // While the account is disabled, nothing is read. The changes and the pending events of
+        // this time are found when the account is enabled again.
         let Some(owner) = self.rights.access(mailbox, None).await? else {
+            *started = None;
             return Ok(());
         };
         let version = self.mail.changelog.version(&owner).await?;
