@@ -18,6 +18,8 @@ const SUCCEEDED: &str = "UPDATE webhooks SET failing_since = NULL \
     WHERE id = $1 AND failing_since IS NOT NULL";
 const FAILED: &str = "UPDATE webhooks SET failing_since = $2 \
     WHERE id = $1 AND failing_since IS NULL";
+/// Locks the row of a webhook, so that two transactions do not use the same number.
+const LOCK: &str = "UPDATE webhooks SET state = state WHERE id = $1";
 const LAST_NUMBER: &str =
     "SELECT COALESCE(MAX(number), 0) FROM webhook_deliveries WHERE webhook_id = $1";
 const INSERT_DELIVERY: &str = "INSERT INTO webhook_deliveries \
@@ -190,10 +192,10 @@ impl Webhooks {
     }
 
     /// Stores a delivery that has ended. The outcome does not count towards the failures of the
-    /// webhook.
+    /// webhook. Does nothing if the webhook does not exist.
     ///
     /// # Errors
-    /// Returns [`Error`] if the database fails, or if the webhook does not exist.
+    /// Returns [`Error`] if the database fails.
     pub async fn add_ended(
         &self,
         webhook: &str,
@@ -202,6 +204,9 @@ impl Webhooks {
         now: Timestamp,
     ) -> Result<(), Error> {
         let mut tx = self.db.begin().await?;
+        if tx.execute(LOCK, [webhook]).await? == 0 {
+            return Ok(());
+        }
         insert(&mut tx, webhook, delivery, now).await?;
         record(&mut tx, (delivery.id, 0), outcome, now).await?;
         tx.commit().await
@@ -293,6 +298,7 @@ async fn record(
     Ok(tx.execute(ATTEMPTED, parameters).await? == 1)
 }
 
+/// Stores a delivery. The transaction must have locked the row of the webhook.
 pub(super) async fn insert(
     tx: &mut Tx,
     webhook: &str,
