@@ -61,11 +61,11 @@ const IS_LIVE: &str = "SELECT 1 FROM app_passwords \
 const INSERT: &str = "INSERT INTO webhooks (id, account_id, mailbox, app_password_id, subscription, \
         state, cursor, expires_at, created_at, sealed_settings) \
     VALUES ($1, $2, $3, $4, $5, 'active', $6, $7, $8, $9)";
-/// Replaces the settings $2 by $3, unless they were changed concurrently.
+/// Replaces the settings $2 by $3, unless they or the state $8 were changed concurrently.
 const CHANGE: &str = "UPDATE webhooks SET sealed_settings = $3, state = $4, reason = $5, \
         expires_at = $6, cursor = COALESCE($7, cursor), \
         failing_since = CASE WHEN state = $4 THEN failing_since ELSE NULL END \
-    WHERE id = $1 AND sealed_settings = $2";
+    WHERE id = $1 AND sealed_settings = $2 AND state = $8";
 const DISABLE: &str = "UPDATE webhooks SET state = 'disabled', reason = $2 \
     WHERE id = $1 AND state = 'active'";
 const DELETE: &str = "DELETE FROM webhooks WHERE id = $1";
@@ -372,6 +372,7 @@ impl Webhooks {
             change.reason,
             change.expires_at,
             change.cursor,
+            &webhook.state,
         );
         Ok(self.db.execute(CHANGE, parameters).await? == 1)
     }

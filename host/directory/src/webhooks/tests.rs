@@ -165,6 +165,10 @@ async fn a_change_is_made_once_and_a_disabled_webhook_is_recorded(fresh: Fresh) 
     let enabled = find(&fresh, "1").await.unwrap();
     webhooks.disable(&enabled, "gone", NOW).await.unwrap();
     webhooks.disable(&enabled, "again", NOW).await.unwrap();
+    assert!(
+        !webhooks.change(&enabled, change).await.unwrap(),
+        "it was disabled"
+    );
     let disabled = find(&fresh, "1").await.unwrap();
     assert_eq!(
         (disabled.is_active(), disabled.reason.as_deref()),
