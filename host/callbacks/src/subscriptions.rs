@@ -167,6 +167,7 @@ impl Webhooks {
                     .await?;
                 match added {
                     Added::Added => {}
+                    Added::Exists => continue,
                     Added::Full => {
                         return Err(SubscribeError::Limit {
                             limit: "subscriptions",

@@ -223,6 +223,8 @@ impl Webhooks {
                     text,
                 )));
             }
+            // Only the subscription of an agent can exist.
+            Added::Exists => return Err(changed_concurrently()),
             Added::CredentialEnded => {
                 return Err(latchmail_mailbox::Error::CredentialRefused.into());
             }

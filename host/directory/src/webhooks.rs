@@ -58,6 +58,7 @@ const ENDED: &str = "SELECT w.id, w.subscription, w.sealed_settings FROM webhook
     LEFT JOIN app_passwords p ON p.id = w.app_password_id WHERE p.id IS NULL LIMIT 100";
 const IS_LIVE: &str = "SELECT 1 FROM app_passwords \
     WHERE id = $1 AND suspended_at IS NULL AND (expires_at IS NULL OR expires_at > $2)";
+const IS_STORED: &str = "SELECT 1 FROM webhooks WHERE subscription = $1";
 const INSERT: &str = "INSERT INTO webhooks (id, account_id, mailbox, app_password_id, subscription, \
         state, cursor, expires_at, created_at, sealed_settings) \
     VALUES ($1, $2, $3, $4, $5, 'active', $6, $7, $8, $9)";
@@ -109,6 +110,8 @@ pub enum Added {
     Full,
     /// The credential has ended or is suspended.
     CredentialEnded,
+    /// Another request has stored the agent's subscription.
+    Exists,
 }
 
 /// A webhook.
@@ -243,6 +246,14 @@ impl Webhooks {
         origin: &Origin,
     ) -> Result<Added, Error> {
         let mut tx = self.db.begin_locked(new.account).await?;
+        if !tx.exists(IS_LIVE, (new.app_password, now)).await? {
+            return Ok(Added::CredentialEnded);
+        }
+        if let Some(subscription) = new.subscription
+            && tx.exists(IS_STORED, [subscription]).await?
+        {
+            return Ok(Added::Exists);
+        }
         let count: i64 = match new.subscription {
             None => tx.value(COUNT, [new.account]).await?,
             Some(_) => {
@@ -252,9 +263,6 @@ impl Webhooks {
         };
         if count >= limit {
             return Ok(Added::Full);
-        }
-        if !tx.exists(IS_LIVE, (new.app_password, now)).await? {
-            return Ok(Added::CredentialEnded);
         }
         let row = (
             new.id,

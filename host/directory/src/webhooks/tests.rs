@@ -59,6 +59,8 @@ async fn a_webhook_counts_towards_the_limit_and_ends_with_its_credential(fresh: 
     // A subscription has a limit of its own.
     let subscription = new("4", "t-password", Some("sub"));
     assert_eq!(add(&fresh, subscription, 1).await, Added::Added);
+    let same = new("5", "t-password", Some("sub"));
+    assert_eq!(add(&fresh, same, 1).await, Added::Exists);
     let other = new("5", "t-password", Some("other"));
     assert_eq!(add(&fresh, other, 1).await, Added::Full);
 
