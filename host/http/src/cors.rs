@@ -12,7 +12,7 @@ use http::{HeaderMap, HeaderName, HeaderValue, header};
 use latchmail_core::error::StartError;
 
 const ALLOWED_REQUEST_HEADERS: &str = "Authorization, Content-Type, If-Match, If-None-Match, \
-    Mcp-Method, Mcp-Name, Mcp-Protocol-Version";
+    Last-Event-ID, Mcp-Method, Mcp-Name, Mcp-Protocol-Version";
 const EXPOSED_RESPONSE_HEADERS: &str = "Content-Disposition, ETag, Retry-After, WWW-Authenticate, X-RateLimit-Limit, X-RateLimit-Remaining, X-RateLimit-Reset, X-Request-Id";
 /// The time for which browsers can cache the response to a preflight request, in seconds.
 const MAX_AGE: &str = "7200";
