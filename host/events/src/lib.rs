@@ -6,9 +6,9 @@
 //!
 //! - `event`: the types of events, and their JSON
 //! - `feed`: reads events with the rights of a caller
-//! - `watcher`: the mailboxes for which listeners wait, and who wakes them
+//! - `watcher`: the mailboxes for which listeners wait, and who wakes them; without notices, the
+//!   connections on which the mail server reports changes
 //! - `notices`: the reports of the mail server about changes
-//! - `connections`: connections that wait for changes, if the mail server sends no reports
 //! - `streams`, `sse`, `limits`: the streams and the waiting requests of clients
 
 mod event;
