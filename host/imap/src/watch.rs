@@ -100,6 +100,10 @@ impl Watch {
             if reply.starts_with(b"* BYE") {
                 return Err(Error::Lost("the server ended the session".into()));
             }
+            if reply.starts_with(b"* OK [NOTIFICATIONOVERFLOW]") {
+                // The server sends no further reports (RFC 5465, section 5.8).
+                return Err(Error::Lost("the server stopped its reports".into()));
+            }
             if reply.starts_with(b"* OK") {
                 // Dovecot sends `* OK Still here` during IDLE.
                 continue;
