@@ -255,7 +255,7 @@ pub fn reads_the_same(one: &Access, other: &Access) -> bool {
 /// `None` if the folder does not exist.
 ///
 /// # Errors
-/// Returns [`Error::CursorExpired`] if the cursor belongs to another folder.
+/// Returns [`Error::CursorExpired`] if the cursor belongs to another folder than the path.
 fn find_folder<'f>(
     folders: &'f [FolderHistory],
     cursor: &Cursor,
@@ -279,11 +279,9 @@ fn find_folder<'f>(
     let is_named = [&found.before, &found.after, &found.now]
         .into_iter()
         .any(has_path);
-    if is_named {
+    // The cursor identifies the folder. A stream and a webhook continue with their first path.
+    if is_named || now.is_none() {
         return Ok(Some(found));
-    }
-    if found.now.is_none() && now.is_none() {
-        return Ok(None);
     }
     Err(Error::CursorExpired)
 }

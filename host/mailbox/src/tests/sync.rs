@@ -270,6 +270,9 @@ async fn a_cursor_of_a_folder_reports_only_this_folder() {
             ]
         );
         let work = page.cursor;
+        // A client that does not know the new path continues with the earlier path.
+        let page = test.page(Some(&work), Some("Work"), 10).await;
+        assert_eq!((page.changes.len(), &page.cursor), (0, &work));
         client.ok("DELETE Play");
         let page = test.page(Some(&work), Some("Play"), 10).await;
         let changes: Vec<String> = page.changes.iter().map(text).collect();

@@ -154,6 +154,26 @@ async fn a_filter_selects_types_and_a_folder() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_stream_of_a_folder_continues_after_a_rename() {
+    let service = service().await;
+    let ada = service.person("ada").await;
+    let mut client = imap(&ada).await;
+    client.create("Work").await.unwrap();
+    let mut stream = EventStream::open(&ada, "?folder=Work").await;
+    client.rename("Work", "Projects").await.unwrap();
+    assert_eq!(stream.next().await.kind, "folder.renamed");
+    append_message(&mut client, "Projects", "One").await;
+    let event = stream.next().await;
+    assert_eq!(event.kind, "message.created", "{event:?}");
+    assert_eq!(event.data["data"]["folder"], "Projects");
+    // A client that connects again has the URL with the earlier path.
+    let query = format!("?folder=Work&since={}", event.id);
+    let mut resumed = EventStream::open(&ada, &query).await;
+    append_message(&mut client, "Projects", "Two").await;
+    assert_eq!(resumed.next().await.kind, "message.created");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn an_outcome_of_the_outbox_is_an_event() {
     let service = service().await;
     let ada = service.person("ada").await;
