@@ -1,5 +1,5 @@
 //! The rights of a caller at this moment. A stream lasts longer than the request that opened it, so
-//! its rights are checked again before each read.
+//! its rights are checked again before and after each read.
 
 use std::fmt;
 

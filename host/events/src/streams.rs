@@ -2,8 +2,8 @@
 //! connection of its client: while the client does not read, the stream reads no events and needs
 //! no memory for them.
 //!
-//! Before each read, the rights of the caller are checked again. A stream ends when a credential of
-//! its caller ends, when the grants of a member change, and when the service stops.
+//! Before and after each read, the rights of the caller are checked again. A stream ends when a
+//! credential of its caller ends, when the grants of a member change, and when the service stops.
 
 use std::io;
 use std::sync::Arc;
@@ -116,11 +116,12 @@ impl Streams {
         filter: EventFilter,
     ) -> Result<ByteStream, OpenError> {
         let mut caller = self.caller(access, owner)?;
+        let page = self.feed.read(&caller.access, since, &filter, PAGE).await?;
+        // The rights can have ended since the request was authenticated.
         caller
             .check()
             .await?
             .map_err(|_| Error::CredentialRefused)?;
-        let page = self.feed.read(&caller.access, since, &filter, PAGE).await?;
         let page = page.ok_or(OpenError::FolderNotFound)?;
         let mut first = vec![sse::heartbeat(since.unwrap_or(&page.cursor))];
         if !page.events.is_empty() {
@@ -233,16 +234,21 @@ impl StreamCaller {
         }
     }
 
-    /// Checks the rights, and then runs `read`. Returns the reason if the stream must end.
+    /// Runs `read`, and checks the rights before and after. Returns the reason if the stream must
+    /// end.
     async fn read<T>(
         &mut self,
         read: impl Future<Output = Result<T, Error>>,
     ) -> Result<Result<T, &'static str>, Error> {
         let checked = async {
-            match check(&*self.rights, &self.credential, &self.access).await? {
-                Ok(()) => Ok(Ok(read.await?)),
-                Err(reason) => Ok(Err(reason)),
+            let before = check(&*self.rights, &self.credential, &self.access).await?;
+            if let Err(reason) = before {
+                return Ok(Err(reason));
             }
+            let result = read.await?;
+            // The read can wait for the mail server, and the rights can end during this time.
+            let after = check(&*self.rights, &self.credential, &self.access).await?;
+            Ok(after.map(|()| result))
         };
         let result = tokio::select! {
             biased;
