@@ -319,13 +319,15 @@ impl EventStream {
             return None;
         }
         loop {
+            // A read can return no events, for example if the filter skips all of them.
+            if Instant::now() >= self.heartbeat_at {
+                return Some(self.heartbeat());
+            }
             if !self.more {
                 let until = self.retry_at.unwrap_or(self.heartbeat_at);
                 match self.caller.wait(until.min(self.heartbeat_at)).await {
                     Woken::Ended(reason) => return Some(self.end(reason)),
-                    Woken::TimedOut if Instant::now() >= self.heartbeat_at => {
-                        return Some(self.heartbeat());
-                    }
+                    Woken::TimedOut if Instant::now() >= self.heartbeat_at => continue,
                     Woken::Changed | Woken::TimedOut => {}
                 }
             }
