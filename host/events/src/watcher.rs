@@ -260,11 +260,19 @@ async fn watch_connection(watcher: Arc<Watcher>, account: String) {
     loop {
         match watcher.connect(&account).await {
             Ok(Some(mut connection)) => {
-                failures = 0;
+                let opened_at = Instant::now();
                 // The mailbox can have changed before the connection was open.
                 watcher.wake(&account);
-                while let Ok(()) = connection.changed().await {
-                    watcher.wake(&account);
+                let error = loop {
+                    match connection.changed().await {
+                        Ok(()) => watcher.wake(&account),
+                        Err(error) => break error,
+                    }
+                };
+                tracing::debug!(%error, account, "lost a connection that waits for changes");
+                // A server can close each connection at once, or refuse IDLE.
+                if opened_at.elapsed() > retry_delay(failures) {
+                    failures = 0;
                 }
             }
             // The server reports no changes, or the account is disabled. Listeners still check the
