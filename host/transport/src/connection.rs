@@ -60,6 +60,9 @@ pub(crate) async fn serve<H: Handler>(
         let (handler, connection_state) = (handler.clone(), Arc::clone(&connection_state));
         Box::pin(async move {
             let response = respond(&handler, peer, role, request, &connection_state).await;
+            if response.body().size_hint().exact().is_none() {
+                connection_state.begin_endless_response();
+            }
             let finish = FinishResponse(connection_state);
             // The closure owns `finish`, so `finish` is dropped together with the body.
             Ok::<_, Infallible>(response.map(|body| {
@@ -73,7 +76,8 @@ pub(crate) async fn serve<H: Handler>(
     let mut connection = http1::Builder::new()
         // A client can shut down its sending side of the connection and wait for the response. The
         // server cannot distinguish such a client from a disconnected client. So a request of a
-        // disconnected client continues until the deadline of its route.
+        // disconnected client continues until the deadline of its route. A response without a known
+        // length has no deadline, so the stream ends it when the client closes its side.
         .half_close(true)
         .header_read_timeout(None)
         .max_buf_size(MAX_BUFFER)

@@ -5,6 +5,7 @@
 //! - It has a short timeout for a head that has started to arrive, and a long timeout for an idle
 //!   connection. hyper has only one timeout.
 //! - It limits the time for which the client can block a write.
+//! - It notices that the client has closed the connection during a response without a known length.
 //! - It discards hyper's error responses, which have an empty body and cannot be configured.
 //!   [`super::connection`] sends a response with a body instead.
 //!
@@ -25,6 +26,7 @@
 
 use std::io::{self, IoSlice};
 use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
@@ -41,6 +43,8 @@ pub(crate) const MAX_HEAD: usize = 64 * 1024;
 /// The state of a connection. The HTTP service and the stream of the connection share this value.
 pub(crate) struct ConnectionState {
     inner: Mutex<Inner>,
+    /// Whether the response has no known length.
+    is_endless: AtomicBool,
     head_timeout: Duration,
     idle_timeout: Duration,
 }
@@ -87,6 +91,7 @@ impl ConnectionState {
                 hyper_responded: false,
                 unread: false,
             }),
+            is_endless: AtomicBool::new(false),
             head_timeout,
             idle_timeout,
         }
@@ -100,6 +105,7 @@ impl ConnectionState {
     /// request's body, or `None` for a chunked body. Returns the bytes of the request's head.
     pub(crate) fn begin_request(&self, length: Option<u64>) -> Vec<u8> {
         let mut inner = self.lock();
+        self.is_endless.store(false, Ordering::Relaxed);
         inner.phase = Phase::Request;
         inner.body = length;
         inner.scanner = LineScanner::default();
@@ -119,6 +125,17 @@ impl ConnectionState {
     pub(crate) fn is_body_end_ambiguous(&self) -> bool {
         let inner = self.lock();
         inner.has_trailers && inner.scanner.lenient_empty_line
+    }
+
+    /// Records that the response to the current request has no known length. Such a response ends
+    /// when the client closes its side of the connection.
+    pub(crate) fn begin_endless_response(&self) {
+        self.is_endless.store(true, Ordering::Relaxed);
+    }
+
+    /// Returns `true` during a response without a known length.
+    fn in_endless_response(&self) -> bool {
+        self.is_endless.load(Ordering::Relaxed) && self.lock().phase == Phase::Request
     }
 
     /// Records that hyper has the complete response.
@@ -299,6 +316,30 @@ impl<T> HttpStream<T> {
     }
 }
 
+impl<T: AsyncRead + Unpin> HttpStream<T> {
+    /// Returns an error if the client has closed its side of the connection. Otherwise, the task is
+    /// woken when the client sends data or closes. hyper does not read during a response.
+    fn check_open(&mut self, cx: &mut Context<'_>) -> io::Result<()> {
+        if !self.held_back.is_empty() {
+            return Ok(());
+        }
+        let mut byte = [0; 1];
+        let mut buffer = ReadBuf::new(&mut byte);
+        if Pin::new(&mut self.inner)
+            .poll_read(cx, &mut buffer)?
+            .is_pending()
+        {
+            return Ok(());
+        }
+        if buffer.filled().is_empty() {
+            return Err(io::ErrorKind::BrokenPipe.into());
+        }
+        // The next request has arrived early.
+        self.held_back = Bytes::copy_from_slice(buffer.filled());
+        Ok(())
+    }
+}
+
 impl<T: AsyncRead + Unpin> AsyncRead for HttpStream<T> {
     fn poll_read(
         mut self: Pin<&mut Self>,
@@ -323,7 +364,7 @@ impl<T: AsyncRead + Unpin> AsyncRead for HttpStream<T> {
     }
 }
 
-impl<T: AsyncWrite + Unpin> AsyncWrite for HttpStream<T> {
+impl<T: AsyncRead + AsyncWrite + Unpin> AsyncWrite for HttpStream<T> {
     fn poll_write(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -355,6 +396,9 @@ impl<T: AsyncWrite + Unpin> AsyncWrite for HttpStream<T> {
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let poll = Pin::new(&mut self.inner).poll_flush(cx);
         ready!(self.write_timeout.limit(cx, poll))?;
+        if self.state.in_endless_response() {
+            self.check_open(cx)?;
+        }
         self.state.flushed();
         Poll::Ready(Ok(()))
     }
@@ -368,7 +412,7 @@ impl<T: AsyncWrite + Unpin> AsyncWrite for HttpStream<T> {
 mod tests {
     use std::future::poll_fn;
 
-    use tokio::io::AsyncReadExt as _;
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, duplex};
     use tokio::time::timeout;
 
     use super::*;
@@ -469,6 +513,22 @@ mod tests {
             let chunked = format!("{get}{chunks}{get}{chunks}");
             let expected = [get, &chunks, get, &chunks];
             assert_eq!(split(&chunked, None, end, step).await, expected);
+        }
+    }
+
+    #[tokio::test]
+    async fn a_client_ends_a_response_without_a_known_length() {
+        for is_endless in [false, true] {
+            let (client, server) = duplex(64);
+            let state = Arc::new(ConnectionState::new(TIMEOUT, TIMEOUT));
+            let mut stream = HttpStream::new(server, Arc::clone(&state), TIMEOUT);
+            state.begin_request(Some(0));
+            if is_endless {
+                state.begin_endless_response();
+            }
+            stream.flush().await.unwrap();
+            drop(client);
+            assert_eq!(stream.flush().await.is_err(), is_endless);
         }
     }
 
