@@ -420,7 +420,8 @@ async fn no_route_finds_or_changes_resources_of_another_account() {
             body["active"] = json!(false);
             body["sendAt"] = json!("2027-01-01T00:00:00Z");
             body["code"] = json!("a-code");
-            let takes_body = !line.ends_with("/suspend") && !line.ends_with("/resume");
+            let without_body = ["/suspend", "/resume", "/rotate", "/test", "/replay"];
+            let takes_body = !without_body.iter().any(|end| line.ends_with(end));
             let answer = match method.as_str() {
                 "PATCH" | "POST" if takes_body => bob.send_json(&line, &body).await,
                 "PUT" => {

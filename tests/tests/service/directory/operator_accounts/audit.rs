@@ -53,8 +53,8 @@ async fn the_audit_log_names_the_event_the_account_and_the_actor() {
     );
     assert_eq!(events[2]["client"], "127.0.0.1");
 
-    // The log also has the events of the other account, and six events of the configured modules.
-    assert_eq!(run_command(&service, "audit").await.lines().count(), 11);
+    // The log also has the events of the other account, and seven events of the configured modules.
+    assert_eq!(run_command(&service, "audit").await.lines().count(), 12);
     let newest = run_command(&service, "audit --limit 1").await;
     assert!(newest.contains("account_disabled"), "{newest}");
     assert_eq!(
