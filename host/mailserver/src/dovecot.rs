@@ -23,8 +23,9 @@ const COMMON: [Template; 2] = [
     ("common.conf", include_str!("../dovecot/common.conf")),
     ("local.conf", include_str!("../dovecot/development.conf")),
 ];
-const V2_3: [Template; 3] = [
+const V2_3: [Template; 4] = [
     ("dovecot.conf", include_str!("../dovecot/2.3/dovecot.conf")),
+    ("notices.conf", DovecotVersion::V2_3.notices()),
     (
         "lookup.conf.ext",
         include_str!("../dovecot/2.3/lookup.conf.ext"),
@@ -34,7 +35,10 @@ const V2_3: [Template; 3] = [
         include_str!("../dovecot/2.3/last-logins.conf.ext"),
     ),
 ];
-const V2_4: Template = ("dovecot.conf", include_str!("../dovecot/2.4/dovecot.conf"));
+const V2_4: [Template; 2] = [
+    ("dovecot.conf", include_str!("../dovecot/2.4/dovecot.conf")),
+    ("notices.conf", DovecotVersion::V2_4.notices()),
+];
 const V2_4_SQLITE: Template = ("database.conf", include_str!("../dovecot/2.4/sqlite.conf"));
 const V2_4_POSTGRES: Template = ("database.conf", include_str!("../dovecot/2.4/pgsql.conf"));
 
@@ -86,9 +90,13 @@ pub(crate) fn configure(
     let mut parameters = Vec::new();
     match (DovecotVersion::installed()?, &settings.url) {
         (DovecotVersion::V2_3, _) => templates.extend(V2_3),
-        (DovecotVersion::V2_4, None) => templates.extend([V2_4, V2_4_SQLITE]),
+        (DovecotVersion::V2_4, None) => {
+            templates.extend(V2_4);
+            templates.push(V2_4_SQLITE);
+        }
         (DovecotVersion::V2_4, Some(url)) => {
-            templates.extend([V2_4, V2_4_POSTGRES]);
+            templates.extend(V2_4);
+            templates.push(V2_4_POSTGRES);
             let split = lookup::parameters(url)?.into_iter();
             parameters.extend(split.map(|(name, value)| (name, quoted(&value))));
         }
@@ -126,6 +134,16 @@ impl DovecotVersion {
             .output()
             .with_context(|| format!("cannot run {PROGRAM}"))?;
         Self::parse(&String::from_utf8_lossy(&output.stdout))
+    }
+
+    /// Returns the template of the settings for notices about changes. It has the placeholder
+    /// `notices_url`.
+    #[must_use]
+    pub const fn notices(self) -> &'static str {
+        match self {
+            Self::V2_3 => include_str!("../dovecot/2.3/notices.conf"),
+            Self::V2_4 => include_str!("../dovecot/2.4/notices.conf"),
+        }
     }
 
     /// Parses the output of `dovecot --version`, such as `2.4.1-4 (7d8c0e5759)`.
