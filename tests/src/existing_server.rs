@@ -16,7 +16,7 @@ use tokio::process::{Child, Command};
 
 use crate::process::free_address;
 use crate::settings::{high_limits, settings};
-use crate::{DOMAIN, Imap, ProgramOutput, Response, program, wait_until};
+use crate::{DOMAIN, EventStream, Imap, ProgramOutput, Response, program, wait_until};
 
 /// The users of the mail server. Their addresses are on [`DOMAIN`]. `cleo` has a log-in name
 /// without a domain.
@@ -197,6 +197,12 @@ impl ExistingServer {
         self.set_parameters(&parameters).await;
     }
 
+    /// Adds a file with settings of the operator to Dovecot's configuration.
+    pub fn add_dovecot_settings(&self, settings: &str) {
+        let file = self.dovecot().join("conf.d/20-own.conf");
+        fs::write(file, settings).unwrap();
+    }
+
     /// Changes parameters of `main.cf` (`name = value`), as the operator does.
     pub async fn set_parameters(&self, parameters: &[String]) {
         let folder = self.postfix();
@@ -372,8 +378,7 @@ impl AttachedService {
         token: &str,
         body: Option<Value>,
     ) -> Response {
-        let client = reqwest::Client::builder().no_proxy().build().unwrap();
-        let mut request = client.request(method.parse().unwrap(), format!("{}{path}", self.base));
+        let mut request = self.request_builder(method, path);
         if !token.is_empty() {
             request = request.bearer_auth(token);
         }
@@ -381,6 +386,17 @@ impl AttachedService {
             request = request.json(&body);
         }
         Response::of(request).await
+    }
+
+    fn request_builder(&self, method: &str, path: &str) -> reqwest::RequestBuilder {
+        let client = reqwest::Client::builder().no_proxy().build().unwrap();
+        client.request(method.parse().unwrap(), format!("{}{path}", self.base))
+    }
+
+    /// Opens the stream of the events of a user's mailbox. `token` is the access token.
+    pub async fn events(&self, token: &str) -> EventStream {
+        let request = self.request_builder("GET", "/api/v1/mail/events");
+        EventStream::of(request.bearer_auth(token)).await
     }
 
     /// Signs in with the existing password of a user, and returns the access token.

@@ -21,6 +21,7 @@ const PASSDB_2_4: &str = include_str!("templates/passdb-2.4.conf");
 const LOOKUP_2_3: &str = include_str!("templates/lookup-2.3.conf");
 const SERVICES: &str = include_str!("templates/services.conf");
 const DOVEADM: &str = include_str!("templates/doveadm.conf");
+const INCLUDE: &str = include_str!("templates/include.conf");
 
 /// The files in `conf.d`. Dovecot reads the files in the order of their names. Latchmail's passdb
 /// must be the first passdb, because an earlier passdb can delay each log-in by seconds if it
@@ -173,8 +174,7 @@ impl Dovecot {
                 return Ok(None);
             }
         }
-        let is_free = |port: &u16| TcpListener::bind(("127.0.0.1", *port)).is_ok();
-        Ok(DOVEADM_PORTS.into_iter().find(is_free))
+        Ok(DOVEADM_PORTS.into_iter().find(|port| is_free(*port)))
     }
 
     /// Returns the address and the key file of the doveadm API, if the API can be used.
@@ -206,11 +206,13 @@ impl Dovecot {
         Ok(())
     }
 
-    fn drop_in_folder(&self) -> PathBuf {
+    /// Returns the folder of the files that `dovecot.conf` includes.
+    pub(super) fn drop_in_folder(&self) -> PathBuf {
         self.folder().join("conf.d")
     }
 
-    fn folder(&self) -> &Path {
+    /// Returns the folder of `dovecot.conf`.
+    pub(super) fn folder(&self) -> &Path {
         Path::new(&self.config).parent().unwrap_or(Path::new("/"))
     }
 
@@ -526,12 +528,23 @@ fn sources(settings: &str) -> Vec<Source<'_>> {
     sources
 }
 
+/// Returns the text of a file in `conf.d` that includes a file that only root can read.
+pub(super) fn include(file: &Path) -> anyhow::Result<String> {
+    fill(INCLUDE, &[("file", &file.display().to_string())])
+}
+
+/// Returns `true` if no program listens on this port of the loopback address.
+pub(super) fn is_free(port: u16) -> bool {
+    TcpListener::bind(("127.0.0.1", port)).is_ok()
+}
+
 /// Returns the primary group of a user.
 pub(super) fn group_id(user: &str) -> anyhow::Result<u32> {
     id("-g", user)
 }
 
-fn user_id(user: &str) -> anyhow::Result<u32> {
+/// Returns the id of a user.
+pub(super) fn user_id(user: &str) -> anyhow::Result<u32> {
     id("-u", user)
 }
 

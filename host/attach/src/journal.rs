@@ -197,6 +197,12 @@ impl FileChange {
         *contents == self.after || self.during.as_ref() == Some(contents)
     }
 
+    /// Replaces the text of the file that the change created.
+    pub(super) fn rewrite(&mut self, text: String) -> anyhow::Result<()> {
+        self.after.bytes = text.into_bytes();
+        self.after.write(&self.path)
+    }
+
     /// Removes the temporary file that an interrupted change left.
     pub(super) fn clean(&self) -> anyhow::Result<()> {
         remove(&temporary(&self.path))

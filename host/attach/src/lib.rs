@@ -9,6 +9,7 @@
 mod dovecot;
 mod journal;
 mod lookup;
+mod notices;
 mod plan;
 mod ports;
 mod postfix;
@@ -19,7 +20,7 @@ mod verify;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail};
-use latchmail_core::config::Config;
+use latchmail_core::config::{ATTACHED_FILE, Config};
 use latchmail_terminal::database_url;
 use latchmail_terminal::input::confirm;
 use latchmail_terminal::output::{print_line, print_lines};
@@ -133,6 +134,10 @@ pub async fn attach(file: &Path, args: &AttachArgs) -> anyhow::Result<Option<Vec
     let mut journal = journal(&plan, &location, args)?;
     location.write(&journal)?;
     let done = async {
+        let receiver = match &plan.notices {
+            Some(notices) => Some(notices.receive().await?),
+            None => None,
+        };
         apply(&plan, &journal)?;
         Box::pin(verify::attached_with_any(
             &plan.config,
@@ -140,7 +145,14 @@ pub async fn attach(file: &Path, args: &AttachArgs) -> anyhow::Result<Option<Vec
             &plan.users,
             &args.servers.postfix_config.display().to_string(),
         ))
-        .await
+        .await?;
+        let Some(mut receiver) = receiver else {
+            return Ok(());
+        };
+        if receiver.has_delivery().await {
+            return print_line("verified: Dovecot sends notices about deliveries");
+        }
+        remove_notices(&plan, &mut journal, &location)
     };
     let done = done.await;
     directory.close().await;
@@ -265,6 +277,26 @@ fn apply(plan: &Plan, journal: &Journal) -> anyhow::Result<()> {
     }
     postfix.check()?;
     postfix.reload()
+}
+
+/// Removes the settings for notices, because Dovecot sends no notices about deliveries. With the
+/// settings, the service would not open connections on which Dovecot reports changes.
+fn remove_notices(plan: &Plan, journal: &mut Journal, location: &Location) -> anyhow::Result<()> {
+    print_line(
+        "note: Dovecot sent no notice about a delivery, for example because Postfix delivers without Dovecot. The service opens an IMAP connection for each mailbox for which a client waits.",
+    )?;
+    let files = plan.notices.iter().flat_map(|notices| &notices.files);
+    for removed in files {
+        removed.remove()?;
+        journal.files.retain(|change| change.path != removed.path);
+    }
+    let attached = location.file(ATTACHED_FILE);
+    for change in &mut journal.files {
+        if change.path == attached {
+            change.rewrite(plan.settings.clone())?;
+        }
+    }
+    plan.dovecot.reload()
 }
 
 /// Restores all files, reloads the servers and removes the journal. Can be repeated after an

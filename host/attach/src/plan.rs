@@ -11,6 +11,7 @@ use latchmail_terminal::output::escape;
 use super::AttachArgs;
 use super::dovecot::Dovecot;
 use super::journal::{FileChange, Location};
+use super::notices::Notices;
 use super::postfix::{Parameter, Postfix};
 use super::test_users::{self, TestUser};
 use super::{lookup, ports};
@@ -37,6 +38,10 @@ pub(super) struct Plan {
     /// The files to create. `main.cf` is not included.
     pub(super) files: Vec<FileChange>,
     pub(super) parameters: Vec<Parameter>,
+    /// The settings for notices, or `None` if `attach` does not configure them.
+    pub(super) notices: Option<Notices>,
+    /// The text of the file with the settings of the service, without notices.
+    pub(super) settings: String,
     warnings: Vec<String>,
 }
 
@@ -67,20 +72,35 @@ impl Plan {
         let sieve = ports::sieve(&config.sieve, &imap).await?;
         let tested = test_users::choose(config, &dovecot, &postfix, args.test_user.as_deref())?;
         let default_domain = tested.default_domain;
-        let settings = settings(&dovecot, (&imap, &smtp, &sieve), config, &default_domain)?;
-        let merged = Config::load_with(Some(file), &settings)?;
-
         let user_name = lookup::service_user(config)?;
+        let mut warnings = dovecot.warnings.clone();
+        let mut notices = None;
+        // The operator can have configured the notices.
+        if !config.events.has_notices() {
+            match Notices::plan(&dovecot, location, &user_name) {
+                Ok(planned) => notices = Some(planned),
+                Err(error) => warnings.push(format!(
+                    "Dovecot does not send notices about changes, so the service opens an IMAP connection for each mailbox for which a client waits: {error:#}"
+                )),
+            }
+        }
+        let settings = settings(&dovecot, (&imap, &smtp, &sieve), config, &default_domain)?;
+        let of_notices = notices
+            .as_ref()
+            .map_or("", |notices| notices.settings.as_str());
+        let all_settings = format!("{settings}{of_notices}");
+        let merged = Config::load_with(Some(file), &all_settings)?;
+
         let group = postfix.group_name()?;
         let mut files = dovecot.changes(&lookup, &user_name, &group)?;
+        files.extend(notices.iter().flat_map(|notices| notices.files.clone()));
         files.extend(postfix.tables(&lookup)?);
         files.push(FileChange::create(
             location.file(ATTACHED_FILE),
-            settings,
+            all_settings,
             0o644,
             None,
         ));
-        let mut warnings = dovecot.warnings.clone();
         warnings.extend(postfix.warnings.iter().cloned());
         warnings.extend(unlisted(config, &postfix));
         warnings.extend(lookup::access_warning(&lookup));
@@ -93,6 +113,8 @@ impl Plan {
             users: tested.users,
             files,
             parameters,
+            notices,
+            settings,
             warnings,
         })
     }
@@ -114,6 +136,7 @@ impl Plan {
                 describe(&self.config.imap.address, self.config.imap.tls, false)
             ),
             format!("  ManageSieve   {}", sieve_line(&self.config)),
+            format!("  notices       {}", notices_line(&self.config)),
             format!("Postfix {}", postfix.version),
             format!(
                 "  submission    {}",
@@ -162,6 +185,12 @@ fn sieve_line(config: &Config) -> String {
         return "none, so there are neither vacation responses nor rules".into();
     }
     describe(&config.sieve.address, false, config.imap.tls)
+}
+
+/// Describes the notices about changes.
+fn notices_line(config: &Config) -> String {
+    let address = config.events.listen.map(|address| address.to_string());
+    address.unwrap_or_else(|| "none".into())
 }
 
 fn describe(address: &str, tls: bool, starttls: bool) -> String {

@@ -28,6 +28,9 @@ const LOG_IN_TIMEOUT: Duration = Duration::from_secs(15);
 const DELIVERY_TIMEOUT: Duration = Duration::from_mins(1);
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
+/// The first words of the subject of a test message.
+pub(super) const TEST_SUBJECT: &str = "Latchmail test";
+
 /// The lifetime of the app password for the checks. The app password is revoked after the checks,
 /// so the lifetime matters only if the revocation fails.
 const CREDENTIAL_LIFETIME: Duration = Duration::from_mins(10);
@@ -226,7 +229,7 @@ async fn log_in(connector: &Connector, credential: &MailCredential) -> anyhow::R
 fn message(address: &str) -> anyhow::Result<(String, String)> {
     let token = secrets::id()?;
     let message = format!(
-        "From: <{address}>\r\nTo: <{address}>\r\nSubject: Latchmail test {token}\r\nMessage-ID: <{token}@latchmail.invalid>\r\n\r\n\
+        "From: <{address}>\r\nTo: <{address}>\r\nSubject: {TEST_SUBJECT} {token}\r\nMessage-ID: <{token}@latchmail.invalid>\r\n\r\n\
          `latchmail attach` sent this message to test the mail server. It is deleted immediately.\r\n"
     );
     Ok((token, message))

@@ -12,6 +12,7 @@ use latchmail_core::config::Config;
 use latchmail_core::keyring::Keyring;
 use latchmail_directory::Directory;
 use latchmail_directory::credentials::index_keys::ServiceUse;
+use latchmail_mailserver::DovecotVersion;
 use latchmail_tests::existing_server::{AttachedService, has_no_traces, login_name, password};
 use latchmail_tests::{DOMAIN, ExistingServer};
 use secrecy::ExposeSecret as _;
@@ -27,6 +28,19 @@ async fn subjects(service: &AttachedService, user: &str) -> Vec<String> {
     let messages = listed.json["messages"].as_array().unwrap();
     let subject = |message: &serde_json::Value| message["subject"].as_str().unwrap().to_owned();
     messages.iter().map(subject).collect()
+}
+
+/// Checks that a delivery is an event of an open stream before the next check of the mailbox, which
+/// is after 30 seconds.
+async fn check_event_of_a_delivery(server: &ExistingServer, service: &AttachedService) {
+    let token = service.sign_in("ann").await;
+    let mut stream = service.events(&token).await;
+    let address = format!("ann@{DOMAIN}");
+    server.deliver("ann", &address, "an event").await;
+    let event = stream.next_within(Duration::from_secs(15)).await;
+    let event = event.expect("no event arrived");
+    assert_eq!(event.kind, "message.created");
+    assert_eq!(event.data["data"]["folder"], "INBOX");
 }
 
 /// Returns the app password with which the service reads a user's mailbox for the search index.
@@ -83,7 +97,7 @@ async fn users_sign_in_with_existing_passwords_and_detach_restores_every_file() 
     let arguments = ["--yes", "--test-user", &test_user];
     let output = server.attach(&arguments, &password("ann")).await;
     assert_eq!(output.status, 0, "{output:?}");
-    assert_eq!(output.stdout.matches("verified: ").count(), 5, "{output:?}");
+    assert_eq!(output.stdout.matches("verified: ").count(), 6, "{output:?}");
     let attached = server.configuration().await;
     for arguments in [&arguments[..], &["--yes"], &["--plan"], &[]] {
         let again = server.attach(arguments, &password("ann")).await;
@@ -146,6 +160,72 @@ async fn users_sign_in_with_existing_passwords_and_detach_restores_every_file() 
     assert!(has_no_traces(server.config().parent().unwrap()));
     assert!(server.log_in(&test_user, &app_password).await.is_none());
     assert!(server.log_in(&test_user, &password("ann")).await.is_some());
+}
+
+#[tokio::test]
+async fn dovecot_sends_notices_about_deliveries_to_the_service() {
+    let server = ExistingServer::start().await;
+    // An exporter of the operator continues to work.
+    let format = match DovecotVersion::installed().unwrap() {
+        DovecotVersion::V2_3 => "transport = log\n  format = json\n  format_args = time-rfc3339",
+        DovecotVersion::V2_4 => "driver = log\n  format = json",
+    };
+    server.add_dovecot_settings(&format!(
+        "event_exporter own {{\n  {format}\n}}\nmetric own {{\n  exporter = own\n  filter = event=mail_delivery_finished\n}}\n"
+    ));
+    let before = server.configuration().await;
+    let output = server.attach(&["--yes"], "").await;
+    assert_eq!(output.status, 0, "{output:?}");
+    let verified = "verified: Dovecot sends notices about deliveries";
+    assert!(output.stdout.contains(verified), "{output:?}");
+    let settings = &server.configuration().await["doveconf -n"];
+    for block in ["event_exporter own {", "event_exporter latchmail {"] {
+        assert!(settings.contains(block), "{settings}");
+    }
+    let service = server.serve().await;
+    check_event_of_a_delivery(&server, &service).await;
+    drop(service);
+    let output = server.detach().await;
+    assert_eq!(output.status, 0, "{output:?}");
+    assert_eq!(server.configuration().await, before);
+}
+
+#[tokio::test]
+async fn without_notices_about_deliveries_the_service_opens_connections() {
+    // The operator's exporter has the name of Latchmail's, so Latchmail cannot add its own.
+    let exporter = match DovecotVersion::installed().unwrap() {
+        DovecotVersion::V2_3 => {
+            "event_exporter latchmail {\n  transport = log\n  format = json\n  format_args = time-rfc3339\n}\n"
+        }
+        DovecotVersion::V2_4 => "event_exporter latchmail {\n  driver = log\n  format = json\n}\n",
+    };
+    for (settings, expected) in [
+        // No process of Dovecot reports events.
+        (
+            "stats_writer_socket_path =\n",
+            "note: Dovecot sent no notice about a delivery",
+        ),
+        (
+            exporter,
+            "warning: Dovecot does not send notices about changes",
+        ),
+    ] {
+        let server = ExistingServer::start().await;
+        server.add_dovecot_settings(settings);
+        let before = server.configuration().await;
+        let output = server.attach(&["--yes"], "").await;
+        assert_eq!(output.status, 0, "{output:?}");
+        assert!(output.stdout.contains(expected), "{output:?}");
+        let attached = server.configuration().await;
+        let is_notices = |path: &String| path.contains("latchmail-notices");
+        assert!(!attached.keys().any(is_notices), "{:?}", attached.keys());
+        let service = server.serve().await;
+        check_event_of_a_delivery(&server, &service).await;
+        drop(service);
+        let output = server.detach().await;
+        assert_eq!(output.status, 0, "{output:?}");
+        assert_eq!(server.configuration().await, before);
+    }
 }
 
 #[tokio::test]
