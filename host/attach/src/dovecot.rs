@@ -29,7 +29,7 @@ const INCLUDE: &str = include_str!("templates/include.conf");
 /// later file can override the settings.
 const PASSDB_FILE: &str = "05-latchmail.conf";
 const SERVICES_FILE: &str = "99-latchmail.conf";
-/// The file with the password query, for Dovecot 2.3.
+/// The file with the password query. With Dovecot 2.4, it is the passdb.
 const LOOKUP_FILE: &str = "latchmail-passwords.conf.ext";
 
 /// The file with the key of the doveadm API.
@@ -301,11 +301,14 @@ impl Dovecot {
                 ));
             }
             DovecotVersion::V2_4 => {
+                // The file can contain the password of the database, so only root can read it.
+                let passdb = self.folder().join(LOOKUP_FILE);
                 let text = PASSDB_2_4.replace("{{database}}", &database_2_4(lookup)?);
+                files.push(FileChange::create(passdb.clone(), text, 0o600, None));
                 files.push(FileChange::create(
                     folder.join(PASSDB_FILE),
-                    text,
-                    0o600,
+                    include(&passdb)?,
+                    0o644,
                     None,
                 ));
             }
