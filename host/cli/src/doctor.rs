@@ -13,6 +13,7 @@ mod finding;
 mod identity_provider;
 mod index;
 mod limits;
+mod notices;
 mod programs;
 mod redis;
 mod user;
@@ -55,11 +56,13 @@ pub async fn run(service: &ServiceArgs, json: bool) -> anyhow::Result<()> {
 async fn check(config: &Config) -> Vec<Finding> {
     let running = user::find_running(config).await;
     let user = ServiceUser::find(config, running).await;
-    let (database, redis, imap, doveadm, smtp, sieve, provider, tls, dns, clock, versions) = tokio::join!(
+    let is_running = running.is_some();
+    let (database, redis, imap, doveadm, notices, smtp, sieve, provider, tls, dns, clock, versions) = tokio::join!(
         database::check(config),
         redis::check(config),
         server_checks::check_imap(config),
         server_checks::check_doveadm(config),
+        notices::check(config, &user, is_running),
         server_checks::check_smtp(config),
         server_checks::check_sieve(config),
         identity_provider::check(config),
@@ -75,7 +78,7 @@ async fn check(config: &Config) -> Vec<Finding> {
     findings.extend(redis);
     findings.extend(files::check_folders(config, &user));
     findings.push(index::check(config, &user));
-    findings.extend([imap, doveadm, smtp, sieve]);
+    findings.extend([imap, doveadm, notices, smtp, sieve]);
     findings.extend(provider);
     findings.extend(tls);
     findings.extend(dns);

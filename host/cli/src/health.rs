@@ -7,7 +7,7 @@ use std::time::Duration;
 use anyhow::{Context as _, bail};
 use bytes::Bytes;
 use http::{Request, StatusCode, header};
-use http_body_util::Empty;
+use http_body_util::Full;
 use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
 use latchmail_core::config::{Config, Listen};
@@ -67,10 +67,18 @@ async fn status(config: &Config, listen: &Listen) -> anyhow::Result<StatusCode> 
     if config.serves_tls() {
         stream = Box::new(encrypt_local(stream).await?);
     }
-    let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await?;
     let request = Request::get("/api/health")
         .header(header::HOST, "localhost")
-        .body(Empty::<Bytes>::new())?;
+        .body(Full::default())?;
+    send(stream, request).await
+}
+
+/// Sends a request on a new connection, and returns the status of the response.
+pub(crate) async fn send(
+    stream: Box<dyn Io>,
+    request: Request<Full<Bytes>>,
+) -> anyhow::Result<StatusCode> {
+    let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await?;
     let exchange = sender.send_request(request);
     tokio::pin!(exchange);
     let response = tokio::select! {

@@ -77,7 +77,7 @@ fn files(folder: &Path) -> BTreeMap<String, (u64, Option<SystemTime>)> {
 #[tokio::test]
 async fn all_checks_succeed_while_the_service_runs_and_while_it_is_stopped() {
     let dns = dns_with_records("first.test").await;
-    let mut service = setup(&dns, "").with_mail().start().await;
+    let mut service = setup(&dns, "").with_notices().start().await;
     for _ in 0..2 {
         let output = doctor(&service).await;
         assert!(failed_checks(&output).is_empty(), "{output:?}");
@@ -90,6 +90,7 @@ async fn all_checks_succeed_while_the_service_runs_and_while_it_is_stopped() {
             "permissions",
             "imap",
             "doveadm",
+            "notices",
             "smtp",
             "sieve",
             "mx",
@@ -222,6 +223,31 @@ async fn a_wrong_doveadm_key_fails_one_check() {
     let rejected =
         "failed   doveadm: doveadm rejected the key in `imap.doveadm_key_file`. Remedy: ";
     assert!(output.stdout.contains(rejected), "{}", output.stdout);
+}
+
+#[tokio::test]
+async fn a_url_of_notices_with_another_key_is_a_warning() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("notices.url");
+    let address = free_address();
+    let url = format!("http://{address}/notices/abcdefghijklmnopqrst");
+    std::fs::write(&file, &url).unwrap();
+    std::fs::set_permissions(&file, Permissions::from_mode(0o600)).unwrap();
+    let dns = dns_with_records("first.test").await;
+    let settings = format!(
+        "events.listen = '{address}'\nevents.url_file = '{}'",
+        file.display()
+    );
+    let service = setup(&dns, &settings).start().await;
+    std::fs::write(&file, format!("{url}u")).unwrap();
+    let output = doctor(&service).await;
+    assert_eq!(statuses(&output, "notices"), ["warning"], "{output:?}");
+    let rejected = format!("at the URL in {}: status 404", file.display());
+    assert!(output.stdout.contains(&rejected), "{}", output.stdout);
+    assert!(
+        !output.stdout.contains("abcdefghijklmnopqrst"),
+        "{output:?}"
+    );
 }
 
 #[tokio::test]
