@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use latchmail_net::event_stream::EventParser;
 use serde_json::Value;
 use tokio::time::timeout;
 
@@ -12,7 +13,7 @@ use crate::{Person, Response};
 #[derive(Debug)]
 pub struct EventStream {
     response: reqwest::Response,
-    text: String,
+    parser: EventParser,
     /// The last id of the stream.
     pub cursor: String,
 }
@@ -43,7 +44,7 @@ impl EventStream {
         assert_eq!(response.headers()["content-type"], "text/event-stream");
         let mut stream = Self {
             response,
-            text: String::new(),
+            parser: EventParser::default(),
             cursor: String::new(),
         };
         while stream.cursor.is_empty() {
@@ -84,27 +85,21 @@ impl EventStream {
     /// without an event.
     async fn block(&mut self) -> Option<Option<StreamedEvent>> {
         let block = loop {
-            if let Some((block, rest)) = self.text.split_once("\n\n") {
-                let (block, rest) = (block.to_owned(), rest.to_owned());
-                self.text = rest;
+            if let Some(block) = self.parser.pop() {
                 break block;
             }
             let chunk = timeout(TEST_TIMEOUT, self.response.chunk()).await;
             let chunk = chunk.expect("no data arrived").unwrap()?;
-            self.text.push_str(std::str::from_utf8(&chunk).unwrap());
+            self.parser.push(&chunk).unwrap();
         };
-        let field = |name: &str| {
-            let mut lines = block.lines();
-            lines.find_map(|line| line.strip_prefix(name)?.strip_prefix(": "))
-        };
-        let id = field("id").unwrap_or_default().to_owned();
+        let id = block.id.unwrap_or_default();
         if !id.is_empty() {
             self.cursor.clone_from(&id);
         }
-        let event = field("event").map(|kind| StreamedEvent {
+        let event = (!block.kind.is_empty()).then(|| StreamedEvent {
             id,
-            kind: kind.to_owned(),
-            data: serde_json::from_str(field("data").unwrap_or_default()).unwrap(),
+            kind: block.kind,
+            data: serde_json::from_str(&block.data).unwrap(),
         });
         Some(event)
     }

@@ -27,9 +27,10 @@ use latchmail_core::traces::TraceContext;
 use tokio::time::{Instant, timeout_at};
 
 use crate::dns::Dns;
+use crate::endpoint::Io;
 use connect::Connector;
 pub use connect::{Cause, Reason};
-pub use exchange::Response;
+pub use exchange::{OpenResponse, Response};
 pub use hosts::Hosts;
 pub use target::{Host, Target};
 
@@ -139,33 +140,13 @@ impl Fetch {
     /// # Errors
     /// Returns an [`Error`] if there is no complete response.
     pub async fn send(&self, hosts: &Hosts, request: Request) -> Result<Response, Error> {
-        let deadline = Instant::now() + request.timeout.unwrap_or(MAX_TIMEOUT).min(MAX_TIMEOUT);
+        let deadline = deadline(&request);
         let max_body_size = request
             .max_response_size
             .unwrap_or(MAX_BODY_SIZE)
             .min(MAX_BODY_SIZE);
         let (target, request) = prepare(request)?;
-        if !hosts.allows(&target) {
-            return Err(Error::Denied(format!("{target} is not a permitted host")));
-        }
-        let unavailable = |reason: Reason| Error::Unavailable(reason.at(&target));
-        let connecting = self
-            .connector
-            .connect(&target, |address| hosts.allows_address(address));
-        let stream = match timeout_at(deadline, connecting).await {
-            Ok(Ok(stream)) => stream,
-            Ok(Err(connect::Error::Blocked(addresses))) => {
-                return Err(Error::Blocked {
-                    target: target.to_string(),
-                    addresses,
-                });
-            }
-            Ok(Err(connect::Error::Unreachable(reason))) => return Err(unavailable(reason)),
-            Err(_) => {
-                let reason = Reason::new(Cause::Timeout, "connecting timed out");
-                return Err(unavailable(reason));
-            }
-        };
+        let stream = self.connect(hosts, &target, deadline).await?;
         let is_safe = request.method().is_safe();
         let reason =
             match timeout_at(deadline, exchange::exchange(stream, request, max_body_size)).await {
@@ -178,11 +159,66 @@ impl Fetch {
                 Ok(Err(exchange::Error::Failed(text))) => Reason::new(Cause::Exchange, text),
                 Err(_) => Reason::new(Cause::Timeout, "the response timed out"),
             };
-        if is_safe {
-            Err(unavailable(reason))
-        } else {
-            Err(Error::OutcomeUnknown(reason.at(&target)))
+        Err(without_response(is_safe, reason.at(&target)))
+    }
+
+    /// Sends a request to a server on the list `hosts` and waits for the head of the response. The
+    /// timeout of the request ends with the head. The size of the body has no limit, because the
+    /// caller reads the body in pieces.
+    ///
+    /// # Errors
+    /// Returns an [`Error`] if there is no response.
+    pub async fn open(&self, hosts: &Hosts, request: Request) -> Result<OpenResponse, Error> {
+        let deadline = deadline(&request);
+        let (target, request) = prepare(request)?;
+        let stream = self.connect(hosts, &target, deadline).await?;
+        let is_safe = request.method().is_safe();
+        let reason = match timeout_at(deadline, exchange::open(stream, request)).await {
+            Ok(Ok(response)) => return Ok(response),
+            Ok(Err(error)) => Reason::new(Cause::Exchange, error),
+            Err(_) => Reason::new(Cause::Timeout, "the response timed out"),
+        };
+        Err(without_response(is_safe, reason.at(&target)))
+    }
+
+    /// Connects to a server, if the server is on the list `hosts`.
+    async fn connect(
+        &self,
+        hosts: &Hosts,
+        target: &Target,
+        deadline: Instant,
+    ) -> Result<Box<dyn Io>, Error> {
+        if !hosts.allows(target) {
+            return Err(Error::Denied(format!("{target} is not a permitted host")));
         }
+        let connecting = self
+            .connector
+            .connect(target, |address| hosts.allows_address(address));
+        let reason = match timeout_at(deadline, connecting).await {
+            Ok(Ok(stream)) => return Ok(stream),
+            Ok(Err(connect::Error::Blocked(addresses))) => {
+                return Err(Error::Blocked {
+                    target: target.to_string(),
+                    addresses,
+                });
+            }
+            Ok(Err(connect::Error::Unreachable(reason))) => reason,
+            Err(_) => Reason::new(Cause::Timeout, "connecting timed out"),
+        };
+        Err(Error::Unavailable(reason.at(target)))
+    }
+}
+
+fn deadline(request: &Request) -> Instant {
+    Instant::now() + request.timeout.unwrap_or(MAX_TIMEOUT).min(MAX_TIMEOUT)
+}
+
+/// Returns the error of a request that was sent and has no response.
+fn without_response(is_safe: bool, reason: Reason) -> Error {
+    if is_safe {
+        Error::Unavailable(reason)
+    } else {
+        Error::OutcomeUnknown(reason)
     }
 }
 

@@ -7,6 +7,7 @@ pub mod certificate;
 pub mod dns;
 pub mod dovecot_auth;
 pub mod endpoint;
+pub mod event_stream;
 pub mod fetch;
 pub mod imap_login;
 pub mod sasl;

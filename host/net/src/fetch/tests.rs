@@ -391,3 +391,40 @@ async fn the_certificate_must_be_trusted_and_valid_for_the_server() {
         .await;
     assert!(matches!(got.unwrap_err(), Error::Unavailable(_)));
 }
+
+#[tokio::test]
+async fn the_body_of_an_open_response_arrives_in_pieces() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let server = format!("http://{}", listener.local_addr().unwrap());
+    let accept = async {
+        let (mut stream, _) = listener.accept().await.unwrap();
+        read(&mut stream).await;
+        let head = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\none\r\n";
+        stream.write_all(head).await.unwrap();
+        stream
+    };
+    let (fetch, hosts) = (fetch(), hosts(&server));
+    let open = fetch.open(&hosts, get(&format!("{server}/")));
+    let (mut stream, response) = tokio::join!(accept, open);
+    let mut response = response.unwrap();
+    assert_eq!(response.status, 200);
+    assert!(!response.headers.contains_key("transfer-encoding"));
+    assert_eq!(response.chunk().await.unwrap().unwrap(), "one");
+    stream.write_all(b"3\r\ntwo\r\n").await.unwrap();
+    assert_eq!(response.chunk().await.unwrap().unwrap(), "two");
+    // The body has no end.
+    drop(stream);
+    response.chunk().await.unwrap_err();
+}
+
+#[tokio::test]
+async fn a_server_that_sends_no_head_is_not_waited_for() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let server = format!("http://{}", listener.local_addr().unwrap());
+    let request = Request {
+        timeout: Some(SHORT_TIMEOUT),
+        ..get(&server)
+    };
+    let error = fetch().open(&hosts(&server), request).await.unwrap_err();
+    assert!(matches!(error, Error::Unavailable(_)), "{error}");
+}
