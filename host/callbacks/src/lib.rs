@@ -14,6 +14,7 @@
 //! | `job` | sends the events of one webhook |
 //! | `watch` | starts jobs when mailboxes change |
 //! | `content`, `settings` | what the database stores, and the bodies |
+//! | `relay` | sends events to a receiver of a developer, for `latchmail listen` |
 //! | `sender` | checks receivers, and sends HTTP requests |
 //! | `secret` | secrets and signatures |
 //! | `schedule` | the times between attempts |
@@ -21,6 +22,7 @@
 mod content;
 mod error;
 mod job;
+mod relay;
 mod schedule;
 mod secret;
 mod sender;
@@ -32,6 +34,7 @@ mod webhooks;
 
 pub use error::Error;
 pub use job::{Deliverer, LIMITS};
+pub use relay::Relay;
 pub use settings::WebhookSettings;
 pub use subscriptions::{NewSubscription, SubscribeError, Subscribed};
 pub use webhooks::{Created, Delivery, Owner, Parts, Webhook, Webhooks};

@@ -83,11 +83,13 @@ use crate::error::StartError;
 
 /// Environment variables that have the prefix of configuration keys but set no key. The command
 /// line reads these variables.
-const NOT_CONFIGURATION: [&str; 4] = [
+const NOT_CONFIGURATION: [&str; 6] = [
     "LATCHMAIL_CONFIG",
     "LATCHMAIL_STATE",
     "LATCHMAIL_MODULES",
     "LATCHMAIL_EMBED_MODULES",
+    "LATCHMAIL_TOKEN",
+    "LATCHMAIL_WEBHOOK_SECRET",
 ];
 
 /// The default path of the state folder of `latchmail dev`.

@@ -14,7 +14,8 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Parser, Subcommand};
 use clap_complete::Shell;
 use latchmail_cli::{
-    account, alias, attach, audit, backup, client, doctor, domain, health, key, module, restore,
+    account, alias, attach, audit, backup, client, doctor, domain, health, key, listen, module,
+    restore,
 };
 use latchmail_core::clock::Clock;
 use latchmail_core::config::{self, Config, EmbeddedModule};
@@ -170,6 +171,15 @@ enum Command {
         #[command(flatten)]
         service: latchmail_cli::ServiceArgs,
     },
+    /// Forward the events of an account to a program on this machine, as webhooks do, until SIGINT.
+    ///
+    /// Reads an API token with the scope `mail:read` from `LATCHMAIL_TOKEN` or standard input, and
+    /// the secret of the signatures from `LATCHMAIL_WEBHOOK_SECRET`. Without that variable, creates
+    /// a secret and prints it.
+    Listen {
+        #[command(flatten)]
+        args: listen::ListenArgs,
+    },
     /// Show the audit log, the newest events last.
     Audit {
         #[command(flatten)]
@@ -259,6 +269,7 @@ fn run(command: Command) -> anyhow::Result<()> {
             Command::Attach { service, args } => Box::pin(attach::attach(&service, &args)).await,
             Command::Detach { service, args } => attach::detach(&service, &args),
             Command::Health { service } => health::run(&service).await,
+            Command::Listen { args } => Box::pin(listen::run(args)).await,
             Command::Completions { shell } => generated::completions(shell),
             Command::Man { folder } => generated::man_pages(&folder),
             Command::Audit { service, selection } => audit::run(&service, &selection).await,

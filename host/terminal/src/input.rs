@@ -68,8 +68,17 @@ pub fn read_new_password() -> anyhow::Result<SecretString> {
 /// # Errors
 /// Returns an error if standard input contains no password.
 pub fn read_password(user: &str) -> anyhow::Result<SecretString> {
+    read_secret(&format!("Password of {user}: "))
+}
+
+/// Reads a secret from standard input. On a terminal, prints `prompt`, and does not display the
+/// secret.
+///
+/// # Errors
+/// Returns an error if standard input contains no secret.
+pub fn read_secret(prompt: &str) -> anyhow::Result<SecretString> {
     if io::stdin().is_terminal() {
-        prompt_line(&format!("Password of {user}: "))
+        prompt_line(prompt)
     } else {
         read_line(&[])
     }

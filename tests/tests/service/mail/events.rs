@@ -6,6 +6,7 @@
 mod access;
 mod bounces;
 mod hosts;
+mod listen;
 mod slow;
 mod waiting;
 
