@@ -13,6 +13,8 @@ use crate::sdk::tools_folder;
 
 /// The folder of the scripts that call all operations.
 const TOURS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/clients");
+/// A program in the documentation whose types are checked too. Other tests run it.
+const EXAMPLE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/examples/follow.ts");
 
 /// A folder for one generated client.
 #[derive(Debug)]
@@ -43,6 +45,7 @@ impl GeneratedClient {
         for file in ["check.ts", "tour.ts"] {
             self.copy(file);
         }
+        std::fs::copy(EXAMPLE, self.path("follow.ts")).unwrap();
         let node = tools_folder().join("guests/bin/node");
         let generator = modules.join("openapi-typescript/bin/cli.js");
         self.run(&node, &[path(&generator), "openapi.json", "-o", "api.ts"])
@@ -51,7 +54,7 @@ impl GeneratedClient {
         let strict = "--strict --noUncheckedIndexedAccess --noEmit --module nodenext --target es2023 --allowImportingTsExtensions --verbatimModuleSyntax";
         let mut arguments = vec![path(&compiler)];
         arguments.extend(strict.split(' '));
-        arguments.push("tour.ts");
+        arguments.extend(["tour.ts", "follow.ts"]);
         self.run(&node, &arguments).await;
         self.run(&node, &["tour.ts"]).await;
     }

@@ -5,6 +5,7 @@
 
 mod access;
 mod bounces;
+mod followers;
 mod hosts;
 mod listen;
 mod slow;
