@@ -32,8 +32,8 @@ pub(crate) struct WebhookRequest {
     /// The path of the only folder whose events are sent. Absent or `null` for all folders.
     #[serde(default)]
     pub(crate) folder: Option<String>,
-    /// `ids`, the default: the data of the change log. `summary`: for messages, also the sender, the
-    /// subject and the date at the time of the first attempt.
+    /// `ids`, the default: the data of the change log. `summary`: for messages, also the sender,
+    /// the subject and the date at the time of the first attempt.
     #[serde(default = "ids")]
     #[schema(value_type = Payload)]
     pub(crate) payload: String,
