@@ -16,7 +16,8 @@ use crate::client_connections::ConnectionPermit;
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
 /// The maximum number of cancelled requests on a connection. For each completed request, one more
 /// cancelled request is allowed. A client that cancels more requests makes the service work in vain
-/// (rapid reset).
+/// (rapid reset). A response of which the client got data does not count: cancelling is the only
+/// way to end a stream of events.
 const MAX_CANCELLED: usize = 100;
 /// The shortest timeout divided by the maximum interval between two checks of the timeouts.
 const CHECKS_PER_TIMEOUT: u32 = 4;
@@ -184,20 +185,21 @@ pub(super) struct ActiveRequest {
     _permit: Option<ConnectionPermit>,
 }
 
-/// The outcomes of a request.
+/// The outcomes of a request. A later outcome in this order replaces an earlier one.
 const CANCELLED: u8 = 0;
-const COMPLETED: u8 = 1;
-const REFUSED: u8 = 2;
+/// The request was not executed, or h2 has written a part of its response.
+const UNCOUNTED: u8 = 1;
+const COMPLETED: u8 = 2;
 
 impl ActiveRequest {
     /// Records that hyper has the complete response.
     pub(super) fn complete(&self) {
-        self.outcome.store(COMPLETED, Ordering::Relaxed);
+        self.outcome.fetch_max(COMPLETED, Ordering::Relaxed);
     }
 
     /// Ends a request that is not executed.
     pub(super) fn refuse(self) {
-        self.outcome.store(REFUSED, Ordering::Relaxed);
+        self.outcome.fetch_max(UNCOUNTED, Ordering::Relaxed);
     }
 }
 
@@ -208,7 +210,7 @@ impl Drop for ActiveRequest {
         inner.idle_since = Instant::now();
         match *self.outcome.get_mut() {
             COMPLETED => inner.completed += 1,
-            REFUSED => {}
+            UNCOUNTED => {}
             _ => inner.cancelled += 1,
         }
     }
@@ -236,6 +238,7 @@ impl UnwrittenPart {
 
     /// Records that h2 has written some bytes.
     pub(super) fn advance(&self) {
+        self.request.outcome.fetch_max(UNCOUNTED, Ordering::Relaxed);
         let mut inner = self.request.progress.lock();
         if let Some(last_progress) = inner.unwritten.get_mut(&self.id) {
             *last_progress = Instant::now();
@@ -318,6 +321,8 @@ mod tests {
             completed.complete();
             drop((completed, progress.begin_request(None)));
             progress.begin_request(None).refuse();
+            let stream = Arc::new(progress.begin_request(None));
+            UnwrittenPart::new(&stream).advance();
         }
         for _ in 0..MAX_CANCELLED {
             drop(progress.begin_request(None));
