@@ -8,6 +8,7 @@ use futures_util::future::BoxFuture;
 use latchmail_accounts::auth::Auth;
 use latchmail_core::caller::Origin;
 use latchmail_core::clock::Clock;
+use latchmail_core::config::{Config, Events};
 use latchmail_core::error::{Failure, Kind, StartError};
 use latchmail_directory::Directory;
 use latchmail_directory::deliveries::ProcessedBounces;
@@ -87,6 +88,23 @@ impl CurrentRights for Rights {
 
     fn is_valid<'a>(&'a self, credential: &'a str) -> BoxFuture<'a, Result<bool, Error>> {
         self.is_credential_valid(credential).boxed()
+    }
+}
+
+/// Returns the configuration with the number of streams that the number of connections allows.
+pub(super) fn config(config: &Config) -> Events {
+    let configured = config.events.streams;
+    let allowed = transport::max_streams(config.http.max_connections);
+    if allowed < configured {
+        tracing::warn!(
+            configured,
+            allowed,
+            "`events.streams` exceeds three quarters of the connections: raise `http.max_connections`"
+        );
+    }
+    Events {
+        streams: configured.min(allowed),
+        ..config.events.clone()
     }
 }
 

@@ -253,7 +253,7 @@ async fn build(
         clock: clock.clone(),
     };
     let streams = Streams::new(
-        &config.events,
+        &events::config(&config),
         &mail,
         Arc::clone(&watcher),
         Arc::new(rights),

@@ -37,6 +37,18 @@ pub(crate) fn max_connections(configured: usize) -> usize {
     allowed
 }
 
+/// Returns the maximum number of streams of events of a service with this configured number of
+/// connections: three quarters of the connections that the limit on file descriptors allows. A
+/// stream can use a connection for days. The other connections remain for short requests.
+#[must_use]
+pub fn max_streams(max_connections: usize) -> usize {
+    streams(allowed_connections(max_connections, raise(max_connections)))
+}
+
+fn streams(connections: usize) -> usize {
+    (connections - connections.div_ceil(4)).max(1)
+}
+
 /// Raises the limit on file descriptors, and returns the new limit. Returns `None` if there is no
 /// limit.
 fn raise(configured: usize) -> Option<u64> {
@@ -83,6 +95,11 @@ mod tests {
         assert_eq!(allowed_connections(4096, Some(1024)), 768);
         assert_eq!(allowed_connections(4096, Some(100)), 1, "at least one");
         assert_eq!(allowed_connections(4096, None), 4096);
+    }
+
+    #[test]
+    fn at_least_a_quarter_of_the_connections_remains_without_a_stream() {
+        assert_eq!([8192, 8, 5, 1].map(streams), [6144, 6, 3, 1]);
     }
 
     #[test]

@@ -38,7 +38,7 @@ pub mod tls;
 mod unix_socket;
 mod write_timeout;
 
-pub use descriptors::required_descriptors;
+pub use descriptors::{max_streams, required_descriptors};
 pub use error::RequestError;
 pub use handler::{Handler, ServerState};
 pub use hyper::body::{Body, Frame, SizeHint};

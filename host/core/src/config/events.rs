@@ -24,7 +24,8 @@ section! {
         /// The maximum number of mailboxes that this host watches.
         pub mailboxes: usize = 10_000,
         /// The maximum number of open streams of this host. Includes requests that wait for a
-        /// change.
+        /// change. Streams use at most three quarters of the allowed connections, so that the
+        /// others remain for short requests.
         pub streams: usize = 5_000,
         /// The maximum number of open streams of one credential.
         pub streams_per_credential: usize = 10,

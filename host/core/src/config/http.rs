@@ -12,7 +12,7 @@ section! {
     /// `[http]`: timeouts and limits of the server. Times are in seconds.
     pub struct Http {
         /// The maximum number of connections. Further connections wait to be accepted.
-        pub max_connections: usize = 4096,
+        pub max_connections: usize = 8192,
         /// The maximum number of connections of one client. A client is an IPv4 address or an IPv6
         /// /64 network. Further connections are closed immediately. This limit does not apply to
         /// trusted proxies.

@@ -127,6 +127,25 @@ async fn streams_are_limited_and_a_closed_stream_frees_its_place() {
     timeout(END_TIMEOUT, freed).await.unwrap();
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn streams_leave_connections_for_other_requests() {
+    let service = Setup::default()
+        .with("http.max_connections = 8")
+        .with_notices()
+        .start()
+        .await;
+    let ada = service.person("ada").await;
+    let mut streams = Vec::new();
+    for _ in 0..6 {
+        streams.push(EventStream::open(&ada, "").await);
+    }
+    refused_stream(&ada, "").await.fails(
+        429,
+        "Too many open streams, please close some or try again later",
+    );
+    ada.send("GET /api/v1/mail/folders").await.succeeds(200);
+}
+
 /// Opens a stream, closes it, and returns the status.
 pub(super) async fn stream_status(service: &Service, access: &str) -> u16 {
     let request = service
