@@ -13,6 +13,7 @@
 //! | [`tls`] | TLS, and the certificate of the service |
 //! | `client_connections`, `descriptors` | limits on connections, per client and in total |
 //! | `connection`, `stream`, `write_timeout` | one connection: hyper, timeouts, close |
+//! | `tcp_options` | the options that find clients which have disappeared |
 //! | `http2` | one HTTP/2 connection, with its timeouts |
 //! | [`framing`] | checks of a request's head |
 //! | [`request_body`], [`body_memory`], `fields` | reading of a request's body |
@@ -34,6 +35,7 @@ mod proxy_protocol;
 pub mod request_body;
 pub mod server;
 mod stream;
+mod tcp_options;
 pub mod tls;
 mod unix_socket;
 mod write_timeout;

@@ -19,7 +19,7 @@ use crate::client_connections::{ClientConnections, ConnectionPermit};
 use crate::handler::Handler;
 use crate::listener::{Listener, ListenerOptions, Role, Transport};
 use crate::tls::{Protocol, Tls};
-use crate::{connection, descriptors, http2, proxy_protocol};
+use crate::{connection, descriptors, http2, proxy_protocol, tcp_options};
 
 /// A running server. Dropping this value does not end the server. Call [`Running::stop`] to end the
 /// server.
@@ -169,13 +169,13 @@ impl<H: Handler> Shared<H> {
         mut client_permit: Option<ConnectionPermit>,
         options: &ListenerOptions,
     ) {
+        let config = &self.handler.server().config;
         if let Either::Left(stream) = &stream
-            && let Err(error) = stream.set_nodelay(true)
+            && let Err(error) = tcp_options::set(stream, config.idle_timeout)
         {
-            tracing::debug!(%error, "cannot set TCP_NODELAY, closing the connection");
+            tracing::debug!(%error, "cannot set the options of the connection, closing it");
             return;
         }
-        let config = &self.handler.server().config;
         // The header of the PROXY protocol and the TLS handshake must arrive before this time.
         let deadline = Instant::now() + config.header_timeout;
         let mut client = peer;
