@@ -147,6 +147,15 @@ impl Clock {
         }
     }
 
+    /// Converts a time of this clock to an instant of the runtime's clock. If the time is too far
+    /// in the future for an instant, returns an earlier instant.
+    #[must_use]
+    pub fn instant(&self, at: Timestamp) -> tokio::time::Instant {
+        let now = tokio::time::Instant::now();
+        now.checked_add(at.since(self.now()))
+            .unwrap_or(now + Duration::from_hours(24))
+    }
+
     /// Moves a manual clock forward. Has no effect on the system clock.
     pub fn advance(&self, by: Duration) {
         if let Some(manual) = &self.0 {

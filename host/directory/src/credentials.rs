@@ -31,7 +31,7 @@ const INSERT: &str = "INSERT INTO app_passwords (id, account_id, kind, label, se
     VALUES ($1, $2, $3, $4, $5, $6, $7, $8)";
 const SET_END: &str = "UPDATE app_passwords SET expires_at = $2 WHERE id = $1";
 const DELETE: &str = "DELETE FROM app_passwords WHERE id = $1";
-const VALID: &str = "SELECT p.id FROM app_passwords p JOIN accounts a ON a.id = p.account_id \
+const VALID: &str = "SELECT p.expires_at FROM app_passwords p JOIN accounts a ON a.id = p.account_id \
     WHERE p.id = $1 AND a.active AND p.suspended_at IS NULL \
     AND (p.expires_at IS NULL OR p.expires_at > $2)";
 const COUNT: &str =
@@ -248,13 +248,19 @@ impl Credentials {
         Ok(CredentialCreation::Created)
     }
 
-    /// Returns `true` if the mail server accepts the app password with this id at `now`.
+    /// Returns the time at which the app password with this id expires: the last possible timestamp
+    /// if it does not expire. Returns `None` if the mail server does not accept the app password at
+    /// `now`.
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails.
-    pub async fn is_valid(&self, app_password: &str, now: Timestamp) -> Result<bool, Error> {
-        let found: Option<String> = self.db.optional_value(VALID, (app_password, now)).await?;
-        Ok(found.is_some())
+    pub async fn valid_until(
+        &self,
+        app_password: &str,
+        now: Timestamp,
+    ) -> Result<Option<Timestamp>, Error> {
+        let found: Option<Option<i64>> = self.db.optional_value(VALID, (app_password, now)).await?;
+        Ok(found.map(|end| Timestamp::from_millis(end.unwrap_or(i64::MAX))))
     }
 
     /// Returns the credentials that give access to an account at `now`, newest first. Excludes

@@ -25,6 +25,6 @@ pub use feed::{EventPage, Feed};
 pub use latchmail_core::event_type::EventType;
 pub use limits::{StreamOwner, TooManyStreams};
 pub use notices::{MAX_NOTICE, Notices};
-pub use rights::CurrentRights;
+pub use rights::{CurrentRights, Rights};
 pub use streams::{ByteStream, OpenError, Streams};
 pub use watcher::{Listener, WatchLimit, Watcher};

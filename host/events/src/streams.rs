@@ -3,7 +3,8 @@
 //! no memory for them.
 //!
 //! Before and after each read, the rights of the caller are checked again. A stream ends when a
-//! credential of its caller ends, when the grants of a member change, and when the service stops.
+//! credential of its caller ends or expires, when the grants of a member change, and when the
+//! service stops.
 
 use std::io;
 use std::sync::Arc;
@@ -184,6 +185,7 @@ impl Streams {
         let register = |id: &str| ended.register(id, now);
         Ok(StreamCaller {
             registrations: [register(&owner.credential), register(&access.credential.id)],
+            valid_until: now,
             credential: owner.credential.clone(),
             rights: Arc::clone(&self.rights),
             stopping: self.stopping.clone(),
@@ -211,6 +213,8 @@ struct StreamCaller {
     credential: String,
     rights: Arc<dyn CurrentRights>,
     registrations: [Registration; 2],
+    /// The time at which the rights must be checked again.
+    valid_until: Instant,
     stopping: CancellationToken,
     listener: Listener,
     _permit: StreamPermit,
@@ -224,13 +228,13 @@ enum Woken {
 }
 
 impl StreamCaller {
-    /// Waits for a change, at most until `until`.
+    /// Waits for a change, at most until `until` or until the rights must be checked again.
     async fn wait(&mut self, until: Instant) -> Woken {
         tokio::select! {
             biased;
             reason = ended(&self.registrations, &self.stopping) => Woken::Ended(reason),
             () = self.listener.changed() => Woken::Changed,
-            () = sleep_until(until) => Woken::TimedOut,
+            () = sleep_until(until.min(self.valid_until)) => Woken::TimedOut,
         }
     }
 
@@ -240,6 +244,8 @@ impl StreamCaller {
         &mut self,
         read: impl Future<Output = Result<T, Error>>,
     ) -> Result<Result<T, &'static str>, Error> {
+        // If the check fails, it is repeated after this time.
+        self.valid_until = Instant::now() + HEARTBEAT;
         let checked = async {
             let before = check(&*self.rights, &self.credential, &self.access).await?;
             if let Err(reason) = before {
@@ -248,7 +254,7 @@ impl StreamCaller {
             let result = read.await?;
             // The read can wait for the mail server, and the rights can end during this time.
             let after = check(&*self.rights, &self.credential, &self.access).await?;
-            Ok(after.map(|()| result))
+            Ok(after.map(|until| (until, result)))
         };
         let result = tokio::select! {
             biased;
@@ -256,31 +262,43 @@ impl StreamCaller {
             result = checked => result,
         };
         match result {
+            Ok(Ok((until, result))) => {
+                self.valid_until = until;
+                Ok(Ok(result))
+            }
+            Ok(Err(reason)) => Ok(Err(reason)),
             Err(Error::CursorExpired) => Ok(Err(CURSOR_EXPIRED)),
             Err(Error::CredentialRefused | Error::Denied(_)) => Ok(Err(REVOKED)),
-            other => other,
+            Err(error) => Err(error),
         }
     }
 
     /// Checks the rights. Returns the reason if the stream must end.
     async fn check(&mut self) -> Result<Result<(), &'static str>, Error> {
-        check(&*self.rights, &self.credential, &self.access).await
+        let checked = check(&*self.rights, &self.credential, &self.access).await?;
+        Ok(checked.map(|until| self.valid_until = until))
     }
 }
 
+/// Returns the time at which the rights must be checked again, or the reason if the stream must
+/// end.
 async fn check(
     rights: &dyn CurrentRights,
     credential: &str,
     access: &Access,
-) -> Result<Result<(), &'static str>, Error> {
-    if credential != access.credential.id && !rights.is_valid(credential).await? {
-        return Ok(Err(REVOKED));
-    }
+) -> Result<Result<Instant, &'static str>, Error> {
     let Some(current) = rights.current(access).await? else {
         return Ok(Err(REVOKED));
     };
-    Ok(if reads_the_same(&current, access) {
-        Ok(())
+    let mut until = current.until;
+    if credential != access.credential.id {
+        let Some(own) = rights.valid_until(credential).await? else {
+            return Ok(Err(REVOKED));
+        };
+        until = until.min(own);
+    }
+    Ok(if reads_the_same(&current.access, access) {
+        Ok(until)
     } else {
         Err(RIGHTS_CHANGED)
     })
@@ -392,11 +410,10 @@ impl Wait {
     /// already sent, so the next request gets the error.
     async fn page(mut self) -> Bytes {
         loop {
-            let is_last = match self.caller.wait(self.until).await {
-                Woken::Ended(_) => break,
-                Woken::Changed => false,
-                Woken::TimedOut => true,
-            };
+            if let Woken::Ended(_) = self.caller.wait(self.until).await {
+                break;
+            }
+            let is_last = Instant::now() >= self.until;
             let access = self.caller.access.clone();
             let (log, folder) = (&self.streams.mail.changelog, self.folder.as_deref());
             let read = Box::pin(log.page(&access, Some(&self.since), folder, self.limit));

@@ -12,7 +12,7 @@ use latchmail_core::config::{Config, Events};
 use latchmail_core::error::{Failure, Kind, StartError};
 use latchmail_directory::Directory;
 use latchmail_directory::deliveries::ProcessedBounces;
-use latchmail_events::{CurrentRights, Notices};
+use latchmail_events::{self as events, CurrentRights, Notices};
 use latchmail_http::App;
 use latchmail_mailbox::{Access, Error, Member};
 use latchmail_transport as transport;
@@ -21,6 +21,9 @@ use tokio::time::{Instant, sleep};
 
 /// The interval at which reports of failed deliveries are read.
 const BOUNCES_INTERVAL: Duration = Duration::from_secs(10);
+
+/// The time after which a token with an unknown end is checked again.
+const UNKNOWN: Duration = Duration::from_mins(1);
 
 /// Finds the current rights in the database.
 #[derive(Debug)]
@@ -31,28 +34,29 @@ pub(super) struct Rights {
 }
 
 impl Rights {
-    async fn find(&self, access: &Access) -> Result<Option<Access>, Error> {
-        if access
-            .credential
-            .until()
-            .is_some_and(|until| until <= Instant::now())
-        {
+    async fn find(&self, access: &Access) -> Result<Option<events::Rights>, Error> {
+        let until = match access.credential.app_password_id() {
+            Some(id) => self.app_password_until(id).await?,
+            None => Some(
+                access
+                    .credential
+                    .until()
+                    .unwrap_or_else(|| Instant::now() + UNKNOWN),
+            ),
+        };
+        let Some(until) = until.filter(|until| *until > Instant::now()) else {
             return Ok(None);
-        }
-        if let Some(id) = access.credential.app_password_id()
-            && !self.is_credential_valid(id).await?
-        {
-            return Ok(None);
-        }
+        };
         let Some(member) = &access.member else {
-            return Ok(Some(access.clone()));
+            let access = access.clone();
+            return Ok(Some(events::Rights { access, until }));
         };
         let shared = match self.auth.shared(&access.account, &member.account).await {
             Ok(shared) => shared,
             Err(failure) if failure.kind == Kind::NotFound => return Ok(None),
             Err(failure) => return Err(internal(&failure)),
         };
-        Ok(Some(Access {
+        let access = Access {
             account: shared.account,
             credential: shared.mail,
             member: Some(Member {
@@ -64,16 +68,14 @@ impl Rights {
                 },
                 permit: None,
             }),
-        }))
+        };
+        Ok(Some(events::Rights { access, until }))
     }
 
-    async fn is_credential_valid(&self, id: &str) -> Result<bool, Error> {
-        let found = self
-            .directory
-            .credentials
-            .is_valid(id, self.clock.now())
-            .await;
-        Ok(found?)
+    async fn app_password_until(&self, id: &str) -> Result<Option<Instant>, Error> {
+        let credentials = &self.directory.credentials;
+        let until = credentials.valid_until(id, self.clock.now()).await?;
+        Ok(until.map(|until| self.clock.instant(until)))
     }
 }
 
@@ -82,12 +84,18 @@ fn internal(failure: &Failure) -> Error {
 }
 
 impl CurrentRights for Rights {
-    fn current<'a>(&'a self, access: &'a Access) -> BoxFuture<'a, Result<Option<Access>, Error>> {
+    fn current<'a>(
+        &'a self,
+        access: &'a Access,
+    ) -> BoxFuture<'a, Result<Option<events::Rights>, Error>> {
         self.find(access).boxed()
     }
 
-    fn is_valid<'a>(&'a self, credential: &'a str) -> BoxFuture<'a, Result<bool, Error>> {
-        self.is_credential_valid(credential).boxed()
+    fn valid_until<'a>(
+        &'a self,
+        credential: &'a str,
+    ) -> BoxFuture<'a, Result<Option<Instant>, Error>> {
+        self.app_password_until(credential).boxed()
     }
 }
 

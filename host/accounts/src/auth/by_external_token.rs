@@ -40,7 +40,7 @@ impl Auth {
                 username: account.address.clone(),
                 proof: Proof::AccessToken {
                     token: token.secret().clone(),
-                    until: subject.until.map(|until| external.instant(until)),
+                    until: subject.until.map(|until| self.clock.instant(until)),
                 },
             },
             address: account.address,

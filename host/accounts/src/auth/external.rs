@@ -24,7 +24,7 @@ use std::time::Duration;
 
 use futures_util::FutureExt as _;
 use futures_util::future::{BoxFuture, Shared};
-use latchmail_core::clock::{Clock, Timestamp};
+use latchmail_core::clock::Clock;
 use latchmail_core::codes;
 use latchmail_core::config::Config;
 use latchmail_core::error::{Failure, StartError};
@@ -32,7 +32,7 @@ use latchmail_core::traces::in_request;
 use latchmail_net::fetch::Fetch;
 use quick_cache::sync::Cache;
 use tokio::sync::Semaphore;
-use tokio::time::{Instant, timeout};
+use tokio::time::timeout;
 
 use self::introspection::Introspection;
 use self::response::Expected;
@@ -128,15 +128,6 @@ impl External {
             Err(query) => query.await.map_err(|why| unavailable(&why))?,
         };
         Ok(status.at(self.0.clock.now()))
-    }
-
-    /// Converts a time of the service's clock to an [`Instant`].
-    pub(super) fn instant(&self, at: Timestamp) -> Instant {
-        let now = Instant::now();
-        let left = at.since(self.0.clock.now());
-        // If the time is too far in the future for an `Instant`, use an earlier time. The only
-        // effect is that connections to the mail server are replaced earlier.
-        now.checked_add(left).unwrap_or(now + CACHE_LIFETIME)
     }
 }
 

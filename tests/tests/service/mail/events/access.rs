@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use latchmail_tests::{EventStream, Service, Setup, append_message, imap, refused_stream};
+use serde_json::json;
 use tokio::time::timeout;
 
 use super::service;
@@ -12,6 +13,7 @@ use crate::accounts::sharing::shared_mailbox::SharedMailbox;
 /// The time within which a stream must end after the right has ended. The limit of the service is
 /// one second on an idle machine.
 const END_TIMEOUT: Duration = Duration::from_secs(5);
+const DAY: Duration = Duration::from_hours(24);
 
 async fn end(stream: &mut EventStream) -> String {
     let ended = timeout(END_TIMEOUT, stream.end()).await;
@@ -44,11 +46,26 @@ async fn a_token_needs_the_scope_and_its_revocation_ends_the_stream() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_stream_ends_when_its_token_expires() {
+    let service = service().await;
+    let ada = service.person("ada").await;
+    let body = json!({ "label": "short", "scopes": ["mail:read"], "expiresInDays": 1 });
+    let token = ada.post("/api/v1/tokens", &body).await.succeeds(201);
+    service.clock.advance(DAY - Duration::from_secs(1));
+    let request = service.request("GET /api/v1/mail/events");
+    let request = request.bearer_auth(token["token"].as_str().unwrap());
+    let mut stream = EventStream::of(request).await;
+    // The stream ends before the next check of the mailbox, and without a change.
+    service.clock.advance(Duration::from_secs(1));
+    assert_eq!(end(&mut stream).await, "revoked");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_sign_out_ends_the_streams_of_sessions() {
     let service = service().await;
     let ada = service.person("ada").await;
     let mut stream = EventStream::open(&ada, "").await;
-    let body = serde_json::json!({ "refreshToken": ada.refresh });
+    let body = json!({ "refreshToken": ada.refresh });
     ada.post("/api/v1/auth/logout", &body).await.succeeds(200);
     assert_eq!(end(&mut stream).await, "revoked");
 }
