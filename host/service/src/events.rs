@@ -6,7 +6,7 @@ use std::time::Duration;
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
 use latchmail_accounts::auth::Auth;
-use latchmail_core::caller::Origin;
+use latchmail_core::caller::{Origin, Proof};
 use latchmail_core::clock::Clock;
 use latchmail_core::config::{Config, Events};
 use latchmail_core::error::{Failure, Kind, StartError};
@@ -22,10 +22,8 @@ use tokio::time::{Instant, sleep};
 /// The interval at which reports of failed deliveries are read.
 const BOUNCES_INTERVAL: Duration = Duration::from_secs(10);
 
-/// The time after which a token with an unknown end is checked again.
-const UNKNOWN: Duration = Duration::from_mins(1);
-
-/// Finds the current rights in the database.
+/// Finds the current rights in the database, and checks the tokens of an external authorization
+/// server.
 #[derive(Debug)]
 pub(super) struct Rights {
     pub(super) directory: Directory,
@@ -35,16 +33,14 @@ pub(super) struct Rights {
 
 impl Rights {
     async fn find(&self, access: &Access) -> Result<Option<events::Rights>, Error> {
-        let until = match access.credential.app_password_id() {
-            Some(id) => self.app_password_until(id).await?,
-            None => Some(
-                access
-                    .credential
-                    .until()
-                    .unwrap_or_else(|| Instant::now() + UNKNOWN),
-            ),
+        let until = match &access.credential.proof {
+            Proof::AppPassword(_) => self.app_password_until(&access.credential.id).await?,
+            Proof::AccessToken { token, .. } => {
+                let checked = self.auth.external_token_until(&access.account, token);
+                checked.await.map_err(|failure| internal(&failure))?
+            }
         };
-        let Some(until) = until.filter(|until| *until > Instant::now()) else {
+        let Some(until) = until else {
             return Ok(None);
         };
         let Some(member) = &access.member else {

@@ -2,13 +2,41 @@
 
 use latchmail_core::caller::{Caller, Credential, MailCredential, Proof};
 use latchmail_core::codes;
-use latchmail_core::error::Failure;
+use latchmail_core::error::{Failure, Kind};
+use secrecy::{ExposeSecret as _, SecretString};
+use tokio::time::Instant;
 
 use super::Auth;
 use super::access_token::BAD_ACCESS_TOKEN;
 use super::external::{External, OpaqueToken, TokenStatus};
 
 impl Auth {
+    /// Checks a token as a request does, and returns the time at which the token must be checked
+    /// again. Returns `None` if the token or the account with the id `account` is not valid.
+    ///
+    /// # Errors
+    /// Returns 503 if the external server cannot be queried, or 500 for an internal error.
+    pub async fn external_token_until(
+        &self,
+        account: &str,
+        token: &SecretString,
+    ) -> Result<Option<Instant>, Failure> {
+        let Some(external) = &self.external else {
+            return Ok(None);
+        };
+        let token = OpaqueToken::of(token.expose_secret());
+        match self.by_external_token(external, &token).await {
+            Ok(caller) if caller.account == account => {
+                let cached = external.cached_until(&token);
+                let end = caller.mail.until();
+                Ok(Some(end.map_or(cached, |end| end.min(cached))))
+            }
+            Ok(_) => Ok(None),
+            Err(failure) if failure.kind == Kind::Unauthorized => Ok(None),
+            Err(failure) => Err(failure),
+        }
+    }
+
     /// Returns the caller of a token. The caller is the active account with the address in the
     /// external server's response.
     ///

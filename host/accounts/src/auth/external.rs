@@ -32,7 +32,7 @@ use latchmail_core::traces::in_request;
 use latchmail_net::fetch::Fetch;
 use quick_cache::sync::Cache;
 use tokio::sync::Semaphore;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 
 use self::introspection::Introspection;
 use self::response::Expected;
@@ -128,6 +128,15 @@ impl External {
             Err(query) => query.await.map_err(|why| unavailable(&why))?,
         };
         Ok(status.at(self.0.clock.now()))
+    }
+
+    /// Returns the time at which the cached status of a token expires.
+    pub(super) fn cached_until(&self, token: &OpaqueToken) -> Instant {
+        let cached = self.0.cache.peek(token.hash());
+        let left = cached.map_or(CACHE_LIFETIME, |cached| {
+            cached.until.saturating_sub(self.0.clock.monotonic())
+        });
+        Instant::now() + left
     }
 }
 

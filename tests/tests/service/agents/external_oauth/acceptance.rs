@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use latchmail_tests::{RawClient, Response};
+use latchmail_tests::{EventStream, RawClient, Response};
 use serde_json::{Value, json};
 
 use super::{ADA, BOTH, FOLDERS, TOKEN, UNUSABLE, ask, start};
@@ -105,6 +105,23 @@ async fn a_disabled_account_is_refused_even_if_the_issuer_accepts_its_token() {
     service.execute("UPDATE accounts SET active = FALSE").await;
     ask(&service, FOLDERS).await.fails(401, UNUSABLE);
     assert_eq!(issuer.introspections(TOKEN), 1);
+}
+
+#[tokio::test]
+async fn a_stream_ends_when_its_token_is_revoked_and_when_its_account_is_disabled() {
+    let (issuer, service) = start(BOTH, "events.check_interval = 1").await;
+    let open = async |token: &str| {
+        let request = service.request("GET /api/v1/mail/events");
+        EventStream::of(request.bearer_auth(token)).await
+    };
+    let mut stream = open(TOKEN).await;
+    issuer.revoke(TOKEN);
+    service.clock.advance(Duration::from_mins(1));
+    assert_eq!(stream.end().await, "revoked");
+    issuer.add_token("another", ADA);
+    let mut stream = open("another").await;
+    service.execute("UPDATE accounts SET active = FALSE").await;
+    assert_eq!(stream.end().await, "revoked");
 }
 
 #[tokio::test]
