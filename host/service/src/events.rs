@@ -132,9 +132,9 @@ pub(super) async fn listen(
 
 /// Adds failed deliveries to the change logs periodically, until the task is aborted.
 pub(super) async fn log_bounces(app: Arc<App>) {
-    let mut processed = ProcessedBounces::default();
+    let mut state = ProcessedBounces::default();
     loop {
-        if let Err(error) = app.directory.deliveries.log_bounces(&mut processed).await {
+        if let Err(error) = app.directory.deliveries.log_bounces(&mut state).await {
             tracing::warn!(%error, "failed to read the reports of failed deliveries");
         }
         sleep(BOUNCES_INTERVAL).await;
