@@ -147,7 +147,8 @@ impl Streams {
     }
 
     /// Waits until the mailbox has a change after the cursor, at most for `wait`. The stream is one
-    /// JSON object: a page of changes as in the response of `GET /mail/changes`.
+    /// JSON object: a page of changes as in the response of `GET /mail/changes`. The stream begins
+    /// with spaces, so that no proxy closes an idle connection during a long wait.
     ///
     /// # Errors
     /// Returns [`OpenError`] if the wait cannot begin.
@@ -167,8 +168,14 @@ impl Streams {
             folder,
             limit,
             until: Instant::now() + wait,
+            heartbeat_at: Instant::now() + HEARTBEAT,
+            has_ended: false,
         };
-        Ok(stream::once(wait.page()).map(Ok).boxed())
+        let pieces = stream::unfold(wait, async |mut wait| {
+            let piece = wait.next().await?;
+            Some((piece, wait))
+        });
+        Ok(pieces.map(Ok).boxed())
     }
 
     /// Ends all streams.
@@ -402,18 +409,31 @@ struct Wait {
     folder: Option<String>,
     limit: u32,
     until: Instant,
+    heartbeat_at: Instant,
+    has_ended: bool,
 }
 
 impl Wait {
-    /// Returns the page with the first changes, or an empty page at the end of the wait. If the
-    /// wait cannot continue, the page is empty and `more` is `true`: the status of this response is
-    /// already sent, so the next request gets the error.
-    async fn page(mut self) -> Bytes {
+    /// Returns spaces until the page with the first changes, or until an empty page at the end of
+    /// the wait. Returns `None` after the page. If the wait cannot continue, the page is empty and
+    /// `more` is `true`: the status of this response is already sent, so the next request gets the
+    /// error.
+    async fn next(&mut self) -> Option<Bytes> {
+        if self.has_ended {
+            return None;
+        }
         loop {
-            if let Woken::Ended(_) = self.caller.wait(self.until).await {
-                break;
+            let woken = self.caller.wait(self.until.min(self.heartbeat_at)).await;
+            let now = Instant::now();
+            let is_last = now >= self.until;
+            match woken {
+                Woken::Ended(_) => break,
+                Woken::TimedOut if !is_last && now >= self.heartbeat_at => {
+                    self.heartbeat_at = now + HEARTBEAT;
+                    return Some(Bytes::from_static(b" "));
+                }
+                Woken::Changed | Woken::TimedOut => {}
             }
-            let is_last = Instant::now() >= self.until;
             let access = self.caller.access.clone();
             let (log, folder) = (&self.streams.mail.changelog, self.folder.as_deref());
             let read = Box::pin(log.page(&access, Some(&self.since), folder, self.limit));
@@ -422,10 +442,12 @@ impl Wait {
             };
             if is_last || page.more || !page.changes.is_empty() {
                 let changes = page.changes.iter().map(change_json).collect();
-                return change_list(&page.cursor, page.more, changes);
+                self.has_ended = true;
+                return Some(change_list(&page.cursor, page.more, changes));
             }
         }
-        change_list(&self.since, true, Vec::new())
+        self.has_ended = true;
+        Some(change_list(&self.since, true, Vec::new()))
     }
 }
 
