@@ -1,7 +1,5 @@
 //! A client of a stream of server-sent events.
 
-use std::time::Duration;
-
 use latchmail_net::event_stream::EventParser;
 use serde_json::Value;
 use tokio::time::timeout;
@@ -65,11 +63,6 @@ impl EventStream {
         };
         let event = timeout(TEST_TIMEOUT, event).await;
         event.expect("no event arrived")
-    }
-
-    /// Returns the next event if it arrives within `time`.
-    pub async fn next_within(&mut self, time: Duration) -> Option<StreamedEvent> {
-        timeout(time, self.next()).await.ok()
     }
 
     /// Returns the reason with which the service ends the stream. The stream must contain no other

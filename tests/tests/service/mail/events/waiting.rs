@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use latchmail_tests::{append_message, imap};
+use latchmail_tests::{METRICS, Setup, append_message, imap, wait_until};
 use tokio::time::{Instant, timeout};
 
 use super::service;
@@ -11,14 +11,17 @@ const CHANGES: &str = "GET /api/v1/mail/changes";
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_request_waits_for_the_first_change() {
-    let service = service().await;
+    let service = Setup::default().with(METRICS).with_notices().start().await;
     let ada = service.person("ada").await;
     let mut client = imap(&ada).await;
     let cursor = ada.send(CHANGES).await.succeeds(200)["cursor"].clone();
     let line = format!("{CHANGES}?since={}&wait=30", cursor.as_str().unwrap());
     let waiting = ada.send(&line);
     let change = async {
-        tokio::time::sleep(Duration::from_millis(200)).await;
+        wait_until("the request waits", async || {
+            service.scrape().await.gauge("latchmail_event_streams") == 1
+        })
+        .await;
         append_message(&mut client, "INBOX", "One").await;
     };
     let (response, ()) = timeout(Duration::from_secs(20), async {
