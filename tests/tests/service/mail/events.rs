@@ -19,6 +19,9 @@ use latchmail_tests::{
 };
 use serde_json::json;
 
+/// A stream reads at most 100 events at a time.
+const MORE_THAN_A_PAGE: usize = 120;
+
 async fn service() -> Service {
     Setup::default().with_notices().start().await
 }
@@ -130,6 +133,26 @@ async fn a_stream_continues_at_a_cursor_without_gaps_and_repetitions() {
     let line = format!("GET /api/v1/mail/changes?since={first}");
     let changes = ada.send(&line).await.succeeds(200);
     assert_eq!(changes["changes"].as_array().unwrap().len(), 2);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_stream_sends_more_events_than_one_read_returns() {
+    let service = service().await;
+    let ada = service.person("ada").await;
+    let mut client = imap(&ada).await;
+    let start = EventStream::open(&ada, "").await.cursor;
+    for number in 0..MORE_THAN_A_PAGE {
+        append_message(&mut client, "INBOX", &number.to_string()).await;
+    }
+    let mut stream = EventStream::open(&ada, &format!("?since={start}")).await;
+    let mut uids = Vec::new();
+    for _ in 0..MORE_THAN_A_PAGE {
+        uids.push(stream.next().await.data["data"]["uid"].as_u64().unwrap());
+    }
+    assert!(uids.is_sorted_by(|one, next| one < next), "{uids:?}");
+    append_message(&mut client, "INBOX", "Last").await;
+    let last = stream.next().await.data["data"]["uid"].as_u64().unwrap();
+    assert_eq!(last, ada.uid_of("INBOX", "Last").await);
 }
 
 #[tokio::test(flavor = "multi_thread")]

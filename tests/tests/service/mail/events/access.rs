@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use latchmail_tests::{EventStream, Service, Setup, append_message, imap, refused_stream};
+use latchmail_tests::{
+    EventStream, Response, Service, Setup, append_message, imap, refused_stream,
+};
 use serde_json::json;
 use tokio::time::timeout;
 
@@ -11,8 +13,9 @@ use crate::accounts::sharing::rules::Grant;
 use crate::accounts::sharing::shared_mailbox::SharedMailbox;
 
 /// The time within which a stream must end after the right has ended. The service needs less than a
-/// second on an idle machine, but tests run at the same time as others. The time is shorter than the
-/// interval of cursors (20 s) and of checks (30 s), so an end that wakes no stream fails the test.
+/// second on an idle machine, but tests run at the same time as others. The time is shorter than
+/// the interval of cursors (20 s) and of checks (30 s), so an end that wakes no stream fails the
+/// test.
 const END_TIMEOUT: Duration = Duration::from_secs(10);
 const DAY: Duration = Duration::from_hours(24);
 
@@ -58,6 +61,30 @@ async fn a_stream_ends_when_its_token_expires() {
     let mut stream = EventStream::of(request).await;
     // The stream ends before the next check of the mailbox, and without a change.
     service.clock.advance(Duration::from_secs(1));
+    assert_eq!(end(&mut stream).await, "revoked");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_suspension_of_a_token_ends_its_stream() {
+    let service = service().await;
+    let ada = service.person("ada").await;
+    let token = ada.token(&["mail:read"]).await;
+    let request = service.request("GET /api/v1/mail/events");
+    let request = request.bearer_auth(token["token"].as_str().unwrap());
+    let mut stream = EventStream::of(request).await;
+    let id = token["id"].as_str().unwrap();
+    let line = format!("POST /api/v1/profile/grants/{id}/suspend");
+    ada.send(&line).await.succeeds(200);
+    assert_eq!(end(&mut stream).await, "revoked");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_stream_ends_when_its_account_is_disabled() {
+    let service = service().await;
+    let ada = service.person("ada").await;
+    let mut stream = EventStream::open(&ada, "").await;
+    let verb = format!("account disable {}", ada.address);
+    service.operator(&verb, "").await.succeeds();
     assert_eq!(end(&mut stream).await, "revoked");
 }
 
@@ -118,6 +145,12 @@ async fn a_member_gets_the_events_of_granted_folders_only() {
     let mut stream = open(&shared).await;
     shared.revoke(&granted).await;
     assert_eq!(end(&mut stream).await, "rights_changed");
+
+    let mut stream = open(&shared).await;
+    let bob = shared.member(&shared.bob).await;
+    let line = format!("DELETE /api/v1/teams/{}/members/{bob}", shared.mailbox);
+    shared.ada.send(&line).await.succeeds(200);
+    assert_eq!(end(&mut stream).await, "revoked");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -143,6 +176,43 @@ async fn streams_are_limited_and_a_closed_stream_frees_its_place() {
         stream_status(&service, &ada.access).await == 200
     });
     timeout(END_TIMEOUT, freed).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn pages_of_other_origins_can_open_and_continue_streams() {
+    let service = Setup::default()
+        .with("cors_origins = ['https://app.example']\nevents.streams_per_credential = 1")
+        .with_notices()
+        .start()
+        .await;
+    let ada = service.person("ada").await;
+    let request = |method: &str| {
+        let request = service.request(&format!("{method} /api/v1/mail/events"));
+        request.header("origin", "https://app.example")
+    };
+    let preflight = request("OPTIONS")
+        .header("access-control-request-method", "GET")
+        .header(
+            "access-control-request-headers",
+            "authorization,last-event-id",
+        );
+    let allowed = Response::of(preflight).await;
+    assert_eq!(allowed.status, 204);
+    let headers = allowed.header("access-control-allow-headers").unwrap();
+    assert!(headers.contains("Last-Event-ID"), "{headers}");
+
+    // The response to HEAD has no body, and is no open stream.
+    let head = Response::of(request("HEAD").bearer_auth(&ada.access)).await;
+    assert_eq!((head.status, head.body.len()), (200, 0));
+    assert_eq!(head.header("content-type"), Some("text/event-stream"));
+    let opened = request("GET")
+        .bearer_auth(&ada.access)
+        .send()
+        .await
+        .unwrap();
+    assert_eq!(opened.status(), 200);
+    let origin = &opened.headers()["access-control-allow-origin"];
+    assert_eq!(origin, "https://app.example");
 }
 
 #[tokio::test(flavor = "multi_thread")]
