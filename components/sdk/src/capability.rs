@@ -68,7 +68,10 @@ pub use self::teams::{
     Grant, InvitedMember, Missing, NewGrant, Refused, Right, Target, Team, TeamMember, TeamRole,
     TeamSummary, Teams,
 };
-pub use self::webhooks::{CreatedWebhook, Webhook, WebhookDelivery, WebhookSettings, Webhooks};
+pub use self::webhooks::{
+    CreatedWebhook, FolderFilter, TypeFilter, Webhook, WebhookChange, WebhookDelivery,
+    WebhookSettings, Webhooks,
+};
 pub use crate::bindings::handles::types::{Error, Problem, Timestamp};
 pub use crate::scope::Scope;
 

@@ -1,6 +1,6 @@
 //! The JSON of webhooks and of their deliveries.
 
-use latchmail_sdk::capability;
+use latchmail_sdk::capability::{self, FolderFilter, TypeFilter};
 use latchmail_sdk::time::iso8601;
 use serde::{Deserialize, Deserializer, Serialize};
 use utoipa::ToSchema;
@@ -67,6 +67,26 @@ pub(crate) struct WebhookChange {
     pub(crate) enabled: Option<bool>,
 }
 
+impl From<WebhookChange> for capability::WebhookChange {
+    fn from(change: WebhookChange) -> Self {
+        Self {
+            url: change.url,
+            types: match change.types {
+                FilterChange::Keep => None,
+                FilterChange::Set(None) => Some(TypeFilter::All),
+                FilterChange::Set(Some(types)) => Some(TypeFilter::Only(types)),
+            },
+            folder: match change.folder {
+                FilterChange::Keep => None,
+                FilterChange::Set(None) => Some(FolderFilter::All),
+                FilterChange::Set(Some(path)) => Some(FolderFilter::Only(path)),
+            },
+            payload: change.payload,
+            enabled: change.enabled,
+        }
+    }
+}
+
 /// The change of a filter, which can be `null`.
 #[derive(Default)]
 pub(crate) enum FilterChange<T> {
@@ -80,16 +100,6 @@ pub(crate) enum FilterChange<T> {
 impl<'de, T: Deserialize<'de>> Deserialize<'de> for FilterChange<T> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         Option::deserialize(deserializer).map(Self::Set)
-    }
-}
-
-impl<T> FilterChange<T> {
-    /// Returns the value after the change.
-    pub(crate) fn apply(self, current: Option<T>) -> Option<T> {
-        match self {
-            Self::Keep => current,
-            Self::Set(new) => new,
-        }
     }
 }
 

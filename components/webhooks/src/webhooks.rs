@@ -111,15 +111,9 @@ pub(crate) fn update_webhook(
 ) -> Result<Reply, Failure> {
     let change: WebhookChange = request.json()?;
     let id = request.path("id");
-    let current = host.get_webhook(id).map_err(|error| failure(error, host))?;
-    let settings = capability::WebhookSettings {
-        url: change.url.unwrap_or(current.settings.url),
-        types: change.types.apply(current.settings.types),
-        folder: change.folder.apply(current.settings.folder),
-        payload: change.payload.unwrap_or(current.settings.payload),
-    };
-    let enabled = change.enabled.unwrap_or(current.enabled);
-    let changed = host.change_webhook(id, &settings, enabled);
+    // With an unknown folder, the host returns the same error as for an unknown webhook.
+    host.get_webhook(id).map_err(|error| failure(error, host))?;
+    let changed = host.change_webhook(id, &change.into());
     let changed = changed.map_err(|error| folder_failure(error, host))?;
     Reply::json(&Webhook::from(changed))
 }

@@ -35,6 +35,6 @@ mod webhooks;
 pub use error::Error;
 pub use job::{Deliverer, LIMITS};
 pub use relay::Relay;
-pub use settings::WebhookSettings;
+pub use settings::{WebhookChange, WebhookSettings};
 pub use subscriptions::{NewSubscription, SubscribeError, Subscribed};
 pub use webhooks::{Created, Delivery, Owner, Parts, Webhook, Webhooks};

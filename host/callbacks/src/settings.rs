@@ -74,6 +74,35 @@ impl WebhookSettings {
     }
 }
 
+/// The changes of a webhook. A value that is `None` stays as it is.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct WebhookChange {
+    /// The URL of the receiver.
+    pub url: Option<String>,
+    /// The names of the types of events, or `Some(None)` for all types.
+    pub types: Option<Option<Vec<String>>>,
+    /// The path of the only folder whose events are sent, or `Some(None)` for all folders.
+    pub folder: Option<Option<String>>,
+    /// `ids` or `summary`.
+    pub payload: Option<String>,
+    /// Whether events are sent.
+    pub active: Option<bool>,
+}
+
+impl WebhookChange {
+    /// Returns the settings after the change.
+    pub(crate) fn apply(&self, current: &WebhookSettings) -> WebhookSettings {
+        let change = self.clone();
+        let current = current.clone();
+        WebhookSettings {
+            url: change.url.unwrap_or(current.url),
+            types: change.types.unwrap_or(current.types),
+            folder: change.folder.unwrap_or(current.folder),
+            payload: change.payload.unwrap_or(current.payload),
+        }
+    }
+}
+
 fn invalid(text: impl Into<Cow<'static, str>>) -> Problem {
     Problem::new(codes::INVALID_WEBHOOK, text)
 }

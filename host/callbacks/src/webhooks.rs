@@ -25,7 +25,7 @@ use crate::content::Content;
 use crate::error::Error;
 use crate::secret::Secret;
 use crate::sender::{Message, Refusal, Sender};
-use crate::settings::{StoredSettings, WebhookSettings};
+use crate::settings::{StoredSettings, WebhookChange, WebhookSettings};
 
 /// Maximum number of webhooks of an account.
 const MAX_WEBHOOKS: i64 = 20;
@@ -264,7 +264,9 @@ impl Webhooks {
         self.shown(&self.own(owner, id).await?)
     }
 
-    /// Changes a webhook. If the folder changes, the next event is the next change of the mailbox.
+    /// Changes a webhook. Keeps the values that are not in `change`, also if another request or the
+    /// service changes them at the same time. If the folder changes, the next event is the next
+    /// change of the mailbox.
     ///
     /// # Errors
     /// Returns an error under the same conditions as [`Self::create`], and [`Error::NotFound`] if
@@ -273,12 +275,13 @@ impl Webhooks {
         &self,
         owner: &Owner,
         id: &str,
-        settings: WebhookSettings,
-        active: bool,
+        change: &WebhookChange,
     ) -> Result<Webhook, Error> {
         for _ in 0..ATTEMPTS {
             let webhook = self.own(owner, id).await?;
             let mut stored = self.open(&webhook)?;
+            let settings = change.apply(&stored.settings);
+            let active = change.active.unwrap_or(webhook.is_active());
             let cursor = if stored.settings.folder == settings.folder {
                 settings.filter().map_err(Error::Invalid)?;
                 settings.payload().map_err(Error::Invalid)?;
@@ -291,7 +294,7 @@ impl Webhooks {
                 let access = access.ok_or(Error::NotFound)?;
                 Some(self.check(&access, &settings).await?)
             };
-            stored.settings = settings.clone();
+            stored.settings = settings;
             let change = Change {
                 sealed_settings: &stored.seal(&self.keys, id)?,
                 active,

@@ -1,5 +1,6 @@
 //! Webhooks and the subscriptions of agents, with a receiver on this machine.
 
+mod changes;
 mod events;
 mod failures;
 mod hosts;

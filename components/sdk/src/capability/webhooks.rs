@@ -3,7 +3,8 @@
 use super::{Error, Host};
 use crate::bindings::latchmail::host::webhooks;
 pub use crate::bindings::latchmail::host::webhooks::{
-    Created as CreatedWebhook, Delivery as WebhookDelivery, Settings as WebhookSettings, Webhook,
+    Created as CreatedWebhook, Delivery as WebhookDelivery, FolderFilter,
+    Settings as WebhookSettings, TypeFilter, Webhook, WebhookChange,
 };
 
 /// The webhooks that the caller manages: all webhooks of the mailbox for a session of its owner,
@@ -32,16 +33,12 @@ pub trait Webhooks {
     /// Returns [`Error::NotFound`] if there is no such webhook.
     fn get_webhook(&self, id: &str) -> Result<Webhook, Error>;
 
-    /// Replaces the settings of a webhook, and enables or disables it.
+    /// Changes a webhook. A value that is `None` stays as it is, also if another request changes it
+    /// at the same time.
     ///
     /// # Errors
     /// Returns an error under the same conditions as [`Webhooks::create_webhook`].
-    fn change_webhook(
-        &self,
-        id: &str,
-        settings: &WebhookSettings,
-        enabled: bool,
-    ) -> Result<Webhook, Error>;
+    fn change_webhook(&self, id: &str, change: &WebhookChange) -> Result<Webhook, Error>;
 
     /// Deletes a webhook.
     ///
@@ -88,13 +85,8 @@ impl Webhooks for Host {
         webhooks::get(id)
     }
 
-    fn change_webhook(
-        &self,
-        id: &str,
-        settings: &WebhookSettings,
-        enabled: bool,
-    ) -> Result<Webhook, Error> {
-        webhooks::change(id, settings, enabled)
+    fn change_webhook(&self, id: &str, change: &WebhookChange) -> Result<Webhook, Error> {
+        webhooks::change(id, change)
     }
 
     fn delete_webhook(&self, id: &str) -> Result<(), Error> {

@@ -3,7 +3,7 @@
 use latchmail_bindings::HostError;
 use latchmail_bindings::latchmail::host::types::Error;
 use latchmail_bindings::latchmail::host::webhooks::{self as wit, Host};
-use latchmail_callbacks::{self as webhooks, Owner, WebhookSettings};
+use latchmail_callbacks::{self as webhooks, Owner, WebhookChange, WebhookSettings};
 use latchmail_core::caller::{Credential, Scope};
 use latchmail_core::clock::Timestamp;
 
@@ -45,13 +45,24 @@ impl Host for Call {
     async fn change(
         &mut self,
         id: String,
-        settings: wit::Settings,
-        enabled: bool,
+        change: wit::WebhookChange,
     ) -> Result<wit::Webhook, HostError<Error>> {
         let _span = host_call("webhooks.change");
         let owner = owner(self)?;
-        let webhooks = &self.services.webhooks;
-        let changed = webhooks.change(&owner, &id, from_wit(settings), enabled);
+        let change = WebhookChange {
+            url: change.url,
+            types: change.types.map(|filter| match filter {
+                wit::TypeFilter::All => None,
+                wit::TypeFilter::Only(types) => Some(types),
+            }),
+            folder: change.folder.map(|filter| match filter {
+                wit::FolderFilter::All => None,
+                wit::FolderFilter::Only(path) => Some(path),
+            }),
+            payload: change.payload,
+            active: change.enabled,
+        };
+        let changed = self.services.webhooks.change(&owner, &id, &change);
         Ok(webhook(changed.await.map_err(webhook_error)?))
     }
 

@@ -26,11 +26,15 @@ async fn a_receiver_that_is_gone_disables_its_webhook() {
     let audit = service.operator("audit", "").await;
     assert!(audit.succeeds().contains("webhook_disabled"));
 
+    // Another change does not enable the webhook.
+    let line = format!("PATCH /api/v1/webhooks/{id}");
+    let changed = ada.send_json(&line, &json!({ "payload": "summary" })).await;
+    assert_eq!(changed.succeeds(200)["state"], "disabled");
+
     // An enabled webhook continues with the events that it has not sent.
     deliver(&ada, "two").await;
     ada.wait_for_message("two").await;
     receiver.behave(Behaviour::Status(200));
-    let line = format!("PATCH /api/v1/webhooks/{id}");
     let enabled = ada
         .send_json(&line, &json!({ "enabled": true }))
         .await

@@ -6,8 +6,9 @@ use latchmail_shape::codes;
 use super::changes::EVENT_TYPES;
 use super::{FakeHost, Need};
 use crate::capability::{
-    CreatedWebhook, Error, ExceededLimit, Kind, NewSubscription, Scope, SubscribeError, Subscribed,
-    Subscriptions, Webhook, WebhookDelivery, WebhookSettings, Webhooks,
+    CreatedWebhook, Error, ExceededLimit, FolderFilter, Kind, NewSubscription, Scope,
+    SubscribeError, Subscribed, Subscriptions, TypeFilter, Webhook, WebhookChange, WebhookDelivery,
+    WebhookSettings, Webhooks,
 };
 
 /// Maximum number of webhooks of an account.
@@ -141,18 +142,26 @@ impl Webhooks for FakeHost {
         with_webhook(self, id, |stored| Ok(stored.webhook.clone()))
     }
 
-    fn change_webhook(
-        &self,
-        id: &str,
-        settings: &WebhookSettings,
-        enabled: bool,
-    ) -> Result<Webhook, Error> {
-        with_webhook(self, id, |_| Ok(()))?;
-        check(self, settings)?;
+    fn change_webhook(&self, id: &str, change: &WebhookChange) -> Result<Webhook, Error> {
+        let mut settings = self.get_webhook(id)?.settings;
+        let change = change.clone();
+        settings.url = change.url.unwrap_or(settings.url);
+        settings.types = match change.types {
+            None => settings.types,
+            Some(TypeFilter::All) => None,
+            Some(TypeFilter::Only(types)) => Some(types),
+        };
+        settings.folder = match change.folder {
+            None => settings.folder,
+            Some(FolderFilter::All) => None,
+            Some(FolderFilter::Only(path)) => Some(path),
+        };
+        settings.payload = change.payload.unwrap_or(settings.payload);
+        check(self, &settings)?;
         with_webhook(self, id, |stored| {
             let webhook = &mut stored.webhook;
-            webhook.settings = settings.clone();
-            webhook.enabled = enabled;
+            webhook.settings = settings;
+            webhook.enabled = change.enabled.unwrap_or(webhook.enabled);
             Ok(webhook.clone())
         })
     }
