@@ -230,7 +230,8 @@ fn subscribe_error(error: SubscribeError) -> RpcError {
             error.with_data(json!({ "reason": reason }))
         }
         SubscribeError::Exceeded(exceeded) => {
-            let text = format!("At most {} {}", exceeded.max, exceeded.limit);
+            let name = exceeded.limit.replace('_', " ");
+            let text = format!("At most {} {name}", exceeded.max);
             let error = RpcError::application(LIMIT, text);
             error.with_data(json!({ "limit": exceeded.limit, "max": exceeded.max }))
         }

@@ -25,7 +25,7 @@ const MAX_RESPONSE: usize = 64 * 1024;
 /// Maximum length of a URL, in bytes.
 const MAX_URL: usize = 2048;
 /// Maximum number of concurrent requests of this host to one receiver.
-const MAX_CONCURRENT: usize = 8;
+pub(crate) const MAX_CONCURRENT: u32 = 8;
 /// The delay if the receiver already gets the maximum number of concurrent requests.
 pub(crate) const BUSY_DELAY: Duration = Duration::from_millis(500);
 
@@ -104,13 +104,13 @@ pub(crate) struct Sender {
     allow: Hosts,
     clock: Clock,
     /// The number of running requests, by receiver.
-    running: Arc<Mutex<HashMap<String, usize>>>,
+    running: Arc<Mutex<HashMap<String, u32>>>,
 }
 
 /// The right to send a request to a receiver.
 #[derive(Debug)]
 pub(crate) struct Permit {
-    running: Arc<Mutex<HashMap<String, usize>>>,
+    running: Arc<Mutex<HashMap<String, u32>>>,
     target: String,
 }
 

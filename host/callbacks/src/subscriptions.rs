@@ -15,9 +15,8 @@ use tokio::time::sleep;
 
 use crate::error::Error;
 use crate::secret::Secret;
-use crate::sender::{BUSY_DELAY, Message};
+use crate::sender::{BUSY_DELAY, MAX_CONCURRENT, Message};
 use crate::settings::{StoredSettings, WebhookSettings};
-use crate::verified::MAX_VERIFICATIONS;
 use crate::webhooks::{Owner, ROTATION, Webhooks, changed_concurrently};
 
 /// Maximum number of subscriptions of a grant.
@@ -234,7 +233,9 @@ impl Webhooks {
         Ok(self.stored.delete(&webhook, now, &owner.origin).await?)
     }
 
-    /// Verifies that the receiver expects the events: the receiver must return a random text.
+    /// Verifies that the receiver expects the events: the receiver must return a random text. The
+    /// receiver of an active subscription is verified already, because the id of a subscription
+    /// depends on the URL.
     async fn verify(
         &self,
         app_password: &str,
@@ -246,13 +247,16 @@ impl Webhooks {
         if self.verified.contains(&key) {
             return Ok(());
         }
-        let permit = self.sender.permit(url);
-        if permit.is_none() || !self.verified.count(&self.detail(url)) {
-            return Err(SubscribeError::Limit {
-                limit: "verifications",
-                max: MAX_VERIFICATIONS,
-            });
+        let now = self.jobs.now().await?;
+        let existing = self.stored.by_subscription(subscription, now).await?;
+        if existing.is_some_and(|existing| existing.is_active()) {
+            return Ok(());
         }
+        let exceeded = |(limit, max)| SubscribeError::Limit { limit, max };
+        let permit = self.sender.permit(url);
+        let _permit = permit.ok_or_else(|| exceeded(("receiver_requests", MAX_CONCURRENT)))?;
+        let counted = self.verified.count(app_password, &self.detail(url));
+        counted.map_err(exceeded)?;
         let challenge = secrets::id()?;
         let body = json!({ "type": "verification", "challenge": challenge }).to_string();
         let id = format!("msg_verification_{}", secrets::id()?);

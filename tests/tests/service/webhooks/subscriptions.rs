@@ -120,3 +120,32 @@ async fn a_subscription_ends_with_the_grant_of_the_agent() {
     ada.wait_for_message("one").await;
     assert_eq!(receiver.received().len(), 2);
 }
+
+#[tokio::test]
+async fn verifications_for_one_agent_do_not_block_the_receiver_for_another_agent() {
+    let (service, receiver) = start().await;
+    let (ada, bob) = (service.person("ada").await, service.person("bob").await);
+    let (first, second) = (Agent::for_person(&ada).await, Agent::for_person(&bob).await);
+    let subscribe = async |agent: &Agent<'_>, number: u32| {
+        let mut subscription = subscription(&receiver, SECRET);
+        subscription["delivery"]["url"] = json!(receiver.url(&format!("/{number}")));
+        agent.send("events/subscribe", subscription).await.json
+    };
+    for number in 0..10 {
+        let subscribed = subscribe(&first, number).await;
+        assert!(subscribed["result"]["id"].is_string(), "{subscribed}");
+    }
+    let refused = subscribe(&first, 10).await;
+    assert_eq!(
+        (&refused["error"]["code"], &refused["error"]["data"]),
+        (
+            &json!(-32013),
+            &json!({ "limit": "verifications", "max": 10 })
+        )
+    );
+    // A refresh needs no verification.
+    for (agent, number) in [(&first, 0), (&second, 10)] {
+        let subscribed = subscribe(agent, number).await;
+        assert!(subscribed["result"]["id"].is_string(), "{subscribed}");
+    }
+}
