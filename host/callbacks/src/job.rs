@@ -20,13 +20,15 @@ use crate::error::Error;
 use crate::schedule::{MAX_FAILING, MIN_FAILURES, wait};
 use crate::sender::{BUSY_DELAY, Message, Refusal};
 use crate::settings::{Payload, StoredSettings};
-use crate::webhooks::{KIND, Webhooks};
+use crate::subscriptions::MAX_OF_ACCOUNT;
+use crate::webhooks::{KIND, MAX_WEBHOOKS, Webhooks};
 
 /// The limits of the runner that sends events. An attempt takes up to ten seconds, so events need a
-/// runner of their own. The limit of an account is the limit of its webhooks.
+/// runner of their own. Each webhook and each subscription has one job, so with this limit of an
+/// account, a receiver that hangs delays no other receiver.
 pub const LIMITS: Limits = Limits {
-    running: 256,
-    of_account: 20,
+    running: 512,
+    of_account: MAX_WEBHOOKS + MAX_OF_ACCOUNT,
     lease: Duration::from_secs(6),
 };
 /// Maximum number of events that are read from the change log at a time.

@@ -20,7 +20,9 @@ use crate::settings::{StoredSettings, WebhookSettings};
 use crate::webhooks::{Owner, ROTATION, Webhooks, changed_concurrently};
 
 /// Maximum number of subscriptions of a grant.
-const MAX_SUBSCRIPTIONS: u32 = 20;
+const MAX_OF_GRANT: u32 = 20;
+/// Maximum number of subscriptions of an account.
+pub(crate) const MAX_OF_ACCOUNT: u32 = 80;
 /// The shortest and the longest time until a subscription must be refreshed.
 const MIN_LIFETIME: Duration = Duration::from_mins(1);
 const MAX_LIFETIME: Duration = Duration::from_hours(7 * 24);
@@ -159,18 +161,21 @@ impl Webhooks {
                     sealed_settings: &stored.seal(&self.keys, &webhook)?,
                     detail: &detail,
                 };
-                let limit = MAX_SUBSCRIPTIONS;
-                let added = self
-                    .stored
-                    .add(new, limit.into(), now, &owner.origin)
-                    .await?;
-                match added {
+                let (limit, of_grant) = (MAX_OF_ACCOUNT.into(), MAX_OF_GRANT.into());
+                let added = self.stored.add(new, limit, of_grant, now, &owner.origin);
+                match added.await? {
                     Added::Added => {}
                     Added::Exists => continue,
-                    Added::Full => {
+                    Added::CredentialFull => {
                         return Err(SubscribeError::Limit {
                             limit: "subscriptions",
-                            max: MAX_SUBSCRIPTIONS,
+                            max: MAX_OF_GRANT,
+                        });
+                    }
+                    Added::Full => {
+                        return Err(SubscribeError::Limit {
+                            limit: "account_subscriptions",
+                            max: MAX_OF_ACCOUNT,
                         });
                     }
                     Added::CredentialEnded => {

@@ -28,8 +28,8 @@ const MIN_ERROR_DELAY: Duration = Duration::from_secs(1);
 
 /// A mailbox that this host watches.
 struct Watched {
-    /// The ids of the webhooks.
-    webhooks: HashSet<String>,
+    /// The accounts that created the webhooks, and the ids of the webhooks.
+    webhooks: HashSet<(String, String)>,
     _task: AbortOnDropHandle<()>,
 }
 
@@ -58,18 +58,20 @@ impl Webhooks {
         }
         let now = self.jobs.now().await?;
         let running = hosts.seen_within(HOST_AGE).await?;
-        let mut share: HashMap<String, HashSet<String>> = HashMap::new();
-        for (mailbox, webhook) in self.stored.sending(now).await? {
-            if share.contains_key(&mailbox) || share_of(&running, &mailbox) == hosts.own_host() {
-                share.entry(mailbox).or_default().insert(webhook);
+        let mut share: HashMap<String, HashSet<(String, String)>> = HashMap::new();
+        for webhook in self.stored.sending(now).await? {
+            let mailbox = &webhook.mailbox;
+            if share.contains_key(mailbox) || share_of(&running, mailbox) == hosts.own_host() {
+                let webhooks = share.entry(webhook.mailbox).or_default();
+                webhooks.insert((webhook.account, webhook.id));
             }
         }
         watched.retain(|mailbox, _| share.contains_key(mailbox));
         for (mailbox, webhooks) in share {
             if let Some(known) = watched.get_mut(&mailbox) {
                 // The first event of a webhook can be from a time at which it could not send.
-                for webhook in webhooks.difference(&known.webhooks) {
-                    self.wake_now(&mailbox, webhook).await?;
+                for (account, webhook) in webhooks.difference(&known.webhooks) {
+                    self.wake_now(account, webhook).await?;
                 }
                 known.webhooks = webhooks;
                 continue;
@@ -124,7 +126,7 @@ impl Webhooks {
         }
         let now = self.jobs.now().await?;
         for webhook in self.stored.active_of_mailbox(mailbox, now).await? {
-            self.wake(mailbox, &webhook.id).await?;
+            self.wake(&webhook.account, &webhook.id).await?;
         }
         *started = Some(version);
         Ok(())

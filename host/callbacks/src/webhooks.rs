@@ -28,7 +28,7 @@ use crate::sender::{Message, Refusal, Sender};
 use crate::settings::{StoredSettings, WebhookChange, WebhookSettings};
 
 /// Maximum number of webhooks of an account.
-const MAX_WEBHOOKS: i64 = 20;
+pub(crate) const MAX_WEBHOOKS: u32 = 20;
 /// Maximum number of deliveries in a list.
 const MAX_LISTED: u32 = 100;
 /// The time for which events are also signed with the previous secret.
@@ -213,10 +213,11 @@ impl Webhooks {
             sealed_settings: &stored.seal(&self.keys, &id)?,
             detail: &detail,
         };
-        let added = self.stored.add(new, MAX_WEBHOOKS, now, &owner.origin);
+        let limit = MAX_WEBHOOKS.into();
+        let added = self.stored.add(new, limit, limit, now, &owner.origin);
         match added.await? {
             Added::Added => {}
-            Added::Full => {
+            Added::Full | Added::CredentialFull => {
                 let text = format!("An account can have at most {MAX_WEBHOOKS} webhooks");
                 return Err(Error::Conflict(Problem::new(
                     codes::TOO_MANY_WEBHOOKS,
@@ -426,7 +427,7 @@ impl Webhooks {
         if !self.stored.replay(id, delivery, now).await? {
             return Err(conflict("The delivery is pending"));
         }
-        self.wake_now(&webhook.mailbox, id).await?;
+        self.wake_now(&webhook.account, id).await?;
         self.delivery(&webhook, delivery).await
     }
 
@@ -435,21 +436,21 @@ impl Webhooks {
     pub(crate) async fn resume(&self, webhook: &directory::Webhook) -> Result<(), Error> {
         let now = self.jobs.now().await?;
         self.stored.retry_now(&webhook.id, now).await?;
-        self.wake_now(&webhook.mailbox, &webhook.id).await?;
+        self.wake_now(&webhook.account, &webhook.id).await?;
         self.changed.notify_one();
         Ok(())
     }
 
     /// Adds the job of a webhook if none waits, and makes the job due.
-    pub(crate) async fn wake_now(&self, mailbox: &str, id: &str) -> Result<(), Error> {
+    pub(crate) async fn wake_now(&self, account: &str, id: &str) -> Result<(), Error> {
         let now = self.jobs.now().await?;
-        Ok(self.jobs.ensure_due(job(mailbox, id, now)).await?)
+        Ok(self.jobs.ensure_due(job(account, id, now)).await?)
     }
 
     /// Adds the job of a webhook, unless the job waits already.
-    pub(crate) async fn wake(&self, mailbox: &str, id: &str) -> Result<(), Error> {
+    pub(crate) async fn wake(&self, account: &str, id: &str) -> Result<(), Error> {
         let now = self.jobs.now().await?;
-        Ok(self.jobs.ensure(job(mailbox, id, now)).await?)
+        Ok(self.jobs.ensure(job(account, id, now)).await?)
     }
 
     pub(crate) fn open(&self, webhook: &directory::Webhook) -> Result<StoredSettings, Error> {
@@ -525,12 +526,13 @@ impl Owner {
     }
 }
 
-/// Returns the job of a webhook.
-fn job<'j>(mailbox: &'j str, id: &'j str, now: Timestamp) -> NewJob<'j> {
+/// Returns the job of a webhook. `account` is the account that created the webhook, so that the
+/// webhooks of other accounts for the same mailbox use no permits of this account.
+fn job<'j>(account: &'j str, id: &'j str, now: Timestamp) -> NewJob<'j> {
     NewJob {
         kind: KIND,
         key: id,
-        account: mailbox,
+        account,
         due_at: now,
         payload: &[],
         limit: u32::MAX,

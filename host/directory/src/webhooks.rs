@@ -51,7 +51,10 @@ const ACTIVE_OF_MAILBOX: &str = webhooks!("w.state = 'active' AND w.mailbox = $2
 const COUNT: &str = "SELECT COUNT(*) FROM webhooks w \
     JOIN app_passwords p ON p.id = w.app_password_id \
     WHERE w.account_id = $1 AND w.subscription IS NULL";
-const COUNT_SUBSCRIPTIONS: &str = "SELECT COUNT(*) FROM webhooks \
+const COUNT_SUBSCRIPTIONS: &str = "SELECT COUNT(*) FROM webhooks w \
+    JOIN app_passwords p ON p.id = w.app_password_id \
+    WHERE w.account_id = $1 AND w.subscription IS NOT NULL AND w.expires_at > $2";
+const COUNT_OF_CREDENTIAL: &str = "SELECT COUNT(*) FROM webhooks \
     WHERE app_password_id = $1 AND subscription IS NOT NULL AND expires_at > $2";
 /// Finds webhooks whose credentials have ended.
 const ENDED: &str = "SELECT w.id, w.subscription, w.sealed_settings FROM webhooks w \
@@ -106,8 +109,10 @@ pub struct NewWebhook<'w> {
 pub enum Added {
     /// The webhook was stored.
     Added,
-    /// The account or the credential has the maximum number of webhooks.
+    /// The account has the maximum number of webhooks or of subscriptions.
     Full,
+    /// The credential has the maximum number of subscriptions.
+    CredentialFull,
     /// The credential has ended or is suspended.
     CredentialEnded,
     /// Another request has stored the agent's subscription.
@@ -233,8 +238,9 @@ pub struct Webhooks {
 }
 
 impl Webhooks {
-    /// Stores a webhook, unless the account has `limit` webhooks. For an agent's subscription,
-    /// `limit` is the maximum number of subscriptions of the credential.
+    /// Stores a webhook, unless the account has `limit` webhooks. Stores an agent's subscription,
+    /// unless the account has `limit` subscriptions or the credential has `credential_limit`
+    /// subscriptions.
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails.
@@ -242,6 +248,7 @@ impl Webhooks {
         &self,
         new: NewWebhook<'_>,
         limit: i64,
+        credential_limit: i64,
         now: Timestamp,
         origin: &Origin,
     ) -> Result<Added, Error> {
@@ -257,8 +264,13 @@ impl Webhooks {
         let count: i64 = match new.subscription {
             None => tx.value(COUNT, [new.account]).await?,
             Some(_) => {
-                tx.value(COUNT_SUBSCRIPTIONS, (new.app_password, now))
-                    .await?
+                let count: i64 = tx
+                    .value(COUNT_OF_CREDENTIAL, (new.app_password, now))
+                    .await?;
+                if count >= credential_limit {
+                    return Ok(Added::CredentialFull);
+                }
+                tx.value(COUNT_SUBSCRIPTIONS, (new.account, now)).await?
             }
         };
         if count >= limit {
@@ -310,14 +322,14 @@ impl Webhooks {
         self.db.all(OF_MAILBOX, (now, mailbox)).await
     }
 
-    /// Returns the mailbox and the id of each webhook that can send events.
+    /// Returns the webhooks that can send events.
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails.
-    pub async fn sending(&self, now: Timestamp) -> Result<Vec<(String, String)>, Error> {
-        let webhooks: Vec<Webhook> = self.db.all(ACTIVE, [now]).await?;
-        let sending = webhooks.into_iter().filter(Webhook::may_send);
-        Ok(sending.map(|one| (one.mailbox, one.id)).collect())
+    pub async fn sending(&self, now: Timestamp) -> Result<Vec<Webhook>, Error> {
+        let mut webhooks: Vec<Webhook> = self.db.all(ACTIVE, [now]).await?;
+        webhooks.retain(Webhook::may_send);
+        Ok(webhooks)
     }
 
     /// Returns the webhooks of a mailbox that are not disabled, also those whose credentials are

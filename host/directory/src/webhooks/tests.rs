@@ -20,7 +20,8 @@ fn new<'w>(id: &'w str, app_password: &'w str, subscription: Option<&'w str>) ->
 async fn add(fresh: &Fresh, new: NewWebhook<'_>, limit: i64) -> Added {
     let webhooks = &fresh.directory.webhooks;
     let origin = Origin::default();
-    webhooks.add(new, limit, NOW, &origin).await.unwrap()
+    let added = webhooks.add(new, limit, 1, NOW, &origin).await;
+    added.unwrap()
 }
 
 async fn find(fresh: &Fresh, id: &str) -> Option<Webhook> {
@@ -56,13 +57,15 @@ async fn a_webhook_counts_towards_the_limit_and_ends_with_its_credential(fresh: 
         add(&fresh, new("3", "t-password", None), 2).await,
         Added::Full
     );
-    // A subscription has a limit of its own.
+    // Subscriptions have limits of their own: here one of a credential.
     let subscription = new("4", "t-password", Some("sub"));
     assert_eq!(add(&fresh, subscription, 1).await, Added::Added);
     let same = new("5", "t-password", Some("sub"));
     assert_eq!(add(&fresh, same, 1).await, Added::Exists);
     let other = new("5", "t-password", Some("other"));
-    assert_eq!(add(&fresh, other, 1).await, Added::Full);
+    assert_eq!(add(&fresh, other, 9).await, Added::CredentialFull);
+    let of_other_credential = new("5", "s-password", Some("other"));
+    assert_eq!(add(&fresh, of_other_credential, 1).await, Added::Full);
 
     let webhooks = &directory.webhooks;
     let found = find(&fresh, "1").await.unwrap();

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use latchmail_tests::{Behaviour, Receiver, Service, wait_until};
+use latchmail_tests::{Agent, Behaviour, Receiver, Service, wait_until};
 use serde_json::{Value, json};
 
 use super::{advance, create, deliver, deliveries, start, state, wait_for_state};
@@ -124,4 +124,47 @@ async fn a_receiver_that_hangs_delays_no_other_receiver() {
     wait_for_state(&ada, &id, "delivered").await;
     // The attempts of the other receiver have not ended.
     assert!(slow.received().len() <= 8, "{}", slow.received().len());
+}
+
+#[tokio::test]
+async fn all_webhooks_of_an_account_can_hang_without_delay_for_its_agents() {
+    let mut receivers = Vec::new();
+    for _ in 0..4 {
+        receivers.push(Receiver::start().await);
+    }
+    let (fast, slow) = receivers.split_last().unwrap();
+    let addresses: Vec<_> = receivers
+        .iter()
+        .map(|one| one.address.to_string())
+        .collect();
+    let service = Service::with_mail_and(&format!("webhooks.allow = {addresses:?}")).await;
+    let ada = service.person("ada").await;
+    let agent = Agent::for_person(&ada).await;
+    let secret = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
+    let subscription = json!({
+        "name": "message.created", "arguments": { "folder": "INBOX" },
+        "delivery": { "mode": "webhook", "url": fast.url("/"), "secret": secret },
+    });
+    let subscribed = agent.send("events/subscribe", subscription).await;
+    assert!(subscribed.succeeds(200)["result"]["id"].is_string());
+    let mut ids = Vec::new();
+    for number in 0..20 {
+        let receiver = &slow[number % slow.len()];
+        receiver.behave(Behaviour::Silence);
+        let body = json!({ "url": receiver.url(&format!("/{number}")) });
+        ids.push(create(&ada, &body).await.0);
+    }
+    deliver(&ada, "one").await;
+    wait_until("all webhooks hang", async || {
+        let received = slow.iter().map(|one| one.received().len());
+        received.sum::<usize>() == ids.len()
+    })
+    .await;
+    deliver(&ada, "two").await;
+    // The verification and two events.
+    fast.wait_for("/", 3).await;
+    for id in &ids {
+        let oldest = deliveries(&ada, id).await.pop().unwrap();
+        assert_eq!(oldest["attempts"], 0, "an attempt has ended");
+    }
 }
