@@ -17,8 +17,8 @@ use tokio::time::Instant;
 
 use crate::content::{Content, Format};
 use crate::error::Error;
-use crate::schedule::{MAX_FAILING, MIN_FAILURES, wait};
-use crate::sender::{BUSY_DELAY, Message, Refusal};
+use crate::schedule::{MAX_FAILING, MIN_FAILURES, busy_wait, wait};
+use crate::sender::{Message, Refusal};
 use crate::settings::{Payload, StoredSettings};
 use crate::subscriptions::MAX_OF_ACCOUNT;
 use crate::webhooks::{KIND, MAX_WEBHOOKS, Webhooks};
@@ -123,7 +123,9 @@ impl Webhooks {
             return Ok(Step::At(next_at));
         }
         let Some(_permit) = self.sender.permit(&settings.settings.url) else {
-            return Ok(Step::At(now.plus(BUSY_DELAY)));
+            let due_at = delivery.next_at().unwrap_or(now);
+            let wait = busy_wait(now.since(due_at), secrets::random::<1>()?[0]);
+            return Ok(Step::At(now.plus(wait)));
         };
         let content = self.fixed(&webhook, &delivery, &access).await?;
         let Some(content) = content else {

@@ -26,8 +26,6 @@ const MAX_RESPONSE: usize = 64 * 1024;
 const MAX_URL: usize = 2048;
 /// Maximum number of concurrent requests of this host to one receiver.
 pub(crate) const MAX_CONCURRENT: u32 = 8;
-/// The delay if the receiver already gets the maximum number of concurrent requests.
-pub(crate) const BUSY_DELAY: Duration = Duration::from_millis(500);
 
 /// A message for a receiver.
 #[derive(Clone, Copy)]

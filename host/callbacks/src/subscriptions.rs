@@ -15,7 +15,7 @@ use tokio::time::sleep;
 
 use crate::error::Error;
 use crate::secret::Secret;
-use crate::sender::{BUSY_DELAY, MAX_CONCURRENT, Message};
+use crate::sender::{MAX_CONCURRENT, Message};
 use crate::settings::{StoredSettings, WebhookSettings};
 use crate::webhooks::{Owner, ROTATION, Webhooks, changed_concurrently};
 
@@ -28,6 +28,8 @@ const MIN_LIFETIME: Duration = Duration::from_mins(1);
 const MAX_LIFETIME: Duration = Duration::from_hours(7 * 24);
 /// Maximum number of attempts to change a subscription that another request changes.
 const ATTEMPTS: usize = 5;
+/// The delay until the end of a subscription asks again for a permit of its receiver.
+const BUSY_DELAY: Duration = Duration::from_millis(500);
 /// The code of the error of a subscription that ended with its grant.
 const FORBIDDEN: i64 = -32012;
 
