@@ -17,7 +17,7 @@ use tokio::time::Instant;
 
 use crate::content::{Content, Format};
 use crate::error::Error;
-use crate::schedule::{MAX_FAILING, MIN_FAILURES, busy_wait, wait};
+use crate::schedule::{MAX_FAILING, MIN_FAILURES, busy_wait, is_early, wait};
 use crate::sender::{Message, Refusal};
 use crate::settings::{Payload, StoredSettings};
 use crate::subscriptions::MAX_OF_ACCOUNT;
@@ -119,7 +119,9 @@ impl Webhooks {
         let Some(delivery) = self.stored.next_delivery(id).await? else {
             return self.read_events(&webhook, &settings, &access, now).await;
         };
-        if let Some(next_at) = delivery.next_at().filter(|next_at| *next_at > now) {
+        if let Some(next_at) = delivery.next_at()
+            && is_early(next_at.since(now), delivery.attempts)
+        {
             return Ok(Step::At(next_at));
         }
         let Some(_permit) = self.sender.permit(&settings.settings.url) else {

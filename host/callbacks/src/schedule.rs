@@ -37,6 +37,12 @@ pub(crate) fn wait(attempts: i64, jitter: u8) -> Option<Duration> {
     Some(wait + wait * u32::from(jitter) / 2560)
 }
 
+/// Returns `true` if an attempt that is due in `rest` must wait. An attempt that would wait longer
+/// than an attempt after `attempts` failures can wait is due: the clock was set back.
+pub(crate) fn is_early(rest: Duration, attempts: i64) -> bool {
+    !rest.is_zero() && wait(attempts, u8::MAX).is_some_and(|longest| rest <= longest)
+}
+
 /// Returns the time after which a webhook asks again for a permit of its receiver. `waited` is the
 /// time for which its event is due. The time grows, so that many webhooks of a slow receiver cause
 /// few leases. Adds up to a half of the time, so that they do not ask at the same moment.
@@ -48,6 +54,19 @@ pub(crate) fn busy_wait(waited: Duration, jitter: u8) -> Duration {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_attempt_that_waits_too_long_is_due_because_the_clock_was_set_back() {
+        for attempts in 1..ATTEMPTS {
+            let longest = wait(attempts, u8::MAX).unwrap();
+            assert!(is_early(Duration::from_millis(1), attempts));
+            assert!(is_early(longest, attempts));
+            assert!(!is_early(longest + Duration::from_millis(1), attempts));
+            assert!(!is_early(Duration::ZERO, attempts));
+        }
+        // The first attempt is due when the event is stored.
+        assert!(!is_early(Duration::from_hours(1), 0));
+    }
 
     #[test]
     fn a_webhook_that_waits_for_a_permit_asks_less_and_less_often() {
