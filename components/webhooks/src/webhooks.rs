@@ -120,7 +120,8 @@ pub(crate) fn update_webhook(
 
 /// Delete a webhook
 ///
-/// Deletes the webhook with its deliveries. A request that is running at the moment completes.
+/// Deletes the webhook with its deliveries. A request to the receiver that is running at the moment
+/// is cancelled within about a second.
 #[utoipa::path(
     delete,
     path = "/api/v1/webhooks/{id}",

@@ -13,7 +13,7 @@ use latchmail_events::Event;
 use latchmail_jobs::{Handler, Job, Limits, Outcome};
 use latchmail_mailbox::Access;
 use latchmail_mailbox::changelog::{cursor_row, reads_the_same};
-use tokio::time::Instant;
+use tokio::time::{Instant, interval_at};
 
 use crate::content::{Content, Format};
 use crate::error::Error;
@@ -35,6 +35,9 @@ pub const LIMITS: Limits = Limits {
 const PAGE: usize = 50;
 /// The time after which other webhooks are served first.
 const TURN: Duration = Duration::from_secs(3);
+/// The interval at which a running attempt ends if the webhook was changed, or if another event is
+/// sent again.
+const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 /// The delay after a failure of the database or of the mail server.
 const ERROR_DELAY: Duration = Duration::from_secs(2);
 /// The time after which every host knows that a credential is suspended. The host that watches the
@@ -85,7 +88,12 @@ impl Deliverer {
                 Ok(Step::Continue) if began.elapsed() < TURN && !self.0.stopping.is_cancelled() => {
                 }
                 Ok(Step::Continue) => return Outcome::Later(now),
-                Ok(Step::At(time)) => return Outcome::Later(time),
+                Ok(Step::At(time)) => {
+                    return match self.0.jobs.postpone(job, time).await {
+                        Ok(()) => Outcome::Done,
+                        Err(_) => Outcome::Later(time),
+                    };
+                }
                 Ok(Step::Done) => return Outcome::Done,
                 Err(error) => {
                     tracing::warn!(webhook = id, %error, "failed to send the events of a webhook");
@@ -147,6 +155,7 @@ impl Webhooks {
         let ended = connections.ended_credentials();
         let ended = ended.register(&webhook.app_password, checked_at);
         let mut sending = pin!(sending);
+        let mut checks = interval_at(checked_at + CHECK_INTERVAL, CHECK_INTERVAL);
         let sent = loop {
             tokio::select! {
                 biased;
@@ -156,6 +165,14 @@ impl Webhooks {
                 _ = grants.changed() => {
                     let current = self.access(&webhook).await?;
                     if current.is_none_or(|current| !reads_the_same(&current, &access)) {
+                        return Ok(Step::Continue);
+                    }
+                }
+                _ = checks.tick() => {
+                    // An error is no reason to end an attempt.
+                    if let Ok(next) = self.stored.next_delivery(id).await
+                        && next.is_none_or(|next| !next.is_same_attempt(&delivery))
+                    {
                         return Ok(Step::Continue);
                     }
                 }
@@ -195,8 +212,12 @@ impl Webhooks {
         reason: &str,
         now: Timestamp,
     ) -> Result<Step, Error> {
-        self.stored.disable(webhook, reason, now).await?;
-        Ok(Step::Done)
+        let is_disabled = self.stored.disable(webhook, reason, now).await?;
+        Ok(if is_disabled {
+            Step::Done
+        } else {
+            Step::Continue
+        })
     }
 
     /// Stores the next events as deliveries.
@@ -367,11 +388,9 @@ impl Webhooks {
         if status == Some(410) {
             return self.disable(webhook, &text, now).await;
         }
-        let next_at = match attempt {
-            Attempt::Refused => return Ok(Step::Continue),
-            Attempt::Retry(next_at) => Some(next_at),
-            Attempt::Delivered | Attempt::Failed => None,
-        };
+        if attempt == Attempt::Refused {
+            return Ok(Step::Continue);
+        }
         let failing_since = webhook.failing_since();
         if delivery.attempts + 1 >= MIN_FAILURES
             && failing_since.is_some_and(|since| now.since(since) >= MAX_FAILING)
@@ -379,7 +398,8 @@ impl Webhooks {
             let reason = format!("The receiver accepted no event for three days. {text}");
             return self.disable(webhook, &reason, now).await;
         }
-        Ok(next_at.map_or(Step::Continue, Step::At))
+        // The next step waits, unless the webhook was changed or another event is sent again.
+        Ok(Step::Continue)
     }
 }
 

@@ -25,6 +25,9 @@ const WAITING: &str = "SELECT id, kind, key, account_id, due_at, sealed_payload 
     WHERE account_id = $1 AND kind = $2 AND key = $3 ORDER BY due_at, id";
 const IS_WAITING: &str = "SELECT 1 FROM jobs \
     WHERE account_id = $1 AND kind = $2 AND key = $3 AND host IS NULL";
+/// Finds a waiting job with the same account, kind and key as the job $1.
+const HAS_SUCCESSOR: &str = "SELECT 1 FROM jobs j JOIN jobs s ON s.account_id = j.account_id \
+    AND s.kind = j.kind AND s.key = j.key AND s.id <> j.id WHERE j.id = $1 AND s.host IS NULL";
 const MAKE_DUE: &str = "UPDATE jobs SET next_at = $4 \
     WHERE account_id = $1 AND kind = $2 AND key = $3 AND host IS NULL AND next_at > $4";
 const RESCHEDULE: &str = "UPDATE jobs SET due_at = $2, next_at = $2, host = NULL, leased_until = NULL \
@@ -331,6 +334,29 @@ impl Jobs {
         let (job, host, attempt) = lease.parameters();
         let changed = self.db.execute(RETRY, (job, host, attempt, next_at));
         Ok(changed.await? == 1)
+    }
+
+    /// Ends a lease of a job that [`Jobs::ensure`] stored. The job is due again at `next_at`.
+    /// Deletes the job if another job with the same account, kind and key waits, because that job
+    /// was stored to run before `next_at`.
+    ///
+    /// # Errors
+    /// Returns [`Error`] if the database fails, or if the account does not exist.
+    pub async fn postpone(
+        &self,
+        lease: &Lease,
+        account: &str,
+        next_at: Timestamp,
+    ) -> Result<(), Error> {
+        // The lock of `ensure`: a job that is stored later finds this job waiting.
+        let mut tx = self.db.begin_locked(account).await?;
+        if tx.exists(HAS_SUCCESSOR, [&lease.job]).await? {
+            lease.end_in(&mut tx).await?;
+        } else {
+            let (job, host, attempt) = lease.parameters();
+            tx.execute(RETRY, (job, host, attempt, next_at)).await?;
+        }
+        tx.commit().await
     }
 
     /// Makes jobs due that wait longer than until `latest` for another attempt. Called after the

@@ -71,7 +71,7 @@ const CHANGE: &str = "UPDATE webhooks SET sealed_settings = $3, state = $4, reas
         failing_since = CASE WHEN state = $4 THEN failing_since ELSE NULL END \
     WHERE id = $1 AND sealed_settings = $2 AND state = $8";
 const DISABLE: &str = "UPDATE webhooks SET state = 'disabled', reason = $2 \
-    WHERE id = $1 AND state = 'active'";
+    WHERE id = $1 AND state = 'active' AND sealed_settings = $3";
 const DELETE: &str = "DELETE FROM webhooks WHERE id = $1";
 const DELETE_EXPIRED: &str = "DELETE FROM webhooks WHERE expires_at <= $1";
 const DELETE_EXPIRED_SUBSCRIPTION: &str =
@@ -397,7 +397,8 @@ impl Webhooks {
         Ok(self.db.execute(CHANGE, parameters).await? == 1)
     }
 
-    /// Disables a webhook, and records the reason in the audit log.
+    /// Disables a webhook, and records the reason in the audit log. Returns `false`, and changes
+    /// nothing, if the webhook is not active or its settings were changed after it was read.
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails.
@@ -406,14 +407,16 @@ impl Webhooks {
         webhook: &Webhook,
         reason: &str,
         now: Timestamp,
-    ) -> Result<(), Error> {
+    ) -> Result<bool, Error> {
         let mut tx = self.db.begin().await?;
-        if tx.execute(DISABLE, (&webhook.id, reason)).await? == 0 {
-            return Ok(());
+        let parameters = (&webhook.id, reason, &webhook.sealed_settings);
+        if tx.execute(DISABLE, parameters).await? == 0 {
+            return Ok(false);
         }
         let event = Event::of(Kind::WebhookDisabled, &webhook.mailbox, now);
         let event = event.about(&webhook.id).detail(reason);
-        events::commit(tx, event, &Origin::service()).await
+        events::commit(tx, event, &Origin::service()).await?;
+        Ok(true)
     }
 
     /// Deletes a webhook with its deliveries. Returns `false` if there is no such webhook.

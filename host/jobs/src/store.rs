@@ -121,11 +121,27 @@ impl Jobs {
     /// # Errors
     /// Returns an error if the database fails.
     pub async fn ensure_due(&self, job: NewJob<'_>) -> Result<(), Failure> {
+        // A job that runs at first can wait after this call.
+        self.ensure(job).await?;
         let stored = &self.stored;
         stored
             .make_due(job.account, job.kind, job.key, job.due_at)
             .await?;
-        self.ensure(job).await
+        self.wake();
+        Ok(())
+    }
+
+    /// Ends the lease of a job that [`Jobs::ensure`] stored, until `next_at`. If
+    /// [`Jobs::ensure_due`] was called since the lease began, the job runs again at once. The
+    /// handler then returns [`Outcome::Done`](crate::Outcome::Done).
+    ///
+    /// # Errors
+    /// Returns an error if the database fails.
+    pub async fn postpone(&self, job: &Job, next_at: Timestamp) -> Result<(), Failure> {
+        if let Some(lease) = &job.lease {
+            self.stored.postpone(lease, &job.account, next_at).await?;
+        }
+        Ok(())
     }
 
     /// Returns the jobs with a key, sorted by their due times. Omits a job whose payload cannot be

@@ -140,6 +140,26 @@ async fn delays_end_when_the_clock_is_set_back(fresh: Fresh) {
     assert_eq!(next, Some(NOW.plus(HOUR * 30)));
 }
 
+async fn a_postponed_job_ends_if_a_successor_waits(fresh: Fresh) {
+    let (directory, jobs) = (&fresh.directory, &fresh.directory.jobs);
+    directory.with("ada", "ada@example.org", &[]).await;
+    jobs.ensure(job("1", "k", NOW)).await.unwrap();
+    let first = lease(&fresh, "a", NOW).await.unwrap();
+    let next_at = NOW.plus(HOUR);
+    jobs.postpone(&first, "ada", next_at).await.unwrap();
+    assert!(!jobs.end(&first).await.unwrap(), "the lease has ended");
+    jobs.ensure(job("2", "k", NOW)).await.unwrap();
+    assert_eq!(lease(&fresh, "a", NOW).await, None, "the first job waits");
+
+    let first = lease(&fresh, "a", next_at).await.unwrap();
+    jobs.ensure(job("2", "k", next_at)).await.unwrap();
+    jobs.ensure(job("3", "k", next_at)).await.unwrap();
+    let later = next_at.plus(HOUR);
+    jobs.postpone(&first, "ada", later).await.unwrap();
+    assert_eq!(lease(&fresh, "a", next_at).await.unwrap().job, "2");
+    assert_eq!(fresh.number("SELECT COUNT(*) FROM jobs").await, 1);
+}
+
 async fn concurrent_hosts_lease_each_job_once(fresh: Fresh) {
     let (directory, jobs) = (&fresh.directory, &fresh.directory.jobs);
     directory.with("ada", "ada@example.org", &[]).await;
@@ -176,5 +196,6 @@ both!(
     jobs_of_one_account_leave_leases_for_others,
     the_lease_of_a_stopped_host_is_taken_over,
     delays_end_when_the_clock_is_set_back,
+    a_postponed_job_ends_if_a_successor_waits,
     concurrent_hosts_lease_each_job_once,
 );

@@ -37,13 +37,15 @@ const DELIVERIES: &str = "SELECT id, number, event_id, event_type, state, attemp
 const DELIVERY: &str = "SELECT id, number, event_id, event_type, state, attempts, created_at, \
         attempted_at, next_at, status, error, sealed_body \
     FROM webhook_deliveries WHERE webhook_id = $1 AND id = $2";
-/// Changes nothing if another host has recorded an attempt since the delivery was read.
+/// Changes nothing if another host has recorded an attempt since the delivery was read. The next
+/// attempt is due at once if [`RETRY_NOW`] has changed the time $8 since then.
 const ATTEMPTED: &str = "UPDATE webhook_deliveries SET state = $2, attempts = attempts + 1, \
-        attempted_at = $3, next_at = $4, status = $5, error = $6 \
+        attempted_at = $3, next_at = CASE WHEN next_at = $8 THEN $4 ELSE $3 END, status = $5, \
+        error = $6 \
     WHERE id = $1 AND state = 'pending' AND attempts = $7";
 const SET_BODY: &str = "UPDATE webhook_deliveries SET sealed_body = $2 WHERE id = $1";
 const RETRY_NOW: &str = "UPDATE webhook_deliveries SET next_at = $2 \
-    WHERE webhook_id = $1 AND state = 'pending' AND next_at > $2";
+    WHERE webhook_id = $1 AND state = 'pending'";
 const DISCARD: &str = "UPDATE webhook_deliveries SET state = 'failed', error = $2 \
     WHERE id = $1 AND state = 'pending'";
 /// A replay counts its attempts from 1, and ends a day after its beginning.
@@ -111,6 +113,13 @@ impl Delivery {
     #[must_use]
     pub fn next_at(&self) -> Option<Timestamp> {
         (self.state == "pending").then(|| Timestamp::from_millis(self.next_at))
+    }
+
+    /// Returns `true` if `other` is the same delivery before the same attempt.
+    #[must_use]
+    pub fn is_same_attempt(&self, other: &Self) -> bool {
+        let key = |one: &Self| (one.number, one.attempts, one.next_at);
+        key(self) == key(other)
     }
 
     /// Returns the HTTP status of the last attempt.
@@ -208,7 +217,7 @@ impl Webhooks {
             return Ok(());
         }
         insert(&mut tx, webhook, delivery, now).await?;
-        record(&mut tx, (delivery.id, 0), outcome, now).await?;
+        record(&mut tx, (delivery.id, 0, now.millis()), outcome, now).await?;
         tx.commit().await
     }
 
@@ -234,7 +243,8 @@ impl Webhooks {
         now: Timestamp,
     ) -> Result<(), Error> {
         let mut tx = self.db.begin().await?;
-        if !record(&mut tx, (&delivery.id, delivery.attempts), outcome, now).await? {
+        let read = (&*delivery.id, delivery.attempts, delivery.next_at);
+        if !record(&mut tx, read, outcome, now).await? {
             return Ok(());
         }
         match outcome.attempt {
@@ -244,7 +254,8 @@ impl Webhooks {
         tx.commit().await
     }
 
-    /// Makes the next attempts of all pending deliveries due.
+    /// Makes the next attempts of all pending deliveries due. Ends a running attempt, see
+    /// [`Delivery::is_same_attempt`].
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails.
@@ -272,11 +283,12 @@ impl Webhooks {
     }
 }
 
-/// Records an attempt. `delivery` is the id, and the number of attempts before. Returns `false`,
-/// and changes nothing, if the delivery has another number of attempts or is not pending.
+/// Records an attempt. `delivery` is the id, the number of attempts before, and the time at which
+/// the attempt was due. Returns `false`, and changes nothing, if the delivery has another number of
+/// attempts or is not pending.
 async fn record(
     tx: &mut Tx,
-    (delivery, attempts): (&str, i64),
+    (delivery, attempts, due_at): (&str, i64, i64),
     outcome: Outcome<'_>,
     now: Timestamp,
 ) -> Result<bool, Error> {
@@ -294,6 +306,7 @@ async fn record(
         status,
         outcome.error,
         attempts,
+        due_at,
     );
     Ok(tx.execute(ATTEMPTED, parameters).await? == 1)
 }

@@ -168,8 +168,14 @@ async fn a_change_is_made_once_and_a_disabled_webhook_is_recorded(fresh: Fresh) 
     };
     assert!(webhooks.change(&changed, enabled).await.unwrap());
     let enabled = find(&fresh, "1").await.unwrap();
-    webhooks.disable(&enabled, "gone", NOW).await.unwrap();
-    webhooks.disable(&enabled, "again", NOW).await.unwrap();
+    for (webhook, reason, expected) in [
+        (&read, "the settings were changed", false),
+        (&enabled, "gone", true),
+        (&enabled, "again", false),
+    ] {
+        let disabled = webhooks.disable(webhook, reason, NOW).await.unwrap();
+        assert_eq!(disabled, expected, "{reason}");
+    }
     assert!(
         !webhooks.change(&enabled, change).await.unwrap(),
         "it was disabled"
@@ -231,6 +237,16 @@ async fn deliveries_are_sent_in_order_and_their_outcomes_are_recorded(fresh: Fre
     let second = webhooks.next_delivery("1").await.unwrap().unwrap();
     webhooks.attempted("1", &second, retry, NOW).await.unwrap();
     assert!(find(&fresh, "1").await.unwrap().failing_since().is_some());
+    // If the webhook is changed during an attempt, the next attempt does not wait.
+    let running = webhooks.next_delivery("1").await.unwrap().unwrap();
+    let changed_at = NOW.plus(HOUR / 2);
+    webhooks.retry_now("1", changed_at).await.unwrap();
+    let changed = webhooks.next_delivery("1").await.unwrap().unwrap();
+    assert!(!running.is_same_attempt(&changed) && changed.is_same_attempt(&changed));
+    let recorded = webhooks.attempted("1", &running, retry, changed_at).await;
+    recorded.unwrap();
+    let next_at = webhooks.delivery("1", "d2").await.unwrap().unwrap();
+    assert_eq!((next_at.attempts, next_at.next_at()), (2, Some(changed_at)));
     let second = webhooks.next_delivery("1").await.unwrap().unwrap();
     let refused = outcome(Attempt::Refused, Some(413), Some("too large"));
     webhooks
