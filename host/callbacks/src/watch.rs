@@ -9,7 +9,7 @@ use std::time::Duration;
 use latchmail_core::metrics;
 use latchmail_directory::hosts::Hosts;
 use sha2::{Digest as _, Sha256};
-use tokio::time::{sleep, timeout};
+use tokio::time::{Instant, sleep, timeout};
 use tokio_util::task::AbortOnDropHandle;
 
 use crate::error::Error;
@@ -20,6 +20,9 @@ const READ_INTERVAL: Duration = Duration::from_secs(2);
 /// A host that has not written its row for this time watches no mailbox. Hosts write their rows
 /// every five seconds.
 const HOST_AGE: Duration = Duration::from_secs(7);
+/// The time after which every host knows a new current key of the service. Hosts read the key every
+/// two seconds.
+const KEY_DELAY: Duration = Duration::from_secs(4);
 /// The interval at which a mailbox is read that this host cannot watch.
 const POLL_INTERVAL: Duration = Duration::from_secs(30);
 /// The delay after the first failure of the database or of the mail server. Each further failure
@@ -38,7 +41,20 @@ impl Webhooks {
     /// agents whose grants have ended. Runs until the task is aborted.
     pub async fn watch(self: Arc<Self>, hosts: Hosts) {
         let mut watched: HashMap<String, Watched> = HashMap::new();
+        let (mut key, mut rotated_at) = (self.keys.current().id, None);
         loop {
+            let current = self.keys.current().id;
+            if current != key {
+                (key, rotated_at) = (current, Some(Instant::now()));
+            }
+            if rotated_at.is_some_and(|at: Instant| at.elapsed() >= KEY_DELAY) {
+                rotated_at = None;
+                // Starts all jobs. Each stores its position with the new key, so that an idle
+                // webhook has a valid position when the earlier key is removed.
+                for one in watched.values_mut() {
+                    one.webhooks.clear();
+                }
+            }
             if let Err(error) = self.update(&hosts, &mut watched).await {
                 tracing::warn!(%error, "failed to read the webhooks");
             }

@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use latchmail_tests::{Behaviour, append_message, imap};
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use latchmail_tests::{Behaviour, append_message, imap, wait_until};
 use serde_json::{Value, json};
 
 use super::{advance, create, deliver, deliveries, start, wait_for_state};
@@ -149,4 +151,35 @@ async fn a_delivered_event_can_be_sent_again() {
     );
     let none = format!("POST /api/v1/webhooks/{id}/deliveries/none/replay");
     ada.send(&none).await.fails(404, "Delivery not found");
+}
+
+#[tokio::test]
+async fn an_idle_webhook_misses_no_event_if_an_earlier_key_is_removed() {
+    let (service, receiver) = start().await;
+    let ada = service.person("ada").await;
+    let (id, _) = create(&ada, &json!({ "url": receiver.url("/") })).await;
+    let (directory, keys) = (&service.app().directory, service.app().auth.keys());
+    let earlier = keys.current();
+    service.operator("key rotate", "").await.succeeds();
+    wait_until("the position is stored with the new key", async || {
+        let webhook = directory.webhooks.find(&id, service.clock.now()).await;
+        let position = webhook.unwrap().unwrap().cursor.unwrap();
+        !URL_SAFE_NO_PAD
+            .decode(position)
+            .unwrap()
+            .starts_with(&earlier.id)
+    })
+    .await;
+    // Access tokens of the earlier key must have ended.
+    let long_ago = "UPDATE service_keys SET changed_at = changed_at - 3600000";
+    service.execute(long_ago).await;
+    let remove = format!("key remove {}", earlier.kid);
+    wait_until("the earlier key is removed", async || {
+        service.operator(&remove, "").await.status == 0
+    })
+    .await;
+    wait_until("the host has one key", async || keys.all().len() == 1).await;
+    deliver(&ada, "one").await;
+    let event = receiver.wait_for("/", 1).await.remove(0);
+    assert_eq!(event.body["type"], "message.created");
 }
