@@ -149,3 +149,21 @@ async fn verifications_for_one_agent_do_not_block_the_receiver_for_another_agent
         assert!(subscribed["result"]["id"].is_string(), "{subscribed}");
     }
 }
+
+#[tokio::test]
+async fn two_agents_of_a_user_with_the_same_url_have_two_subscriptions() {
+    let (service, receiver) = start().await;
+    let ada = service.person("ada").await;
+    let (first, second) = (Agent::for_person(&ada).await, Agent::for_person(&ada).await);
+    let ended = subscribe(&first, &receiver, SECRET).await;
+    let kept = subscribe(&second, &receiver, OTHER_SECRET).await;
+    assert_ne!(ended["result"]["id"], kept["result"]["id"]);
+    let end = subscription(&receiver, SECRET);
+    let response = first.send("events/unsubscribe", end).await.succeeds(200);
+    assert!(response.get("error").is_none(), "{response}");
+    deliver(&ada, "one").await;
+    // After the two verifications.
+    let event = receiver.wait_for("/", 3).await.remove(2);
+    assert_eq!(kept["result"]["id"], event.subscription);
+    assert!(event.is_signed_with(OTHER_SECRET) && !event.is_signed_with(SECRET));
+}
