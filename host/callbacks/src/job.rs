@@ -78,11 +78,10 @@ impl Deliverer {
     async fn deliver(&self, job: &Job) -> Outcome {
         let (id, began) = (&*job.key, Instant::now());
         loop {
-            let now = match self.0.jobs.now().await {
-                Ok(now) => now,
+            let Ok(now) = self.0.jobs.now().await else {
                 // The runner waits until the database responds. The delay of `Retry` grows with the
                 // number of leases, although these are no failures.
-                Err(_) => return Outcome::Later(job.due_at),
+                return Outcome::Later(job.due_at);
             };
             match self.0.step(id, now).await {
                 Ok(Step::Continue) if began.elapsed() < TURN && !self.0.stopping.is_cancelled() => {
@@ -300,17 +299,14 @@ impl Webhooks {
             Err(error) => return Err(error.into()),
         };
         let (id, gap) = (secrets::id()?, secrets::id()?);
-        let (event, content) = match webhook.subscription {
-            None => {
-                let event = format!("gap_{gap}");
-                let content = Content::of_service(&event, GAP, now);
-                (event, content)
-            }
-            Some(_) => {
-                // Clients refuse a gap without the text of a cursor.
-                let body = serde_json::json!({ "type": "gap", "cursor": cursor });
-                (format!("msg_gap_{gap}"), Content::of_control(&body))
-            }
+        let (event, content) = if webhook.subscription.is_some() {
+            // Clients refuse a gap without the text of a cursor.
+            let body = serde_json::json!({ "type": "gap", "cursor": cursor });
+            (format!("msg_gap_{gap}"), Content::of_control(&body))
+        } else {
+            let event = format!("gap_{gap}");
+            let content = Content::of_service(&event, GAP, now);
+            (event, content)
         };
         let gap = NewDelivery {
             id: &id,

@@ -103,6 +103,21 @@ impl From<latchmail_directory::Error> for SubscribeError {
     }
 }
 
+/// Returns `false` if another request has just stored the subscription.
+fn is_added(added: &Added) -> Result<bool, SubscribeError> {
+    let exceeded = |limit, max| Err(SubscribeError::Limit { limit, max });
+    match added {
+        Added::Added => Ok(true),
+        Added::Exists => Ok(false),
+        Added::CredentialFull => exceeded("subscriptions", MAX_OF_GRANT),
+        Added::Full => exceeded("account_subscriptions", MAX_OF_ACCOUNT),
+        Added::CredentialEnded => {
+            let refused = latchmail_mailbox::Error::CredentialRefused;
+            Err(SubscribeError::Failed(refused.into()))
+        }
+    }
+}
+
 impl Webhooks {
     /// Creates or refreshes a subscription. A refresh replaces the secret, renews the time, and
     /// resumes suspended deliveries.
@@ -165,25 +180,8 @@ impl Webhooks {
                 };
                 let (limit, of_grant) = (MAX_OF_ACCOUNT.into(), MAX_OF_GRANT.into());
                 let added = self.stored.add(new, limit, of_grant, now, &owner.origin);
-                match added.await? {
-                    Added::Added => {}
-                    Added::Exists => continue,
-                    Added::CredentialFull => {
-                        return Err(SubscribeError::Limit {
-                            limit: "subscriptions",
-                            max: MAX_OF_GRANT,
-                        });
-                    }
-                    Added::Full => {
-                        return Err(SubscribeError::Limit {
-                            limit: "account_subscriptions",
-                            max: MAX_OF_ACCOUNT,
-                        });
-                    }
-                    Added::CredentialEnded => {
-                        let refused = latchmail_mailbox::Error::CredentialRefused;
-                        return Err(SubscribeError::Failed(refused.into()));
-                    }
+                if !is_added(&added.await?)? {
+                    continue;
                 }
                 self.changed.notify_one();
                 return Ok(Subscribed {

@@ -261,17 +261,15 @@ impl Webhooks {
         {
             return Ok(Added::Exists);
         }
-        let count: i64 = match new.subscription {
-            None => tx.value(COUNT, [new.account]).await?,
-            Some(_) => {
-                let count: i64 = tx
-                    .value(COUNT_OF_CREDENTIAL, (new.app_password, now))
-                    .await?;
-                if count >= credential_limit {
-                    return Ok(Added::CredentialFull);
-                }
-                tx.value(COUNT_SUBSCRIPTIONS, (new.account, now)).await?
+        let count: i64 = if new.subscription.is_some() {
+            let of_credential = (new.app_password, now);
+            let count: i64 = tx.value(COUNT_OF_CREDENTIAL, of_credential).await?;
+            if count >= credential_limit {
+                return Ok(Added::CredentialFull);
             }
+            tx.value(COUNT_SUBSCRIPTIONS, (new.account, now)).await?
+        } else {
+            tx.value(COUNT, [new.account]).await?
         };
         if count >= limit {
             return Ok(Added::Full);

@@ -37,7 +37,7 @@ async fn check_event_of_a_delivery(server: &ExistingServer, service: &AttachedSe
     let mut stream = service.events(&token).await;
     let address = format!("ann@{DOMAIN}");
     server.deliver("ann", &address, "an event").await;
-    let event = stream.next_within(Duration::from_secs(15)).await;
+    let event = tokio::time::timeout(Duration::from_secs(15), stream.next()).await;
     let event = event.expect("no event arrived");
     assert_eq!(event.kind, "message.created");
     assert_eq!(event.data["data"]["folder"], "INBOX");

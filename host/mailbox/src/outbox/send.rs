@@ -539,11 +539,11 @@ pub(super) async fn sign(
     let Some(signer) = signer else {
         return Ok(message);
     };
-    let signed = blocking::run_sized(message.len(), move || -> Result<Bytes, Error> {
+    let result = blocking::run_sized(message.len(), move || -> Result<Bytes, Error> {
         let signature = signer.sign(&message, now)?;
         Ok([signature.as_bytes(), &message[..]].concat().into())
     });
-    signed.await.map_err(Error::Internal)?
+    result.await.map_err(Error::Internal)?
 }
 
 /// The result of uploading a copy. `None` if no Sent folder exists.
