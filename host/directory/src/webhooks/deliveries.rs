@@ -44,7 +44,9 @@ const ATTEMPTED: &str = "UPDATE webhook_deliveries SET state = $2, attempts = at
         error = $6 \
     WHERE id = $1 AND state = 'pending' AND attempts = $7";
 const SET_BODY: &str = "UPDATE webhook_deliveries SET sealed_body = $2 WHERE id = $1";
-const RETRY_NOW: &str = "UPDATE webhook_deliveries SET next_at = $2 \
+/// The time changes in any case, because a running attempt compares it.
+const RETRY_NOW: &str = "UPDATE webhook_deliveries \
+    SET next_at = CASE WHEN next_at = $2 THEN $2 - 1 ELSE $2 END \
     WHERE webhook_id = $1 AND state = 'pending'";
 const DISCARD: &str = "UPDATE webhook_deliveries SET state = 'failed', error = $2 \
     WHERE id = $1 AND state = 'pending'";

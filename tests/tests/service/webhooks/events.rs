@@ -74,7 +74,13 @@ async fn an_event_has_the_same_id_and_body_after_a_failure_and_a_restart() {
     let (id, secret) = create(&ada, &body).await;
     deliver(&ada, "first").await;
     let first = receiver.wait_for("/", 1).await.remove(0);
-    let failed = wait_for_state(&ada, &id, "pending").await;
+    let mut failed = json!(null);
+    latchmail_tests::wait_until("the attempt is recorded", async || {
+        failed = deliveries(&ada, &id).await[0].clone();
+        failed["attempts"] == 1
+    })
+    .await;
+    assert_eq!(failed["state"], "pending");
     assert_eq!(failed["error"], "The receiver responded with 500");
     assert_eq!(
         (&failed["status"], &failed["eventId"]),

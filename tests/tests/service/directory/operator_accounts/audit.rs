@@ -62,7 +62,7 @@ async fn the_audit_log_names_the_event_the_account_and_the_actor() {
             .await
             .lines()
             .count(),
-        11
+        12
     );
     assert_eq!(run_command(&service, "audit --since 2099-01-01").await, "");
     service

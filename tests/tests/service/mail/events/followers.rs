@@ -7,8 +7,8 @@ use std::time::Duration;
 use latchmail_core::config::Listen;
 use latchmail_tests::process::{free_address, signal_tree};
 use latchmail_tests::{
-    Content, Model, PASSWORD, Person, TEST_TIMEOUT, append_message, imap,
-    message_with_subject, tools_folder,
+    Content, Model, PASSWORD, Person, TEST_TIMEOUT, append_message, imap, message_with_subject,
+    tools_folder,
 };
 use rustix::process::{Pid, Signal};
 use serde_json::json;
