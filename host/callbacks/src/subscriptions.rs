@@ -104,7 +104,7 @@ impl From<latchmail_directory::Error> for SubscribeError {
 }
 
 /// Returns `false` if another request has just stored the subscription.
-fn is_added(added: &Added) -> Result<bool, SubscribeError> {
+fn is_added(added: Added) -> Result<bool, SubscribeError> {
     let exceeded = |limit, max| Err(SubscribeError::Limit { limit, max });
     match added {
         Added::Added => Ok(true),
@@ -180,7 +180,7 @@ impl Webhooks {
                 };
                 let (limit, of_grant) = (MAX_OF_ACCOUNT.into(), MAX_OF_GRANT.into());
                 let added = self.stored.add(new, limit, of_grant, now, &owner.origin);
-                if !is_added(&added.await?)? {
+                if !is_added(added.await?)? {
                     continue;
                 }
                 self.changed.notify_one();

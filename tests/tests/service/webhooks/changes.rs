@@ -15,12 +15,12 @@ async fn concurrent_changes_of_different_fields_are_all_made() {
         let (url, enabled) = (receiver.url(&format!("/{round}")), round % 2 == 0);
         let types = json!([["message.created"], ["message.flags"]][round % 2]);
         let payload = ["summary", "ids"][round % 2];
-        let changes = [
+        let bodies = [
             json!({ "url": url }),
             json!({ "types": types, "payload": payload }),
             json!({ "enabled": enabled }),
         ];
-        let [first, second, third] = changes.each_ref().map(|one| ada.send_json(&line, one));
+        let [first, second, third] = bodies.each_ref().map(|one| ada.send_json(&line, one));
         let (first, second, third) = tokio::join!(first, second, third);
         for response in [first, second, third] {
             response.succeeds(200);
@@ -75,8 +75,8 @@ async fn an_event_that_is_sent_again_does_not_wait_for_a_running_attempt() {
     let delivery = first["id"].as_str().unwrap();
     let line = format!("POST /api/v1/webhooks/{id}/deliveries/{delivery}/replay");
     ada.send(&line).await.succeeds(202);
-    let received = receiver.wait_for("/", 4).await;
-    let ids: Vec<_> = received.iter().map(|one| &*one.id).collect();
+    let requests = receiver.wait_for("/", 4).await;
+    let ids: Vec<_> = requests.iter().map(|one| &*one.id).collect();
     let (one, two) = (ids[0], ids[1]);
     assert_eq!(ids, [one, two, one, two]);
     let second = wait_for_state(&ada, &id, "delivered").await;

@@ -22,8 +22,8 @@ async fn a_failed_delivery_is_an_event() {
     let body = json!({
         "from": ada.address, "to": "bad@outside.test", "subject": "Hello", "text": "Hello.",
     });
-    let send = async || ada.post("/api/v1/mail/send", &body).await.succeeds(200);
-    let sent = send().await;
+    let submit = async || ada.post("/api/v1/mail/send", &body).await.succeeds(200);
+    let sent = submit().await;
     let event = stream.next().await;
     assert_eq!(event.kind, "delivery.bounced");
     let data = &event.data["data"];
@@ -41,7 +41,7 @@ async fn a_failed_delivery_is_an_event() {
     let cursor = stream.cursor.clone();
     let query = format!("?types=delivery.bounced&since={cursor}");
     let mut later = EventStream::open(&ada, &query).await;
-    let sent = send().await;
+    let sent = submit().await;
     let event = later.next().await;
     assert_eq!(event.data["data"]["messageId"], sent["messageId"]);
 }

@@ -184,14 +184,14 @@ async fn after_an_interruption_the_command_continues_with_the_next_event() {
     listening.line().await;
     append_message(&mut client, "INBOX", "Three").await;
     listening.line().await;
-    let received = receiver.received();
-    let messages = received.iter().map(|one| &one.body["data"]["uid"]);
+    let requests = receiver.received();
+    let messages = requests.iter().map(|one| &one.body["data"]["uid"]);
     assert_eq!(messages.collect::<Vec<_>>(), [1, 2, 3]);
 
     let pid = listening.process.id().unwrap().try_into().unwrap();
     kill_process(Pid::from_raw(pid).unwrap(), Signal::INT).unwrap();
     let (status, errors) = listening.end().await;
     assert_eq!(status, Some(0));
-    let last = &received[2].id;
+    let last = &requests[2].id;
     assert!(errors.ends_with(&format!("--since {last}\n")), "{errors}");
 }
