@@ -69,6 +69,12 @@ bench *arguments: (setup "--bench") (modules "component") (fixtures "component")
 soak *arguments: (setup "--bench") (modules "component") (fixtures "component")
     @./scripts/bench --soak "$@"
 
+# Change a mailbox at random, and compare the clients that follow it: bench/feeds/README.md
+[positional-arguments]
+bench-feeds *arguments: setup modules
+    cargo build --locked -p latchmail
+    ./scripts/as-root bench-feeds python3 -B bench/feeds/run.py --program "$CARGO_TARGET_DIR/debug/latchmail" --modules "$CARGO_TARGET_DIR/modules" "$@"
+
 # Take the screenshots of docs/admin.md again
 screenshots: build-tests
     ./scripts/screenshots

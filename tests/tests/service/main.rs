@@ -7,6 +7,7 @@ mod accounts;
 mod agents;
 mod attach;
 mod attacks;
+mod bench;
 mod description;
 mod directory;
 mod http;
