@@ -20,6 +20,7 @@ from changes import Changes
 from cyrus import Cyrus
 from imap_backend import ImapBackend
 from jmap import Jmap
+from races import Races
 from raw_imap import RawImap
 from service import Latchmail
 
@@ -33,6 +34,8 @@ def parse():
     parser = argparse.ArgumentParser(prog="./just bench-feeds", description=__doc__)
     add = parser.add_argument
     add("--self-test", action="store_true", help="test the bench with a fake feed, and end")
+    add("--races", action="store_true",
+        help="explore races between Latchmail and another client (races.py), and end")
     add("--follow", action="append", choices=FOLLOWERS, metavar="FOLLOWER",
         help=f"one of {', '.join(FOLLOWERS)}; can be repeated (default: all but jmap)")
     add("--changes", type=int, default=10000, help="number of changes (default: %(default)s)")
@@ -55,15 +58,18 @@ def parse():
 
 
 def main():
+    """Returns the number of divergences."""
     options = parse()
     if options.self_test:
-        sys.exit(0 if selftest.main(options.seed) else 1)
+        return 0 if selftest.main(options.seed) else 1
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     names = options.follow or (FOLLOWERS[:-1] if options.program else ["imap"])
     folder = pathlib.Path(tempfile.mkdtemp(prefix="lmfeeds-"))
     folder.chmod(0o711)
     found = 0
     try:
+        if options.races:
+            return Races(options.program, options.modules, folder).run()
         # Cyrus has a mailbox of its own.
         for group in ([n for n in names if n != "jmap"], [n for n in names if n == "jmap"]):
             if group:
@@ -73,7 +79,7 @@ def main():
             print(f"The logs are in {folder}.")
         else:
             shutil.rmtree(folder, ignore_errors=True)
-    sys.exit(1 if found else 0)
+    return found
 
 
 class Run:
@@ -188,4 +194,4 @@ def write_logs(folder, changes, followers, began):
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(1 if main() else 0)

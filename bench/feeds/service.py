@@ -85,6 +85,9 @@ class Host:
                 call(connect(self.base, 5), "GET", "/api/health")
                 return
             except (OSError, Response):
+                if self.process.poll() == -signal.SIGKILL:
+                    # The bench has killed the host again, and starts it again.
+                    return
                 if self.process.poll() is not None or time.monotonic() > until:
                     raise RuntimeError("the service did not start; see service.log") from None
                 time.sleep(0.05)
@@ -111,6 +114,8 @@ class Latchmail:
         self._prepare(program, modules, database)
         file = self.state / "latchmail.toml"
         text = file.read_text() + settings
+        # All hosts must have the same base URL.
+        text = f'base_url = "http://{tomllib.loads(text)["listen"]}"\n{text}'
         text += "\n[limits]\n" + "".join(f"{name} = 10000000\n" for name in LIMITS.split())
         if not has_notices:
             text = re.sub("(?<=\\[events\\]\n)listen = .*", "check_interval = 1", text)
