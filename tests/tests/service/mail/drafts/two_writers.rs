@@ -207,6 +207,7 @@ async fn no_text_is_lost_without_a_412() {
 
 mod long {
     #[tokio::test]
+    #[ignore = "it takes long; ./just test-all runs it"]
     async fn no_text_is_lost_without_a_412_in_100_sequences() {
         super::sequences(100).await;
     }
