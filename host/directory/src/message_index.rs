@@ -17,7 +17,7 @@ mod replica;
 mod sweep;
 mod sync;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use latchmail_core::message_number::{MessageNumber, Uid};
 use sqlx::QueryBuilder;
@@ -311,9 +311,9 @@ impl MessageIndex {
     /// `messages` contains the IMAP UID and the identity of each message. `moved` contains messages
     /// that were moved to this folder, each with its new IMAP UID.
     ///
-    /// A moved message keeps its message number, unless a concurrent request changed the location.
-    /// All other messages without a message number get new message numbers, in the order of their
-    /// IMAP UIDs.
+    /// A moved message keeps its message number. If a concurrent request changed its location, it
+    /// has left this folder, or is a copy, and gets no message number. All other messages without a
+    /// message number get new message numbers, in the order of their IMAP UIDs.
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails.
@@ -339,6 +339,7 @@ impl MessageIndex {
             return Ok(None);
         };
         let mut changes = Vec::new();
+        let mut relocated_elsewhere = HashSet::new();
         for (imap_uid, message) in moved {
             if numbers.contains_key(imap_uid) {
                 continue;
@@ -348,12 +349,16 @@ impl MessageIndex {
                 numbers.insert(*imap_uid, message.number());
                 let before = LoggedChange::of_message(message.uid, &message.folder_id, flags);
                 changes.extend(before);
+            } else {
+                relocated_elsewhere.insert(*imap_uid);
             }
         }
         log::append(&mut tx, account, &changes).await?;
         let mut new: Vec<(Uid, Identity)> = messages
             .iter()
-            .filter(|(imap_uid, _)| !numbers.contains_key(imap_uid))
+            .filter(|(imap_uid, _)| {
+                !numbers.contains_key(imap_uid) && !relocated_elsewhere.contains(imap_uid)
+            })
             .copied()
             .collect();
         new.sort_unstable_by_key(|(imap_uid, _)| *imap_uid);

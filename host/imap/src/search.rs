@@ -190,17 +190,17 @@ impl Session {
     }
 
     /// Returns the flags of messages and the data from which the messages' identities are computed.
-    /// All `messages` must be in one folder. Returns an empty list if the folder does not exist or
-    /// has another UIDVALIDITY. Needs one round trip.
+    /// All `messages` must be in one folder. Omits messages that do not exist. Returns `None` if
+    /// the folder does not exist or has another UIDVALIDITY. Needs one round trip.
     ///
     /// # Errors
     /// Returns an [`Error`] if the command fails.
     pub async fn identities_at(
         &mut self,
         messages: &[MessageRef<'_>],
-    ) -> Result<Vec<Fetched>, Error> {
+    ) -> Result<Option<Vec<Fetched>>, Error> {
         let Some(first) = messages.first() else {
-            return Ok(Vec::new());
+            return Ok(Some(Vec::new()));
         };
         let uids: Vec<Uid> = messages.iter().map(|message| message.uid).collect();
         let ids = self.connection.capabilities.message_ids();
@@ -213,8 +213,7 @@ impl Session {
             .map(|opening| match ids {
                 Some(_) => opening.collected.with_ids(),
                 None => opening.collected.with_body(),
-            })
-            .unwrap_or_default())
+            }))
     }
 
     /// Returns the positions, flags and arrival times of messages, in ascending order of position.

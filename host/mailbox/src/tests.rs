@@ -14,6 +14,7 @@ mod imports;
 mod listing;
 mod message_numbers;
 mod messages;
+mod races;
 pub(crate) mod recording_server;
 mod response_size;
 mod scripted_server;

@@ -228,7 +228,7 @@ async fn a_message_that_moved_takes_its_number_along(fresh: Fresh) {
     .await;
     assert_eq!((found[&Uid(40)].0, found[&Uid(41)].0), (4, 3));
     // The message with number 3 is now in `Sent`. A reconciliation that still has the old location
-    // must not move this number again or remove it.
+    // must not move this number again or remove it, or give the message another number.
     let late = given(
         message_index,
         "Trash",
@@ -237,7 +237,7 @@ async fn a_message_that_moved_takes_its_number_along(fresh: Fresh) {
         &moved(7, &rivals[2]),
     )
     .await;
-    assert_eq!(late[&Uid(7)].0, 5);
+    assert!(late.is_empty());
     message_index
         .remove_lost("ada", &[rivals[0].clone(), rivals[2].clone()])
         .await

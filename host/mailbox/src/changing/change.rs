@@ -415,7 +415,11 @@ impl Changer {
             return Ok(numbers.iter().filter_map(cached).collect());
         }
         if source == Source::ReconciledIndex {
-            self.numbers.reconcile(access).await?;
+            // For a member, the steps do not depend on the existence of the messages.
+            let sought = access.member.is_none().then_some(numbers);
+            self.numbers
+                .reconcile(access, sought.unwrap_or_default())
+                .await?;
         }
         let locations = self
             .context

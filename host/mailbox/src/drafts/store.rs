@@ -254,6 +254,7 @@ impl Drafts {
             let mut lease = context.connections.lease(access, Some(path)).await?;
             let fetched = retry_read!(lease, session => session.identities_at(&[at]));
             drop(lease);
+            let fetched = fetched.unwrap_or_default();
             let messages: Vec<_> = fetched.iter().map(|m| (m.uid, identity(m))).collect();
             let (index, account) = (context.message_index(), &access.account);
             let assign = || index.assign_numbers(account, path, uid_validity, &messages, &[]);

@@ -267,6 +267,7 @@ impl Drafts {
         let mut lease = context.connections.lease(access, Some(path)).await?;
         let fetched = retry_read!(lease, session => session.identities_at(&refs));
         drop(lease);
+        let fetched = fetched.unwrap_or_default();
         let messages: Vec<_> = fetched.iter().map(|m| (m.uid, identity(m))).collect();
         if messages.is_empty() {
             return Ok(HashMap::new());

@@ -441,6 +441,7 @@ impl Importer {
         let mut lease = context.connections.lease(access, Some(path)).await?;
         let fetched = retry_read!(lease, session => session.identities_at(&[at]));
         drop(lease);
+        let fetched = fetched.unwrap_or_default();
         let found = fetched.iter().find(|message| message.uid == uid);
         let gone = || MailboxError::Internal("another client removed the message".into());
         let identity = identity(found.ok_or_else(gone)?);

@@ -26,7 +26,8 @@ impl Lister {
     /// not exist or that the caller is not allowed to read. The snippets are `None`.
     ///
     /// # Errors
-    /// Returns an [`Error`] if the operation fails.
+    /// Returns [`Error::Unavailable`] if other clients moved a message during every attempt to read
+    /// it. Returns another [`Error`] if the operation fails.
     pub async fn by_numbers(
         &self,
         access: &Access,
@@ -34,13 +35,8 @@ impl Lister {
     ) -> Result<Vec<Hit>, Error> {
         self.folders.ensure_indexed(access).await?;
         let mut hits: HashMap<MessageNumber, Hit> = HashMap::new();
-        for is_reconciled in [false, true] {
-            let missing = |number: &&MessageNumber| !hits.contains_key(number);
-            let missing: Vec<MessageNumber> = numbers.iter().filter(missing).copied().collect();
-            if is_reconciled {
-                self.numbers.reconcile(access).await?;
-            }
-            let locations = self.numbers.readable_locations(access, &missing).await?;
+        let mut batches = self.numbers.batch_locations(access, numbers);
+        while let Some(locations) = batches.next(&hits).await? {
             for ((path, uid_validity), messages) in group_by_folder(&locations) {
                 let summaries = self
                     .summaries_in(access, path, uid_validity, &messages)
@@ -51,15 +47,6 @@ impl Lister {
                     snippet: None,
                 };
                 hits.extend(summaries.into_iter().map(|one| (one.number, hit(one))));
-            }
-            // The owner's other numbers were never assigned. For a member, the steps do not depend
-            // on the existence of a message.
-            let expected = match access.member {
-                None => locations.iter().map(|(number, _)| *number).collect(),
-                Some(_) => missing,
-            };
-            if expected.iter().all(|number| hits.contains_key(number)) {
-                break;
             }
         }
         let summaries = hits.values_mut().map(|hit| &mut hit.summary);

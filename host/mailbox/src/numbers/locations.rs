@@ -1,7 +1,7 @@
 //! Finds the location of a message by message number. A location consists of the folder and the
 //! IMAP UID.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use latchmail_core::message_number::{MessageNumber, Uid};
@@ -48,13 +48,18 @@ pub(crate) struct Locations<'a> {
     access: &'a Access,
     number: MessageNumber,
     last: Option<Arc<Location>>,
+    /// `true` if the message index was reconciled after the message was not at `last`.
     reconciled: bool,
     remaining: usize,
 }
 
 impl Locations<'_> {
     /// Returns the next location. If the message is not at this location, the caller must call this
-    /// function again. Returns `None` if no location remains.
+    /// function again. Returns `None` if the message is in no folder that the caller can read.
+    ///
+    /// # Errors
+    /// Returns [`Error::Unavailable`] if other clients moved the message during every attempt.
+    /// Returns another [`Error`] if the operation fails.
     pub(crate) async fn next(&mut self) -> Result<Option<Arc<Location>>, Error> {
         let Self {
             numbers, access, ..
@@ -79,15 +84,17 @@ impl Locations<'_> {
             {
                 self.remaining -= 1;
                 self.last = Some(Arc::clone(&location));
+                self.reconciled = false;
                 return Ok(Some(location));
             }
             if is_last {
                 return Ok(None);
             }
-            numbers.reconcile(access).await?;
+            let sought = self.last.as_ref().map(|_| self.number);
+            numbers.reconcile(access, sought.as_slice()).await?;
             self.reconciled = true;
         }
-        Ok(None)
+        Err(moved_away())
     }
 
     /// Returns the location if the caller is allowed to read the folder of this location. Returns
@@ -104,6 +111,58 @@ impl Locations<'_> {
             Decision::Denied | Decision::Hidden => Ok(None),
         }
     }
+}
+
+/// The possible locations of several messages, like [`Locations`].
+pub(crate) struct BatchLocations<'a> {
+    numbers: &'a Numbers,
+    access: &'a Access,
+    /// The messages that were not found.
+    remaining: Vec<MessageNumber>,
+    /// The new locations that the last call of [`Self::next`] has returned.
+    last: HashMap<MessageNumber, Arc<Location>>,
+    calls: usize,
+}
+
+impl BatchLocations<'_> {
+    /// Returns the next locations of those messages that are not in `found`. Returns `None` if
+    /// these messages are in no folder that the caller can read.
+    ///
+    /// # Errors
+    /// Returns [`Error::Unavailable`] if other clients moved a message during every attempt.
+    /// Returns another [`Error`] if the operation fails.
+    pub(crate) async fn next<T: Sync>(
+        &mut self,
+        found: &HashMap<MessageNumber, T>,
+    ) -> Result<Option<Vec<(MessageNumber, Arc<Location>)>>, Error> {
+        self.remaining.retain(|number| !found.contains_key(number));
+        self.last.retain(|number, _| !found.contains_key(number));
+        if self.calls > 0 {
+            // The owner's other numbers were never assigned. For a member, the steps do not depend
+            // on the existence of a message.
+            let is_last = self.calls > 1 || self.access.member.is_none();
+            if self.remaining.is_empty() || (is_last && self.last.is_empty()) {
+                return Ok(None);
+            }
+            if self.calls == MAX_LOCATIONS {
+                return Err(moved_away());
+            }
+            let sought: Vec<MessageNumber> = self.last.keys().copied().collect();
+            self.numbers.reconcile(self.access, &sought).await?;
+        }
+        self.calls += 1;
+        let locations = self
+            .numbers
+            .readable_locations(self.access, &self.remaining);
+        let mut locations = locations.await?;
+        locations.retain(|(number, location)| self.last.get(number) != Some(location));
+        self.last = locations.iter().cloned().collect();
+        Ok(Some(locations))
+    }
+}
+
+fn moved_away() -> Error {
+    Error::Unavailable("other clients moved a message during every attempt to read it".into())
 }
 
 impl Numbers {
@@ -123,8 +182,23 @@ impl Numbers {
         }
     }
 
+    /// Returns the possible locations of the messages with these numbers.
+    pub(crate) fn batch_locations<'a>(
+        &'a self,
+        access: &'a Access,
+        numbers: &[MessageNumber],
+    ) -> BatchLocations<'a> {
+        BatchLocations {
+            numbers: self,
+            access,
+            remaining: numbers.to_vec(),
+            last: HashMap::new(),
+            calls: 0,
+        }
+    }
+
     /// Returns the last known locations of those messages that the caller is allowed to read.
-    pub(crate) async fn readable_locations(
+    async fn readable_locations(
         &self,
         access: &Access,
         numbers: &[MessageNumber],

@@ -96,6 +96,7 @@ impl Numbers {
         let mut lease = self.context.connections.lease(access, Some(to)).await?;
         let fetched = retry_read!(lease, session => session.identities_at(&new));
         drop(lease);
+        let fetched = fetched.unwrap_or_default();
         let mut messages: Vec<_> = fetched.iter().map(|m| (m.uid, identity(m))).collect();
         let index = self.context.message_index();
         let found: BTreeSet<Uid> = fetched.iter().map(|message| message.uid).collect();

@@ -21,10 +21,12 @@
 //!
 //! A missing message is removed only after all folders were listed and no folder had arrivals. The
 //! message might have moved again while arrivals were processed. In that case, the message is an
-//! arrival in the next list of all folders.
+//! arrival in the next list of all folders. If another client has renamed or replaced a folder
+//! since the list, its arrivals are not processed. They are arrivals in the next list too.
 //!
 //! docs/http-api.md has a table of the cases.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use latchmail_core::message_number::{MessageNumber, Uid};
@@ -33,6 +35,7 @@ use latchmail_imap::{Fetched, MessageRef, Opened};
 
 use super::Numbers;
 use crate::access::Access;
+use crate::bounds;
 use crate::connections::retry::retry_read;
 use crate::error::Error;
 use crate::folders::states::FolderState;
@@ -44,18 +47,40 @@ const BATCH: usize = 100;
 /// Maximum number of times that one reconciliation lists all folders.
 const MAX_LISTS: usize = 6;
 
-/// The messages that are missing at their stored locations, by message number. The messages that
-/// remain after the processing of all arrivals are lost.
+/// The messages that are missing at their stored locations.
 #[derive(Default)]
-struct MissingMessages(BTreeMap<MessageNumber, IndexedMessage>);
+struct MissingMessages {
+    /// The messages that are lost if they remain after the processing of all arrivals.
+    lost: BTreeMap<MessageNumber, IndexedMessage>,
+    /// The messages that remain in the message index.
+    kept: BTreeSet<MessageNumber>,
+}
 
 impl MissingMessages {
     fn add(&mut self, messages: &[IndexedMessage]) {
         let messages = messages
             .iter()
             .map(|message| (message.number(), message.clone()));
-        self.0.extend(messages);
+        self.lost.extend(messages);
     }
+
+    fn remove(&mut self, number: MessageNumber) {
+        self.lost.remove(&number);
+        self.kept.remove(&number);
+    }
+}
+
+/// The arrivals since the last reconciliation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Arrivals {
+    /// No message has arrived.
+    None,
+    /// All arrivals were processed. A message that had left its stored location before the list of
+    /// folders was one of them, or is in no folder.
+    Processed,
+    /// A message has arrived and left its folder before it was processed, or another client or host
+    /// has changed its folder. All folders must be listed again.
+    Left,
 }
 
 /// The messages and folders that a sync did not find.
@@ -65,13 +90,33 @@ pub(crate) struct Vanished {
     pub(crate) messages: Vec<IndexedMessage>,
     /// The service's own ids of the folders that are not in the mail server's list.
     pub(crate) folders: BTreeSet<String>,
+    /// The numbers of further messages that are not at their stored locations. The reconciliation
+    /// does not remove them.
+    pub(crate) kept: BTreeSet<MessageNumber>,
 }
 
 impl Numbers {
     /// Reconciles the message index with the arrivals in all folders since the last reconciliation.
-    pub(crate) async fn reconcile(&self, access: &Access) -> Result<(), Error> {
+    /// `sought` contains the numbers of messages that the caller has not found at their stored
+    /// locations. If these locations are the same afterwards, the messages are in no folder.
+    ///
+    /// # Errors
+    /// Returns [`Error::Unavailable`] if other clients moved messages during every attempt, so that
+    /// a message of `sought` can be in any folder. Returns another [`Error`] if the operation
+    /// fails.
+    pub(crate) async fn reconcile(
+        &self,
+        access: &Access,
+        sought: &[MessageNumber],
+    ) -> Result<(), Error> {
         let (access, _lock) = &self.folders.lock(access).await?;
-        self.reconcile_locked(access, &BTreeSet::new()).await
+        let vanished = Vanished {
+            kept: sought.iter().copied().collect(),
+            ..Vanished::default()
+        };
+        self.reconcile_lists(access, &BTreeSet::new(), vanished)
+            .await
+            .map(drop)
     }
 
     /// Reconciles the message index with the mail server if the opened folder might have lost a
@@ -83,7 +128,7 @@ impl Numbers {
         opened: Opened,
     ) -> Result<(), Error> {
         if self.may_have_lost_copies(access, path, opened).await? {
-            self.reconcile(access).await?;
+            self.reconcile(access, &[]).await?;
         }
         Ok(())
     }
@@ -96,13 +141,18 @@ impl Numbers {
         states: &[FolderState],
     ) -> Result<(), Error> {
         if self.any_may_have_lost_copies(access, states).await? {
-            self.reconcile(access).await?;
+            self.reconcile(access, &[]).await?;
         }
         Ok(())
     }
 
     /// Returns the message numbers of messages in a folder, by IMAP UID. Assigns a message number
-    /// to each message without a message number.
+    /// to each message without a message number. Omits messages that other clients have moved or
+    /// removed.
+    ///
+    /// # Errors
+    /// Returns [`Error::Unavailable`] if other clients changed the folder. Returns another
+    /// [`Error`] if the operation fails.
     pub(crate) async fn of_messages(
         &self,
         access: &Access,
@@ -111,13 +161,16 @@ impl Numbers {
         messages: &[(Uid, Identity)],
     ) -> Result<HashMap<Uid, MessageNumber>, Error> {
         let mut checked = HashSet::new();
-        self.of_part(access, path, opened, messages, &mut checked)
-            .await
+        let numbers = self.of_part(access, path, opened, messages, &mut checked);
+        numbers.await?.ok_or_else(|| {
+            Error::Unavailable("other clients changed the folders while they were read".into())
+        })
     }
 
     /// Like [`Self::of_messages`], for one part of the messages in a folder. `checked` contains the
     /// identities of the messages in earlier parts. Copies with these identities are not checked
     /// again. Otherwise the work for a folder with many copies of one message would be quadratic.
+    /// Returns `None` if other clients changed the folder or moved messages during every attempt.
     pub(super) async fn of_part(
         &self,
         access: &Access,
@@ -125,7 +178,7 @@ impl Numbers {
         opened: Opened,
         messages: &[(Uid, Identity)],
         checked: &mut HashSet<Identity>,
-    ) -> Result<HashMap<Uid, MessageNumber>, Error> {
+    ) -> Result<Option<HashMap<Uid, MessageNumber>>, Error> {
         let (message_index, account) = (self.context.message_index(), &access.account);
         let uids: Vec<Uid> = messages.iter().map(|(uid, _)| *uid).collect();
         let known = message_index
@@ -133,8 +186,9 @@ impl Numbers {
             .await?;
         let unnumbered = identities_without_number(messages, &known.numbers);
         if known.folder.is_some() && unnumbered.is_empty() {
-            return Ok(known.numbers);
+            return Ok(Some(known.numbers));
         }
+        let mut messages = Cow::Borrowed(messages);
         let unchecked: Vec<Identity> = unnumbered.difference(checked).copied().collect();
         if known.folder.is_none() || message_index.has_identity(account, &unchecked).await? {
             let (access, _lock) = &self.folders.lock(access).await?;
@@ -144,30 +198,71 @@ impl Numbers {
             let known = message_index
                 .known(account, path, opened.uid_validity, &uids)
                 .await?;
-            let unnumbered = identities_without_number(messages, &known.numbers);
+            let unnumbered = identities_without_number(&messages, &known.numbers);
             let unchecked: Vec<Identity> = unnumbered.difference(checked).copied().collect();
             let copies = message_index.with_identities(account, &unchecked).await?;
-            self.remove_lost(account, self.missing(access, copies).await?)
-                .await?;
+            if !copies.is_empty() {
+                let lost = self.missing(access, copies).await?;
+                if !self.remove_lost_originals(access, lost).await? {
+                    return Ok(None);
+                }
+                // A message that has left the folder has its number at its new location. With a
+                // second number, the message would be in the message index twice.
+                let uid_validity = opened.uid_validity;
+                let mut lease = self.context.connections.lease(access, Some(path)).await?;
+                let existing =
+                    retry_read!(lease, session => session.existing(path, uid_validity, &uids));
+                let Some(existing) = existing else {
+                    return Ok(None);
+                };
+                messages.to_mut().retain(|(uid, _)| existing.contains(uid));
+            }
         }
         checked.extend(unchecked);
-        let numbers = message_index
-            .assign_numbers(account, path, opened.uid_validity, messages, &[])
-            .await?;
-        numbers.ok_or_else(|| Error::Unavailable("the folders changed while they were read".into()))
+        Ok(message_index
+            .assign_numbers(account, path, opened.uid_validity, &messages, &[])
+            .await?)
+    }
+
+    /// Removes messages that are not at their stored locations and in no other folder. Returns
+    /// `false` and removes none of them if other clients moved messages during every attempt.
+    async fn remove_lost_originals(
+        &self,
+        access: &Access,
+        messages: Vec<IndexedMessage>,
+    ) -> Result<bool, Error> {
+        if messages.is_empty() {
+            return Ok(true);
+        }
+        let vanished = Vanished {
+            messages,
+            ..Vanished::default()
+        };
+        let none = BTreeSet::new();
+        let removed = self.reconcile_lists(access, &none, vanished).await?;
+        Ok(removed.is_some())
     }
 
     /// Reconciles the message index with the mail server. The caller must have acquired the
     /// mailbox's lock ([`crate::folders::Folders::locks`]). `expunged` contains the message numbers
     /// of messages that the caller has expunged under this lock.
+    ///
+    /// # Errors
+    /// Returns [`Error::Unavailable`] if other clients moved messages during every attempt, so that
+    /// a message of `expunged` can be in any folder. Returns another [`Error`] if the operation
+    /// fails.
     pub(super) async fn reconcile_locked(
         &self,
         access: &Access,
         expunged: &BTreeSet<MessageNumber>,
     ) -> Result<(), Error> {
-        let vanished = Vanished::default();
-        self.reconcile_lists(access, expunged, vanished).await?;
-        Ok(())
+        let vanished = Vanished {
+            kept: expunged.clone(),
+            ..Vanished::default()
+        };
+        self.reconcile_lists(access, expunged, vanished)
+            .await
+            .map(drop)
     }
 
     /// Reconciles the message index with the mail server, and removes the messages of `vanished`
@@ -192,26 +287,40 @@ impl Numbers {
         let account = &access.account;
         let first = self.folders.states(access).await?;
         let mut indexed = self.folders.update_index(access, &first).await?;
-        let mut missing = MissingMessages::default();
+        let mut missing = MissingMessages {
+            kept: vanished.kept,
+            ..MissingMessages::default()
+        };
         missing.add(&self.missing_copies(access, &first).await?);
         missing.add(&vanished.messages);
         let mut states = first.clone();
-        let mut complete = false;
+        let mut folder_count = self.folders.counts.get(account).unwrap_or(0);
+        let (mut complete, mut conclusive) = (false, false);
         for list in 0..MAX_LISTS {
-            let none_missing = missing.0.is_empty() && vanished.folders.is_empty();
-            if list > 0 || !none_missing {
+            let none_lost = missing.lost.is_empty() && vanished.folders.is_empty();
+            if list > 0 || !none_lost {
                 // List the folders again. A message that had left its stored location before the
                 // first listing has arrived in its new folder before the second listing.
                 states = self.folders.states(access).await?;
                 indexed = self.folders.update_index(access, &states).await?;
             }
-            let arrived = self
+            let arrivals = self
                 .process_all_arrivals(access, &states, &indexed, expunged, &mut missing)
                 .await?;
-            complete = !arrived || (missing.0.is_empty() && vanished.folders.is_empty());
-            if complete {
+            let all_found = missing.lost.is_empty() && vanished.folders.is_empty();
+            // A folder that is renamed during a LIST can be missing in that list.
+            let is_shorter = states.len() < folder_count;
+            folder_count = states.len();
+            conclusive = missing.kept.is_empty() || (arrivals < Arrivals::Left && !is_shorter);
+            complete = all_found || (arrivals == Arrivals::None && !is_shorter);
+            if complete && conclusive {
                 break;
             }
+        }
+        if !conclusive {
+            return Err(Error::Unavailable(
+                "other clients moved messages during every attempt to find a message".into(),
+            ));
         }
         if !complete {
             return Ok(None);
@@ -222,9 +331,9 @@ impl Numbers {
         let exists_again =
             |folder: &str| vanished.folders.contains(folder) && listed.contains(folder);
         missing
-            .0
+            .lost
             .retain(|_, message| !exists_again(message.folder()));
-        self.remove_lost(account, missing.0.into_values().collect())
+        self.remove_lost(account, missing.lost.into_values().collect())
             .await?;
         self.cache_counts(account, &first);
         let folders = vanished.folders.iter();
@@ -232,7 +341,7 @@ impl Numbers {
         Ok(Some(folders.cloned().collect()))
     }
 
-    /// Processes the arrivals of all folders. Returns `true` if a folder had arrivals.
+    /// Processes the arrivals of all folders.
     async fn process_all_arrivals(
         &self,
         access: &Access,
@@ -240,59 +349,83 @@ impl Numbers {
         indexed: &[IndexedFolder],
         expunged: &BTreeSet<MessageNumber>,
         missing: &mut MissingMessages,
-    ) -> Result<bool, Error> {
-        let mut arrived = false;
-        let mut arrivals = Vec::new();
+    ) -> Result<Arrivals, Error> {
+        let mut result = Arrivals::None;
+        let (mut arrivals, mut seen) = (Vec::new(), HashSet::new());
         for (FolderState { path, opened, .. }, indexed) in states.iter().zip(indexed) {
             let (from, next) = (indexed.uid_next(), opened.uid_next);
-            if (1..=from).contains(&next) || (next == 0 && opened.exists == 0) {
+            // Two listed names can have the same path. In that case, the names share one entry.
+            let is_new = seen.insert(indexed.id.as_str());
+            if !is_new || (1..=from).contains(&next) || (next == 0 && opened.exists == 0) {
                 continue;
             }
             let found = {
                 let mut lease = self.context.connections.lease(access, Some(path)).await?;
                 retry_read!(lease, session => session.arrivals(path, from))
             };
+            let is_same = |(opened, _): &(Opened, _)| opened.uid_validity == indexed.uid_validity();
+            let Some((opened, uids)) = found.filter(is_same) else {
+                result = Arrivals::Left;
+                continue;
+            };
             // A higher UIDNEXT means that a message has arrived. If this message has already left
-            // the folder again, the message is in another folder, and all folders must be listed
-            // again. If the server does not report UIDNEXT, such an arrival is not detected.
-            arrived |= next > 0;
-            if let Some((opened, uids)) = found {
-                arrived |= !uids.is_empty();
-                arrivals.push((path, from, opened, uids));
+            // the folder again, the message is in another folder. If the server does not report
+            // UIDNEXT, such an arrival is not detected.
+            let listed = uids.iter().filter(|uid| uid.0 < next).count();
+            if listed < bounds::to_usize(next.saturating_sub(from.max(1))) {
+                result = Arrivals::Left;
+            } else if !uids.is_empty() {
+                result = result.max(Arrivals::Processed);
             }
+            arrivals.push((path, next.max(opened.uid_next), opened, uids));
         }
         // All arrivals are listed before the first check of a stored location. Therefore one check
         // of a location is valid for all arrivals.
         let mut candidates = HashMap::new();
-        for (path, from, opened, uids) in arrivals {
-            let uid_validity = opened.uid_validity;
-            let mut next = from;
+        for (path, uid_next, opened, uids) in arrivals {
+            let mut is_processed = true;
             for uids in uids.chunks(BATCH) {
                 let arrived = self.fetch_arrivals(access, path, opened, uids).await?;
+                let Some((arrived, all)) = arrived else {
+                    is_processed = false;
+                    break;
+                };
+                if !all {
+                    result = Arrivals::Left;
+                }
                 if !arrived.is_empty() {
                     let candidates = &mut candidates;
                     self.find_candidates(access, &arrived, expunged, candidates, missing)
                         .await?;
-                    self.number_arrivals(access, path, opened, &arrived, candidates, missing)
-                        .await?;
+                    let numbered =
+                        self.number_arrivals(access, path, opened, &arrived, candidates, missing);
+                    if !numbered.await? {
+                        is_processed = false;
+                        break;
+                    }
                 }
-                next = uids.last().map_or(next, |last| last.0.saturating_add(1));
-                self.set_uid_next(access, path, uid_validity, next).await?;
+                let next = uids.last().map_or(0, |last| last.0.saturating_add(1));
+                self.set_uid_next(access, path, opened, next).await?;
             }
-            self.set_uid_next(access, path, uid_validity, opened.uid_next)
-                .await?;
+            if is_processed {
+                self.set_uid_next(access, path, opened, uid_next).await?;
+            } else {
+                result = Arrivals::Left;
+            }
         }
-        Ok(arrived)
+        Ok(result)
     }
 
-    /// Reads the identities of those arrivals in a folder that have no message number.
+    /// Reads the identities of those arrivals in a folder that have no message number. The second
+    /// value is `false` if some of them have left the folder. Returns `None` if another client has
+    /// deleted, renamed or replaced the folder.
     async fn fetch_arrivals(
         &self,
         access: &Access,
         path: &str,
         opened: Opened,
         uids: &[Uid],
-    ) -> Result<Vec<Fetched>, Error> {
+    ) -> Result<Option<(Vec<Fetched>, bool)>, Error> {
         let (account, uid_validity) = (&access.account, opened.uid_validity);
         let known = self
             .context
@@ -301,7 +434,11 @@ impl Numbers {
             .await?;
         let unnumbered = unnumbered(path, uid_validity, uids, &known);
         let mut lease = self.context.connections.lease(access, Some(path)).await?;
-        Ok(retry_read!(lease, session => session.identities_at(&unnumbered)))
+        let fetched = retry_read!(lease, session => session.identities_at(&unnumbered));
+        Ok(fetched.map(|fetched| {
+            let all = fetched.len() >= unnumbered.len();
+            (fetched, all)
+        }))
     }
 
     /// Adds an entry to `candidates` for the identity of each arrival. Adds the messages that are
@@ -343,7 +480,8 @@ impl Numbers {
     }
 
     /// Assigns a message number to each arrival in a folder: the message number of a moved message,
-    /// or a new message number.
+    /// or a new message number. Returns `false` if arrivals remain without a number because another
+    /// host has changed the folder or the location of a moved message.
     async fn number_arrivals(
         &self,
         access: &Access,
@@ -352,7 +490,7 @@ impl Numbers {
         arrived: &[Fetched],
         candidates: &mut HashMap<Identity, Candidates>,
         missing: &mut MissingMessages,
-    ) -> Result<(), Error> {
+    ) -> Result<bool, Error> {
         let (account, uid_validity) = (&access.account, opened.uid_validity);
         let messages: Vec<_> = arrived.iter().map(|m| (m.uid, identity(m))).collect();
         let deleted: BTreeSet<Uid> = arrived
@@ -361,23 +499,28 @@ impl Numbers {
             .map(|m| m.uid)
             .collect();
         let moved = find_moved(&messages, &deleted, candidates);
-        self.context
+        let numbers = self
+            .context
             .message_index()
             .assign_numbers(account, path, uid_validity, &messages, &moved)
             .await?;
+        let Some(numbers) = numbers else {
+            return Ok(false);
+        };
         let moved_uids: HashSet<Uid> = moved.iter().map(|(uid, _)| *uid).collect();
         for (uid, identity) in &messages {
             if !moved_uids.contains(uid) {
                 candidates.entry(*identity).or_default().indexed += 1;
             }
         }
-        for (_, message) in &moved {
-            self.context
-                .cache
-                .remove_location(account, message.number());
-            missing.0.remove(&message.number());
+        for (uid, message) in &moved {
+            let number = message.number();
+            if numbers.get(uid) == Some(&number) {
+                self.context.cache.remove_location(account, number);
+                missing.remove(number);
+            }
         }
-        Ok(())
+        Ok(messages.iter().all(|(uid, _)| numbers.contains_key(uid)))
     }
 
     /// Stores the first UID of a folder that no reconciliation has processed.
@@ -385,12 +528,12 @@ impl Numbers {
         &self,
         access: &Access,
         path: &str,
-        uid_validity: u32,
+        opened: Opened,
         next: u32,
     ) -> Result<(), Error> {
         let (message_index, account) = (self.context.message_index(), &access.account);
         Ok(message_index
-            .set_uid_next(account, path, uid_validity, next)
+            .set_uid_next(account, path, opened.uid_validity, next)
             .await?)
     }
 }

@@ -116,7 +116,8 @@ impl Numbers {
 
     /// Syncs the messages of one folder. Adds the messages that are not at their stored locations
     /// to `vanished`. Returns the HIGHESTMODSEQ of the folder, or 0 if the server has no QRESYNC.
-    /// Returns `None` if the folder was changed by another sync, or does not exist any longer.
+    /// Returns `None` if the sync must be repeated: another sync changed the folder, the folder
+    /// does not exist any longer, or other clients moved its messages.
     async fn sync_folder(
         &self,
         access: &Access,
@@ -143,8 +144,10 @@ impl Numbers {
         let bytes = (changes.flags.len() + stored.count()) * BYTES_PER_MESSAGE;
         let compared = blocking::run_sized(bytes, move || Differences::new(changes.flags, stored));
         let compared = compared.await.map_err(Error::Internal)?;
-        self.number_messages(access, path, changes.opened, &compared.new)
-            .await?;
+        let is_numbered = self.number_messages(access, path, changes.opened, &compared.new);
+        if !is_numbered.await? {
+            return Ok(None);
+        }
         if !message_index
             .set_flags(account, &at, &compared.flags)
             .await?
@@ -226,14 +229,15 @@ impl Numbers {
         Ok(())
     }
 
-    /// Assigns message numbers to messages of a folder.
+    /// Assigns message numbers to messages of a folder. Returns `false` if other clients or hosts
+    /// changed the folder or moved the messages.
     async fn number_messages(
         &self,
         access: &Access,
         path: &str,
         opened: Opened,
         uids: &[Uid],
-    ) -> Result<(), Error> {
+    ) -> Result<bool, Error> {
         let (message_index, account) = (self.context.message_index(), &access.account);
         let uid_validity = opened.uid_validity;
         let mut rest = uids;
@@ -255,13 +259,18 @@ impl Numbers {
             }
             let fetched = retry_read!(lease, session => session.identities_at(&new));
             drop(lease);
+            let Some(fetched) = fetched else {
+                return Ok(false);
+            };
             let messages: Vec<_> = fetched.iter().map(|m| (m.uid, identity(m))).collect();
             if !messages.is_empty() {
-                self.of_part(access, path, opened, &messages, &mut checked)
-                    .await?;
+                let numbers = self.of_part(access, path, opened, &messages, &mut checked);
+                if numbers.await?.is_none() {
+                    return Ok(false);
+                }
             }
         }
-        Ok(())
+        Ok(true)
     }
 }
 

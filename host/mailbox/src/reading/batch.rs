@@ -59,20 +59,16 @@ impl Reader {
     ///
     /// # Errors
     /// Returns [`Error::TooLarge`] if the texts of the messages have more than 8 MiB in total.
-    /// Returns another [`Error`] if the operation fails.
+    /// Returns [`Error::Unavailable`] if other clients moved a message during every attempt to read
+    /// it. Returns another [`Error`] if the operation fails.
     pub async fn messages(
         &self,
         access: &Access,
         numbers: &[MessageNumber],
     ) -> Result<Vec<Detail>, Error> {
         let mut batch = Batch::default();
-        for is_reconciled in [false, true] {
-            let missing = |number: &&MessageNumber| !batch.details.contains_key(number);
-            let missing: Vec<MessageNumber> = numbers.iter().filter(missing).copied().collect();
-            if is_reconciled {
-                self.numbers.reconcile(access).await?;
-            }
-            let locations = self.numbers.readable_locations(access, &missing).await?;
+        let mut batches = self.numbers.batch_locations(access, numbers);
+        while let Some(locations) = batches.next(&batch.details).await? {
             let by_number: HashMap<MessageNumber, &Arc<Location>> = locations
                 .iter()
                 .map(|(number, location)| (*number, location))
@@ -83,18 +79,6 @@ impl Reader {
                     .filter_map(|(number, _)| Some((*number, *by_number.get(number)?)))
                     .collect();
                 self.messages_in(access, &messages, &mut batch).await?;
-            }
-            // The owner's other numbers were never assigned. For a member, the steps do not depend
-            // on the existence of a message.
-            let expected = match access.member {
-                None => by_number.into_keys().collect(),
-                Some(_) => missing,
-            };
-            if expected
-                .iter()
-                .all(|number| batch.details.contains_key(number))
-            {
-                break;
             }
         }
         let mut details = batch.details;

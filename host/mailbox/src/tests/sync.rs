@@ -12,12 +12,17 @@ use crate::changelog::{Change, ChangePage};
 use crate::{Access, Error, Flag, Mail, Member, StoreMode};
 
 impl TestMailbox {
-    async fn page(&self, since: Option<&str>, folder: Option<&str>, limit: u32) -> ChangePage {
+    pub(super) async fn page(
+        &self,
+        since: Option<&str>,
+        folder: Option<&str>,
+        limit: u32,
+    ) -> ChangePage {
         let page = self.mail.changelog.page(&self.access, since, folder, limit);
         page.await.unwrap().unwrap()
     }
 
-    async fn cursor(&self) -> String {
+    pub(super) async fn cursor(&self) -> String {
         let page = self.page(None, None, 100).await;
         assert!(page.changes.is_empty() && !page.more);
         page.cursor
