@@ -286,7 +286,7 @@ async fn store(client: &mut Imap, range: &Range<usize>, command: &str) {
 
 /// Closes the open folder without expunging messages. Dovecot ends a session if another session
 /// renames or deletes its open folder.
-async fn close_folder(client: &mut Imap) {
+pub async fn close_folder(client: &mut Imap) {
     match client.run_command_and_check_ok("UNSELECT").await {
         Ok(()) | Err(async_imap::error::Error::Bad(_)) => {}
         Err(error) => panic!("UNSELECT: {error}"),

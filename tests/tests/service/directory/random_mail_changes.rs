@@ -10,8 +10,8 @@ use std::time::Duration;
 
 use latchmail_tests::process::{children_of, kill, pid_of};
 use latchmail_tests::{
-    HostProcess, Imap, MailboxCopy, Model, PASSWORD, Person, Service, StoredMessage, folder_paths,
-    imap, log_in, stored_messages,
+    HostProcess, Imap, MailboxCopy, Model, PASSWORD, Person, Service, StoredMessage, close_folder,
+    folder_paths, imap, log_in, stored_messages,
 };
 use serde_json::Value;
 
@@ -42,6 +42,7 @@ impl ReturnedData {
         let (mut uids, mut folders) = (BTreeMap::new(), BTreeMap::new());
         for folder in &model.folders {
             let stored_in_folder = stored_messages(client, &folder.path).await;
+            close_folder(client).await;
             let subjects: Vec<String> = stored_in_folder
                 .iter()
                 .map(StoredMessage::subject)
