@@ -44,7 +44,7 @@ impl Proxy {
                 let (from, to) = (client.try_clone().unwrap(), server.try_clone().unwrap());
                 thread::spawn(move || forward(from, to, None));
                 let trap = Arc::clone(&responses);
-                thread::spawn(move || forward(server, client, Some(trap)));
+                thread::spawn(move || forward(server, client, Some(&trap)));
             }
         });
         Self { port, trap }
@@ -64,11 +64,11 @@ impl Proxy {
     }
 }
 
-fn forward(mut from: TcpStream, mut to: TcpStream, trap: Option<Trap>) {
+fn forward(mut from: TcpStream, mut to: TcpStream, trap: Option<&Trap>) {
     let mut buffer = vec![0; 64 * 1024];
     while let Ok(read @ 1..) = from.read(&mut buffer) {
         let bytes = &buffer[..read];
-        if let Some(trap) = trap.as_ref().filter(|_| contains_response(bytes)) {
+        if let Some(trap) = trap.filter(|_| contains_response(bytes)) {
             let mut trap = trap.lock().unwrap();
             match trap.take() {
                 Some((0, action)) => action(),
