@@ -1,5 +1,6 @@
 //! Sends the events of one webhook, in their order.
 
+use std::ops::ControlFlow;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,7 +10,7 @@ use futures_util::future::BoxFuture;
 use latchmail_core::clock::Timestamp;
 use latchmail_core::secrets;
 use latchmail_directory::webhooks::{self as directory, Attempt, NewDelivery, Outcome as Sent};
-use latchmail_events::Event;
+use latchmail_events::{Event, EventPage};
 use latchmail_jobs::{Handler, Job, Limits, Outcome};
 use latchmail_mailbox::Access;
 use latchmail_mailbox::changelog::{cursor_row, reads_the_same};
@@ -219,6 +220,27 @@ impl Webhooks {
         })
     }
 
+    /// Reads at most `limit` events after a cursor. Disables the webhook and returns the next step
+    /// if the folder does not exist, or if the member has no right to read mail.
+    async fn read_page(
+        &self,
+        webhook: &directory::Webhook,
+        (settings, access, now): (&StoredSettings, &Access, Timestamp),
+        cursor: Option<&str>,
+        limit: usize,
+    ) -> Result<ControlFlow<Step, EventPage>, Error> {
+        let filter = settings.settings.filter().map_err(Error::Invalid)?;
+        let reason = match self.feed.read(access, cursor, &filter, limit).await {
+            Ok(Some(page)) => return Ok(ControlFlow::Continue(page)),
+            Ok(None) => NO_FOLDER,
+            Err(latchmail_mailbox::Error::Denied(_)) => NO_RIGHT,
+            Err(error) => return Err(error.into()),
+        };
+        Ok(ControlFlow::Break(
+            self.disable(webhook, reason, now).await?,
+        ))
+    }
+
     /// Stores the next events as deliveries.
     async fn read_events(
         &self,
@@ -227,18 +249,15 @@ impl Webhooks {
         access: &Access,
         now: Timestamp,
     ) -> Result<Step, Error> {
-        let filter = settings.settings.filter().map_err(Error::Invalid)?;
         let cursor = webhook.cursor.as_deref();
-        let page = match self.feed.read(access, cursor, &filter, PAGE).await {
-            Ok(Some(page)) => page,
-            Ok(None) => return self.disable(webhook, NO_FOLDER, now).await,
-            Err(latchmail_mailbox::Error::CursorExpired) => {
+        let reading = (settings, access, now);
+        let page = match self.read_page(webhook, reading, cursor, PAGE).await {
+            Ok(ControlFlow::Continue(page)) => page,
+            Ok(ControlFlow::Break(step)) => return Ok(step),
+            Err(Error::Mailbox(latchmail_mailbox::Error::CursorExpired)) => {
                 return self.skip(webhook, settings, access, now).await;
             }
-            Err(latchmail_mailbox::Error::Denied(_)) => {
-                return self.disable(webhook, NO_RIGHT, now).await;
-            }
-            Err(error) => return Err(error.into()),
+            Err(error) => return Err(error),
         };
         let rights = cursor_row(access);
         let with_summary = settings.settings.payload().map_err(Error::Invalid)? == Payload::Summary;
@@ -289,14 +308,10 @@ impl Webhooks {
         access: &Access,
         now: Timestamp,
     ) -> Result<Step, Error> {
-        let filter = settings.settings.filter().map_err(Error::Invalid)?;
-        let cursor = match self.feed.read(access, None, &filter, 1).await {
-            Ok(Some(page)) => page.cursor,
-            Ok(None) => return self.disable(webhook, NO_FOLDER, now).await,
-            Err(latchmail_mailbox::Error::Denied(_)) => {
-                return self.disable(webhook, NO_RIGHT, now).await;
-            }
-            Err(error) => return Err(error.into()),
+        let reading = (settings, access, now);
+        let cursor = match self.read_page(webhook, reading, None, 1).await? {
+            ControlFlow::Continue(page) => page.cursor,
+            ControlFlow::Break(step) => return Ok(step),
         };
         let (id, gap) = (secrets::id()?, secrets::id()?);
         let (event, content) = if webhook.subscription.is_some() {
