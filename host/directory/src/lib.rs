@@ -29,6 +29,7 @@ pub mod mailserver;
 #[cfg(test)]
 mod mailserver_tests;
 pub mod message_index;
+pub mod module_handlers;
 pub mod modules;
 pub mod oauth;
 pub mod outbox;
@@ -65,6 +66,7 @@ use crate::imports::Imports;
 use crate::jobs::Jobs;
 use crate::keys::Keys;
 use crate::message_index::{ChangeLog, MessageIndex};
+use crate::module_handlers::ModuleHandlers;
 use crate::modules::Modules;
 use crate::oauth::OAuth;
 use crate::outbox::Outbox;
@@ -98,6 +100,7 @@ pub struct Directory {
     pub jobs: Jobs,
     pub keys: Keys,
     pub message_index: MessageIndex,
+    pub module_handlers: ModuleHandlers,
     pub modules: Modules,
     pub oauth: OAuth,
     pub outbox: Outbox,
@@ -184,6 +187,7 @@ impl Directory {
                 lookup: lookup.clone(),
                 log: ChangeLog { db: db.clone() },
             },
+            module_handlers: ModuleHandlers { db: db.clone() },
             modules: Modules { db: db.clone() },
             oauth: OAuth {
                 db: db.clone(),

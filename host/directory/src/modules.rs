@@ -43,6 +43,8 @@ const SET_SOURCE: &str = "UPDATE modules SET source_digest = $2 WHERE module = $
 const REMOVE: &str = "DELETE FROM modules WHERE module = $1";
 /// Serializes the changes of modules by several hosts. No other advisory lock uses this number.
 const LOCK_CHANGES: &str = "SELECT pg_advisory_xact_lock(6016254203)";
+/// Another module with the same name must not act for the owners who enabled this module.
+const REMOVE_HANDLERS: &str = "DELETE FROM module_handlers WHERE module = $1";
 const REMOVE_VERSIONS: &str = "DELETE FROM module_versions WHERE module = $1";
 
 /// The state of an installed module.
@@ -265,7 +267,7 @@ impl Modules {
         let mut gone = 0;
         // Delete the module's row first. Transactions that store data for the module lock this row,
         // so the deletion waits for these transactions.
-        for query in [REMOVE, REMOVE_VERSIONS] {
+        for query in [REMOVE, REMOVE_VERSIONS, REMOVE_HANDLERS] {
             gone += tx.execute(query, [module]).await?;
         }
         if purge {

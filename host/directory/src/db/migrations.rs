@@ -137,6 +137,13 @@ const STEPS: &[Step] = &[
         sqlite: include_str!("../../migrations/sqlite/0015_webhooks.sql"),
         postgres: include_str!("../../migrations/postgres/0015_webhooks.sql"),
     },
+    Step {
+        version: 16,
+        description: "module handlers",
+        oldest: 1,
+        sqlite: include_str!("../../migrations/sqlite/0016_module_handlers.sql"),
+        postgres: include_str!("../../migrations/postgres/0016_module_handlers.sql"),
+    },
 ];
 
 /// Runs the missing migrations. The caller must begin a write transaction first, because the

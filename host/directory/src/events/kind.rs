@@ -139,6 +139,16 @@ kinds! {
     WebhookDeleted = "webhook_deleted",
     /// The service disabled a webhook, because the receiver failed or refused events.
     WebhookDisabled = "webhook_disabled",
+    /// The owner of a mailbox let a module act without a request.
+    ModuleHandlersEnabled = "module_handlers_enabled",
+    /// The owner of a mailbox no longer lets a module act without a request.
+    ModuleHandlersDisabled = "module_handlers_disabled",
+    /// The service paused a module for a mailbox, because its calls without a request failed.
+    ModuleHandlersPaused = "module_handlers_paused",
+    /// The operator resumed a module for a mailbox.
+    ModuleHandlersResumed = "module_handlers_resumed",
+    /// The operator called a module for past mail of a mailbox, without changes.
+    ModuleHandlersPreviewed = "module_handlers_previewed",
     /// The operator restored the database from a backup.
     BackupRestored = "backup_restored",
     /// A version of a module was installed and activated.
