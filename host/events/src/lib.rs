@@ -9,6 +9,7 @@
 //! - `watcher`: the mailboxes for which listeners wait, and who wakes them; without notices, the
 //!   connections on which the mail server reports changes
 //! - `notices`: the reports of the mail server about changes
+//! - `subscribers`: starts the jobs of webhooks and of other subscribers of events
 //! - `streams`, `sse`, `limits`: the streams and the waiting requests of clients
 
 mod event;
@@ -18,6 +19,7 @@ mod notices;
 mod rights;
 mod sse;
 mod streams;
+mod subscribers;
 mod watcher;
 
 pub use event::{Event, EventFilter};
@@ -27,4 +29,7 @@ pub use limits::{StreamOwner, TooManyStreams};
 pub use notices::{MAX_NOTICE, Notices};
 pub use rights::{CurrentRights, Rights};
 pub use streams::{ByteStream, OpenError, Streams};
+pub use subscribers::{
+    Subscriber, SubscriberError, SubscriberWatch, Subscribers, watch_subscribers,
+};
 pub use watcher::{Listener, WatchLimit, Watcher};
