@@ -26,6 +26,7 @@ use crate::error::Error;
 use crate::secret::Secret;
 use crate::sender::{Message, Refusal, Sender};
 use crate::settings::{StoredSettings, WebhookChange, WebhookSettings};
+use crate::verified::Verified;
 
 /// Maximum number of webhooks of an account.
 pub(crate) const MAX_WEBHOOKS: u32 = 20;
@@ -125,7 +126,7 @@ pub struct Webhooks {
     pub(crate) watcher: Arc<Watcher>,
     pub(crate) rights: Arc<dyn SenderAccess>,
     pub(crate) sender: Sender,
-    pub(crate) verified: crate::verified::Verified,
+    pub(crate) verified: Verified,
     /// Wakes the task that watches the mailboxes of webhooks.
     pub(crate) changed: Notify,
     /// Wakes the running attempts when the grants of a member have changed.
@@ -169,8 +170,8 @@ impl Webhooks {
             mail: parts.mail,
             watcher: parts.watcher,
             rights: parts.rights,
-            sender: Sender::new(parts.fetch, config, parts.clock)?,
-            verified: crate::verified::Verified::default(),
+            sender: Sender::new(parts.fetch, config, parts.clock.clone())?,
+            verified: Verified::new(parts.clock),
             changed: Notify::new(),
             grants: watch::Sender::new(()),
             stopping: CancellationToken::new(),
@@ -356,7 +357,8 @@ impl Webhooks {
     pub async fn test(&self, owner: &Owner, id: &str) -> Result<Delivery, Error> {
         let webhook = self.own(owner, id).await?;
         let stored = self.open(&webhook)?;
-        let Some(_permit) = self.sender.permit(&stored.settings.url) else {
+        let permit = self.sender.permit(&webhook.account, &stored.settings.url);
+        let Ok(_permit) = permit else {
             let text = "The service already sends many events to this receiver";
             let unavailable = latchmail_mailbox::Error::Unavailable(text.into());
             return Err(unavailable.into());
@@ -448,8 +450,7 @@ impl Webhooks {
     }
 
     /// Adds the job of a webhook, unless the job waits already.
-    pub(crate) async fn wake(&self, account: &str, id: &str) -> Result<(), Error> {
-        let now = self.jobs.now().await?;
+    pub(crate) async fn wake(&self, account: &str, id: &str, now: Timestamp) -> Result<(), Error> {
         Ok(self.jobs.ensure(job(account, id, now)).await?)
     }
 
