@@ -10,7 +10,9 @@
 //! ends the lease in the same transaction, with a function of the directory.
 
 mod runner;
+mod steps;
 mod store;
 
 pub use runner::{Handler, Limits, Outcome, Runner};
+pub use steps::{Step, run_steps};
 pub use store::{Job, Jobs, NewJob};

@@ -1,0 +1,62 @@
+//! A job that consists of many steps, for example of one step for each event of a mailbox.
+
+use std::fmt;
+use std::time::Duration;
+
+use futures_util::future::BoxFuture;
+use latchmail_core::clock::Timestamp;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+use crate::runner::Outcome;
+use crate::store::{Job, Jobs};
+
+/// The time after which other jobs are served first.
+const TURN: Duration = Duration::from_secs(3);
+/// The delay after a failure of the database or of the mail server.
+const ERROR_DELAY: Duration = Duration::from_secs(2);
+
+/// What follows after a step of a job.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// The next step can follow at once.
+    Continue,
+    /// The next step follows at this time, or when [`Jobs::ensure_due`] is called.
+    At(Timestamp),
+    /// There is nothing to do. [`Jobs::ensure`] stores the job again.
+    Done,
+}
+
+/// Does the steps of a job that [`Jobs::ensure`] stored, until a step must wait, or for three
+/// seconds. `step` does the next step at this time. A failed step is logged and repeated later.
+pub async fn run_steps<'f, E: fmt::Display>(
+    jobs: &Jobs,
+    job: &Job,
+    stopping: &CancellationToken,
+    step: impl Fn(Timestamp) -> BoxFuture<'f, Result<Step, E>>,
+) -> Outcome {
+    let began = Instant::now();
+    loop {
+        let Ok(now) = jobs.now().await else {
+            // The runner waits until the database responds. The delay of `Retry` grows with the
+            // number of leases, although these are no failures.
+            return Outcome::Later(job.due_at);
+        };
+        match step(now).await {
+            Ok(Step::Continue) if began.elapsed() < TURN && !stopping.is_cancelled() => {}
+            Ok(Step::Continue) => return Outcome::Later(now),
+            Ok(Step::At(time)) => {
+                return match jobs.postpone(job, time).await {
+                    Ok(()) => Outcome::Done,
+                    Err(_) => Outcome::Later(time),
+                };
+            }
+            Ok(Step::Done) => return Outcome::Done,
+            Err(error) => {
+                let (kind, key) = (&job.kind, &job.key);
+                tracing::warn!(kind, key, %error, "a step of a job failed");
+                return Outcome::Later(now.plus(ERROR_DELAY));
+            }
+        }
+    }
+}
