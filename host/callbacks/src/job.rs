@@ -11,7 +11,7 @@ use latchmail_core::clock::Timestamp;
 use latchmail_core::secrets;
 use latchmail_directory::webhooks::{self as directory, Attempt, NewDelivery, Outcome as Sent};
 use latchmail_events::{Event, EventPage};
-use latchmail_jobs::{Handler, Job, Limits, Outcome};
+use latchmail_jobs::{Handler, Job, Limits, Outcome, Step, run_steps};
 use latchmail_mailbox::Access;
 use latchmail_mailbox::changelog::{cursor_row, reads_the_same};
 use tokio::time::{Instant, interval_at};
@@ -34,13 +34,9 @@ pub const LIMITS: Limits = Limits {
 };
 /// Maximum number of events that are read from the change log at a time.
 const PAGE: usize = 50;
-/// The time after which other webhooks are served first.
-const TURN: Duration = Duration::from_secs(3);
 /// The interval at which a running attempt ends if the webhook was changed, or if another event is
 /// sent again.
 const CHECK_INTERVAL: Duration = Duration::from_secs(1);
-/// The delay after a failure of the database or of the mail server.
-const ERROR_DELAY: Duration = Duration::from_secs(2);
 /// The time after which every host knows that a credential is suspended. The host that watches the
 /// mailbox starts the job of a resumed credential, but does not notice a shorter suspension.
 const SUSPENSION: Duration = Duration::from_secs(5);
@@ -55,52 +51,15 @@ const GAP: &str = "webhook.gap";
 #[derive(Debug)]
 pub struct Deliverer(pub Arc<Webhooks>);
 
-/// What follows after a step of a job.
-enum Step {
-    /// The next step can follow at once.
-    Continue,
-    /// The next step follows at this time.
-    At(Timestamp),
-    /// There is nothing to do.
-    Done,
-}
-
 impl Handler for Deliverer {
     fn kind(&self) -> &'static str {
         KIND
     }
 
     fn run<'a>(&'a self, job: &'a Job) -> BoxFuture<'a, Outcome> {
-        self.deliver(job).boxed()
-    }
-}
-
-impl Deliverer {
-    async fn deliver(&self, job: &Job) -> Outcome {
-        let (id, began) = (&*job.key, Instant::now());
-        loop {
-            let Ok(now) = self.0.jobs.now().await else {
-                // The runner waits until the database responds. The delay of `Retry` grows with the
-                // number of leases, although these are no failures.
-                return Outcome::Later(job.due_at);
-            };
-            match self.0.step(id, now).await {
-                Ok(Step::Continue) if began.elapsed() < TURN && !self.0.stopping.is_cancelled() => {
-                }
-                Ok(Step::Continue) => return Outcome::Later(now),
-                Ok(Step::At(time)) => {
-                    return match self.0.jobs.postpone(job, time).await {
-                        Ok(()) => Outcome::Done,
-                        Err(_) => Outcome::Later(time),
-                    };
-                }
-                Ok(Step::Done) => return Outcome::Done,
-                Err(error) => {
-                    tracing::warn!(webhook = id, %error, "failed to send the events of a webhook");
-                    return Outcome::Later(now.plus(ERROR_DELAY));
-                }
-            }
-        }
+        let (webhooks, id) = (&self.0, &*job.key);
+        let step = move |now| webhooks.step(id, now).boxed();
+        run_steps(&webhooks.jobs, job, &webhooks.stopping, step).boxed()
     }
 }
 
