@@ -6,11 +6,13 @@
 
 mod cache;
 mod call;
+mod call_handler;
 mod compile;
 mod contract;
 mod convert;
 mod engine;
 mod error;
+mod handlers;
 mod headers;
 mod health;
 mod idle;
@@ -25,12 +27,14 @@ mod module_metrics;
 mod policy;
 mod sandbox;
 mod sandbox_permits;
+mod schedule;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
 
 pub use compile::precompile;
 pub use engine::engine;
 pub use error::CallError;
+pub use handlers::{EventSubscription, HandlerOutcome, Subscriptions, Timer, Trigger};
 pub use health::{Counts, Failing};
 pub use latchmail_bindings::VERSION as CONTRACT;
 pub use linker::{GRANTABLE, is_granted};
@@ -40,3 +44,4 @@ pub use message::{Content, Request, Response, Verified};
 pub use module::Module;
 pub(crate) use module::set_metrics as set_module_metrics;
 pub use module_metrics::{AllUsage, Usage};
+pub use schedule::{Cron, Schedule};

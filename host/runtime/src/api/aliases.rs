@@ -92,7 +92,9 @@ impl Call {
                 codes::MISSING_SCOPE,
                 missing(Scope::AliasesWrite),
             )),
-            Credential::Session { .. } | Credential::ApiToken { .. } => Ok(caller),
+            Credential::Session { .. }
+            | Credential::ApiToken { .. }
+            | Credential::Handler { .. } => Ok(caller),
         }
     }
 }

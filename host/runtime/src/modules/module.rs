@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use latchmail_bindings::EverythingPre;
 use latchmail_core::account_permits::AccountPermits;
-use latchmail_core::caller::{Caller, Origin};
+use latchmail_core::caller::{Caller, Origin, Scope};
 use latchmail_core::clock::Clock;
 use latchmail_core::config;
 use latchmail_core::metrics::{MODULE_FAILING, SANDBOXES_IDLE};
@@ -81,6 +81,13 @@ impl Module {
     #[must_use]
     pub fn policy(&self) -> &config::Module {
         &self.policy
+    }
+
+    /// Returns the scopes that the operator granted to the handlers of the module, in canonical
+    /// order.
+    #[must_use]
+    pub fn handler_scopes(&self) -> Vec<Scope> {
+        Scope::read_list(&self.policy.scopes.join(" "))
     }
 
     /// Returns the counts of the results of the module's requests.
