@@ -18,6 +18,7 @@ mod health;
 mod idle;
 mod json_string;
 mod limits;
+mod linked;
 mod linker;
 mod load;
 mod manifest;
@@ -38,7 +39,7 @@ pub use handlers::{EventSubscription, HandlerOutcome, Subscriptions, Timer, Trig
 pub use health::{Counts, Failing};
 pub use latchmail_bindings::VERSION as CONTRACT;
 pub use linker::{GRANTABLE, is_granted};
-pub use load::{Examined, Loader, digest};
+pub use load::{Examined, Loader, digest, name_of_file};
 pub use manifest::{Accepts, Access, BodyForm, Manifest, Requirement, Route};
 pub use message::{Content, Request, Response, Verified};
 pub use module::Module;

@@ -63,6 +63,11 @@ impl Preview {
         if let Some(recorder) = &self.0 {
             recorder.record(&line());
         }
+        self.is_active()
+    }
+
+    /// Returns whether the call is a preview.
+    pub(super) fn is_active(&self) -> bool {
         self.0.is_some()
     }
 

@@ -266,7 +266,7 @@ impl ModuleManager {
     ) -> Result<Examined, Error> {
         let examined = self
             .loader
-            .examine(bytes, Some(policy))
+            .examine(bytes, Some(policy), Some(name))
             .await
             .map_err(|reason| Error::cannot_load(name, &reason))?;
         if examined.manifest.name == name {

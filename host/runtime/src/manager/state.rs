@@ -183,7 +183,8 @@ impl ModuleManager {
         policy: &config::Module,
     ) -> Result<Examined, Error> {
         if let Some(examined) = self.loader.cached(digest) {
-            return Ok(examined);
+            let named = examined.named(Some(name));
+            return named.map_err(|reason| Error::cannot_load(name, &reason));
         }
         let component = self.directory.modules.component(name, digest).await?;
         let Some(component) = component else {
@@ -192,7 +193,7 @@ impl ModuleManager {
             )));
         };
         self.loader
-            .examine(Bytes::from(component), Some(policy))
+            .examine(Bytes::from(component), Some(policy), Some(name))
             .await
             .map_err(|reason| Error::cannot_load(name, &reason))
     }

@@ -9,6 +9,7 @@ use latchmail_bindings::handlers::exports::latchmail::host::handlers as wit;
 use latchmail_core::clock::Timestamp;
 use latchmail_core::event_type::EventType;
 use latchmail_mailbox::Role;
+use latchmail_shape::is_module_name;
 use serde_json::Value;
 
 use super::schedule::Schedule;
@@ -174,8 +175,7 @@ fn event_subscription(set: wit::EventSubscription) -> Result<EventSubscription, 
 
 fn timer(timer: wit::Timer) -> Result<Timer, String> {
     let name = timer.name;
-    let is_word = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-';
-    if !(1..=32).contains(&name.len()) || !name.bytes().all(is_word) {
+    if !is_module_name(&name) {
         return Err(format!(
             "it has the timer {name:?}, whose name is not 1 to 32 lower-case letters, digits and hyphens"
         ));
