@@ -39,7 +39,7 @@ pub use codes::Code;
 pub use header_fields::{HeaderFieldError, MAX_HEADER_FIELDS, check_header_field, is_repeatable};
 pub use manifest::{
     AGENT, API_TOKEN, APP_PASSWORD, Accepted, DeclaredRoute, METHODS, OAUTH, SCOPES, SESSION,
-    check_manifest, check_route,
+    check_manifest, check_route, is_module_name,
 };
 pub use path::check_path;
 pub use query::{decode_query, decode_segment};

@@ -84,8 +84,7 @@ pub fn check_manifest(
             "has the option {option:?}, which this host does not know"
         ));
     }
-    let is_word = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-';
-    if !(1..=32).contains(&name.len()) || !name.bytes().all(is_word) {
+    if !is_module_name(name) {
         return Err(format!(
             "has the name {name:?}, which is not 1 to 32 lower-case letters, digits and hyphens"
         ));
@@ -110,6 +109,14 @@ pub fn check_manifest(
     }
     serde_json::from_str(description)
         .map_err(|error| format!("has a description that is not JSON: {error}"))
+}
+
+/// Returns whether a module or a timer can have this name: 1 to 32 lower-case letters, digits and
+/// hyphens.
+#[must_use]
+pub fn is_module_name(name: &str) -> bool {
+    let is_word = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-';
+    (1..=32).contains(&name.len()) && name.bytes().all(is_word)
 }
 
 /// Checks a route of a manifest.

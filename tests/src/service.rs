@@ -246,7 +246,7 @@ async fn start_host(config: &Config, clock: &Clock) -> Running {
         let app = &running.app;
         let (modules, origin) = (&app.module_manager, Origin::operator());
         let installed = modules
-            .install(&**app, vec![component], true, &origin)
+            .install(&**app, vec![(component, None)], true, &origin)
             .await;
         installed.unwrap();
     }
@@ -452,7 +452,8 @@ impl Service {
     /// Installs components as the operator does, with consent to everything.
     pub async fn install(&self, components: &[Vec<u8>]) {
         let app = &self.running.as_ref().unwrap().app;
-        let components = components.iter().map(|one| one.clone().into()).collect();
+        let unnamed = |component: &Vec<u8>| (component.clone().into(), None);
+        let components = components.iter().map(unnamed).collect();
         let origin = Origin::operator();
         let installed = app
             .module_manager

@@ -65,3 +65,17 @@ wasmtime::component::bindgen!({
         "latchmail:host/teams.refused" => crate::HostError<crate::latchmail::host::teams::Refused>,
     },
 });
+
+/// The bindings of the interface `handlers`. They are separate, because a component can export
+/// `module` without `handlers`, and `handlers` without `module`.
+pub mod handlers {
+    wasmtime::component::bindgen!({
+        path: "../../wit",
+        world: "event-handlers",
+        imports: { default: async | trappable },
+        exports: { default: async },
+        with: {
+            "latchmail:host/types": crate::latchmail::host::types,
+        },
+    });
+}

@@ -20,7 +20,7 @@ use base64::engine::general_purpose::STANDARD;
 use clap::Subcommand;
 use http::{Method, StatusCode};
 use latchmail_http::admin::LARGEST_COMPONENTS_MIB;
-use latchmail_runtime::modules::precompile;
+use latchmail_runtime::modules::{name_of_file, precompile};
 use latchmail_terminal::output::{escape, print_line, print_lines};
 use serde_json::{Value, json};
 
@@ -72,7 +72,8 @@ pub enum Command {
         json: bool,
     },
     /// Install either all component files or none. Each file contains a new module or a new version
-    /// of an installed module. The modules serve immediately.
+    /// of an installed module. The modules serve immediately. A component that has only handlers
+    /// gets the name of its file.
     Install {
         /// Component files.
         #[arg(required = true)]
@@ -311,7 +312,11 @@ fn components(files: &[PathBuf]) -> anyhow::Result<Value> {
     let component = |file: &PathBuf| -> anyhow::Result<Value> {
         let bytes =
             std::fs::read(file).with_context(|| format!("cannot read {}", file.display()))?;
-        Ok(json!({ "component": STANDARD.encode(bytes) }))
+        let mut component = json!({ "component": STANDARD.encode(bytes) });
+        if let Some(name) = name_of_file(file) {
+            component["name"] = name.into();
+        }
+        Ok(component)
     };
     let modules: Vec<Value> = files.iter().map(component).collect::<Result<_, _>>()?;
     Ok(json!({ "modules": modules }))

@@ -123,6 +123,13 @@ pub enum Credential {
         /// The app password's id.
         id: String,
     },
+    /// A handler of a module, which acts for the owner of the mailbox without a request.
+    Handler {
+        /// The name of the module.
+        module: String,
+        /// The scopes that the operator granted, in canonical order.
+        scopes: Vec<Scope>,
+    },
 }
 
 /// The audience of an OAuth access token (RFC 8707).
@@ -224,8 +231,8 @@ pub struct Shared {
 /// The origin of an action, for the audit log.
 #[derive(Clone, Debug, Default)]
 pub struct Origin {
-    /// The address of the caller's account, or the word `operator` or `service`. The string is
-    /// empty if the client is not authenticated.
+    /// The address of the caller's account, the word `operator` or `service`, or `module NAME` for
+    /// a handler of a module. The string is empty if the client is not authenticated.
     pub actor: String,
     /// The [`MailCredential::id`] of the actor, or `None` if the actor has no credential.
     pub credential: Option<String>,
@@ -254,6 +261,18 @@ impl Origin {
             client: Some(client),
             request: Some(request.to_owned()),
             user_agent: user_agent.map(ToOwned::to_owned),
+        }
+    }
+
+    /// Returns the origin of a call of a handler. `call` is the id of the call, in place of a
+    /// request's id.
+    #[must_use]
+    pub fn handler(module: &str, call: &str, caller: &Caller) -> Self {
+        Self {
+            actor: format!("module {module}"),
+            credential: Some(caller.mail.id.clone()),
+            request: Some(call.to_owned()),
+            ..Self::default()
         }
     }
 
@@ -292,9 +311,9 @@ impl Caller {
     pub fn holds(&self, scope: Scope) -> bool {
         match &self.credential {
             Credential::Session { .. } => true,
-            Credential::ApiToken { scopes, .. } | Credential::OAuth { scopes, .. } => {
-                scopes.contains(&scope)
-            }
+            Credential::ApiToken { scopes, .. }
+            | Credential::OAuth { scopes, .. }
+            | Credential::Handler { scopes, .. } => scopes.contains(&scope),
             Credential::AppPassword { .. } => scope.allowed_for_app_passwords(),
         }
     }

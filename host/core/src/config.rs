@@ -15,6 +15,7 @@ mod database;
 mod dkim;
 mod dns;
 mod events;
+mod handlers;
 mod http;
 mod imap;
 mod inbound;
@@ -57,6 +58,7 @@ pub use self::database::Database;
 pub use self::dkim::{Dkim, DkimKey};
 pub use self::dns::Dns;
 pub use self::events::Events;
+pub use self::handlers::Handlers;
 pub use self::http::Http;
 pub use self::imap::{Imap, SessionNames};
 pub use self::inbound::{Filter, Inbound, LocalFrom};
@@ -174,6 +176,8 @@ section! {
         pub redis: Redis,
         /// The settings of webhooks.
         pub webhooks: Webhooks,
+        /// The limits of handlers of modules.
+        pub handlers: Handlers,
         /// The settings of the authorization server for agents.
         pub oauth: OAuth,
         /// The settings of the metrics.

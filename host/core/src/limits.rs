@@ -112,7 +112,7 @@ pub enum Key {
     /// The id of an app password.
     AppPassword(Box<str>),
     /// The id of an account. All credentials of an account share one budget for requests to the
-    /// agent endpoint.
+    /// agent endpoint, and all handlers of modules share one budget.
     Account(Box<str>),
     /// A client without a credential: an IPv4 address, or the /64 network of an IPv6 address. One
     /// client usually controls all addresses of a /64 network.
@@ -149,6 +149,7 @@ impl Key {
             Credential::ApiToken { id, .. } => Self::ApiToken(id.as_str().into()),
             Credential::OAuth { id, .. } => Self::OAuth(id.as_str().into()),
             Credential::AppPassword { id } => Self::AppPassword(id.as_str().into()),
+            Credential::Handler { .. } => Self::Account(caller.account.as_str().into()),
         }
     }
 

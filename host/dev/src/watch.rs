@@ -22,7 +22,7 @@ use anyhow::{Context as _, bail};
 use bytes::Bytes;
 use latchmail_core::caller::Origin;
 use latchmail_http::App;
-use latchmail_runtime::modules::digest;
+use latchmail_runtime::modules::{digest, name_of_file};
 use tokio::time::sleep;
 
 use project::Project;
@@ -52,13 +52,13 @@ impl Digests {
         &mut self,
         component: PathBuf,
         bytes: Vec<u8>,
-        install: impl AsyncFnOnce(Vec<u8>) -> anyhow::Result<T>,
+        install: impl AsyncFnOnce(Vec<u8>, Option<String>) -> anyhow::Result<T>,
     ) -> anyhow::Result<Option<T>> {
         let new = digest(&bytes);
         if self.0.get(&component) == Some(&new) {
             return Ok(None);
         }
-        let installed = install(bytes).await?;
+        let installed = install(bytes, name_of_file(&component)).await?;
         self.0.insert(component, new);
         Ok(Some(installed))
     }
@@ -111,7 +111,7 @@ impl Watcher {
                 let bytes = std::fs::read(&component)
                     .with_context(|| format!("cannot read {}", component.display()))?;
                 let new = digest(&bytes);
-                install(app, bytes).await?;
+                install(app, bytes, name_of_file(&component)).await?;
                 self.digests.0.insert(component, new);
             }
         }
@@ -145,7 +145,7 @@ impl Watcher {
                     let Ok(bytes) = std::fs::read(&component) else {
                         continue;
                     };
-                    let installed = async |bytes| install(&app, bytes).await;
+                    let installed = async |bytes, name| install(&app, bytes, name).await;
                     match self
                         .digests
                         .install_if_changed(component, bytes, installed)
@@ -193,10 +193,15 @@ impl Watcher {
     }
 }
 
-/// Installs a component, with consent to all new permissions. Returns the names and the versions of
+/// Installs a component, with consent to all new permissions. `name` is the name of a module that
+/// has only handlers. Returns the names and the versions of
 /// the installed modules.
-async fn install(app: &Arc<App>, component: Vec<u8>) -> anyhow::Result<String> {
-    let components = vec![Bytes::from(component)];
+async fn install(
+    app: &Arc<App>,
+    component: Vec<u8>,
+    name: Option<String>,
+) -> anyhow::Result<String> {
+    let components = vec![(Bytes::from(component), name)];
     let installed = app
         .module_manager
         .install(&**app, components, true, &Origin::operator())
@@ -223,8 +228,8 @@ mod tests {
     async fn a_rejected_version_is_installed_again_and_a_recorded_version_is_not() {
         let mut digests = Digests::default();
         let file = || PathBuf::from("notes.wasm");
-        let reject = async |_| -> anyhow::Result<()> { bail!("no") };
-        let accept = async |_| Ok(());
+        let reject = async |_, _| -> anyhow::Result<()> { bail!("no") };
+        let accept = async |_, _| Ok(());
         let first = digests
             .install_if_changed(file(), b"one".to_vec(), reject)
             .await;

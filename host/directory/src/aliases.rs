@@ -141,7 +141,8 @@ impl<'a> AliasCaller<'a> {
                 Credential::Session { sid } => sid,
                 Credential::ApiToken { .. }
                 | Credential::OAuth { .. }
-                | Credential::AppPassword { .. } => "",
+                | Credential::AppPassword { .. }
+                | Credential::Handler { .. } => "",
             },
             at,
             member: None,

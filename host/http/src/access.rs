@@ -63,6 +63,8 @@ fn requirement(accepts: Accepts, credential: &Credential) -> Requirement {
         Credential::ApiToken { .. } => accepts.api_token,
         Credential::OAuth { .. } => accepts.oauth,
         Credential::AppPassword { .. } => accepts.app_password,
+        // A handler of a module sends no requests.
+        Credential::Handler { .. } => Requirement::Refused,
     }
 }
 
@@ -119,7 +121,10 @@ pub fn takes_mailbox(access: Access) -> bool {
 pub fn authorize_mailbox(caller: &Caller) -> Result<(), Rejection> {
     match caller.credential {
         Credential::Session { .. } => Ok(()),
-        Credential::ApiToken { .. } | Credential::OAuth { .. } | Credential::AppPassword { .. } => {
+        Credential::ApiToken { .. }
+        | Credential::OAuth { .. }
+        | Credential::AppPassword { .. }
+        | Credential::Handler { .. } => {
             Err(Failure::forbidden(codes::SESSION_REQUIRED, SESSION_ONLY).into())
         }
     }

@@ -24,6 +24,7 @@ mod mailbox;
 mod outbox;
 mod problem;
 mod profile;
+mod recorder;
 mod services;
 mod session;
 mod settings;
@@ -35,5 +36,7 @@ mod webhooks;
 
 pub use call::Call;
 pub(crate) use call::{JsonString, MAX_HANDLES};
+pub(crate) use recorder::Preview;
+pub use recorder::Recorder;
 pub use services::Services;
 pub use settings::Settings;

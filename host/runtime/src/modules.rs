@@ -6,16 +6,19 @@
 
 mod cache;
 mod call;
+mod call_handler;
 mod compile;
 mod contract;
 mod convert;
 mod engine;
 mod error;
+mod handlers;
 mod headers;
 mod health;
 mod idle;
 mod json_string;
 mod limits;
+mod linked;
 mod linker;
 mod load;
 mod manifest;
@@ -25,18 +28,21 @@ mod module_metrics;
 mod policy;
 mod sandbox;
 mod sandbox_permits;
+mod schedule;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
 
 pub use compile::precompile;
 pub use engine::engine;
 pub use error::CallError;
+pub use handlers::{EventSubscription, HandlerOutcome, Subscriptions, Timer, Trigger};
 pub use health::{Counts, Failing};
 pub use latchmail_bindings::VERSION as CONTRACT;
 pub use linker::{GRANTABLE, is_granted};
-pub use load::{Examined, Loader, digest};
+pub use load::{Examined, Loader, digest, name_of_file};
 pub use manifest::{Accepts, Access, BodyForm, Manifest, Requirement, Route};
 pub use message::{Content, Request, Response, Verified};
 pub use module::Module;
 pub(crate) use module::set_metrics as set_module_metrics;
 pub use module_metrics::{AllUsage, Usage};
+pub use schedule::{Cron, Schedule};

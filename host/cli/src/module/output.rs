@@ -117,6 +117,9 @@ fn manifest_lines(value: &Value) -> Vec<String> {
     let mut lines = Vec::new();
     if policy.is_object() {
         lines.push(format!("grants    {}", joined(&policy["grants"])));
+        if !list(policy, "scopes").is_empty() {
+            lines.push(format!("scopes    {}", joined(&policy["scopes"])));
+        }
         lines.push(format!("paths     {}", joined(&policy["paths"])));
         lines.push(format!(
             "limits    {} MiB of memory, {} s of CPU, {} s in all, {} concurrent requests, {} host calls, {} MiB of response",
@@ -147,6 +150,11 @@ fn manifest_lines(value: &Value) -> Vec<String> {
             text(&route["access"])
         )
     }));
+    let handlers = list(value, "handlers");
+    if !handlers.is_empty() {
+        lines.push("handlers".into());
+        lines.extend(handlers.iter().map(|one| format!("  {}", text(one))));
+    }
     lines
 }
 

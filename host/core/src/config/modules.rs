@@ -24,6 +24,10 @@ section! {
         /// `["caller", "mailbox"]`. Every module may import `blobs`, `log` and `config`.
         #[serde(deserialize_with = "list")]
         pub grants: Vec<String>,
+        /// The scopes of the caller of the module's handlers, for example
+        /// `["mail:read", "mail:write"]`. Requests have the scopes of their own callers.
+        #[serde(deserialize_with = "list")]
+        pub scopes: Vec<String>,
         /// The allowed path prefixes of the module's routes.
         #[serde(deserialize_with = "list")]
         pub paths: Vec<String> = vec!["/api/v1/".into()],
@@ -77,6 +81,7 @@ impl Module {
     pub fn has_lost_rights(&self, current: &Self) -> bool {
         let lost = |before: &[String], now: &[String]| before.iter().any(|one| !now.contains(one));
         lost(&self.grants, &current.grants)
+            || lost(&self.scopes, &current.scopes)
             || lost(&self.paths, &current.paths)
             || lost(&self.hosts, &current.hosts)
             || (self.active_content && !current.active_content)

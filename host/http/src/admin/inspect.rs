@@ -5,7 +5,7 @@ use latchmail_runtime::manager::report::Inspection;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::request::{Component, component_bytes};
+use super::request::{Component, named_components};
 use super::state::AdminState;
 use crate::message::{self, Request, Response};
 use crate::rejection::Rejection;
@@ -51,7 +51,7 @@ pub(super) async fn inspect_modules<S: AdminState>(
     let app = state.app();
     let modules = app
         .module_manager
-        .inspect(app, component_bytes(&components.modules, request)?)
+        .inspect(app, named_components(components.modules, request)?)
         .await?;
     message::json(StatusCode::OK, &Inspected { modules })
 }

@@ -18,21 +18,29 @@ pub(super) struct Component {
         pattern = "^(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/][AQgw]==|[A-Za-z0-9+/]{2}[AEIMQUYcgkosw048]=)?$"
     )]
     component: usize,
+    /// The name of the module if the component exports only handlers. The name of any other module
+    /// is in its manifest.
+    #[serde(default)]
+    #[schema(nullable = false)]
+    name: Option<String>,
 }
 
-/// Returns the bytes of the components, in the order of `components`. The pipeline has decoded each
-/// component to a blob of the request. The parsed body contains the index of the blob instead of
-/// the base64 text.
+/// Returns the bytes and the names of the components, in the order of `components`. The pipeline
+/// has decoded each component to a blob of the request. The parsed body contains the index of the
+/// blob instead of the base64 text.
 ///
 /// # Errors
 /// Returns 400 if the request has no blob with the index of a component.
-pub(super) fn component_bytes(
-    components: &[Component],
+pub(super) fn named_components(
+    components: Vec<Component>,
     request: &Request,
-) -> Result<Vec<Bytes>, Rejection> {
-    let bytes = |component: &Component| request.blobs.get(component.component).cloned();
-    let bytes: Option<Vec<_>> = components.iter().map(bytes).collect();
-    bytes
+) -> Result<Vec<(Bytes, Option<String>)>, Rejection> {
+    let named = |Component { component, name }| {
+        let bytes = request.blobs.get(component)?.clone();
+        Some((bytes, name))
+    };
+    let named: Option<Vec<_>> = components.into_iter().map(named).collect();
+    named
         .ok_or_else(|| Rejection::bad_request(codes::INVALID_BASE64, "component must be in base64"))
 }
 

@@ -37,6 +37,7 @@ impl Host for Call {
     ) -> Result<wit::Alias, HostError<Error>> {
         let _span = host_call("aliases.create");
         let caller = self.require_scope(Scope::AliasesWrite)?;
+        self.preview.refuse()?;
         let aliases = &self.services.aliases;
         match aliases.create(caller, &name, &domain, &self.origin).await {
             // The credential has reached its limit of new aliases per day. This error ends the call
@@ -60,6 +61,7 @@ impl Host for Call {
     ) -> Result<wit::Alias, HostError<Error>> {
         let _span = host_call("aliases.update");
         let caller = self.require_change()?;
+        self.preview.refuse()?;
         let change = aliases::AliasUpdate {
             active: change.active,
             note: change.note,
@@ -76,6 +78,9 @@ impl Host for Call {
     async fn delete(&mut self, id: u64) -> Result<(), HostError<Error>> {
         let _span = host_call("aliases.delete");
         let caller = self.require_change()?;
+        if self.preview.records(|| format!("delete the alias {id}")) {
+            return Ok(());
+        }
         let aliases = &self.services.aliases;
         let deleted = aliases.delete(caller, id, &self.origin).await;
         Ok(deleted.map_err(alias_error)?)
@@ -92,7 +97,9 @@ impl Call {
                 codes::MISSING_SCOPE,
                 missing(Scope::AliasesWrite),
             )),
-            Credential::Session { .. } | Credential::ApiToken { .. } => Ok(caller),
+            Credential::Session { .. }
+            | Credential::ApiToken { .. }
+            | Credential::Handler { .. } => Ok(caller),
         }
     }
 }

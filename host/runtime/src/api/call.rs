@@ -11,6 +11,7 @@ use latchmail_mailbox::{Access, Member};
 use secrecy::SecretString;
 use wasmtime::component::ResourceTable;
 
+use super::recorder::Preview;
 use super::services::Services;
 use super::session::SessionAccount;
 use super::settings::Settings;
@@ -44,6 +45,8 @@ pub struct Call {
     /// The caller. `None` on a public route and during a call of `describe`.
     pub(super) caller: Option<Caller>,
     pub(super) origin: Origin,
+    /// The record of changes, if the call is a preview.
+    pub(crate) preview: Preview,
     /// The number of lines that the module has logged in this call.
     pub(super) log_lines: u32,
     /// The number of passwords that the host has checked in this call.
@@ -86,6 +89,7 @@ impl Call {
             log,
             caller,
             origin,
+            preview: Preview::default(),
             log_lines: 0,
             password_checks: 0,
             code: None,
@@ -143,7 +147,8 @@ impl Call {
             }),
             Credential::ApiToken { .. }
             | Credential::OAuth { .. }
-            | Credential::AppPassword { .. } => {
+            | Credential::AppPassword { .. }
+            | Credential::Handler { .. } => {
                 Err(problem::denied(codes::SESSION_REQUIRED, SESSION_ONLY))
             }
         }

@@ -26,7 +26,7 @@ impl Host for Call {
         };
         Ok(Identity {
             kind: match caller.credential {
-                Credential::Session { .. } => SESSION,
+                Credential::Session { .. } | Credential::Handler { .. } => SESSION,
                 Credential::ApiToken { .. } => API_TOKEN,
                 Credential::OAuth { .. } => OAUTH,
                 Credential::AppPassword { .. } => APP_PASSWORD,
@@ -38,6 +38,12 @@ impl Host for Call {
                 Scope::ALL.into_iter().filter(|scope| caller.holds(*scope)),
             ),
         })
+    }
+
+    async fn is_handler(&mut self) -> wasmtime::Result<bool> {
+        let _span = host_call("caller.is-handler");
+        let caller = self.caller.as_ref();
+        Ok(caller.is_some_and(|caller| matches!(caller.credential, Credential::Handler { .. })))
     }
 
     async fn present_code(&mut self, code: String) -> wasmtime::Result<()> {

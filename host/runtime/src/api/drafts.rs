@@ -38,6 +38,7 @@ impl Host for Call {
         let files = self.take_files(mem::take(&mut draft.files));
         let content = self.content(draft, files.map_err(HostError::Trap)?).await?;
         let access = self.mailbox_access(Scope::MailWrite).map_err(failed)?;
+        self.preview.refuse().map_err(failed)?;
         let stored = self.services.drafts.create(&access, content).await;
         let stored = stored.map_err(draft_error)?;
         self.stored_draft(stored).map_err(widened)
@@ -79,6 +80,7 @@ impl Host for Call {
         let files = self.take_files(mem::take(&mut draft.files));
         let content = self.content(draft, files.map_err(HostError::Trap)?).await?;
         let access = self.mailbox_access(Scope::MailWrite).map_err(failed)?;
+        self.preview.refuse().map_err(failed)?;
         let drafts = &self.services.drafts;
         let replaced = drafts.replace(&access, &id, content, if_version).await;
         let replaced = replaced.map_err(draft_error)?;
@@ -93,6 +95,9 @@ impl Host for Call {
     ) -> Result<(), HostError<wit::DraftError>> {
         let _span = host_call("drafts.delete");
         let access = self.mailbox_access(Scope::MailWrite).map_err(failed)?;
+        if self.preview.records(|| format!("delete the draft {id}")) {
+            return Ok(());
+        }
         let deleted = self.services.drafts.delete(&access, &id, if_version).await;
         let deleted = deleted.map_err(draft_error)?;
         Ok(deleted.ok_or_else(|| failed(Error::NotFound))?)
@@ -107,6 +112,7 @@ impl Host for Call {
         let _span = host_call("drafts.send");
         self.require_scope(Scope::MailRead).map_err(failed)?;
         let access = self.mailbox_access(Scope::MailSend).map_err(failed)?;
+        self.preview.refuse().map_err(failed)?;
         let drafts = &self.services.drafts;
         let sent = drafts.send(&access, &id, if_version, send_options(options));
         let sent = Box::pin(sent).await;

@@ -38,6 +38,7 @@ impl Host for Call {
     ) -> Result<wit::FilterState, HostError<FilterError>> {
         let _span = host_call("filters.set-vacation");
         let access = self.mailbox_access(Scope::MailWrite)?;
+        self.preview.refuse()?;
         let vacation = Vacation {
             enabled: vacation.enabled,
             from: vacation.from_date,
@@ -65,6 +66,7 @@ impl Host for Call {
             self.require_scope(Scope::MailRead)?;
             self.require_scope(Scope::MailSend)?;
         }
+        self.preview.refuse()?;
         let rules = rules.into_iter().map(rule_from_wit).collect();
         let filters = &self.services.filters;
         let changed = filters.set_rules(&access, rules, if_version.as_deref());

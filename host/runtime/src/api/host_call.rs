@@ -35,9 +35,9 @@ mod tests {
                 if let Some(name) = line.strip_prefix("interface ") {
                     interface = name.trim_end_matches(" {");
                 }
-                // Modules export the interface `module`.
+                // Modules export the interfaces `module` and `handlers`.
                 if let Some((function, _)) = line.split_once(": func(")
-                    && interface != "module"
+                    && !["module", "handlers"].contains(&interface)
                     && !line.starts_with("//")
                 {
                     let name = format!("{interface}.{}", function.trim_start_matches('%'));

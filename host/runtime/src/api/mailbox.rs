@@ -293,6 +293,7 @@ impl Host for Call {
     async fn create_folder(&mut self, path: String) -> Result<wit::Folder, HostError<Error>> {
         let _span = host_call("mailbox.create-folder");
         let access = self.mailbox_access(Scope::MailWrite)?;
+        self.preview.refuse()?;
         let changing = &self.services.mail.changing;
         let created = changing.create_folder(&access, &path).await;
         Ok(folder(created.map_err(mailbox_error)?))
@@ -305,6 +306,7 @@ impl Host for Call {
     ) -> Result<wit::Folder, HostError<Error>> {
         let _span = host_call("mailbox.rename-folder");
         let access = self.mailbox_access(Scope::MailWrite)?;
+        self.preview.refuse()?;
         let changing = &self.services.mail.changing;
         let renamed = changing.rename_folder(&access, &old, &path).await;
         let renamed = renamed.map_err(mailbox_error)?.ok_or(Error::NotFound)?;
@@ -319,6 +321,12 @@ impl Host for Call {
     ) -> Result<(), HostError<Error>> {
         let _span = host_call("mailbox.delete-folder");
         let access = self.mailbox_access(Scope::MailWrite)?;
+        if self
+            .preview
+            .records(|| format!("delete the folder {folder:?}"))
+        {
+            return Ok(());
+        }
         let messages = folders::disposal(messages);
         let changing = &self.services.mail.changing;
         let deleted = changing.delete_folder(&access, &folder, messages).await;

@@ -67,6 +67,7 @@ impl Host for Call {
     ) -> Result<wit::Entry, HostError<Error>> {
         let _span = host_call("outbox.reschedule-entry");
         let access = self.mailbox_access(Scope::MailSend)?;
+        self.preview.refuse()?;
         let (outbox, send_at) = (&self.services.outbox, Timestamp::from_millis(send_at));
         let entry = outbox.reschedule(&access, &id, send_at).await;
         let entry = entry.map_err(outbox_error)?.ok_or(Error::NotFound)?;
@@ -76,6 +77,12 @@ impl Host for Call {
     async fn cancel_entry(&mut self, id: String) -> Result<(), HostError<Error>> {
         let _span = host_call("outbox.cancel-entry");
         let access = self.mailbox_access(Scope::MailSend)?;
+        if self
+            .preview
+            .records(|| format!("cancel the scheduled message {id}"))
+        {
+            return Ok(());
+        }
         let cancelled = self.services.outbox.cancel(&access, &id).await;
         if cancelled.map_err(outbox_error)? {
             return Ok(());
@@ -133,6 +140,16 @@ impl Call {
         options: wit::SendOptions,
     ) -> Result<wit::Sent, wit::SendError> {
         let access = self.mailbox_access(Scope::MailSend)?;
+        if self.preview.records(|| send_line(&draft)) {
+            return Ok(wit::Sent {
+                state: "sent".into(),
+                entry: None,
+                send_at: None,
+                message_id: "<preview@latchmail.invalid>".into(),
+                saved_to: None,
+                replayed: false,
+            });
+        }
         let outbox = Arc::clone(&self.services.outbox);
         let from = draft
             .from
@@ -254,6 +271,7 @@ impl Call {
         blob: Blob,
     ) -> Result<wit::UploadedFile, Error> {
         let access = self.mailbox_access(Scope::MailSend)?;
+        self.preview.refuse()?;
         let (uploads, size) = (&self.services.outbox.uploads, blob.size());
         let content = blob.into_stream();
         let stored = uploads
@@ -268,6 +286,13 @@ impl Call {
             expires_at: stored.expires_at.millis(),
         })
     }
+}
+
+/// Returns the line of a preview for a message to send.
+fn send_line(draft: &wit::Draft) -> String {
+    let recipients = [&draft.to, &draft.cc, &draft.bcc].into_iter().flatten();
+    let recipients: Vec<&str> = recipients.map(|one| one.address.as_str()).collect();
+    format!("send {:?} to {}", draft.subject, recipients.join(", "))
 }
 
 fn wit_entry(entry: outbox::OutboxEntry) -> wit::Entry {

@@ -96,6 +96,18 @@ impl Call {
             let text = format!("A value is at most {MAX_VALUE_BYTES} bytes");
             return Err(problem::too_large(codes::STORE_VALUE_TOO_LARGE, text));
         }
+        if self.preview.is_active() {
+            if let Expected::Value(expected) = expected {
+                let current = self.services.modules.stored(&caller.account, entry).await;
+                if current.map_err(directory_error)?.as_deref() != expected {
+                    return Ok(false);
+                }
+            }
+            let verb = if value.is_some() { "store" } else { "delete" };
+            self.preview
+                .records(|| format!("{verb} the module's value {key:?}"));
+            return Ok(true);
+        }
         let quota = self.settings.store;
         let acting = AliasCaller::new(caller, self.services.clock.now());
         let modules = &self.services.modules;

@@ -6,6 +6,7 @@ use latchmail_bindings::latchmail::host::webhooks::{self as wit, Host};
 use latchmail_callbacks::{self as webhooks, Owner, WebhookChange, WebhookSettings};
 use latchmail_core::caller::{Credential, Scope};
 use latchmail_core::clock::Timestamp;
+use latchmail_core::codes;
 
 use super::call::Call;
 use super::convert::{account_error, mailbox_error};
@@ -115,6 +116,11 @@ impl Host for Call {
 pub(super) fn owner(call: &Call) -> Result<Owner, Error> {
     let access = call.mailbox_access(Scope::MailRead)?;
     let caller = call.require_caller()?;
+    if matches!(caller.credential, Credential::Handler { .. }) {
+        // A webhook would continue to exist after the owner has switched the module off.
+        let sentence = "A handler of a module cannot use webhooks and subscriptions";
+        return Err(problem::denied(codes::PERMISSION_DENIED, sentence));
+    }
     Ok(Owner {
         access,
         app_password: caller.mail.app_password_id().map(ToOwned::to_owned),

@@ -19,9 +19,10 @@ use crate::modules::{Examined, Module};
 const MIN_DIGEST_PREFIX: usize = 8;
 
 impl ModuleManager {
-    /// Installs either all components or none. The new versions handle requests when this function
-    /// returns. `accept` states whether the operator consents to additional permissions of the new
-    /// versions.
+    /// Installs either all components or none. Each component has the name that the module gets if
+    /// it exports only handlers, because it then has no manifest with a name. The new versions
+    /// handle requests when this function returns. `accept` states whether the operator consents to
+    /// additional permissions of the new versions.
     ///
     /// # Errors
     /// Returns an [`Error`] if a component cannot be installed. In this case, no component is
@@ -29,7 +30,7 @@ impl ModuleManager {
     pub async fn install(
         &self,
         router: &dyn Router,
-        components: Vec<Bytes>,
+        components: Vec<(Bytes, Option<String>)>,
         accept: bool,
         origin: &Origin,
     ) -> Result<Vec<Report>, Error> {
@@ -88,7 +89,8 @@ impl ModuleManager {
     }
 
     /// Reports what an installation of the components would do: their manifests, their imports, and
-    /// the problems. This function changes nothing.
+    /// the problems. The components have names as in [`ModuleManager::install`]. This function
+    /// changes nothing.
     ///
     /// # Errors
     /// Returns [`Error::Invalid`] if a component cannot be examined, and [`Error::Conflict`] if the
@@ -96,7 +98,7 @@ impl ModuleManager {
     pub async fn inspect(
         &self,
         router: &dyn Router,
-        components: Vec<Bytes>,
+        components: Vec<(Bytes, Option<String>)>,
     ) -> Result<Vec<Inspection>, Error> {
         let examined = self.examine_all(components).await?;
         let policies = self.policy_source.current()?;
@@ -324,12 +326,12 @@ impl ModuleManager {
     /// version with the version that handles requests. If no version handles requests, for example
     /// because the module is disabled, compares the new version with the module's current version.
     /// The operator must then also consent to the activation of the module. A new module needs
-    /// consent only to its public routes.
+    /// consent only to its public routes and to its handlers.
     async fn consent_needed(&self, entries: &Entries, new: &Module) -> Vec<String> {
         let name = &new.manifest().name;
         let entry = entries.get(name);
         let phrases = match (entry, entry.and_then(|entry| entry.serving.as_ref())) {
-            (None, _) => consent::public_routes(new.manifest()),
+            (None, _) => consent::of_new(new.manifest()),
             (Some(_), Some(old)) if old.digest() == new.digest() => Vec::new(),
             (Some(_), Some(old)) => {
                 let mut phrases = vec![consent::replacement(old)];
@@ -394,16 +396,19 @@ impl ModuleManager {
 
     /// Examines the components of a request, and checks that the components have different module
     /// names.
-    async fn examine_all(&self, components: Vec<Bytes>) -> Result<Vec<Examined>, Error> {
+    async fn examine_all(
+        &self,
+        components: Vec<(Bytes, Option<String>)>,
+    ) -> Result<Vec<Examined>, Error> {
         if components.is_empty() {
             return Err(Error::Invalid("the request contains no component".into()));
         }
         let several = components.len() > 1;
         let mut examined: Vec<Examined> = Vec::with_capacity(components.len());
-        for (index, component) in components.into_iter().enumerate() {
+        for (index, (component, name)) in components.into_iter().enumerate() {
             let one = self
                 .loader
-                .examine(component, None)
+                .examine(component, None, name.as_deref())
                 .await
                 .map_err(|error| {
                     let subject = if several {

@@ -1,19 +1,21 @@
 //! Finds the properties of a new component that need the operator's consent. A new module needs
-//! consent to its public routes. A new version needs consent to the replacement of the active
-//! version, and to permissions that the replaced version does not have. Each permission is
-//! described by a phrase that follows the name of the module.
+//! consent to its public routes and to its handlers. A new version needs consent to the replacement
+//! of the active version, and to permissions that the replaced version does not have. Each
+//! permission is described by a phrase that follows the name of the module.
 
 use std::collections::BTreeSet;
 
 use latchmail_core::caller::Scope;
 
-use crate::modules::{Access, Manifest, Module, Requirement, Route, is_granted};
+use crate::modules::{Access, Manifest, Module, Requirement, Route, Subscriptions, is_granted};
 
-/// Returns one phrase for each new import, for each new route, and for each route that accepts
-/// additional callers.
+/// Returns one phrase for each new import, for each new route, for each route that accepts
+/// additional callers, and for each new subscription of handlers.
 pub(super) fn additions(old: &Manifest, old_imports: &[String], new: &Module) -> Vec<String> {
     let mut phrases = imports(old_imports, new.imports());
     phrases.extend(routes(&old.routes, &new.manifest().routes));
+    let handlers = new.manifest().handlers.as_ref();
+    phrases.extend(handler_additions(old.handlers.as_ref(), handlers));
     phrases
 }
 
@@ -27,21 +29,38 @@ pub(super) fn replacement(old: &Module) -> String {
     )
 }
 
-/// Returns one phrase for each public route of a new module.
-pub(super) fn public_routes(new: &Manifest) -> Vec<String> {
-    new.routes
-        .iter()
-        .filter(|route| route.access == Access::Public)
+/// Returns one phrase for each public route of a new module, and for each subscription of its
+/// handlers.
+pub(super) fn of_new(new: &Manifest) -> Vec<String> {
+    let public = new.routes.iter().filter(|r| r.access == Access::Public);
+    public
         .map(|route| format!("it has the public route {} {}", route.method, route.path))
+        .chain(handler_additions(None, new.handlers.as_ref()))
         .collect()
 }
 
-/// Returns one phrase for each import and for each route. This function is used if the previous
-/// version cannot be examined.
+/// Returns one phrase for each import, for each route and for each subscription of handlers. This
+/// function is used if the previous version cannot be examined.
 pub(super) fn everything(new: &Module) -> Vec<String> {
     let mut phrases = imports(&[], new.imports());
     phrases.extend(routes(&[], &new.manifest().routes));
+    phrases.extend(handler_additions(None, new.manifest().handlers.as_ref()));
     phrases
+}
+
+/// Returns one phrase for each set of events and for each timer that `old` does not have.
+fn handler_additions(old: Option<&Subscriptions>, new: Option<&Subscriptions>) -> Vec<String> {
+    let Some(new) = new else {
+        return Vec::new();
+    };
+    let (events, timers) = old.map_or((&[][..], &[][..]), |old| {
+        (old.events.as_slice(), old.timers.as_slice())
+    });
+    let events = new.events.iter().filter(|one| !events.contains(one));
+    let events = events.map(|events| format!("it acts on {events}, without a request"));
+    let timers = new.timers.iter().filter(|one| !timers.contains(one));
+    let timers = timers.map(|timer| format!("it acts by the timer {timer}, without a request"));
+    events.chain(timers).collect()
 }
 
 /// Returns one phrase for each new import. The function ignores versions of interfaces. Interfaces
@@ -166,9 +185,13 @@ fn callers(access: Access) -> Vec<CallerKind> {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
+    use latchmail_core::event_type::EventType;
+
     use super::*;
-    use crate::modules::Accepts;
     use crate::modules::testing::route;
+    use crate::modules::{Accepts, EventSubscription, Schedule, Timer};
 
     const READ: Access = Access::Scoped {
         scope: Scope::MailRead,
@@ -248,6 +271,36 @@ mod tests {
             imports(&old, &new),
             ["it imports latchmail:host/outbox@1.1.0"]
         );
+    }
+
+    #[test]
+    fn new_events_and_timers_of_handlers_are_additions() {
+        let timer = |name: &str, seconds| Timer {
+            name: name.into(),
+            schedule: Schedule::Every(Duration::from_secs(seconds)),
+        };
+        let events = |types: &[EventType]| EventSubscription {
+            types: types.to_vec(),
+            folder_role: None,
+        };
+        let old = Subscriptions {
+            events: vec![events(&[EventType::MessageCreated])],
+            timers: vec![timer("tick", 60)],
+        };
+        assert!(handler_additions(Some(&old), Some(&old)).is_empty());
+        assert!(handler_additions(Some(&old), None).is_empty());
+        let new = Subscriptions {
+            events: vec![events(&[EventType::MessageCreated]), events(&[])],
+            timers: vec![timer("tick", 30)],
+        };
+        assert_eq!(
+            handler_additions(Some(&old), Some(&new)),
+            [
+                "it acts on all events, without a request",
+                "it acts by the timer tick every 30 s, without a request"
+            ]
+        );
+        assert_eq!(handler_additions(None, Some(&old)).len(), 2);
     }
 
     #[test]

@@ -8,7 +8,7 @@ use utoipa::ToSchema;
 
 use super::error::Error;
 use super::state::{ModuleEntry, ModuleManager};
-use crate::modules::{Counts, Examined, Module, Route, is_granted};
+use crate::modules::{Counts, Examined, Manifest, Module, Route, is_granted};
 
 /// The state of a module.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ToSchema)]
@@ -92,6 +92,9 @@ pub struct Report {
     pub imports: Vec<Import>,
     /// The routes of the serving version.
     pub routes: Vec<RouteReport>,
+    /// The events and the timers that the serving version handles, as phrases such as `the events
+    /// message.created` or `the timer daily at 0 7 * * * (UTC)`.
+    pub handlers: Vec<String>,
     /// The stored versions. The most recently installed version is the first.
     pub versions: Vec<VersionReport>,
 }
@@ -103,6 +106,8 @@ pub struct Report {
 pub struct Policy {
     /// The interfaces that the module may import.
     pub grants: Vec<String>,
+    /// The scopes of the caller of the module's handlers.
+    pub scopes: Vec<String>,
     /// The path prefixes that the module's routes may have.
     pub paths: Vec<String>,
     /// The maximum memory of one sandbox, in MiB.
@@ -183,6 +188,8 @@ pub struct Inspection {
     pub imports: Vec<Import>,
     /// The routes of the component.
     pub routes: Vec<RouteReport>,
+    /// The events and the timers that the component handles, as phrases.
+    pub handlers: Vec<String>,
     /// The policy of the module. Absent if the configuration does not allow the module.
     #[serde(rename = "ceiling", skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
@@ -231,6 +238,7 @@ impl ModuleManager {
                 imports(module.imports(), Some(module.policy()))
             }),
             routes: module.map_or_else(Vec::new, |module| routes(&module.manifest().routes)),
+            handlers: module.map_or_else(Vec::new, |module| handlers(module.manifest())),
             versions: versions
                 .into_iter()
                 .map(|one| VersionReport::of(one, serving))
@@ -279,6 +287,7 @@ impl Policy {
     fn of(policy: &config::Module) -> Self {
         Self {
             grants: policy.grants.clone(),
+            scopes: policy.scopes.clone(),
             paths: policy.paths.clone(),
             memory: policy.memory,
             cpu: policy.cpu.as_secs_f64(),
@@ -316,6 +325,7 @@ impl Inspection {
             digest: examined.digest.to_string(),
             imports: imports(&examined.imports, policy),
             routes: routes(&manifest.routes),
+            handlers: handlers(manifest),
             policy: policy.map(Policy::of),
             needs: Vec::new(),
             problems: Vec::new(),
@@ -338,4 +348,17 @@ fn routes(routes: &[Route]) -> Vec<RouteReport> {
         access: route.access.to_string(),
     };
     routes.iter().map(route).collect()
+}
+
+/// Describes the events and the timers that a module handles.
+fn handlers(manifest: &Manifest) -> Vec<String> {
+    let Some(handlers) = &manifest.handlers else {
+        return Vec::new();
+    };
+    let events = handlers.events.iter().map(ToString::to_string);
+    let timers = handlers
+        .timers
+        .iter()
+        .map(|timer| format!("the timer {timer}"));
+    events.chain(timers).collect()
 }

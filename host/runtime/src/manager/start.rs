@@ -13,7 +13,7 @@ use bytes::Bytes;
 use latchmail_core::caller::Origin;
 use latchmail_core::config;
 use latchmail_core::error::StartError;
-use latchmail_directory::modules::{Installed, NewVersion};
+use latchmail_directory::modules::{Installed, NewVersion, Version};
 
 use super::error::Error;
 use super::policies::Policies;
@@ -193,7 +193,8 @@ impl ModuleManager {
         if seen && !serves {
             return Ok(None);
         }
-        if has_other_hosts && !serves && self.is_stored(name, &digest).await? {
+        let is_digest = |version: &Version| version.digest == digest;
+        if has_other_hosts && !serves && self.stored_versions(name).await?.iter().any(is_digest) {
             tracing::info!(
                 module = name,
                 digest,
@@ -220,12 +221,6 @@ impl ModuleManager {
                 .await?;
         }
         Ok(Some(module))
-    }
-
-    /// Returns whether the database contains this version of the module.
-    async fn is_stored(&self, name: &str, digest: &str) -> Result<bool, Error> {
-        let versions = self.stored_versions(name).await?;
-        Ok(versions.iter().any(|version| version.digest == digest))
     }
 
     /// Loads the version that should handle requests. If this version cannot be loaded, returns the
@@ -271,7 +266,7 @@ impl ModuleManager {
     ) -> Result<Examined, Error> {
         let examined = self
             .loader
-            .examine(bytes, Some(policy))
+            .examine(bytes, Some(policy), Some(name))
             .await
             .map_err(|reason| Error::cannot_load(name, &reason))?;
         if examined.manifest.name == name {

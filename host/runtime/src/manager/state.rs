@@ -10,7 +10,7 @@ use latchmail_core::config::{self, Config};
 use latchmail_core::error::StartError;
 use latchmail_directory::Directory;
 use latchmail_directory::modules::Version;
-use tokio::sync::{Mutex, mpsc};
+use tokio::sync::{Mutex, mpsc, watch};
 
 use super::error::Error;
 use super::policies::PolicySource;
@@ -70,12 +70,16 @@ impl ModuleEntry {
 
 /// The current entries of all modules. A change replaces them all at once.
 #[derive(Debug, Default)]
-pub(super) struct EntryTable(RwLock<Arc<Entries>>);
+pub(super) struct EntryTable {
+    entries: RwLock<Arc<Entries>>,
+    /// Notifies of each replacement.
+    changed: watch::Sender<()>,
+}
 
 impl EntryTable {
     /// Returns the current entries. While [`EntryTable::publish`] runs, waits for its end.
     pub(super) fn current(&self) -> Arc<Entries> {
-        Arc::clone(&self.0.read().unwrap_or_else(PoisonError::into_inner))
+        Arc::clone(&self.entries.read().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// Replaces the entries, and calls `publish_routes`, which replaces the route table. The write
@@ -85,7 +89,7 @@ impl EntryTable {
     pub(super) fn publish(&self, entries: Entries, publish_routes: impl FnOnce()) {
         let current = serving(&entries);
         let previous = {
-            let mut locked = self.0.write().unwrap_or_else(PoisonError::into_inner);
+            let mut locked = self.entries.write().unwrap_or_else(PoisonError::into_inner);
             publish_routes();
             std::mem::replace(&mut *locked, Arc::new(entries))
         };
@@ -94,6 +98,7 @@ impl EntryTable {
                 module.retire();
             }
         }
+        self.changed.send_replace(());
     }
 
     /// Returns the current entry of a module.
@@ -137,6 +142,20 @@ impl ModuleManager {
         serving(&self.entries.current())
     }
 
+    /// Returns the serving modules that have handlers.
+    #[must_use]
+    pub fn handlers(&self) -> Vec<Arc<Module>> {
+        let mut modules = self.serving();
+        modules.retain(|module| module.manifest().handlers.is_some());
+        modules
+    }
+
+    /// Returns a channel that reports each change of the serving modules and of their policies.
+    #[must_use]
+    pub fn changes(&self) -> watch::Receiver<()> {
+        self.entries.changed.subscribe()
+    }
+
     /// Returns the recent log entries of a module. If `request` is given, returns only the entries
     /// of the request with this id.
     ///
@@ -164,7 +183,8 @@ impl ModuleManager {
         policy: &config::Module,
     ) -> Result<Examined, Error> {
         if let Some(examined) = self.loader.cached(digest) {
-            return Ok(examined);
+            let named = examined.named(Some(name));
+            return named.map_err(|reason| Error::cannot_load(name, &reason));
         }
         let component = self.directory.modules.component(name, digest).await?;
         let Some(component) = component else {
@@ -173,7 +193,7 @@ impl ModuleManager {
             )));
         };
         self.loader
-            .examine(Bytes::from(component), Some(policy))
+            .examine(Bytes::from(component), Some(policy), Some(name))
             .await
             .map_err(|reason| Error::cannot_load(name, &reason))
     }

@@ -12,6 +12,7 @@ use latchmail_core::caller::Origin;
 use latchmail_core::error::Failure;
 use latchmail_core::mail_server_start;
 use latchmail_core::traces::{Kind, Span};
+use wasmtime::Store;
 
 use super::convert;
 use super::error::CallError;
@@ -20,8 +21,9 @@ use super::limits::{self, CpuTime};
 use super::manifest::Route;
 use super::message::{Request, Response};
 use super::module::Module;
-use super::sandbox::{self, Instance};
+use super::sandbox::{self, Budget, Instance, Sandbox};
 use super::sandbox_permits::SandboxPermit;
+use crate::api::Call;
 use crate::log_line::to_log_line;
 use crate::module_log::{Level, Source};
 
@@ -62,7 +64,11 @@ impl Module {
         match &result {
             Ok(_) => self.health.succeeded(),
             Err(error) => {
-                self.report(&id, error);
+                // If the host ended the request, the client receives the reason, so the log needs
+                // no entry.
+                if !matches!(error, CallError::EndedByHost { .. }) {
+                    self.report(&id, error);
+                }
                 if self.health.failed(error, self.clock.now()) {
                     // An error is ignored, because sending fails only after the receiver was
                     // dropped at the end of the service.
@@ -86,18 +92,12 @@ impl Module {
         let deadline = self.deadline.min(route.deadline);
         tokio::time::timeout(deadline, call)
             .await
-            .unwrap_or_else(|_| {
-                Err(CallError::Deadline {
-                    module: self.name.to_string(),
-                })
-            })
+            .unwrap_or_else(|_| Err(self.late()))
     }
 
-    /// Writes the error of a failed request to the log of the module.
-    fn report(&self, request: &str, error: &CallError) {
+    /// Writes the error of a failed request or call to the log of the module.
+    pub(super) fn report(&self, request: &str, error: &CallError) {
         let backtrace = match error {
-            // The host returns the reason to the client, so the log needs no entry.
-            CallError::EndedByHost { .. } => return,
             CallError::Trapped { backtrace, .. } => backtrace.clone(),
             _ => Vec::new(),
         };
@@ -198,11 +198,6 @@ impl Module {
         request: Request,
         idle: Option<Instance>,
     ) -> Result<(Response, Instance), CallError> {
-        let trapped = |detail| CallError::Trapped {
-            module: self.name.to_string(),
-            detail,
-            backtrace: Vec::new(),
-        };
         let mut request = request;
         let id = request.id.clone();
         let origin = request.origin();
@@ -210,58 +205,22 @@ impl Module {
         let mut cpu = CpuTime::new(self.budget.cpu).counted_in(&self.metrics.cpu);
         let mut instance = match idle {
             Some(instance) => instance.reuse(call, self.budget),
-            None => cpu
-                .spend(Instance::new(
-                    &self.engine,
-                    &self.pre,
-                    call,
-                    self.budget,
-                    Some(Arc::clone(&self.metrics)),
-                ))
-                .await
-                .map_err(|e| {
-                    if limits::is_pool_full(&e) {
-                        self.busy()
-                    } else {
-                        trapped(format!("it cannot be instantiated: {e:#}"))
-                    }
-                })?,
+            None => self.create(&mut cpu, call, self.budget).await?,
         };
         let store = &mut instance.store;
         let request = convert::request(request, route.body, &mut store.data_mut().call.table)
-            .map_err(|e| trapped(format!("{e:#}")))?;
-        let module = instance.guest.latchmail_host_module();
+            .map_err(|e| self.trapped(format!("{e:#}")))?;
+        let Some(module) = instance.guest.module() else {
+            return Err(self.trapped("it does not export `module`".into()));
+        };
         let called = cpu
             .spend(module.call_handle(&mut *store, &route.operation, &request))
             .await;
         let response = match called {
             Ok(response) => response,
-            Err(error) => {
-                let error = match error.downcast::<Failure>() {
-                    Ok(failure) => {
-                        return Err(CallError::EndedByHost {
-                            module: self.name.to_string(),
-                            failure,
-                        });
-                    }
-                    Err(error) => error,
-                };
-                let trapped = CallError::Trapped {
-                    module: self.name.to_string(),
-                    detail: sandbox::trap_reason(store, &error),
-                    backtrace: sandbox::backtrace(&error),
-                };
-                // Dropping the instance wipes its memory. This can take a long time, so the other
-                // tasks of this thread can move to another thread.
-                cpu.run_exclusively(|| drop(instance));
-                return Err(trapped);
-            }
+            Err(error) => return Err(self.ended(&cpu, instance, error)),
         };
-        if let Some(output) = sandbox::output(store) {
-            tracing::info!(target: "module", module = &*self.name, "it wrote: {output}");
-            self.log
-                .write(Some(&id), Level::Info, Source::Output, output);
-        }
+        self.log_output(&id, store);
         let call = &mut store.data_mut().call;
         let json_strings = mem::take(&mut call.json_strings);
         let response = convert::response(response, json_strings, self.budget, &mut call.table)
@@ -283,6 +242,60 @@ impl Module {
         Ok((response, instance))
     }
 
+    /// Creates a sandbox within the CPU time `cpu`.
+    pub(super) async fn create(
+        &self,
+        cpu: &mut CpuTime,
+        call: Call,
+        budget: Budget,
+    ) -> Result<Instance, CallError> {
+        let metrics = Some(Arc::clone(&self.metrics));
+        let instance = Instance::new(&self.engine, &self.linked, call, budget, metrics);
+        cpu.spend(instance).await.map_err(|error| {
+            if limits::is_pool_full(&error) {
+                self.busy()
+            } else {
+                self.trapped(format!("it cannot be instantiated: {error:#}"))
+            }
+        })
+    }
+
+    /// Drops an instance whose call ended with `error`, and returns the error of the call.
+    pub(super) fn ended(
+        &self,
+        cpu: &CpuTime,
+        instance: Instance,
+        error: wasmtime::Error,
+    ) -> CallError {
+        let error = match error.downcast::<Failure>() {
+            Ok(failure) => {
+                return CallError::EndedByHost {
+                    module: self.name.to_string(),
+                    failure,
+                };
+            }
+            Err(error) => error,
+        };
+        let trapped = CallError::Trapped {
+            module: self.name.to_string(),
+            detail: sandbox::trap_reason(&instance.store, &error),
+            backtrace: sandbox::backtrace(&error),
+        };
+        // Dropping the instance wipes its memory. This can take a long time, so the other tasks of
+        // this thread can move to another thread.
+        cpu.run_exclusively(|| drop(instance));
+        trapped
+    }
+
+    /// Writes the standard output of a call to the logs. `call` is the id of the call.
+    pub(super) fn log_output(&self, call: &str, store: &Store<Sandbox>) {
+        if let Some(output) = sandbox::output(store) {
+            tracing::info!(target: "module", module = &*self.name, "it wrote: {output}");
+            self.log
+                .write(Some(call), Level::Info, Source::Output, output);
+        }
+    }
+
     /// Returns whether the module imports an interface of the mail server.
     fn uses_mail_server(&self) -> bool {
         let names = ["mailbox", "outbox", "compose", "drafts"];
@@ -291,9 +304,23 @@ impl Module {
         self.imports.iter().any(is_used)
     }
 
-    fn busy(&self) -> CallError {
+    pub(super) fn busy(&self) -> CallError {
         CallError::Busy {
             module: self.name.to_string(),
+        }
+    }
+
+    pub(super) fn late(&self) -> CallError {
+        CallError::Deadline {
+            module: self.name.to_string(),
+        }
+    }
+
+    pub(super) fn trapped(&self, detail: String) -> CallError {
+        CallError::Trapped {
+            module: self.name.to_string(),
+            detail,
+            backtrace: Vec::new(),
         }
     }
 }

@@ -12,13 +12,28 @@ use super::linker::{GRANTABLE, UNGRANTED};
 /// The prefix of all interface names of the contract.
 const PACKAGE: &str = "latchmail:host/";
 
-/// The interface that every module exports, and the names of its functions.
-const EXPORT: &str = "module";
-const FUNCTIONS: [&str; 2] = ["describe", "handle"];
+/// The interface of routes, and the names of its functions.
+const MODULE: (&str, &[&str]) = ("module", &["describe", "handle"]);
+
+/// The interface of handlers, and the names of its functions.
+const HANDLERS: (&str, &[&str]) = ("handlers", &["subscriptions", "on-event", "on-timer"]);
+
+/// The context of an error about the types of handlers. The error itself, which has the same
+/// beginning, does not name the interface.
+pub(crate) const WRONG_HANDLERS: &str = "failed to convert functions of `handlers`";
+
+/// The interfaces of the contract that a component exports. There is at least one of them.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Exports {
+    /// Whether the component exports `module`, and so has routes.
+    pub(crate) module: bool,
+    /// Whether the component exports `handlers`.
+    pub(crate) handlers: bool,
+}
 
 /// Checks the names of the imports and exports. Returns an error for an incompatible version, an
 /// unknown interface or a missing export. The types are checked when the component is linked.
-pub(crate) fn check(engine: &Engine, component: &Component) -> Result<(), String> {
+pub(crate) fn check(engine: &Engine, component: &Component) -> Result<Exports, String> {
     let component = component.component_type();
     let imports: Vec<&str> = component.imports(engine).map(|(name, _)| name).collect();
     let exports: Vec<&str> = component.exports(engine).map(|(name, _)| name).collect();
@@ -41,31 +56,44 @@ pub(crate) fn check(engine: &Engine, component: &Component) -> Result<(), String
             "it imports {PACKAGE}{interface}@{version}, which this host does not have; its contract is version {VERSION}"
         ));
     }
-    let Some((name, module)) = component
-        .exports(engine)
-        .find(|(name, _)| contract_name(name).is_some_and(|(interface, _)| interface == EXPORT))
-    else {
+    let has = |(interface, functions): (&str, &[&str])| {
+        let exported = component.exports(engine).find(|(name, _)| {
+            contract_name(name).is_some_and(|(exported, _)| exported == interface)
+        });
+        let Some((name, exported)) = exported else {
+            return Ok(false);
+        };
+        let has = |function: &&&str| match &exported.ty {
+            ComponentItem::ComponentInstance(instance) => matches!(
+                instance
+                    .get_export(engine, function)
+                    .map(|export| export.ty),
+                Some(ComponentItem::ComponentFunc(_))
+            ),
+            _ => false,
+        };
+        match functions.iter().find(|function| !has(function)) {
+            Some(function) => Err(format!(
+                "it exports {name} without the function `{function}`"
+            )),
+            None => Ok(true),
+        }
+    };
+    let found = Exports {
+        module: has(MODULE)?,
+        handlers: has(HANDLERS)?,
+    };
+    if !found.module && !found.handlers {
         let exports = match &*exports {
             [] => "nothing".into(),
             exports => exports.join(", "),
         };
+        let (module, handlers) = (MODULE.0, HANDLERS.0);
         return Err(format!(
-            "it does not export {PACKAGE}{EXPORT}@{VERSION}, which every module must export; it exports {exports}"
+            "it does not export {PACKAGE}{module}@{VERSION} or {PACKAGE}{handlers}@{VERSION}, one of which every module must export; it exports {exports}"
         ));
-    };
-    let has = |function: &str| match &module.ty {
-        ComponentItem::ComponentInstance(module) => matches!(
-            module.get_export(engine, function).map(|export| export.ty),
-            Some(ComponentItem::ComponentFunc(_))
-        ),
-        _ => false,
-    };
-    match FUNCTIONS.into_iter().find(|function| !has(function)) {
-        Some(function) => Err(format!(
-            "it exports {name} without the function `{function}`"
-        )),
-        None => Ok(()),
     }
+    Ok(found)
 }
 
 /// Describes a link error. The text contains the name of the function, and states whether the
@@ -101,8 +129,13 @@ pub(crate) fn instantiation_error(error: &wasmtime::Error) -> String {
     match causes.as_slice() {
         // Wasmtime checks the types of exports only at instantiation.
         [exported, differences @ ..] if exported.starts_with("failed to convert function") => {
+            let (interface, differences) = if exported == WRONG_HANDLERS {
+                (HANDLERS.0, differences.get(1..).unwrap_or_default())
+            } else {
+                (MODULE.0, differences)
+            };
             format!(
-                "it exports {PACKAGE}{EXPORT} with a type that differs from the contract, version {VERSION}: {}",
+                "it exports {PACKAGE}{interface} with a type that differs from the contract, version {VERSION}: {}",
                 differences.join(": ")
             )
         }

@@ -32,6 +32,7 @@ pub(crate) fn manifest(manifest: wit::Manifest) -> Result<Manifest, String> {
         &manifest.options,
     )?;
     Ok(Manifest {
+        handlers: None,
         description,
         name: manifest.name,
         version: manifest.version,

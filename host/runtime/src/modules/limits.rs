@@ -57,6 +57,11 @@ impl Drop for ExclusiveThread {
     }
 }
 
+/// Returns whether the guest on this thread has used much CPU time in its request.
+pub(crate) fn is_long() -> bool {
+    EXCLUSIVE.get()
+}
+
 /// Returns the number of engine ticks until the guest on this thread yields.
 pub(crate) fn ticks() -> u64 {
     if EXCLUSIVE.get() { EXCLUSIVE_TICKS } else { 1 }

@@ -6,39 +6,43 @@
 //! modules serve requests.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
-use latchmail_bindings::EverythingPre;
 use latchmail_bindings::exports::latchmail::host::module as wit;
+use latchmail_bindings::handlers::exports::latchmail::host::handlers::SubscriptionSet;
 use latchmail_core::account_permits::AccountPermits;
 use latchmail_core::caller::Origin;
 use latchmail_core::clock::Clock;
 use latchmail_core::config::{self, Config};
 use latchmail_core::error::StartError;
 use latchmail_core::hexadecimal;
+use latchmail_shape::is_module_name;
 use sha2::{Digest as _, Sha256};
 use tokio::sync::{Semaphore, mpsc};
 use wasmtime::Engine;
 use wasmtime::component::Component;
 
 use super::compile::compile;
+use super::contract::Exports;
 use super::engine::{self, MAX_MEMORY_MIB};
 use super::health::{Failing, Health};
 use super::idle::IdleSandboxes;
 use super::limits::{self, CpuTime};
+use super::linked::Linked;
 use super::manifest::{Access, Manifest};
 use super::message::Request;
-use super::module::Module;
+use super::module::{HandlerLimits, Module};
 use super::module_metrics::ModuleMetrics;
-use super::sandbox::{self, Budget, Instance, Sandbox};
+use super::sandbox::{self, Budget, Instance};
 use super::sandbox_permits::SandboxPermits;
-use super::{contract, convert, linker, policy};
+use super::{contract, convert, handlers, linker, policy};
 use crate::api::{Call, Services, Settings};
 use crate::module_log::ModuleLog;
 
-/// The maximum duration of `describe`.
+/// The maximum duration of `describe` and `subscriptions` together.
 const DESCRIBE_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The limits of a call to `describe` for a component whose policy is unknown. The policy is
@@ -49,6 +53,7 @@ const DESCRIBE_BUDGET: Budget = Budget {
     host_calls: 10_000,
     response: 1024 * 1024,
     active_content: false,
+    pauses: false,
 };
 
 /// The maximum number of concurrent calls of one account, in all modules together. It equals the
@@ -67,6 +72,8 @@ pub struct Loader {
     clock: Clock,
     account_permits: Arc<AccountPermits>,
     sandbox_permits: SandboxPermits,
+    /// The limits of handlers.
+    handlers: config::Handlers,
     /// The call permits of each module, and the number of these permits. All versions of a module
     /// share the permits, because requests to the old version can finish while the new version
     /// already handles requests.
@@ -84,6 +91,14 @@ pub fn digest(component: &[u8]) -> String {
     hexadecimal::lower(&Sha256::digest(component))
 }
 
+/// Returns the name that a component without a manifest gets at its installation from this file:
+/// the name of the file without its extension, with hyphens instead of underscores.
+#[must_use]
+pub fn name_of_file(file: &Path) -> Option<String> {
+    let stem = file.file_stem()?.to_str()?;
+    Some(stem.replace('_', "-"))
+}
+
 /// A compiled component and its manifest. The imports are not checked against the grants.
 #[derive(Clone)]
 pub struct Examined {
@@ -96,6 +111,7 @@ pub struct Examined {
     /// The bytes of the component. Empty in the result of [`Loader::cached`].
     pub bytes: Bytes,
     component: Component,
+    exports: Exports,
 }
 
 impl std::fmt::Debug for Examined {
@@ -108,6 +124,23 @@ impl std::fmt::Debug for Examined {
 }
 
 impl Examined {
+    /// Sets the name of a component that exports only handlers, because such a component has no
+    /// manifest with a name. Has no effect on other components. The error is a phrase that follows
+    /// the name of the component.
+    pub(crate) fn named(mut self, name: Option<&str>) -> Result<Self, String> {
+        if self.exports.module {
+            return Ok(self);
+        }
+        let name = name.ok_or("it exports only handlers, so its installation needs a name")?;
+        if !is_module_name(name) {
+            return Err(format!(
+                "its name is {name:?}; a name has 1 to 32 lower-case letters, digits and hyphens"
+            ));
+        }
+        name.clone_into(&mut self.manifest.name);
+        Ok(self)
+    }
+
     /// Returns the imports that a module with this policy cannot use. A module can use an import if
     /// the policy grants the import or if every module can use the import.
     #[must_use]
@@ -138,6 +171,8 @@ impl Loader {
             policy::check(policy)
                 .map_err(|reason| StartError::new(format!("`new_modules`: {reason}")))?;
         }
+        policy::check_handlers(&config.handlers)
+            .map_err(|reason| StartError::new(format!("`handlers`: {reason}")))?;
         let sandbox_permits = SandboxPermits::new(config);
         let (failing, failing_receiver) = mpsc::unbounded_channel();
         let loader = Self {
@@ -146,6 +181,7 @@ impl Loader {
             clock,
             account_permits: Arc::new(AccountPermits::new(MAX_ACCOUNT_CALLS)),
             sandbox_permits,
+            handlers: config.handlers.clone(),
             call_permits: Mutex::default(),
             logs: Mutex::default(),
             failing,
@@ -154,39 +190,50 @@ impl Loader {
         Ok((loader, failing_receiver))
     }
 
-    /// Compiles a component and calls its function `describe`. This call has no caller, so host
-    /// functions give no access to user data. `policy` is the policy of the module, or `None` if
-    /// the module's name is unknown.
+    /// Compiles a component and calls its functions `describe` and `subscriptions`. These calls
+    /// have no caller, so host functions give no access to user data. `policy` is the policy of the
+    /// module, or `None` if the module's name is unknown. `name` is the name of a component that
+    /// has no manifest.
     ///
     /// # Errors
-    /// Returns an error if the component cannot be compiled, or if the call of `describe` fails.
-    /// The error is a phrase that follows the name of the component.
+    /// Returns an error if the component cannot be compiled, if the call of a function fails, or if
+    /// the component has no name. The error is a phrase that follows the name of the component.
     pub async fn examine(
         &self,
         bytes: Bytes,
         policy: Option<&config::Module>,
+        name: Option<&str>,
     ) -> Result<Examined, String> {
         let digest = digest(&bytes);
         if let Some(examined) = self.cached(&digest) {
-            return Ok(Examined { bytes, ..examined });
+            return Examined { bytes, ..examined }.named(name);
         }
         let component = compile(&self.engine, bytes.clone()).await?;
-        contract::check(&self.engine, &component)?;
+        let exports = contract::check(&self.engine, &component)?;
         let imports = linker::imports(&self.engine, &component);
-        let pre = linker::linker_with_all(&self.engine, &component)?
+        let linked = linker::linker_with_all(&self.engine, &component)?
             .instantiate_pre(&component)
-            .and_then(EverythingPre::new)
+            .and_then(|pre| Linked::new(pre, exports))
             .map_err(|error| contract::link_error(&error))?;
         let budget = policy.map_or(DESCRIBE_BUDGET, policy::budget);
-        let manifest = convert::manifest(self.describe(&pre, budget).await?)
-            .map_err(|reason| format!("its manifest {reason}"))?;
-        Ok(Examined {
+        let (manifest, handlers) = self.describe(&linked, budget).await?;
+        let handlers = handlers.map(handlers::subscriptions).transpose()?;
+        let manifest = match manifest {
+            Some(manifest) => Manifest {
+                handlers,
+                ..convert::manifest(manifest).map_err(|reason| format!("its manifest {reason}"))?
+            },
+            None => Manifest::of_handlers(handlers),
+        };
+        let examined = Examined {
             manifest,
             digest: digest.into(),
             imports: imports.into(),
             bytes,
             component,
-        })
+            exports,
+        };
+        examined.named(name)
     }
 
     /// Creates a module from a component and its policy, and tests the module.
@@ -222,9 +269,9 @@ impl Loader {
                 policy.paths.join(" or ")
             ));
         }
-        let pre = linker::linker(&self.engine, &policy.grants)
+        let linked = linker::linker(&self.engine, &policy.grants)
             .and_then(|linker| linker.instantiate_pre(&examined.component))
-            .and_then(EverythingPre::new)
+            .and_then(|pre| Linked::new(pre, examined.exports))
             .map_err(|error| contract::link_error(&error))?;
         let sandbox_permits = self.sandbox_permits.of_module(&manifest.name);
         let module = Module {
@@ -232,7 +279,7 @@ impl Loader {
             digest: Arc::clone(&examined.digest),
             imports: Arc::clone(&examined.imports),
             engine: self.engine.clone(),
-            pre,
+            linked,
             services: self.services.clone(),
             settings: Arc::new(Settings::of(policy)?),
             log: self.log(&manifest.name),
@@ -246,6 +293,18 @@ impl Loader {
             ),
             account_permits: Arc::clone(&self.account_permits),
             sandbox_permits: sandbox_permits.clone(),
+            handlers: HandlerLimits {
+                budget: Budget {
+                    cpu: self.handlers.cpu,
+                    pauses: true,
+                    ..policy::budget(policy)
+                },
+                deadline: self.handlers.deadline,
+                call_permits: Arc::new(Semaphore::new(
+                    self.handlers.concurrency_per_module as usize,
+                )),
+                sandbox_permits: self.sandbox_permits.handlers().clone(),
+            },
             idle: IdleSandboxes::new(policy.reuse),
             health: Health::default(),
             metrics: Arc::new(ModuleMetrics::new(&manifest.name, &manifest.version)),
@@ -319,11 +378,12 @@ impl Loader {
         logs.remove(name);
     }
 
+    /// Calls `describe` and `subscriptions`, if the component exports them.
     async fn describe(
         &self,
-        pre: &EverythingPre<Sandbox>,
+        linked: &Linked,
         budget: Budget,
-    ) -> Result<wit::Manifest, String> {
+    ) -> Result<(Option<wit::Manifest>, Option<SubscriptionSet>), String> {
         let call = Call::new(
             self.services.clone(),
             "new".into(),
@@ -336,20 +396,32 @@ impl Loader {
         let described = async {
             let mut cpu = CpuTime::new(budget.cpu);
             let Instance { mut store, guest } = cpu
-                .spend(Instance::new(&self.engine, pre, call, budget, None))
+                .spend(Instance::new(&self.engine, linked, call, budget, None))
                 .await
                 .map_err(|error| instantiation_error(&error))?;
-            cpu.spend(guest.latchmail_host_module().call_describe(&mut store))
-                .await
-                .map_err(|e| format!("`describe` trapped: {}", sandbox::trap_reason(&store, &e)))
+            let mut manifest = None;
+            if let Some(module) = guest.module() {
+                let called = cpu.spend(module.call_describe(&mut store)).await;
+                manifest = Some(called.map_err(|error| {
+                    let reason = sandbox::trap_reason(&store, &error);
+                    format!("`describe` trapped: {reason}")
+                })?);
+            }
+            let mut subscriptions = None;
+            if let Some(handlers) = guest.handlers() {
+                let called = cpu.spend(handlers.call_subscriptions(&mut store)).await;
+                subscriptions = Some(called.map_err(|error| {
+                    let reason = sandbox::trap_reason(&store, &error);
+                    format!("`subscriptions` trapped: {reason}")
+                })?);
+            }
+            Ok((manifest, subscriptions))
         };
         tokio::time::timeout(DESCRIBE_TIMEOUT, described)
             .await
             .map_err(|_| {
-                format!(
-                    "`describe` took longer than {} s",
-                    DESCRIBE_TIMEOUT.as_secs()
-                )
+                let seconds = DESCRIBE_TIMEOUT.as_secs();
+                format!("`describe` or `subscriptions` took longer than {seconds} s")
             })?
     }
 }
@@ -365,7 +437,7 @@ impl Module {
         let call = self.new_call(None, Origin::default());
         let mut cpu = CpuTime::new(self.budget.cpu).counted_in(&self.metrics.cpu);
         let metrics = Some(Arc::clone(&self.metrics));
-        let instance = Instance::new(&self.engine, &self.pre, call, self.budget, metrics);
+        let instance = Instance::new(&self.engine, &self.linked, call, self.budget, metrics);
         let instance = cpu.spend(instance);
         match tokio::time::timeout(self.deadline, instance).await {
             Ok(instance) => instance.map_err(|error| instantiation_error(&error)),

@@ -6,6 +6,9 @@ use std::time::Duration;
 
 use http::Method;
 use latchmail_core::caller::Scope;
+use serde_json::json;
+
+use super::handlers::Subscriptions;
 
 /// The callers that a route accepts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -168,7 +171,7 @@ pub struct Route {
     pub verifies_body: bool,
 }
 
-/// The checked manifest of a module.
+/// The checked manifest of a module, and its handlers.
 #[derive(Clone, Debug)]
 pub struct Manifest {
     /// The name.
@@ -179,4 +182,20 @@ pub struct Manifest {
     pub routes: Vec<Route>,
     /// The module's part of the API description: an object with `paths` and `components`.
     pub description: serde_json::Value,
+    /// The events and the timers that the module handles. `None` if it has no handlers.
+    pub handlers: Option<Subscriptions>,
+}
+
+impl Manifest {
+    /// Creates the manifest of a component that exports only handlers. Such a component has no
+    /// version, and gets its name at the installation.
+    pub(super) fn of_handlers(handlers: Option<Subscriptions>) -> Self {
+        Self {
+            name: String::new(),
+            version: "0.0.0".into(),
+            routes: Vec::new(),
+            description: json!({ "paths": {}, "components": {} }),
+            handlers,
+        }
+    }
 }

@@ -4,9 +4,8 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use latchmail_bindings::EverythingPre;
 use latchmail_core::account_permits::AccountPermits;
-use latchmail_core::caller::{Caller, Origin};
+use latchmail_core::caller::{Caller, Origin, Scope};
 use latchmail_core::clock::Clock;
 use latchmail_core::config;
 use latchmail_core::metrics::{MODULE_FAILING, SANDBOXES_IDLE};
@@ -15,9 +14,10 @@ use wasmtime::Engine;
 
 use super::health::{Counts, Failing, Health};
 use super::idle::IdleSandboxes;
+use super::linked::Linked;
 use super::manifest::Manifest;
 use super::module_metrics::ModuleMetrics;
-use super::sandbox::{Budget, Sandbox};
+use super::sandbox::Budget;
 use super::sandbox_permits::PermitGroup;
 use crate::api::{Call, Services, Settings};
 use crate::module_log::ModuleLog;
@@ -30,7 +30,7 @@ pub struct Module {
     pub(super) imports: Arc<[String]>,
     pub(super) policy: config::Module,
     pub(super) engine: Engine,
-    pub(super) pre: EverythingPre<Sandbox>,
+    pub(super) linked: Linked,
     pub(super) services: Services,
     pub(super) settings: Arc<Settings>,
     pub(super) log: Arc<ModuleLog>,
@@ -43,11 +43,23 @@ pub struct Module {
     /// The permits that limit the sandboxes of this module. Several modules can share these
     /// permits.
     pub(super) sandbox_permits: PermitGroup,
+    pub(super) handlers: HandlerLimits,
     pub(super) idle: IdleSandboxes,
     pub(super) health: Health,
     pub(super) metrics: Arc<ModuleMetrics>,
     pub(super) failing: mpsc::UnboundedSender<Failing>,
     pub(super) clock: Clock,
+}
+
+/// The limits of the handlers of a module. They are separate from the limits of requests, so that
+/// handlers do not delay requests.
+pub(super) struct HandlerLimits {
+    pub(super) budget: Budget,
+    pub(super) deadline: Duration,
+    /// The permits that limit the concurrent calls of this version of the module.
+    pub(super) call_permits: Arc<Semaphore>,
+    /// The permits that limit the sandboxes of the handlers of all modules.
+    pub(super) sandbox_permits: PermitGroup,
 }
 
 impl fmt::Debug for Module {
@@ -81,6 +93,13 @@ impl Module {
     #[must_use]
     pub fn policy(&self) -> &config::Module {
         &self.policy
+    }
+
+    /// Returns the scopes that the operator granted to the handlers of the module, in canonical
+    /// order.
+    #[must_use]
+    pub fn handler_scopes(&self) -> Vec<Scope> {
+        Scope::read_list(&self.policy.scopes.join(" "))
     }
 
     /// Returns the counts of the results of the module's requests.

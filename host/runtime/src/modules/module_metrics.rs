@@ -6,7 +6,6 @@ use std::time::Duration;
 use latchmail_core::metrics::{self, CounterSeries, GaugeSeries, HistogramSeries, InProgress};
 
 use super::error::CallError;
-use super::message::Response;
 
 /// The values of the label `outcome`.
 const OUTCOMES: [&str; 6] = [
@@ -44,9 +43,9 @@ impl ModuleMetrics {
     }
 
     /// Counts a finished call. Returns the outcome, as in the label `outcome`.
-    pub(super) fn finished(
+    pub(super) fn finished<T>(
         &self,
-        result: &Result<Response, CallError>,
+        result: &Result<T, CallError>,
         duration: Duration,
     ) -> &'static str {
         let outcome = match result {
@@ -145,7 +144,7 @@ mod tests {
             CallError::Deadline { module },
         ];
         for failure in failures {
-            loaded.finished(&Err(failure), Duration::from_millis(1));
+            loaded.finished::<()>(&Err(failure), Duration::from_millis(1));
         }
         loaded.cpu.inc_by(0.25);
         let all = AllUsage::read();

@@ -1,5 +1,6 @@
 //! Checks that the engine and the host support the policy of a module.
 
+use latchmail_core::caller::Scope;
 use latchmail_core::config;
 
 use super::engine::MAX_MEMORY_MIB;
@@ -22,6 +23,16 @@ pub(super) fn check(policy: &config::Module) -> Result<(), String> {
         return Err(format!(
             "its grants contain the unknown interface `{unknown}`; the known ones are {}",
             GRANTABLE.join(", ")
+        ));
+    }
+    if let Some(unknown) = policy
+        .scopes
+        .iter()
+        .find(|name| Scope::named(name).is_none())
+    {
+        return Err(format!(
+            "its scopes contain the unknown scope `{unknown}`; the known ones are {}",
+            Scope::ALL.map(Scope::name).join(", ")
         ));
     }
     if !(1..=MAX_MEMORY_MIB).contains(&policy.memory) {
@@ -54,5 +65,22 @@ pub(super) fn budget(policy: &config::Module) -> Budget {
         host_calls: policy.host_calls,
         response: policy.response as usize * 1024 * 1024,
         active_content: policy.active_content,
+        pauses: false,
     }
+}
+
+/// Checks the section `[handlers]` of the configuration. The error is a phrase that follows the
+/// name of the section.
+pub(super) fn check_handlers(handlers: &config::Handlers) -> Result<(), String> {
+    for (key, value) in [
+        ("concurrency", handlers.concurrency),
+        ("concurrency_per_module", handlers.concurrency_per_module),
+    ] {
+        if !(1..=MAX_CONCURRENCY).contains(&value) {
+            return Err(format!(
+                "its {key} is {value}; the allowed range is 1 to {MAX_CONCURRENCY}"
+            ));
+        }
+    }
+    Ok(())
 }

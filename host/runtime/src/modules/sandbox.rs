@@ -6,14 +6,15 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use latchmail_bindings::{Everything, EverythingPre};
 use latchmail_core::metrics::GaugeSeries;
+use tokio::time::sleep;
 use wasmtime::component::ResourceTable;
 use wasmtime::{CallHook, Engine, ResourceLimiter, Store, Trap, UpdateDeadline, WasmBacktrace};
 use wasmtime_wasi::p2::pipe::MemoryOutputPipe;
 use wasmtime_wasi::{WasiCtx, WasiCtxView, WasiView};
 
 use super::limits::{self, HostCalls};
+use super::linked::{Guest, Linked};
 use super::module_metrics::ModuleMetrics;
 use crate::api::{Call, MAX_HANDLES};
 use crate::log_line::to_log_line;
@@ -97,7 +98,14 @@ pub(crate) struct Budget {
     pub(crate) response: usize,
     /// Whether responses are allowed to contain content that a browser can run.
     pub(crate) active_content: bool,
+    /// Whether the guest pauses regularly after it has used much CPU time, so that it does not
+    /// delay requests. Handlers do.
+    pub(crate) pauses: bool,
 }
+
+/// The pause of a guest after each tick of the engine. A guest that pauses uses at most a fifth of
+/// a CPU.
+const PAUSE: Duration = Duration::from_millis(4);
 
 /// The limits on the memory and tables of a guest.
 struct Limits {
@@ -168,7 +176,7 @@ impl ResourceLimiter for Limits {
 /// An instance of a component, with its own store.
 pub(crate) struct Instance {
     pub(crate) store: Store<Sandbox>,
-    pub(crate) guest: Everything,
+    pub(crate) guest: Guest,
 }
 
 impl Instance {
@@ -176,7 +184,7 @@ impl Instance {
     /// of the guest.
     pub(crate) async fn new(
         engine: &Engine,
-        pre: &EverythingPre<Sandbox>,
+        linked: &Linked,
         call: Call,
         budget: Budget,
         metrics: Option<Arc<ModuleMetrics>>,
@@ -220,15 +228,18 @@ impl Instance {
         store.set_max_component_handles(2 * MAX_HANDLES);
         store.call_hook(|mut store, hook| store.data_mut().count_host_call(hook));
         store.set_epoch_deadline(1);
-        store.epoch_deadline_callback(|mut store| {
+        store.epoch_deadline_callback(move |mut store| {
             // Wasmtime reports a tick to the hook as a host call.
             store.data_mut().host_calls.restore();
+            if budget.pauses && limits::is_long() {
+                return Ok(UpdateDeadline::YieldCustom(1, Box::pin(sleep(PAUSE))));
+            }
             Ok(UpdateDeadline::YieldCustom(
                 limits::ticks(),
                 Box::pin(tokio::task::yield_now()),
             ))
         });
-        let guest = pre.instantiate_async(&mut store).await?;
+        let guest = linked.instantiate(&mut store).await?;
         let limits = &mut store.data_mut().limits;
         limits.initial = limits.current;
         Ok(Self { store, guest })

@@ -1,7 +1,7 @@
 //! Permits for sandboxes. The service creates the permits at its start, and divides them into
 //! groups. Each module with a section in the configuration has a separate group. All other modules
-//! share one group. So a module with its own group cannot use the permits of another module. Spare
-//! permits are used to load modules.
+//! share one group. So a module with its own group cannot use the permits of another module. The
+//! handlers of all modules share a separate group. Spare permits are used to load modules.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -29,6 +29,7 @@ pub(super) type SandboxPermit = OwnedSemaphorePermit;
 pub(super) struct SandboxPermits {
     by_module: BTreeMap<String, PermitGroup>,
     shared: PermitGroup,
+    handlers: PermitGroup,
     spare: PermitGroup,
 }
 
@@ -54,6 +55,7 @@ impl SandboxPermits {
         Self {
             by_module: config.modules.iter().map(group).collect(),
             shared: PermitGroup::new(shared, true),
+            handlers: PermitGroup::new(config.handlers.concurrency, true),
             spare: PermitGroup::new(SPARE, true),
         }
     }
@@ -62,12 +64,17 @@ impl SandboxPermits {
     /// concurrently.
     pub(super) fn size(&self) -> u32 {
         let by_module = self.by_module.values().map(PermitGroup::size).sum::<u32>();
-        by_module + self.shared.size + self.spare.size
+        by_module + self.shared.size + self.handlers.size + self.spare.size
     }
 
     /// Returns the group of permits that a module uses.
     pub(super) fn of_module(&self, name: &str) -> &PermitGroup {
         self.by_module.get(name).unwrap_or(&self.shared)
+    }
+
+    /// Returns the permits for the handlers of all modules. Requests do not use them.
+    pub(super) fn handlers(&self) -> &PermitGroup {
+        &self.handlers
     }
 
     /// Returns the spare permits, which are used to load modules.

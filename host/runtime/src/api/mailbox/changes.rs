@@ -11,6 +11,7 @@ use latchmail_mailbox::{Flag, StoreMode};
 use crate::api::call::Call;
 use crate::api::convert::mailbox_error;
 use crate::api::problem;
+use crate::api::recorder::messages;
 
 /// The maximum number of messages in one change. `MAX_FLAGS` is the maximum number of flags in one
 /// change.
@@ -41,6 +42,16 @@ impl Call {
             let text = "The flags are empty or contain a flag that clients cannot set";
             problem::invalid(codes::INVALID_FLAG_DATA, text)
         })?;
+        let verb = match mode {
+            StoreMode::Add => "add",
+            StoreMode::Remove => "remove",
+            StoreMode::Replace => "set",
+        };
+        let names = || flags.iter().map(Flag::as_str).collect::<Vec<_>>().join(" ");
+        let line = || format!("{verb} the flags {} of {}", names(), messages(&uids));
+        if self.preview.records(line) {
+            return Ok(uids);
+        }
         let uids = numbers(uids);
         let changing = &self.services.mail.changing;
         let changed = changing.flag(&access, &uids, (flags, mode), if_version);
@@ -54,6 +65,10 @@ impl Call {
         if_version: Option<String>,
     ) -> Result<Vec<u64>, HostError<wit::ConditionalError>> {
         let access = self.conditional_access(&uids, if_version.as_ref())?;
+        let line = || format!("move {} to {destination:?}", messages(&uids));
+        if self.preview.records(line) {
+            return Ok(uids);
+        }
         let uids = numbers(uids);
         let changing = &self.services.mail.changing;
         let moved = changing.move_to(&access, &uids, destination, if_version);
@@ -67,6 +82,10 @@ impl Call {
         if_version: Option<String>,
     ) -> Result<Vec<u64>, HostError<wit::ConditionalError>> {
         let access = self.conditional_access(&uids, if_version.as_ref())?;
+        let line = || format!("delete {}", messages(&uids));
+        if self.preview.records(line) {
+            return Ok(uids);
+        }
         let uids = numbers(uids);
         let changing = &self.services.mail.changing;
         let deleted = changing.delete(&access, &uids, if_version).await;
@@ -79,6 +98,10 @@ impl Call {
         if_version: Option<String>,
     ) -> Result<Vec<u64>, HostError<wit::ConditionalError>> {
         let access = self.conditional_access(&uids, if_version.as_ref())?;
+        let line = || format!("move {} to the trash", messages(&uids));
+        if self.preview.records(line) {
+            return Ok(uids);
+        }
         let uids = numbers(uids);
         let changing = &self.services.mail.changing;
         let moved = changing.trash(&access, &uids, if_version).await;
@@ -87,6 +110,10 @@ impl Call {
 
     pub(super) async fn restore(&mut self, uids: Vec<u64>) -> Result<Vec<u64>, Error> {
         let access = self.change_access(&uids)?;
+        let line = || format!("restore {} from the trash", messages(&uids));
+        if self.preview.records(line) {
+            return Ok(uids);
+        }
         let uids = numbers(uids);
         let changing = &self.services.mail.changing;
         let restored = changing.restore(&access, &uids).await;
@@ -99,6 +126,7 @@ impl Call {
         destination: &str,
     ) -> Result<Vec<wit::CopiedMessage>, Error> {
         let access = self.change_access(&uids)?;
+        self.preview.refuse()?;
         let uids = numbers(uids);
         let changing = &self.services.mail.changing;
         let copied = changing.copy_to(&access, &uids, destination).await;

@@ -28,6 +28,7 @@ impl Call {
         key: Option<&str>,
     ) -> Result<wit::ImportedMessage, Error> {
         let access = self.mailbox_access(Scope::MailWrite)?;
+        self.preview.refuse()?;
         if message.size() > MAX_SIZE as u64 {
             return Err(import_error(importing::Error::TooLarge));
         }

@@ -16,12 +16,22 @@ impl Call {
     ) -> Result<(), Error> {
         let access = self.mailbox_access(Scope::MailWrite)?;
         let until = Timestamp::from_millis(until);
+        let line = || format!("snooze message {} until {until}", number.0);
+        if self.preview.records(line) {
+            return Ok(());
+        }
         let snoozed = self.services.snoozer.snooze(&access, number, until).await;
         snoozed.map_err(mailbox_error)?.ok_or(Error::NotFound)
     }
 
     pub(super) async fn unsnooze(&mut self, number: MessageNumber) -> Result<(), Error> {
         let access = self.mailbox_access(Scope::MailWrite)?;
+        if self
+            .preview
+            .records(|| format!("unsnooze message {}", number.0))
+        {
+            return Ok(());
+        }
         let back = self.services.snoozer.unsnooze(&access, number).await;
         back.map_err(mailbox_error)?.ok_or(Error::NotFound)
     }
