@@ -11,14 +11,14 @@ use latchmail_core::clock::Timestamp;
 use latchmail_core::secrets;
 use latchmail_directory::webhooks::{self as directory, Attempt, NewDelivery, Outcome as Sent};
 use latchmail_events::{Event, EventPage};
-use latchmail_jobs::{Handler, Job, Limits, Outcome, Step, run_steps};
+use latchmail_jobs::{Handler, Job, Limits, Outcome, Step, busy_wait, run_steps};
 use latchmail_mailbox::Access;
 use latchmail_mailbox::changelog::{cursor_row, reads_the_same};
 use tokio::time::{Instant, interval_at};
 
 use crate::content::{Content, Format};
 use crate::error::Error;
-use crate::schedule::{MAX_FAILING, MIN_FAILURES, busy_wait, is_early, wait};
+use crate::schedule::{MAX_FAILING, MIN_FAILURES, is_early, wait};
 use crate::sender::{Message, Refusal};
 use crate::settings::{Payload, StoredSettings};
 use crate::subscriptions::MAX_OF_ACCOUNT;

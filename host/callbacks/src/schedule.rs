@@ -14,9 +14,6 @@ const WAITS: [Duration; 9] = [
     Duration::from_hours(2),
     Duration::from_hours(4),
 ];
-/// The shortest and the longest wait for a permit of a busy receiver, without the random part.
-const MIN_BUSY_WAIT: Duration = Duration::from_millis(500);
-const MAX_BUSY_WAIT: Duration = Duration::from_secs(5);
 /// Maximum number of attempts for one event. The last attempt is about 24 hours after the first.
 const ATTEMPTS: i64 = 14;
 /// The time after which a webhook without a success is disabled.
@@ -43,14 +40,6 @@ pub(crate) fn is_early(rest: Duration, attempts: i64) -> bool {
     !rest.is_zero() && wait(attempts, u8::MAX).is_some_and(|longest| rest <= longest)
 }
 
-/// Returns the time after which a webhook asks again for a permit of its receiver. `waited` is the
-/// time for which its event is due. The time grows, so that many webhooks of a slow receiver cause
-/// few leases. Adds up to a half of the time, so that they do not ask at the same moment.
-pub(crate) fn busy_wait(waited: Duration, jitter: u8) -> Duration {
-    let wait = (waited / 2).clamp(MIN_BUSY_WAIT, MAX_BUSY_WAIT);
-    wait + wait * u32::from(jitter) / 512
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -66,24 +55,6 @@ mod tests {
         }
         // The first attempt is due when the event is stored.
         assert!(!is_early(Duration::from_hours(1), 0));
-    }
-
-    #[test]
-    fn a_webhook_that_waits_for_a_permit_asks_less_and_less_often() {
-        let waits = |jitter| {
-            let mut waited = Duration::ZERO;
-            let waits = std::iter::repeat_with(move || {
-                let wait = busy_wait(waited, jitter);
-                waited += wait;
-                wait
-            });
-            waits.take(20).collect::<Vec<_>>()
-        };
-        let (shortest, longest) = (waits(0), waits(255));
-        assert_eq!(shortest[0], MIN_BUSY_WAIT);
-        assert!(shortest.windows(2).all(|pair| pair[0] <= pair[1]));
-        assert_eq!(shortest[19], MAX_BUSY_WAIT);
-        assert!(longest.iter().all(|wait| *wait < MAX_BUSY_WAIT * 3 / 2));
     }
 
     #[test]

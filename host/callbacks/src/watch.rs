@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
 use latchmail_core::metrics;
 use latchmail_directory::hosts::Hosts;
@@ -64,7 +63,7 @@ impl Subscribers for WebhookSubscribers {
     }
 
     fn all(&self) -> BoxFuture<'_, Result<Vec<(String, Subscriber)>, SubscriberError>> {
-        async { Ok(self.0.subscribers().await?) }.boxed()
+        Box::pin(async move { Ok(self.0.subscribers().await?) })
     }
 
     fn start<'a>(
@@ -72,7 +71,7 @@ impl Subscribers for WebhookSubscribers {
         subscriber: &'a Subscriber,
     ) -> BoxFuture<'a, Result<(), SubscriberError>> {
         let (account, id) = (&subscriber.account, &subscriber.id);
-        async move { Ok(self.0.wake_now(account, id).await?) }.boxed()
+        Box::pin(async move { Ok(self.0.wake_now(account, id).await?) })
     }
 
     fn start_all<'a>(
@@ -80,7 +79,7 @@ impl Subscribers for WebhookSubscribers {
         mailbox: &'a str,
         _is_first: bool,
     ) -> BoxFuture<'a, Result<(), SubscriberError>> {
-        async move { Ok(self.0.wake_mailbox(mailbox).await?) }.boxed()
+        Box::pin(async move { Ok(self.0.wake_mailbox(mailbox).await?) })
     }
 
     fn set_watched(&self, mailboxes: usize) {

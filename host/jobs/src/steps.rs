@@ -15,6 +15,9 @@ use crate::store::{Job, Jobs};
 const TURN: Duration = Duration::from_secs(3);
 /// The delay after a failure of the database or of the mail server.
 const ERROR_DELAY: Duration = Duration::from_secs(2);
+/// The shortest and the longest wait for a busy resource, without the random part.
+const MIN_BUSY_WAIT: Duration = Duration::from_millis(500);
+const MAX_BUSY_WAIT: Duration = Duration::from_secs(5);
 
 /// What follows after a step of a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,5 +61,37 @@ pub async fn run_steps<'f, E: fmt::Display>(
                 return Outcome::Later(now.plus(ERROR_DELAY));
             }
         }
+    }
+}
+
+/// Returns the time after which a job asks again for a permit of a busy resource. `waited` is the
+/// time for which the job is due. The time grows, so that many jobs of a slow resource cause few
+/// leases. Adds up to a half of the time, so that they do not ask at the same moment.
+#[must_use]
+pub fn busy_wait(waited: Duration, jitter: u8) -> Duration {
+    let wait = (waited / 2).clamp(MIN_BUSY_WAIT, MAX_BUSY_WAIT);
+    wait + wait * u32::from(jitter) / 512
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_job_that_waits_for_a_permit_asks_less_and_less_often() {
+        let waits = |jitter| {
+            let mut waited = Duration::ZERO;
+            let waits = std::iter::repeat_with(move || {
+                let wait = busy_wait(waited, jitter);
+                waited += wait;
+                wait
+            });
+            waits.take(20).collect::<Vec<_>>()
+        };
+        let (shortest, longest) = (waits(0), waits(255));
+        assert_eq!(shortest[0], MIN_BUSY_WAIT);
+        assert!(shortest.windows(2).all(|pair| pair[0] <= pair[1]));
+        assert_eq!(shortest[19], MAX_BUSY_WAIT);
+        assert!(longest.iter().all(|wait| *wait < MAX_BUSY_WAIT * 3 / 2));
     }
 }
