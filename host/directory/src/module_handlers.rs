@@ -32,7 +32,10 @@ macro_rules! enabled {
 
 const FIND: &str = enabled!("account_id = $1 AND module = $2");
 const OF_ACCOUNT: &str = enabled!("account_id = $1 ORDER BY module");
-const RUNNING: &str = "SELECT account_id, module FROM module_handlers WHERE paused IS NULL";
+const RUNNING: &str = "SELECT h.account_id, h.module FROM module_handlers h \
+    JOIN modules m ON m.module = h.module WHERE h.paused IS NULL AND m.enabled";
+const IS_RUNNING: &str = "SELECT 1 FROM module_handlers h JOIN modules m ON m.module = h.module \
+    WHERE h.account_id = $1 AND h.module = $2 AND h.paused IS NULL AND m.enabled";
 const RUNNING_OF_ACCOUNT: &str =
     "SELECT module FROM module_handlers WHERE account_id = $1 AND paused IS NULL";
 const COUNTS: &str = "SELECT module, COUNT(*) AS enabled, \
@@ -248,12 +251,22 @@ impl ModuleHandlers {
         self.db.all(OF_ACCOUNT, [account]).await
     }
 
-    /// Returns the account and the module of all enabled modules that are not paused.
+    /// Returns the account and the module of all modules that an owner and the operator have
+    /// enabled and that are not paused.
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails.
     pub async fn running(&self) -> Result<Vec<(String, String)>, Error> {
         self.db.all(RUNNING, ()).await
+    }
+
+    /// Returns `true` if the owner of a mailbox and the operator have enabled a module, and the
+    /// module is not paused for the mailbox.
+    ///
+    /// # Errors
+    /// Returns [`Error`] if the database fails.
+    pub async fn is_running(&self, account: &str, module: &str) -> Result<bool, Error> {
+        self.db.exists(IS_RUNNING, (account, module)).await
     }
 
     /// Returns the enabled modules of a mailbox that are not paused.

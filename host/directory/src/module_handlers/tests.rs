@@ -110,6 +110,13 @@ async fn a_paused_module_continues_with_or_after_the_failed_event(fresh: Fresh) 
         [("ada".into(), "rules".into())]
     );
     assert_eq!(handlers.running_of_account("ada").await.unwrap(), ["rules"]);
+    assert!(handlers.is_running("ada", "rules").await.unwrap());
+    // The row stays while the operator has disabled the module.
+    let disabled = fresh.directory.modules.switch("rules", false, NOW, &origin);
+    disabled.await.unwrap();
+    assert!(handlers.running().await.unwrap().is_empty());
+    assert!(!handlers.is_running("ada", "rules").await.unwrap());
+    assert!(find(&fresh).await.unwrap().is_running());
 }
 
 async fn a_due_time_of_a_timer_is_changed_by_one_host(fresh: Fresh) {
