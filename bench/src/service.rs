@@ -71,7 +71,7 @@ impl Service {
     /// `host` runs the program without arguments.
     pub(crate) async fn start_for_api(host: &mut Command, modules: &Path) -> anyhow::Result<Self> {
         let credentials = format!(
-            "[modules.credentials]\nsource = '{}/latchmail_credentials.wasm'\ngrants = ['caller', 'profile', 'credentials']\n",
+            "[modules.credentials]\nsource = '{}/latchmail_credentials.wasm'\ngrants = ['caller', 'profile', 'credentials', 'modules']\n",
             modules.display()
         );
         let mut service = Self::start_with(host, modules, &credentials).await?;

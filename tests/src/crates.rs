@@ -7,7 +7,7 @@ use std::process::Command;
 use serde_json::Value;
 
 /// The crates of the service. Each may depend on those before it.
-const CRATES: [&str; 32] = [
+const CRATES: [&str; 33] = [
     "latchmail-shape",
     "latchmail-html",
     "latchmail-mailserver",
@@ -34,6 +34,7 @@ const CRATES: [&str; 32] = [
     "latchmail-attach",
     "latchmail-bindings",
     "latchmail-runtime",
+    "latchmail-handlers",
     "latchmail-http",
     "latchmail-pages",
     "latchmail-service",

@@ -125,6 +125,19 @@ families! {
     Gauge WEBHOOK_MAILBOXES("latchmail_webhook_mailboxes", [],
         "Mailboxes that this host watches for webhooks and agents.");
 
+    Counter HANDLER_CALLS("latchmail_handler_calls_total", [module: DYNAMIC, outcome: DYNAMIC],
+        "Finished calls of handlers of modules, for events and timers.");
+    Histogram HANDLER_DURATION("latchmail_handler_call_duration_seconds", [module: DYNAMIC],
+        "Duration of calls of handlers, with the wait for a sandbox.");
+    Histogram HANDLER_LAG("latchmail_handler_lag_seconds", [],
+        "Time from the entry in the change log to the call of a handler.");
+    Gauge HANDLERS_PAUSED("latchmail_handlers_paused", [module: DYNAMIC],
+        "Mailboxes for which a module is paused, because its calls failed.");
+    Gauge HANDLER_MAILBOXES("latchmail_handler_mailboxes", [],
+        "Mailboxes that this host watches for modules with handlers.");
+    Counter HANDLER_GAPS("latchmail_handler_gaps_total", [],
+        "Times at which a module missed events, because the change log did not have them any longer.");
+
     Gauge DATABASE_OPEN("latchmail_database_connections_open", [],
         "Open connections of the pool to the database.");
     Gauge DATABASE_IN_USE("latchmail_database_connections_in_use", [],

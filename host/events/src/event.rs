@@ -49,6 +49,19 @@ struct EventJson<'e> {
 }
 
 impl Event {
+    /// Creates the event of a change. `id` is the cursor after the change.
+    #[must_use]
+    pub fn of_change(id: String, time: Timestamp, change: &Change) -> Self {
+        let (kind, message) = classify(change);
+        Self {
+            id,
+            kind,
+            time,
+            message,
+            data: change_json(change),
+        }
+    }
+
     /// Returns the event as a JSON object.
     #[must_use]
     pub fn to_json(&self) -> String {

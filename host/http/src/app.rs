@@ -18,6 +18,7 @@ use latchmail_core::error::{Failure, StartError};
 use latchmail_core::limits::Key;
 use latchmail_directory::Directory;
 use latchmail_events::{Streams, Watcher};
+use latchmail_handlers::Handlers;
 use latchmail_jobs::Jobs;
 use latchmail_mailbox::drafts::Drafts;
 use latchmail_mailbox::importing::Importer;
@@ -76,6 +77,8 @@ pub struct App {
     pub drafts: Arc<Drafts>,
     /// Webhooks, and the subscriptions of agents.
     pub webhooks: Arc<Webhooks>,
+    /// The modules that act without a request.
+    pub handlers: Arc<Handlers>,
     /// Work without requests.
     pub jobs: Arc<Jobs>,
     /// Authentication.
@@ -85,7 +88,7 @@ pub struct App {
     /// The DKIM keys.
     pub dkim: Arc<latchmail_dkim::Keys>,
     /// The module manager.
-    pub module_manager: ModuleManager,
+    pub module_manager: Arc<ModuleManager>,
     /// The pages of the main listener.
     pub pages: Pages,
     /// The routes, the rate limits and the settings of the main listener.

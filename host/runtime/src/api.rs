@@ -21,6 +21,7 @@ mod host_call;
 mod http_client;
 mod log;
 mod mailbox;
+mod modules;
 mod outbox;
 mod problem;
 mod profile;

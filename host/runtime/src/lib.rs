@@ -9,6 +9,7 @@
 //! | [`modules`] | the sandbox: loads components and calls them for requests |
 //! | [`manager`] | decides which modules serve, and changes them while the service runs |
 //! | [`api`] | the host functions of components, one file for each interface |
+//! | [`owner_modules`] | the switch with which owners let modules act without a request |
 //! | [`module_log`] | recent log entries of each module, in memory |
 
 pub mod api;
@@ -16,3 +17,4 @@ mod log_line;
 pub mod manager;
 pub mod module_log;
 pub mod modules;
+pub mod owner_modules;

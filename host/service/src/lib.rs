@@ -33,6 +33,7 @@ use latchmail_core::traces::Tracer;
 use latchmail_directory::Directory;
 use latchmail_directory::credentials::index_keys::ServiceUse;
 use latchmail_events::{Streams, Watcher};
+use latchmail_handlers::Handlers;
 use latchmail_http::{ApiInfo, App, HttpState, RouteTable, route_groups};
 use latchmail_jobs::Runner;
 use latchmail_mailbox::Snoozer;
@@ -71,7 +72,7 @@ pub struct Running {
     notices_server: Option<transport::Running>,
     socket: Option<PrivateSocket>,
     operator_page: Option<OperatorPage>,
-    jobs: [Runner; 2],
+    jobs: [Runner; 3],
     tasks: Vec<JoinHandle<()>>,
     trace_exporter: Option<traces::Exporter>,
 }
@@ -153,6 +154,7 @@ pub async fn start(mut config: Config, clock: Clock) -> Result<Running, StartErr
         tokio::spawn(Arc::clone(&app.watcher).run()),
         tokio::spawn(events::log_bounces(Arc::clone(&app))),
         tokio::spawn(Arc::clone(&app.webhooks).watch(app.directory.hosts.clone())),
+        tokio::spawn(Arc::clone(&app.handlers).watch(app.directory.hosts.clone())),
         tokio::spawn(hosts::announce(Arc::clone(&app))),
         tokio::spawn(hosts::handle_events(Arc::clone(&app), events)),
         tokio::spawn(keys::follow(Arc::clone(&app), current_key)),
@@ -296,6 +298,16 @@ async fn build(
         },
     )?;
     let webhooks = Arc::new(webhooks);
+    let handlers = Arc::new(Handlers::new(latchmail_handlers::Parts {
+        stored: directory.module_handlers.clone(),
+        accounts: directory.accounts.clone(),
+        audit: directory.events.clone(),
+        keys: auth.keys(),
+        jobs: Arc::clone(&jobs),
+        mail: Arc::clone(&mail),
+        watcher: Arc::clone(&watcher),
+        rights: jobs::access(ServiceUse::Outbox, &directory, &auth, &clock),
+    }));
     let services = Services {
         mail: Arc::clone(&mail),
         outbox: Arc::clone(&outbox),
@@ -313,12 +325,15 @@ async fn build(
         ),
         domains,
         teams: Arc::new(teams),
+        owner_modules: handlers.clone(),
         modules: directory.modules.clone(),
         fetch,
         clock: clock.clone(),
     };
     let (module_manager, failing) =
         ModuleManager::new(&config, services, directory.clone(), clock.clone())?;
+    let module_manager = Arc::new(module_manager);
+    handlers.set_manager(&module_manager);
     let table = RouteTable::build(
         &ApiInfo::from_config(&config),
         route_groups(&config, PAGES, &[])?,
@@ -343,6 +358,7 @@ async fn build(
         drafts,
         snoozer,
         webhooks,
+        handlers,
         jobs,
         auth,
         oauth,
@@ -500,6 +516,7 @@ impl Running {
             task.abort();
         }
         self.app.webhooks.stop();
+        self.app.handlers.stop();
         futures_util::future::join_all(self.jobs.map(Runner::stop)).await;
         self.app.auth.finished().await;
         self.app.drafts.finished().await;

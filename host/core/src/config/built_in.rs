@@ -37,7 +37,7 @@ pub const BUILT_IN: [BuiltInModule; 7] = [
     },
     BuiltInModule {
         name: "credentials",
-        grants: &["caller", "profile", "credentials"],
+        grants: &["caller", "profile", "credentials", "modules"],
         paths: API,
     },
     BuiltInModule {

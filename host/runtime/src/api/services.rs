@@ -17,6 +17,8 @@ use latchmail_mailbox::outbox::Outbox;
 use latchmail_mailbox::{Mail, Snoozer};
 use latchmail_net::fetch::Fetch;
 
+use crate::owner_modules::OwnerModules;
+
 /// The services that host functions call.
 #[derive(Clone, Debug)]
 pub struct Services {
@@ -44,6 +46,8 @@ pub struct Services {
     pub domains: Arc<Domains>,
     /// Shared mailboxes and their members.
     pub teams: Arc<Teams>,
+    /// The switch with which owners let modules act without a request.
+    pub owner_modules: Arc<dyn OwnerModules>,
     /// The database of modules, and of the data that modules keep for accounts.
     pub modules: Modules,
     /// HTTP requests to other hosts.

@@ -17,7 +17,7 @@ use crate::api::Call;
 pub(super) const UNGRANTED: [&str; 5] = ["types", "blobs", "streams", "log", "config"];
 
 /// Interfaces of `latchmail:host` that an operator can grant.
-pub const GRANTABLE: [&str; 16] = [
+pub const GRANTABLE: [&str; 17] = [
     "caller",
     "mailbox",
     "outbox",
@@ -34,6 +34,7 @@ pub const GRANTABLE: [&str; 16] = [
     "filters",
     "webhooks",
     "subscriptions",
+    "modules",
 ];
 
 /// The interfaces of WASI 0.2 that the standard libraries of programming languages need. These
@@ -122,6 +123,7 @@ pub(crate) fn linker(engine: &Engine, grants: &[String]) -> wasmtime::Result<Lin
             "subscriptions" => {
                 host::subscriptions::add_to_linker::<_, HasSelf<Call>>(&mut linker, call)?;
             }
+            "modules" => host::modules::add_to_linker::<_, HasSelf<Call>>(&mut linker, call)?,
             unknown => {
                 return Err(wasmtime::Error::msg(format!(
                     "there is no interface `{unknown}`"

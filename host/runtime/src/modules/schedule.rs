@@ -28,6 +28,14 @@ pub struct Cron {
     crontab: Box<Crontab>,
 }
 
+impl Cron {
+    /// Returns the expression, with single spaces between its fields.
+    #[must_use]
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+}
+
 impl Schedule {
     /// Creates an interval. The error is a phrase that follows the name of the timer.
     pub(super) fn every(seconds: u32) -> Result<Self, String> {

@@ -1,0 +1,246 @@
+//! The steps of a job of events: reads the next events, and calls the module for each of them.
+
+use std::time::Duration;
+
+use latchmail_core::caller::Scope;
+use latchmail_core::clock::Timestamp;
+use latchmail_core::{metrics, secrets};
+use latchmail_directory::module_handlers::{EnabledModule, FailedCall, Progress};
+use latchmail_events::{Event, EventPage};
+use latchmail_jobs::{Job, Step};
+use latchmail_mailbox::Error as MailboxError;
+use latchmail_runtime::modules::{EventSubscription, Trigger};
+use tokio::time::Instant;
+
+use crate::error::Error;
+use crate::filter::Filter;
+use crate::handlers::{Active, Handlers, busy_until, subscriptions};
+use crate::outcome::{MAX_RETRY, Next, next};
+
+/// Maximum number of events that are read from the change log at a time.
+const PAGE: usize = 50;
+/// The interval at which the position is stored while events are done. After a kill of the host,
+/// the events of this time are handled again.
+const STORE_INTERVAL: Duration = Duration::from_millis(50);
+
+impl Handlers {
+    /// Handles the next events of a mailbox. All rights are read again.
+    pub(crate) async fn event_step(&self, job: &Job, now: Timestamp) -> Result<Step, Error> {
+        let (account, module) = (&job.account, &job.key);
+        let Some(active) = self.active(account, module).await? else {
+            return self.without_module(account, module, now).await;
+        };
+        let sets = subscriptions(&active.module).map_or(&[][..], |found| found.events.as_slice());
+        // An event shows what is in the mailbox.
+        if sets.is_empty() || !active.scopes.contains(&Scope::MailRead) {
+            return Ok(Step::Done);
+        }
+        let next_at = active.row.next_at();
+        let rest = next_at.since(now);
+        // A longer wait is due to a clock that was set back.
+        if !rest.is_zero() && rest <= MAX_RETRY {
+            return Ok(Step::At(next_at));
+        }
+        let Some(_permit) = self.permits.try_acquire(module) else {
+            return Ok(Step::At(busy_until(now, job.due_at)?));
+        };
+        let work = self.handle_events(&active, sets, now);
+        self.while_permitted(&active, now, work).await
+    }
+
+    async fn handle_events(
+        &self,
+        active: &Active,
+        sets: &[EventSubscription],
+        now: Timestamp,
+    ) -> Result<Step, Error> {
+        let mut row = active.row.clone();
+        let page = self.read_events(active, sets, Some(&row.cursor)).await;
+        let page = match page {
+            Ok(page) => page,
+            Err(Error::Mailbox(MailboxError::CursorExpired)) => {
+                return self.skip_lost_events(active, sets, now).await;
+            }
+            Err(error) => return Err(error),
+        };
+        let filter = Filter::new(sets, &self.mail, &active.access).await?;
+        let began = Instant::now();
+        let mut stored_at = began;
+        let mut position = row.cursor.clone();
+        for event in &page.events {
+            if filter.accepts(event) {
+                let lag = now.plus(began.elapsed()).since(event.time);
+                metrics::HANDLER_LAG.observe([], lag);
+                let next = self.handle_event(active, event, row.failures).await;
+                if next != Next::Done {
+                    return self.stop_at(&mut row, &position, event, next).await;
+                }
+                row.failures = 0;
+            }
+            position.clone_from(&event.id);
+            if stored_at.elapsed() >= STORE_INTERVAL {
+                if !self.store(&mut row, &position, now, 0).await? {
+                    return Ok(Step::Continue);
+                }
+                stored_at = Instant::now();
+            }
+        }
+        if page.events.is_empty() && page.cursor == row.cursor {
+            return Ok(if page.more {
+                Step::Continue
+            } else {
+                Step::Done
+            });
+        }
+        // Another host can do the step at the same time, if this host has lost its lease.
+        let is_stored = self.store(&mut row, &page.cursor, now, 0).await?;
+        let is_done = is_stored && page.events.is_empty() && !page.more;
+        Ok(if is_done { Step::Done } else { Step::Continue })
+    }
+
+    /// Reads events after a position. Without a position, returns the current position.
+    pub(crate) async fn read_events(
+        &self,
+        active: &Active,
+        sets: &[EventSubscription],
+        since: Option<&str>,
+    ) -> Result<EventPage, Error> {
+        let filter = Filter::of_feed(sets);
+        let page = self.feed.read(&active.access, since, &filter, PAGE).await?;
+        // Only a filter with a folder can return `None`.
+        page.ok_or_else(|| Error::NotFound("the mailbox has no change log".into()))
+    }
+
+    async fn handle_event(&self, active: &Active, event: &Event, failures: i64) -> Next {
+        let id = event_key(&active.row.account, event);
+        let trigger = Trigger::Event {
+            id: &id,
+            kind: event.kind.name(),
+            time: event.time,
+            data: &event.data,
+        };
+        next(self.call(active, trigger, None).await, failures)
+    }
+
+    /// Records a call that did not handle its event. `position` is the position before the event.
+    async fn stop_at(
+        &self,
+        row: &mut EnabledModule,
+        position: &str,
+        event: &Event,
+        next: Next,
+    ) -> Result<Step, Error> {
+        let now = self.jobs.now().await?;
+        match next {
+            Next::Done => Ok(Step::Continue),
+            Next::Repeat { after, failures } => {
+                let next_at = now.plus(after);
+                self.store(row, position, next_at, failures).await?;
+                Ok(Step::At(next_at))
+            }
+            Next::Pause(reason) => {
+                let failures = row.failures;
+                if self.store(row, position, now, failures).await? {
+                    let failed = FailedCall::Event(&event.id);
+                    self.pause(row, &reason, failed, now).await?;
+                }
+                // The next step finds out what another host has stored.
+                Ok(Step::Continue)
+            }
+        }
+    }
+
+    /// Pauses a module for a mailbox.
+    pub(crate) async fn pause(
+        &self,
+        row: &EnabledModule,
+        reason: &str,
+        failed: FailedCall<'_>,
+        now: Timestamp,
+    ) -> Result<(), Error> {
+        if self.stored.pause(row, reason, failed, now).await? {
+            let (module, account) = (&row.module, &row.account);
+            tracing::warn!(module, account, reason, "paused a module for a mailbox");
+        }
+        Ok(())
+    }
+
+    /// Stores a position, unless it is stored. Returns `false` if the row has changed since it was
+    /// read.
+    async fn store(
+        &self,
+        row: &mut EnabledModule,
+        cursor: &str,
+        next_at: Timestamp,
+        failures: i64,
+    ) -> Result<bool, Error> {
+        let progress = Progress {
+            cursor,
+            next_at,
+            failures,
+        };
+        let is_stored = self.stored.advance(row, progress).await?;
+        cursor.clone_into(&mut row.cursor);
+        Ok(is_stored)
+    }
+
+    /// Continues with the current position of the change log, because the events since the old
+    /// position are not known any longer.
+    async fn skip_lost_events(
+        &self,
+        active: &Active,
+        sets: &[EventSubscription],
+        now: Timestamp,
+    ) -> Result<Step, Error> {
+        let page = self.read_events(active, sets, None).await?;
+        let mut row = active.row.clone();
+        if self.store(&mut row, &page.cursor, now, 0).await? {
+            let (module, account) = (&row.module, &row.account);
+            tracing::warn!(
+                module,
+                account,
+                "the module missed events, because the change log does not have them any longer"
+            );
+            metrics::HANDLER_GAPS.increment([]);
+        }
+        Ok(Step::Continue)
+    }
+}
+
+/// Returns the id of an event for the module. The cursor of an event is no such id: it is another
+/// one if the mailbox has changed before the event is read again.
+fn event_key(account: &str, event: &Event) -> String {
+    let kind = event.kind.name();
+    let time = event.time.millis();
+    let subject = match event.message {
+        Some(number) => number.0.to_string(),
+        None => event.data.to_string(),
+    };
+    secrets::sha256_hex(&format!("{account}\0{kind}\0{time}\0{subject}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use latchmail_core::message_number::MessageNumber;
+    use latchmail_mailbox::changelog::Change;
+
+    use super::*;
+
+    #[test]
+    fn the_id_of_an_event_does_not_depend_on_the_page_in_which_it_is_read() {
+        let event = |cursor: &str, number, flags: &[&str], time| {
+            let change = Change::Created {
+                number: MessageNumber(number),
+                folder: "INBOX".into(),
+                flags: flags.iter().map(ToString::to_string).collect(),
+            };
+            Event::of_change(cursor.into(), Timestamp::from_millis(time), &change)
+        };
+        let first = event_key("ada", &event("c1", 7, &[], 1000));
+        // The message got a flag before the event was read again.
+        assert_eq!(event_key("ada", &event("c2", 7, &["\\Seen"], 1000)), first);
+        assert_ne!(event_key("bob", &event("c1", 7, &[], 1000)), first);
+        assert_ne!(event_key("ada", &event("c1", 8, &[], 1000)), first);
+        assert_ne!(event_key("ada", &event("c1", 7, &[], 1001)), first);
+    }
+}
