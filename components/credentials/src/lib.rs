@@ -8,12 +8,13 @@ mod app_passwords;
 mod grants;
 mod label;
 mod model;
+mod modules;
 mod password;
 mod profile;
 mod sessions;
 mod tokens;
 
-use latchmail_sdk::capability::{Caller, Config, Credentials, Profile, Scope};
+use latchmail_sdk::capability::{Caller, Config, Credentials, OwnerModules, Profile, Scope};
 use latchmail_sdk::{Module, Route};
 use utoipa::OpenApi;
 
@@ -36,7 +37,9 @@ const SMALL: u32 = 16 * 1024;
         grants::list_grants,
         grants::end_grant,
         grants::suspend_grant,
-        grants::resume_grant
+        grants::resume_grant,
+        modules::list_modules,
+        modules::switch_module
     ),
     tags(
         (name = "Profile", description = "The profile and the password of the account"),
@@ -47,7 +50,7 @@ struct Description;
 
 /// Returns the module.
 #[must_use]
-pub fn module<H: Profile + Credentials + Caller + Config>() -> Module<H> {
+pub fn module<H: Profile + Credentials + OwnerModules + Caller + Config>() -> Module<H> {
     Module::new(
         "credentials",
         env!("CARGO_PKG_VERSION"),
@@ -89,6 +92,12 @@ pub fn module<H: Profile + Credentials + Caller + Config>() -> Module<H> {
     .route(Route::new("endGrant", grants::end_grant).bucket("app_passwords"))
     .route(Route::new("suspendGrant", grants::suspend_grant).bucket("app_passwords"))
     .route(Route::new("resumeGrant", grants::resume_grant).bucket("app_passwords"))
+    .route(Route::new("listAccountModules", modules::list_modules).bucket("profile"))
+    .route(
+        Route::new("switchAccountModule", modules::switch_module)
+            .bucket("profile")
+            .takes(SMALL),
+    )
 }
 
 latchmail_sdk::export!(module);

@@ -19,6 +19,7 @@ mod filters;
 mod http_client;
 mod log;
 mod mailbox;
+mod modules;
 mod outbox;
 mod profile;
 mod store;
@@ -55,6 +56,7 @@ pub use self::mailbox::{
     RenamedFolder, Role, Search, SearchError, SearchResult, Snippet, SortOrder, Spam, Summary,
     Thread, ThreadList, ThreadMessages, ThreadsError, Verdict,
 };
+pub use self::modules::{HandledEvents, ModuleTimer, OwnerModule, OwnerModules};
 pub use self::outbox::{
     Draft, File, FileSource, Header, MessagePart, Original, Outbox, OutboxEntry, SendError,
     SendOptions, Sent, UploadedFile,

@@ -17,6 +17,7 @@ mod listing;
 mod mail;
 mod mailbox;
 mod message_changes;
+mod modules;
 mod outbox;
 mod profile;
 mod search;
@@ -35,14 +36,15 @@ pub use deliveries::set_delivery;
 pub use filters::{activate_other_script, forget_filters};
 pub use forward_addresses::forward_code;
 pub use grants::put_grant;
+pub use modules::put_module;
 pub use outbox::{SentFile, SentMessage};
 pub use webhooks::{fail_callbacks, set_webhook_deliveries};
 
 use super::NOW;
 use crate::capability::{
     AccountGrant, Alias, Caller, Config, Credential, Delivery, Details, Domain, Error, Expected,
-    HttpRequest, HttpResponse, Identity, Kind, Level, Log, Scope, Sent, TeamMember, Timestamp,
-    Token,
+    HttpRequest, HttpResponse, Identity, Kind, Level, Log, OwnerModule, Scope, Sent, TeamMember,
+    Timestamp, Token,
 };
 use crate::scope;
 
@@ -102,6 +104,7 @@ struct Account {
     filters: filters::StoredFilters,
     webhooks: Vec<webhooks::StoredWebhook>,
     subscriptions: Vec<webhooks::StoredSubscription>,
+    modules: Vec<OwnerModule>,
     /// The reason why receivers of subscriptions fail.
     callback_fault: Option<String>,
     /// The members of the mailbox without the owner, sorted by address.

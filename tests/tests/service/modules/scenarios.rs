@@ -251,6 +251,7 @@ async fn the_host_returns_what_the_scenarios_expect() {
         "filters",
         "webhooks",
         "subscriptions",
+        "modules",
     ];
     let mut settings = format!(
         "modules.scenarios.source = '{}'\nmodules.scenarios.grants = {grants:?}\n\
