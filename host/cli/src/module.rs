@@ -102,6 +102,33 @@ pub enum Command {
         #[arg(long, value_name = "DIGEST")]
         to: Option<String>,
     },
+    /// Resume a module for a mailbox for which it is paused. The service pauses a module if its
+    /// calls for the events or the timers of a mailbox fail.
+    Resume {
+        /// Name of the module.
+        name: String,
+        /// Address of the account.
+        #[arg(long, value_name = "ADDRESS")]
+        account: String,
+        /// Continue after the event, or after the due time of the timer, that caused the pause.
+        #[arg(long)]
+        skip: bool,
+    },
+    /// Call a module for past mail of an account whose owner has enabled the module, and show the
+    /// changes that the module would make. Nothing is changed or sent.
+    Preview {
+        /// Name of the module.
+        name: String,
+        /// Address of the account.
+        #[arg(long, value_name = "ADDRESS")]
+        account: String,
+        /// Number of messages, from the newest.
+        #[arg(long, value_name = "N", default_value = "100", value_parser = clap::value_parser!(u32).range(1..=500))]
+        last: u32,
+        /// Print a JSON object.
+        #[arg(long)]
+        json: bool,
+    },
     /// Remove a module and all its versions.
     Remove {
         /// Name of the module.
@@ -174,6 +201,27 @@ pub async fn run(service: &ServiceArgs, command: Command) -> anyhow::Result<()> 
         Command::Rollback { name, to } => {
             let body = to.map(|to| json!({ "digest": to }));
             post_change(&socket, &name, "/rollback", body).await
+        }
+        Command::Resume {
+            name,
+            account,
+            skip,
+        } => {
+            let path = format!("{}/resume", module_path(&name)?);
+            let body = json!({ "account": account, "skip": skip });
+            send(&socket, Method::POST, &path, Some(body)).await?;
+            print_line(&format!("resumed {name} for {}", escape(&account)))
+        }
+        Command::Preview {
+            name,
+            account,
+            last,
+            json,
+        } => {
+            let path = format!("{}/preview", module_path(&name)?);
+            let body = json!({ "account": account, "last": last });
+            let response = send(&socket, Method::POST, &path, Some(body)).await?;
+            show(&response, json, output::preview)
         }
         Command::Remove { name, purge } => {
             let query = if purge { "?purge=true" } else { "" };

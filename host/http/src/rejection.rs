@@ -145,6 +145,23 @@ impl From<manager::Error> for Rejection {
     }
 }
 
+impl From<latchmail_handlers::Error> for Rejection {
+    fn from(error: latchmail_handlers::Error) -> Self {
+        match error {
+            latchmail_handlers::Error::NotFound(text) => Self::new(
+                StatusCode::NOT_FOUND,
+                codes::MODULE_NOT_FOUND,
+                capitalize(&text),
+            ),
+            latchmail_handlers::Error::Mailbox(error) => {
+                let text = "Mail server is unavailable, please try again in a moment";
+                Self::unavailable(codes::MAIL_SERVER_UNAVAILABLE, text).because(error)
+            }
+            latchmail_handlers::Error::Failed(failure) => failure.into(),
+        }
+    }
+}
+
 /// Returns `text` with an upper-case first letter.
 fn capitalize(text: &str) -> String {
     let mut letters = text.chars();

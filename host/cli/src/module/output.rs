@@ -10,7 +10,14 @@ const DIGEST_PREFIX: usize = 12;
 /// Returns a table with one row for each module.
 pub(super) fn modules(response: &Value) -> Vec<String> {
     let heading = [
-        "MODULE", "STATE", "VERSION", "DIGEST", "REQUESTS", "FAILED", "",
+        "MODULE",
+        "STATE",
+        "VERSION",
+        "DIGEST",
+        "REQUESTS",
+        "FAILED",
+        "MAILBOXES",
+        "",
     ];
     let rows = list(response, "modules").iter().map(|module| {
         let health = &module["health"];
@@ -18,6 +25,12 @@ pub(super) fn modules(response: &Value) -> Vec<String> {
             .iter()
             .filter_map(|kind| health[kind].as_u64())
             .sum::<u64>();
+        let mailboxes = &module["mailboxes"];
+        let paused = mailboxes["paused"].as_u64().unwrap_or(0);
+        let mailboxes = match (number(&mailboxes["enabled"]), paused) {
+            (enabled, 0) => enabled,
+            (enabled, paused) => format!("{enabled} ({paused} paused)"),
+        };
         let remark = match (text(&module["problem"]), health["failing"].as_bool()) {
             (problem, _) if !problem.is_empty() => problem,
             (_, Some(true)) => format!("failing: {}", text(&health["lastProblem"])),
@@ -34,6 +47,7 @@ pub(super) fn modules(response: &Value) -> Vec<String> {
             } else {
                 "-".into()
             },
+            mailboxes,
             remark,
         ]
     });
@@ -69,6 +83,7 @@ pub(super) fn module(report: &Value) -> Vec<String> {
         }
     }
     lines.extend(manifest_lines(report));
+    lines.extend(mailbox_lines(&report["mailboxes"]));
     lines.push("versions".into());
     lines.extend(list(report, "versions").iter().map(|version| {
         let serving = version["serving"] == true;
@@ -81,6 +96,50 @@ pub(super) fn module(report: &Value) -> Vec<String> {
             if serving { " serving" } else { "" },
         )
     }));
+    lines
+}
+
+/// Returns the mailboxes for which a module acts without a request as lines.
+fn mailbox_lines(mailboxes: &Value) -> Vec<String> {
+    if !mailboxes.is_object() {
+        return Vec::new();
+    }
+    let mut lines = vec![format!(
+        "mailboxes {} enabled, {} paused",
+        number(&mailboxes["enabled"]),
+        number(&mailboxes["paused"]),
+    )];
+    lines.extend(list(mailboxes, "pausedMailboxes").iter().map(|paused| {
+        format!(
+            "  {} paused since {}: {}",
+            text(&paused["account"]),
+            text(&paused["since"]),
+            text(&paused["reason"]),
+        )
+    }));
+    lines
+}
+
+/// Formats the calls of a preview as lines: each call with its changes.
+pub(super) fn preview(response: &Value) -> Vec<String> {
+    let calls = list(response, "calls");
+    let mut lines = Vec::new();
+    for call in calls {
+        lines.push(format!(
+            "message {} in {}: {}",
+            number(&call["uid"]),
+            text(&call["folder"]),
+            text(&call["outcome"]),
+        ));
+        let changes = list(call, "changes").iter();
+        lines.extend(changes.map(|change| format!("  {}", text(change))));
+    }
+    if response["complete"] == false {
+        lines.push("stopped before the last message, because the preview took too long".into());
+    }
+    if lines.is_empty() {
+        lines.push("no messages".into());
+    }
     lines
 }
 

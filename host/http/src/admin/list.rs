@@ -1,6 +1,7 @@
 //! `GET /api/v1/admin/modules` and `GET /api/v1/admin/modules/{name}`: list and show modules.
 
 use http::StatusCode;
+use latchmail_handlers::{MailboxCounts, ModuleMailboxes};
 use latchmail_runtime::manager::report::{Report, Summary};
 use serde::Serialize;
 use utoipa::ToSchema;
@@ -14,7 +15,31 @@ use crate::rejection::Rejection;
 #[derive(Serialize, ToSchema)]
 struct Modules {
     /// The modules, sorted by name.
-    modules: Vec<Summary>,
+    modules: Vec<ModuleEntry>,
+}
+
+/// A module of the list.
+#[derive(Serialize, ToSchema)]
+struct ModuleEntry {
+    #[serde(flatten)]
+    summary: Summary,
+    /// The mailboxes for which the module acts without a request. Absent if no owner has enabled
+    /// the module.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    mailboxes: Option<MailboxCounts>,
+}
+
+/// The details of a module.
+#[derive(Serialize, ToSchema)]
+struct ModuleDetails {
+    #[serde(flatten)]
+    report: Report,
+    /// The mailboxes for which the module acts without a request. Absent if no owner has enabled
+    /// the module.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    mailboxes: Option<ModuleMailboxes>,
 }
 
 /// Lists the modules.
@@ -23,7 +48,7 @@ struct Modules {
 /// active, returns the reason instead of the version.
 ///
 /// # Errors
-/// Returns 500 if the response cannot be serialized.
+/// Returns 500 if the database fails.
 #[utoipa::path(
     get,
     path = "/api/v1/admin/modules",
@@ -38,8 +63,15 @@ struct Modules {
         )
     )),
 )]
-pub(super) fn list_modules<S: AdminState>(state: &S) -> Result<Response, Rejection> {
-    let modules = state.app().module_manager.list();
+pub(super) async fn list_modules<S: AdminState>(state: &S) -> Result<Response, Rejection> {
+    let app = state.app();
+    let mut mailboxes = app.handlers.mailbox_counts().await?;
+    let modules = app.module_manager.list().into_iter();
+    let modules = modules.map(|summary| ModuleEntry {
+        mailboxes: mailboxes.remove(&summary.name),
+        summary,
+    });
+    let modules = modules.collect();
     message::json(StatusCode::OK, &Modules { modules })
 }
 
@@ -60,7 +92,7 @@ pub(super) fn list_modules<S: AdminState>(state: &S) -> Result<Response, Rejecti
         (
             status = 200,
             description = "The module",
-            body = Report,
+            body = ModuleDetails,
             links(
                 ("enableModule" = (operation_id = "enableModule", parameters(("name" = "$request.path.name")))),
                 ("disableModule" = (operation_id = "disableModule", parameters(("name" = "$request.path.name")))),
@@ -75,10 +107,10 @@ pub(super) async fn show_module<S: AdminState>(
     state: &S,
     request: &Request,
 ) -> Result<Response, Rejection> {
-    let report = state
-        .app()
-        .module_manager
-        .show(module_name(request))
-        .await?;
-    message::json(StatusCode::OK, &report)
+    let (app, name) = (state.app(), module_name(request));
+    let details = ModuleDetails {
+        report: app.module_manager.show(name).await?,
+        mailboxes: app.handlers.mailboxes(name).await?,
+    };
+    message::json(StatusCode::OK, &details)
 }

@@ -9,7 +9,7 @@ use latchmail_runtime::modules::{Access, Route};
 use utoipa::OpenApi;
 
 use super::state::AdminState;
-use super::{change, inspect, install, list, log};
+use super::{change, handlers, inspect, install, list, log};
 use crate::route_group::{HostRoute, RouteGroup, host_route};
 
 /// The maximum size of a request body in bytes. The body contains the components in base64, within
@@ -36,7 +36,9 @@ const COMPONENTS: &str = "/modules/*/component";
         change::enable_module,
         change::disable_module,
         change::roll_module_back,
-        change::remove_module
+        change::remove_module,
+        handlers::resume_module,
+        handlers::preview_module
     ),
     tags((name = "Administration", description = "Changes of modules at run time"))
 )]
@@ -54,6 +56,8 @@ pub fn route_group<S: AdminState>(bucket: &str) -> Result<RouteGroup<S>, StartEr
     const LOG: &str = "/api/v1/admin/modules/{name}/log";
     const ENABLE: &str = "/api/v1/admin/modules/{name}/enable";
     const DISABLE: &str = "/api/v1/admin/modules/{name}/disable";
+    const RESUME: &str = "/api/v1/admin/modules/{name}/resume";
+    const PREVIEW: &str = "/api/v1/admin/modules/{name}/preview";
     const ROLL_BACK: &str = "/api/v1/admin/modules/{name}/rollback";
     let route =
         |method, path, operation, max_body| route(bucket, method, path, operation, max_body);
@@ -61,7 +65,7 @@ pub fn route_group<S: AdminState>(bucket: &str) -> Result<RouteGroup<S>, StartEr
         vec![
             HostRoute {
                 route: route(Method::GET, ALL, "listModules", 0),
-                handler: |state, _| Box::pin(ready(list::list_modules(state))),
+                handler: |state, _| Box::pin(list::list_modules(state)),
             },
             HostRoute {
                 route: route(Method::GET, ONE, "showModule", 0),
@@ -95,6 +99,24 @@ pub fn route_group<S: AdminState>(bucket: &str) -> Result<RouteGroup<S>, StartEr
                     MAX_BODY_WITHOUT_COMPONENTS,
                 ),
                 handler: |state, request| Box::pin(change::roll_module_back(state, request)),
+            },
+            HostRoute {
+                route: route(
+                    Method::POST,
+                    RESUME,
+                    "resumeModule",
+                    MAX_BODY_WITHOUT_COMPONENTS,
+                ),
+                handler: |state, request| Box::pin(handlers::resume_module(state, request)),
+            },
+            HostRoute {
+                route: route(
+                    Method::POST,
+                    PREVIEW,
+                    "previewModule",
+                    MAX_BODY_WITHOUT_COMPONENTS,
+                ),
+                handler: |state, request| Box::pin(handlers::preview_module(state, request)),
             },
             HostRoute {
                 route: route(Method::DELETE, ONE, "removeModule", 0),

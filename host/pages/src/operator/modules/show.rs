@@ -1,6 +1,7 @@
 //! `/admin/modules/{name}`: a module with its limits and its stored versions. On this page, the
 //! administrator can switch to another version.
 
+use latchmail_handlers::ModuleMailboxes;
 use latchmail_http::message::{Request, Response};
 use latchmail_http::rejection::Rejection;
 use latchmail_runtime::manager::report::{Policy, VersionReport};
@@ -29,6 +30,8 @@ const HEADINGS: [&str; 8] = [
     "Actions",
 ];
 
+const PAUSED_HEADINGS: [&str; 3] = ["Account", "Since", "Reason"];
+
 /// Shows a module.
 pub(in super::super) async fn show(
     state: &PageState,
@@ -38,6 +41,7 @@ pub(in super::super) async fn show(
         let visit = Visit::of(state, request).await?;
         let name = name(request);
         let report = visit.app.module_manager.show(name).await?;
+        let mailboxes = visit.app.handlers.mailboxes(name).await?;
         let usage = AllUsage::read();
         let (summary, csrf) = (&report.summary, &visit.browser.csrf);
         let numbers = Numbers::of(summary, &usage);
@@ -53,6 +57,7 @@ pub(in super::super) async fn show(
                 @if let Some(policy) = &report.policy { (limits(policy)) }
             }
             (switch_button(csrf, summary, "facts"))
+            @if let Some(mailboxes) = &mailboxes { (mailbox_list(name, mailboxes)) }
             h2 { "Versions" }
             p.soft { "The numbers are those of this host since its start." }
             (table("Installed versions, the newest first", &HEADINGS, &rows))
@@ -60,6 +65,27 @@ pub(in super::super) async fn show(
         visit.page(Some(Section::Modules), &format!("Module {name}"), &body)
     };
     respond(request, page).await
+}
+
+/// Shows for how many mailboxes a module acts without a request, and for which it is paused.
+fn mailbox_list(module: &str, mailboxes: &ModuleMailboxes) -> Markup {
+    let rows = html! {
+        @for paused in &mailboxes.paused_mailboxes {
+            tr {
+                th scope="row" { (paused.account) }
+                td { (time_of_text(&paused.since)) }
+                td { (paused.reason) }
+            }
+        }
+    };
+    html! {
+        h2 { "Mailboxes" }
+        p { "Enabled by the owners of " (mailboxes.counts.enabled) " mailboxes, and paused for " (mailboxes.counts.paused) " of them." }
+        @if !mailboxes.paused_mailboxes.is_empty() {
+            p.soft { "To resume the module: " code { "latchmail module resume " (module) " --account ADDRESS" } }
+            (table("Mailboxes for which the module is paused", &PAUSED_HEADINGS, &rows))
+        }
+    }
 }
 
 fn limits(policy: &Policy) -> Markup {

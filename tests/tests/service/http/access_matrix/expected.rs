@@ -148,6 +148,8 @@ fn expected_access_of_administration() -> BTreeMap<&'static str, Access> {
         ("POST /api/v1/admin/modules/{name}/enable", Access::Admin),
         ("POST /api/v1/admin/modules/{name}/disable", Access::Admin),
         ("POST /api/v1/admin/modules/{name}/rollback", Access::Admin),
+        ("POST /api/v1/admin/modules/{name}/resume", Access::Admin),
+        ("POST /api/v1/admin/modules/{name}/preview", Access::Admin),
         ("DELETE /api/v1/admin/modules/{name}", Access::Admin),
     ])
 }
