@@ -2,6 +2,7 @@
 
 mod contract;
 mod fake_hosts;
+mod handlers_loading;
 mod hostile_modules;
 mod memory;
 mod memory_protection;
