@@ -1,5 +1,5 @@
-//! Versions of one module, created by overwriting fields in the data of a compiled component
-//! (`tests/fixtures/variant`).
+//! Versions of modules, created by overwriting fields in the data of a compiled component
+//! (`tests/fixtures/variant`, `tests/fixtures/actor`).
 
 use crate::fixtures;
 
@@ -31,23 +31,71 @@ impl Default for Variant<'_> {
 impl Variant<'_> {
     /// Returns the compiled component of this version.
     pub fn component(&self) -> Vec<u8> {
-        let mut bytes = std::fs::read(fixtures().join("fixture_variant.wasm")).unwrap();
-        for (field, value) in [
+        let fields = [
             ("@name=[", self.name),
             ("@version=[", self.version),
             ("@again=[", self.version),
             ("@does=[", self.does),
             ("@path=[", self.path),
-        ] {
-            let found = bytes
-                .windows(field.len())
-                .position(|at| at == field.as_bytes());
-            let at = found.unwrap() + field.len();
-            let end = at + bytes[at..].iter().position(|&b| b == b']').unwrap();
-            let text = format!("{value:width$}", width = end - at);
-            assert_eq!(text.len(), end - at, "{value:?} is too long");
-            bytes[at..end].copy_from_slice(text.as_bytes());
-        }
-        bytes
+        ];
+        overwritten("fixture_variant.wasm", &fields)
     }
+}
+
+/// The properties of a module with handlers. The field `types` holds at most 64 bytes, `timers` at
+/// most 60, and the others at most 24.
+#[derive(Clone, Copy, Debug)]
+pub struct Actor<'a> {
+    /// The module's name.
+    pub name: &'a str,
+    /// The prefix of its paths.
+    pub path: &'a str,
+    /// The types of its events, separated by commas. Empty for all types, `none` for no events.
+    pub types: &'a str,
+    /// The role of the folders of its events. Empty for all folders.
+    pub role: &'a str,
+    /// Its timers: `NAME=SECONDS` or `NAME=CRON`, separated by semicolons, or `none`.
+    pub timers: &'a str,
+}
+
+impl Default for Actor<'_> {
+    fn default() -> Self {
+        Self {
+            name: "actor",
+            path: "/actor/",
+            types: "message.created",
+            role: "",
+            timers: "none",
+        }
+    }
+}
+
+impl Actor<'_> {
+    /// Returns the compiled component with these properties.
+    pub fn component(&self) -> Vec<u8> {
+        let fields = [
+            ("@name=[", self.name),
+            ("@path=[", self.path),
+            ("@types=[", self.types),
+            ("@role=[", self.role),
+            ("@timers=[", self.timers),
+        ];
+        overwritten("fixture_actor.wasm", &fields)
+    }
+}
+
+/// Returns a fixture with other values in these fields.
+fn overwritten(file: &str, fields: &[(&str, &str)]) -> Vec<u8> {
+    let mut bytes = std::fs::read(fixtures().join(file)).unwrap();
+    for (field, value) in fields {
+        let found = bytes
+            .windows(field.len())
+            .position(|at| at == field.as_bytes());
+        let at = found.unwrap() + field.len();
+        let end = at + bytes[at..].iter().position(|&b| b == b']').unwrap();
+        let text = format!("{value:width$}", width = end - at);
+        assert_eq!(text.len(), end - at, "{value:?} is too long");
+        bytes[at..end].copy_from_slice(text.as_bytes());
+    }
+    bytes
 }

@@ -93,6 +93,43 @@ export function serve(host, { name, version, description, routes }) {
   };
 }
 
+// Outcomes of a handler, besides `undefined` for a call that is done: the host repeats the call
+// after some seconds, or pauses the module for the mailbox, with a text for the operator.
+export const retry = (seconds) => ({ tag: 'retry', val: seconds });
+export const pause = (text) => ({ tag: 'failed', val: text });
+
+// Returns the three functions of a module that acts without a request. `events` are sets of events,
+// `{ types, folderRole }`: no `types` for all types, no `folderRole` for all folders. `onEvent`
+// handles the events of all sets: its arguments are `host` and an event, whose `data` is an object.
+// `timers` are `{ name, every, action }` or `{ name, cron, action }`. An action returns nothing or
+// an outcome.
+export function handlers(host, { events = [], onEvent, timers = [] }) {
+  return {
+    subscriptions: () => ({
+      events: events.map(({ types = [], folderRole }) => ({ types, folderRole })),
+      timers: timers.map(({ name, every, cron }) => ({ name, every, cron })),
+    }),
+
+    onEvent: (event) => outcome(() => onEvent(host, { ...event, data: JSON.parse(event.data) })),
+
+    onTimer: (name) => outcome(() => timers.find((timer) => timer.name === name).action(host)),
+  };
+}
+
+// Returns the outcome of an action. If an object no longer exists, the call is done. A capability
+// that failed temporarily is tried again in a minute.
+function outcome(act) {
+  try {
+    return act() ?? { tag: 'done' };
+  } catch (error) {
+    const { tag, val } = refusal(error);
+    if (tag === 'not-found') {
+      return { tag: 'done' };
+    }
+    return val?.text === undefined ? retry(60) : pause(val.text);
+  }
+}
+
 function json(status, value, headers = []) {
   return {
     status,

@@ -103,6 +103,62 @@ class Routes:
         return _answer(200, answer)
 
 
+class Handlers:
+    """The handlers of a module that acts without a request. The component must export the interface `handlers`.
+
+    `events` are sets of events: pairs of a list of types, empty for all types, and the role of the folders or None. `on_event`
+    handles the events of all sets: its arguments are `host` and an event, whose `data` is JSON. `timers` are tuples of a name,
+    an interval in seconds or a cron expression, and an action with the argument `host`. A function returns None if the call is
+    done, `retry(seconds)` or `pause(text)`.
+    """
+
+    def __init__(self, host, events=(), on_event=None, timers=()):
+        # The bindings exist only if the component exports the interface.
+        from wit_world.exports import handlers
+
+        self._wit = handlers
+        self._host = host
+        self._events = events
+        self._on_event = on_event
+        self._timers = timers
+
+    def retry(self, seconds):
+        """The host repeats the call after this time."""
+        return self._wit.Outcome_Retry(seconds)
+
+    def pause(self, text):
+        """The host pauses the module for the mailbox. The text is for the operator."""
+        return self._wit.Outcome_Failed(text)
+
+    def subscriptions(self):
+        """Returns the events and the timers for the host."""
+        events = [self._wit.EventSubscription(list(types), role) for types, role in self._events]
+        timers = [
+            self._wit.Timer(name, when if isinstance(when, int) else None, when if isinstance(when, str) else None)
+            for name, when, _ in self._timers
+        ]
+        return self._wit.SubscriptionSet(events, timers)
+
+    def event(self, event):
+        """Handles an event."""
+        return self._outcome(lambda: self._on_event(self._host, event))
+
+    def timer(self, name):
+        """Handles a timer."""
+        [action] = [action for timer, _, action in self._timers if timer == name]
+        return self._outcome(lambda: action(self._host))
+
+    def _outcome(self, act):
+        """Calls a function. If an object no longer exists, the call is done. After a temporary failure, it is tried again in a minute."""
+        try:
+            return act() or self._wit.Outcome_Done()
+        except Err as refused:
+            if isinstance(refused.value, types.Error_NotFound):
+                return self._wit.Outcome_Done()
+            problem = getattr(refused.value, "value", None)
+            return self.retry(60) if problem is None else self.pause(problem.text)
+
+
 def _failure(failure):
     return _answer(failure.status, {"error": failure.text, "code": failure.code}, failure.headers)
 

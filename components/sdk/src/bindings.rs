@@ -8,6 +8,7 @@
     reason = "generated"
 )]
 
+pub mod event_handlers;
 pub mod handles;
 
 wit_bindgen::generate!({

@@ -50,6 +50,7 @@
 //! | Where | What |
 //! |---|---|
 //! | [`Module`], [`Route`] | the list of routes, with access, body and deadline of each |
+//! | [`Handlers`], [`Event`], [`Outcome`] | functions for events and timers, without a request |
 //! | [`Request`], [`Reply`], [`Failure`] | the input and the output of a handler |
 //! | [`Code`], [`codes`] | the codes of errors |
 //! | [`capability`] | the host's functions, one trait per interface of the contract |
@@ -86,6 +87,7 @@ mod description;
 mod disposition;
 mod export;
 mod failure;
+mod handlers;
 mod message;
 mod module;
 pub mod name;
@@ -99,6 +101,7 @@ pub mod time;
 pub use conditions::EntityTags;
 pub use description::{Failed, Succeeded};
 pub use failure::Failure;
+pub use handlers::{Event, EventHandler, Handlers, Outcome, TimerHandler};
 pub use latchmail_shape::{Code, Object, codes};
 pub use message::{Content, Paging, Reply, Request};
 pub use module::{Handler, Module, Route};

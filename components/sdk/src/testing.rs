@@ -67,13 +67,24 @@ mod tests;
 
 pub use host::{
     FakeHost, SentFile, SentMessage, activate_other_script, fail_callbacks, forget_filters,
-    forward_code, put_grant, put_module, set_delivery, set_webhook_deliveries,
+    forward_code, put_grant, put_module, set_delivery, set_webhook_deliveries, use_handler,
 };
 pub use letter::Letter;
 pub use manifest::manifest_error;
 pub use request::{json, request};
 pub use response::Response;
 pub use service::Service;
+
+/// Returns an event of this type with these details, for the handlers of a module.
+#[must_use]
+pub fn event(kind: &str, data: &serde_json::Value) -> crate::Event {
+    crate::Event {
+        id: "event-1".into(),
+        kind: kind.into(),
+        time: NOW,
+        data: data.to_string(),
+    }
+}
 
 /// The initial time of a [`FakeHost`]: 2026-11-20T08:00:00Z.
 pub const NOW: crate::capability::Timestamp = 1_795_161_600_000;

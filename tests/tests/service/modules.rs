@@ -3,6 +3,7 @@
 mod contract;
 mod fake_hosts;
 mod handlers;
+mod handlers_loading;
 mod hostile_modules;
 mod memory;
 mod memory_protection;

@@ -15,7 +15,8 @@ pub(crate) const ANONYMOUS: &str = "anonymous";
 pub enum Kind {
     /// There is no credential, because the route is public.
     Anonymous,
-    /// A web session, which has all rights of the account's owner.
+    /// A web session, which has all rights of the account's owner, or a handler with the scopes
+    /// that the operator granted ([`Caller::is_handler`]).
     Session,
     /// A personal API token.
     ApiToken,
@@ -70,10 +71,16 @@ impl Identity {
     }
 }
 
-/// The caller of the current request.
+/// The caller of the current request or of the current call of a handler.
 pub trait Caller {
-    /// Returns the caller of the current request.
+    /// Returns the caller of the current request. For a handler, the caller is the owner of the
+    /// mailbox, with the kind [`Kind::Session`] and the scopes that the operator granted.
     fn current(&self) -> Identity;
+
+    /// Returns whether this is a call of a handler. The default implementation returns `false`.
+    fn is_handler(&self) -> bool {
+        false
+    }
 
     /// Passes the two-factor code of the request to the host. The host checks the code when the
     /// handler calls a function that has a password argument. The default implementation does
@@ -84,6 +91,10 @@ pub trait Caller {
 impl Caller for Host {
     fn current(&self) -> Identity {
         caller::current()
+    }
+
+    fn is_handler(&self) -> bool {
+        caller::is_handler()
     }
 
     fn present_code(&self, code: &str) {

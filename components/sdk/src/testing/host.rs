@@ -60,6 +60,8 @@ const ADA: &str = "ada@example.test";
 #[derive(Debug)]
 pub struct FakeHost {
     caller: RefCell<Identity>,
+    /// Whether the caller is the caller of a handler.
+    is_handler: Cell<bool>,
     accounts: RefCell<BTreeMap<String, Account>>,
     settings: RefCell<BTreeMap<String, String>>,
     lines: RefCell<Vec<(Level, String)>>,
@@ -143,6 +145,7 @@ impl Default for FakeHost {
     fn default() -> Self {
         let host = Self {
             caller: RefCell::new(identity(Kind::Anonymous, "", &[])),
+            is_handler: Cell::new(false),
             accounts: RefCell::default(),
             settings: RefCell::default(),
             lines: RefCell::default(),
@@ -178,6 +181,7 @@ impl FakeHost {
     pub fn sign_in(&self, address: &str) {
         let scopes = scope::ALL.map(|(scope, _)| scope);
         *self.caller.borrow_mut() = identity(Kind::Session, address, &scopes);
+        self.is_handler.set(false);
         let now = self.now();
         let mut accounts = self.accounts.borrow_mut();
         accounts
@@ -221,11 +225,13 @@ impl FakeHost {
     fn use_credential(&self, kind: Kind, scopes: &[Scope]) {
         let address = self.signed_in();
         *self.caller.borrow_mut() = identity(kind, &address, scopes);
+        self.is_handler.set(false);
     }
 
     /// Signs out. Requests then have no caller.
     pub fn sign_out(&self) {
         *self.caller.borrow_mut() = identity(Kind::Anonymous, "", &[]);
+        self.is_handler.set(false);
     }
 
     /// Sets whether the signed-in account is an administrator.
@@ -316,7 +322,7 @@ impl FakeHost {
                 let text = missing(scope::name(scope));
                 return Err(Error::denied(codes::MISSING_SCOPE, text));
             }
-            Need::Session if caller.kind() != Kind::Session => {
+            Need::Session if caller.kind() != Kind::Session || self.is_handler.get() => {
                 return Err(Error::denied(codes::SESSION_REQUIRED, SESSION_ONLY));
             }
             Need::Caller | Need::Scope(_) | Need::Session => {}
@@ -349,6 +355,14 @@ impl FakeHost {
     }
 }
 
+/// Makes the caller that of a handler, which acts for the signed-in account. `scopes` are the
+/// scopes that the operator granted to the module.
+#[track_caller]
+pub fn use_handler(host: &FakeHost, scopes: &[Scope]) {
+    host.use_credential(Kind::Session, scopes);
+    host.is_handler.set(true);
+}
+
 /// The error message for a request with a token if a web session is required.
 pub(super) const SESSION_ONLY: &str =
     "This endpoint is only available to a signed-in session, not to API or OAuth tokens";
@@ -373,6 +387,10 @@ fn identity(kind: Kind, address: &str, scopes: &[Scope]) -> Identity {
 impl Caller for FakeHost {
     fn current(&self) -> Identity {
         self.caller.borrow().clone()
+    }
+
+    fn is_handler(&self) -> bool {
+        self.is_handler.get()
     }
 }
 

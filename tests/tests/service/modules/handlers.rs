@@ -4,34 +4,37 @@ mod events;
 mod failures;
 mod timers;
 
-use std::fmt::Write as _;
 use std::time::Duration;
 
-use latchmail_tests::{Person, Service, Setup, fixtures, wait_until};
+use latchmail_tests::{Actor, Person, Service, Setup, wait_until};
 use serde_json::{Value, json};
 
-const GRANTS: &str = "grants = ['caller', 'mailbox', 'store']";
-const SCOPES: &str = "scopes = ['mail:read', 'mail:write']";
+const READ: &str = "['mail:read']";
+const READ_AND_WRITE: &str = "['mail:read', 'mail:write']";
 
-/// Returns the configuration of the module `actor`, with lines of its section.
-fn settings(lines: &[&str]) -> String {
-    let source = fixtures().join("fixture_actor.wasm");
-    let mut settings = format!("modules.actor.source = '{}'\n", source.display());
-    for line in ["paths = ['/actor/']"].iter().chain(lines) {
-        writeln!(settings, "modules.actor.{line}").unwrap();
-    }
-    settings
+/// Starts a service with the module `actor` for events of the inbox, with these timers.
+async fn start_with(setup: Setup, scopes: &str, timers: &str) -> Service {
+    let settings = format!(
+        "modules.actor.grants = ['caller', 'mailbox', 'store']\n\
+         modules.actor.paths = ['/actor/']\nmodules.actor.scopes = {scopes}\n"
+    );
+    let service = setup.with_mail().with(&settings).start().await;
+    let actor = Actor {
+        role: "\\Inbox",
+        timers,
+        ..Actor::default()
+    };
+    service.install(&[actor.component()]).await;
+    service
 }
 
 async fn start() -> Service {
-    Service::with_mail_and(&settings(&[GRANTS, SCOPES])).await
+    start_with(Setup::default(), READ_AND_WRITE, "none").await
 }
 
 /// Starts a service whose due times depend on the clock of the test only.
-async fn start_with_clock() -> Service {
-    let settings = settings(&[GRANTS, SCOPES]);
-    let setup = Setup::default().on_sqlite().with_mail();
-    setup.with(&settings).start().await
+async fn start_with_clock(timers: &str) -> Service {
+    start_with(Setup::default().on_sqlite(), READ_AND_WRITE, timers).await
 }
 
 /// Enables or disables the module for a person.
@@ -49,17 +52,24 @@ async fn state(person: &Person<'_>) -> Value {
     found.unwrap()
 }
 
-/// Returns the lines that the module has written for a person.
+/// Returns the calls that the module has recorded for a person, oldest first.
+async fn calls(person: &Person<'_>) -> Vec<Value> {
+    let calls = person.send("GET /actor/calls").await.succeeds(200);
+    calls["calls"].as_array().unwrap().clone()
+}
+
+/// Returns the subject of the message of each call for an event, and the name of each timer.
 async fn log(person: &Person<'_>) -> Vec<String> {
-    let log = person.send("GET /actor/log").await.succeeds(200);
-    let lines = log["lines"].as_array().unwrap().iter();
-    lines
-        .map(|line| line.as_str().unwrap().to_owned())
-        .collect()
+    let calls = calls(person).await;
+    let line = |call: &Value| {
+        let line = call.get("timer").unwrap_or(&call["instruction"]);
+        line.as_str().unwrap().to_owned()
+    };
+    calls.iter().map(line).collect()
 }
 
 async fn wait_for_log(person: &Person<'_>, expected: &[&str]) {
-    let text = format!("the module has written {expected:?}");
+    let text = format!("the module was called for {expected:?}");
     wait_until(&text, async || log(person).await == expected).await;
 }
 

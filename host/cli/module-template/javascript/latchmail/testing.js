@@ -30,6 +30,7 @@ export class FakeHost {
   // The valid requests that the module sent to other servers.
   requests = [];
   #caller;
+  #isHandler = false;
   #accounts = new Map();
 
   constructor() {
@@ -39,6 +40,7 @@ export class FakeHost {
   // Signs in as another account, with a web session.
   signIn(address) {
     this.#caller = { kind: 'session', address, admin: false, scopes: SCOPES };
+    this.#isHandler = false;
     if (!this.#accounts.has(address)) {
       this.#accounts.set(address, {
         address,
@@ -56,11 +58,13 @@ export class FakeHost {
   // Changes the credential to an API token with these scopes, for example `['mail:read']`.
   useToken(scopes) {
     this.#caller = { ...this.#caller, kind: 'api-token', scopes: SCOPES.filter((scope) => scopes.includes(scope)) };
+    this.#isHandler = false;
   }
 
   // Signs out. Calls then have no caller, as in a public route.
   signOut() {
     this.#caller = { kind: 'anonymous', address: '', admin: false, scopes: [] };
+    this.#isHandler = false;
   }
 
   // Delivers a message to the caller and returns its id. `message` can also have `cc`, `html`,
@@ -82,8 +86,15 @@ export class FakeHost {
     this.#account().mail.quota = quota;
   }
 
+  // Makes the caller that of a handler, with these scopes.
+  useHandler(scopes) {
+    this.#caller = { ...this.#caller, kind: 'session', scopes: SCOPES.filter((scope) => scopes.includes(scope)) };
+    this.#isHandler = true;
+  }
+
   caller = {
     current: () => this.#caller,
+    isHandler: () => this.#isHandler,
   };
 
   config = {

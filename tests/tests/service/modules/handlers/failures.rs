@@ -16,13 +16,13 @@ async fn a_failed_event_pauses_the_module_for_one_mailbox_until_it_is_resumed() 
     for person in [&ada, &bob] {
         switch(person, true).await;
     }
-    deliver_in_order(&ada, "fail here").await;
+    deliver_in_order(&ada, "fail there is no rule").await;
     let paused = wait_for_pause(&ada).await;
     assert_eq!(paused["pausedReason"], "there is no rule");
     deliver_in_order(&ada, "next").await;
     deliver_in_order(&bob, "other").await;
     wait_for_log(&bob, &["other"]).await;
-    assert_eq!(log(&ada).await, ["fail here"]);
+    assert_eq!(log(&ada).await, ["fail there is no rule"]);
 
     let shown = service.operator("module show actor", "").await.succeeds();
     let line = format!("{} paused since", ada.address);
@@ -36,10 +36,14 @@ async fn a_failed_event_pauses_the_module_for_one_mailbox_until_it_is_resumed() 
     // Without `--skip`, the same event fails again.
     let resumed = command(&ada, "resume", "").await;
     assert_eq!(resumed, format!("resumed actor for {}\n", ada.address));
-    wait_for_log(&ada, &["fail here", "fail here"]).await;
+    wait_for_log(&ada, &["fail there is no rule", "fail there is no rule"]).await;
     wait_for_pause(&ada).await;
     command(&ada, "resume", " --skip").await;
-    wait_for_log(&ada, &["fail here", "fail here", "next"]).await;
+    wait_for_log(
+        &ada,
+        &["fail there is no rule", "fail there is no rule", "next"],
+    )
+    .await;
     let line = format!("module resume actor --account {}", ada.address);
     let again = service.operator(&line, "").await;
     again.fails_mentioning("not paused");
@@ -51,10 +55,10 @@ async fn a_failed_event_pauses_the_module_for_one_mailbox_until_it_is_resumed() 
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_trap_is_repeated_with_growing_delays_and_then_pauses_the_module() {
-    let service = start_with_clock().await;
+    let service = start_with_clock("none").await;
     let ada = service.person("ada").await;
     switch(&ada, true).await;
-    deliver_in_order(&ada, "trap it").await;
+    deliver_in_order(&ada, "trap").await;
     for (count, delay) in [(1, 1), (2, 5), (3, 30), (4, 120)] {
         wait_until("the module is called again", async || {
             log(&ada).await.len() == count
@@ -75,5 +79,5 @@ async fn a_trap_is_repeated_with_growing_delays_and_then_pauses_the_module() {
     let paused = wait_for_pause(&ada).await;
     let reason = paused["pausedReason"].as_str().unwrap();
     assert!(reason.contains("trapped"), "{reason}");
-    assert_eq!(log(&ada).await, ["trap it"; 5]);
+    assert_eq!(log(&ada).await, ["trap"; 5]);
 }

@@ -8,7 +8,7 @@ const MINUTE: Duration = Duration::from_secs(60);
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_timer_runs_once_for_each_due_time_and_once_for_missed_ones() {
-    let service = start_with_clock().await;
+    let service = start_with_clock("tick=60").await;
     let ada = service.person("ada").await;
     switch(&ada, true).await;
     // The jobs of the module have been started.
@@ -16,14 +16,14 @@ async fn a_timer_runs_once_for_each_due_time_and_once_for_missed_ones() {
     wait_for_log(&ada, &["one"]).await;
     advance(&service, MINUTE);
     wait_for_log(&ada, &["one", "tick"]).await;
-    advance(&service, MINUTE * 10);
+    advance(&service, MINUTE * 4);
     wait_for_log(&ada, &["one", "tick", "tick"]).await;
 
     service
         .operator("module disable actor", "")
         .await
         .succeeds();
-    advance(&service, MINUTE * 10);
+    advance(&service, MINUTE * 4);
     service.operator("module enable actor", "").await.succeeds();
     wait_for_log(&ada, &["one", "tick", "tick", "tick"]).await;
 

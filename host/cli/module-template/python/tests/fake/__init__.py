@@ -39,7 +39,8 @@ class FakeHost:
         self.requests = []
         # The time of the host, in milliseconds.
         self.now = 1_795_161_600_000
-        self.caller = SimpleNamespace(current=lambda: self._caller)
+        self._is_handler = False
+        self.caller = SimpleNamespace(current=lambda: self._caller, is_handler=lambda: self._is_handler)
         self.config = SimpleNamespace(get=self.settings.get)
         self.log = SimpleNamespace(write=lambda level, message: self.lines.append((level, message)))
         self.store = SimpleNamespace(
@@ -82,16 +83,24 @@ class FakeHost:
     def sign_in(self, address):
         """Signs in as another account, with a web session."""
         self._caller = Identity("session", address, admin=False, scopes=list(_SCOPES))
+        self._is_handler = False
         if address not in self._accounts:
             self._accounts[address] = _Account(address)
 
     def use_token(self, scopes):
         """Changes the credential to an API token with these scopes, for example `["mail:read"]`."""
         self._caller = replace(self._caller, kind="api-token", scopes=[scope for scope in _SCOPES if scope in scopes])
+        self._is_handler = False
+
+    def use_handler(self, scopes):
+        """Makes the caller that of a handler, with these scopes."""
+        self._caller = replace(self._caller, kind="session", scopes=[scope for scope in _SCOPES if scope in scopes])
+        self._is_handler = True
 
     def sign_out(self):
         """Signs out. Calls then have no caller, as in a public route."""
         self._caller = Identity("anonymous", "", admin=False, scopes=[])
+        self._is_handler = False
 
     def deliver(self, sender="grace@example.org", *, to=None, folder="INBOX", **values):
         """Delivers a message to the caller and returns its id. `values` are the fields of `message.Letter`."""
