@@ -156,7 +156,7 @@ async fn a_member_gets_the_events_of_granted_folders_only() {
 async fn streams_are_limited_and_a_closed_stream_frees_its_place() {
     let service = Setup::default()
         .with("events.streams_per_credential = 2")
-        .with_notices()
+        .with_mail()
         .start()
         .await;
     let ada = service.person("ada").await;
@@ -181,7 +181,7 @@ async fn streams_are_limited_and_a_closed_stream_frees_its_place() {
 async fn pages_of_other_origins_can_open_and_continue_streams() {
     let service = Setup::default()
         .with("cors_origins = ['https://app.example']\nevents.streams_per_credential = 1")
-        .with_notices()
+        .with_mail()
         .start()
         .await;
     let ada = service.person("ada").await;
@@ -218,7 +218,7 @@ async fn pages_of_other_origins_can_open_and_continue_streams() {
 async fn streams_leave_connections_for_other_requests() {
     let service = Setup::default()
         .with("http.max_connections = 8")
-        .with_notices()
+        .with_mail()
         .start()
         .await;
     let ada = service.person("ada").await;
