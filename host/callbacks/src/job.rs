@@ -132,7 +132,8 @@ impl Webhooks {
         {
             return Ok(Step::At(next_at));
         }
-        let Some(_permit) = self.sender.permit(&settings.settings.url) else {
+        let permit = self.sender.permit(&webhook.account, &settings.settings.url);
+        let Ok(_permit) = permit else {
             let due_at = delivery.next_at().unwrap_or(now);
             let wait = busy_wait(now.since(due_at), secrets::random::<1>()?[0]);
             return Ok(Step::At(now.plus(wait)));

@@ -24,8 +24,13 @@ const TIMEOUT: Duration = Duration::from_secs(10);
 const MAX_RESPONSE: usize = 64 * 1024;
 /// Maximum length of a URL, in bytes.
 const MAX_URL: usize = 2048;
-/// Maximum number of concurrent requests of this host to one receiver.
-pub(crate) const MAX_CONCURRENT: u32 = 8;
+/// Maximum number of concurrent requests of this host to one receiver. Above this number, an
+/// account that has a request at the receiver gets no further permit.
+const MAX_CONCURRENT: u32 = 8;
+/// Maximum number of concurrent requests of this host to one receiver for an account that has none
+/// there. The first request of an account does not wait for the requests of other accounts, which
+/// can hang.
+const MAX_WITH_FIRST: u32 = 64;
 
 /// A message for a receiver.
 #[derive(Clone, Copy)]
@@ -94,6 +99,9 @@ impl Refusal {
     }
 }
 
+/// The numbers of running requests, by receiver and account.
+type Running = HashMap<String, HashMap<String, u32>>;
+
 /// The client of receivers.
 #[derive(Debug)]
 pub(crate) struct Sender {
@@ -101,15 +109,15 @@ pub(crate) struct Sender {
     /// The receivers that may have a private address and use plain HTTP.
     allow: Hosts,
     clock: Clock,
-    /// The number of running requests, by receiver.
-    running: Arc<Mutex<HashMap<String, u32>>>,
+    running: Arc<Mutex<Running>>,
 }
 
 /// The right to send a request to a receiver.
 #[derive(Debug)]
 pub(crate) struct Permit {
-    running: Arc<Mutex<HashMap<String, u32>>>,
+    running: Arc<Mutex<Running>>,
     target: String,
+    account: String,
 }
 
 impl Sender {
@@ -175,20 +183,29 @@ impl Sender {
         Ok(target)
     }
 
-    /// Returns a permit for a request to a receiver. Returns `None` if this host already sends the
-    /// maximum number of concurrent requests to the receiver.
-    pub(crate) fn permit(&self, url: &str) -> Option<Permit> {
+    /// Returns a permit for a request of an account to a receiver.
+    ///
+    /// # Errors
+    /// Returns the maximum number of concurrent requests of this host to the receiver if they are
+    /// running already.
+    pub(crate) fn permit(&self, account: &str, url: &str) -> Result<Permit, u32> {
         let target = self.check(url).map(|target| target.to_string());
         let target = target.unwrap_or_default();
         let mut running = lock(&self.running);
-        let count = running.entry(target.clone()).or_default();
-        if *count >= MAX_CONCURRENT {
-            return None;
+        let accounts = running.entry(target.clone()).or_default();
+        let max = if accounts.contains_key(account) {
+            MAX_CONCURRENT
+        } else {
+            MAX_WITH_FIRST
+        };
+        if accounts.values().sum::<u32>() >= max {
+            return Err(max);
         }
-        *count += 1;
-        Some(Permit {
+        *accounts.entry(account.to_owned()).or_default() += 1;
+        Ok(Permit {
             running: Arc::clone(&self.running),
             target,
+            account: account.to_owned(),
         })
     }
 
@@ -273,11 +290,17 @@ fn refusal(error: &fetch::Error) -> Refusal {
 impl Drop for Permit {
     fn drop(&mut self) {
         let mut running = lock(&self.running);
-        if let Some(count) = running.get_mut(&self.target) {
+        let Some(accounts) = running.get_mut(&self.target) else {
+            return;
+        };
+        if let Some(count) = accounts.get_mut(&self.account) {
             *count -= 1;
             if *count == 0 {
-                running.remove(&self.target);
+                accounts.remove(&self.account);
             }
+        }
+        if accounts.is_empty() {
+            running.remove(&self.target);
         }
     }
 }
@@ -363,13 +386,21 @@ mod tests {
     fn the_number_of_concurrent_requests_to_a_receiver_is_limited() {
         let sender = sender(&[]).unwrap();
         let url = "https://example.com/a";
-        let permits: Vec<_> = (0..MAX_CONCURRENT).map(|_| sender.permit(url)).collect();
-        assert!(permits.iter().all(Option::is_some));
-        assert!(sender.permit("https://example.com/b").is_none());
-        assert!(sender.permit("https://example.net/").is_some());
+        let mut permits: Vec<_> = (0..MAX_CONCURRENT)
+            .map(|_| sender.permit("ada", url).unwrap())
+            .collect();
+        let full = sender.permit("ada", "https://example.com/b").unwrap_err();
+        assert_eq!(full, MAX_CONCURRENT);
+        assert!(sender.permit("ada", "https://example.net/").is_ok());
+        // Each other account can have one request, up to a second limit.
+        for number in MAX_CONCURRENT..MAX_WITH_FIRST {
+            let account = number.to_string();
+            permits.push(sender.permit(&account, url).unwrap());
+            assert_eq!(sender.permit(&account, url).unwrap_err(), MAX_CONCURRENT);
+        }
+        assert_eq!(sender.permit("bob", url).unwrap_err(), MAX_WITH_FIRST);
         drop(permits);
-        assert!(sender.permit(url).is_some());
-        drop(sender.permit(url));
+        drop(sender.permit("ada", url).unwrap());
         assert!(lock(&sender.running).is_empty());
     }
 }

@@ -15,7 +15,7 @@ use tokio::time::sleep;
 
 use crate::error::Error;
 use crate::secret::Secret;
-use crate::sender::{MAX_CONCURRENT, Message};
+use crate::sender::Message;
 use crate::settings::{StoredSettings, WebhookSettings};
 use crate::webhooks::{Owner, ROTATION, Webhooks, changed_concurrently};
 
@@ -154,8 +154,8 @@ impl Webhooks {
         };
         // Checks the settings before the receiver is called.
         let cursor = self.check(&owner.access, &settings).await?;
-        self.verify(app_password, &id, &settings.url, &secret)
-            .await?;
+        let caller = (owner.access.caller(), app_password);
+        self.verify(caller, &id, &settings.url, &secret).await?;
         let lifetime = new.lifetime.unwrap_or(MAX_LIFETIME);
         let lifetime = lifetime.clamp(MIN_LIFETIME, MAX_LIFETIME);
         for _ in 0..ATTEMPTS {
@@ -240,10 +240,10 @@ impl Webhooks {
 
     /// Verifies that the receiver expects the events: the receiver must return a random text. The
     /// receiver of an active subscription is verified already, because the id of a subscription
-    /// depends on the URL.
+    /// depends on the URL. `caller` is the account and the app password of the credential.
     async fn verify(
         &self,
-        app_password: &str,
+        (account, app_password): (&str, &str),
         subscription: &str,
         url: &str,
         secret: &Secret,
@@ -258,8 +258,8 @@ impl Webhooks {
             return Ok(());
         }
         let exceeded = |(limit, max)| SubscribeError::Limit { limit, max };
-        let permit = self.sender.permit(url);
-        let _permit = permit.ok_or_else(|| exceeded(("receiver_requests", MAX_CONCURRENT)))?;
+        let permit = self.sender.permit(account, url);
+        let _permit = permit.map_err(|max| exceeded(("receiver_requests", max)))?;
         let counted = self.verified.count(app_password, &self.detail(url));
         counted.map_err(exceeded)?;
         let challenge = secrets::id()?;
@@ -293,7 +293,8 @@ impl Webhooks {
         };
         // A grant can have more subscriptions at one receiver than the receiver gets requests.
         let _permit = loop {
-            if let Some(permit) = self.sender.permit(&settings.settings.url) {
+            let permit = self.sender.permit(&ended.account, &settings.settings.url);
+            if let Ok(permit) = permit {
                 break permit;
             }
             sleep(BUSY_DELAY).await;

@@ -356,7 +356,8 @@ impl Webhooks {
     pub async fn test(&self, owner: &Owner, id: &str) -> Result<Delivery, Error> {
         let webhook = self.own(owner, id).await?;
         let stored = self.open(&webhook)?;
-        let Some(_permit) = self.sender.permit(&stored.settings.url) else {
+        let permit = self.sender.permit(&webhook.account, &stored.settings.url);
+        let Ok(_permit) = permit else {
             let text = "The service already sends many events to this receiver";
             let unavailable = latchmail_mailbox::Error::Unavailable(text.into());
             return Err(unavailable.into());

@@ -57,8 +57,9 @@ const COUNT_SUBSCRIPTIONS: &str = "SELECT COUNT(*) FROM webhooks w \
 const COUNT_OF_CREDENTIAL: &str = "SELECT COUNT(*) FROM webhooks \
     WHERE app_password_id = $1 AND subscription IS NOT NULL AND expires_at > $2";
 /// Finds webhooks whose credentials have ended.
-const ENDED: &str = "SELECT w.id, w.subscription, w.sealed_settings FROM webhooks w \
-    LEFT JOIN app_passwords p ON p.id = w.app_password_id WHERE p.id IS NULL LIMIT 100";
+const ENDED: &str = "SELECT w.id, w.account_id, w.subscription, w.sealed_settings \
+    FROM webhooks w LEFT JOIN app_passwords p ON p.id = w.app_password_id \
+    WHERE p.id IS NULL LIMIT 100";
 const IS_LIVE: &str = "SELECT 1 FROM app_passwords \
     WHERE id = $1 AND suspended_at IS NULL AND (expires_at IS NULL OR expires_at > $2)";
 const IS_STORED: &str = "SELECT 1 FROM webhooks WHERE subscription = $1";
@@ -201,6 +202,8 @@ impl Webhook {
 pub struct Ended {
     /// The id of the webhook.
     pub id: String,
+    /// The id of the account that created the webhook.
+    pub account: String,
     /// The id of the subscription.
     pub subscription: String,
     /// The settings, encrypted with the service's key.
@@ -212,6 +215,8 @@ debug_fields!(Ended { id, subscription });
 #[derive(sqlx_macros::FromRow)]
 struct EndedRow {
     id: String,
+    #[sqlx(rename = "account_id")]
+    account: String,
     subscription: Option<String>,
     sealed_settings: Vec<u8>,
 }
@@ -355,6 +360,7 @@ impl Webhooks {
             if let (true, Some(subscription)) = (is_deleted, ended.subscription) {
                 deleted.push(Ended {
                     id: ended.id,
+                    account: ended.account,
                     subscription,
                     sealed_settings: ended.sealed_settings,
                 });

@@ -127,6 +127,32 @@ async fn a_receiver_that_hangs_delays_no_other_receiver() {
 }
 
 #[tokio::test]
+async fn requests_of_an_account_that_hang_do_not_delay_another_account_at_the_same_receiver() {
+    let (service, receiver) = start().await;
+    receiver.behave(Behaviour::Silence);
+    let (ada, bob) = (service.person("ada").await, service.person("bob").await);
+    for number in 0..10 {
+        let body = json!({ "url": receiver.url(&format!("/ada/{number}")) });
+        create(&ada, &body).await;
+    }
+    create(&bob, &json!({ "url": receiver.url("/bob") })).await;
+    deliver(&ada, "one").await;
+    wait_until("all permits of the receiver are used", async || {
+        receiver.received().len() == 8
+    })
+    .await;
+    deliver(&bob, "two").await;
+    receiver.wait_for("/bob", 1).await;
+    // The two other webhooks of the first account still wait, so no request has ended.
+    let paths: Vec<_> = receiver
+        .received()
+        .into_iter()
+        .map(|one| one.path)
+        .collect();
+    assert_eq!(paths.iter().position(|path| path == "/bob"), Some(8));
+}
+
+#[tokio::test]
 async fn all_webhooks_of_an_account_can_hang_without_delay_for_its_agents() {
     let mut receivers = Vec::new();
     for _ in 0..4 {
