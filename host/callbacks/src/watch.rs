@@ -142,7 +142,7 @@ impl Webhooks {
         }
         let now = self.jobs.now().await?;
         for webhook in self.stored.active_of_mailbox(mailbox, now).await? {
-            self.wake(&webhook.account, &webhook.id).await?;
+            self.wake(&webhook.account, &webhook.id, now).await?;
         }
         *started = Some(version);
         Ok(())

@@ -449,8 +449,7 @@ impl Webhooks {
     }
 
     /// Adds the job of a webhook, unless the job waits already.
-    pub(crate) async fn wake(&self, account: &str, id: &str) -> Result<(), Error> {
-        let now = self.jobs.now().await?;
+    pub(crate) async fn wake(&self, account: &str, id: &str, now: Timestamp) -> Result<(), Error> {
         Ok(self.jobs.ensure(job(account, id, now)).await?)
     }
 

@@ -24,13 +24,21 @@ pub use deliveries::{Attempt, Delivery, LastAttempts, NewDelivery, Outcome};
 /// The time for which deliveries are kept.
 pub const RETENTION: Duration = Duration::from_hours(30 * 24);
 
-/// Defines a query for webhooks. `$1` is the current time.
+/// Defines a query for webhooks, of all columns or of `$columns`. `$1` is the current time.
 macro_rules! webhooks {
     ($condition:literal) => {
+        webhooks!(
+            "w.id, w.account_id, w.mailbox, w.app_password_id, w.subscription, w.state, w.reason, \
+                w.cursor, w.failing_since, w.expires_at, w.created_at, w.sealed_settings, \
+                p.suspended_at",
+            $condition
+        )
+    };
+    ($columns:literal, $condition:literal) => {
         concat!(
-            "SELECT w.id, w.account_id, w.mailbox, w.app_password_id, w.subscription, w.state, \
-                w.reason, w.cursor, w.failing_since, w.expires_at, w.created_at, w.sealed_settings, \
-                COALESCE(g.scope, t.scopes) AS scopes, p.suspended_at, (p.suspended_at IS NULL \
+            "SELECT ",
+            $columns,
+            ", COALESCE(g.scope, t.scopes) AS scopes, (p.suspended_at IS NULL \
                     AND (p.expires_at IS NULL OR p.expires_at > $1) \
                     AND (t.expires_at IS NULL OR t.expires_at > $1)) AS valid \
             FROM webhooks w JOIN app_passwords p ON p.id = w.app_password_id \
@@ -46,8 +54,11 @@ const FIND: &str = webhooks!("w.id = $2");
 const BY_SUBSCRIPTION: &str = webhooks!("w.subscription = $2");
 const OF_MAILBOX: &str =
     webhooks!("w.mailbox = $2 AND w.subscription IS NULL ORDER BY w.created_at, w.id");
-const ACTIVE: &str = webhooks!("w.state = 'active'");
-const ACTIVE_OF_MAILBOX: &str = webhooks!("w.state = 'active' AND w.mailbox = $2");
+const ACTIVE: &str = webhooks!("w.id, w.account_id, w.mailbox", "w.state = 'active'");
+const ACTIVE_OF_MAILBOX: &str = webhooks!(
+    "w.id, w.account_id, w.mailbox",
+    "w.state = 'active' AND w.mailbox = $2"
+);
 const COUNT: &str = "SELECT COUNT(*) FROM webhooks w \
     JOIN app_passwords p ON p.id = w.app_password_id \
     WHERE w.account_id = $1 AND w.subscription IS NULL";
@@ -168,8 +179,7 @@ impl Webhook {
     /// check the grants of a member.
     #[must_use]
     pub fn may_send(&self) -> bool {
-        let scopes = self.scopes.as_deref().map(Scope::read_list);
-        self.valid && scopes.is_none_or(|scopes| scopes.contains(&Scope::MailRead))
+        self.valid && may_read_mail(self.scopes.as_deref())
     }
 
     /// Returns the time at which the credential was suspended. Returns `None` if the credential is
@@ -196,6 +206,26 @@ impl Webhook {
     pub fn created_at(&self) -> Timestamp {
         Timestamp::from_millis(self.created_at)
     }
+}
+
+/// A webhook that is not disabled, without its settings and its position.
+#[derive(Clone, Debug, PartialEq, Eq, sqlx_macros::FromRow)]
+pub struct ActiveWebhook {
+    /// The opaque id.
+    pub id: String,
+    /// The id of the account that created the webhook.
+    #[sqlx(rename = "account_id")]
+    pub account: String,
+    /// The id of the account whose mailbox has the events.
+    pub mailbox: String,
+    scopes: Option<String>,
+    valid: bool,
+}
+
+/// Returns `true` if a credential with these scopes can read mail. A session has no scopes.
+fn may_read_mail(scopes: Option<&str>) -> bool {
+    let scopes = scopes.map(Scope::read_list);
+    scopes.is_none_or(|scopes| scopes.contains(&Scope::MailRead))
 }
 
 /// A subscription of an agent whose credential has ended.
@@ -325,13 +355,14 @@ impl Webhooks {
         self.db.all(OF_MAILBOX, (now, mailbox)).await
     }
 
-    /// Returns the webhooks that can send events.
+    /// Returns the webhooks that can send events, without their settings, because each host reads
+    /// this list every few seconds.
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails.
-    pub async fn sending(&self, now: Timestamp) -> Result<Vec<Webhook>, Error> {
-        let mut webhooks: Vec<Webhook> = self.db.all(ACTIVE, [now]).await?;
-        webhooks.retain(Webhook::may_send);
+    pub async fn sending(&self, now: Timestamp) -> Result<Vec<ActiveWebhook>, Error> {
+        let mut webhooks: Vec<ActiveWebhook> = self.db.all(ACTIVE, [now]).await?;
+        webhooks.retain(|one| one.valid && may_read_mail(one.scopes.as_deref()));
         Ok(webhooks)
     }
 
@@ -344,7 +375,7 @@ impl Webhooks {
         &self,
         mailbox: &str,
         now: Timestamp,
-    ) -> Result<Vec<Webhook>, Error> {
+    ) -> Result<Vec<ActiveWebhook>, Error> {
         self.db.all(ACTIVE_OF_MAILBOX, (now, mailbox)).await
     }
 
