@@ -260,8 +260,9 @@ impl Webhooks {
         let exceeded = |(limit, max)| SubscribeError::Limit { limit, max };
         let permit = self.sender.permit(account, url);
         let _permit = permit.map_err(|max| exceeded(("receiver_requests", max)))?;
-        let counted = self.verified.count(app_password, &self.detail(url));
-        counted.map_err(exceeded)?;
+        let receiver = self.detail(url);
+        let counted = self.verified.count(app_password, &receiver);
+        counted.await.map_err(exceeded)?;
         let challenge = secrets::id()?;
         let body = json!({ "type": "verification", "challenge": challenge }).to_string();
         let id = format!("msg_verification_{}", secrets::id()?);

@@ -26,6 +26,7 @@ use crate::error::Error;
 use crate::secret::Secret;
 use crate::sender::{Message, Refusal, Sender};
 use crate::settings::{StoredSettings, WebhookChange, WebhookSettings};
+use crate::verified::Verified;
 
 /// Maximum number of webhooks of an account.
 pub(crate) const MAX_WEBHOOKS: u32 = 20;
@@ -125,7 +126,7 @@ pub struct Webhooks {
     pub(crate) watcher: Arc<Watcher>,
     pub(crate) rights: Arc<dyn SenderAccess>,
     pub(crate) sender: Sender,
-    pub(crate) verified: crate::verified::Verified,
+    pub(crate) verified: Verified,
     /// Wakes the task that watches the mailboxes of webhooks.
     pub(crate) changed: Notify,
     /// Wakes the running attempts when the grants of a member have changed.
@@ -169,8 +170,8 @@ impl Webhooks {
             mail: parts.mail,
             watcher: parts.watcher,
             rights: parts.rights,
-            sender: Sender::new(parts.fetch, config, parts.clock)?,
-            verified: crate::verified::Verified::default(),
+            sender: Sender::new(parts.fetch, config, parts.clock.clone())?,
+            verified: Verified::new(parts.clock),
             changed: Notify::new(),
             grants: watch::Sender::new(()),
             stopping: CancellationToken::new(),

@@ -126,10 +126,13 @@ pub enum Key {
     /// A mail address and an IPv6 /48 network. The budget limits the failed attempts to sign in to
     /// this address from all networks of one site.
     AddressFromSite(Box<str>, IpAddr),
+    /// A receiver of webhooks, and the id of the credential for which a request is sent. Without an
+    /// id, the budget is for all credentials.
+    Receiver(Box<str>, Option<Box<str>>),
     /// All clients in one IPv4 /16 network or one IPv6 /32 network. Replaces the keys of single
     /// clients if the bucket has too many keys.
     Region(IpAddr),
-    /// All mail addresses with the same 16-bit hash. Replaces the keys of single addresses if the
+    /// All mail addresses or receivers with the same 16-bit hash. Replaces their single keys if the
     /// bucket has too many keys.
     Addresses(u16),
 }
@@ -156,14 +159,15 @@ impl Key {
     }
 
     /// Returns a less specific key, which replaces this key if the bucket has too many keys. Client
-    /// networks and mail addresses are merged, because an attacker can use any number of networks
-    /// and addresses. Credentials are not merged, because the service issued each credential.
+    /// networks, mail addresses and receivers are merged, because an attacker can use any number of
+    /// them. Credentials are not merged, because the service issued each credential.
     fn merged(&self, hashes: &RandomState) -> Cow<'_, Self> {
         match self {
             Self::Client(address) => Cow::Owned(Self::Region(region(*address))),
             Self::Address(address)
             | Self::AddressFrom(address, _)
-            | Self::AddressFromSite(address, _) => {
+            | Self::AddressFromSite(address, _)
+            | Self::Receiver(address, _) => {
                 let [high, low, ..] = hashes.hash_one(address).to_be_bytes();
                 Cow::Owned(Self::Addresses(u16::from_be_bytes([high, low])))
             }

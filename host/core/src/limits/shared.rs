@@ -131,6 +131,10 @@ fn hash(key: &Key) -> String {
         Key::Address(address) => add("address ", address, None),
         Key::AddressFrom(address, network) => add("address from ", address, Some(*network)),
         Key::AddressFromSite(address, site) => add("address from site ", address, Some(*site)),
+        Key::Receiver(receiver, None) => add("receiver ", receiver, None),
+        Key::Receiver(receiver, Some(id)) => {
+            add("receiver of credential ", &format!("{id} {receiver}"), None);
+        }
         Key::Region(address) => add("region ", "", Some(*address)),
         Key::Addresses(hash) => add("addresses ", &hash.to_string(), None),
     }
@@ -269,6 +273,8 @@ mod tests {
             Key::Address("a".into()),
             Key::AddressFrom("a".into(), network),
             Key::AddressFrom("a".into(), [192, 0, 2, 1].into()),
+            Key::Receiver("a".into(), None),
+            Key::Receiver("a".into(), Some("a".into())),
             Key::Region(network),
             Key::Addresses(7),
         ];
