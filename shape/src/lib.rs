@@ -1,10 +1,10 @@
 //! Code that the host and the modules share: the parser of JSON bodies ([`read`]), the parser of
 //! addresses (`addresses`, only with the feature of this name), the error codes ([`codes`]), the
-//! table of invisible characters ([`invisible`]), the header fields that clients add to messages
-//! ([`check_header_field`]), vacation responses and rules ([`filters`]), the rules for manifests of
-//! modules ([`check_manifest`], [`check_route`]) and for path patterns ([`check_path`]), the
-//! decoders of paths and queries ([`decode_segment`], [`decode_query`]), and the request headers of
-//! modules ([`REQUEST_HEADERS`]).
+//! types of events ([`event_type`]), the table of invisible characters ([`invisible`]), the header
+//! fields that clients add to messages ([`check_header_field`]), vacation responses and rules
+//! ([`filters`]), the rules for manifests of modules ([`check_manifest`], [`check_route`]) and for
+//! path patterns ([`check_path`]), the decoders of paths and queries ([`decode_segment`],
+//! [`decode_query`]), and the request headers of modules ([`REQUEST_HEADERS`]).
 //!
 //! The error text for an invalid body names the invalid field. The
 //! host's own routes and the routes of modules use the same parser, so clients get the same error
@@ -17,9 +17,11 @@
 pub mod addresses;
 mod characters;
 pub mod codes;
+pub mod event_type;
 pub mod filters;
 mod header_fields;
 mod manifest;
+mod named_enum;
 mod path;
 mod query;
 

@@ -4,10 +4,10 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 
+use latchmail_shape::named;
 use secrecy::SecretString;
 use tokio::time::Instant;
 
-use crate::named::named;
 use crate::permissions::Grants;
 
 named! {

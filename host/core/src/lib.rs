@@ -13,7 +13,6 @@ pub mod cpu;
 pub mod detached_tasks;
 pub mod ended_credentials;
 pub mod error;
-pub mod event_type;
 pub mod finding;
 pub mod fingerprint;
 #[cfg(any(test, feature = "testing"))]
@@ -26,7 +25,6 @@ pub mod logging;
 pub mod mail_server_start;
 pub mod message_number;
 pub mod metrics;
-mod named;
 pub mod network;
 pub mod permissions;
 pub mod rate_limit;
@@ -36,4 +34,4 @@ pub mod secrets;
 pub mod traces;
 pub mod work_queue;
 
-pub use latchmail_shape::{Code, codes};
+pub use latchmail_shape::{Code, codes, event_type};

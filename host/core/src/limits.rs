@@ -29,12 +29,12 @@ use governor::clock::Clock as _;
 use governor::middleware::StateInformationMiddleware;
 use governor::state::keyed::DashMapStateStore;
 use governor::{Quota, RateLimiter};
+use latchmail_shape::named;
 
 use crate::caller::{Caller, Credential};
 use crate::clock::Clock;
 use crate::config;
 use crate::error::{Failure, StartError};
-use crate::named::named;
 use crate::network::{network, region, site};
 use crate::rate_limit::RateLimitStatus;
 

@@ -6,7 +6,7 @@
 
 use std::fmt;
 
-use crate::named::named;
+use latchmail_shape::named;
 
 named! {
     /// A right of a member of a shared mailbox. The variants are in canonical order. Their names

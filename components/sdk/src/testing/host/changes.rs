@@ -6,25 +6,13 @@ use crate::capability::{
     Change, ChangeList, ChangedMessage, ChangesError, DeletedMessage, Error, Events, StreamError,
 };
 use latchmail_shape::codes;
+use latchmail_shape::event_type::EventType;
 use serde_json::json;
 
 /// Maximum number of changes in one response.
 const MAX_CHANGES: u32 = 500;
 /// Maximum time of a wait, in seconds.
 const MAX_WAIT: u32 = 60;
-/// The types of events.
-pub(super) const EVENT_TYPES: [&str; 10] = [
-    "message.created",
-    "message.flags",
-    "message.moved",
-    "message.deleted",
-    "folder.created",
-    "folder.renamed",
-    "folder.deleted",
-    "outbox.sent",
-    "outbox.failed",
-    "delivery.bounced",
-];
 
 impl Mail {
     /// Returns the changes since a cursor. A cursor contains the number of earlier changes, and the
@@ -75,10 +63,7 @@ pub(super) fn stream(
     folder: Option<&str>,
     types: &[String],
 ) -> Result<Events, StreamError> {
-    if let Some(unknown) = types
-        .iter()
-        .find(|name| !EVENT_TYPES.contains(&name.as_str()))
-    {
+    if let Some(unknown) = types.iter().find(|name| EventType::named(name).is_none()) {
         let text = format!("unknown event type: {unknown}");
         return Err(StreamError::Failed(Error::invalid(
             codes::INVALID_EVENT_TYPE,

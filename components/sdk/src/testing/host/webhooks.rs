@@ -2,8 +2,8 @@
 //! is always delivered.
 
 use latchmail_shape::codes;
+use latchmail_shape::event_type::EventType;
 
-use super::changes::EVENT_TYPES;
 use super::{FakeHost, Need};
 use crate::capability::{
     CreatedWebhook, Error, ExceededLimit, FolderFilter, Kind, NewSubscription, Scope,
@@ -59,7 +59,7 @@ fn check(host: &FakeHost, settings: &WebhookSettings) -> Result<(), Error> {
         if types[..index].contains(name) {
             return Err(invalid(format!("types[{index}] is repeated")));
         }
-        if !EVENT_TYPES.contains(&name.as_str()) {
+        if EventType::named(name).is_none() {
             let text = format!("types[{index}] is not a type of an event");
             return Err(invalid(text));
         }

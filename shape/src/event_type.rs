@@ -1,6 +1,6 @@
 //! The types of events.
 
-use crate::named::named;
+use crate::named;
 
 named! {
     /// The type of an event.

@@ -1,6 +1,7 @@
 //! Enums whose variants have names in requests, responses or the configuration.
 
 /// Declares an enum in which each variant has a name.
+#[macro_export]
 macro_rules! named {
     (
         $(#[$attribute:meta])*
@@ -39,5 +40,3 @@ macro_rules! named {
         }
     };
 }
-
-pub(crate) use named;
