@@ -237,12 +237,9 @@ enum Woken {
 impl StreamCaller {
     /// Waits for a change, at most until `until` or until the rights must be checked again.
     async fn wait(&mut self, until: Instant) -> Woken {
-        tokio::select! {
-            biased;
-            reason = ended(&self.registrations, &self.stopping) => Woken::Ended(reason),
-            () = self.listener.changed() => Woken::Changed,
-            () = sleep_until(until.min(self.valid_until)) => Woken::TimedOut,
-        }
+        let until = until.min(self.valid_until);
+        let ended = ended(&self.registrations, &self.stopping);
+        wait(ended, self.listener.changed(), until).await
     }
 
     /// Runs `read`, and checks the rights before and after. Returns the reason if the stream must
@@ -309,6 +306,20 @@ async fn check(
     } else {
         Err(RIGHTS_CHANGED)
     })
+}
+
+/// Waits until the stream must end, for a change, or until `until`.
+async fn wait(
+    ended: impl Future<Output = &'static str>,
+    changed: impl Future<Output = ()>,
+    until: Instant,
+) -> Woken {
+    tokio::select! {
+        biased;
+        reason = ended => Woken::Ended(reason),
+        () = changed => Woken::Changed,
+        () = sleep_until(until) => Woken::TimedOut,
+    }
 }
 
 /// Waits until the rights of a stream end or the service stops. Returns the reason.
@@ -459,4 +470,51 @@ fn change_list(cursor: &str, more: bool, changes: Vec<Value>) -> Bytes {
     };
     // The serialization of texts and JSON values does not fail.
     serde_json::to_vec(&list).unwrap_or_default().into()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::pending;
+
+    use latchmail_core::ended_credentials::EndedCredentials;
+    use tokio::time::sleep;
+
+    use super::*;
+
+    // The clock is paused: it moves only while all tasks wait, so a busy machine does not affect
+    // the times.
+    #[tokio::test(start_paused = true)]
+    async fn a_stream_ends_at_the_moment_at_which_a_right_ends() {
+        for (ending, expected) in [("own", REVOKED), ("mailbox", REVOKED), ("", SHUTDOWN)] {
+            let credentials = EndedCredentials::default();
+            let stopping = CancellationToken::new();
+            let opened_at = Instant::now();
+            let registrations = ["own", "mailbox"].map(|id| credentials.register(id, opened_at));
+            let woken = wait(
+                ended(&registrations, &stopping),
+                pending(),
+                opened_at + HEARTBEAT,
+            );
+            let end = async {
+                sleep(HEARTBEAT / 2).await;
+                if ending.is_empty() {
+                    stopping.cancel();
+                } else {
+                    credentials.end(ending);
+                }
+                Instant::now()
+            };
+            let (woken, ended_at) = tokio::join!(woken, end);
+            assert!(matches!(woken, Woken::Ended(reason) if reason == expected));
+            assert_eq!(ended_at.elapsed(), Duration::ZERO, "{ending}");
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_rights_of_a_stream_without_changes_are_checked_when_they_expire() {
+        let until = Instant::now() + Duration::from_secs(5);
+        let woken = wait(pending(), pending(), until).await;
+        assert!(matches!(woken, Woken::TimedOut));
+        assert!(Instant::now() >= until && until.elapsed() < Duration::from_secs(1));
+    }
 }
