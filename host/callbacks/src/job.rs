@@ -9,6 +9,7 @@ use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
 use latchmail_core::clock::Timestamp;
 use latchmail_core::secrets;
+use latchmail_core::traces::{Kind, Span};
 use latchmail_directory::webhooks::{self as directory, Attempt, NewDelivery, Outcome as Sent};
 use latchmail_events::{Event, EventPage};
 use latchmail_jobs::{Handler, Job, Limits, Outcome};
@@ -71,12 +72,14 @@ impl Handler for Deliverer {
     }
 
     fn run<'a>(&'a self, job: &'a Job) -> BoxFuture<'a, Outcome> {
-        self.deliver(job).boxed()
+        let (trace, mut span) = self.0.tracer.begin_work(|| "webhook job".into());
+        span.set("latchmail.webhook.id", &job.key);
+        trace.scope(self.deliver(job, span)).boxed()
     }
 }
 
 impl Deliverer {
-    async fn deliver(&self, job: &Job) -> Outcome {
+    async fn deliver(&self, job: &Job, mut span: Span) -> Outcome {
         let (id, began) = (&*job.key, Instant::now());
         loop {
             let Ok(now) = self.0.jobs.now().await else {
@@ -97,6 +100,7 @@ impl Deliverer {
                 Ok(Step::Done) => return Outcome::Done,
                 Err(error) => {
                     tracing::warn!(webhook = id, %error, "failed to send the events of a webhook");
+                    span.fail("failed");
                     return Outcome::Later(now.plus(ERROR_DELAY));
                 }
             }
@@ -138,6 +142,9 @@ impl Webhooks {
             let wait = busy_wait(now.since(due_at), secrets::random::<1>()?[0]);
             return Ok(Step::At(now.plus(wait)));
         };
+        let mut span = Span::start(Kind::Internal, || "webhook attempt".into()).entered();
+        span.set("latchmail.event.type", &delivery.event_type);
+        span.set_number("latchmail.attempt", delivery.attempts + 1);
         let content = self.fixed(&webhook, &delivery, &access).await?;
         let Some(content) = content else {
             let reason = "The rights of the member have changed";

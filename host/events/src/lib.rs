@@ -9,7 +9,7 @@
 //! - `watcher`: the mailboxes for which listeners wait, and who wakes them; without notices, the
 //!   connections on which the mail server reports changes
 //! - `notices`: the reports of the mail server about changes
-//! - `streams`, `sse`, `limits`: the streams and the waiting requests of clients
+//! - `streams`, `sse`, `limits`, `stream_span`: the streams and the waiting requests of clients
 
 mod event;
 mod feed;
@@ -17,6 +17,7 @@ mod limits;
 mod notices;
 mod rights;
 mod sse;
+mod stream_span;
 mod streams;
 mod watcher;
 

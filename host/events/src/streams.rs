@@ -28,6 +28,7 @@ use crate::feed::Feed;
 use crate::limits::{StreamLimits, StreamOwner, StreamPermit, TooManyStreams};
 use crate::rights::CurrentRights;
 use crate::sse;
+use crate::stream_span::StreamSpan;
 use crate::watcher::{Listener, WatchLimit, Watcher, retry_delay};
 
 /// The bytes of a stream.
@@ -125,6 +126,8 @@ impl Streams {
             .map_err(|_| Error::CredentialRefused)?;
         let page = page.ok_or(OpenError::FolderNotFound)?;
         let mut first = vec![sse::heartbeat(since.unwrap_or(&page.cursor))];
+        let mut span = StreamSpan::start("event stream");
+        span.events = page.events.len();
         if !page.events.is_empty() {
             first.push(self.frames(&page.events));
         }
@@ -138,6 +141,7 @@ impl Streams {
             failures: 0,
             retry_at: None,
             has_ended: false,
+            span,
         };
         let rest = stream::unfold(events, async |mut events| {
             let frames = events.next().await?;
@@ -170,6 +174,7 @@ impl Streams {
             until: Instant::now() + wait,
             heartbeat_at: Instant::now() + HEARTBEAT,
             has_ended: false,
+            span: StreamSpan::start("event wait"),
         };
         let pieces = stream::unfold(wait, async |mut wait| {
             let piece = wait.next().await?;
@@ -346,6 +351,7 @@ struct EventStream {
     /// The time of the next attempt after a failed read.
     retry_at: Option<Instant>,
     has_ended: bool,
+    span: StreamSpan,
 }
 
 impl EventStream {
@@ -377,6 +383,7 @@ impl EventStream {
                     (self.cursor, self.more) = (page.cursor, page.more);
                     if !page.events.is_empty() {
                         self.heartbeat_at = Instant::now() + HEARTBEAT;
+                        self.span.events += page.events.len();
                         return Some(self.streams.frames(&page.events));
                     }
                 }
@@ -400,6 +407,7 @@ impl EventStream {
 
     fn end(&mut self, reason: &'static str) -> Bytes {
         self.has_ended = true;
+        self.span.outcome = reason;
         sse::end(reason)
     }
 }
@@ -422,6 +430,7 @@ struct Wait {
     until: Instant,
     heartbeat_at: Instant,
     has_ended: bool,
+    span: StreamSpan,
 }
 
 impl Wait {
@@ -438,7 +447,10 @@ impl Wait {
             let now = Instant::now();
             let is_last = now >= self.until;
             match woken {
-                Woken::Ended(_) => break,
+                Woken::Ended(reason) => {
+                    self.span.outcome = reason;
+                    break;
+                }
                 Woken::TimedOut if !is_last && now >= self.heartbeat_at => {
                     self.heartbeat_at = now + HEARTBEAT;
                     return Some(Bytes::from_static(b" "));
@@ -449,11 +461,13 @@ impl Wait {
             let (log, folder) = (&self.streams.mail.changelog, self.folder.as_deref());
             let read = Box::pin(log.page(&access, Some(&self.since), folder, self.limit));
             let Ok(Ok(Some(page))) = self.caller.read(read).await else {
+                self.span.outcome = "failed";
                 break;
             };
             if is_last || page.more || !page.changes.is_empty() {
                 let changes = page.changes.iter().map(change_json).collect();
                 self.has_ended = true;
+                (self.span.events, self.span.outcome) = (page.changes.len(), "completed");
                 return Some(change_list(&page.cursor, page.more, changes));
             }
         }
