@@ -10,7 +10,7 @@ use latchmail_core::clock::Timestamp;
 use latchmail_core::message_number::MessageNumber;
 
 use crate::db::{Db, Error};
-use crate::message_index::Identity;
+use crate::message_index::{Identity, StoredMessage, number_stored};
 use crate::sendings::Key;
 
 /// The time for which an idempotency key is stored.
@@ -194,6 +194,38 @@ impl Imports {
         Ok(())
     }
 
+    /// Records, in one transaction, that `message` was imported, its number, and the outcome of the
+    /// import with `key`. Returns the number, which is a new one unless a concurrent request has
+    /// assigned one.
+    ///
+    /// Returns `None` and records nothing if the message index does not contain the folder, or if
+    /// the message has no number and the index contains a message with the same identity. The
+    /// caller must then call [`Imports::mark`], reconcile the index with the mail server, and call
+    /// [`Imports::stored`].
+    ///
+    /// # Errors
+    /// Returns [`Error`] if the database fails.
+    pub async fn number(
+        &self,
+        account: &str,
+        message: &StoredMessage<'_>,
+        key: Option<&Key>,
+        now: Timestamp,
+    ) -> Result<Option<MessageNumber>, Error> {
+        let mut tx = self.db.begin_locked(account).await?;
+        let Some(number) = number_stored(&mut tx, account, message).await? else {
+            return Ok(None);
+        };
+        tx.execute(MARK, (account, &message.identity[..], now))
+            .await?;
+        if let Some(key) = key {
+            let uid = i64::try_from(number.0).unwrap_or(i64::MAX);
+            tx.execute(STORED, (&key.account, &key.hash, uid)).await?;
+        }
+        tx.commit().await?;
+        Ok(Some(number))
+    }
+
     /// Records that it is unknown whether the message was stored. Has no effect if another process
     /// has continued the import.
     ///
@@ -286,7 +318,10 @@ impl Imports {
 
 #[cfg(test)]
 mod tests {
+    use latchmail_core::message_number::Uid;
+
     use super::*;
+    use crate::message_index::ListedFolder;
     use crate::testing::{Fresh, both};
 
     async fn an_import_is_continued_by_one_request(fresh: Fresh) {
@@ -355,5 +390,60 @@ mod tests {
         assert_eq!(fresh.number(marks).await, 0);
     }
 
-    both!(an_import_is_continued_by_one_request);
+    async fn the_number_of_a_message_is_recorded_together_with_its_import(fresh: Fresh) {
+        let directory = &fresh.directory;
+        directory.with("ada", "ada@example.org", &[]).await;
+        let (imports, now) = (&directory.imports, Timestamp::from_millis(1000));
+        let key = Key {
+            account: "ada".into(),
+            hash: "hash".into(),
+        };
+        let new = NewImport {
+            fingerprint: b"one",
+            process: "p",
+            folder_state: (7, 3),
+            now,
+        };
+        assert_eq!(imports.begin(&key, new).await.unwrap(), None);
+        let number = async |imap_uid, identity: u8, key| {
+            let message = StoredMessage {
+                path: "INBOX",
+                uid_validity: 7,
+                imap_uid: Uid(imap_uid),
+                identity: [identity; 16],
+            };
+            let number = imports.number("ada", &message, key, now).await.unwrap();
+            number.map(|number| number.0)
+        };
+        let is_marked = |identity: u8| imports.is_marked("ada", MessageNumber(99), [identity; 16]);
+        // The message index does not contain the folder.
+        assert_eq!(number(3, 4, None).await, None);
+        assert!(!is_marked(4).await.unwrap());
+        let inbox = ListedFolder {
+            path: "INBOX",
+            uid_validity: 7,
+            uid_next: 3,
+            object_id: None,
+        };
+        let index = &directory.message_index;
+        index.update_folders("ada", &[inbox]).await.unwrap();
+        assert_eq!(number(3, 4, Some(&key)).await, Some(1));
+        assert!(is_marked(4).await.unwrap());
+        let stored = imports.find(&key).await.unwrap().unwrap();
+        assert_eq!(stored.stored(), Some(MessageNumber(1)));
+        // Another request has numbered the message before.
+        let listed = [(Uid(5), [6; 16])];
+        let listed = index.assign_numbers("ada", "INBOX", 7, &listed, &[]);
+        assert_eq!(listed.await.unwrap().unwrap()[&Uid(5)], MessageNumber(2));
+        assert_eq!(number(5, 6, None).await, Some(2));
+        assert!(is_marked(6).await.unwrap());
+        // The message can be a copy of message 1, or message 1 after a move.
+        assert_eq!(number(8, 4, None).await, None);
+        assert_eq!(number(9, 7, None).await, Some(3));
+    }
+
+    both!(
+        an_import_is_continued_by_one_request,
+        the_number_of_a_message_is_recorded_together_with_its_import,
+    );
 }

@@ -10,6 +10,7 @@ use latchmail_core::message_number::{MessageNumber, Uid};
 use latchmail_core::permissions::Right;
 use latchmail_directory::Directory;
 use latchmail_directory::imports::{Import as Record, NewImport, RETENTION};
+use latchmail_directory::message_index::StoredMessage;
 use latchmail_directory::sendings::Key;
 use latchmail_imap::flag::Flag;
 use latchmail_imap::list::POSITIONS;
@@ -204,15 +205,13 @@ impl Importer {
         };
         match found {
             Ok(Found::Stored(uid)) => {
-                let number = self.number(access, import, current, uid).await;
-                let number = self.finish(Some(key), number).await?;
-                Ok(Some(imported(import, number, true)))
+                let number = self.number(access, import, current, uid, Some(key));
+                Ok(Some(imported(import, number.await?, true)))
             }
             Ok(Found::Missing) => self.store(access, import, before, Some(key)).await,
             Ok(Found::Unknown) => {
                 let why = "the stored message cannot be found";
-                self.finish(Some(key), Err(unknown(why.into()))).await?;
-                Ok(None)
+                Err(self.failed(Some(key), unknown(why.into())).await)
             }
             // The earlier outcome is still unknown.
             Err(error) => {
@@ -307,9 +306,8 @@ impl Importer {
     ) -> Result<Option<Imported>, Error> {
         match self.append(access, import, state).await {
             Ok(Some(uid)) => {
-                let number = self.number(access, import, state, uid).await;
-                let number = self.finish(key, number).await?;
-                Ok(Some(imported(import, number, false)))
+                let number = self.number(access, import, state, uid, key);
+                Ok(Some(imported(import, number.await?, false)))
             }
             Ok(None) => {
                 if let Some(key) = key {
@@ -317,10 +315,7 @@ impl Importer {
                 }
                 Ok(None)
             }
-            Err(error) => {
-                self.finish(key, Err(error)).await?;
-                Ok(None)
-            }
+            Err(error) => Err(self.failed(key, error).await),
         }
     }
 
@@ -408,31 +403,35 @@ impl Importer {
         Ok(retry_read!(lease, session => find(session, path, state, message, content)))
     }
 
-    /// Returns the number of the stored message. Records first that the message was imported.
+    /// Returns the number of the stored message. Records that the message was imported, its number,
+    /// and the outcome of the import with this key.
     async fn number(
         &self,
         access: &Access,
         import: &Import,
-        (uid_validity, uid_next): (u32, u32),
+        state: (u32, u32),
         uid: Uid,
+        key: Option<&Key>,
     ) -> Result<MessageNumber, Error> {
-        let number = self.assign_number(access, import, uid_validity, uid_next, uid);
+        let number = self.assign_number(access, import, state, uid, key).await;
         // The message is stored, so the result of a failure is unknown to the client.
-        number.await.map_err(|error| match error {
-            MailboxError::Unknown(why) => unknown(why),
-            error => unknown(format!("a stored message has no number: {error}")),
-        })
+        let why = match number {
+            Ok(number) => return Ok(number),
+            Err(MailboxError::Unknown(why)) => why,
+            Err(error) => format!("a stored message has no number: {error}"),
+        };
+        Err(self.failed(key, unknown(why)).await)
     }
 
     async fn assign_number(
         &self,
         access: &Access,
         import: &Import,
-        uid_validity: u32,
-        uid_next: u32,
+        state: (u32, u32),
         uid: Uid,
+        key: Option<&Key>,
     ) -> Result<MessageNumber, MailboxError> {
-        let (context, path) = (&self.mail.context, import.path());
+        let (context, path, uid_validity) = (&self.mail.context, import.path(), state.0);
         let at = MessageRef {
             path,
             uid_validity,
@@ -443,11 +442,35 @@ impl Importer {
         drop(lease);
         let fetched = fetched.unwrap_or_default();
         let found = fetched.iter().find(|message| message.uid == uid);
-        let gone = || MailboxError::Internal("another client removed the message".into());
-        let identity = identity(found.ok_or_else(gone)?);
-        let now = self.clock.now();
-        let account = &access.account;
-        self.directory.imports.mark(account, identity, now).await?;
+        let message = StoredMessage {
+            path,
+            uid_validity,
+            imap_uid: uid,
+            identity: identity(found.ok_or_else(gone)?),
+        };
+        let (account, imports) = (&access.account, &self.directory.imports);
+        let numbered = imports.number(account, &message, key, self.clock.now());
+        let number = match numbered.await? {
+            Some(number) => number,
+            None => self.reconciled_number(access, &message, state, key).await?,
+        };
+        // Another request could have cached the location before the mark was written.
+        context.cache.remove_location(account, number);
+        Ok(number)
+    }
+
+    /// Works like [`Self::assign_number`], for a message that can be a copy or a moved message, or
+    /// whose folder is not in the message index. Records first that the message was imported.
+    async fn reconciled_number(
+        &self,
+        access: &Access,
+        message: &StoredMessage<'_>,
+        (uid_validity, uid_next): (u32, u32),
+        key: Option<&Key>,
+    ) -> Result<MessageNumber, MailboxError> {
+        let (account, imports) = (&access.account, &self.directory.imports);
+        let (uid, identity) = (message.imap_uid, message.identity);
+        imports.mark(account, identity, self.clock.now()).await?;
         let opened = Opened {
             exists: 0,
             uid_validity,
@@ -455,31 +478,27 @@ impl Importer {
         };
         let numbers = &self.mail.numbers;
         let assigned = numbers
-            .of_messages(access, path, opened, &[(uid, identity)])
+            .of_messages(access, message.path, opened, &[(uid, identity)])
             .await?;
         let number = assigned.get(&uid).copied().ok_or_else(gone)?;
-        // Another request could have cached the location before the mark was written.
-        context.cache.remove_location(account, number);
+        if let Some(key) = key {
+            log_failure(imports.stored(key, number).await);
+        }
         Ok(number)
     }
 
-    /// Records the outcome of the import with this key.
-    async fn finish(
-        &self,
-        key: Option<&Key>,
-        outcome: Result<MessageNumber, Error>,
-    ) -> Result<MessageNumber, Error> {
+    /// Records that the import with this key has failed. Returns `error`.
+    async fn failed(&self, key: Option<&Key>, error: Error) -> Error {
         if let Some(key) = key {
             let imports = &self.directory.imports;
-            log_failure(match &outcome {
-                Ok(number) => imports.stored(key, *number).await,
-                Err(Error::Mailbox(MailboxError::Unknown(_))) => {
+            log_failure(match &error {
+                Error::Mailbox(MailboxError::Unknown(_)) => {
                     imports.set_unknown(key, &self.process).await
                 }
-                Err(_) => imports.release(key, &self.process).await,
+                _ => imports.release(key, &self.process).await,
             });
         }
-        outcome
+        error
     }
 }
 
@@ -493,4 +512,8 @@ fn imported(import: &Import, number: MessageNumber, replayed: bool) -> Imported 
 
 fn unknown(why: String) -> Error {
     Error::Mailbox(MailboxError::Unknown(why))
+}
+
+fn gone() -> MailboxError {
+    MailboxError::Internal("another client removed the message".into())
 }
