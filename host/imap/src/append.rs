@@ -43,9 +43,17 @@ impl Session {
     /// Uploads a message. Returns `false` if the path is not a valid folder name. The next command
     /// must be [`Session::end_append`], which stores the message.
     ///
+    /// `has_replied` is `true` if the caller has just received a reply on this connection. In that
+    /// case, this function waits for a proof that the connection works only if the server has sent
+    /// data or closed the connection since.
+    ///
     /// # Errors
     /// Returns an [`Error`] if the command fails.
-    pub async fn begin_append(&mut self, message: NewMessage<'_>) -> Result<bool, Error> {
+    pub async fn begin_append(
+        &mut self,
+        message: NewMessage<'_>,
+        has_replied: bool,
+    ) -> Result<bool, Error> {
         let Some(name) = utf7::name(message.path).and_then(|name| quoted(&name)) else {
             return Ok(false);
         };
@@ -63,6 +71,7 @@ impl Session {
             self.connection.timeout * LITERAL_TIMEOUT_FACTOR
         };
         let literal_plus = self.connection.capabilities.literal_plus;
+        let needs_reply = literal_plus && !(has_replied && self.connection.is_quiet());
         let mut idle = self.connection.take_idle()?;
         let exchange = async move {
             let wire = &mut idle.wire;
@@ -71,10 +80,10 @@ impl Session {
             // LITERAL+, this response is the continuation request. With LITERAL+, the server sends
             // no continuation request, so the client also sends CAPABILITY. NOOP is not suitable,
             // because Dovecot can delay the response to NOOP until the next command has ended.
-            let capability = literal_plus.then(|| wire.queue("CAPABILITY"));
+            let capability = needs_reply.then(|| wire.queue("CAPABILITY"));
             let sent = wire.queue_literals(&command, literal_plus, on).await?;
-            for outcome in wire.finish(capability.as_slice(), on).await? {
-                outcome.ok()?;
+            if let Some(capability) = capability {
+                wire.finish_one(capability, on).await?.ok()?;
             }
             let end = command.end;
             Ok((State::Appending(Appending { idle, sent, end }), true))
@@ -157,7 +166,7 @@ mod tests {
                 received_at: None,
                 bytes: Bytes::from_static(b"Subject: a\r\n\r\n"),
             };
-            assert!(block_on(session.begin_append(message)).unwrap());
+            assert!(block_on(session.begin_append(message, false)).unwrap());
             assert_eq!(block_on(session.end_append()).unwrap(), None, "{reply}");
             assert!(session.is_idle());
         }

@@ -191,7 +191,7 @@ async fn operations(capabilities: Capabilities, name: &str, replies: &[Vec<u8>])
         received_at: None,
         bytes: Bytes::from_static(b"a"),
     };
-    if let Ok(true) = filed.begin_append(new).await {
+    if let Ok(true) = filed.begin_append(new, false).await {
         let _: Result<_, Error> = filed.end_append().await;
     }
 }

@@ -211,7 +211,7 @@ impl Drafts {
             received_at: None,
             bytes: message.clone(),
         };
-        if !retry_read!(lease, session => session.begin_append(new.clone())) {
+        if !retry_read!(lease, session => session.begin_append(new.clone(), false)) {
             return Ok(None);
         }
         let stored = lease.current_session()?.end_append().await;

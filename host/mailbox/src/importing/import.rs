@@ -14,7 +14,7 @@ use latchmail_directory::message_index::StoredMessage;
 use latchmail_directory::sendings::Key;
 use latchmail_imap::flag::Flag;
 use latchmail_imap::list::POSITIONS;
-use latchmail_imap::{MessageRef, NewMessage, Opened};
+use latchmail_imap::{Connector, MessageRef, NewMessage, Opened};
 use latchmail_mime as mime;
 use sha2::{Digest as _, Sha256};
 use tokio::time::sleep;
@@ -25,6 +25,7 @@ use super::result::{Error, Imported};
 use crate::access::Access;
 use crate::blocking;
 use crate::changing::commands::change_error;
+use crate::connections::pool::Lease;
 use crate::connections::retry::retry_read;
 use crate::error::{Error as MailboxError, log_failure};
 use crate::folders::path::normalize_path;
@@ -189,9 +190,10 @@ impl Importer {
         {
             return Err(Error::Conflict(in_progress()));
         }
-        let Some(current) = self.folder_state(access, import).await? else {
+        let Some((current, lease)) = self.folder_state(access, import).await? else {
             return Ok(None);
         };
+        drop(lease);
         let imports = &self.directory.imports;
         if !imports.resume(key, earlier, &self.process, now).await? {
             return Err(Error::Conflict(in_progress()));
@@ -208,7 +210,7 @@ impl Importer {
                 let number = self.number(access, import, current, uid, Some(key));
                 Ok(Some(imported(import, number.await?, true)))
             }
-            Ok(Found::Missing) => self.store(access, import, before, Some(key)).await,
+            Ok(Found::Missing) => self.store(access, import, before, Some(key), None).await,
             Ok(Found::Unknown) => {
                 let why = "the stored message cannot be found";
                 Err(self.failed(Some(key), unknown(why.into())).await)
@@ -228,7 +230,7 @@ impl Importer {
         import: &Import,
         record: Option<(&Key, &[u8])>,
     ) -> Result<Option<Imported>, Error> {
-        let Some(state) = self.folder_state(access, import).await? else {
+        let Some((state, lease)) = self.folder_state(access, import).await? else {
             return Ok(None);
         };
         if let Some((key, fingerprint)) = record {
@@ -243,17 +245,18 @@ impl Importer {
                 return Err(Error::Conflict(in_progress()));
             }
         }
-        self.store(access, import, state, record.map(|(key, _)| key))
-            .await
+        let key = record.map(|(key, _)| key);
+        self.store(access, import, state, key, Some(lease)).await
     }
 
-    /// Returns the UIDVALIDITY and the UIDNEXT of the folder. Returns `None` if the folder does not
-    /// exist, or if the caller must not learn that it exists.
+    /// Returns the UIDVALIDITY and the UIDNEXT of the folder, and the connection that has read
+    /// them. Returns `None` if the folder does not exist, or if the caller must not learn that it
+    /// exists.
     async fn folder_state(
         &self,
         access: &Access,
         import: &Import,
-    ) -> Result<Option<(u32, u32)>, MailboxError> {
+    ) -> Result<Option<((u32, u32), Lease<Connector>)>, MailboxError> {
         let (folders, path) = (&self.mail.folders, import.path());
         folders.ensure_indexed(access).await?;
         // APPEND contains the name of the folder. Another client could have renamed the folder, so
@@ -270,10 +273,13 @@ impl Importer {
             return Ok(None);
         };
         let allowed = folder_access.authorize(path, status.uid_validity, Right::MailWrite);
-        Ok((allowed == Decision::Allowed).then_some((status.uid_validity, status.uid_next)))
+        let state = (status.uid_validity, status.uid_next);
+        Ok((allowed == Decision::Allowed).then_some((state, lease)))
     }
 
     /// Uploads and stores the message. `state` is the state of the folder before the import.
+    /// `lease` is the connection that has just read this state. It is `None` if an earlier request
+    /// has read the state.
     ///
     /// The message has a number only after another request can already read it. Therefore its
     /// header is marked before, if the results of checks depend on the header alone.
@@ -283,14 +289,15 @@ impl Importer {
         import: &Import,
         state: (u32, u32),
         key: Option<&Key>,
+        lease: Option<Lease<Connector>>,
     ) -> Result<Option<Imported>, Error> {
         if !self.mail.reading.trusts_headers() {
-            return self.store_marked(access, import, state, key).await;
+            return self.store_marked(access, import, state, key, lease).await;
         }
         let (header, _) = mime::split(&import.message);
         let (header, imports) = (header_identity(header), &self.directory.imports);
         imports.begin_mark(&access.account, header).await?;
-        let stored = self.store_marked(access, import, state, key).await;
+        let stored = self.store_marked(access, import, state, key, lease).await;
         if !matches!(&stored, Err(Error::Mailbox(MailboxError::Unknown(_)))) {
             log_failure(imports.end_mark(&access.account, header).await);
         }
@@ -303,8 +310,9 @@ impl Importer {
         import: &Import,
         state: (u32, u32),
         key: Option<&Key>,
+        lease: Option<Lease<Connector>>,
     ) -> Result<Option<Imported>, Error> {
-        match self.append(access, import, state).await {
+        match self.append(access, import, state, lease).await {
             Ok(Some(uid)) => {
                 let number = self.number(access, import, state, uid, key);
                 Ok(Some(imported(import, number.await?, false)))
@@ -326,6 +334,7 @@ impl Importer {
         access: &Access,
         import: &Import,
         state: (u32, u32),
+        lease: Option<Lease<Connector>>,
     ) -> Result<Option<Uid>, Error> {
         let new = NewMessage {
             path: import.path(),
@@ -333,10 +342,14 @@ impl Importer {
             received_at: import.received_at,
             bytes: import.message.clone(),
         };
-        let connections = &self.mail.context.connections;
-        let mut lease = connections.lease(access, None).await.map_err(Error::from)?;
+        let has_replied = lease.is_some();
+        let mut lease = match lease {
+            Some(lease) => lease,
+            None => self.mail.context.connections.lease(access, None).await?,
+        };
         let begun = async {
-            let begun = retry_read!(lease, session => session.begin_append(new.clone()));
+            let begun =
+                retry_read!(lease, session => session.begin_append(new.clone(), has_replied));
             Ok::<_, MailboxError>(begun)
         };
         if !begun.await? {
