@@ -14,7 +14,7 @@ use latchmail_directory::message_index::StoredMessage;
 use latchmail_directory::sendings::Key;
 use latchmail_imap::flag::Flag;
 use latchmail_imap::list::POSITIONS;
-use latchmail_imap::{Connector, MessageRef, NewMessage, Opened};
+use latchmail_imap::{Connector, Fetched, MessageRef, NewMessage, Opened, Stored};
 use latchmail_mime as mime;
 use sha2::{Digest as _, Sha256};
 use tokio::time::sleep;
@@ -207,7 +207,7 @@ impl Importer {
         };
         match found {
             Ok(Found::Stored(uid)) => {
-                let number = self.number(access, import, current, uid, Some(key));
+                let number = self.number(access, import, current, (uid, None), Some(key));
                 Ok(Some(imported(import, number.await?, true)))
             }
             Ok(Found::Missing) => self.store(access, import, before, Some(key), None).await,
@@ -313,8 +313,8 @@ impl Importer {
         lease: Option<Lease<Connector>>,
     ) -> Result<Option<Imported>, Error> {
         match self.append(access, import, state, lease).await {
-            Ok(Some(uid)) => {
-                let number = self.number(access, import, state, uid, key);
+            Ok(Some(stored)) => {
+                let number = self.number(access, import, state, stored, key);
                 Ok(Some(imported(import, number.await?, false)))
             }
             Ok(None) => {
@@ -327,15 +327,17 @@ impl Importer {
         }
     }
 
-    /// Stores the message with APPEND. Returns its UID, or `None` if the folder does not exist. If
-    /// the connection fails while the mail server stores the message, looks for the message.
+    /// Stores the message with APPEND. Returns its UID, and the data from which its identity is
+    /// computed, if the data was read with the same command. Returns `None` if the folder does not
+    /// exist. If the connection fails while the mail server stores the message, looks for the
+    /// message.
     async fn append(
         &self,
         access: &Access,
         import: &Import,
         state: (u32, u32),
         lease: Option<Lease<Connector>>,
-    ) -> Result<Option<Uid>, Error> {
+    ) -> Result<Option<(Uid, Option<Fetched>)>, Error> {
         let new = NewMessage {
             path: import.path(),
             flags: &import.flags,
@@ -357,16 +359,22 @@ impl Importer {
         }
         let stored = async {
             let session = lease.current_session()?;
-            session.end_append().await.map_err(change_error)
+            session
+                .end_append(Some(state.1))
+                .await
+                .map_err(change_error)
         };
         let stored = stored.await;
         drop(lease);
         match stored {
             Ok(None) => Ok(None),
-            Ok(Some(Some(appended))) if appended.uid_validity == state.0 => Ok(Some(appended.uid)),
+            Ok(Some(Stored {
+                location: Some(location),
+                message,
+            })) if location.uid_validity == state.0 => Ok(Some((location.uid, message))),
             // The server does not report the UID, or another folder has replaced the folder.
             Ok(Some(_)) => match self.find_stored(access, import, state).await {
-                Ok(Found::Stored(uid)) => Ok(Some(uid)),
+                Ok(Found::Stored(uid)) => Ok(Some((uid, None))),
                 Ok(Found::Missing | Found::Unknown) => {
                     Err(unknown("the stored message cannot be found".into()))
                 }
@@ -376,7 +384,7 @@ impl Importer {
             },
             Err(MailboxError::Unknown(why)) => {
                 match self.find_repeatedly(access, import, state).await {
-                    Ok(Found::Stored(uid)) => Ok(Some(uid)),
+                    Ok(Found::Stored(uid)) => Ok(Some((uid, None))),
                     _ => Err(unknown(why)),
                 }
             }
@@ -416,17 +424,17 @@ impl Importer {
         Ok(retry_read!(lease, session => find(session, path, state, message, content)))
     }
 
-    /// Returns the number of the stored message. Records that the message was imported, its number,
-    /// and the outcome of the import with this key.
+    /// Returns the number of a stored message. `stored` is a result of [`Self::append`]. Records
+    /// that the message was imported, its number, and the outcome of the import with this key.
     async fn number(
         &self,
         access: &Access,
         import: &Import,
         state: (u32, u32),
-        uid: Uid,
+        stored: (Uid, Option<Fetched>),
         key: Option<&Key>,
     ) -> Result<MessageNumber, Error> {
-        let number = self.assign_number(access, import, state, uid, key).await;
+        let number = self.assign_number(access, import, state, stored, key).await;
         // The message is stored, so the result of a failure is unknown to the client.
         let why = match number {
             Ok(number) => return Ok(number),
@@ -441,25 +449,29 @@ impl Importer {
         access: &Access,
         import: &Import,
         state: (u32, u32),
-        uid: Uid,
+        (uid, fetched): (Uid, Option<Fetched>),
         key: Option<&Key>,
     ) -> Result<MessageNumber, MailboxError> {
         let (context, path, uid_validity) = (&self.mail.context, import.path(), state.0);
-        let at = MessageRef {
-            path,
-            uid_validity,
-            uid,
+        let fetched = if let Some(fetched) = fetched {
+            fetched
+        } else {
+            let at = MessageRef {
+                path,
+                uid_validity,
+                uid,
+            };
+            let mut lease = context.connections.lease(access, Some(path)).await?;
+            let fetched = retry_read!(lease, session => session.identities_at(&[at]));
+            let mut fetched = fetched.unwrap_or_default().into_iter();
+            let found = fetched.find(|message| message.uid == uid);
+            found.ok_or_else(gone)?
         };
-        let mut lease = context.connections.lease(access, Some(path)).await?;
-        let fetched = retry_read!(lease, session => session.identities_at(&[at]));
-        drop(lease);
-        let fetched = fetched.unwrap_or_default();
-        let found = fetched.iter().find(|message| message.uid == uid);
         let message = StoredMessage {
             path,
             uid_validity,
             imap_uid: uid,
-            identity: identity(found.ok_or_else(gone)?),
+            identity: identity(&fetched),
         };
         let (account, imports) = (&access.account, &self.directory.imports);
         let numbered = imports.number(account, &message, key, self.clock.now());
