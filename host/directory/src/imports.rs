@@ -9,7 +9,7 @@ use std::time::Duration;
 use latchmail_core::clock::Timestamp;
 use latchmail_core::message_number::MessageNumber;
 
-use crate::db::{Db, Error};
+use crate::db::{Db, Error, Tx};
 use crate::message_index::{Identity, StoredMessage, number_stored};
 use crate::sendings::Key;
 
@@ -195,13 +195,13 @@ impl Imports {
     }
 
     /// Records, in one transaction, that `message` was imported, its number, and the outcome of the
-    /// import with `key`. Returns the number, which is a new one unless a concurrent request has
-    /// assigned one.
+    /// import with `key`. Also ends the mark of `header` ([`Imports::begin_mark`]). Returns the
+    /// number, which is a new one unless a concurrent request has assigned one.
     ///
     /// Returns `None` and records nothing if the message index does not contain the folder, or if
     /// the message has no number and the index contains a message with the same identity. The
     /// caller must then call [`Imports::mark`], reconcile the index with the mail server, and call
-    /// [`Imports::stored`].
+    /// [`Imports::stored`] and [`Imports::end_mark`].
     ///
     /// # Errors
     /// Returns [`Error`] if the database fails.
@@ -210,6 +210,7 @@ impl Imports {
         account: &str,
         message: &StoredMessage<'_>,
         key: Option<&Key>,
+        header: Option<Identity>,
         now: Timestamp,
     ) -> Result<Option<MessageNumber>, Error> {
         let mut tx = self.db.begin_locked(account).await?;
@@ -221,6 +222,9 @@ impl Imports {
         if let Some(key) = key {
             let uid = i64::try_from(number.0).unwrap_or(i64::MAX);
             tx.execute(STORED, (&key.account, &key.hash, uid)).await?;
+        }
+        if let Some(header) = header {
+            end_mark(&mut tx, account, header).await?;
         }
         tx.commit().await?;
         Ok(Some(number))
@@ -280,11 +284,9 @@ impl Imports {
     /// # Errors
     /// Returns [`Error`] if the database fails.
     pub async fn end_mark(&self, account: &str, header: Identity) -> Result<(), Error> {
-        let parameters = (account, &header[..]);
-        if self.db.execute(COUNT_DOWN, parameters).await? == 0 {
-            self.db.execute(END_MARK, parameters).await?;
-        }
-        Ok(())
+        let mut tx = self.db.begin().await?;
+        end_mark(&mut tx, account, header).await?;
+        tx.commit().await
     }
 
     /// Returns `true` if the message with this number was imported, or if a message with this
@@ -314,6 +316,14 @@ impl Imports {
         self.db.execute(SWEEP_MARKS, [over]).await?;
         Ok(())
     }
+}
+
+async fn end_mark(tx: &mut Tx, account: &str, header: Identity) -> Result<(), Error> {
+    let parameters = (account, &header[..]);
+    if tx.execute(COUNT_DOWN, parameters).await? == 0 {
+        tx.execute(END_MARK, parameters).await?;
+    }
+    Ok(())
 }
 
 #[cfg(test)]
@@ -405,6 +415,8 @@ mod tests {
             now,
         };
         assert_eq!(imports.begin(&key, new).await.unwrap(), None);
+        let header = [20; 16];
+        imports.begin_mark("ada", header).await.unwrap();
         let number = async |imap_uid, identity: u8, key| {
             let message = StoredMessage {
                 path: "INBOX",
@@ -412,13 +424,13 @@ mod tests {
                 imap_uid: Uid(imap_uid),
                 identity: [identity; 16],
             };
-            let number = imports.number("ada", &message, key, now).await.unwrap();
-            number.map(|number| number.0)
+            let number = imports.number("ada", &message, key, Some(header), now);
+            number.await.unwrap().map(|number| number.0)
         };
         let is_marked = |identity: u8| imports.is_marked("ada", MessageNumber(99), [identity; 16]);
         // The message index does not contain the folder.
         assert_eq!(number(3, 4, None).await, None);
-        assert!(!is_marked(4).await.unwrap());
+        assert!(!is_marked(4).await.unwrap() && is_marked(20).await.unwrap());
         let inbox = ListedFolder {
             path: "INBOX",
             uid_validity: 7,
@@ -428,7 +440,7 @@ mod tests {
         let index = &directory.message_index;
         index.update_folders("ada", &[inbox]).await.unwrap();
         assert_eq!(number(3, 4, Some(&key)).await, Some(1));
-        assert!(is_marked(4).await.unwrap());
+        assert!(is_marked(4).await.unwrap() && !is_marked(20).await.unwrap());
         let stored = imports.find(&key).await.unwrap().unwrap();
         assert_eq!(stored.stored(), Some(MessageNumber(1)));
         // Another request has numbered the message before.

@@ -32,7 +32,7 @@ use crate::folders::path::normalize_path;
 use crate::folders::rights::Decision;
 use crate::idempotency::{KeysInUse, in_progress, other_message, stored_key};
 use crate::mail::Mail;
-use crate::message::identity::{header_identity, identity};
+use crate::message::identity::{Identity, header_identity, identity};
 
 /// Maximum duration of an import. An import of another host that began within this time counts as
 /// in progress, as long as the host runs.
@@ -207,7 +207,8 @@ impl Importer {
         };
         match found {
             Ok(Found::Stored(uid)) => {
-                let number = self.number(access, import, current, (uid, None), Some(key));
+                let stored = (uid, None);
+                let number = self.number(access, import, current, stored, Some(key), None);
                 Ok(Some(imported(import, number.await?, true)))
             }
             Ok(Found::Missing) => self.store(access, import, before, Some(key), None).await,
@@ -291,19 +292,30 @@ impl Importer {
         key: Option<&Key>,
         lease: Option<Lease<Connector>>,
     ) -> Result<Option<Imported>, Error> {
-        if !self.mail.reading.trusts_headers() {
-            return self.store_marked(access, import, state, key, lease).await;
+        let imports = &self.directory.imports;
+        let header = self.mail.reading.trusts_headers().then(|| {
+            let (header, _) = mime::split(&import.message);
+            header_identity(header)
+        });
+        if let Some(header) = header {
+            imports.begin_mark(&access.account, header).await?;
         }
-        let (header, _) = mime::split(&import.message);
-        let (header, imports) = (header_identity(header), &self.directory.imports);
-        imports.begin_mark(&access.account, header).await?;
-        let stored = self.store_marked(access, import, state, key, lease).await;
-        if !matches!(&stored, Err(Error::Mailbox(MailboxError::Unknown(_)))) {
+        let stored = self
+            .store_marked(access, import, state, key, lease, header)
+            .await;
+        // The mark of a message with a number has ended. If the outcome is unknown, the mark
+        // remains.
+        let keeps_mark = matches!(
+            &stored,
+            Ok(Some(_)) | Err(Error::Mailbox(MailboxError::Unknown(_)))
+        );
+        if let Some(header) = header.filter(|_| !keeps_mark) {
             log_failure(imports.end_mark(&access.account, header).await);
         }
         stored
     }
 
+    /// Stores the message. If the message gets a number, ends the mark of `header`.
     async fn store_marked(
         &self,
         access: &Access,
@@ -311,10 +323,11 @@ impl Importer {
         state: (u32, u32),
         key: Option<&Key>,
         lease: Option<Lease<Connector>>,
+        header: Option<Identity>,
     ) -> Result<Option<Imported>, Error> {
         match self.append(access, import, state, lease).await {
             Ok(Some(stored)) => {
-                let number = self.number(access, import, state, stored, key);
+                let number = self.number(access, import, state, stored, key, header);
                 Ok(Some(imported(import, number.await?, false)))
             }
             Ok(None) => {
@@ -425,7 +438,8 @@ impl Importer {
     }
 
     /// Returns the number of a stored message. `stored` is a result of [`Self::append`]. Records
-    /// that the message was imported, its number, and the outcome of the import with this key.
+    /// that the message was imported, its number, and the outcome of the import with this key. Ends
+    /// the mark of `header`.
     async fn number(
         &self,
         access: &Access,
@@ -433,10 +447,11 @@ impl Importer {
         state: (u32, u32),
         stored: (Uid, Option<Fetched>),
         key: Option<&Key>,
+        header: Option<Identity>,
     ) -> Result<MessageNumber, Error> {
-        let number = self.assign_number(access, import, state, stored, key).await;
+        let number = self.assign_number(access, import, state, stored, key, header);
         // The message is stored, so the result of a failure is unknown to the client.
-        let why = match number {
+        let why = match number.await {
             Ok(number) => return Ok(number),
             Err(MailboxError::Unknown(why)) => why,
             Err(error) => format!("a stored message has no number: {error}"),
@@ -451,6 +466,7 @@ impl Importer {
         state: (u32, u32),
         (uid, fetched): (Uid, Option<Fetched>),
         key: Option<&Key>,
+        header: Option<Identity>,
     ) -> Result<MessageNumber, MailboxError> {
         let (context, path, uid_validity) = (&self.mail.context, import.path(), state.0);
         let fetched = if let Some(fetched) = fetched {
@@ -474,10 +490,13 @@ impl Importer {
             identity: identity(&fetched),
         };
         let (account, imports) = (&access.account, &self.directory.imports);
-        let numbered = imports.number(account, &message, key, self.clock.now());
+        let numbered = imports.number(account, &message, key, header, self.clock.now());
         let number = match numbered.await? {
             Some(number) => number,
-            None => self.reconciled_number(access, &message, state, key).await?,
+            None => {
+                self.reconciled_number(access, &message, state, key, header)
+                    .await?
+            }
         };
         // Another request could have cached the location before the mark was written.
         context.cache.remove_location(account, number);
@@ -492,6 +511,7 @@ impl Importer {
         message: &StoredMessage<'_>,
         (uid_validity, uid_next): (u32, u32),
         key: Option<&Key>,
+        header: Option<Identity>,
     ) -> Result<MessageNumber, MailboxError> {
         let (account, imports) = (&access.account, &self.directory.imports);
         let (uid, identity) = (message.imap_uid, message.identity);
@@ -508,6 +528,9 @@ impl Importer {
         let number = assigned.get(&uid).copied().ok_or_else(gone)?;
         if let Some(key) = key {
             log_failure(imports.stored(key, number).await);
+        }
+        if let Some(header) = header {
+            log_failure(imports.end_mark(account, header).await);
         }
         Ok(number)
     }
