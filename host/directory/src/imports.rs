@@ -19,12 +19,14 @@ pub const RETENTION: Duration = Duration::from_hours(24);
 /// Maximum number of attempts to record an import while other hosts release the same key.
 const ATTEMPTS: usize = 8;
 
+/// Replaces a row that began at $8 or earlier.
 const BEGIN: &str = "INSERT INTO imports (account_id, key_hash, fingerprint, process, begun_at, uid_validity, uid_next) \
-    VALUES ($1, $2, $3, $4, $5, $6, $7) ON CONFLICT (account_id, key_hash) DO NOTHING";
+    VALUES ($1, $2, $3, $4, $5, $6, $7) ON CONFLICT (account_id, key_hash) DO UPDATE SET \
+    fingerprint = excluded.fingerprint, process = excluded.process, begun_at = excluded.begun_at, \
+    uid_validity = excluded.uid_validity, uid_next = excluded.uid_next, outcome = NULL, uid = NULL \
+    WHERE imports.begun_at <= $8";
 const FIND: &str = "SELECT fingerprint, process, begun_at, uid_validity, uid_next, outcome, uid FROM imports \
     WHERE account_id = $1 AND key_hash = $2";
-const DROP_OLD: &str =
-    "DELETE FROM imports WHERE account_id = $1 AND key_hash = $2 AND begun_at <= $3";
 /// Continues an import, unless another process has continued the import since $3 and $4 were read.
 const CONTINUE: &str = "UPDATE imports SET process = $5, begun_at = $6, outcome = NULL \
     WHERE account_id = $1 AND key_hash = $2 AND process = $3 AND begun_at = $4";
@@ -127,9 +129,6 @@ impl Imports {
     /// attempt. The caller must not store the message in that case.
     pub async fn begin(&self, key: &Key, new: NewImport<'_>) -> Result<Option<Import>, Error> {
         let over = new.now.minus(RETENTION).millis();
-        self.db
-            .execute(DROP_OLD, (&key.account, &key.hash, over))
-            .await?;
         let (uid_validity, uid_next) = new.folder_state;
         for _ in 0..ATTEMPTS {
             let parameters = (
@@ -140,6 +139,7 @@ impl Imports {
                 new.now,
                 i64::from(uid_validity),
                 i64::from(uid_next),
+                over,
             );
             if self.db.execute(BEGIN, parameters).await? == 1 {
                 return Ok(None);
