@@ -38,6 +38,11 @@ use crate::message::identity::{Identity, header_identity, identity};
 /// in progress, as long as the host runs.
 const MAX_DURATION: Duration = Duration::from_mins(3);
 
+/// Factor by which [`check`] is faster for each byte than the work for which
+/// [`blocking::run_sized`] is made. To move the other tasks to another thread takes longer than the
+/// check of a message of 20 kB.
+const CHECK_SPEED: usize = 64;
+
 /// Delays between the searches for a message after a connection failed.
 const LOOKUP_DELAYS: [Duration; 3] = [
     Duration::from_millis(250),
@@ -122,7 +127,7 @@ impl Importer {
         key: Option<&str>,
     ) -> Result<Option<Imported>, Error> {
         let message = import.message.clone();
-        blocking::run_sized(message.len(), move || check(&message))
+        blocking::run_sized(message.len() / CHECK_SPEED, move || check(&message))
             .await
             .map_err(MailboxError::Internal)??;
         let key = key.map(|key| stored_key(access, key));
